@@ -1,0 +1,102 @@
+"""Every error of ours, as one tree with `retriable` as data.
+
+    MirrorfleetError
+    ├── ConfigError            what the operator wrote; carries a path and a line
+    ├── RefusedError           a rule of ours says no (same cluster.id, two claims, cycle, ...)
+    ├── CorruptBatchError      bytes that are not a record batch, or fail their CRC
+    ├── UnknownVersionError    a control record newer than this build
+    ├── ConnectionLostError    the connection ended with requests unanswered (retriable)
+    ├── DeadlineError          no answer in time (retriable)
+    ├── AuthenticationError    TLS or SASL said no
+    ├── UnsupportedError       the broker lacks an API or a version that we need
+    ├── BrokerError            a Kafka error code; `retriable` follows the code
+    └── FencedError            another owner has the slot; drop it, never init a way back
+
+`is_retriable` is the one place that decides on retry.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mirrorfleet.core.error_codes import ErrorCode
+
+
+class MirrorfleetError(Exception):
+    """Base of all. `retriable`: the same call may succeed later without a change by anyone."""
+
+    retriable: bool = False
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.hint}".rstrip()
+
+
+class ConfigError(MirrorfleetError):
+    """Raised when the estate or the environment is wrong; `path` is like `links[0].rules[1].topics`."""
+
+    def __init__(self, message: str, *, path: str = "", line: int = 0, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.path = path
+        self.line = line
+
+
+class RefusedError(MirrorfleetError):
+    """Raised when a rule of ours forbids what was asked, before anything was written."""
+
+
+class CorruptBatchError(MirrorfleetError):
+    """Raised when bytes are no valid record batch: length, magic, CRC, codec or record framing."""
+
+    def __init__(self, message: str, *, offset: int = -1) -> None:
+        super().__init__(message)
+        self.offset = offset
+
+
+class UnknownVersionError(MirrorfleetError):
+    """Raised when a record that must not be skipped has a version that this build does not know."""
+
+
+class ConnectionLostError(MirrorfleetError):
+    """Raised when a connection ends (or cannot be made) while a request waits for its answer."""
+
+    retriable = True
+
+
+class DeadlineError(MirrorfleetError):
+    """Raised when an answer did not come in time; the outcome of the request is unknown."""
+
+    retriable = True
+
+
+class AuthenticationError(MirrorfleetError):
+    """Raised when TLS or SASL refuses us, or we refuse the peer; names principal and mechanism."""
+
+
+class UnsupportedError(MirrorfleetError):
+    """Raised when a broker offers no version of an API that we can speak."""
+
+
+class BrokerError(MirrorfleetError):
+    """Raised for a Kafka error code in an answer."""
+
+    def __init__(self, code: ErrorCode, where: str, *, detail: str = "", hint: str = "") -> None:
+        text = f"{where}: {code.name} ({int(code)})" + (f": {detail}" if detail else "")
+        super().__init__(text, hint=hint)
+        self.code = code
+        self.where = where
+        self.retriable = code.retriable
+
+
+class FencedError(MirrorfleetError):
+    """Raised when the coordinator or a broker says that another owner took our transactional id."""
+
+
+def is_retriable(error: BaseException) -> bool:
+    """Whether the same call may succeed later; anything that is not ours is not."""
+    return isinstance(error, MirrorfleetError) and error.retriable

@@ -1,0 +1,116 @@
+"""The unit of copying: one record batch, its payload as it will be stored on the target.
+
+A `CopyBatch` is made at fetch time (CRC of the source verified, payload untouched or
+re-encoded) and gets its 61-byte header only when it is sent, because the producer epoch and the
+base sequence are known only then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from mirrorfleet.core.ids import SourceOffset
+
+
+@dataclass(slots=True, kw_only=True)
+class CopyBatch:
+    """One batch on its way to the target.
+
+    source:   first ........ next_offset        (offsets of the source partition)
+    records:  count of them; offsets absent from the source are in `holes`
+    """
+
+    payload: memoryview | bytes
+    """The records section: what follows the 61-byte header. A view keeps its frame alive."""
+    payload_crc: int
+    """CRC-32C of `payload`."""
+    attributes: int
+    """Codec bits, and nothing else."""
+    count: int
+    base_timestamp: int
+    max_timestamp: int
+    first: SourceOffset
+    """Source offset of the first record."""
+    next_offset: SourceOffset
+    """Source offset after the last record (or after the source batch that ended with it)."""
+    holes: tuple[tuple[SourceOffset, int], ...] = ()
+    """(first missing source offset, how many) inside [first, next_offset); sorted."""
+    leader_epoch: int = -1
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole batch, header included."""
+        return 61 + len(self.payload)
+
+
+class AbortedTransaction(NamedTuple):
+    """An entry of a fetch answer's aborted list: complete for that answer, never carried over."""
+
+    producer_id: int
+    first_offset: int
+
+
+class NullKeys(StrEnum):
+    """What to do with a record without key when the target topic is compacted."""
+
+    ALLOW = "allow"
+    """Do not look: the target takes them."""
+    FAIL = "fail"
+    """Fault at the record's offset."""
+    DROP_RECORDED = "drop-recorded"
+    """Leave the record out and say so; the drop is in `Walked.dropped`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What the target topic takes."""
+
+    max_batch_bytes: int = 1_048_588
+    """`max.message.bytes` of the target topic: bytes of one batch, header included."""
+    target_append_time: bool = False
+    """Whether the target topic is LogAppendTime too (then a header rewrite is enough)."""
+    null_keys: NullKeys = NullKeys.ALLOW
+
+
+class FaultKind(StrEnum):
+    """Why a partition cannot go on past an offset."""
+
+    CORRUPT = "corrupt"
+    TOO_LARGE = "record-too-large"
+    NULL_KEY = "key-missing"
+    TIMESTAMP = "timestamp-refused"
+
+
+class BatchFault(NamedTuple):
+    """The record (or batch) at which copying of this partition must stop, and why."""
+
+    offset: SourceOffset
+    kind: FaultKind
+    detail: str
+
+
+class Dropped(NamedTuple):
+    """A record that policy left out."""
+
+    offset: SourceOffset
+    kind: FaultKind
+
+
+class Walked(NamedTuple):
+    """What one fetched byte range came to.
+
+    `next_offset` is the position after the last batch walked, skipped ones included (equal to
+    the wanted offset when there was no complete batch); `leader_epoch` is that batch's (-1 if none).
+    On a fault, everything before the faulty record is in `batches`.
+    """
+
+    batches: list[CopyBatch]
+    next_offset: SourceOffset
+    leader_epoch: int
+    records: int
+    aborted_records: int
+    control_batches: int
+    dropped: tuple[Dropped, ...]
+    fault: BatchFault | None
