@@ -1,0 +1,127 @@
+"""What a client needs to know to reach one cluster: addresses, security, deadlines.
+
+Plain frozen values without I/O except `Security.read_password`, which reads the password file at
+each call so that a rotated secret is used by the next connection. Secrets never show in `repr`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+from mirrorfleet.config.redaction import redacted_repr
+from mirrorfleet.core.errors import ConfigError
+from mirrorfleet.core.ids import ClusterAlias
+
+
+class Protocol(StrEnum):
+    """Kafka's `security.protocol`."""
+
+    PLAINTEXT = "PLAINTEXT"
+    SSL = "SSL"
+    SASL_PLAINTEXT = "SASL_PLAINTEXT"
+    SASL_SSL = "SASL_SSL"
+
+    @property
+    def tls(self) -> bool:
+        """Whether the connection is encrypted."""
+        return self in {Protocol.SSL, Protocol.SASL_SSL}
+
+    @property
+    def sasl(self) -> bool:
+        """Whether the client authenticates with SASL."""
+        return self in {Protocol.SASL_PLAINTEXT, Protocol.SASL_SSL}
+
+
+class Mechanism(StrEnum):
+    """Kafka's `sasl.mechanism`, the ones that this client speaks."""
+
+    PLAIN = "PLAIN"
+    SCRAM_SHA_256 = "SCRAM-SHA-256"
+    SCRAM_SHA_512 = "SCRAM-SHA-512"
+    OAUTHBEARER = "OAUTHBEARER"
+
+
+_SAFE_SECURITY: Final = frozenset(
+    {
+        "protocol",
+        "mechanism",
+        "username",
+        "password_file",
+        "token_file",
+        "token_url",
+        "token_client_id",
+        "token_scope",
+        "ca_file",
+        "cert_file",
+        "key_file",
+        "check_hostname",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Security:
+    """How to encrypt and authenticate; the default is neither.
+
+    `password` or `password_file` (read again for each connection). OAUTHBEARER takes its token from
+    `token_file`, or from `token_url` by client credentials. Certificates and keys are PEM files.
+    """
+
+    protocol: Protocol = Protocol.PLAINTEXT
+    mechanism: Mechanism | None = None
+    username: str | None = None
+    password: str | None = None
+    password_file: str | None = None
+    token_file: str | None = None
+    token_url: str | None = None
+    token_client_id: str | None = None
+    token_client_secret: str | None = None
+    token_scope: str | None = None
+    ca_file: str | None = None
+    cert_file: str | None = None
+    key_file: str | None = None
+    key_password: str | None = None
+    check_hostname: bool = True
+
+    def read_password(self) -> str:
+        """The password as it is now.
+
+        Raises: ConfigError when there is none, or its file cannot be read.
+        """
+        if self.password_file is not None:
+            return read_secret_file(self.password_file)
+        if self.password is None:
+            raise ConfigError("no password is configured.", path="security.password")
+        return self.password
+
+    def __repr__(self) -> str:
+        shown = [(item.name, getattr(self, item.name)) for item in fields(self)]
+        return redacted_repr("Security", shown, _SAFE_SECURITY)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSettings:
+    """How to reach one cluster. `bootstrap` is host:port, at least one."""
+
+    alias: ClusterAlias
+    bootstrap: tuple[str, ...]
+    security: Security = field(default_factory=Security)
+    client_id: str = "mirrorfleet"
+    rack: str | None = None
+    request_timeout_s: float = 30.0
+    connect_timeout_s: float = 10.0
+
+
+def read_secret_file(path: str) -> str:
+    """The content of a secret file without its last line end.
+
+    Raises: ConfigError when the file cannot be read; the message never has its content.
+    """
+    try:
+        return Path(path).read_text(encoding="utf-8").rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise ConfigError(f"secret file {path}: {reason}.", hint="Check path and mode.") from None
