@@ -1,0 +1,1 @@
+"""Every check of the project; nothing outside imports it."""

@@ -1,0 +1,1 @@
+"""Tools for tests that wait, break and measure running things. No product code imports this."""

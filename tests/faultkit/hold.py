@@ -1,0 +1,24 @@
+"""Holding a state of the world for a time: the only place in `tests` that may sleep.
+
+Not for waiting: to wait for a thing, see `tests/faultkit/waiting.py`. A fault that lasts (a frozen
+process, a cut line, load that goes on) has no event that ends it, so its length is the point.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+
+async def hold(seconds: float, *, reason: str) -> None:
+    """Let the world run on for `seconds`; `reason` says which state is held and why so long."""
+    if not reason:
+        raise ValueError("say which state is held")
+    await asyncio.sleep(seconds)
+
+
+def hold_sync(seconds: float, *, reason: str) -> None:
+    """Do as `hold`, for tests without a loop."""
+    if not reason:
+        raise ValueError("say which state is held")
+    time.sleep(seconds)
