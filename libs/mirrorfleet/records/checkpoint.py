@@ -1,0 +1,63 @@
+"""`<source>.checkpoints.internal`: MM2's bytes (mirrormaker2.md 3.4), partition 0, no tombstones.
+
+key    STRING group  STRING target topic  INT32 partition
+value  INT16 version = 0  INT64 source offset  INT64 target offset  STRING metadata
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+from mirrorfleet.core.ids import ClusterAlias, SourceOffset, TargetOffset, TopicPartition
+from mirrorfleet.records.mm2 import read_string, string
+from mirrorfleet.records.packing import Skipped
+
+_PARTITION: Final = struct.Struct(">i")
+_VALUE: Final = struct.Struct(">hqq")
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A group's committed offset on both sides. `partition` is that of the target."""
+
+    group: str
+    partition: TopicPartition
+    source: SourceOffset
+    target: TargetOffset
+    metadata: str = ""
+
+
+def topic_name(source: ClusterAlias) -> str:
+    """On the target cluster; MM2's default separator."""
+    return f"{source}.checkpoints.internal"
+
+
+def encode(point: Checkpoint) -> tuple[bytes, bytes]:
+    """Key and value."""
+    key = string(point.group) + string(point.partition.topic)
+    value = _VALUE.pack(0, point.source, point.target) + string(point.metadata)
+    return key + _PARTITION.pack(point.partition.partition), value
+
+
+def decode(key: bytes | None, value: bytes | None) -> Checkpoint | Skipped:
+    """The checkpoint; anything malformed is skipped, as MirrorClient does."""
+    if key is None or value is None or len(value) < _VALUE.size:
+        return Skipped("checkpoint: no key, no value or a short value")
+    group = read_string(key, 0)
+    topic = read_string(key, group[1]) if group else None
+    metadata = read_string(value, _VALUE.size)
+    version, source, target = _VALUE.unpack_from(value)
+    if group is None or topic is None or metadata is None or version != 0:
+        return Skipped(f"checkpoint: malformed, or version {version}")
+    if topic[1] + _PARTITION.size > len(key):
+        return Skipped("checkpoint: the key ends before the partition")
+    (number,) = _PARTITION.unpack_from(key, topic[1])
+    return Checkpoint(
+        group[0],
+        TopicPartition(topic[0], number),
+        SourceOffset(source),
+        TargetOffset(target),
+        metadata[0],
+    )

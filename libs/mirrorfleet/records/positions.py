@@ -1,0 +1,176 @@
+"""`__mirrorfleet.F.positions`: where each partition stands, and who owns the slot.
+
+One record for each partition of a transaction, written inside that transaction, so every byte
+counts: about 53 bytes of key and 25 of value.
+
+    key    version  'P'  identity                        a position
+           version  'B'                                  the barrier: one a slot (= partition)
+    value  version  flags  next source  leader epoch + 1  next target - next source
+           records  bytes  time  [fault: offset - next source, kind, detail]
+
+An unknown version or kind raises UnknownVersionError: skipping one would rewind a partition.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from mirrorfleet.core.errors import CorruptBatchError
+from mirrorfleet.core.ids import (
+    PartitionIdentity,
+    ProducerIdentity,
+    SourceOffset,
+    TargetOffset,
+)
+from mirrorfleet.records.identity import read_identity, write_identity
+from mirrorfleet.records.packing import Reader, Writer, unknown_version
+
+VERSION: Final = 1
+_POSITION: Final = ord("P")
+_BARRIER: Final = ord("B")
+_HAS_FAULT: Final = 1
+BARRIER_KEY: Final = bytes((VERSION, _BARRIER))
+
+
+@dataclass(frozen=True, slots=True)
+class PositionFault:
+    """Why the partition cannot go on: the source offset that stopped it."""
+
+    offset: SourceOffset
+    kind: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """Where copying of one partition goes on.
+
+    `leader_epoch` is that of the last batch walked, skipped ones included; -1 when unknown.
+    `records` and `bytes` count since the start of this incarnation.
+    """
+
+    identity: PartitionIdentity
+    next_source: SourceOffset
+    leader_epoch: int
+    next_target: TargetOffset
+    records: int
+    bytes: int
+    time_ms: int
+    fault: PositionFault | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Barrier:
+    """Committed by a new owner; whatever lies before it is final."""
+
+    owner: str
+    producer: ProducerIdentity
+    time_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class RemovedPosition:
+    """A tombstone: the partition is no longer copied."""
+
+    identity: PartitionIdentity
+
+
+def encode(entry: Position | Barrier | RemovedPosition) -> tuple[bytes, bytes | None]:
+    """Key and value."""
+    match entry:
+        case Position():
+            return position_key(entry.identity), _encode_position(entry)
+        case Barrier():
+            return BARRIER_KEY, _encode_barrier(entry)
+        case RemovedPosition():
+            return position_key(entry.identity), None
+
+
+def decode(key: bytes | None, value: bytes | None) -> Position | Barrier | RemovedPosition:
+    """The entry.
+
+    Raises: UnknownVersionError for a version or kind of a newer build; CorruptBatchError for
+    bytes that are no entry.
+    """
+    if not key:
+        raise CorruptBatchError("positions: a record without key")
+    if key == BARRIER_KEY:
+        if value is None:
+            raise CorruptBatchError("positions: a barrier without value")
+        return _decode_barrier(value)
+    data = Reader(key, "positions key", version=VERSION)
+    kind = data.take(1)[0]
+    if kind != _POSITION:
+        raise unknown_version("positions key", f"kind {chr(kind)}", VERSION)
+    identity = read_identity(data)
+    data.end()
+    return RemovedPosition(identity) if value is None else _decode_position(identity, value)
+
+
+def position_key(identity: PartitionIdentity) -> bytes:
+    """The compaction key of a partition's position."""
+    out = Writer(VERSION)
+    out.out.append(_POSITION)
+    write_identity(out, identity)
+    return out.done()
+
+
+def _encode_position(entry: Position) -> bytes:
+    out = Writer(VERSION)
+    out.unsigned(0 if entry.fault is None else _HAS_FAULT)
+    out.unsigned(entry.next_source)
+    out.unsigned(entry.leader_epoch + 1)
+    out.signed(entry.next_target - entry.next_source)
+    out.unsigned(entry.records)
+    out.unsigned(entry.bytes)
+    out.unsigned(entry.time_ms)
+    if entry.fault is not None:
+        out.signed(entry.fault.offset - entry.next_source)
+        out.text(entry.fault.kind)
+        out.text(entry.fault.detail)
+    return out.done()
+
+
+def _decode_position(identity: PartitionIdentity, value: bytes) -> Position:
+    data = Reader(value, "position", version=VERSION)
+    flags = data.unsigned()
+    if flags & ~_HAS_FAULT:
+        raise unknown_version("position", f"flags {flags}", VERSION)
+    next_source = data.unsigned()
+    entry = Position(
+        identity=identity,
+        next_source=SourceOffset(next_source),
+        leader_epoch=data.unsigned() - 1,
+        next_target=TargetOffset(next_source + data.signed()),
+        records=data.unsigned(),
+        bytes=data.unsigned(),
+        time_ms=data.unsigned(),
+        fault=_read_fault(data, next_source) if flags & _HAS_FAULT else None,
+    )
+    data.end()
+    return entry
+
+
+def _read_fault(data: Reader, next_source: int) -> PositionFault:
+    return PositionFault(SourceOffset(next_source + data.signed()), data.text(), data.text())
+
+
+def _encode_barrier(entry: Barrier) -> bytes:
+    out = Writer(VERSION)
+    out.text(entry.owner)
+    out.unsigned(entry.producer.producer_id)
+    out.unsigned(entry.producer.epoch)
+    out.unsigned(entry.time_ms)
+    return out.done()
+
+
+def _decode_barrier(value: bytes) -> Barrier:
+    data = Reader(value, "barrier", version=VERSION)
+    entry = Barrier(
+        owner=data.text(),
+        producer=ProducerIdentity(data.unsigned(), data.unsigned()),
+        time_ms=data.unsigned(),
+    )
+    data.end()
+    return entry

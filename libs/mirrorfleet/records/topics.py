@@ -1,0 +1,142 @@
+"""The control topics of a fleet: names, partitions, cleanup. All on the fleet's target cluster.
+
+The table is DESIGN section 3. Replication factor and min ISR are the cluster's matter: exactly
+once needs 3 and 2; a smaller cluster gets what it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from mirrorfleet.core.ids import ClusterAlias, FleetName
+from mirrorfleet.core.names import CONTROL_PREFIX, control_topic
+from mirrorfleet.records import checkpoint, heartbeat, offset_sync
+
+__all__ = [
+    "CONTROL_PREFIX",
+    "ControlKind",
+    "TopicSpec",
+    "control_kind",
+    "control_topic",
+    "control_topics",
+    "mm2_topics",
+]
+
+_DAY_MS: Final = 24 * 3600 * 1000
+
+
+class ControlKind(StrEnum):
+    """The last part of a control topic's name."""
+
+    CATALOG = "catalog"
+    POSITIONS = "positions"
+    SEGMENTS = "segments"
+    ARCHIVE = "archive"
+    REGISTRY = "registry"
+    COMMANDS = "commands"
+    EVENTS = "events"
+    PROGRESS = "progress"
+    SAMPLES = "samples"
+    REPORTS = "reports"
+    SLOTS = "slots"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSpec:
+    """A topic to be created: partitions, replication factor, configs (Kafka's names)."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+    configs: Mapping[str, str]
+
+
+_COMPACT: Final = {"cleanup.policy": "compact"}
+# Positions grow by a record a partition and transaction: small segments and an early cleaner keep
+# what a new owner must read short. Tombstones and markers only matter for a minute.
+_SMALL_COMPACT: Final = {
+    "cleanup.policy": "compact",
+    "segment.bytes": str(16 * 1024 * 1024),
+    "delete.retention.ms": "60000",
+    "min.cleanable.dirty.ratio": "0.1",
+    "max.compaction.lag.ms": str(3600 * 1000),
+}
+
+
+def _keep(days: int) -> dict[str, str]:
+    return {"cleanup.policy": "delete", "retention.ms": str(days * _DAY_MS)}
+
+
+_CONFIGS: Final[Mapping[ControlKind, Mapping[str, str]]] = {
+    ControlKind.CATALOG: _COMPACT,
+    ControlKind.POSITIONS: _SMALL_COMPACT,
+    # Freed only after packing, by DeleteRecords. One record holds a whole transaction's runs.
+    ControlKind.SEGMENTS: {
+        "cleanup.policy": "delete",
+        "retention.ms": "-1",
+        "retention.bytes": "-1",
+        "max.message.bytes": str(8 * 1024 * 1024),
+    },
+    ControlKind.ARCHIVE: {**_COMPACT, "max.message.bytes": str(8 * 1024 * 1024)},
+    ControlKind.REGISTRY: _COMPACT,
+    ControlKind.COMMANDS: _keep(90),
+    ControlKind.EVENTS: _keep(90),
+    ControlKind.PROGRESS: _SMALL_COMPACT,
+    ControlKind.SAMPLES: _keep(7),
+    ControlKind.REPORTS: _COMPACT,
+    ControlKind.SLOTS: {"cleanup.policy": "delete"},
+}
+
+_PER_SLOT: Final = frozenset(
+    {
+        ControlKind.POSITIONS,
+        ControlKind.SEGMENTS,
+        ControlKind.ARCHIVE,
+        ControlKind.PROGRESS,
+        ControlKind.SAMPLES,
+        ControlKind.SLOTS,
+    }
+)
+
+
+def control_topics(fleet: FleetName, *, slots: int, replication_factor: int) -> list[TopicSpec]:
+    """Every control topic of a fleet with `slots` slots (slot number = partition)."""
+    return [
+        TopicSpec(
+            name=control_topic(fleet, kind),
+            partitions=slots if kind in _PER_SLOT else 1,
+            replication_factor=replication_factor,
+            configs={**_durable(replication_factor), **configs},
+        )
+        for kind, configs in _CONFIGS.items()
+    ]
+
+
+def mm2_topics(source: ClusterAlias, *, replication_factor: int) -> list[TopicSpec]:
+    """The topics that an MM2 or its MirrorClient reads: one partition, compacted, never more.
+
+    Created as MM2 does, with cleanup.policy and nothing else (mirrormaker2.md 3.1).
+    """
+    names = (offset_sync.topic_name(source), checkpoint.topic_name(source), heartbeat.TOPIC)
+    return [TopicSpec(name, 1, replication_factor, dict(_COMPACT)) for name in names]
+
+
+def control_kind(topic: str) -> tuple[FleetName, ControlKind] | None:
+    """Fleet and kind for a control topic's name; None when it is none."""
+    fleet, _, last = topic.removeprefix(CONTROL_PREFIX).rpartition(".")
+    if not topic.startswith(CONTROL_PREFIX) or not fleet or last not in set(ControlKind):
+        return None
+    return FleetName(fleet), ControlKind(last)
+
+
+def _durable(replication_factor: int) -> dict[str, str]:
+    """What keeps an acknowledged record: a majority has it, and no stale replica may lead."""
+    min_isr = 2 if replication_factor >= 3 else 1
+    return {
+        "min.insync.replicas": str(min_isr),
+        "unclean.leader.election.enable": "false",
+        "message.timestamp.type": "CreateTime",
+    }
