@@ -1,1 +1,1 @@
-""
+"""The decisions of copying, sans-IO: slots, transactions, schedules, budgets and faults."""

@@ -1,0 +1,128 @@
+"""What can stop a partition, and what an error code of a produce answer asks us to do.
+
+Tables only. A fault belongs to one partition; its neighbours never notice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.ids import SourceOffset
+from mirrorfleet.wire.copybatch import FaultKind
+
+
+class FaultReason(StrEnum):
+    """Why a partition stands still; the value is its metric label."""
+
+    RECORD_TOO_LARGE = "record-too-large"
+    KEY_MISSING = "key-missing"
+    TIMESTAMP_REFUSED = "timestamp-refused"
+    RECORD_REFUSED = "record-refused"
+    SOURCE_CORRUPT = "source-corrupt"
+    SOURCE_DENIED = "source-denied"
+    TARGET_DENIED = "target-denied"
+    RETENTION_OVERTOOK = "retention-overtook"
+    SOURCE_TRUNCATED = "source-truncated"
+    SOURCE_RECREATED = "source-recreated"
+    SOURCE_MISSING = "source-missing"
+    TARGET_RECREATED = "target-recreated"
+    TARGET_TRUNCATED = "target-truncated"
+    TARGET_MISSING = "target-missing"
+
+    @property
+    def heals(self) -> bool:
+        """Whether the cause can go away without a word to us, so that we look again by ourselves."""
+        return self in _HEALING
+
+
+_HEALING: Final = frozenset(
+    {
+        FaultReason.SOURCE_DENIED,
+        FaultReason.TARGET_DENIED,
+        FaultReason.SOURCE_MISSING,
+        FaultReason.TARGET_MISSING,
+        FaultReason.RECORD_TOO_LARGE,
+        FaultReason.TIMESTAMP_REFUSED,
+        FaultReason.KEY_MISSING,
+    }
+)
+
+_OF_BATCH: Final = {
+    FaultKind.CORRUPT: FaultReason.SOURCE_CORRUPT,
+    FaultKind.TOO_LARGE: FaultReason.RECORD_TOO_LARGE,
+    FaultKind.NULL_KEY: FaultReason.KEY_MISSING,
+    FaultKind.TIMESTAMP: FaultReason.TIMESTAMP_REFUSED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A partition stands at `offset` (source) because of `reason`; `detail` is for a person."""
+
+    reason: FaultReason
+    offset: SourceOffset
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.reason} at source offset {self.offset}: {self.detail}"
+
+
+def reason_of(kind: FaultKind) -> FaultReason:
+    """The reason that a fault of the batch engine stands for."""
+    return _OF_BATCH[kind]
+
+
+class Action(StrEnum):
+    """What to do after an error in a produce answer."""
+
+    SEND_AGAIN = "send-again"
+    """Proven not appended: the same batch with the same sequence, before anything follows it."""
+    ABORT = "abort"
+    """Outcome unknown or leader moved: abort the transaction and start from the last commit."""
+    SPLIT = "split"
+    """Abort; this batch is too large for the target: cut it smaller."""
+    INSPECT = "inspect"
+    """Abort; the target refuses a record of this batch: look for it and fault or drop it."""
+    DENIED = "denied"
+    """Abort; fault this partition and ask again later."""
+    FENCED = "fenced"
+    """Drop the slot: another owner has the transactional id, or the id is unknown."""
+    SLOT_DENIED = "slot-denied"
+    """The transactional id itself is not allowed: the slot waits and asks again."""
+
+
+# 51 and 19 before the first append of a transaction come from the coordinator: the partition
+# was not added, so nothing was appended (ReplicaManager.handleProduceAppend, 4.x).
+_SEND_AGAIN: Final = frozenset(
+    {
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+
+_ACTIONS: Final = {
+    ErrorCode.MESSAGE_TOO_LARGE: Action.SPLIT,
+    ErrorCode.RECORD_LIST_TOO_LARGE: Action.SPLIT,
+    ErrorCode.INVALID_RECORD: Action.INSPECT,
+    ErrorCode.INVALID_TIMESTAMP: Action.INSPECT,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: Action.DENIED,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: Action.SLOT_DENIED,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: Action.SLOT_DENIED,
+    ErrorCode.PRODUCER_FENCED: Action.FENCED,
+    ErrorCode.INVALID_PRODUCER_EPOCH: Action.FENCED,
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING: Action.FENCED,
+    ErrorCode.INVALID_TXN_STATE: Action.FENCED,
+}
+
+
+def produce_action(code: ErrorCode, *, first: bool) -> Action:
+    """What a refused produce asks for; `first`: nothing of this broker's transaction was appended yet."""
+    if first and code in _SEND_AGAIN:
+        return Action.SEND_AGAIN
+    return _ACTIONS.get(code, Action.ABORT)

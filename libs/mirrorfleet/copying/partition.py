@@ -1,0 +1,135 @@
+"""One partition being copied: where it stands, what waits to be sent, what holds it up.
+
+    committed.next_source      sent_to        walked_to              source offsets
+    ────────┴──────────────────────┴──────────────┴──────────────>
+     copied │ in the transaction   │ queued       │ not fetched yet
+
+`walked_to` counts batches that were skipped (control, aborted) as well as copied ones.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from mirrorfleet.copying.budget import FrameLease
+from mirrorfleet.copying.faults import Fault
+from mirrorfleet.core.ids import PartitionIdentity, SourceOffset, TargetOffset
+from mirrorfleet.records.catalog import CatalogPartition
+from mirrorfleet.records.positions import Position
+from mirrorfleet.wire.copybatch import CopyBatch, Dropped, NullKeys, Terms
+
+CATCH_UP_AFTER = 3
+"""Answers in a row that left more behind than they brought: then the partition is catching up."""
+
+
+class Pace(StrEnum):
+    """Which fetch connection serves a partition: old backlog never delays the live tail."""
+
+    LIVE = "live"
+    CATCH_UP = "catch-up"
+
+
+@dataclass(slots=True)
+class Queued:
+    """A batch that waits to be sent, with its stage stamps (seconds, monotonic)."""
+
+    batch: CopyBatch
+    lease: FrameLease
+    fetched_at: float
+    pace: Pace
+    sent_at: float = 0.0
+
+
+@dataclass(slots=True)
+class SourceView:
+    """What the last fetch answer said about the source partition (-1: not known yet)."""
+
+    high_watermark: int = -1
+    last_stable: int = -1
+    log_start: int = -1
+
+
+@dataclass(slots=True, eq=False)
+class CopyPartition:
+    """The copying state of one partition; equality is identity, so that it can key a dict cheaply."""
+
+    entry: CatalogPartition
+    committed: Position
+    terms: Terms
+    walked_to: SourceOffset
+    walked_epoch: int
+    queue: deque[Queued] = field(default_factory=deque)
+    queued_bytes: int = 0
+    source: SourceView = field(default_factory=SourceView)
+    pace: Pace = Pace.LIVE
+    behind: int = 0
+    fault: Fault | None = None
+    fault_since: float = 0.0
+    dropped: list[Dropped] = field(default_factory=list)
+    last_timestamp: int = -1
+    moved_at: float = 0.0
+    """When `walked_to` last left `committed` without a commit (monotonic seconds)."""
+    progress_at: float = 0.0
+    """When a commit last moved this partition, or it was seen to be at the end."""
+
+    @property
+    def identity(self) -> PartitionIdentity:
+        """What this partition is."""
+        return self.entry.identity
+
+    @property
+    def at_end(self) -> bool:
+        """Whether everything that a committed reader can see has been walked."""
+        return 0 <= self.source.last_stable <= self.walked_to
+
+    @property
+    def moved(self) -> bool:
+        """Whether the position went on past the last commit."""
+        return self.walked_to > self.committed.next_source
+
+    def rewind(self) -> None:
+        """Forget all that is not committed: queued batches go, fetching starts at the commit."""
+        while self.queue:
+            self.queue.popleft().lease.done()
+        self.queued_bytes = 0
+        self.dropped.clear()
+        self.walked_to = self.committed.next_source
+        self.walked_epoch = self.committed.leader_epoch
+
+    def paced(self, answer_bytes: int) -> None:
+        """Judge the pace after an answer: behind several answers in a row means catching up."""
+        if self.at_end or self.source.last_stable < 0:
+            self.behind = 0
+            self.pace = Pace.LIVE
+        elif answer_bytes:
+            self.behind += 1
+            if self.behind >= CATCH_UP_AFTER:
+                self.pace = Pace.CATCH_UP
+
+
+def terms_of(entry: CatalogPartition, *, limit: int | None = None, null_keys: bool = False) -> Terms:
+    """What the target takes; `limit` lowers the batch size, `null_keys` looks at every key.
+
+    Keys are only looked at after the target refused a record: a look costs decompression.
+    """
+    size = entry.target_max_batch_bytes
+    return Terms(
+        max_batch_bytes=size if limit is None else min(size, limit),
+        target_append_time=entry.target_append_time,
+        null_keys=NullKeys(entry.null_keys) if null_keys else NullKeys.ALLOW,
+    )
+
+
+def start_position(identity: PartitionIdentity, start: SourceOffset, now_ms: int) -> Position:
+    """The first position of a partition: nothing copied yet."""
+    return Position(
+        identity=identity,
+        next_source=start,
+        leader_epoch=-1,
+        next_target=TargetOffset(0),
+        records=0,
+        bytes=0,
+        time_ms=now_ms,
+    )

@@ -1,0 +1,118 @@
+"""When a transaction ends, how deep the pipeline is, how long to wait after an abort.
+
+Each commit writes one marker to every partition that it touched, so the interval comes from a
+budget of markers per second shared by the slots of a process, not from a constant: a few busy
+partitions commit every 10 ms, a thousand trickling ones about every half second.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+CONTROL_PARTITIONS = 2
+"""The positions and the segments partition: part of every transaction."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitPolicy:
+    """Seconds and markers; the defaults keep p50 near 20 ms where few partitions are busy."""
+
+    markers_per_second: float = 2_000.0
+    shortest_s: float = 0.010
+    longest_s: float = 1.0
+    busy_s: float = 0.2
+    """While data keeps coming a transaction may stay open this long: fewer, larger commits."""
+    hard_s: float = 5.0
+    """Longest transaction; well under transaction.timeout (15 s)."""
+    max_bytes: int = 64 << 20
+    """A transaction ends after this many bytes, so that an abort never repeats much."""
+
+
+def commit_interval(markers_per_round: float, policy: CommitPolicy) -> float:
+    """Seconds between commits of a slot when one commit of every slot writes that many markers."""
+    wanted = markers_per_round / policy.markers_per_second
+    return min(max(wanted, policy.shortest_s), policy.longest_s)
+
+
+def must_close(age_s: float, sent_bytes: int, interval_s: float, policy: CommitPolicy) -> bool:
+    """Whether a transaction ends although more data waits to be sent."""
+    return age_s >= max(interval_s, policy.busy_s) or sent_bytes >= policy.max_bytes
+
+
+def may_close(age_s: float, interval_s: float) -> bool:
+    """Whether a transaction ends because nothing waits to be sent."""
+    return age_s >= interval_s
+
+
+class MarkerShare:
+    """Moving average of the markers that a commit of each slot writes."""
+
+    __slots__ = ("_average",)
+
+    def __init__(self) -> None:
+        self._average: dict[int, float] = {}
+
+    def committed(self, slot: int, partitions: int) -> None:
+        """A commit of `slot` touched that many data partitions."""
+        old = self._average.get(slot)
+        markers = float(partitions + CONTROL_PARTITIONS)
+        self._average[slot] = markers if old is None else old + (markers - old) / 8
+
+    def idle(self, slot: int) -> None:
+        """The slot has nothing to commit."""
+        self._average.pop(slot, None)
+
+    @property
+    def per_round(self) -> float:
+        """Markers when every slot commits once."""
+        return sum(self._average.values())
+
+
+class Depth:
+    """Requests in flight on one produce connection: halved by an abort, grown by commits."""
+
+    __slots__ = ("_limit", "_most")
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._limit = most
+
+    @property
+    def limit(self) -> int:
+        """How many requests may wait for their answer."""
+        return self._limit
+
+    def aborted(self) -> None:
+        """Trouble: half as deep."""
+        self._limit = max(1, self._limit // 2)
+
+    def committed(self) -> None:
+        """Fine: one deeper, up to the limit."""
+        self._limit = min(self._most, self._limit + 1)
+
+
+def backoff_s(failures: int, jitter: float) -> float:
+    """Seconds to wait after that many failures in a row; `jitter` is a number in 0..1."""
+    base = min(0.05 * float(2 ** min(failures, 7)), 5.0)
+    return base * (0.5 + jitter / 2)
+
+
+class FetchWindow:
+    """How many bytes the next fetch may bring: doubled by full answers, halved by small ones.
+
+    An idle long poll then holds little of the memory budget, a busy one fetches in large pieces.
+    """
+
+    __slots__ = ("_least", "_most", "size")
+
+    def __init__(self, least: int, most: int) -> None:
+        self._least = least
+        self._most = max(least, most)
+        self.size = least
+
+    def answered(self, size: int) -> None:
+        """An answer of `size` bytes came."""
+        if size * 4 >= self.size * 3:
+            self.size = min(self.size * 2, self._most)
+        elif size * 4 < self.size:
+            self.size = max(self.size // 2, self._least)

@@ -1,0 +1,257 @@
+"""The memory of one slot: its partitions, their queues and the sequences of its producer epoch.
+
+Bytes come in through `answered`, batches go out through `next_round`; the service does the I/O.
+Whatever is not committed can be forgotten at any moment by `rewind`, which also raises
+`generation`, so that a fetch answer asked for before is known as stale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from mirrorfleet.copying.budget import FrameLease, MemoryBudget
+from mirrorfleet.copying.faults import Fault, FaultReason, reason_of
+from mirrorfleet.copying.partition import (
+    CopyPartition,
+    Pace,
+    Queued,
+    SourceView,
+    start_position,
+    terms_of,
+)
+from mirrorfleet.core.ids import PartitionIdentity, SlotNumber, SourceOffset, TopicId
+from mirrorfleet.records.catalog import CatalogPartition, CatalogState
+from mirrorfleet.records.positions import Position
+from mirrorfleet.wire.copybatch import AbortedTransaction, CopyBatch
+from mirrorfleet.wire.engine import merge, walk_fetched
+from mirrorfleet.wire.rewrite import next_sequence
+
+MERGE_BELOW: Final = 2_048
+"""Average bytes of queued batches under which merging is cheaper than one request more each."""
+MERGE_UP_TO: Final = 256 << 10
+"""Bytes of a merged batch; larger ones gain nothing and hold up the pipeline."""
+CODEC_BITS: Final = 0x07
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One partition's part of a fetch answer: a byte range and the source's own numbers."""
+
+    start: int
+    end: int
+    source: SourceView
+    aborted: Sequence[AbortedTransaction]
+
+
+class Slot:
+    """All partitions that one transactional id copies."""
+
+    def __init__(self, number: SlotNumber, budget: MemoryBudget, *, queue_bytes: int) -> None:
+        self.number = number
+        self.generation = 0
+        self.partitions: dict[PartitionIdentity, CopyPartition] = {}
+        self.sequences: dict[tuple[str, int], int] = {}
+        self.known: dict[PartitionIdentity, Position] = {}
+        """Positions read from the control topic, of partitions assigned or not."""
+        self._by_source: dict[tuple[TopicId, int], CopyPartition] = {}
+        self._ready: dict[CopyPartition, None] = {}
+        self._budget = budget
+        self._queue_bytes = queue_bytes
+
+    # -- membership of partitions
+
+    def admit(self, entry: CatalogPartition, start: SourceOffset, now_ms: int) -> CopyPartition:
+        """Begin to copy a partition: from its known position, else from `start`."""
+        position = self.known.get(entry.identity)
+        if position is None:
+            position = start_position(entry.identity, start, now_ms)
+        partition = CopyPartition(
+            entry=entry,
+            committed=position,
+            terms=terms_of(entry),
+            walked_to=position.next_source,
+            walked_epoch=position.leader_epoch,
+        )
+        self.partitions[entry.identity] = partition
+        self._by_source[entry.identity.source_topic_id, entry.identity.partition] = partition
+        return partition
+
+    def dismiss(self, identity: PartitionIdentity) -> None:
+        """Stop copying a partition; its position stays known."""
+        partition = self.partitions.pop(identity, None)
+        if partition is not None:
+            self.known[identity] = partition.committed
+            partition.rewind()
+            self._ready.pop(partition, None)
+            self._by_source.pop((identity.source_topic_id, identity.partition), None)
+
+    def renew(self, entry: CatalogPartition) -> None:
+        """The catalog changed what is said of a partition that we copy."""
+        partition = self.partitions[entry.identity]
+        partition.entry = entry
+        partition.terms = terms_of(entry)
+
+    def forget_all(self) -> None:
+        """Any new producer id discards the slot's memory: nothing of it may be trusted any more."""
+        for identity in list(self.partitions):
+            self.dismiss(identity)
+        self.known.clear()
+        self.sequences.clear()
+        self.generation += 1
+
+    def rewind(self) -> None:
+        """After an abort: everything back to the last commit."""
+        for partition in self.partitions.values():
+            partition.rewind()
+        self._ready.clear()
+        self.generation += 1
+
+    def find(self, topic_id: TopicId, partition: int) -> CopyPartition | None:
+        """The partition by the source's topic id and number."""
+        return self._by_source.get((topic_id, partition))
+
+    # -- fetching
+
+    def wanted(self, pace: Pace) -> list[CopyPartition]:
+        """Partitions to fetch on the connection of that pace: not faulted, queue not full."""
+        return [
+            p
+            for p in self.partitions.values()
+            if p.pace is pace
+            and p.fault is None
+            and p.entry.state is CatalogState.ACTIVE
+            and p.queued_bytes < self._queue_bytes
+        ]
+
+    def answered(
+        self, partition: CopyPartition, buffer: bytearray, answer: Answer, lease: FrameLease, now: float
+    ) -> None:
+        """Walk what came for one partition and queue it; a fault stops this partition alone."""
+        partition.source = answer.source
+        if answer.end > answer.start:
+            walked = walk_fetched(
+                buffer, answer.start, answer.end, partition.walked_to, answer.aborted, partition.terms
+            )
+            for batch in walked.batches:
+                self._queue(partition, batch, lease, now)
+            if walked.next_offset > partition.walked_to:
+                if not partition.moved:
+                    partition.moved_at = now
+                partition.walked_to = walked.next_offset
+                partition.walked_epoch = walked.leader_epoch
+            partition.dropped.extend(walked.dropped)
+            if walked.fault is not None:
+                fault = walked.fault
+                self.fault(
+                    partition, Fault(reason_of(fault.kind), fault.offset, fault.detail), now
+                )
+        partition.paced(answer.end - answer.start)
+
+    def _queue(
+        self, partition: CopyPartition, batch: CopyBatch, lease: FrameLease, now: float
+    ) -> None:
+        lease.hold()
+        partition.queue.append(Queued(batch, lease, now, partition.pace))
+        partition.queued_bytes += batch.size
+        self._ready[partition] = None
+
+    # -- faults
+
+    def fault(self, partition: CopyPartition, fault: Fault, now: float) -> None:
+        """Stop one partition; batches before the fault are still sent."""
+        partition.fault = fault
+        partition.fault_since = now
+
+    def heal(self, partition: CopyPartition) -> None:
+        """Look again: fetch from the last commit as if nothing had been refused."""
+        partition.fault = None
+        partition.terms = terms_of(partition.entry)
+        partition.rewind()
+        self._ready.pop(partition, None)
+        self.generation += 1
+
+    def refused_size(self, partition: CopyPartition, batch: CopyBatch, now: float) -> None:
+        """The target found a batch too large: cut smaller from now on, or stop at a single record."""
+        if batch.count > 1:
+            partition.terms = terms_of(partition.entry, limit=batch.size // 2)
+            return
+        detail = (
+            f"one record makes a batch of {batch.size} bytes; the target topic"
+            f" {partition.entry.target_topic} takes {partition.terms.max_batch_bytes}"
+        )
+        self.fault(partition, Fault(FaultReason.RECORD_TOO_LARGE, batch.first, detail), now)
+
+    # -- sending
+
+    @property
+    def ready(self) -> bool:
+        """Whether any batch waits to be sent."""
+        return bool(self._ready)
+
+    def ready_partitions(self) -> list[CopyPartition]:
+        """Partitions with a queue, the longest waiting first."""
+        return list(self._ready)
+
+    def next_batch(self, partition: CopyPartition) -> Queued:
+        """Take the head of a partition's queue, merged with what follows when all are tiny."""
+        queue = partition.queue
+        queued = queue.popleft()
+        if queue and queued.batch.size < MERGE_BELOW and not queued.batch.attributes & CODEC_BITS:
+            queued = self._merged(partition, queued)
+        partition.queued_bytes -= queued.batch.size
+        del self._ready[partition]
+        if queue:
+            partition.queued_bytes = max(partition.queued_bytes, 0)
+            self._ready[partition] = None  # to the end: the others first
+        else:
+            partition.queued_bytes = 0
+        return queued
+
+    def _merged(self, partition: CopyPartition, head: Queued) -> Queued:
+        queue = partition.queue
+        run = [head]
+        size = head.batch.size
+        most = min(MERGE_UP_TO, partition.terms.max_batch_bytes)
+        while queue and queue[0].batch.size < MERGE_BELOW:
+            following = queue[0].batch
+            if following.attributes & CODEC_BITS or size + following.size > most:
+                break
+            size += following.size
+            run.append(queue.popleft())
+        if len(run) == 1:
+            return head
+        batch = merge([q.batch for q in run], partition.terms)
+        for queued in run:
+            queued.lease.done()
+        self._budget.resize(0, batch.size)
+        partition.queued_bytes -= size - batch.size
+        return Queued(batch, FrameLease(self._budget, batch.size), head.fetched_at, head.pace)
+
+    def take_sequence(self, topic: str, partition: int, count: int) -> int:
+        """The base sequence for `count` records of a target partition, in this producer epoch."""
+        key = (topic, partition)
+        base = self.sequences.get(key, 0)
+        self.sequences[key] = next_sequence(base, count)
+        return base
+
+    # -- commits
+
+    def moved_without_data(self, now: float, after_s: float) -> list[CopyPartition]:
+        """Partitions whose position went on by skipping only, longer ago than `after_s`."""
+        return [
+            p
+            for p in self.partitions.values()
+            if p.moved and not p.queue and now - p.moved_at >= after_s
+        ]
+
+    def committed(self, positions: Sequence[Position], now: float) -> None:
+        """The coordinator confirmed the commit of these positions."""
+        for position in positions:
+            self.known[position.identity] = position
+            partition = self.partitions.get(position.identity)
+            if partition is not None:
+                partition.committed = position
+                partition.progress_at = now
+                partition.moved_at = now
