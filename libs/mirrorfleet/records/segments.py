@@ -68,7 +68,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """All runs of one transaction. Decoding gives the partitions sorted by identity."""
+    """All runs of one transaction. Decoding gives them by topic ids, then by partition."""
 
     slot: SlotNumber
     time_ms: int

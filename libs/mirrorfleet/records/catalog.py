@@ -1,0 +1,230 @@
+"""`__mirrorfleet.F.catalog`: what is copied, by which slot, under which terms. Written by `sync`.
+
+    key                                                              value
+    ["partition", cluster.id, topic id, partition, topic id, inc.]   CatalogPartition
+    ["link", source cluster.id]                                      CatalogLink
+    ["config"]                                                       CatalogConfig
+
+JSON with "v". An unknown version, kind of key or word raises UnknownVersionError: a mirror that
+skipped such an entry would copy under terms that nobody set.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from mirrorfleet.core.errors import CorruptBatchError
+from mirrorfleet.core.ids import (
+    ClusterAlias,
+    ClusterId,
+    Link,
+    PartitionIdentity,
+    SlotNumber,
+)
+from mirrorfleet.records.identity import identity_list, parse_identity_list
+from mirrorfleet.records.jsonvalue import Fields, parse_json, to_json
+from mirrorfleet.records.packing import unknown_version
+
+VERSION: Final = 1
+
+
+class CatalogState(StrEnum):
+    """What a mirror should do with a partition."""
+
+    ACTIVE = "active"
+    PAUSED = "paused"
+    REMOVED = "removed"
+
+
+class Priority(StrEnum):
+    """Who goes first on start, take-over and catch-up."""
+
+    HIGH = "high"
+    NORMAL = "normal"
+    LOW = "low"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogPartition:
+    """One copied partition.
+
+    `start` is "earliest", "latest", "timestamp:<ms>" or "offset:<n>". `on_source_loss` and
+    `null_keys` are the rule's words (`SourceLoss`, `NullKeys`). `throttle` is bytes per second.
+    `origins` are cluster ids: the link's source first, then where the source topic itself came
+    from. `source_retention_ms` is -1 for unlimited, None when unknown.
+    """
+
+    identity: PartitionIdentity
+    link: Link
+    source_topic: str
+    target_topic: str
+    slot: SlotNumber
+    state: CatalogState = CatalogState.ACTIVE
+    priority: Priority = Priority.NORMAL
+    rule: str = ""
+    start: str = "earliest"
+    on_source_loss: str = "fail"
+    null_keys: str = "allow"
+    throttle: int | None = None
+    origins: tuple[ClusterId, ...] = ()
+    target_max_batch_bytes: int = 1_048_588
+    target_append_time: bool = False
+    target_compacted: bool = False
+    source_retention_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogLink:
+    """One source of the fleet: what its alias means, and which slots are its own."""
+
+    link: Link
+    source_cluster: ClusterId
+    target_cluster: ClusterId
+    slots: tuple[SlotNumber, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogConfig:
+    """`generation` grows with each change that `sync` publishes; `format_level` is switched on by
+    command after a rolling upgrade."""
+
+    generation: int
+    format_level: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """A tombstone. `identity` is set when the key is a partition's."""
+
+    key: bytes
+    identity: PartitionIdentity | None
+
+
+CatalogEntry = CatalogPartition | CatalogLink | CatalogConfig
+
+
+def encode(entry: CatalogEntry) -> tuple[bytes, bytes]:
+    """Key and value."""
+    match entry:
+        case CatalogPartition():
+            return partition_key(entry.identity), to_json(_partition_value(entry))
+        case CatalogLink():
+            return link_key(entry.source_cluster), to_json(_link_value(entry))
+        case CatalogConfig():
+            value = {
+                "v": VERSION,
+                "generation": entry.generation,
+                "format_level": entry.format_level,
+            }
+            return to_json(["config"]), to_json(value)
+
+
+def decode(key: bytes | None, value: bytes | None) -> CatalogEntry | Removed:
+    """The entry, or what was removed.
+
+    Raises: UnknownVersionError, CorruptBatchError.
+    """
+    if key is None:
+        raise CorruptBatchError("catalog: a record without key")
+    parts = parse_json(key, "catalog key")
+    match parts:
+        case ["partition", *rest]:
+            identity = parse_identity_list(rest)
+            return Removed(key, identity) if value is None else _partition(identity, value)
+        case ["link", str(cluster)]:
+            return Removed(key, None) if value is None else _link(ClusterId(cluster), value)
+        case ["config"]:
+            return Removed(key, None) if value is None else _config(value)
+    raise unknown_version("catalog key", parts, VERSION)
+
+
+def partition_key(identity: PartitionIdentity) -> bytes:
+    """The key of a partition's entry; with a null value it removes the entry."""
+    return to_json(["partition", *identity_list(identity)])
+
+
+def link_key(source_cluster: ClusterId) -> bytes:
+    """The key of a link's entry."""
+    return to_json(["link", source_cluster])
+
+
+def _partition_value(entry: CatalogPartition) -> dict[str, object]:
+    return {
+        "v": VERSION,
+        "source": entry.link.source,
+        "target": entry.link.target,
+        "source_topic": entry.source_topic,
+        "target_topic": entry.target_topic,
+        "slot": entry.slot,
+        "state": entry.state,
+        "priority": entry.priority,
+        "rule": entry.rule,
+        "start": entry.start,
+        "on_source_loss": entry.on_source_loss,
+        "null_keys": entry.null_keys,
+        "throttle": entry.throttle,
+        "origins": entry.origins,
+        "target_max_batch_bytes": entry.target_max_batch_bytes,
+        "target_append_time": entry.target_append_time,
+        "target_compacted": entry.target_compacted,
+        "source_retention_ms": entry.source_retention_ms,
+    }
+
+
+def _partition(identity: PartitionIdentity, value: bytes) -> CatalogPartition:
+    fields = Fields.parse(value, "catalog partition")
+    fields.check_version(VERSION)
+    return CatalogPartition(
+        identity=identity,
+        link=_link_of(fields),
+        source_topic=fields.text("source_topic"),
+        target_topic=fields.text("target_topic"),
+        slot=SlotNumber(fields.integer("slot")),
+        state=fields.choice("state", CatalogState),
+        priority=fields.choice("priority", Priority),
+        rule=fields.text("rule"),
+        start=fields.text("start"),
+        on_source_loss=fields.text("on_source_loss"),
+        null_keys=fields.text("null_keys"),
+        throttle=fields.maybe_integer("throttle"),
+        origins=tuple(ClusterId(origin) for origin in fields.texts("origins")),
+        target_max_batch_bytes=fields.integer("target_max_batch_bytes"),
+        target_append_time=fields.flag("target_append_time"),
+        target_compacted=fields.flag("target_compacted"),
+        source_retention_ms=fields.maybe_integer("source_retention_ms"),
+    )
+
+
+def _link_value(entry: CatalogLink) -> dict[str, object]:
+    return {
+        "v": VERSION,
+        "source": entry.link.source,
+        "target": entry.link.target,
+        "target_cluster": entry.target_cluster,
+        "slots": entry.slots,
+    }
+
+
+def _link(source_cluster: ClusterId, value: bytes) -> CatalogLink:
+    fields = Fields.parse(value, "catalog link")
+    fields.check_version(VERSION)
+    return CatalogLink(
+        link=_link_of(fields),
+        source_cluster=source_cluster,
+        target_cluster=ClusterId(fields.text("target_cluster")),
+        slots=tuple(SlotNumber(slot) for slot in fields.integers("slots")),
+    )
+
+
+def _config(value: bytes) -> CatalogConfig:
+    fields = Fields.parse(value, "catalog config")
+    fields.check_version(VERSION)
+    return CatalogConfig(
+        generation=fields.integer("generation"), format_level=fields.integer("format_level")
+    )
+
+
+def _link_of(fields: Fields) -> Link:
+    return Link(ClusterAlias(fields.text("source")), ClusterAlias(fields.text("target")))

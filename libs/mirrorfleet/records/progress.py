@@ -1,0 +1,144 @@
+"""`__mirrorfleet.F.progress`: what a slot's owner sees, about once a second; for people and lag.
+
+    key    version  slot
+    value  version  time  owner  state  partitions[]
+    partition  identity  source topic  target topic  then numbers (differences to next source)
+
+Written outside the transactions, because readers read uncommitted: it may be ahead of the
+positions by a transaction that aborts. Nothing is ever decided by it, so an unknown version is
+Skipped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from mirrorfleet.core.errors import CorruptBatchError, UnknownVersionError
+from mirrorfleet.core.ids import PartitionIdentity, SlotNumber, SourceOffset, TargetOffset
+from mirrorfleet.records.identity import read_identity, write_identity
+from mirrorfleet.records.packing import Reader, Skipped, Writer
+
+VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionProgress:
+    """One partition of the slot, as of `Progress.time_ms`.
+
+    `high_watermark`, `last_stable` and `log_start` are the source's, -1 before the first fetch.
+    `records` and `bytes` count since the start of this incarnation. `oldest_uncopied_ms` is the
+    timestamp of the oldest record fetched but not committed, None when there is none. `state` is
+    a word of the mirror's; `fault` is empty unless it is faulted.
+    """
+
+    identity: PartitionIdentity
+    source_topic: str
+    target_topic: str
+    next_source: SourceOffset
+    next_target: TargetOffset
+    high_watermark: SourceOffset
+    last_stable: SourceOffset
+    log_start: SourceOffset
+    records: int
+    bytes: int
+    last_progress_ms: int
+    oldest_uncopied_ms: int | None
+    state: str
+    fault: str = ""
+
+    @property
+    def lag_records(self) -> int | None:
+        """Offsets between the position and the last stable offset; None before the first fetch."""
+        return None if self.last_stable < 0 else max(0, self.last_stable - self.next_source)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """A snapshot of one slot."""
+
+    slot: SlotNumber
+    time_ms: int
+    owner: str
+    state: str
+    partitions: tuple[PartitionProgress, ...]
+
+
+def encode(progress: Progress) -> tuple[bytes, bytes]:
+    """Key and value."""
+    out = Writer(VERSION)
+    out.unsigned(progress.time_ms)
+    out.text(progress.owner)
+    out.text(progress.state)
+    out.unsigned(len(progress.partitions))
+    for partition in progress.partitions:
+        _write(out, partition, progress.time_ms)
+    return slot_key(progress.slot), out.done()
+
+
+def slot_key(slot: SlotNumber) -> bytes:
+    """The compaction key of a slot's snapshot."""
+    key = Writer(VERSION)
+    key.unsigned(slot)
+    return key.done()
+
+
+def decode(key: bytes | None, value: bytes | None) -> Progress | Skipped:
+    """The snapshot; what cannot be read is Skipped, never raised."""
+    if key is None or value is None:
+        return Skipped("progress: no key or no value")
+    try:
+        return _decode(key, value)
+    except (UnknownVersionError, CorruptBatchError) as error:
+        return Skipped(str(error))
+
+
+def _decode(key: bytes, value: bytes) -> Progress:
+    head = Reader(key, "progress key", version=VERSION)
+    slot = SlotNumber(head.unsigned())
+    data = Reader(value, "progress", version=VERSION)
+    time_ms, owner, state = data.unsigned(), data.text(), data.text()
+    partitions = tuple(_read(data, time_ms) for _ in range(data.length()))
+    data.end()
+    return Progress(slot=slot, time_ms=time_ms, owner=owner, state=state, partitions=partitions)
+
+
+def _write(out: Writer, entry: PartitionProgress, time_ms: int) -> None:
+    write_identity(out, entry.identity)
+    out.text(entry.source_topic)
+    out.text("" if entry.target_topic == entry.source_topic else entry.target_topic)
+    out.unsigned(entry.next_source)
+    for other in (entry.next_target, entry.high_watermark, entry.last_stable, entry.log_start):
+        out.signed(other - entry.next_source)
+    out.unsigned(entry.records)
+    out.unsigned(entry.bytes)
+    out.signed(time_ms - entry.last_progress_ms)
+    oldest = entry.oldest_uncopied_ms
+    out.unsigned(0 if oldest is None else 1)
+    if oldest is not None:
+        out.signed(time_ms - oldest)
+    out.text(entry.state)
+    out.text(entry.fault)
+
+
+def _read(data: Reader, time_ms: int) -> PartitionProgress:
+    identity = read_identity(data)
+    source_topic = data.text()
+    target_topic = data.text() or source_topic
+    at = data.unsigned()
+    return PartitionProgress(
+        identity=identity,
+        source_topic=source_topic,
+        target_topic=target_topic,
+        next_source=SourceOffset(at),
+        next_target=TargetOffset(at + data.signed()),
+        high_watermark=SourceOffset(at + data.signed()),
+        last_stable=SourceOffset(at + data.signed()),
+        log_start=SourceOffset(at + data.signed()),
+        records=data.unsigned(),
+        bytes=data.unsigned(),
+        last_progress_ms=time_ms - data.signed(),
+        oldest_uncopied_ms=time_ms - data.signed() if data.unsigned() else None,
+        state=data.text(),
+        fault=data.text(),
+    )
