@@ -1,0 +1,106 @@
+"""PASS must be earned: anything wrong is FAIL, anything not proven is UNKNOWN."""
+
+from __future__ import annotations
+
+from tests.judge.compare import Anomaly, Kind, OffsetRange
+from tests.judge.verdict import Demands, Evidence, Finding, MissingTail, Verdict, decide
+
+GOOD = Finding(
+    source_topic="orders",
+    target_topic="east.orders",
+    partition=3,
+    source_records=5,
+    target_records=5,
+)
+
+
+def finding_with(kind: Kind) -> Finding:
+    anomaly = Anomaly(
+        kind=kind, count=2, source=OffsetRange(7, 8), target=None, excerpt=""
+    )
+    return Finding(
+        source_topic="orders",
+        target_topic="east.orders",
+        partition=3,
+        source_records=5,
+        target_records=5,
+        anomalies=(anomaly,),
+    )
+
+
+def test_an_exact_copy_with_all_demands_met_passes() -> None:
+    report = decide([GOOD], demands=Demands(records=5, seconds=60), ran_s=60.0)
+    assert (report.verdict, report.reasons) == (Verdict.PASS, ())
+
+
+def test_nothing_judged_is_unknown() -> None:
+    report = decide([], demands=Demands())
+    assert (report.verdict, report.reasons) == (
+        Verdict.UNKNOWN,
+        ("0 records, 1 demanded",),
+    )
+
+
+def test_too_few_records_are_unknown() -> None:
+    report = decide([GOOD], demands=Demands(records=6))
+    assert (report.verdict, report.reasons) == (
+        Verdict.UNKNOWN,
+        ("5 records, 6 demanded",),
+    )
+
+
+def test_too_short_a_run_is_unknown() -> None:
+    report = decide([GOOD], demands=Demands(seconds=60), ran_s=59.9)
+    assert report.verdict is Verdict.UNKNOWN
+    assert report.reasons == ("ran for 59.9 s, 60 s demanded",)
+
+
+def test_a_run_of_unknown_length_is_unknown_where_a_length_is_demanded() -> None:
+    assert decide([GOOD], demands=Demands(seconds=60)).verdict is Verdict.UNKNOWN
+
+
+def test_a_fault_that_did_not_bite_is_unknown() -> None:
+    evidence = [
+        Evidence("kill -9", bit=True),
+        Evidence("cut of the line", bit=False, detail="0 bytes held"),
+    ]
+    report = decide([GOOD], demands=Demands(), evidence=evidence)
+    assert report.verdict is Verdict.UNKNOWN
+    assert report.reasons == ("fault did not bite: cut of the line (0 bytes held)",)
+
+
+def test_every_anomaly_fails_whatever_else_is_unknown() -> None:
+    for kind in (Kind.LOST, Kind.REPEATED, Kind.OUT_OF_ORDER, Kind.CHANGED, Kind.EXTRA):
+        report = decide([GOOD, finding_with(kind)], demands=Demands(records=99))
+        assert report.verdict is Verdict.FAIL
+        assert report.reasons == (f"east.orders-3: 2 {kind.value}",)
+
+
+def test_a_missing_tail_is_unknown_until_the_copier_says_that_it_is_done() -> None:
+    short = [finding_with(Kind.UNSEEN)]
+    assert decide(short, demands=Demands()).verdict is Verdict.UNKNOWN
+    lost = decide(short, demands=Demands(missing_tail=MissingTail.LOST))
+    assert (lost.verdict, lost.reasons) == (
+        Verdict.FAIL,
+        ("east.orders-3: 2 not seen at the end",),
+    )
+
+
+def test_a_doubt_about_one_partition_makes_all_unknown() -> None:
+    doubtful = Finding(
+        source_topic="orders",
+        target_topic="east.orders",
+        partition=0,
+        source_records=5,
+        target_records=5,
+        doubts=("the source grew",),
+    )
+    report = decide([GOOD, doubtful], demands=Demands())
+    assert (report.verdict, report.reasons) == (
+        Verdict.UNKNOWN,
+        ("east.orders-0: the source grew",),
+    )
+
+
+def test_the_exit_codes_are_0_1_2() -> None:
+    assert [int(Verdict.PASS), int(Verdict.FAIL), int(Verdict.UNKNOWN)] == [0, 1, 2]
