@@ -1,0 +1,94 @@
+"""Log lines as JSON, with a fixed dictionary of keys; the message says what, the keys say which.
+
+Contents of records are never logged. Secrets that the estate holds are struck from every line,
+whatever put them there.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Iterable
+from typing import Final, TextIO, TypedDict, Unpack
+
+_KEYS: Final = (
+    "link", "source", "target", "topic", "partition", "offset", "slot", "error",
+    "fleet", "service", "count", "seconds", "url", "state",
+)  # fmt: skip
+_STRUCK: Final = "***"
+_SHORTEST_SECRET: Final = 4
+"""Striking shorter values would blank ordinary words and help nobody."""
+
+
+class Fields(TypedDict, total=False):
+    """The log dictionary."""
+
+    link: str
+    source: str
+    target: str
+    topic: str
+    partition: int
+    offset: int
+    slot: int
+    error: str
+    fleet: str
+    service: str
+    count: int
+    seconds: float
+    url: str
+    state: str
+
+
+def logger(name: str) -> logging.Logger:
+    """A logger; give it `extra=fields(...)`."""
+    return logging.getLogger(name)
+
+
+def fields(**named: Unpack[Fields]) -> dict[str, object]:
+    """`extra` for a log call, from the dictionary's keys only."""
+    return dict(named)
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line: time, level, logger, message, then the dictionary's keys."""
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        super().__init__()
+        self._secrets = tuple(
+            sorted((each for each in secrets if len(each) >= _SHORTEST_SECRET), key=len)[::-1]
+        )
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line, without its end."""
+        line: dict[str, object] = {
+            "time_ms": int(record.created * 1000),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": self._strike(record.getMessage()),
+        }
+        for key in _KEYS:
+            value = getattr(record, key, None)
+            if value is not None:
+                line[key] = self._strike(value) if isinstance(value, str) else value
+        if record.exc_info and record.exc_info[0] is not None:
+            line["traceback"] = self._strike(self.formatException(record.exc_info))
+        return json.dumps(line, ensure_ascii=False, default=str)
+
+    def _strike(self, text: str) -> str:
+        for secret in self._secrets:
+            text = text.replace(secret, _STRUCK)
+        return text
+
+
+def configure(
+    *, level: str = "INFO", secrets: Iterable[str] = (), stream: TextIO | None = None
+) -> None:
+    """Send every log line of this process to `stream` (standard error by default) as JSON."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(JsonLines(secrets))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    for noisy in ("aiokafka", "kafka", "uvicorn.access", "asyncio"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
