@@ -1,0 +1,244 @@
+"""The access that each service of a fleet needs, and nothing beyond it.
+
+Source side: READ and DESCRIBE only; there is no WRITE at a source. Target side: the names that
+the rules can produce, the fleet's control topics, and MM2's topics of its links. READ, WRITE and
+ALTER imply DESCRIBE (AclAuthorizer), so that is not granted twice. Source: Kafka's table of
+operations by API (docs/security.html), mirrormaker2.md 6.6.
+
+Kafka knows names and prefixes, rules know patterns: a pattern that is written like a name gives a
+literal grant, another one a prefix grant of what all its matches begin with ('*' when nothing).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import groupby
+from typing import Final
+
+from mirrorfleet.core.ids import ClusterAlias, FleetName
+from mirrorfleet.core.names import control_topic
+from mirrorfleet.policy.filters import literal_prefix
+from mirrorfleet.policy.flows import Flow
+from mirrorfleet.policy.naming import HEARTBEATS, Naming, remote_name
+
+
+class Resource(StrEnum):
+    """Kafka's resource types that we need, as `kafka-acls.sh` spells its options."""
+
+    TOPIC = "topic"
+    GROUP = "group"
+    TRANSACTIONAL_ID = "transactional-id"
+
+
+class Pattern(StrEnum):
+    """How the resource's name is meant."""
+
+    LITERAL = "literal"
+    PREFIXED = "prefixed"
+
+
+class Operation(StrEnum):
+    """Kafka's operations, as `kafka-acls.sh` spells them."""
+
+    READ = "Read"
+    WRITE = "Write"
+    CREATE = "Create"
+    ALTER = "Alter"
+    DESCRIBE = "Describe"
+    DESCRIBE_CONFIGS = "DescribeConfigs"
+    ALTER_CONFIGS = "AlterConfigs"
+
+
+class Service(StrEnum):
+    """The services of a fleet."""
+
+    MIRROR = "mirror"
+    SYNC = "sync"
+    HEARTBEAT = "heartbeat"
+    CHECKPOINT = "checkpoint"
+    LAG = "lag"
+    CONSOLE = "console"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Grant:
+    """One thing that one service may do on one cluster."""
+
+    cluster: ClusterAlias
+    service: Service
+    resource: Resource
+    pattern: Pattern
+    name: str
+    operation: Operation
+
+
+_R = Operation.READ
+_W = Operation.WRITE
+_TARGET_OF_SYNC: Final = (
+    Operation.CREATE,
+    Operation.ALTER,
+    Operation.ALTER_CONFIGS,
+    Operation.DESCRIBE_CONFIGS,
+)
+
+_CONTROL: Final[dict[Service, tuple[tuple[str, tuple[Operation, ...]], ...]]] = {
+    Service.MIRROR: (
+        ("catalog", (_R,)),
+        ("positions", (_R, _W)),
+        ("segments", (_R, _W)),
+        ("progress", (_W,)),
+        ("events", (_W,)),
+    ),
+    Service.SYNC: (("catalog", (_R, _W)), ("events", (_W,)), ("commands", (_R,))),
+    Service.HEARTBEAT: (),
+    Service.CHECKPOINT: (("catalog", (_R,)), ("segments", (_R,)), ("archive", (_R, _W))),
+    Service.LAG: (("progress", (_R,)), ("catalog", (_R,)), ("samples", (_W,)), ("events", (_W,))),
+    Service.CONSOLE: (),
+}
+"""Control topics by the last part of their names; `sync` creates all of them."""
+
+
+def grants(fleet: FleetName, flows: Sequence[Flow], services: Iterable[Service]) -> list[Grant]:
+    """What `services` of the fleet need on the target and on each source; sorted, each once.
+
+    `flows` are those into the fleet's target, at least one.
+    """
+    wanted = set(services)
+    found: set[Grant] = set()
+    for service in wanted:
+        for flow in flows:
+            found.update(_at_source(service, flow))
+            found.update(_at_target(service, flow))
+        found.update(_control(service, fleet, flows[0].link.target))
+    return sorted(_without_covered(found))
+
+
+def kafka_acls_lines(
+    wanted: Sequence[Grant], *, principal: str, host: str, bootstrap: str
+) -> list[str]:
+    """`kafka-acls.sh` commands for the grants of one cluster, one a resource, ready to paste."""
+    unique = sorted({(g.resource, g.pattern, g.name, g.operation) for g in wanted})
+    lines: list[str] = []
+    for (resource, pattern, name), group in groupby(unique, key=lambda entry: entry[:3]):
+        operations = " ".join(f"--operation {entry[3]}" for entry in group)
+        lines.append(
+            f"kafka-acls.sh --bootstrap-server {bootstrap} --command-config admin.properties"
+            f" --add --allow-principal {_quoted(principal)} --allow-host {_quoted(host)}"
+            f" {operations} --{resource} {_quoted(name)} --resource-pattern-type {pattern}"
+        )
+    return lines
+
+
+def _at_source(service: Service, flow: Flow) -> Iterator[Grant]:
+    operations: dict[Service, tuple[Operation, ...]] = {
+        Service.MIRROR: (Operation.READ,),
+        Service.SYNC: (Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS),
+        Service.CHECKPOINT: (Operation.DESCRIBE,),
+        Service.LAG: (Operation.DESCRIBE,),
+    }
+    cluster = flow.link.source
+    for rule in flow.rules:
+        for pattern, name in map(_resource, rule.topics.include):
+            for operation in operations.get(service, ()):
+                yield Grant(cluster, service, Resource.TOPIC, pattern, name, operation)
+        if service is Service.CHECKPOINT:
+            for pattern, name in map(_resource, rule.groups.include):
+                yield Grant(cluster, service, Resource.GROUP, pattern, name, Operation.DESCRIBE)
+
+
+def _at_target(service: Service, flow: Flow) -> Iterator[Grant]:
+    operations: dict[Service, tuple[Operation, ...]] = {
+        Service.MIRROR: (Operation.WRITE,),
+        Service.SYNC: _TARGET_OF_SYNC,
+        Service.CHECKPOINT: (Operation.READ,),
+    }
+    source, target = flow.link
+    for rule in flow.rules:
+        for pattern, name in (_renamed(rule.naming, source, p) for p in rule.topics.include):
+            for operation in operations.get(service, ()):
+                yield Grant(target, service, Resource.TOPIC, pattern, name, operation)
+        if service is Service.CHECKPOINT:
+            for pattern, name in map(_resource, rule.groups.include):
+                yield Grant(target, service, Resource.GROUP, pattern, name, Operation.READ)
+    for name, operation in _mm2(service, source):
+        yield Grant(target, service, Resource.TOPIC, Pattern.LITERAL, name, operation)
+
+
+def _mm2(service: Service, source: ClusterAlias) -> Iterator[tuple[str, Operation]]:
+    syncs = f"mm2-offset-syncs.{source}.internal"
+    checkpoints = f"{source}.checkpoints.internal"
+    match service:
+        case Service.MIRROR:
+            yield syncs, Operation.WRITE
+        case Service.SYNC:
+            yield from ((name, Operation.CREATE) for name in (syncs, checkpoints, HEARTBEATS))
+            yield from ((name, Operation.DESCRIBE) for name in (syncs, checkpoints, HEARTBEATS))
+        case Service.HEARTBEAT:
+            yield HEARTBEATS, Operation.WRITE
+        case Service.CHECKPOINT:
+            yield from ((checkpoints, operation) for operation in (_R, _W))
+        case _:
+            return
+
+
+def _control(service: Service, fleet: FleetName, target: ClusterAlias) -> Iterator[Grant]:
+    for kind, operations in _CONTROL[service]:
+        for operation in operations:
+            name = control_topic(fleet, kind)
+            yield Grant(target, service, Resource.TOPIC, Pattern.LITERAL, name, operation)
+    everything = control_topic(fleet, "")
+    prefixed: tuple[Operation, ...] = ()
+    if service is Service.SYNC:
+        prefixed = _TARGET_OF_SYNC
+    elif service is Service.CONSOLE:
+        prefixed = (Operation.READ,)
+        commands = control_topic(fleet, "commands")
+        yield Grant(target, service, Resource.TOPIC, Pattern.LITERAL, commands, Operation.WRITE)
+    for operation in prefixed:
+        yield Grant(target, service, Resource.TOPIC, Pattern.PREFIXED, everything, operation)
+    if service is Service.MIRROR:
+        ids = f"mirrorfleet.{fleet}."
+        resource = Resource.TRANSACTIONAL_ID
+        yield Grant(target, service, resource, Pattern.PREFIXED, ids, Operation.WRITE)
+
+
+def _resource(pattern: str) -> tuple[Pattern, str]:
+    prefix, whole = literal_prefix(pattern)
+    if whole:
+        return Pattern.LITERAL, prefix
+    return (Pattern.PREFIXED, prefix) if prefix else (Pattern.LITERAL, "*")
+
+
+def _renamed(naming: Naming, source: ClusterAlias, pattern: str) -> tuple[Pattern, str]:
+    prefix, whole = literal_prefix(pattern)
+    if naming is Naming.IDENTITY:
+        return _resource(pattern)
+    return (Pattern.LITERAL if whole else Pattern.PREFIXED), remote_name(naming, source, prefix)
+
+
+def _without_covered(found: set[Grant]) -> Iterator[Grant]:
+    """Leaves out what a wider grant to the same service already gives."""
+    for grant in found:
+        if not any(_covers(other, grant) for other in found):
+            yield grant
+
+
+def _covers(wide: Grant, narrow: Grant) -> bool:
+    same = (wide.cluster, wide.service, wide.resource, wide.operation) == (
+        narrow.cluster,
+        narrow.service,
+        narrow.resource,
+        narrow.operation,
+    )
+    if not same or wide == narrow:
+        return False
+    if (wide.pattern, wide.name) == (Pattern.LITERAL, "*"):
+        return True
+    return wide.pattern is Pattern.PREFIXED and narrow.name.startswith(wide.name)
+
+
+def _quoted(text: str) -> str:
+    """For a POSIX shell."""
+    return "'" + text.replace("'", "'\\''") + "'"

@@ -1,0 +1,163 @@
+"""Who may write a target topic: one source topic of one link, by one rule.
+
+A claim says: this rule copies that source topic into this target topic. Two claims clash when they
+have the same target topic, or when two rules of one link take the same source topic (each record
+would be there twice). The first keeps what it has; the second is refused, with both named. What
+the rules alone prove, before any topic is known, is found by `provable_clashes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from mirrorfleet.core.ids import Link
+from mirrorfleet.policy.cycles import Leg, loop_of
+from mirrorfleet.policy.filters import is_literal
+from mirrorfleet.policy.flows import Flow, FlowRule
+from mirrorfleet.policy.naming import Naming
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """That `rule` of `link` copies `source_topic` into `target_topic`."""
+
+    link: Link
+    rule: str
+    source_topic: str
+    target_topic: str
+
+    def __str__(self) -> str:
+        return f"rule {self.rule!r} of {self.link} ({self.source_topic} -> {self.target_topic})"
+
+
+@dataclass(frozen=True, slots=True)
+class Clash:
+    """`refused` came second; `holder` keeps the topic."""
+
+    refused: Claim
+    holder: Claim
+
+    def __str__(self) -> str:
+        return f"{self.refused} is refused: {self.holder} has it already"
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What may be copied, and what may not."""
+
+    accepted: tuple[Claim, ...]
+    clashes: tuple[Clash, ...]
+
+
+def settle(held: Iterable[Claim], wanted: Sequence[Claim]) -> Settled:
+    """Decides between claims on one target cluster.
+
+    `held` are those that already run (from the catalog): they keep their target topic, and among
+    overlapping rules the one that has a topic keeps it. `wanted` is in file order otherwise. A rule
+    may be renamed or split: the same link, source and target topic are the same copy.
+    """
+    running = list(held)
+    by_target = {claim.target_topic: claim for claim in running}
+    by_source: dict[tuple[Link, str], Claim] = {}
+    accepted: list[Claim] = []
+    clashes: list[Clash] = []
+    known = set(running)
+    for claim in sorted(wanted, key=lambda one: one not in known):
+        source = (claim.link, claim.source_topic)
+        holder = by_source.get(source) or by_target.get(claim.target_topic)
+        if holder is not None and (source in by_source or not _same_copy(holder, claim)):
+            clashes.append(Clash(claim, holder))
+            continue
+        by_target[claim.target_topic] = by_source[source] = claim
+        accepted.append(claim)
+    return Settled(tuple(accepted), tuple(clashes))
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """That rules clash whatever topics exist; `topic` is a name or a pattern that shows it."""
+
+    legs: tuple[Leg, ...]
+    topic: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.topic!r}: {', '.join(map(str, self.legs))}: {self.why}"
+
+
+def provable_clashes(flows: Sequence[Flow]) -> list[Proof]:
+    """Clashes that the rules alone prove: a name or a pattern that stands in both.
+
+    Two different patterns that meet only on some names are left to run time.
+    """
+    proofs = [
+        *(proof for flow in flows for proof in _overlaps(flow)),
+        *_same_target(flows),
+        *_two_way(flows),
+        *_rings(flows),
+    ]
+    unique: dict[tuple[frozenset[Leg], str], Proof] = {}
+    for proof in proofs:
+        unique.setdefault((frozenset(proof.legs), proof.topic), proof)
+    return list(unique.values())
+
+
+def _same_copy(holder: Claim, claim: Claim) -> bool:
+    return (holder.link, holder.source_topic) == (claim.link, claim.source_topic)
+
+
+def _shared(first: FlowRule, second: FlowRule, *flows: Flow) -> str | None:
+    """A name that both rules take for sure, or a pattern that both list; None when unknown."""
+    for name in (*first.topics.literals(), *second.topics.literals()):
+        both = first.topics.matches(name) and second.topics.matches(name)
+        if both and not any(flow.never.matches(name) for flow in flows):
+            return name
+    if first.topics.exclude or second.topics.exclude:
+        return None
+    for pattern in first.topics.include:
+        if not is_literal(pattern) and {pattern, ".*"} & set(second.topics.include):
+            return pattern
+    patterns = [one for one in second.topics.include if not is_literal(one)]
+    return patterns[0] if patterns and ".*" in first.topics.include else None
+
+
+def _pairs(first: Flow, second: Flow) -> Iterator[tuple[tuple[Leg, Leg], str]]:
+    """Identity rules of two flows that share a topic."""
+    for one in first.rules:
+        for other in second.rules:
+            shared = _shared(one, other, first, second)
+            if one.naming is other.naming is Naming.IDENTITY and shared is not None:
+                yield (Leg(first.link, one.name), Leg(second.link, other.name)), shared
+
+
+def _overlaps(flow: Flow) -> Iterator[Proof]:
+    for first, second in combinations(flow.rules, 2):
+        shared = _shared(first, second, flow)
+        if shared is not None:
+            legs = Leg(flow.link, first.name), Leg(flow.link, second.name)
+            yield Proof(legs, shared, "both rules take it, so it would be copied twice")
+
+
+def _same_target(flows: Sequence[Flow]) -> Iterator[Proof]:
+    for first, second in combinations(flows, 2):
+        if first.link.target == second.link.target:
+            for legs, shared in _pairs(first, second):
+                yield Proof(legs, shared, "both would write the same target topic")
+
+
+def _two_way(flows: Sequence[Flow]) -> Iterator[Proof]:
+    for first, second in combinations(flows, 2):
+        if first.link == Link(second.link.target, second.link.source):
+            for legs, shared in _pairs(first, second):
+                yield Proof(legs, shared, "the same name both ways is not supported yet")
+
+
+def _rings(flows: Sequence[Flow]) -> Iterator[Proof]:
+    for flow in flows:
+        for rule in flow.rules:
+            for name in rule.topics.literals():
+                way = () if flow.never.matches(name) else loop_of(flows, flow, rule, name)
+                if way:
+                    yield Proof(way, name, "it would come back to where it came from")
