@@ -81,7 +81,7 @@ class _Table(Generic[_Series]):
     """The series of one metric by label values."""
 
     def __init__(self, make: Callable[[], _Series]) -> None:
-        self.make = make
+        self.make: Callable[[], _Series] = make
         self.rows: dict[Labels, _Series] = {}
 
 

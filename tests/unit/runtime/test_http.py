@@ -1,0 +1,87 @@
+"""The HTTP side answers from what the service says, and takes ports as it was told."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import httpx
+import pytest
+
+from mirrorfleet.core.errors import ConfigError
+from mirrorfleet.runtime import metric_names
+from mirrorfleet.runtime.health import Health
+from mirrorfleet.runtime.http import HOST, HttpServer, bind, build_app
+from mirrorfleet.runtime.lifecycle import Lifecycle, Serving
+from mirrorfleet.runtime.metrics import Metrics
+
+
+def client_of(health: Health, metrics: Metrics) -> httpx.AsyncClient:
+    app = build_app(health=health, metrics=metrics, status=lambda: {"topics": 3})
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://test")
+
+
+async def test_ready_follows_the_life_of_the_service() -> None:
+    life = Lifecycle()
+    health = Health(life)
+    async with client_of(health, Metrics()) as client:
+        early = await client.get("/readyz")
+        life.move(Serving())
+        late = await client.get("/readyz")
+
+    assert (early.status_code, early.json()) == (
+        503,
+        {"ready": False, "reasons": {"lifecycle": "starting"}},
+    )
+    assert (late.status_code, late.json()) == (200, {"ready": True, "reasons": {}})
+
+
+async def test_alive_status_and_metrics_are_answered() -> None:
+    metrics = Metrics()
+    metrics.gauge(metric_names.IN_FLIGHT).set(5)
+    async with client_of(Health(Lifecycle()), metrics) as client:
+        assert (await client.get("/healthz")).json() == {"alive": True}
+        assert (await client.get("/status")).json() == {"topics": 3}
+        scrape = await client.get("/metrics")
+
+    assert scrape.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    assert "mirrorfleet_in_flight_bytes 5.0" in scrape.text
+    assert "process_resident_memory_bytes" in scrape.text
+
+
+async def test_nothing_can_be_written() -> None:
+    async with client_of(Health(Lifecycle()), Metrics()) as client:
+        assert (await client.post("/status")).status_code == 405
+
+
+async def test_the_server_runs_in_our_loop_and_closes_when_told() -> None:
+    listener = bind(0)
+    app = build_app(health=Health(Lifecycle()), metrics=Metrics(), status=dict)
+    server = HttpServer(app, listener)
+    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+        group.create_task(server.run_until_closed())
+        async with httpx.AsyncClient() as client:
+            answer = await client.get(f"{server.url}/healthz")
+        server.close()
+
+    assert answer.json() == {"alive": True}
+
+
+def test_a_port_asked_for_and_taken_is_an_error_that_names_it() -> None:
+    with bind(0) as holder:
+        port = holder.getsockname()[1]
+        with pytest.raises(ConfigError, match=f"HTTP port 127.0.0.1:{port} is taken"):
+            bind(port)
+
+
+def test_a_default_port_that_is_taken_gives_the_next_free_one() -> None:
+    with bind(0) as holder:
+        port = holder.getsockname()[1]
+        with bind(None, first=port) as next_one:
+            assert next_one.getsockname()[1] > port
+
+
+def test_only_this_machine_can_reach_it() -> None:
+    with bind(0) as listener:
+        assert listener.getsockname()[0] == HOST
+        assert listener.family == socket.AF_INET

@@ -1,0 +1,87 @@
+"""A log line is JSON with known keys and without secrets."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import sys
+
+import pytest
+
+from mirrorfleet.runtime.log import JsonLines, fields
+
+
+def lines_of(*secrets: str) -> tuple[logging.Logger, io.StringIO]:
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(JsonLines(secrets))
+    log = logging.Logger("test.log")
+    log.addHandler(handler)
+    return log, stream
+
+
+def test_the_message_says_what_and_the_keys_say_which() -> None:
+    log, stream = lines_of()
+
+    log.warning("topic refused", extra=fields(topic="orders", partition=0, error="denied"))
+
+    line = json.loads(stream.getvalue())
+    del line["time_ms"]
+    assert line == {
+        "level": "warning",
+        "logger": "test.log",
+        "message": "topic refused",
+        "topic": "orders",
+        "partition": 0,
+        "error": "denied",
+    }
+
+
+def test_a_key_outside_the_dictionary_is_not_shown() -> None:
+    log, stream = lines_of()
+
+    log.warning("odd", extra={"record_value": "private"})
+
+    assert "private" not in stream.getvalue()
+
+
+def test_secrets_are_struck_from_message_keys_and_traceback() -> None:
+    log, stream = lines_of("hunter22", "hunter22-and-more")
+
+    try:
+        raise ValueError("login hunter22 failed")
+    except ValueError:
+        log.exception("tried hunter22-and-more", extra=fields(error="hunter22"))
+
+    text = stream.getvalue()
+    assert "hunter22" not in text
+    assert "and-more" not in text
+    assert json.loads(text)["message"] == "tried ***"
+
+
+def test_a_line_break_stays_inside_its_line() -> None:
+    log, stream = lines_of()
+
+    log.warning("one\ntwo")
+
+    assert stream.getvalue().count("\n") == 1
+
+
+def test_configure_replaces_the_handlers_of_the_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from mirrorfleet.runtime.log import configure
+
+    root = logging.getLogger()
+    monkeypatch.setattr(root, "handlers", [logging.StreamHandler(sys.stdout)])
+    level = root.level
+    stream = io.StringIO()
+    configure(level="warning", stream=stream)
+    try:
+        logging.getLogger("any").info("quiet")
+        logging.getLogger("any").warning("loud")
+    finally:
+        root.setLevel(level)
+
+    assert [json.loads(line)["message"] for line in stream.getvalue().splitlines()] == ["loud"]
