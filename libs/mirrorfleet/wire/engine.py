@@ -1,0 +1,256 @@
+"""The copying path's one entry: fetched bytes in, batches for the target out.
+
+    fetched range -> walk -> verify -> classify -> PASS: a view of the payload, nothing else
+                                                -> else: rebuilt, split or skipped
+
+Nothing is raised for bad bytes: a fault stops the partition at an offset and everything before
+it is in the answer. A fault's offset is also `next_offset`, so that a resumed walk begins there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mirrorfleet.core.errors import CorruptBatchError
+from mirrorfleet.core.ids import SourceOffset
+from mirrorfleet.wire.aborted import AbortedFilter, Marker, marker_of
+from mirrorfleet.wire.batch import (
+    CODEC_MASK,
+    MAGIC,
+    BatchHeader,
+    verified_payload,
+    verify,
+    walk,
+)
+from mirrorfleet.wire.builder import BatchBuilder
+from mirrorfleet.wire.classify import Verdict, classify
+from mirrorfleet.wire.codecs import Codec
+from mirrorfleet.wire.copybatch import (
+    BatchFault,
+    CopyBatch,
+    Dropped,
+    FaultKind,
+    Terms,
+    Walked,
+)
+from mirrorfleet.wire.legacy import legacy_records
+from mirrorfleet.wire.reencode import Rebuilt, admit, fitted, lacks_keys, rebuild
+from mirrorfleet.wire.reshape import (
+    before,
+    divide,
+    find_null_keys,
+    merge,
+    mergeable,
+    source_offset,
+    split,
+    without,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mirrorfleet.wire.batch import Buffer
+    from mirrorfleet.wire.copybatch import AbortedTransaction
+
+__all__ = [
+    "before",
+    "divide",
+    "find_null_keys",
+    "merge",
+    "mergeable",
+    "source_offset",
+    "split",
+    "walk_fetched",
+    "without",
+]
+
+
+def walk_fetched(
+    buffer: Buffer,
+    start: int,
+    end: int,
+    wanted: SourceOffset,
+    aborted: Sequence[AbortedTransaction],
+    terms: Terms,
+) -> Walked:
+    """What the records field of one partition's fetch answer, at [start, end), comes to.
+
+    Payloads of batches that pass are views into `buffer`, which must not change any more.
+    A range whose first batch is incomplete gives no batch: fetch again with more bytes.
+    """
+    view = memoryview(buffer)
+    state = _Walk(view, wanted, aborted, terms)
+    try:
+        for header in walk(view, start, end):
+            if header.magic == MAGIC:
+                state.take(header)
+            else:
+                state.take_legacy(header)
+            if state.fault:
+                break
+    except CorruptBatchError as error:
+        state.fault = BatchFault(state.position, FaultKind.CORRUPT, error.message)
+    return state.finish()
+
+
+class _Walk:
+    """One walk's state. `position` is the source offset that comes next."""
+
+    __slots__ = (
+        "_aborted",
+        "_aborted_records",
+        "_batches",
+        "_control_batches",
+        "_dropped",
+        "_leader_epoch",
+        "_legacy",
+        "_legacy_codec",
+        "_terms",
+        "_view",
+        "_wanted",
+        "fault",
+        "position",
+    )
+
+    def __init__(
+        self,
+        view: memoryview,
+        wanted: SourceOffset,
+        aborted: Sequence[AbortedTransaction],
+        terms: Terms,
+    ) -> None:
+        self.position = self._wanted = wanted
+        self.fault: BatchFault | None = None
+        self._view = view
+        self._terms = terms
+        self._aborted = AbortedFilter(aborted) if aborted else None
+        self._aborted_records = 0
+        self._control_batches = 0
+        self._leader_epoch = -1
+        self._batches: list[CopyBatch] = []
+        self._dropped: list[Dropped] = []
+        self._legacy: BatchBuilder | None = None
+        self._legacy_codec = Codec.NONE
+
+    def take(self, header: BatchHeader) -> None:
+        """A magic 2 batch."""
+        if self._legacy:
+            self._flush_legacy()
+        payload, payload_crc = verified_payload(self._view, header)
+        self._check_order(header)
+        covered = self._aborted is not None and self._aborted.covers(header)
+        verdict = classify(header, self.position, self._terms, aborted=covered)
+        if verdict is Verdict.PASS:
+            self._batches.append(_as_it_is(header, payload, payload_crc))
+        elif not self._skip(header, verdict):
+            self._reshape(header, verdict, _as_it_is(header, payload, payload_crc))
+        self._advance(header)
+
+    def take_legacy(self, header: BatchHeader) -> None:
+        """A message of magic 0 or 1; neighbours of one codec go into one batch."""
+        verify(self._view, header)
+        if classify(header, self.position, self._terms) is Verdict.BEHIND:
+            self._check_order(header)
+            return
+        codec = header.codec
+        if self._legacy and (
+            codec is not self._legacy_codec
+            or self._legacy.raw_size + header.size > self._terms.max_batch_bytes
+        ):
+            self._flush_legacy()
+        records = list(legacy_records(self._view, header))
+        if self._legacy is None:
+            self._legacy, self._legacy_codec = BatchBuilder(), codec
+        dropped, self.fault = admit(
+            iter(records), self._legacy, self.position, self._terms.null_keys
+        )
+        self._dropped += dropped
+        self._advance(header)
+
+    def finish(self) -> Walked:
+        """The answer; a pending batch of old messages is part of it."""
+        if self._legacy:
+            self._flush_legacy()
+        return Walked(
+            batches=self._batches,
+            next_offset=self.position,
+            leader_epoch=self._leader_epoch,
+            records=sum(batch.count for batch in self._batches),
+            aborted_records=self._aborted_records,
+            control_batches=self._control_batches,
+            dropped=tuple(self._dropped),
+            fault=self.fault,
+        )
+
+    def _check_order(self, header: BatchHeader) -> None:
+        """Offsets in an answer only grow; only at its start may it reach back.
+
+        The base offset is outside the CRC, so a flipped bit there shows only here.
+        """
+        if header.base_offset < self.position != self._wanted:
+            raise CorruptBatchError(
+                f"batch at offset {header.base_offset} follows offset {self.position - 1}",
+                offset=header.base_offset,
+            )
+
+    def _advance(self, header: BatchHeader) -> None:
+        if self.fault:
+            self.position = self.fault.offset
+        elif header.next_offset > self.position:
+            self.position = header.next_offset
+        if self.position > header.base_offset:
+            self._leader_epoch = header.leader_epoch
+
+    def _skip(self, header: BatchHeader, verdict: Verdict) -> bool:
+        """Whether the batch has nothing to copy; counted, and its marker obeyed."""
+        if verdict is Verdict.CONTROL:
+            self._control_batches += 1
+            if self._aborted and marker_of(self._view, header) is not Marker.OTHER:
+                self._aborted.end(header.producer_id)
+        elif verdict is Verdict.ABORTED:
+            self._aborted_records += header.count
+        return verdict in _SKIPPED
+
+    def _reshape(
+        self, header: BatchHeader, verdict: Verdict, as_it_is: CopyBatch
+    ) -> None:
+        so_far = Rebuilt([], [], None)
+        if verdict is Verdict.OVERSIZE or (
+            verdict is Verdict.INSPECT and not lacks_keys(self._view, header)
+        ):
+            rebuilt = fitted(as_it_is, self._terms, so_far)
+        else:
+            rebuilt = rebuild(self._view, header, self.position, self._terms)
+        self._keep(rebuilt)
+
+    def _keep(self, rebuilt: Rebuilt) -> None:
+        self._batches += rebuilt.batches
+        self._dropped += rebuilt.dropped
+        self.fault = rebuilt.fault
+
+    def _flush_legacy(self) -> None:
+        builder, self._legacy = self._legacy, None
+        if builder is None or not builder.count:
+            return
+        batch = builder.build(self._legacy_codec, self.position)
+        rebuilt = fitted(batch, self._terms, Rebuilt([], [], self.fault))
+        self._keep(rebuilt)
+        if self.fault:
+            self.position = self.fault.offset
+
+
+_SKIPPED = frozenset((Verdict.CONTROL, Verdict.BEHIND, Verdict.ABORTED, Verdict.EMPTY))
+
+
+def _as_it_is(header: BatchHeader, payload: memoryview, payload_crc: int) -> CopyBatch:
+    return CopyBatch(
+        payload=payload,
+        payload_crc=payload_crc,
+        attributes=header.attributes & CODEC_MASK,
+        count=header.count,
+        base_timestamp=header.base_timestamp,
+        max_timestamp=header.max_timestamp,
+        first=SourceOffset(header.base_offset),
+        next_offset=header.next_offset,
+        leader_epoch=header.leader_epoch,
+    )

@@ -1,0 +1,120 @@
+"""A source batch that cannot pass as it is, rebuilt: trimmed, without holes, with its true times.
+
+Codec and record timestamps are kept (a LogAppendTime batch's records all have its max timestamp,
+which is what its consumers see), offsets become dense and the gaps are remembered as holes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from mirrorfleet.core.ids import SourceOffset
+from mirrorfleet.wire.batch import HEADER_SIZE, MAGIC, BatchHeader
+from mirrorfleet.wire.builder import BatchBuilder
+from mirrorfleet.wire.codecs import MAX_INFLATED, decompress
+from mirrorfleet.wire.copybatch import (
+    BatchFault,
+    CopyBatch,
+    Dropped,
+    FaultKind,
+    NullKeys,
+    Terms,
+)
+from mirrorfleet.wire.framing import framed_records, has_null_key
+from mirrorfleet.wire.legacy import legacy_records
+from mirrorfleet.wire.reshape import divide
+from mirrorfleet.wire.varint import wrap_64
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Rebuilt(NamedTuple):
+    """What came of a batch; on a fault, `batches` holds every record before it."""
+
+    batches: list[CopyBatch]
+    dropped: list[Dropped]
+    fault: BatchFault | None
+
+
+def source_records(
+    view: memoryview, header: BatchHeader, limit: int = MAX_INFLATED
+) -> Iterator[tuple[int, int, bytes]]:
+    """(offset, timestamp, tail) of each record of a verified batch of any magic, lazily.
+
+    Raises: CorruptBatchError, also for more than `limit` bytes uncompressed.
+    """
+    if header.magic < MAGIC:
+        yield from legacy_records(view, header, limit)
+        return
+    body = decompress(
+        header.codec, view[header.start + HEADER_SIZE : header.end], limit
+    )
+    base_offset, base_timestamp = header.base_offset, header.base_timestamp
+    append_time = header.max_timestamp if header.is_log_append_time else None
+    for offset_delta, timestamp_delta, tail in framed_records(body, header.count):
+        if append_time is None:
+            yield (
+                base_offset + offset_delta,
+                wrap_64(base_timestamp + timestamp_delta),
+                tail,
+            )
+        else:
+            yield base_offset + offset_delta, append_time, tail
+
+
+def lacks_keys(view: memoryview, header: BatchHeader) -> bool:
+    """Whether any record of the batch has no key."""
+    return any(has_null_key(tail) for _, _, tail in source_records(view, header))
+
+
+def rebuild(
+    view: memoryview, header: BatchHeader, wanted: SourceOffset, terms: Terms
+) -> Rebuilt:
+    """The records of a magic 2 batch from `wanted` on, as batches that the target takes."""
+    builder = BatchBuilder()
+    records = source_records(view, header)
+    dropped, fault = admit(records, builder, wanted, terms.null_keys)
+    end = fault.offset if fault else header.next_offset
+    rebuilt = Rebuilt([], dropped, fault)
+    if builder.count:
+        batch = builder.build(header.codec, end, leader_epoch=header.leader_epoch)
+        rebuilt = fitted(batch, terms, rebuilt)
+    return rebuilt
+
+
+def admit(
+    records: Iterator[tuple[int, int, bytes]],
+    builder: BatchBuilder,
+    wanted: SourceOffset,
+    null_keys: NullKeys,
+) -> tuple[list[Dropped], BatchFault | None]:
+    """Append the records from `wanted` on that policy lets through; stop at a fault."""
+    dropped: list[Dropped] = []
+    for offset, timestamp, tail in records:
+        if offset < wanted:
+            continue
+        if null_keys is not NullKeys.ALLOW and has_null_key(tail):
+            at = SourceOffset(offset)
+            if null_keys is NullKeys.FAIL:
+                return dropped, BatchFault(
+                    at, FaultKind.NULL_KEY, "no key; the target topic is compacted"
+                )
+            dropped.append(Dropped(at, FaultKind.NULL_KEY))
+            continue
+        builder.append(offset, timestamp, tail)
+    return dropped, None
+
+
+def fitted(batch: CopyBatch, terms: Terms, so_far: Rebuilt) -> Rebuilt:
+    """Add the batch to what came before it, split where it is over the target's limit.
+
+    A fault of the split comes before any that was found later in the same batch, and drops after
+    it did not happen.
+    """
+    division = divide(batch, terms.max_batch_bytes)
+    batches = so_far.batches + division.batches
+    if division.fault is None:
+        return so_far._replace(batches=batches)
+    dropped = [drop for drop in so_far.dropped if drop.offset < division.fault.offset]
+    return Rebuilt(batches, dropped, division.fault)

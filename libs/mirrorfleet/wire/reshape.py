@@ -1,0 +1,209 @@
+"""Copy batches made from copy batches: merged, split, and with records left out.
+
+    split   one batch over the target's limit  ->  several, cut between records
+    merge   tiny batches of one partition      ->  one
+    without records that the target refuses    ->  holes
+
+Each keeps the codec, record timestamps and source offsets; holes grow, records never move.
+Errors: CorruptBatchError when a payload is not what its header said (the fast path never looked).
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from mirrorfleet.core.errors import CorruptBatchError
+from mirrorfleet.core.ids import SourceOffset
+from mirrorfleet.wire.builder import BatchBuilder
+from mirrorfleet.wire.codecs import MAX_INFLATED, Codec, Effort, decompress
+from mirrorfleet.wire.copybatch import BatchFault, CopyBatch, FaultKind
+from mirrorfleet.wire.framing import framed_records, has_null_key
+from mirrorfleet.wire.varint import wrap_64
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from mirrorfleet.wire.copybatch import Terms
+
+MERGE_BELOW: Final = 2048
+"""Batches below this many bytes are cheaper to merge than to send: a header, a broker append and
+a transaction check each cost about as much as 2 KB of payload (measured)."""
+MERGE_UP_TO: Final = 256 * 1024
+"""A merged batch stops here: larger ones save nothing more."""
+_GROWTH_PER_RECORD: Final = 16
+"""Most bytes by which a record's length and deltas can grow when it moves to another batch."""
+
+
+class Division(NamedTuple):
+    """Pieces in order; on a fault, they hold every record before the faulty one."""
+
+    batches: list[CopyBatch]
+    fault: BatchFault | None
+
+
+def divide(batch: CopyBatch, max_batch_bytes: int) -> Division:
+    """The batch in pieces of at most `max_batch_bytes`, header included, cut between records.
+
+    A record that is too large alone is a fault at its offset, with its size and the limit.
+    """
+    if batch.size <= max_batch_bytes:
+        return Division([batch], None)
+    if batch.count == 1:
+        return _alone(batch, max_batch_bytes)
+    done: list[CopyBatch] = []
+    for piece in _pieces(batch, -(-batch.size // max_batch_bytes)):
+        division = divide(piece, max_batch_bytes)
+        done += division.batches
+        if division.fault:
+            return Division(done, division.fault)
+    return Division(done, None)
+
+
+def split(batch: CopyBatch, max_batch_bytes: int) -> list[CopyBatch] | BatchFault:
+    """As `divide`, for a caller that wants all pieces or none."""
+    division = divide(batch, max_batch_bytes)
+    return division.fault or division.batches
+
+
+def mergeable(batches: Sequence[CopyBatch], terms: Terms) -> int:
+    """How many of the leading batches are worth merging into one (0 or 1: none)."""
+    room = min(MERGE_UP_TO, terms.max_batch_bytes)
+    for number, batch in enumerate(batches):
+        room -= batch.size + _GROWTH_PER_RECORD * batch.count
+        small = batch.size < MERGE_BELOW and batch.attributes == batches[0].attributes
+        if not small or room < 0:
+            return number
+    return len(batches)
+
+
+def merge(batches: Sequence[CopyBatch], terms: Terms) -> CopyBatch:
+    """One batch of all records; offsets absent between the batches become holes.
+
+    Give it what `mergeable` counted. Raises: ValueError for batches of different codecs, or when
+    the result is over `terms.max_batch_bytes`.
+    """
+    head, last = batches[0], batches[-1]
+    if len(batches) == 1:
+        return head
+    if any(batch.attributes != head.attributes for batch in batches):
+        raise ValueError("only batches of one codec can be merged")
+    builder = BatchBuilder()
+    for batch in batches:
+        for offset, timestamp, tail in copied_records(batch):
+            builder.append(offset, timestamp, tail)
+    merged = builder.build(
+        Codec(head.attributes), last.next_offset, leader_epoch=last.leader_epoch
+    )
+    if merged.size > terms.max_batch_bytes:
+        raise ValueError(
+            f"merged {merged.size} bytes; the target takes {terms.max_batch_bytes}"
+        )
+    return merged
+
+
+def find_null_keys(batch: CopyBatch) -> list[SourceOffset]:
+    """Source offsets of the records without key."""
+    return [
+        SourceOffset(offset)
+        for offset, _, tail in copied_records(batch)
+        if has_null_key(tail)
+    ]
+
+
+def without(batch: CopyBatch, offsets: Collection[int]) -> CopyBatch | None:
+    """The batch with these records left out; None when none is left."""
+    builder = BatchBuilder()
+    for offset, timestamp, tail in copied_records(batch):
+        if offset not in offsets:
+            builder.append(offset, timestamp, tail)
+    if not builder.count:
+        return None
+    return builder.build(
+        Codec(batch.attributes), batch.next_offset, leader_epoch=batch.leader_epoch
+    )
+
+
+def before(batch: CopyBatch, offset: SourceOffset) -> CopyBatch | None:
+    """The records below a source offset, ending there; None when there is none."""
+    builder = BatchBuilder()
+    for at, timestamp, tail in copied_records(batch):
+        if at >= offset:
+            break
+        builder.append(at, timestamp, tail)
+    if not builder.count:
+        return None
+    end = min(offset, batch.next_offset)
+    return builder.build(Codec(batch.attributes), end, leader_epoch=batch.leader_epoch)
+
+
+def source_offset(batch: CopyBatch, index: int) -> SourceOffset:
+    """Source offset of the record at `index`: how a broker names a refused record (KIP-467)."""
+    return SourceOffset(next(islice(_offsets(batch), index, None)))
+
+
+def copied_records(
+    batch: CopyBatch, limit: int = MAX_INFLATED
+) -> Iterator[tuple[int, int, bytes]]:
+    """(source offset, timestamp, tail) of each record; at most `limit` bytes uncompressed."""
+    body = decompress(Codec(batch.attributes), batch.payload, limit)
+    base = batch.base_timestamp
+    records = framed_records(body, batch.count)
+    for index, (offset, (delta, timestamp_delta, tail)) in enumerate(
+        zip(_offsets(batch), records, strict=True)
+    ):
+        if delta != index:
+            raise CorruptBatchError(
+                f"the record at offset {offset} is numbered {delta} and not {index}",
+                offset=offset,
+            )
+        yield offset, wrap_64(base + timestamp_delta), tail
+
+
+def _offsets(batch: CopyBatch) -> Iterator[int]:
+    """The source offsets that have a record: `count` of them."""
+    position: int = batch.first
+    for hole, missing in batch.holes:
+        yield from range(position, hole)
+        position = hole + missing
+    yield from range(position, batch.next_offset)
+
+
+def _alone(batch: CopyBatch, max_batch_bytes: int) -> Division:
+    """One record that is too large as it is: packed as small as its codec can, or a fault."""
+    builder = BatchBuilder()
+    size = 0
+    for offset, timestamp, tail in copied_records(batch):
+        builder.append(offset, timestamp, tail)
+        size = len(tail)
+    small = builder.build(
+        Codec(batch.attributes),
+        batch.next_offset,
+        leader_epoch=batch.leader_epoch,
+        effort=Effort.SMALL,
+    )
+    if small.size <= max_batch_bytes:
+        return Division([small], None)
+    detail = (
+        f"a record of {size} bytes makes a batch of {small.size} bytes;"
+        f" max.message.bytes of the target topic is {max_batch_bytes}"
+    )
+    return Division([], BatchFault(batch.first, FaultKind.TOO_LARGE, detail))
+
+
+def _pieces(batch: CopyBatch, parts: int) -> Iterator[CopyBatch]:
+    """About `parts` batches (2 at least when it has 2 records) of similar uncompressed size."""
+    records = list(copied_records(batch))
+    target = sum(len(tail) for _, _, tail in records) // parts
+    builder, filled = BatchBuilder(), 0
+    for offset, timestamp, tail in records:
+        if builder.count and filled + len(tail) > target:
+            yield builder.build(
+                Codec(batch.attributes), offset, leader_epoch=batch.leader_epoch
+            )
+            builder, filled = BatchBuilder(), 0
+        builder.append(offset, timestamp, tail)
+        filled += len(tail)
+    yield builder.build(
+        Codec(batch.attributes), batch.next_offset, leader_epoch=batch.leader_epoch
+    )
