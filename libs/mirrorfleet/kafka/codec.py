@@ -1,14 +1,14 @@
 """Entities of the `kio` schemas to request bodies and back; the control plane's coding.
 
 The hot path (Fetch, Produce) does not come through here. Nothing of kio leaks: its errors become
-`ConnectionLostError`, because bytes that cannot be read end the connection.
+`ValueError`, and bytes that cannot be read end the connection (`Connection.request`).
 """
 
 from __future__ import annotations
 
 import datetime
 import io
-from typing import Protocol, TypeVar, cast
+from typing import Protocol, TypeVar
 
 from kio.schema.errors import ErrorCode as SchemaErrorCode
 from kio.serial import entity_reader, entity_writer
@@ -41,7 +41,7 @@ def decode(expect: type[R], buffer: bytes | bytearray, position: int) -> R:
         entity, _ = entity_reader(expect)(bytes(buffer), position)
     except Exception as error:
         raise ValueError(f"not a {expect.__name__} v{expect.__version__}: {error}") from error
-    return cast(R, entity)
+    return entity
 
 
 def code_of(code: SchemaErrorCode) -> ErrorCode:
@@ -51,7 +51,7 @@ def code_of(code: SchemaErrorCode) -> ErrorCode:
 
 def milliseconds(count: int) -> i32Timedelta:
     """A duration as the schemas want it."""
-    return i32Timedelta(datetime.timedelta(milliseconds=count))
+    return i32Timedelta.parse(datetime.timedelta(milliseconds=count))
 
 
 def count_ms(duration: datetime.timedelta) -> int:

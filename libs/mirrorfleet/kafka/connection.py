@@ -12,15 +12,23 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections import deque
-from collections.abc import Sequence
-from typing import Final, NamedTuple, cast
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, NamedTuple, TypeVar, cast
 
 from mirrorfleet.core.errors import ConnectionLostError, DeadlineError, MirrorfleetError
 from mirrorfleet.core.primitives import legacy_string, skip_tags
+from mirrorfleet.kafka.versions import ApiVersions, api_name
 
 Part = bytes | bytearray | memoryview
 Frame = bytes | bytearray
-"""An answer from its correlation id on; `body_start` says where its body begins."""
+"""An answer from its correlation id on."""
+
+T = TypeVar("T")
+Reader = Callable[[Frame, int], T]
+"""Reads the body of an answer, which begins at a position of its frame."""
+
+API_VERSIONS: Final = 18
+"""Its answer never has a flexible header, so that any client can read it (KIP-511)."""
 
 _SIZE: Final = struct.Struct(">i")
 _HEAD: Final = struct.Struct(">ihhi")
@@ -33,9 +41,27 @@ _WRITE_HIGH_WATER: Final = 4 << 20
 
 class _Waiting(NamedTuple):
     correlation: int
-    answer: asyncio.Future[Frame]
+    answer: asyncio.Future[object]
+    read: Reader[object]
+    flexible: bool
+    plain_answer: bool
+    """Whether the answer has the old header: ApiVersions only, so that any client can read it."""
     deadline: float
     what: str
+
+
+class _Held(NamedTuple):
+    api_key: int
+    version: int
+    parts: Sequence[Part]
+    waiting: _Waiting
+
+
+class Renewal(NamedTuple):
+    """When to authenticate again (loop time), and how; `run` gives the next renewal."""
+
+    due: float
+    run: Callable[[Connection], Awaitable[Renewal | None]]
 
 
 class Traffic(NamedTuple):
@@ -52,8 +78,10 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, peer: str, client_id: str) -> None:
         """`peer` is what messages call the broker: "host:port"."""
         self.peer = peer
-        self.session_expires: float | None = None
-        """Loop time at which the broker ends our SASL session (KIP-368); None: never."""
+        self.versions: ApiVersions | None = None
+        """What the broker speaks; None until negotiated."""
+        self.renewal: Renewal | None = None
+        """How and when to authenticate again (KIP-368); None: never."""
         self._loop = asyncio.get_running_loop()
         self._client = legacy_string(client_id)
         self._transport: asyncio.Transport | None = None
@@ -69,6 +97,8 @@ class Connection(asyncio.BufferedProtocol):
         self._drained: asyncio.Future[None] | None = None
         self._muted_until = 0.0
         self._watch: asyncio.TimerHandle | None = None
+        self._held: list[_Held] | None = None
+        self._renewing = asyncio.Lock()
         self._closed = self._loop.create_future()
         self._bytes_in = self._bytes_out = self._requests = 0
 
@@ -99,46 +129,104 @@ class Connection(asyncio.BufferedProtocol):
         api_key: int,
         version: int,
         parts: Sequence[Part],
+        read: Reader[T],
         *,
         flexible: bool,
         deadline_s: float,
-    ) -> asyncio.Future[Frame]:
-        """Write a request now; the future is its answer.
+    ) -> asyncio.Future[T]:
+        """Write a request now (after a running re-authentication); the future is what `read` gives.
 
         Raises: ConnectionLostError when the connection is closed already. The future raises
-        ConnectionLostError (ended before the answer) or DeadlineError (no answer in
-        `deadline_s`); both leave the outcome unknown.
+        ConnectionLostError (ended before the answer, or an answer that `read` refuses) or
+        DeadlineError (no answer in `deadline_s`); both leave the outcome unknown.
         """
-        if self._transport is None or self._failure is not None:
-            raise ConnectionLostError(f"connection to {self.peer} is closed.")
-        self._correlation = correlation = (self._correlation + 1) & 0x7FFFFFFF
-        tail = self._client + b"\0" if flexible else self._client
-        size = 8 + len(tail) + sum(map(len, parts))
-        answer: asyncio.Future[Frame] = self._loop.create_future()
-        deadline = self._loop.time() + deadline_s
-        self._waiting.append(_Waiting(correlation, answer, deadline, f"API {api_key} v{version}"))
-        self._arm(deadline)
-        head = _HEAD.pack(size, api_key, version, correlation) + tail
-        if parts:
-            self._transport.writelines((head, *parts))
+        waiting, answer = self._expect(api_key, version, read, flexible, deadline_s)
+        if self._held is not None:
+            self._held.append(_Held(api_key, version, parts, waiting))
         else:
-            self._transport.write(head)
-        self._bytes_out += size + 4
-        self._requests += 1
+            self._write(api_key, version, parts, waiting)
         return answer
 
-    async def ready(self) -> None:
-        """Wait until the broker's throttle time is over and the write buffer is below its mark.
+    def request_ahead(
+        self,
+        api_key: int,
+        version: int,
+        parts: Sequence[Part],
+        read: Reader[T],
+        *,
+        flexible: bool,
+        deadline_s: float,
+    ) -> asyncio.Future[T]:
+        """Like `request`, but not held back by a running re-authentication: for its own steps."""
+        waiting, answer = self._expect(api_key, version, read, flexible, deadline_s)
+        self._write(api_key, version, parts, waiting)
+        return answer
 
-        Raises: ConnectionLostError, DeadlineError when the connection ends meanwhile.
+    def _expect(
+        self, api_key: int, version: int, read: Reader[T], flexible: bool, deadline_s: float
+    ) -> tuple[_Waiting, asyncio.Future[T]]:
+        if self._failure is not None:
+            raise self._failure
+        self._correlation = correlation = (self._correlation + 1) & 0x7FFFFFFF
+        answer: asyncio.Future[T] = self._loop.create_future()
+        deadline = self._loop.time() + deadline_s
+        waiting = _Waiting(
+            correlation,
+            cast("asyncio.Future[object]", answer),
+            read,
+            flexible,
+            api_key == API_VERSIONS,
+            deadline,
+            f"{api_name(api_key)} v{version}",
+        )
+        return waiting, answer
+
+    def _write(self, api_key: int, version: int, parts: Sequence[Part], waiting: _Waiting) -> None:
+        if self._transport is None:
+            raise ConnectionLostError(f"connection to {self.peer} is not open.")
+        tail = self._client + b"\0" if waiting.flexible else self._client
+        size = 8 + len(tail) + sum(map(len, parts))
+        self._waiting.append(waiting)
+        self._arm(waiting.deadline)
+        head = _HEAD.pack(size, api_key, version, waiting.correlation) + tail
+        self._transport.writelines((head, *parts))
+        self._bytes_out += size + 4
+        self._requests += 1
+
+    async def ready(self) -> None:
+        """Wait until a request may be sent: throttle time over, write buffer below its mark, and
+        authenticated again when that is due.
+
+        Raises: ConnectionLostError, DeadlineError, AuthenticationError when the connection ends.
         """
         wait = self._muted_until - self._loop.time()
         if wait > 0:
             await asyncio.sleep(wait)
         if self._drained is not None:
             await asyncio.shield(self._drained)
+        if self.renewal is not None and self.renewal.due <= self._loop.time():
+            await self._renew()
         if self._failure is not None:
             raise self._failure
+
+    async def _renew(self) -> None:
+        """Authenticate again; requests made meanwhile wait, because the broker allows nothing
+        else between the steps (KIP-368)."""
+        async with self._renewing:
+            renewal = self.renewal
+            if renewal is None or renewal.due > self._loop.time():
+                return
+            self._held = []
+            try:
+                self.renewal = await renewal.run(self)
+            except MirrorfleetError as error:
+                self._fail(error)
+                raise
+            finally:
+                held, self._held = self._held, None
+                if self._failure is None:
+                    for item in held:
+                        self._write(item.api_key, item.version, item.parts, item.waiting)
 
     def throttle(self, throttle_ms: int) -> None:
         """Send nothing for `throttle_ms`: the broker's quota says so (KIP-219)."""
@@ -237,7 +325,21 @@ class Connection(asyncio.BufferedProtocol):
             self._waiting.appendleft(waiting)
             self._fail(ConnectionLostError(f"{self.peer} answered out of order."))
         elif not waiting.answer.done():
-            waiting.answer.set_result(frame)
+            self._read(waiting, frame)
+
+    def _read(self, waiting: _Waiting, frame: Frame) -> None:
+        try:
+            start = skip_tags(frame, 4) if waiting.flexible and not waiting.plain_answer else 4
+            result = waiting.read(frame, start)
+        except (ValueError, IndexError, struct.error) as error:
+            self._waiting.appendleft(waiting)
+            self._fail(
+                ConnectionLostError(
+                    f"{self.peer} answered {waiting.what} with bytes we cannot read: {error}."
+                )
+            )
+        else:
+            waiting.answer.set_result(result)
 
     # -- ends ------------------------------------------------------------------------------------
 
@@ -269,6 +371,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._failure is None:
             self._failure = reason
         waiting, self._waiting = self._waiting, deque()
+        waiting.extend(item.waiting for item in self._held or ())
         for item in waiting:
             if not item.answer.done():
                 item.answer.set_exception(self._failure)
@@ -284,11 +387,6 @@ class Connection(asyncio.BufferedProtocol):
         if self._drained is not None:
             self._drained.set_result(None)
             self._drained = None
-
-
-def body_start(frame: Frame, *, flexible: bool) -> int:
-    """Where the body of an answer begins: after the correlation id, and tags if flexible."""
-    return skip_tags(frame, 4) if flexible else 4
 
 
 def _nonsense(peer: str, first: bytes | bytearray) -> ConnectionLostError:

@@ -146,8 +146,8 @@ def decode_produce(
 def _read_ack(buffer: bytes | bytearray, position: int, topic: str) -> tuple[ProduceAck, int]:
     """One partition of an answer.
 
-        index i32 | error i16 | base offset i64 | append time i64 | log start i64
-        | record errors | message | tags {0: leader id i32, leader epoch i32}
+    index i32 | error i16 | base offset i64 | append time i64 | log start i64
+    | record errors | message | tags {0: leader id i32, leader epoch i32}
     """
     partition, error, base, append_time, start = _ANSWER.unpack_from(buffer, position)
     position += 30

@@ -186,9 +186,9 @@ def _read_partition(
 ) -> tuple[FetchedPartition, int]:
     """One partition of an answer.
 
-        index i32 | error i16 | high watermark i64 | last stable i64 | log start i64
-        | aborted [producer id i64, first offset i64, tags] | preferred replica i32
-        | records (length + 1 as varint, bytes) | tags {0: diverging epoch, 1: current leader}
+    index i32 | error i16 | high watermark i64 | last stable i64 | log start i64
+    | aborted [producer id i64, first offset i64, tags] | preferred replica i32
+    | records (length + 1 as varint, bytes) | tags {0: diverging epoch, 1: current leader}
     """
     partition, error, high, stable, log_start = _PARTITION.unpack_from(buffer, position)
     count, position = read_uvarint(buffer, position + 30)

@@ -1,0 +1,287 @@
+"""One cluster: where its brokers are, who leads what, and connections to them.
+
+A `Cluster` is opened once per process and cluster. It remembers leaders, opens connections per
+broker and purpose, and finds the cluster again from the bootstrap addresses when every broker
+that it knew is gone (KIP-899). An address that came to belong to another cluster is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import NamedTuple, Self, TypeVar
+
+from kio.schema.metadata.v10.request import MetadataRequest, MetadataRequestTopic
+from kio.schema.metadata.v10.response import MetadataResponse
+from kio.schema.types import TopicName
+from kio.static.protocol import Entity
+
+from mirrorfleet.config.cluster_settings import ClusterSettings
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import (
+    BrokerError,
+    ConnectionLostError,
+    DeadlineError,
+    MirrorfleetError,
+    RefusedError,
+)
+from mirrorfleet.core.ids import ClusterId, TopicPartition
+from mirrorfleet.core.ports import Dice
+from mirrorfleet.kafka.backoff import Attempts, SystemDice
+from mirrorfleet.kafka.call import call
+from mirrorfleet.kafka.codec import Request
+from mirrorfleet.kafka.connection import Connection
+from mirrorfleet.kafka.leaders import LeaderCache
+from mirrorfleet.kafka.metadata import Broker, Metadata, TopicMeta, read_metadata
+from mirrorfleet.kafka.opening import Connector, TcpConnector
+from mirrorfleet.kafka.versions import ApiVersions, TransactionVersion, transaction_version
+
+R = TypeVar("R", bound=Entity)
+
+
+class PartitionLeader(NamedTuple):
+    """The broker that leads a partition, and the epoch of its leadership."""
+
+    node_id: int
+    leader_epoch: int
+
+
+class Cluster:
+    """An async context manager; `open` and `close` by hand do the same."""
+
+    def __init__(
+        self,
+        settings: ClusterSettings,
+        *,
+        connector: Connector | None = None,
+        dice: Dice | None = None,
+    ) -> None:
+        """Nothing is connected before `open`. `connector` is the transport port."""
+        self.settings = settings
+        self.dice: Dice = dice or SystemDice()
+        self._connector: Connector = connector or TcpConnector(settings)
+        self._cluster_id = ClusterId("")
+        self._controller = -1
+        self._brokers: Mapping[int, Broker] = {}
+        self._features: Mapping[str, int] = {}
+        self._leaders = LeaderCache()
+        self._shared: dict[str, Connection] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
+        self._dedicated: set[Connection] = set()
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    # -- what is known -------------------------------------------------------------------------
+
+    @property
+    def cluster_id(self) -> ClusterId:
+        """Kafka's own id of the cluster; empty before `open`."""
+        return self._cluster_id
+
+    @property
+    def features(self) -> Mapping[str, int]:
+        """Finalized features and their levels, as the last negotiated broker said."""
+        return self._features
+
+    @property
+    def brokers(self) -> Mapping[int, Broker]:
+        """The brokers of the last metadata, by node id."""
+        return self._brokers
+
+    @property
+    def controller(self) -> int:
+        """A broker to send controller requests to (any broker forwards them in KRaft)."""
+        return self._controller
+
+    @property
+    def name(self) -> str:
+        """The alias, for messages."""
+        return str(self.settings.alias)
+
+    # -- life --------------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Find the cluster.
+
+        Raises: ConnectionLostError, DeadlineError, AuthenticationError, UnsupportedError of the
+        last address tried.
+        """
+        await self.metadata(())
+
+    async def close(self) -> None:
+        """Close all connections, dedicated ones too."""
+        connections = [*self._shared.values(), *self._dedicated]
+        self._shared.clear()
+        self._dedicated.clear()
+        for connection in connections:
+            connection.close()
+        for connection in connections:
+            await connection.wait_closed()
+
+    # -- metadata ------------------------------------------------------------------------------------
+
+    async def metadata(self, topics: Sequence[str] | None) -> Metadata:
+        """Ask any broker about `topics` (None: all; empty: brokers only); leaders are remembered.
+
+        Raises: as `ask`; RefusedError when the answer is from another cluster.
+        """
+        wanted = (
+            None
+            if topics is None
+            else tuple(MetadataRequestTopic(topic_id=None, name=TopicName(t)) for t in topics)
+        )
+        request = MetadataRequest(
+            topics=wanted,
+            allow_auto_topic_creation=False,
+            include_cluster_authorized_operations=False,
+            include_topic_authorized_operations=False,
+        )
+        found = read_metadata(await self.ask(request, MetadataResponse))
+        if self._cluster_id and found.cluster_id != self._cluster_id:
+            raise RefusedError(
+                f"{self.name}: the address that was cluster {self._cluster_id} is now"
+                f" {found.cluster_id}.",
+                hint="Check `bootstrap`; a new cluster needs a new alias.",
+            )
+        self._cluster_id, self._controller = found.cluster_id, found.controller
+        self._brokers = found.brokers
+        self._leaders.learn(found.topics.values())
+        return found
+
+    async def topic(self, name: str, *, refresh: bool = False) -> TopicMeta:
+        """A topic, from memory unless `refresh`. Raises: BrokerError (unknown, not allowed)."""
+        known = None if refresh else self._leaders.topic(name)
+        if known is None:
+            known = (await self.metadata((name,))).topics[name]
+        if known.error is not ErrorCode.NONE:
+            raise BrokerError(known.error, f"{self.name}: topic {name}")
+        return known
+
+    async def leader(self, tp: TopicPartition, *, refresh: bool = False) -> PartitionLeader:
+        """Who leads `tp`, from memory unless `refresh`.
+
+        Raises: BrokerError LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC_OR_PARTITION or what the topic has.
+        """
+        topic = await self.topic(tp.topic, refresh=refresh)
+        partition = topic.partitions.get(tp.partition)
+        if partition is None and not refresh:
+            partition = (await self.topic(tp.topic, refresh=True)).partitions.get(tp.partition)
+        if partition is None:
+            raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.name}: {tp}")
+        if partition.leader < 0:
+            raise BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, f"{self.name}: {tp}")
+        return PartitionLeader(partition.leader, partition.leader_epoch)
+
+    def forget_leaders(self, topic: str) -> None:
+        """Have the next `leader` or `topic` ask again."""
+        self._leaders.forget(topic)
+
+    # -- connections -----------------------------------------------------------------------------------
+
+    async def connect(self, node_id: int, *, purpose: str) -> Connection:
+        """A new connection for one purpose; the caller closes it.
+
+        Raises: ConnectionLostError, DeadlineError, AuthenticationError, UnsupportedError.
+        """
+        broker = await self._broker(node_id, purpose)
+        connection = await self._open(broker.host, broker.port)
+        self._dedicated = {kept for kept in self._dedicated if not kept.closed}
+        self._dedicated.add(connection)
+        return connection
+
+    async def shared(self, node_id: int) -> Connection:
+        """The control connection to a broker; raises as `connect`."""
+        broker = await self._broker(node_id, "control")
+        return await self._pooled(broker.address)
+
+    async def broker_versions(self) -> list[ApiVersions]:
+        """What each broker of the last metadata speaks. Raises: as `connect`."""
+        found: list[ApiVersions] = []
+        for node_id in self._brokers:
+            versions = (await self.shared(node_id)).versions
+            if versions is not None:
+                found.append(versions)
+        return found
+
+    async def transaction_version(self) -> TransactionVersion:
+        """How transactions are to be done here, by what every broker is. Raises: as `connect`."""
+        return transaction_version(self._features, await self.broker_versions())
+
+    async def _broker(self, node_id: int, purpose: str) -> Broker:
+        if node_id not in self._brokers:
+            await self.metadata(())
+        broker = self._brokers.get(node_id)
+        if broker is None:
+            raise ConnectionLostError(
+                f"{self.name}: broker {node_id} is not in the cluster's metadata ({purpose})."
+            )
+        return broker
+
+    async def _pooled(self, address: str) -> Connection:
+        """The shared connection to an address, opened again when it has ended."""
+        async with self._locks.setdefault(address, asyncio.Lock()):
+            connection = self._shared.get(address)
+            if connection is None or connection.closed:
+                host, _, port = address.rpartition(":")
+                connection = await self._open(host.strip("[]"), int(port))
+                self._shared[address] = connection
+            return connection
+
+    async def _open(self, host: str, port: int) -> Connection:
+        connection = await self._connector.open(host, port)
+        if connection.versions is not None:
+            self._features = connection.versions.finalized or self._features
+        return connection
+
+    # -- requests ----------------------------------------------------------------------------------------
+
+    async def ask(
+        self,
+        request: Request,
+        expect: type[R],
+        *,
+        node: int | None = None,
+        deadline_s: float | None = None,
+    ) -> R:
+        """Send a request to `node`, or to any broker, and give the answer as it is.
+
+        With a `node` it is sent once. Without, the brokers that we know and then the bootstrap
+        addresses are tried in turn, until one answers.
+
+        Raises: ConnectionLostError, DeadlineError, AuthenticationError, UnsupportedError.
+        """
+        deadline_s = deadline_s or self.settings.request_timeout_s
+        if node is not None:
+            return await call(await self.shared(node), request, expect, deadline_s)
+        attempts = Attempts(f"{self.name}: any broker", deadline_s, self.dice)
+        last: MirrorfleetError | None = None
+        for address in self._addresses():
+            try:
+                connection = await self._pooled(address)
+                return await call(connection, request, expect, attempts.left_s)
+            except (ConnectionLostError, DeadlineError) as error:
+                last = error
+        raise last or ConnectionLostError(f"{self.name}: no bootstrap address is configured.")
+
+    def _addresses(self) -> Iterator[str]:
+        """Addresses to try: open connections first, then known brokers, then bootstrap."""
+        known = [broker.address for broker in self._brokers.values()]
+        spread = {address: self.dice.uniform(0.0, 1.0) for address in known}
+        known.sort(key=lambda address: (not self._is_open(address), spread[address]))
+        yield from known
+        yield from (address for address in self.settings.bootstrap if address not in spread)
+
+    def _is_open(self, address: str) -> bool:
+        connection = self._shared.get(address)
+        return connection is not None and not connection.closed

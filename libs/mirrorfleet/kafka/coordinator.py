@@ -1,0 +1,72 @@
+"""The broker that coordinates a transactional id or a group, and a connection to it."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+from kio.schema.find_coordinator.v3.request import FindCoordinatorRequest
+from kio.schema.find_coordinator.v3.response import FindCoordinatorResponse
+from kio.static.primitive import i8
+
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import BrokerError
+from mirrorfleet.kafka.cluster import Cluster
+from mirrorfleet.kafka.codec import code_of
+from mirrorfleet.kafka.connection import Connection
+
+
+class CoordinatorKind(IntEnum):
+    """What is coordinated."""
+
+    GROUP = 0
+    TRANSACTION = 1
+
+
+COORDINATOR_MOVED: Final = frozenset(
+    {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE}
+)
+"""Answers that mean: find the coordinator again."""
+
+
+async def find_coordinator(
+    cluster: Cluster, key: str, kind: CoordinatorKind, deadline_s: float
+) -> int:
+    """The node that coordinates `key` now.
+
+    Raises: BrokerError (COORDINATOR_NOT_AVAILABLE is usual while its topic is being made), and
+    as `Cluster.ask`.
+    """
+    request = FindCoordinatorRequest(key=key, key_type=i8(kind))
+    answer = await cluster.ask(request, FindCoordinatorResponse, deadline_s=deadline_s)
+    code = code_of(answer.error_code)
+    if code is not ErrorCode.NONE:
+        where = f"{cluster.name}: coordinator of {key}"
+        raise BrokerError(code, where, detail=answer.error_message or "")
+    return int(answer.node_id)
+
+
+class CoordinatorConnection:
+    """A connection of our own to a coordinator, made again when it moved or ended."""
+
+    def __init__(self, cluster: Cluster, key: str, kind: CoordinatorKind) -> None:
+        self._cluster = cluster
+        self._key = key
+        self._kind = kind
+        self._connection: Connection | None = None
+
+    async def get(self, deadline_s: float) -> Connection:
+        """The connection; raises as `find_coordinator` and `Cluster.connect`."""
+        connection = self._connection
+        if connection is None or connection.closed:
+            node_id = await find_coordinator(self._cluster, self._key, self._kind, deadline_s)
+            purpose = f"{self._kind.name.lower()} {self._key}"
+            connection = await self._cluster.connect(node_id, purpose=purpose)
+            self._connection = connection
+        return connection
+
+    def drop(self) -> None:
+        """Find the coordinator again next time."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None

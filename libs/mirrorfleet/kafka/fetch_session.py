@@ -1,0 +1,144 @@
+"""An incremental fetch session with one broker (KIP-227), sans-IO.
+
+    wanted   what the caller asks for now
+    sent     what the broker has in its session, as we told it last
+
+A request carries the difference of the two. Epoch 0 asks for a new session with everything in it;
+an answer without an error moves the epoch on. The broker's cache may drop a session at any time
+(FETCH_SESSION_ID_NOT_FOUND): then the next request is a full one again. Source: FetchMetadata and
+FetchSessionHandler of the Java client.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.ids import NO_TOPIC_ID, TopicId
+from mirrorfleet.wire.k01_fetch import FetchPoint
+from mirrorfleet.wire.topic_refs import FIRST_WITH_TOPIC_IDS, TopicRef, topic_key
+
+_NEW_SESSION: Final = 0
+_MAX_EPOCH: Final = 0x7FFFFFFF
+_Key = tuple[TopicId | str, int]
+_Sent = tuple[int, int, int, int]
+
+_SESSION_ERRORS: Final = frozenset(
+    {
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+    }
+)
+
+
+class FetchPlan(NamedTuple):
+    """What the next request says about session and partitions."""
+
+    version: int
+    session_id: int
+    session_epoch: int
+    points: list[FetchPoint]
+    forgotten: list[tuple[TopicRef, int]]
+
+
+class FetchSession:
+    """The state of one session; `plan`, then `accept` the answer, one request at a time."""
+
+    def __init__(self, highest_version: int) -> None:
+        """`highest_version` is the newest Fetch that the broker and we speak, 12 at least."""
+        self._highest = highest_version
+        self._version = highest_version
+        self._id = 0
+        self._epoch = _NEW_SESSION
+        self._wanted: dict[_Key, FetchPoint] = {}
+        self._sent: dict[_Key, tuple[TopicRef, _Sent]] = {}
+        self._pending: dict[_Key, tuple[TopicRef, _Sent] | None] = {}
+        self.names: dict[bytes, TopicRef] = {}
+        """Topics by what stands for them in answers."""
+
+    def __len__(self) -> int:
+        return len(self._wanted)
+
+    def want(self, point: FetchPoint) -> None:
+        """Fetch this partition from this point from the next request on."""
+        self._wanted[_key(point.topic, point.topic_id, point.partition)] = point
+
+    def forget(self, topic_id: TopicId, partition: int, topic: str = "") -> None:
+        """Fetch this partition no more. `topic` is needed only where there is no topic id."""
+        self._wanted.pop(_key(topic, topic_id, partition), None)
+
+    def restart(self) -> None:
+        """Begin a new session; one that the broker still has under our id is closed by it."""
+        self._epoch = _NEW_SESSION
+        self._sent.clear()
+
+    def plan(self) -> FetchPlan:
+        """The next request's part."""
+        version = self._needed_version()
+        if version != self._version or (version < FIRST_WITH_TOPIC_IDS and self._recreated()):
+            self.restart()
+        self._version = version
+        full = self._epoch == _NEW_SESSION
+        self._pending = {}
+        points: list[FetchPoint] = []
+        for key, point in self._wanted.items():
+            ref = TopicRef(point.topic, point.topic_id)
+            state = (point.offset, point.leader_epoch, point.last_fetched_epoch, point.max_bytes)
+            known = self._sent.get(key)
+            if full or known is None or known[1] != state:
+                points.append(point)
+                self._pending[key] = (ref, state)
+                if known is None:
+                    self.names[topic_key(version, ref)] = ref
+        forgotten: list[tuple[TopicRef, int]] = []
+        if not full and len(self._sent) + len(points) > len(self._wanted):
+            for key, (ref, _) in self._sent.items():
+                if key not in self._wanted:
+                    forgotten.append((ref, key[1]))
+                    self._pending[key] = None
+        return FetchPlan(version, self._id, self._epoch, points, forgotten)
+
+    def accept(self, error: ErrorCode, session_id: int) -> bool:
+        """Take the answer's verdict; False when it was about the session: plan again.
+
+        Any other error is the caller's, after `restart`.
+        """
+        if error is ErrorCode.NONE:
+            for key, sent in self._pending.items():
+                if sent is None:
+                    self._sent.pop(key, None)
+                else:
+                    self._sent[key] = sent
+            self._advance(session_id)
+            return True
+        if error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
+            self._id = 0
+        self.restart()
+        return error not in _SESSION_ERRORS
+
+    def _advance(self, session_id: int) -> None:
+        """Epochs 1, 2, ... of a session; 0 again when the broker gave us none."""
+        self._id = session_id
+        if session_id == 0:
+            self.restart()
+        else:
+            self._epoch = 1 if self._epoch >= _MAX_EPOCH else self._epoch + 1
+
+    def _needed_version(self) -> int:
+        """A session names all its topics in one way: by id only when every topic has one."""
+        if self._highest < FIRST_WITH_TOPIC_IDS:
+            return self._highest
+        by_name = any(point.topic_id == NO_TOPIC_ID for point in self._wanted.values())
+        return FIRST_WITH_TOPIC_IDS - 1 if by_name else self._highest
+
+    def _recreated(self) -> bool:
+        """Whether a name changed its topic id: by name, the broker would forget the new one."""
+        gone = {
+            (ref.topic, key[1]) for key, (ref, _) in self._sent.items() if key not in self._wanted
+        }
+        return any((point.topic, point.partition) in gone for point in self._wanted.values())
+
+
+def _key(topic: str, topic_id: TopicId, partition: int) -> _Key:
+    return (topic if topic_id == NO_TOPIC_ID else topic_id, partition)

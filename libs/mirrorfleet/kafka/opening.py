@@ -1,0 +1,175 @@
+"""Making a connection that is ready for use: TCP, TLS, ApiVersions, SASL.
+
+Every failure says which address it was and what to do next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from typing import Final, Protocol
+
+from kio.schema.api_versions.v0.request import ApiVersionsRequest as ApiVersionsRequestV0
+from kio.schema.api_versions.v0.response import ApiVersionsResponse as ApiVersionsResponseV0
+from kio.schema.api_versions.v3.request import ApiVersionsRequest as ApiVersionsRequestV3
+from kio.schema.api_versions.v3.response import ApiVersionsResponse as ApiVersionsResponseV3
+from kio.schema.api_versions.v4.request import ApiVersionsRequest as ApiVersionsRequestV4
+from kio.schema.api_versions.v4.response import ApiVersionsResponse as ApiVersionsResponseV4
+from kio.schema.errors import ErrorCode as SchemaErrorCode
+
+from mirrorfleet.config.cluster_settings import ClusterSettings
+from mirrorfleet.core.errors import ConnectionLostError, DeadlineError, UnsupportedError
+from mirrorfleet.kafka.call import call
+from mirrorfleet.kafka.codec import Request, decode, encode
+from mirrorfleet.kafka.connection import API_VERSIONS, Connection, Frame
+from mirrorfleet.kafka.sasl import SaslClient
+from mirrorfleet.kafka.tls import explain_tls, make_context
+from mirrorfleet.kafka.versions import ApiVersions, VersionRange
+
+SOFTWARE_NAME: Final = "mirrorfleet"
+SOFTWARE_VERSION: Final = "0.1.0"
+
+_Answer = ApiVersionsResponseV0 | ApiVersionsResponseV3 | ApiVersionsResponseV4
+
+
+class Connector(Protocol):
+    """The transport port: makes a connection ready for requests, or raises an error of ours."""
+
+    async def open(self, host: str, port: int) -> Connection:
+        """A new connection to a broker, negotiated and authenticated."""
+        ...
+
+
+class TcpConnector:
+    """Connections over TCP, with TLS and SASL as the settings say."""
+
+    def __init__(self, settings: ClusterSettings) -> None:
+        self._settings = settings
+        self._context: ssl.SSLContext | None = None
+        self._sasl = SaslClient(settings.security) if settings.security.protocol.sasl else None
+
+    async def open(self, host: str, port: int) -> Connection:
+        """A connection that is negotiated and authenticated.
+
+        Raises: ConnectionLostError, DeadlineError, AuthenticationError, UnsupportedError,
+        ConfigError (a certificate or secret file that cannot be read).
+        """
+        timeout = self._settings.connect_timeout_s
+        try:
+            async with asyncio.timeout(timeout):
+                connection = await self._connect(host, port)
+                try:
+                    await self._prepare(connection, host)
+                except BaseException:
+                    connection.close()
+                    raise
+        except TimeoutError:
+            raise DeadlineError(
+                f"{host}:{port} ({self._settings.alias}): no connection within {timeout} s.",
+                hint="Check the address, the network and the firewall.",
+            ) from None
+        return connection
+
+    async def _prepare(self, connection: Connection, host: str) -> None:
+        timeout = self._settings.connect_timeout_s
+        connection.versions = await negotiate(connection, timeout)
+        if self._sasl is not None:
+            await self._sasl.authenticate(connection, host, timeout)
+
+    async def _connect(self, host: str, port: int) -> Connection:
+        """TCP, and TLS when configured."""
+        peer = f"{host}:{port}"
+        context = self._tls_context()
+        loop = asyncio.get_running_loop()
+        try:
+            transport, connection = await loop.create_connection(
+                lambda: Connection(peer, self._settings.client_id),
+                host,
+                port,
+                ssl=context,
+                server_hostname=host if context is not None else None,
+            )
+        except ssl.SSLError as error:
+            raise explain_tls(peer, error, self._settings.security) from error
+        except socket.gaierror as error:
+            raise ConnectionLostError(
+                f"{peer} ({self._settings.alias}): the name does not resolve ({error.strerror}).",
+                hint="Check the address in `bootstrap` and the brokers' advertised.listeners.",
+            ) from error
+        except OSError as error:
+            raise ConnectionLostError(
+                f"{peer} ({self._settings.alias}): cannot connect: {error.strerror or error}.",
+                hint="Check that the broker runs and that the address and port are right.",
+            ) from error
+        raw = transport.get_extra_info("socket")
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        return connection
+
+    def _tls_context(self) -> ssl.SSLContext | None:
+        """Made again for each connection, so that a renewed certificate is used."""
+        security = self._settings.security
+        return make_context(security) if security.protocol.tls else None
+
+
+async def negotiate(connection: Connection, deadline_s: float) -> ApiVersions:
+    """Ask a broker what it speaks: v4, then what its refusal names (KIP-511).
+
+    A broker that does not know our version answers UNSUPPORTED_VERSION in v0's form.
+    """
+    newest = ApiVersionsRequestV4(
+        client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION
+    )
+    answer = await _try_version(connection, newest, ApiVersionsResponseV4, deadline_s)
+    if answer is None:
+        older = ApiVersionsRequestV3(
+            client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION
+        )
+        answer = await _try_version(connection, older, ApiVersionsResponseV3, deadline_s)
+    if answer is None:
+        answer = await call(connection, ApiVersionsRequestV0(), ApiVersionsResponseV0, deadline_s)
+    if answer.error_code is not SchemaErrorCode.none:
+        raise UnsupportedError(f"{connection.peer} refused ApiVersions: {answer.error_code.name}.")
+    return _read_versions(connection.peer, answer)
+
+
+async def _try_version(
+    connection: Connection,
+    request: Request,
+    expect: type[ApiVersionsResponseV4] | type[ApiVersionsResponseV3],
+    deadline_s: float,
+) -> _Answer | None:
+    """The answer, or None when the broker does not know this version of ApiVersions."""
+
+    def read(frame: Frame, start: int) -> _Answer | None:
+        if int.from_bytes(frame[start : start + 2], "big") == SchemaErrorCode.unsupported_version:
+            return None
+        return decode(expect, frame, start)
+
+    return await connection.request(
+        API_VERSIONS,
+        int(request.__version__),
+        (encode(request),),
+        read,
+        flexible=True,
+        deadline_s=deadline_s,
+    )
+
+
+def _read_versions(peer: str, answer: _Answer) -> ApiVersions:
+    apis = {
+        int(api.api_key): VersionRange(api.min_version, api.max_version) for api in answer.api_keys
+    }
+    if isinstance(answer, ApiVersionsResponseV0):
+        return ApiVersions(peer, apis)
+    return ApiVersions(
+        peer,
+        apis,
+        supported={
+            feature.name: VersionRange(feature.min_version, feature.max_version)
+            for feature in answer.supported_features
+        },
+        finalized={
+            feature.name: int(feature.max_version_level) for feature in answer.finalized_features
+        },
+    )

@@ -1,0 +1,130 @@
+"""Writing batches to one broker: one connection, many requests in flight, answers in order.
+
+A lane never sends anything twice; what an error means is the caller's business. Exactly one lane
+per transactional id and broker (a second request of the same id evicts the first from the
+broker's verification queue: AddPartitionsToTxnManager), which is the caller's business too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from mirrorfleet.core.errors import DeadlineError, UnsupportedError
+from mirrorfleet.core.ids import NO_TOPIC_ID
+from mirrorfleet.kafka.connection import Connection, Frame
+from mirrorfleet.kafka.versions import TransactionVersion
+from mirrorfleet.wire.k00_produce import (
+    API_KEY,
+    LAST_V1_TRANSACTIONS,
+    MAX_VERSION,
+    MIN_VERSION,
+    ProduceAck,
+    ProduceEntry,
+    decode_produce,
+    encode_head,
+    encode_produce,
+    topic_names,
+)
+from mirrorfleet.wire.topic_refs import FIRST_WITH_TOPIC_IDS
+
+__all__ = ["ProduceAck", "ProduceEntry", "ProduceLane"]
+
+_FIRST_V2_TRANSACTIONS: Final = LAST_V1_TRANSACTIONS + 1
+
+
+class ProduceLane:
+    """Produces to one broker for one producer."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        transactional_id: str | None = None,
+        transactions: TransactionVersion = TransactionVersion.V2,
+        deadline_s: float = 30.0,
+    ) -> None:
+        """The lane owns `connection`. `deadline_s` is the time for an answer beyond `timeout_ms`.
+
+        With a transactional id, `transactions` decides the versions: V1 at most 11, V2 at least 12.
+        Raises: UnsupportedError when the broker has none of them.
+        """
+        if connection.versions is None:
+            raise UnsupportedError(f"{connection.peer}: versions were not negotiated.")
+        lowest, highest = MIN_VERSION, MAX_VERSION
+        if transactional_id is not None and transactions is TransactionVersion.V1:
+            highest = LAST_V1_TRANSACTIONS
+        elif transactional_id is not None:
+            lowest = _FIRST_V2_TRANSACTIONS
+        self.connection = connection
+        self._version = connection.versions.highest(API_KEY, lowest, highest)
+        self._transactional_id = transactional_id
+        self._deadline_s = deadline_s
+        self._heads: dict[tuple[int, int], bytes] = {}
+
+    @property
+    def in_flight(self) -> int:
+        """Requests without an answer."""
+        return self.connection.in_flight
+
+    @property
+    def congested(self) -> bool:
+        """Whether `ready` would wait for the write buffer."""
+        return self.connection.congested
+
+    async def ready(self) -> None:
+        """Wait until the connection takes more; call it before `send`.
+
+        Raises: ConnectionLostError, DeadlineError, AuthenticationError.
+        """
+        try:
+            async with asyncio.timeout(self._deadline_s):
+                await self.connection.ready()
+        except TimeoutError:
+            raise DeadlineError(f"{self.connection.peer} took no request in time.") from None
+
+    def send(
+        self, entries: Sequence[ProduceEntry], *, acks: int = -1, timeout_ms: int = 5000
+    ) -> asyncio.Future[list[ProduceAck]]:
+        """Write one request now; the future gives an ack per partition.
+
+        The broker waits `timeout_ms` for its followers. The payloads must not change until the
+        answer. Raises: ValueError when a partition is listed twice or `acks` is not -1 or 1;
+        ConnectionLostError when the connection is closed. The future raises ConnectionLostError
+        or DeadlineError: the outcome is unknown then.
+        """
+        if acks not in (-1, 1):
+            raise ValueError("acks must be -1 or 1: with 0 there is no answer")
+        version = self._version_for(entries)
+        head = self._heads.get((acks, timeout_ms))
+        if head is None:
+            head = encode_head(self._transactional_id, acks, timeout_ms)
+            self._heads[(acks, timeout_ms)] = head
+        names = topic_names(version, entries)
+
+        def read(frame: Frame, start: int) -> list[ProduceAck]:
+            found, throttle_ms = decode_produce(version, frame, start, names)
+            self.connection.throttle(throttle_ms)
+            return found
+
+        return self.connection.request(
+            API_KEY,
+            version,
+            encode_produce(version, head, entries),
+            read,
+            flexible=True,
+            deadline_s=timeout_ms / 1000 + self._deadline_s,
+        )
+
+    def close(self) -> None:
+        """Close the connection; what is in flight raises ConnectionLostError."""
+        self.connection.close()
+
+    def _version_for(self, entries: Sequence[ProduceEntry]) -> int:
+        """By id when every topic has one (v13 refuses a recreated topic by itself), else by name."""
+        if self._version < FIRST_WITH_TOPIC_IDS:
+            return self._version
+        if any(entry.topic_id == NO_TOPIC_ID for entry in entries):
+            return FIRST_WITH_TOPIC_IDS - 1
+        return self._version
