@@ -130,6 +130,8 @@ def _translate(pattern: str) -> str:
             out.append(r"\Z")
         elif kind == "intersection" and in_set:
             raise re.error("set intersection (&&) is Java's; write the set out")
+        elif text == "[" and in_set:
+            raise re.error("a set inside a set is Java's; write the set out")
         else:
             in_set = text == "[" or (in_set and text != "]")
             out.append(text)

@@ -1,0 +1,81 @@
+"""Checks that need two parts of the estate at once; each gives (path, message). No I/O."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+
+from mirrorfleet.config.flows import flow_of
+from mirrorfleet.config.model import Estate, EstateLink
+from mirrorfleet.core.ids import Link
+from mirrorfleet.policy.claims import provable_clashes
+from mirrorfleet.policy.cycles import Leg
+
+_Found = tuple[str, str]
+
+
+def estate_problems(estate: Estate) -> Iterator[_Found]:
+    """All of them, in file order; clashes of rules only when the links are sound."""
+    found = list(_links(estate))
+    yield from found
+    if not found:
+        yield from _clashes(estate)
+
+
+def _links(estate: Estate) -> Iterator[_Found]:
+    seen: dict[Link, int] = {}
+    for number, entry in enumerate(estate.links):
+        path = f"links[{number}]"
+        unknown = list(_unknown_aliases(estate, entry, path))
+        yield from unknown
+        if not unknown:
+            yield from _same_ends(estate, entry, path)
+        if entry.link in seen:
+            other = seen[entry.link]
+            yield path, f"{entry.link} is links[{other}] already; put its rules there"
+        seen.setdefault(entry.link, number)
+        yield from _rule_names(entry, path)
+
+
+def _unknown_aliases(estate: Estate, entry: EstateLink, path: str) -> Iterator[_Found]:
+    for key, alias in (("from", entry.source), ("to", entry.target)):
+        if alias not in estate.clusters:
+            near = difflib.get_close_matches(alias, list(estate.clusters), n=1)
+            hint = f"did you mean {near[0]!r}" if near else "known: " + ", ".join(estate.clusters)
+            yield f"{path}.{key}", f"{alias!r} is no cluster of the estate; {hint}"
+
+
+def _same_ends(estate: Estate, entry: EstateLink, path: str) -> Iterator[_Found]:
+    if entry.source == entry.target:
+        yield path, f"{entry.source!r} cannot be copied into itself"
+        return
+    source, target = (estate.clusters[alias].bootstrap for alias in entry.link)
+    shared = sorted(set(source) & set(target))
+    if shared:
+        yield (
+            path,
+            f"{entry.source!r} and {entry.target!r} have the same bootstrap {shared[0]}:"
+            " that is one cluster under two names",
+        )
+
+
+def _rule_names(entry: EstateLink, path: str) -> Iterator[_Found]:
+    seen: dict[str, int] = {}
+    for number, rule in enumerate(entry.rules):
+        if rule.name in seen:
+            other = f"rules[{seen[rule.name]}]"
+            yield f"{path}.rules[{number}].name", f"{rule.name!r} is the name of {other} already"
+        seen.setdefault(rule.name, number)
+
+
+def _clashes(estate: Estate) -> Iterator[_Found]:
+    for proof in provable_clashes([flow_of(estate, entry) for entry in estate.links]):
+        yield _path_of(estate, proof.legs[-1]), str(proof)
+
+
+def _path_of(estate: Estate, leg: Leg) -> str:
+    for number, entry in enumerate(estate.links):
+        names = [rule.name for rule in entry.rules]
+        if entry.link == leg.link and leg.rule in names:
+            return f"links[{number}].rules[{names.index(leg.rule)}].topics"
+    return "links"

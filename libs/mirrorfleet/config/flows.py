@@ -1,0 +1,26 @@
+"""From the estate's links to what the pure policies decide on."""
+
+from __future__ import annotations
+
+from mirrorfleet.config.model import Estate, EstateLink
+from mirrorfleet.policy.filters import NameFilter
+from mirrorfleet.policy.flows import Flow, FlowRule
+
+
+def flow_of(estate: Estate, entry: EstateLink) -> Flow:
+    """The link with compiled filters; the estate's `never` and the link's are one."""
+    rules = tuple(
+        FlowRule(
+            name=rule.name,
+            topics=NameFilter(rule.topics, rule.exclude),
+            groups=NameFilter(rule.groups),
+            naming=rule.naming,
+        )
+        for rule in entry.rules
+    )
+    return Flow(entry.link, rules, NameFilter((*estate.never, *entry.never)))
+
+
+def all_flows(estate: Estate) -> tuple[Flow, ...]:
+    """Every link, in file order."""
+    return tuple(flow_of(estate, entry) for entry in estate.links)

@@ -1,0 +1,199 @@
+"""Reading `estate.yaml`: YAML with line marks, models, checks; every problem at once.
+
+A ConfigError lists all problems, one a line: `estate.yaml:12 links[0].rules[1].topics: ...`, with
+the nearest valid key for an unknown one. Values of secrets never get here; what stands under
+`security` is not repeated in a message either.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypedDict, cast
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from mirrorfleet.config.checks import estate_problems
+from mirrorfleet.config.model import Estate, EstateCluster, EstateLink, Rule, Secret, SecurityModel
+from mirrorfleet.core.errors import ConfigError
+
+_MODELS: Final[tuple[tuple[str, type[BaseModel]], ...]] = (
+    (r"", Estate),
+    (r"clusters\.[^.\[]+", EstateCluster),
+    (r"clusters\.[^.\[]+\.security", SecurityModel),
+    (r"clusters\.[^.\[]+\.security\.[^.\[]+", Secret),
+    (r"links\[\d+\]", EstateLink),
+    (r"links\[\d+\]\.rules\[\d+\]", Rule),
+)
+"""Which model's keys are valid at which path."""
+
+_MAX_SHOWN: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong, and where."""
+
+    path: str
+    message: str
+
+
+class _Detail(TypedDict):
+    """What we read of pydantic's error details."""
+
+    type: str
+    loc: tuple[int | str, ...]
+    msg: str
+    input: object
+
+
+def load_estate(path: Path | str, env: Mapping[str, str] | None = None) -> Estate:
+    """The estate of a file. `env` is where `{env: NAME}` looks (the process's by default).
+
+    Raises: ConfigError with every problem, each with path and line; nothing was connected.
+    """
+    file = Path(path)
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = (error.strerror or "") if isinstance(error, OSError) else "not UTF-8 text"
+        raise ConfigError(
+            f"cannot read the estate file {file}: {reason}.",
+            hint="Name it with --estate FILE or MIRRORFLEET_ESTATE.",
+        ) from None
+    return parse_estate(text, str(file), directory=file.parent, env=env)
+
+
+def parse_estate(
+    text: str, name: str, *, directory: Path, env: Mapping[str, str] | None = None
+) -> Estate:
+    """The estate of a text; `name` stands in messages, `directory` is for relative files.
+
+    Raises: ConfigError.
+    """
+    data, lines, problems = _read_yaml(text, name)
+    estate, wrong = _validate(data)
+    problems += wrong
+    if estate is None or problems:
+        raise _error(name, lines, problems)
+    estate.bind(directory, os.environ if env is None else env, lines)
+    problems += [Problem(*problem) for problem in estate_problems(estate)]
+    if problems:
+        raise _error(name, lines, problems)
+    return estate
+
+
+def _validate(data: object) -> tuple[Estate | None, list[Problem]]:
+    try:
+        return Estate.model_validate(data), []
+    except ValidationError as error:
+        details = cast("list[_Detail]", error.errors(include_url=False, include_context=False))
+        found = [_problem(detail) for detail in details]
+        return None, list(dict.fromkeys(found))
+
+
+def _read_yaml(text: str, name: str) -> tuple[object, dict[str, int], list[Problem]]:
+    """Plain data, the line of each path, and keys that stand twice."""
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        data: object = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+        line = mark.line + 1 if mark is not None else 0
+        what = getattr(error, "problem", None) or "not readable"
+        raise ConfigError(f"{name}:{line} not YAML: {what}.", line=line) from None
+    if not isinstance(node, yaml.MappingNode):
+        raise ConfigError(
+            f"{name}:1 an estate is a mapping with 'estate', 'clusters' and 'links'.", line=1
+        )
+    lines: dict[str, int] = {}
+    problems: list[Problem] = []
+    _mark(node, "", lines, problems)
+    return data, lines, problems
+
+
+def _mark(node: yaml.Node, path: str, lines: dict[str, int], problems: list[Problem]) -> None:
+    lines.setdefault(path, node.start_mark.line + 1)
+    if isinstance(node, yaml.SequenceNode):
+        for number, item in enumerate(node.value):
+            _mark(item, f"{path}[{number}]", lines, problems)
+    if not isinstance(node, yaml.MappingNode):
+        return
+    for key, value in node.value:
+        inner = f"{path}.{key.value}" if path else str(key.value)
+        if inner in lines:
+            problems.append(Problem(inner, f"stands twice (first in line {lines[inner]})"))
+        lines[inner] = key.start_mark.line + 1
+        _mark(value, inner, lines, problems)
+
+
+def _problem(detail: _Detail) -> Problem:
+    path = _path(detail["loc"])
+    parent, _, last = path.rpartition(".")
+    match detail["type"]:
+        case "extra_forbidden":
+            return Problem(path, _unknown_key(last or path, parent))
+        case "missing":
+            return Problem(path, "is missing")
+        case "value_error":
+            return Problem(path, detail["msg"].removeprefix("Value error, "))
+    shown = "" if "security" in path else f" (found {_shown(detail['input'])})"
+    return Problem(path, _in_words(detail["msg"]) + shown)
+
+
+def _path(loc: Sequence[int | str]) -> str:
+    path = ""
+    for part in loc:
+        if isinstance(part, int):
+            path += f"[{part}]"
+        elif part != "[key]":
+            path += f".{part}" if path else part
+    return path
+
+
+def _unknown_key(key: str, parent: str) -> str:
+    valid = sorted(_valid_keys(parent))
+    near = difflib.get_close_matches(key, valid, n=1, cutoff=0.5)
+    if near:
+        return f"unknown key; did you mean {near[0]!r}?"
+    return f"unknown key; valid here: {', '.join(valid)}"
+
+
+def _valid_keys(path: str) -> Iterator[str]:
+    for pattern, model in _MODELS:
+        if re.fullmatch(pattern, path):
+            for name, field in model.model_fields.items():
+                yield field.alias or name
+
+
+def _in_words(message: str) -> str:
+    return (
+        message.removeprefix("Input ")
+        .replace("valid tuple", "list")
+        .replace("valid dictionary", "mapping")
+        .replace(" or instance of SecurityModel", "")
+        .replace("valid ", "")
+    )
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
+
+
+def _error(name: str, lines: Mapping[str, int], problems: Sequence[Problem]) -> ConfigError:
+    placed = sorted((_line(lines, problem.path), problem.path, problem) for problem in problems)
+    texts = [f"{name}:{line} {path or '(top)'}: {p.message}." for line, path, p in placed]
+    line, path, _ = placed[0]
+    return ConfigError("\n".join(texts), path=path, line=line)
+
+
+def _line(lines: Mapping[str, int], path: str) -> int:
+    while path and path not in lines:
+        path = re.sub(r"(?:^|\.)[^.\[\]]*$|\[[^\]]*\]$", "", path)
+    return lines.get(path, 1)

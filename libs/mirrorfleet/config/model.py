@@ -1,0 +1,298 @@
+"""The estate: every cluster and every rule, as the operator wrote it in `estate.yaml`.
+
+Frozen pydantic models; unknown keys are refused. What needs two parts of the file at once is in
+`config.checks`, reading and error texts are in `config.load`. Secrets are never values here, only
+where they are: `{env: NAME}` or `{file: path}`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Final, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    StrictBool,
+    StrictInt,
+    StrictStr,
+    model_validator,
+)
+
+from mirrorfleet.config.cluster_settings import Mechanism, Protocol
+from mirrorfleet.core.errors import ConfigError
+from mirrorfleet.core.ids import ClusterAlias, FleetName, Link
+from mirrorfleet.policy.filters import compile_pattern
+from mirrorfleet.policy.naming import Naming
+from mirrorfleet.records.catalog import Priority
+
+# No '.', because MM2 names end a hop at it; topic names and transactional ids hold these words.
+_WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+_ADDRESS: Final = re.compile(r"(?P<host>\[[0-9a-fA-F:.]+\]|[^\s:/@\[\]]+):(?P<port>[^:]+)")
+DEFAULT_SLOTS: Final = 16
+
+
+def _word(value: str) -> str:
+    if _WORD.fullmatch(value) is None:
+        raise ValueError(f"{value!r} may hold letters, digits, '-' and '_' only, and no '.'")
+    return value
+
+
+def _addresses(value: object) -> object:
+    """ "a:1,b:2" and ["a:1", "b:2"] are the same."""
+    return [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+
+
+def _address(value: str) -> str:
+    match = _ADDRESS.fullmatch(value)
+    if match is None:
+        raise ValueError(f"{value!r} is not host:port")
+    port = match["port"]
+    if not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+        raise ValueError(f"port {port!r} of {value!r} is not a number from 1 to 65535")
+    return value
+
+
+def _pattern(value: str) -> str:
+    try:
+        compile_pattern(value)
+    except ConfigError as error:
+        raise ValueError(error.message) from None
+    if "," in value and re.search(r"[\[{(\\]", value) is None:
+        raise ValueError(f"{value!r} has a comma, which no name has; write a list")
+    return value
+
+
+def _start(value: str) -> str:
+    """ "timestamp:" also takes ISO 8601 with a zone; it is kept as milliseconds."""
+    kind, _, rest = value.partition(":")
+    if value in {"earliest", "latest"}:
+        return value
+    if kind in {"timestamp", "offset"} and rest.isascii() and rest.isdigit():
+        return f"{kind}:{int(rest)}"
+    if kind == "timestamp":
+        try:
+            moment = datetime.fromisoformat(rest)
+        except ValueError:
+            moment = datetime.min
+        if moment.tzinfo is not None:
+            return f"timestamp:{int(moment.astimezone(UTC).timestamp() * 1000)}"
+    raise ValueError(
+        f"{value!r} is not earliest, latest, offset:N, timestamp:MS or timestamp:2026-01-31T12:00Z"
+    )
+
+
+def _not_yet(value: object, reserved: Mapping[str, str]) -> object:
+    if isinstance(value, str) and value in reserved:
+        raise ValueError(f"{value!r} is not supported yet; {reserved[value]}")
+    return value
+
+
+def _naming(value: object) -> object:
+    return _not_yet(value, {"template": "use 'prefix' or 'identity'"})
+
+
+def _delivery(value: object) -> object:
+    return _not_yet(value, {"at-least-once": "leave it out: delivery is exactly-once"})
+
+
+Word = Annotated[StrictStr, AfterValidator(_word)]
+Address = Annotated[StrictStr, AfterValidator(_address)]
+NamePattern = Annotated[StrictStr, AfterValidator(_pattern)]
+FilePath = Annotated[StrictStr, Field(min_length=1)]
+
+
+class Strict(BaseModel):
+    """Frozen; keys that are not fields are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+
+class Secret(Strict):
+    """Where a secret is. Exactly one of both."""
+
+    env: Annotated[StrictStr, Field(min_length=1)] | None = None
+    file: FilePath | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_literal(cls, value: object) -> object:
+        if not isinstance(value, (dict, Secret)):
+            raise ValueError("a secret is never written here; write {env: NAME} or {file: path}")
+        return value
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if (self.env is None) == (self.file is None):
+            raise ValueError("write either {env: NAME} or {file: path}")
+        return self
+
+
+class SecurityModel(Strict):
+    """Encryption and authentication of one cluster; files are PEM, relative to the estate file."""
+
+    protocol: Protocol = Protocol.PLAINTEXT
+    mechanism: Mechanism | None = None
+    username: StrictStr | None = None
+    password: Secret | None = None
+    token_file: FilePath | None = None
+    token_url: StrictStr | None = None
+    token_client_id: StrictStr | None = None
+    token_client_secret: Secret | None = None
+    token_scope: StrictStr | None = None
+    ca_file: FilePath | None = None
+    cert_file: FilePath | None = None
+    key_file: FilePath | None = None
+    key_password: Secret | None = None
+    check_hostname: StrictBool = True
+    allow_insecure: StrictBool = False
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        problem = (
+            self._sasl_problem() if self.protocol.sasl else self._no_sasl_problem()
+        ) or self._tls_problem()
+        if problem is not None:
+            raise ValueError(problem)
+        return self
+
+    def _sasl_problem(self) -> str | None:
+        if self.mechanism is None:
+            known = ", ".join(Mechanism)
+            return f"protocol {self.protocol} needs a mechanism: {known}"
+        if self.mechanism is Mechanism.OAUTHBEARER:
+            by_url = self.token_url is not None and self.token_client_id is not None
+            if (self.token_file is None) == (self.token_url is None):
+                return "OAUTHBEARER needs either token_file or token_url"
+            if self.token_url is not None and not (by_url and self.token_client_secret):
+                return "token_url needs token_client_id and token_client_secret"
+            return None
+        if self.username is None or self.password is None:
+            return f"mechanism {self.mechanism} needs username and password"
+        if self.mechanism is Mechanism.PLAIN and not self.protocol.tls and not self.allow_insecure:
+            return "PLAIN without TLS sends the password readable; use SASL_SSL (or allow_insecure)"
+        return None
+
+    def _no_sasl_problem(self) -> str | None:
+        if self.mechanism is not None or self.username is not None or self.password is not None:
+            secure = Protocol.SASL_SSL if self.protocol.tls else Protocol.SASL_PLAINTEXT
+            return f"protocol {self.protocol} has no SASL; did you mean protocol {secure}?"
+        return None
+
+    def _tls_problem(self) -> str | None:
+        if (self.cert_file is None) != (self.key_file is None):
+            return "cert_file and key_file belong together"
+        if not self.protocol.tls and (self.ca_file is not None or self.cert_file is not None):
+            return f"protocol {self.protocol} has no TLS, so ca_file and cert_file do nothing"
+        return None
+
+
+class EstateCluster(Strict):
+    """One cluster. `fleet` names the services that serve it as a target; the alias by default."""
+
+    bootstrap: Annotated[tuple[Address, ...], BeforeValidator(_addresses), Field(min_length=1)]
+    security: SecurityModel = SecurityModel()
+    rack: StrictStr | None = None
+    fleet: Word | None = None
+    replication_factor: Annotated[StrictInt, Field(ge=1, le=32767)] | None = None
+
+
+class Rule(Strict):
+    """A named flow rule: which topics of a link, and how. Patterns match whole names."""
+
+    name: Word
+    topics: Annotated[tuple[NamePattern, ...], Field(min_length=1)]
+    exclude: tuple[NamePattern, ...] = ()
+    groups: tuple[NamePattern, ...] = ()
+    naming: Annotated[Naming, BeforeValidator(_naming)] = Naming.PREFIX
+    on_source_loss: Literal["fail", "record-gap", "recopy"] = "fail"
+    null_keys: Literal["fail", "drop-recorded"] = "fail"
+    priority: Priority = Priority.NORMAL
+    start: Annotated[StrictStr, AfterValidator(_start)] = "earliest"
+    throttle: Annotated[StrictInt, Field(gt=0)] | None = None
+    """Bytes per second."""
+
+
+class EstateLink(Strict):
+    """One source copied into one target. `slots` may grow, never shrink."""
+
+    source: Annotated[ClusterAlias, Field(alias="from")]
+    target: Annotated[ClusterAlias, Field(alias="to")]
+    rules: Annotated[tuple[Rule, ...], Field(min_length=1)]
+    never: tuple[NamePattern, ...] = ()
+    slots: Annotated[StrictInt, Field(ge=1, le=10_000)] = DEFAULT_SLOTS
+    delivery: Annotated[Literal["exactly-once"], BeforeValidator(_delivery)] = "exactly-once"
+
+    @property
+    def link(self) -> Link:
+        """Both aliases."""
+        return Link(self.source, self.target)
+
+
+class Estate(Strict):
+    """The whole file. `never`: topics that no rule of any link may copy."""
+
+    estate: Word
+    clusters: Annotated[dict[Word, EstateCluster], Field(min_length=1)]
+    links: tuple[EstateLink, ...] = ()
+    never: tuple[NamePattern, ...] = ()
+    services: dict[str, dict[str, object]] = {}
+    """Tuning by service, read by each service's own settings."""
+
+    _directory: Path = PrivateAttr(default_factory=Path)
+    _environment: Mapping[str, str] = PrivateAttr(default_factory=dict)
+    _lines: Mapping[str, int] = PrivateAttr(default_factory=dict)
+
+    def bind(self, directory: Path, env: Mapping[str, str], lines: Mapping[str, int]) -> Self:
+        """Says where the estate was read: for relative files, secrets and error lines."""
+        self._directory, self._environment, self._lines = directory, env, lines
+        return self
+
+    @property
+    def directory(self) -> Path:
+        """Relative files start here: the folder of the estate file."""
+        return self._directory
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """Where `{env: NAME}` looks; never shown."""
+        return self._environment
+
+    def line_of(self, path: str) -> int:
+        """The line of the nearest written part of a path like `links[0].rules[1]`; 0 unknown."""
+        while path:
+            if path in self._lines:
+                return self._lines[path]
+            path = re.sub(r"(?:^|\.)[^.\[\]]*$|\[[^\]]*\]$", "", path)
+        return 0
+
+    def cluster(self, alias: str) -> EstateCluster:
+        """The cluster of an alias.
+
+        Raises: ConfigError naming the aliases that there are.
+        """
+        found = self.clusters.get(alias)
+        if found is None:
+            known = ", ".join(sorted(self.clusters))
+            raise ConfigError(f"{alias!r} is no cluster of the estate.", hint=f"Known: {known}.")
+        return found
+
+    def fleet_of(self, target: str) -> FleetName:
+        """The fleet that serves a target cluster."""
+        return FleetName(self.cluster(target).fleet or target)
+
+    def links_into(self, target: str) -> tuple[EstateLink, ...]:
+        """The links of a fleet, in file order."""
+        self.cluster(target)
+        return tuple(link for link in self.links if link.target == target)
+
+    def targets(self) -> tuple[ClusterAlias, ...]:
+        """Every cluster that some link copies into, in file order."""
+        return tuple(dict.fromkeys(link.target for link in self.links))
