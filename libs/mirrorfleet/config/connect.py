@@ -57,7 +57,10 @@ def _read(estate: Estate, path: str, secret: Secret | None) -> str | None:
     if secret is None:
         return None
     if secret.file is not None:
-        return read_secret_file(str(estate.directory / secret.file))
+        try:
+            return read_secret_file(str(estate.directory / secret.file))
+        except ConfigError as error:
+            raise _wrong(estate, path, error.message, error.hint) from None
     name = secret.env or ""
     value = estate.environment.get(name)
     if not value:

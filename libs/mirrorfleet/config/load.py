@@ -93,8 +93,16 @@ def _validate(data: object) -> tuple[Estate | None, list[Problem]]:
         return Estate.model_validate(data), []
     except ValidationError as error:
         details = cast("list[_Detail]", error.errors(include_url=False, include_context=False))
-        found = [_problem(detail) for detail in details]
+        found = [_problem(detail) for detail in details if not _follows(detail, details)]
         return None, list(dict.fromkeys(found))
+
+
+def _follows(detail: _Detail, details: Sequence[_Detail]) -> bool:
+    """A list that is "too short" only because its items were refused."""
+    size = len(detail["loc"])
+    return detail["type"] == "too_short" and any(
+        len(other["loc"]) > size and other["loc"][:size] == detail["loc"] for other in details
+    )
 
 
 def _read_yaml(text: str, name: str) -> tuple[object, dict[str, int], list[Problem]]:
@@ -140,6 +148,8 @@ def _problem(detail: _Detail) -> Problem:
             return Problem(path, _unknown_key(last or path, parent))
         case "missing":
             return Problem(path, "is missing")
+        case "too_short":
+            return Problem(path, "is empty")
         case "value_error":
             return Problem(path, detail["msg"].removeprefix("Value error, "))
     shown = "" if "security" in path else f" (found {_shown(detail['input'])})"
@@ -188,7 +198,9 @@ def _shown(value: object) -> str:
 
 def _error(name: str, lines: Mapping[str, int], problems: Sequence[Problem]) -> ConfigError:
     placed = sorted((_line(lines, problem.path), problem.path, problem) for problem in problems)
-    texts = [f"{name}:{line} {path or '(top)'}: {p.message}." for line, path, p in placed]
+    texts = [
+        f"{name}:{line} {path or '(top)'}: {p.message.rstrip('.')}." for line, path, p in placed
+    ]
     line, path, _ = placed[0]
     return ConfigError("\n".join(texts), path=path, line=line)
 

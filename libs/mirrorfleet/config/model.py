@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -23,10 +24,12 @@ from pydantic import (
     StrictBool,
     StrictInt,
     StrictStr,
+    field_serializer,
     model_validator,
 )
 
 from mirrorfleet.config.cluster_settings import Mechanism, Protocol
+from mirrorfleet.config.redaction import HIDDEN
 from mirrorfleet.core.errors import ConfigError
 from mirrorfleet.core.ids import ClusterAlias, FleetName, Link
 from mirrorfleet.policy.filters import compile_pattern
@@ -173,11 +176,22 @@ class SecurityModel(Strict):
                 return "OAUTHBEARER needs either token_file or token_url"
             if self.token_url is not None and not (by_url and self.token_client_secret):
                 return "token_url needs token_client_id and token_client_secret"
-            return None
+            return self._token_url_problem()
         if self.username is None or self.password is None:
             return f"mechanism {self.mechanism} needs username and password"
         if self.mechanism is Mechanism.PLAIN and not self.protocol.tls and not self.allow_insecure:
             return "PLAIN without TLS sends the password readable; use SASL_SSL (or allow_insecure)"
+        return None
+
+    def _token_url_problem(self) -> str | None:
+        """A token end point is called with a secret: no cleartext, no credentials in the URL."""
+        if self.token_url is None:
+            return None
+        url = urlsplit(self.token_url)
+        if "@" in url.netloc:
+            return "token_url must not hold a user; use token_client_id and token_client_secret"
+        if url.scheme != "https" and not (url.scheme == "http" and self.allow_insecure):
+            return "token_url must be https (or allow_insecure)"
         return None
 
     def _no_sasl_problem(self) -> str | None:
@@ -243,12 +257,23 @@ class Estate(Strict):
     clusters: Annotated[dict[Word, EstateCluster], Field(min_length=1)]
     links: tuple[EstateLink, ...] = ()
     never: tuple[NamePattern, ...] = ()
-    services: dict[str, dict[str, object]] = {}
+    services: Annotated[dict[str, dict[str, object]], Field(repr=False)] = {}
     """Tuning by service, read by each service's own settings."""
 
     _directory: Path = PrivateAttr(default_factory=Path)
     _environment: Mapping[str, str] = PrivateAttr(default_factory=dict)
     _lines: Mapping[str, int] = PrivateAttr(default_factory=dict)
+
+    @field_serializer("services")
+    def _hide_words(self, services: dict[str, dict[str, object]]) -> dict[str, object]:
+        """A dump shows numbers and switches of the tuning; any text may be a secret."""
+        return {
+            name: {
+                key: value if isinstance(value, (bool, int, float)) else HIDDEN
+                for key, value in tuning.items()
+            }
+            for name, tuning in services.items()
+        }
 
     def bind(self, directory: Path, env: Mapping[str, str], lines: Mapping[str, int]) -> Self:
         """Says where the estate was read: for relative files, secrets and error lines."""
