@@ -49,9 +49,7 @@ class OffsetRange(NamedTuple):
     last: int
 
     def __str__(self) -> str:
-        return (
-            str(self.first) if self.first == self.last else f"{self.first}..{self.last}"
-        )
+        return str(self.first) if self.first == self.last else f"{self.first}..{self.last}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,20 +147,12 @@ class _Matching:
     def find_repeats_of_the_ends(self) -> None:
         """Find the strangers that copy a record of the equal prefix or suffix once more."""
         wanted = {self.target.digest(index) for index in self.strangers}
-        ends = (
-            (*range(self.prefix), *range(self.source_end, len(self.source)))
-            if wanted
-            else ()
-        )
-        found = {
-            d: index for index in ends if (d := self.source.digest(index)) in wanted
-        }
+        ends = (*range(self.prefix), *range(self.source_end, len(self.source))) if wanted else ()
+        found = {d: index for index in ends if (d := self.source.digest(index)) in wanted}
         for index in self.strangers:
             if (at := found.get(self.target.digest(index))) is not None:
                 self.repeats[index] = at
-        self.strangers = [
-            index for index in self.strangers if index not in self.repeats
-        ]
+        self.strangers = [index for index in self.strangers if index not in self.repeats]
 
     def pair_changed(self) -> None:
         """Take a stranger that stands just where a source record is missing as that record."""
@@ -174,18 +164,14 @@ class _Matching:
             elif index in strangers and self._is_missing(expected):
                 self.changed[index], self.place_of[expected] = expected, index
                 expected += 1
-        self.strangers = [
-            index for index in self.strangers if index not in self.changed
-        ]
+        self.strangers = [index for index in self.strangers if index not in self.changed]
 
     def _is_missing(self, index: int) -> bool:
         return self.prefix <= index < self.source_end and index not in self.place_of
 
     def missing(self) -> list[int]:
         """Source indices that the target has nowhere."""
-        return [
-            i for i in range(self.prefix, self.source_end) if i not in self.place_of
-        ]
+        return [i for i in range(self.prefix, self.source_end) if i not in self.place_of]
 
     def target_place(self, index: int) -> int | None:
         """Where the target has a source index, if anywhere."""
@@ -200,17 +186,10 @@ class _Matching:
         missing = self.missing()
         tail = _tail_start(missing, len(self.source))
         found = [
-            _Event(Kind.UNSEEN if index >= tail else Kind.LOST, index, None)
-            for index in missing
+            _Event(Kind.UNSEEN if index >= tail else Kind.LOST, index, None) for index in missing
         ]
-        found += [
-            _Event(Kind.CHANGED, at, index)
-            for index, at in sorted(self.changed.items())
-        ]
-        found += [
-            _Event(Kind.REPEATED, at, index)
-            for index, at in sorted(self.repeats.items())
-        ]
+        found += [_Event(Kind.CHANGED, at, index) for index, at in sorted(self.changed.items())]
+        found += [_Event(Kind.REPEATED, at, index) for index, at in sorted(self.repeats.items())]
         found += [_Event(Kind.EXTRA, None, index) for index in self.strangers]
         misplaced = _outside_longest_increase(sorted(self.copy_of.items()))
         found += [_Event(Kind.OUT_OF_ORDER, at, index) for index, at in misplaced]
@@ -267,9 +246,7 @@ def _follows(one: _Event, other: _Event) -> bool:
     )
 
 
-def _anomaly(
-    run: list[_Event], source: Log, target: Log, matching: _Matching
-) -> Anomaly:
+def _anomaly(run: list[_Event], source: Log, target: Log, matching: _Matching) -> Anomaly:
     first, last = run[0], run[-1]
     lines = [_window("source", source, first.source, last.source)]
     if first.source is not None and first.target is None:
@@ -279,9 +256,7 @@ def _anomaly(
         lines.append(_window("target", target, first.target, last.target))
     if first.kind is Kind.REPEATED and first.source is not None:
         place = matching.target_place(first.source)
-        lines.append(
-            f"first copy at target {'?' if place is None else target.offsets[place]}"
-        )
+        lines.append(f"first copy at target {'?' if place is None else target.offsets[place]}")
     return Anomaly(
         kind=first.kind,
         count=len(run),

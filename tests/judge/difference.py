@@ -35,9 +35,7 @@ def difference(source: WholeRecord, target: WholeRecord) -> str:
         ("value", source.value, target.value),
     ):
         if one != other:
-            found.append(
-                f"{name} {_shown(one)} became {_shown(other)}{_first_byte(one, other)}"
-            )
+            found.append(f"{name} {_shown(one)} became {_shown(other)}{_first_byte(one, other)}")
     if source.headers != target.headers:
         found.append(_headers(source.headers, target.headers))
     if source.timestamp_ms != target.timestamp_ms:
@@ -58,9 +56,7 @@ def _first_byte(one: bytes | None, other: bytes | None) -> str:
     if one is None or other is None:
         return ""
     pairs = zip(one, other, strict=False)
-    at = next(
-        (i for i, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other))
-    )
+    at = next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
     return f" from byte {at}"
 
 
@@ -71,8 +67,6 @@ def _headers(
         return f"{len(one)} headers became {len(other)}"
     if sorted(map(repr, one)) == sorted(map(repr, other)):
         return f"order of headers {[n for n, _ in one]} became {[n for n, _ in other]}"
-    at = next(
-        i for i, pair in enumerate(zip(one, other, strict=True)) if pair[0] != pair[1]
-    )
+    at = next(i for i, pair in enumerate(zip(one, other, strict=True)) if pair[0] != pair[1])
     (name, value), (new_name, new_value) = one[at], other[at]
     return f"header {at} {name!r}: {_shown(value)} became {new_name!r}: {_shown(new_value)}"

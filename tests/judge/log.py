@@ -23,9 +23,7 @@ DIGEST_SIZE = 16
 NULL = -1
 """Length of a null key, value or header value: differs from the length of an empty one."""
 
-_FIXED = struct.Struct(
-    ">bqiii"
-)  # stamp, timestamp, length of key, of value, number of headers
+_FIXED = struct.Struct(">bqiii")  # stamp, timestamp, length of key, of value, number of headers
 _HEADER = struct.Struct(">ii")  # length of a header's key, of its value
 
 

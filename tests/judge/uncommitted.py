@@ -35,9 +35,7 @@ def seen_twice(committed: Log, uncommitted: Log) -> SeenTwice:
     if len(committed) == len(uncommitted):
         return SeenTwice(0, 0, ())
     visible = set(committed.offsets)
-    hidden = [
-        i for i, offset in enumerate(uncommitted.offsets) if offset not in visible
-    ]
+    hidden = [i for i, offset in enumerate(uncommitted.offsets) if offset not in visible]
     wanted = {uncommitted.digest(index) for index in hidden}
     copied = wanted.intersection(_digests(committed))
     twice = sum(uncommitted.digest(index) in copied for index in hidden)

@@ -84,16 +84,12 @@ class Report:
 
     def count(self, kind: Kind) -> int:
         """Records of all partitions with this thing wrong."""
-        return sum(
-            a.count for f in self.findings for a in f.anomalies if a.kind is kind
-        )
+        return sum(a.count for f in self.findings for a in f.anomalies if a.kind is kind)
 
     @property
     def seen_twice(self) -> int:
         """Records that a read_uncommitted consumer of the targets saw more than once."""
-        return sum(
-            f.uncommitted.twice for f in self.findings if f.uncommitted is not None
-        )
+        return sum(f.uncommitted.twice for f in self.findings if f.uncommitted is not None)
 
 
 def decide(
@@ -123,22 +119,16 @@ def decide(
     for finding in findings:
         reasons += [f"{_place(finding)}: {doubt}" for doubt in finding.doubts]
         reasons += [f"{_place(finding)}: {a.count} {a.kind}" for a in finding.anomalies]
-    return Report(
-        Verdict.UNKNOWN if reasons else Verdict.PASS, tuple(reasons), tuple(findings)
-    )
+    return Report(Verdict.UNKNOWN if reasons else Verdict.PASS, tuple(reasons), tuple(findings))
 
 
-def _unmet(
-    findings: Sequence[Finding], demands: Demands, ran_s: float | None
-) -> list[str]:
+def _unmet(findings: Sequence[Finding], demands: Demands, ran_s: float | None) -> list[str]:
     unmet: list[str] = []
     records = sum(finding.source_records for finding in findings)
     if records < demands.records:
         unmet.append(f"{records} records, {demands.records} demanded")
     if demands.seconds and ran_s is None:
-        unmet.append(
-            f"a run of {demands.seconds:g} s is demanded and its length is not known"
-        )
+        unmet.append(f"a run of {demands.seconds:g} s is demanded and its length is not known")
     elif ran_s is not None and ran_s < demands.seconds:
         unmet.append(f"ran for {ran_s:.1f} s, {demands.seconds:g} s demanded")
     return unmet

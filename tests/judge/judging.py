@@ -1,0 +1,258 @@
+"""Judging a copy: read both sides of every pair, compare, decide.
+
+Partitions are taken in portions, so that memory follows the largest portion and not the run. A
+cluster that cannot be read makes the verdict UNKNOWN, never an exception.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from tests.faultkit.waiting import NotInTimeError, wait_until
+from tests.judge.compare import Anomaly, Kind, compare
+from tests.judge.difference import difference
+from tests.judge.log import Log
+from tests.judge.reading import (
+    At,
+    ClusterAccess,
+    Ends,
+    Isolation,
+    Order,
+    Reading,
+    ReadingError,
+    TimestampRule,
+    Until,
+    ends_of,
+    is_append_time,
+    partitions_of,
+    read_logs,
+    read_one,
+)
+from tests.judge.uncommitted import seen_twice
+from tests.judge.verdict import Demands, Evidence, Finding, Report, decide
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+PORTION_RECORDS = 2_000_000
+"""Most source offsets of a portion, unless one partition alone has more: 24 bytes each, 3 times."""
+
+PORTION_PARTITIONS = 200
+"""Most partitions read at once by one consumer."""
+
+EXPLAINED = 5
+"""Changed records of a partition that are read again to say in which field."""
+
+
+MISSING = Reading(Log(), Ends(0, 0), finished=True)
+"""What is read of a partition that does not exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A source topic and what should be its copy."""
+
+    source: str
+    target: str
+
+    @classmethod
+    def parse(cls, text: str) -> Pair:
+        """Read `orders=east.orders`."""
+        source, equals, target = text.partition("=")
+        if not (source and equals and target):
+            raise ValueError(f"a pair is SOURCE=TARGET, this is {text!r}")
+        return cls(source, target)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copy:
+    """What is to be judged.
+
+    `starts`: source offsets at which copying began, where not at the beginning. `patience_s`: how
+    long the target may stand still before what is missing counts as not seen.
+    """
+
+    source: ClusterAccess
+    target: ClusterAccess
+    pairs: Sequence[Pair]
+    starts: Mapping[At, int] = field(default_factory=dict)
+    patience_s: float = 30.0
+
+
+class _Task(NamedTuple):
+    """One partition to compare; the target topic may lack it."""
+
+    source: At
+    target: At
+    exists: bool
+    rules: tuple[TimestampRule, TimestampRule]  # for the source, for the target
+
+
+def judge(
+    copy: Copy,
+    *,
+    demands: Demands | None = None,
+    evidence: Sequence[Evidence] = (),
+    ran_s: float | None = None,
+) -> Report:
+    """Compare every record of every pair, once copying has come to an end, and decide."""
+    findings: list[Finding] = []
+    doubts: list[str] = []
+    try:
+        tasks = _tasks(copy, doubts)
+        for portion in _portions(copy, tasks):
+            findings += _judge_portion(copy, portion)
+    except ReadingError as error:
+        doubts.append(str(error))
+    return decide(
+        findings,
+        demands=demands or Demands(),
+        ran_s=ran_s,
+        evidence=evidence,
+        doubts=doubts,
+    )
+
+
+def _tasks(copy: Copy, doubts: list[str]) -> list[_Task]:
+    sources = partitions_of(copy.source, [pair.source for pair in copy.pairs])
+    targets = _await_targets(copy, sources)
+    doubts += [f"{p.source}: no such source topic" for p in copy.pairs if p.source not in sources]
+    tasks: list[_Task] = []
+    for pair in copy.pairs:
+        numbers = set(sources.get(pair.source, ()))
+        there = set(targets.get(pair.target, ()))
+        rules = (TimestampRule.AS_CREATE, TimestampRule.SEEN)
+        if there and is_append_time(copy.target, pair.target):
+            rules = (TimestampRule.IGNORED, TimestampRule.IGNORED)
+        tasks += [
+            _Task(At(pair.source, n), At(pair.target, n), n in there, rules)
+            for n in sorted(numbers)
+        ]
+        for beyond in sorted(there - numbers) if numbers else ():
+            doubts.append(f"{pair.target}-{beyond}: no such source partition")
+    return tasks
+
+
+def _await_targets(copy: Copy, sources: Mapping[str, list[int]]) -> dict[str, list[int]]:
+    """Wait for target topics and partitions that are still to be created."""
+    pairs = [pair for pair in copy.pairs if pair.source in sources]
+
+    def look() -> dict[str, list[int]] | None:
+        found = partitions_of(copy.target, [pair.target for pair in pairs])
+        short = any(len(found.get(p.target, ())) < len(sources[p.source]) for p in pairs)
+        return None if short else found
+
+    try:
+        return wait_until(look, deadline_s=copy.patience_s, what="target partitions") or {}
+    except NotInTimeError:
+        return partitions_of(copy.target, [pair.target for pair in pairs])
+
+
+def _portions(copy: Copy, tasks: Sequence[_Task]) -> Iterator[list[_Task]]:
+    ends = ends_of(copy.source, [task.source for task in tasks])
+    portion: list[_Task] = []
+    records = 0
+    for task in tasks:
+        size = ends[task.source].uncommitted
+        full = records + size > PORTION_RECORDS or len(portion) == PORTION_PARTITIONS
+        if portion and (full or portion[0].rules != task.rules):
+            yield portion
+            portion, records = [], 0
+        portion.append(task)
+        records += size
+    if portion:
+        yield portion
+
+
+def _judge_portion(copy: Copy, portion: Sequence[_Task]) -> list[Finding]:
+    """Read a portion three times (source; target committed; target uncommitted) and compare."""
+    source_rule, target_rule = portion[0].rules
+    truth = read_logs(
+        copy.source,
+        [task.source for task in portion],
+        Order(isolation=Isolation.COMMITTED, timestamps=source_rule, start=copy.starts),
+    )
+    wanted = {task.target: len(truth[task.source].log) for task in portion if task.exists}
+    copies = read_logs(
+        copy.target,
+        list(wanted),
+        Order(
+            isolation=Isolation.COMMITTED,
+            timestamps=target_rule,
+            until=Until.SETTLED,
+            at_least=wanted,
+            patience_s=copy.patience_s,
+        ),
+    )
+    visible = read_logs(
+        copy.target, list(wanted), Order(isolation=Isolation.UNCOMMITTED, timestamps=target_rule)
+    )
+    grown = _grown(copy, truth, copies)
+    findings: list[Finding] = []
+    for task in portion:
+        known = _unread(task, truth[task.source], grown)
+        made = copies.get(task.target, MISSING)
+        finding = _compared(copy, known, truth[task.source].log, made)
+        if task.exists:
+            twice = seen_twice(made.log, visible[task.target].log)
+            finding = replace(finding, uncommitted=twice)
+        findings.append(finding)
+    return findings
+
+
+def _grown(copy: Copy, *readings: Mapping[At, Reading]) -> dict[At, str]:
+    """Say of which partitions records came while they were compared."""
+    grown: dict[At, str] = {}
+    for name, access, read in zip(
+        ("source", "target"), (copy.source, copy.target), readings, strict=True
+    ):
+        now = ends_of(access, list(read))
+        for at, reading in read.items():
+            if now[at].committed != reading.ends.committed:
+                grown[at] = f"the {name} grew while it was judged"
+    return grown
+
+
+def _unread(task: _Task, truth: Reading, grown: Mapping[At, str]) -> Finding:
+    """Say what is known before the target's records are looked at."""
+    doubts = [grown[at] for at in (task.source, task.target) if at in grown]
+    if not truth.finished:
+        doubts.append("the source could not be read to its end")
+    if len(truth.log) and not task.exists:
+        doubts.append("the target has no such partition")
+    return Finding(
+        source_topic=task.source.topic,
+        target_topic=task.target.topic,
+        partition=task.source.partition,
+        source_records=len(truth.log),
+        target_records=0,
+        doubts=tuple(doubts),
+    )
+
+
+def _compared(copy: Copy, known: Finding, truth: Log, made: Reading) -> Finding:
+    open_one = made.ends.committed != made.ends.uncommitted
+    source = At(known.source_topic, known.partition)
+    target = At(known.target_topic, known.partition)
+    return replace(
+        known,
+        target_records=len(made.log),
+        anomalies=tuple(_explained(copy, source, target, compare(truth, made.log))),
+        doubts=known.doubts + (("a transaction is still open in the target",) if open_one else ()),
+    )
+
+
+def _explained(
+    copy: Copy, source: At, target: At, anomalies: Sequence[Anomaly]
+) -> Iterator[Anomaly]:
+    """Add to the first changed records in which fields they changed."""
+    left = EXPLAINED
+    for anomaly in anomalies:
+        if anomaly.kind is not Kind.CHANGED or not left or not anomaly.source or not anomaly.target:
+            yield anomaly
+            continue
+        left -= 1
+        one = read_one(copy.source, source, anomaly.source.first)
+        other = read_one(copy.target, target, anomaly.target.first)
+        yield replace(anomaly, difference=difference(one, other))
