@@ -52,11 +52,8 @@ def _same_ends(estate: Estate, entry: EstateLink, path: str) -> Iterator[_Found]
     source, target = (estate.clusters[alias].bootstrap for alias in entry.link)
     shared = sorted(set(source) & set(target))
     if shared:
-        yield (
-            path,
-            f"{entry.source!r} and {entry.target!r} have the same bootstrap {shared[0]}:"
-            " that is one cluster under two names",
-        )
+        ends = f"{entry.source!r} and {entry.target!r} have the same bootstrap {shared[0]}"
+        yield path, f"{ends}: that is one cluster under two names"
 
 
 def _rule_names(entry: EstateLink, path: str) -> Iterator[_Found]:

@@ -49,7 +49,7 @@ def _word(value: str) -> str:
 
 
 def _addresses(value: object) -> object:
-    """ "a:1,b:2" and ["a:1", "b:2"] are the same."""
+    """A text with commas and a list are the same."""
     return [part.strip() for part in value.split(",")] if isinstance(value, str) else value
 
 
@@ -74,22 +74,26 @@ def _pattern(value: str) -> str:
 
 
 def _start(value: str) -> str:
-    """ "timestamp:" also takes ISO 8601 with a zone; it is kept as milliseconds."""
+    """Checks a start; a time in ISO 8601 with a zone becomes milliseconds."""
     kind, _, rest = value.partition(":")
     if value in {"earliest", "latest"}:
         return value
     if kind in {"timestamp", "offset"} and rest.isascii() and rest.isdigit():
         return f"{kind}:{int(rest)}"
     if kind == "timestamp":
-        try:
-            moment = datetime.fromisoformat(rest)
-        except ValueError:
-            moment = datetime.min
-        if moment.tzinfo is not None:
+        moment = _moment(rest)
+        if moment is not None and moment.tzinfo is not None:
             return f"timestamp:{int(moment.astimezone(UTC).timestamp() * 1000)}"
     raise ValueError(
         f"{value!r} is not earliest, latest, offset:N, timestamp:MS or timestamp:2026-01-31T12:00Z"
     )
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
 
 
 def _not_yet(value: object, reserved: Mapping[str, str]) -> object:
@@ -109,6 +113,9 @@ def _delivery(value: object) -> object:
 Word = Annotated[StrictStr, AfterValidator(_word)]
 Address = Annotated[StrictStr, AfterValidator(_address)]
 NamePattern = Annotated[StrictStr, AfterValidator(_pattern)]
+ReplicationFactor = (
+    Annotated[StrictInt, Field(ge=1, le=32767)] | Literal["source", "broker-default"]
+)
 FilePath = Annotated[StrictStr, Field(min_length=1)]
 
 
@@ -215,7 +222,8 @@ class EstateCluster(Strict):
     security: SecurityModel = SecurityModel()
     rack: StrictStr | None = None
     fleet: Word | None = None
-    replication_factor: Annotated[StrictInt, Field(ge=1, le=32767)] | None = None
+    replication_factor: ReplicationFactor = "source"
+    """Of new target topics here: a number, the source topic's, or the broker's default."""
 
 
 class Rule(Strict):
@@ -232,6 +240,10 @@ class Rule(Strict):
     start: Annotated[StrictStr, AfterValidator(_start)] = "earliest"
     throttle: Annotated[StrictInt, Field(gt=0)] | None = None
     """Bytes per second."""
+    adopt: StrictBool = False
+    """Whether a target topic that has records already is taken as it is."""
+    replication_factor: ReplicationFactor | None = None
+    """Of new target topics; the target cluster's by default."""
 
 
 class EstateLink(Strict):

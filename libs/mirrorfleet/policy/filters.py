@@ -121,7 +121,8 @@ def _translate(pattern: str) -> str:
         if kind == "quoted":
             out.append(re.escape(token["quoted"]))
         elif kind == "posix":
-            out.append(_posix(token["posix"], in_set))
+            characters = _posix(token["posix"])
+            out.append(characters if in_set else f"[{characters}]")
         elif kind == "reference":
             out.append(f"(?P={token['reference']})")
         elif kind == "group":
@@ -138,7 +139,7 @@ def _translate(pattern: str) -> str:
     return "".join(out)
 
 
-def _posix(name: str, in_set: bool) -> str:
+def _posix(name: str) -> str:
     if name not in _POSIX:
         raise re.error(rf"\p{{{name}}} is not known; write the characters out")
-    return _POSIX[name] if in_set else f"[{_POSIX[name]}]"
+    return _POSIX[name]

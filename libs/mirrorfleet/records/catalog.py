@@ -87,8 +87,10 @@ class CatalogLink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogConfig:
-    """`generation` grows with each change that `sync` publishes; `format_level` is switched on by
-    command after a rolling upgrade."""
+    """`generation` grows with each change that `sync` publishes.
+
+    `format_level` is switched on by command after a rolling upgrade.
+    """
 
     generation: int
     format_level: int = 1

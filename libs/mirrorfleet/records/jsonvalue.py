@@ -65,7 +65,7 @@ class Fields:
         return None if self.values.get(name) is None else self.text(name)
 
     def flag(self, name: str) -> bool:
-        """true or false."""
+        """A JSON true or false."""
         value = self.values.get(name)
         if not isinstance(value, bool):
             raise self._wrong(name, "true or false")
