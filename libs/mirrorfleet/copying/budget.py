@@ -8,7 +8,10 @@ A frame stays whole in memory until its last batch is done, so the lease frees i
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class MemoryBudget:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.ids import SourceOffset
 from mirrorfleet.wire.copybatch import FaultKind
+
+if TYPE_CHECKING:
+    from mirrorfleet.core.ids import SourceOffset
 
 
 class FaultReason(StrEnum):
@@ -34,7 +36,7 @@ class FaultReason(StrEnum):
 
     @property
     def heals(self) -> bool:
-        """Whether the cause can go away without a word to us, so that we look again by ourselves."""
+        """Whether the cause can go away without a word to us, so that we look again."""
         return self in _HEALING
 
 
@@ -122,7 +124,7 @@ _ACTIONS: Final = {
 
 
 def produce_action(code: ErrorCode, *, first: bool) -> Action:
-    """What a refused produce asks for; `first`: nothing of this broker's transaction was appended yet."""
+    """What a refused produce asks for; `first`: nothing of the transaction was appended there."""
     if first and code in _SEND_AGAIN:
         return Action.SEND_AGAIN
     return _ACTIONS.get(code, Action.ABORT)

@@ -1,9 +1,9 @@
 """The life of a slot: a table of states and the only legal moves between them.
 
-    WAITING ──> FENCING ──> READING ──> COPYING ──> RELEASED
-       ^           │           │           │
-       └───────────┴───────────┴───────────┘  (failure: wait, then fence again)
-                   any ──> LOST   another owner holds the slot; never taken back by force
+WAITING ──> FENCING ──> READING ──> COPYING ──> RELEASED
+   ^           │           │           │
+   └───────────┴───────────┴───────────┘  (failure: wait, then fence again)
+               any ──> LOST   another owner holds the slot; never taken back by force
 """
 
 from __future__ import annotations

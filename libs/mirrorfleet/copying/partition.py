@@ -12,13 +12,16 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from mirrorfleet.copying.budget import FrameLease
-from mirrorfleet.copying.faults import Fault
 from mirrorfleet.core.ids import PartitionIdentity, SourceOffset, TargetOffset
-from mirrorfleet.records.catalog import CatalogPartition
 from mirrorfleet.records.positions import Position
 from mirrorfleet.wire.copybatch import CopyBatch, Dropped, NullKeys, Terms
+
+if TYPE_CHECKING:
+    from mirrorfleet.copying.budget import FrameLease
+    from mirrorfleet.copying.faults import Fault
+    from mirrorfleet.records.catalog import CatalogPartition
 
 CATCH_UP_AFTER = 3
 """Answers in a row that left more behind than they brought: then the partition is catching up."""
@@ -53,7 +56,7 @@ class SourceView:
 
 @dataclass(slots=True, eq=False)
 class CopyPartition:
-    """The copying state of one partition; equality is identity, so that it can key a dict cheaply."""
+    """The copying state of one partition; equal only to itself, so that it keys a dict cheaply."""
 
     entry: CatalogPartition
     committed: Position
@@ -67,6 +70,10 @@ class CopyPartition:
     behind: int = 0
     fault: Fault | None = None
     fault_since: float = 0.0
+    reported: Fault | None = None
+    """The fault that was written into the ledger, until the partition moves again."""
+    held_until: float = 0.0
+    """Not fetched before this moment (monotonic seconds): its leader moves, or it is examined."""
     dropped: list[Dropped] = field(default_factory=list)
     last_timestamp: int = -1
     moved_at: float = 0.0
@@ -89,6 +96,11 @@ class CopyPartition:
         """Whether the position went on past the last commit."""
         return self.walked_to > self.committed.next_source
 
+    @property
+    def looks_at_keys(self) -> bool:
+        """Whether records are looked at one by one for missing keys."""
+        return self.terms.null_keys is not NullKeys.ALLOW
+
     def rewind(self) -> None:
         """Forget all that is not committed: queued batches go, fetching starts at the commit."""
         while self.queue:
@@ -109,8 +121,10 @@ class CopyPartition:
                 self.pace = Pace.CATCH_UP
 
 
-def terms_of(entry: CatalogPartition, *, limit: int | None = None, null_keys: bool = False) -> Terms:
-    """What the target takes; `limit` lowers the batch size, `null_keys` looks at every key.
+def terms_of(
+    entry: CatalogPartition, *, limit: int | None = None, null_keys: NullKeys = NullKeys.ALLOW
+) -> Terms:
+    """What the target takes; `limit` lowers the batch size.
 
     Keys are only looked at after the target refused a record: a look costs decompression.
     """
@@ -118,7 +132,7 @@ def terms_of(entry: CatalogPartition, *, limit: int | None = None, null_keys: bo
     return Terms(
         max_batch_bytes=size if limit is None else min(size, limit),
         target_append_time=entry.target_append_time,
-        null_keys=NullKeys(entry.null_keys) if null_keys else NullKeys.ALLOW,
+        null_keys=null_keys,
     )
 
 

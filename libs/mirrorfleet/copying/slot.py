@@ -7,9 +7,8 @@ Whatever is not committed can be forgotten at any moment by `rewind`, which also
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.copying.budget import FrameLease, MemoryBudget
 from mirrorfleet.copying.faults import Fault, FaultReason, reason_of
@@ -18,15 +17,18 @@ from mirrorfleet.copying.partition import (
     Pace,
     Queued,
     SourceView,
-    start_position,
     terms_of,
 )
-from mirrorfleet.core.ids import PartitionIdentity, SlotNumber, SourceOffset, TopicId
 from mirrorfleet.records.catalog import CatalogPartition, CatalogState
-from mirrorfleet.records.positions import Position
-from mirrorfleet.wire.copybatch import AbortedTransaction, CopyBatch
 from mirrorfleet.wire.engine import merge, walk_fetched
 from mirrorfleet.wire.rewrite import next_sequence
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mirrorfleet.core.ids import PartitionIdentity, SlotNumber, TopicId
+    from mirrorfleet.records.positions import Position
+    from mirrorfleet.wire.copybatch import AbortedTransaction, CopyBatch
 
 MERGE_BELOW: Final = 2_048
 """Average bytes of queued batches under which merging is cheaper than one request more each."""
@@ -62,11 +64,8 @@ class Slot:
 
     # -- membership of partitions
 
-    def admit(self, entry: CatalogPartition, start: SourceOffset, now_ms: int) -> CopyPartition:
-        """Begin to copy a partition: from its known position, else from `start`."""
-        position = self.known.get(entry.identity)
-        if position is None:
-            position = start_position(entry.identity, start, now_ms)
+    def admit(self, entry: CatalogPartition, position: Position) -> CopyPartition:
+        """Begin to copy a partition from a committed position."""
         partition = CopyPartition(
             entry=entry,
             committed=position,
@@ -114,25 +113,36 @@ class Slot:
 
     # -- fetching
 
-    def wanted(self, pace: Pace) -> list[CopyPartition]:
-        """Partitions to fetch on the connection of that pace: not faulted, queue not full."""
+    def wanted(self, pace: Pace, now: float) -> list[CopyPartition]:
+        """Partitions to fetch on the connection of that pace: not held up, queue not full."""
         return [
             p
             for p in self.partitions.values()
             if p.pace is pace
             and p.fault is None
+            and p.held_until <= now
             and p.entry.state is CatalogState.ACTIVE
             and p.queued_bytes < self._queue_bytes
         ]
 
     def answered(
-        self, partition: CopyPartition, buffer: bytearray, answer: Answer, lease: FrameLease, now: float
+        self,
+        partition: CopyPartition,
+        buffer: bytes | bytearray,
+        answer: Answer,
+        lease: FrameLease,
+        now: float,
     ) -> None:
         """Walk what came for one partition and queue it; a fault stops this partition alone."""
         partition.source = answer.source
         if answer.end > answer.start:
             walked = walk_fetched(
-                buffer, answer.start, answer.end, partition.walked_to, answer.aborted, partition.terms
+                buffer,
+                answer.start,
+                answer.end,
+                partition.walked_to,
+                answer.aborted,
+                partition.terms,
             )
             for batch in walked.batches:
                 self._queue(partition, batch, lease, now)
@@ -144,9 +154,7 @@ class Slot:
             partition.dropped.extend(walked.dropped)
             if walked.fault is not None:
                 fault = walked.fault
-                self.fault(
-                    partition, Fault(reason_of(fault.kind), fault.offset, fault.detail), now
-                )
+                self.fault(partition, Fault(reason_of(fault.kind), fault.offset, fault.detail), now)
         partition.paced(answer.end - answer.start)
 
     def _queue(
@@ -164,16 +172,21 @@ class Slot:
         partition.fault = fault
         partition.fault_since = now
 
-    def heal(self, partition: CopyPartition) -> None:
-        """Look again: fetch from the last commit as if nothing had been refused."""
-        partition.fault = None
-        partition.terms = terms_of(partition.entry)
+    def hold_back(self, partition: CopyPartition, until: float) -> None:
+        """Leave a partition out for a while; nothing of it may be in the open transaction."""
+        partition.held_until = until
         partition.rewind()
         self._ready.pop(partition, None)
         self.generation += 1
 
+    def heal(self, partition: CopyPartition) -> None:
+        """Look again: fetch from the last commit as if nothing had been refused."""
+        partition.fault = None
+        partition.terms = terms_of(partition.entry)
+        self.hold_back(partition, 0.0)
+
     def refused_size(self, partition: CopyPartition, batch: CopyBatch, now: float) -> None:
-        """The target found a batch too large: cut smaller from now on, or stop at a single record."""
+        """The target found a batch too large: cut smaller, or stop at a single record."""
         if batch.count > 1:
             partition.terms = terms_of(partition.entry, limit=batch.size // 2)
             return

@@ -10,13 +10,16 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from mirrorfleet.copying.faults import Fault, FaultReason
-from mirrorfleet.copying.partition import CopyPartition, Queued
 from mirrorfleet.core.errors import MirrorfleetError
 from mirrorfleet.core.ids import SlotNumber, SourceOffset, TargetOffset
 from mirrorfleet.records.positions import Position
 from mirrorfleet.records.segments import Run, Segment
+
+if TYPE_CHECKING:
+    from mirrorfleet.copying.partition import CopyPartition, Queued
 
 
 class TargetBehindError(MirrorfleetError):
@@ -110,15 +113,17 @@ class Transaction:
         return queued
 
     def positions(self, now_ms: int, moved: list[CopyPartition]) -> list[Position]:
-        """What to commit: every touched partition, and those in `moved` that went on without data."""
-        found = []
-        for partition, touch in self.touched.items():
-            if touch.acked_to is not None:
-                found.append(_position(partition, touch, now_ms))
-        for partition in moved:
-            if partition not in self.touched and not partition.queue:
-                found.append(_position(partition, Touch(partition.committed.next_target), now_ms))
-        return found
+        """What to commit: every touched partition, and those that moved on without data."""
+        found = [
+            _position(partition, touch, now_ms)
+            for partition, touch in self.touched.items()
+            if touch.acked_to is not None
+        ]
+        return found + [
+            _position(partition, Touch(partition.committed.next_target), now_ms)
+            for partition in moved
+            if partition not in self.touched and not partition.queue
+        ]
 
     def segment(self, slot: SlotNumber, now_ms: int) -> Segment | None:
         """The runs of this transaction, or None when it copied nothing."""

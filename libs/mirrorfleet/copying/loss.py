@@ -1,0 +1,46 @@
+"""When history is not what it was: which loss the source's own numbers prove.
+
+Loss is only declared when two looks, each at the leader of the current epoch, agree; a stale
+leader and a follower also answer OFFSET_OUT_OF_RANGE (KIP-392, KIP-320).
+
+    log start ........ position ........ log end        fine
+    position < log start                                retention overtook it
+    log end < position                                  the log was truncated below it
+    lineage of the last epoch ends below the position   it was truncated and written again
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from mirrorfleet.copying.faults import Fault, FaultReason
+
+if TYPE_CHECKING:
+    from mirrorfleet.core.ids import SourceOffset
+
+
+class Look(NamedTuple):
+    """What the leader says: its log [start, end), and where our last epoch ends (-1: unknown)."""
+
+    log_start: int
+    log_end: int
+    epoch_end: int = -1
+
+
+def loss(position: SourceOffset, look: Look) -> Fault | None:
+    """The loss that `look` proves for a partition that goes on at `position`, if any."""
+    if position < look.log_start:
+        return Fault(
+            FaultReason.RETENTION_OVERTOOK,
+            position,
+            f"source records [{position}, {look.log_start}) were deleted before they were copied",
+        )
+    diverged = look.log_end if look.epoch_end < 0 else min(look.log_end, look.epoch_end)
+    if diverged < position:
+        return Fault(
+            FaultReason.SOURCE_TRUNCATED,
+            position,
+            f"the source log was truncated to {diverged}; [{diverged}, {position}) was copied from"
+            " a history that the source no longer has",
+        )
+    return None

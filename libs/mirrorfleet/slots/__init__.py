@@ -1,0 +1,1 @@
+"""The I/O of a slot: take it, fetch, send, commit, heal. Decisions are in `mirrorfleet.copying`."""

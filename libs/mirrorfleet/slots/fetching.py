@@ -1,0 +1,216 @@
+"""Fetching for one slot: a connection and a fetch session per source broker and pace.
+
+Live tail and old backlog never share a connection. A lane survives lost connections and ends when
+no partition of its broker and pace is left. What it reads goes into the slot at once; an answer
+that was asked for before a rewind is thrown away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from mirrorfleet.copying.budget import FrameLease
+from mirrorfleet.copying.faults import Fault, FaultReason
+from mirrorfleet.copying.partition import CopyPartition, Pace, SourceView
+from mirrorfleet.copying.schedule import FetchWindow, backoff_s
+from mirrorfleet.copying.slot import Answer
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import MirrorfleetError
+from mirrorfleet.kafka.fetcher import Fetched, FetchedPartition, FetchLane, FetchPoint
+from mirrorfleet.runtime.log import fields, logger
+
+if TYPE_CHECKING:
+    from mirrorfleet.kafka.connection import Connection
+    from mirrorfleet.slots.runner import SlotRunner
+
+LEAST_FETCH: Final = 256 << 10
+IDLE_LANE_S: Final = 10.0
+"""A lane without partitions keeps its connection this long: pace and leaders change back often."""
+MOVING_S: Final = 0.1
+"""A partition whose leader moves is left out of fetches this long."""
+
+_log = logger(__name__)
+
+
+class LaneKey(NamedTuple):
+    """Which broker, and live tail or old backlog."""
+
+    node: int
+    pace: Pace
+
+
+class Lanes:
+    """The fetch lanes of one slot."""
+
+    def __init__(self, runner: SlotRunner, group: asyncio.TaskGroup) -> None:
+        self._runner = runner
+        self._group = group
+        self._running: dict[LaneKey, asyncio.Task[None]] = {}
+
+    async def keep(self) -> None:
+        """Start a lane wherever a partition needs one; runs until cancelled."""
+        while True:
+            for key in self._needed():
+                task = self._running.get(key)
+                if task is None or task.done():
+                    self._running[key] = self._group.create_task(
+                        self._lane(key), name=f"fetch:{self._runner.number}:{key.node}:{key.pace}"
+                    )
+            await self._runner.routes_changed(1.0)
+
+    def _needed(self) -> set[LaneKey]:
+        now = self._runner.clock.monotonic()
+        needed = set()
+        for pace in Pace:
+            for partition in self._runner.slot.wanted(pace, now):
+                at = self._runner.leader_of(partition)
+                if at is not None:
+                    needed.add(LaneKey(at.node, pace))
+        return needed
+
+    async def _lane(self, key: LaneKey) -> None:
+        failures = 0
+        while True:
+            lane = _Lane(self._runner, key)
+            try:
+                await lane.run()
+                return
+            except MirrorfleetError as error:
+                failures = 1 if lane.answered else failures + 1
+                self._runner.source_trouble(error)
+            await asyncio.sleep(backoff_s(failures, self._runner.dice.uniform(0, 1)))
+
+
+class _Lane:
+    """One connection's life."""
+
+    def __init__(self, runner: SlotRunner, key: LaneKey) -> None:
+        self._runner = runner
+        self._key = key
+        self._window = FetchWindow(LEAST_FETCH, runner.settings.fetch_max_bytes)
+        self._asked: set[CopyPartition] = set()
+        self.answered = False
+
+    async def run(self) -> None:
+        """Fetch until no partition is left for a while.
+
+        Raises:
+            MirrorfleetError: the connection is lost or was never made.
+        """
+        purpose = f"fetch-{self._runner.number}-{self._key.pace}"
+        connection = await self._runner.source.connect(self._key.node, purpose=purpose)
+        try:
+            await self._fetch_all(connection)
+        finally:
+            connection.close()
+
+    async def _fetch_all(self, connection: Connection) -> None:
+        clock = self._runner.clock
+        lane = FetchLane(connection, rack=None)
+        idle_since: float | None = None
+        while True:
+            if self._point(lane):
+                idle_since = None
+                await self._fetch_once(lane)
+                continue
+            now = clock.monotonic()
+            idle_since = now if idle_since is None else idle_since
+            if now - idle_since > IDLE_LANE_S:
+                return
+            await self._runner.room(0.05)
+
+    def _point(self, lane: FetchLane) -> bool:
+        """Tell the session what to fetch from where; False when there is nothing."""
+        runner = self._runner
+        now = runner.clock.monotonic()
+        wanted = set()
+        for partition in runner.slot.wanted(self._key.pace, now):
+            at = runner.leader_of(partition)
+            if at is None or at.node != self._key.node:
+                continue
+            wanted.add(partition)
+            lane.want(
+                FetchPoint(
+                    topic=partition.entry.source_topic,
+                    topic_id=partition.identity.source_topic_id,
+                    partition=partition.identity.partition,
+                    offset=partition.walked_to,
+                    leader_epoch=at.epoch,
+                    last_fetched_epoch=partition.walked_epoch,
+                    max_bytes=runner.settings.partition_fetch_bytes,
+                )
+            )
+        for partition in self._asked - wanted:
+            lane.forget(partition.identity.source_topic_id, partition.identity.partition)
+        self._asked = wanted
+        return bool(wanted)
+
+    async def _fetch_once(self, lane: FetchLane) -> None:
+        runner = self._runner
+        reserved = self._window.size
+        generation = runner.slot.generation
+        await runner.reserve(reserved)
+        try:
+            fetched = await lane.fetch(
+                max_bytes=reserved, min_bytes=1, max_wait_ms=runner.settings.fetch_wait_ms
+            )
+        except BaseException:
+            runner.budget.release(reserved)
+            raise
+        size = len(fetched.buffer)
+        runner.budget.resize(reserved, size)
+        lease = FrameLease(runner.budget, size)
+        try:
+            self.answered = True
+            self._window.answered(size)
+            if generation == runner.slot.generation:
+                self._deliver(fetched, lease)
+        finally:
+            lease.done()
+
+    def _deliver(self, fetched: Fetched, lease: FrameLease) -> None:
+        runner = self._runner
+        now = runner.clock.monotonic()
+        runner.meters.fetched.value += len(fetched.buffer)
+        for part in fetched.partitions:
+            partition = runner.slot.find(part.topic_id, part.partition)
+            if partition is None or partition not in self._asked:
+                continue
+            if part.error is not ErrorCode.NONE or part.diverging_epoch is not None:
+                self._refused(partition, part, now)
+                continue
+            source = SourceView(part.high_watermark, part.last_stable_offset, part.log_start_offset)
+            answer = Answer(part.start, part.end, source, part.aborted)
+            runner.slot.answered(partition, fetched.buffer, answer, lease, now)
+            if partition.fault is not None:
+                runner.report_fault(partition)
+            elif partition.at_end and not partition.moved:
+                partition.progress_at = now
+        runner.wake()
+
+    def _refused(self, partition: CopyPartition, part: FetchedPartition, now: float) -> None:
+        runner = self._runner
+        if part.error is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            who = runner.source_principal
+            text = f"{who} may not READ Topic:{part.topic} on {runner.link.source}"
+            runner.stop_partition(
+                partition, Fault(FaultReason.SOURCE_DENIED, partition.walked_to, text)
+            )
+        elif part.error is ErrorCode.OFFSET_OUT_OF_RANGE or part.diverging_epoch is not None:
+            partition.held_until = now + 1.0
+            runner.examine(partition, part.diverging_epoch)
+        else:
+            # Stale metadata, an election, a replica that lags, a topic that comes or goes.
+            partition.held_until = now + MOVING_S
+            runner.source_moved(partition, part.error)
+        _log.info(
+            "the source refused a fetch",
+            extra=fields(
+                link=str(runner.link),
+                topic=part.topic,
+                partition=part.partition,
+                offset=partition.walked_to,
+                error=part.error.name,
+            ),
+        )

@@ -1,0 +1,167 @@
+"""What follows a refusal: which partition stops, which is cut smaller, which is looked at again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mirrorfleet.copying.faults import Action, Fault, FaultReason
+from mirrorfleet.copying.loss import Look, loss
+from mirrorfleet.copying.partition import CopyPartition, terms_of
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import BrokerError, MirrorfleetError
+from mirrorfleet.core.ids import SourceOffset, TopicPartition
+from mirrorfleet.kafka.offsets import (
+    EARLIEST,
+    LATEST,
+    ListedOffset,
+    list_offsets,
+    offset_for_leader_epoch,
+)
+from mirrorfleet.wire.copybatch import CopyBatch, NullKeys
+from mirrorfleet.wire.k01_fetch import Isolation
+
+if TYPE_CHECKING:
+    from mirrorfleet.slots.runner import SlotRunner
+    from mirrorfleet.slots.sending import AbortError
+
+ABSENT_S: Final = 10.0
+"""UNKNOWN_TOPIC_ID is transient after a creation or an election; longer is absence."""
+AGAIN_S: Final = {
+    FaultReason.SOURCE_DENIED: 5.0,
+    FaultReason.TARGET_DENIED: 5.0,
+    FaultReason.SOURCE_MISSING: 5.0,
+    FaultReason.TARGET_MISSING: 5.0,
+}
+"""Seconds until a faulted partition is looked at again; others wait a minute."""
+AGAIN_OTHERS_S: Final = 60.0
+
+_GONE: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+
+
+def after_refusal(runner: SlotRunner, error: AbortError) -> None:
+    """Act on what the target refused, after the transaction was aborted."""
+    partition, batch = error.partition, error.batch
+    if partition is None or batch is None:
+        return
+    now = runner.clock.monotonic()
+    match error.action:
+        case Action.SPLIT:
+            runner.slot.refused_size(partition, batch, now)
+            if partition.fault is not None:
+                runner.report_fault(partition)
+        case Action.INSPECT:
+            _inspect(runner, partition, batch, error)
+        case Action.DENIED:
+            text = (
+                f"{runner.target_principal} may not WRITE Topic:{partition.entry.target_topic}"
+                f" on {runner.link.target}"
+            )
+            runner.stop_partition(partition, Fault(FaultReason.TARGET_DENIED, batch.first, text))
+        case _:
+            _judge_target(runner, partition, batch)
+
+
+def _inspect(
+    runner: SlotRunner, partition: CopyPartition, batch: CopyBatch, error: AbortError
+) -> None:
+    """The broker names the record in its answer (record errors, Produce v8)."""
+    entry = partition.entry
+    ack = error.ack
+    index, message = ack.record_errors[0] if ack and ack.record_errors else (0, error.message)
+    offset = source_offset(batch, index)
+    if ack is not None and ack.error is ErrorCode.INVALID_TIMESTAMP:
+        text = f"{entry.target_topic} refuses its timestamp: {message}"
+        runner.stop_partition(partition, Fault(FaultReason.TIMESTAMP_REFUSED, offset, text))
+    elif entry.target_compacted and not partition.looks_at_keys:
+        keys = NullKeys.FAIL if entry.null_keys == NullKeys.ALLOW else NullKeys(entry.null_keys)
+        partition.terms = terms_of(entry, null_keys=keys)
+    else:
+        text = f"{entry.target_topic} refuses it: {message}"
+        runner.stop_partition(partition, Fault(FaultReason.RECORD_REFUSED, offset, text))
+
+
+def _judge_target(runner: SlotRunner, partition: CopyPartition, batch: CopyBatch) -> None:
+    entry = partition.entry
+    found = runner.targets.topic_id(entry.target_topic)
+    if found is not None and found != partition.identity.target_topic_id:
+        text = f"target topic {entry.target_topic} was deleted and created again: id {found}"
+        runner.stop_partition(partition, Fault(FaultReason.TARGET_RECREATED, batch.first, text))
+    elif runner.targets.absent_for(entry.target_topic) > ABSENT_S:
+        text = f"{runner.link.target} has no topic {entry.target_topic}"
+        runner.stop_partition(partition, Fault(FaultReason.TARGET_MISSING, batch.first, text))
+
+
+def source_offset(batch: CopyBatch, index: int) -> SourceOffset:
+    """The source offset of record `index` of a batch, holes counted."""
+    offset = batch.first + index
+    for start, size in batch.holes:
+        if start > offset:
+            break
+        offset += size
+    return SourceOffset(offset)
+
+
+def judge_absence(runner: SlotRunner, partition: CopyPartition, code: ErrorCode) -> None:
+    """A topic that stays away for a while, or came back as another one, stops its partitions."""
+    entry = partition.entry
+    if code not in _GONE and code is not ErrorCode.INCONSISTENT_TOPIC_ID:
+        return
+    found = runner.sources.topic_id(entry.source_topic)
+    if found is not None and found != partition.identity.source_topic_id:
+        text = f"source topic {entry.source_topic} was deleted and created again: id {found}"
+        runner.stop_partition(
+            partition, Fault(FaultReason.SOURCE_RECREATED, partition.walked_to, text)
+        )
+    elif runner.sources.absent_for(entry.source_topic) > ABSENT_S:
+        text = f"{runner.link.source} has no topic {entry.source_topic}, or hides it"
+        runner.stop_partition(
+            partition, Fault(FaultReason.SOURCE_MISSING, partition.walked_to, text)
+        )
+
+
+async def examine(
+    runner: SlotRunner, partition: CopyPartition, diverging: tuple[int, int] | None
+) -> None:
+    """Two looks at the leader that agree prove a loss; anything else is tried again."""
+    try:
+        first = await _look(runner, partition)
+        await runner.sources.renew()
+        second = await _look(runner, partition)
+    except MirrorfleetError as error:
+        runner.source_trouble(error)
+        return
+    found = loss(partition.walked_to, second)
+    if found is not None and found == loss(partition.walked_to, first) and partition.fault is None:
+        runner.stop_partition(partition, found)
+    elif diverging is not None:
+        partition.held_until = runner.clock.monotonic() + 1.0
+
+
+async def _look(runner: SlotRunner, partition: CopyPartition) -> Look:
+    at = TopicPartition(partition.entry.source_topic, partition.identity.partition)
+    uncommitted = Isolation.READ_UNCOMMITTED
+    start = (await list_offsets(runner.source, {at: EARLIEST}, isolation=uncommitted))[at]
+    end = (await list_offsets(runner.source, {at: LATEST}, isolation=uncommitted))[at]
+    epoch_end = -1
+    if partition.walked_epoch >= 0:
+        lineage = (await offset_for_leader_epoch(runner.source, {at: partition.walked_epoch}))[at]
+        epoch_end = -1 if isinstance(lineage, BrokerError) else lineage.end_offset
+    return Look(_offset(start), _offset(end), epoch_end)
+
+
+def _offset(answer: ListedOffset | BrokerError) -> int:
+    if isinstance(answer, BrokerError):
+        raise answer
+    return answer.offset
+
+
+def look_again(runner: SlotRunner, now: float) -> None:
+    """Heal what can heal by itself: rights that were granted, topics that came back."""
+    for partition in runner.slot.partitions.values():
+        fault = partition.fault
+        if fault is None or not fault.reason.heals:
+            continue
+        if now - partition.fault_since < AGAIN_S.get(fault.reason, AGAIN_OTHERS_S):
+            continue
+        partition.fault_since = now
+        runner.retry(partition)

@@ -1,0 +1,109 @@
+"""Who leads what on one cluster: a table of metadata, renewed when somebody says that it is old."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from mirrorfleet.core.errors import MirrorfleetError
+from mirrorfleet.runtime.log import fields, logger
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from mirrorfleet.core.ids import TopicId
+    from mirrorfleet.core.ports import Clock
+    from mirrorfleet.kafka.cluster import Cluster
+
+RENEW_S: Final = 10.0
+"""Renewed this often without a reason, so that a moved leader is found before it is missed."""
+LEAST_S: Final = 0.1
+"""Between two renewals, however many ask."""
+
+_log = logger(__name__)
+
+
+class LeaderAt(NamedTuple):
+    """The leader of a partition."""
+
+    node: int
+    epoch: int
+
+
+class Leaders:
+    """Leaders, topic ids and absence of the topics that somebody needs."""
+
+    def __init__(self, cluster: Cluster, clock: Clock) -> None:
+        self._cluster = cluster
+        self._clock = clock
+        self._topics: set[str] = set()
+        self._leaders: dict[tuple[str, int], LeaderAt] = {}
+        self._ids: dict[str, TopicId] = {}
+        self._wanted = asyncio.Event()
+        self._listeners: list[Callable[[], None]] = []
+        self.absent_since: dict[str, float] = {}
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Call `listener` after each renewal."""
+        self._listeners.append(listener)
+
+    def need(self, topics: Iterable[str]) -> None:
+        """Keep these topics in the table from now on."""
+        before = len(self._topics)
+        self._topics.update(topics)
+        if len(self._topics) != before:
+            self._wanted.set()
+
+    def of(self, topic: str, partition: int) -> LeaderAt | None:
+        """The leader as far as known; None while there is none."""
+        return self._leaders.get((topic, partition))
+
+    def topic_id(self, topic: str) -> TopicId | None:
+        """The id that the topic has now; None while it is unknown or absent."""
+        return self._ids.get(topic)
+
+    def absent_for(self, topic: str) -> float:
+        """Seconds since the cluster has first said that it has no such topic; 0 when it has."""
+        since = self.absent_since.get(topic)
+        return 0.0 if since is None else self._clock.monotonic() - since
+
+    def ask(self) -> None:
+        """Something in the table proved wrong."""
+        self._wanted.set()
+
+    async def keep(self) -> None:
+        """Renew when asked, and now and then; runs until cancelled."""
+        while True:
+            self._wanted.clear()
+            try:
+                await self.renew()
+            except MirrorfleetError as error:
+                _log.warning("metadata is not to be had", extra=fields(error=str(error)))
+            await asyncio.sleep(LEAST_S)
+            try:
+                async with asyncio.timeout(RENEW_S):
+                    await self._wanted.wait()
+            except TimeoutError:
+                continue
+
+    async def renew(self) -> None:
+        """Read the metadata of all needed topics once."""
+        if not self._topics:
+            return
+        metadata = await self._cluster.metadata(sorted(self._topics))
+        now = self._clock.monotonic()
+        for name in self._topics:
+            topic = metadata.topics.get(name)
+            if topic is None or not topic.partitions:
+                self.absent_since.setdefault(name, now)
+                self._ids.pop(name, None)
+                continue
+            self.absent_since.pop(name, None)
+            self._ids[name] = topic.topic_id
+            for number, meta in topic.partitions.items():
+                if meta.leader < 0:
+                    self._leaders.pop((name, number), None)
+                else:
+                    self._leaders[name, number] = LeaderAt(meta.leader, meta.leader_epoch)
+        for listener in self._listeners:
+            listener()

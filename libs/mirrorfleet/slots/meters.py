@@ -1,0 +1,78 @@
+"""What the mirror counts, link by link: plain numbers that a scrape reads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mirrorfleet.copying.partition import Pace, Queued
+from mirrorfleet.runtime import metric_names as names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mirrorfleet.copying.faults import Action
+    from mirrorfleet.copying.transaction import Transaction
+    from mirrorfleet.core.errors import MirrorfleetError
+    from mirrorfleet.core.ids import Link
+    from mirrorfleet.runtime.metrics import Counter, Metrics
+
+
+class LinkMeters:
+    """Counters and histograms of one link; handles are kept, so that counting is an addition."""
+
+    def __init__(self, metrics: Metrics, link: Link) -> None:
+        self._metrics = metrics
+        self._link = str(link)
+        self.fetched = metrics.counter(names.FETCHED_BYTES, self._link)
+        self._propagation = metrics.histogram(names.PROPAGATION, self._link)
+        self._age = metrics.histogram(names.BACKLOG_AGE, self._link)
+        self._queue = metrics.histogram(names.STAGE, self._link, "queue")
+        self._produce = metrics.histogram(names.STAGE, self._link, "produce")
+        self._commit = metrics.histogram(names.COMMIT, self._link)
+        self._commits = metrics.counter(names.TRANSACTIONS, self._link, "committed")
+        self._topics: dict[str, tuple[Counter, Counter]] = {}
+
+    def acknowledged(self, queued: Queued, now: float) -> None:
+        """A batch was appended: how long each stage took (seconds, monotonic stamps)."""
+        self._queue.observe(queued.sent_at - queued.fetched_at)
+        self._produce.observe(now - queued.sent_at)
+        if queued.pace is Pace.LIVE:
+            self._propagation.observe(now - queued.fetched_at, queued.batch.count)
+
+    def committed(self, transaction: Transaction, commit_s: float, now_ms: int) -> None:
+        """A transaction was committed."""
+        self._commits.value += 1
+        self._commit.observe(commit_s)
+        for partition, touch in transaction.touched.items():
+            records, size = self._topic(partition.entry.source_topic)
+            records.value += touch.records
+            size.value += touch.size
+            if touch.last_timestamp > 0:
+                age_s = max(0.0, (now_ms - touch.last_timestamp) / 1000)
+                self._age.observe(age_s, touch.records)
+
+    def aborted(self, action: Action) -> None:
+        """A transaction was aborted because of `action`."""
+        self._metrics.counter(names.TRANSACTIONS, self._link, f"aborted-{action}").value += 1
+
+    def lost(self, error: MirrorfleetError) -> None:
+        """A slot was lost."""
+        self._metrics.counter(names.SLOT_LOSSES, self._link, type(error).__name__).value += 1
+
+    def dropped(self, kind: str, count: int) -> None:
+        """Records were left out by policy."""
+        self._metrics.counter(names.DROPPED_RECORDS, self._link, kind).value += count
+
+    def totals(self) -> Iterator[tuple[str, int, int]]:
+        """(topic, records, bytes) committed since the start."""
+        for topic, (records, size) in self._topics.items():
+            yield topic, records.value, size.value
+
+    def _topic(self, topic: str) -> tuple[Counter, Counter]:
+        found = self._topics.get(topic)
+        if found is None:
+            found = self._topics[topic] = (
+                self._metrics.counter(names.RECORDS, self._link, topic),
+                self._metrics.counter(names.BYTES, self._link, topic),
+            )
+        return found

@@ -1,0 +1,385 @@
+"""The run of one slot: take it, copy, and after trouble begin again at the last commit.
+
+Only this file decides what an error means for the slot; `sending`, `fetching`, `taking` raise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from mirrorfleet.copying.faults import Action, Fault
+from mirrorfleet.copying.lifecycle import SlotState, moved
+from mirrorfleet.copying.schedule import backoff_s
+from mirrorfleet.copying.slot import Slot
+from mirrorfleet.core.errors import FencedError, MirrorfleetError, UnknownVersionError
+from mirrorfleet.core.ids import Link, PartitionIdentity, SlotNumber, TopicPartition
+from mirrorfleet.kafka.producer import ProduceAck, ProduceLane
+from mirrorfleet.kafka.transactions import TransactionVersion
+from mirrorfleet.records import positions as position_codec
+from mirrorfleet.records.events import EventKind
+from mirrorfleet.records.positions import Barrier, Position
+from mirrorfleet.records.segments import Segment, encode_segment
+from mirrorfleet.records.topics import ControlKind, control_topic
+from mirrorfleet.runtime.log import fields, logger
+from mirrorfleet.slots import healing, taking
+from mirrorfleet.slots.fetching import Lanes
+from mirrorfleet.slots.sending import AbortError, ControlEntry, Sender
+from mirrorfleet.slots.waits import reserved, wait_for
+from mirrorfleet.wire.records import control_batch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mirrorfleet.copying.partition import CopyPartition
+    from mirrorfleet.copying.transaction import Transaction
+    from mirrorfleet.core.error_codes import ErrorCode
+    from mirrorfleet.records.catalog import CatalogPartition
+    from mirrorfleet.runtime.lifecycle import Stop
+    from mirrorfleet.slots.leaders import LeaderAt
+    from mirrorfleet.slots.worker import SourceSide, Worker
+
+LOOK_AGAIN_S: Final = 5.0
+"""Between two looks at partitions that are faulted or whose start cannot be read."""
+ANSWER_S: Final = 5.0
+"""Time for a produce answer beyond the broker's own time-out; then the outcome is unknown."""
+HOLD_BACK_S: Final = 1.0
+"""A partition whose target has no leader is left out of transactions this long."""
+
+_log = logger(__name__)
+
+
+class RetakeError(MirrorfleetError):
+    """Raised when the slot must be fenced again and its memory read anew."""
+
+    retriable = True
+
+
+class SlotRunner:
+    """One slot of one link, from the first fencing to the release."""
+
+    def __init__(self, worker: Worker, side: SourceSide, number: SlotNumber) -> None:
+        self.number = number
+        self.link: Link = side.link
+        self.source = side.cluster
+        self.sources = side.leaders
+        self.source_principal = side.principal
+        self.target_principal = worker.principal
+        self.target = worker.target
+        self.targets = worker.targets
+        self.settings = worker.settings
+        self.commits = worker.settings.commits
+        self.clock = worker.clock
+        self.dice = worker.dice
+        self.budget = worker.budget
+        self.markers = worker.markers
+        self.owner = worker.owner
+        self.meters = side.meters
+        self.slot = Slot(number, worker.budget, queue_bytes=worker.settings.partition_queue_bytes)
+        self.entries: dict[PartitionIdentity, CatalogPartition] = {}
+        self.state = SlotState.WAITING
+        self.stopping = False
+        self.ended = asyncio.Event()
+        self.trouble = ""
+        self.tasks: asyncio.TaskGroup | None = None
+        self._worker = worker
+        self._wake = asyncio.Event()
+        self._room = asyncio.Event()
+        self._routes = asyncio.Event()
+        self._entries_changed = False
+        self.targets.on_change(self._routes.set)
+        self.sources.on_change(self._routes.set)
+
+    # -- what the worker says
+
+    def assign(self, entries: dict[PartitionIdentity, CatalogPartition]) -> None:
+        """The catalog's partitions of this slot, all of them."""
+        self.entries = entries
+        self.sources.need(entry.source_topic for entry in entries.values())
+        self.targets.need(entry.target_topic for entry in entries.values())
+        self._entries_changed = True
+        self.wake()
+
+    async def run(self, stop: Stop) -> None:
+        """Hold the slot until `stop`; then finish the open transaction and release it."""
+        stop.on_set(self._stop)
+        failures = 0
+        while not stop.is_set():
+            try:
+                await self._hold(stop)
+                failures = 0
+            except UnknownVersionError:
+                raise
+            except FencedError as error:
+                failures += 1
+                await self._fenced(error)
+            except MirrorfleetError as error:
+                failures = 1 if self.state is SlotState.COPYING else failures + 1
+                self._interrupted(error)
+            if not stop.is_set():
+                await stop.wait_at_most(backoff_s(failures, self.dice.uniform(0, 1)))
+            if self.state is SlotState.LOST and not stop.is_set():
+                await stop.wait()
+        if self.state is not SlotState.LOST:
+            self.move(SlotState.RELEASED)
+        self.ended.set()
+
+    def _stop(self) -> None:
+        self.stopping = True
+        self.wake()
+
+    async def _hold(self, stop: Stop) -> None:
+        sender = await taking.take(self)
+        self.trouble = ""
+        self._worker.event(EventKind.SLOT_TAKEN, self.link, detail=f"slot {self.number}")
+        try:
+            async with asyncio.TaskGroup() as group:
+                self.tasks = group
+                lanes = group.create_task(Lanes(self, group).keep(), name=f"lanes:{self.number}")
+                await self._copy(sender, stop)
+                lanes.cancel()
+                raise _DoneError
+        except* _DoneError:
+            pass
+        except* MirrorfleetError as group_error:
+            raise _first(group_error) from group_error
+        finally:
+            self.tasks = None
+            sender.close()
+            self.slot.rewind()
+
+    async def _copy(self, sender: Sender, stop: Stop) -> None:
+        failures = 0
+        looked_at = self.clock.monotonic()
+        while True:
+            if self._entries_changed:
+                await self._admit_new(sender)
+            try:
+                committed = await sender.transact()
+                failures = 0 if committed else failures
+            except AbortError as error:
+                failures += 1
+                await self._aborted(sender, error)
+                await stop.wait_at_most(backoff_s(failures, self.dice.uniform(0, 1)))
+                continue
+            if sender.must_init_again:
+                raise RetakeError("a request of the transaction protocol had to be sent twice (v1)")
+            if self.stopping:
+                return
+            now = self.clock.monotonic()
+            if now - looked_at > LOOK_AGAIN_S:
+                looked_at = now
+                healing.look_again(self, now)
+            if now - sender.committed_at > self.settings.keep_alive_s:
+                await self._keep_alive(sender)
+            if not self.slot.ready:
+                await self.woken(1.0)
+
+    async def _admit_new(self, sender: Sender) -> None:
+        self._entries_changed = False
+        for identity in [i for i in self.slot.partitions if i not in self.entries]:
+            self.slot.dismiss(identity)
+        new = []
+        for identity, entry in self.entries.items():
+            if identity not in self.slot.partitions:
+                new.append(entry)
+            elif self.slot.partitions[identity].entry != entry:
+                self.slot.renew(entry)
+        if new:
+            await taking.admit(self, sender, new)
+            self._routes.set()
+
+    async def _keep_alive(self, sender: Sender) -> None:
+        barrier = Barrier(owner=self.owner, producer=sender.producer, time_ms=self.clock.now_ms())
+        await sender.commit_control([taking.barrier_entry(self, barrier)])
+
+    # -- trouble
+
+    async def _aborted(self, sender: Sender, error: AbortError) -> None:
+        """Back to the last commit; v1 also needs a new epoch, or the abort is silently undone."""
+        self.trouble = str(error)
+        self.meters.aborted(error.action)
+        _log.warning("transaction aborted", extra=self._fields(error))
+        self.targets.ask()
+        if error.action is Action.FENCED:
+            raise FencedError(str(error)) from error
+        if self._worker.version is TransactionVersion.V1:
+            healing.after_refusal(self, error)
+            raise RetakeError(f"aborted: {error}") from error
+        await sender.abort()
+        self.slot.rewind()
+        healing.after_refusal(self, error)
+        if error.action is Action.SLOT_DENIED:
+            raise RetakeError(str(error)) from error
+
+    async def _fenced(self, error: FencedError) -> None:
+        """Take the slot again only if nobody else did: the last barrier says who did."""
+        self.meters.lost(error)
+        _log.warning("fenced", extra=self._fields(error))
+        self.trouble = str(error)
+        self.move(SlotState.WAITING)
+        with suppress(MirrorfleetError):
+            barrier = await taking.last_barrier(self)
+            if barrier is not None and barrier.owner != self.owner:
+                self.trouble = f"owned by {barrier.owner} since {barrier.time_ms}"
+                self.move(SlotState.LOST)
+                self._worker.event(EventKind.SLOT_LOST, self.link, detail=self.trouble)
+
+    def _interrupted(self, error: MirrorfleetError) -> None:
+        self.trouble = str(error)
+        _log.warning("slot interrupted", extra=self._fields(error))
+        self.move(SlotState.WAITING)
+        self.targets.ask()
+
+    def _fields(self, error: BaseException) -> dict[str, object]:
+        return fields(link=str(self.link), slot=self.number, error=str(error))
+
+    def move(self, state: SlotState) -> None:
+        """Change the state of the slot."""
+        self.state = moved(self.state, state)
+
+    # -- what sending, fetching and taking ask for
+
+    @property
+    def transactional_id(self) -> str:
+        """`mirrorfleet.<fleet>.<source>.<n>`."""
+        return f"mirrorfleet.{self._worker.fleet}.{self.link.source}.{self.number}"
+
+    @property
+    def transaction_version(self) -> TransactionVersion:
+        """Decided once for the target cluster."""
+        return self._worker.version
+
+    def control_partition(self, kind: ControlKind) -> TopicPartition:
+        """The slot's partition of a control topic."""
+        return TopicPartition(control_topic(self._worker.fleet, kind), self.number)
+
+    def control_entries(
+        self, positions: Sequence[Position], segment: Segment | None
+    ) -> list[ControlEntry]:
+        """Positions, and the segment when there is one, as batches to send."""
+        now_ms = self.clock.now_ms()
+        records = [position_codec.encode(position) for position in positions]
+        entries = [
+            ControlEntry(
+                self.control_partition(ControlKind.POSITIONS), control_batch(records, now_ms)
+            )
+        ]
+        if segment is not None:
+            batch = control_batch([(None, encode_segment(segment))], now_ms)
+            entries.append(ControlEntry(self.control_partition(ControlKind.SEGMENTS), batch))
+        return entries
+
+    def leader_of(self, partition: CopyPartition) -> LeaderAt | None:
+        """The source leader of a partition, as far as known."""
+        return self.sources.of(partition.entry.source_topic, partition.identity.partition)
+
+    async def produce_lane(self, node: int) -> ProduceLane:
+        """A new produce connection of this slot to a target broker."""
+        connection = await self.target.connect(node, purpose=f"produce-{self.number}")
+        return ProduceLane(
+            connection,
+            transactional_id=self.transactional_id,
+            transactions=self._worker.version,
+            deadline_s=ANSWER_S,
+        )
+
+    async def reserve(self, size: int) -> None:
+        """Wait until `size` bytes of memory are free."""
+        await reserved(self.budget, size)
+
+    def wake(self) -> None:
+        """There may be something to send."""
+        self._wake.set()
+
+    def answered(self, answer: asyncio.Future[list[ProduceAck]]) -> None:
+        """A produce answer came; its error, if any, is looked at when it is reaped."""
+        if not answer.cancelled():
+            answer.exception()
+        self._wake.set()
+        self._room.set()
+
+    async def woken(self, at_most_s: float) -> None:
+        """Wait for something to send, an answer, or the time."""
+        await wait_for(self._wake, at_most_s)
+
+    async def room(self, at_most_s: float) -> None:
+        """Wait until queues may have room again."""
+        await wait_for(self._room, at_most_s)
+
+    async def routes_changed(self, at_most_s: float) -> None:
+        """Wait for new partitions or leaders."""
+        await wait_for(self._routes, at_most_s)
+
+    def hold_back(self, partition: CopyPartition) -> None:
+        """Its target has no leader: drop what is queued and look again in a moment."""
+        self.slot.hold_back(partition, self.clock.monotonic() + HOLD_BACK_S)
+        self.targets.ask()
+
+    def committed(
+        self, transaction: Transaction, positions: Sequence[Position], commit_s: float
+    ) -> None:
+        """Book a commit."""
+        self.trouble = ""
+        self.markers.committed(self.number, len(positions))
+        self.meters.committed(transaction, commit_s, self.clock.now_ms())
+        self._room.set()
+        for partition, touch in transaction.touched.items():
+            partition.last_timestamp = max(partition.last_timestamp, touch.last_timestamp)
+            if partition.dropped:
+                self.meters.dropped("key-missing", len(partition.dropped))
+                self._worker.dropped(self.link, partition)
+            self._worker.recovered(self.link, partition)
+
+    def stop_partition(self, partition: CopyPartition, fault: Fault) -> None:
+        """A partition stands still; its neighbours go on."""
+        self.slot.fault(partition, fault, self.clock.monotonic())
+        self.report_fault(partition)
+
+    def report_fault(self, partition: CopyPartition) -> None:
+        """Say once that a partition stands still."""
+        self._worker.faulted(self.link, partition)
+
+    def retry(self, partition: CopyPartition) -> None:
+        """Fetch a partition that stood still again; nothing of it is in an open transaction."""
+        self.slot.heal(partition)
+        self._routes.set()
+
+    def source_trouble(self, error: MirrorfleetError) -> None:
+        """A fetch connection is lost: leaders may have moved."""
+        _log.warning("fetching is interrupted", extra=self._fields(error))
+        self.trouble = str(error)
+        self.sources.ask()
+
+    def source_moved(self, partition: CopyPartition, code: ErrorCode) -> None:
+        """The source says that a partition is elsewhere, or nowhere."""
+        self.sources.ask()
+        healing.judge_absence(self, partition, code)
+
+    def examine(self, partition: CopyPartition, diverging: tuple[int, int] | None) -> None:
+        """Find out, beside the fetching, whether the source lost what we want."""
+        if self.tasks is not None:
+            self.tasks.create_task(
+                healing.examine(self, partition, diverging), name=f"examine:{partition.entry.rule}"
+            )
+
+
+class _DoneError(Exception):
+    """Raised to end the tasks of a slot when copying ended as asked."""
+
+
+def _first(group: BaseExceptionGroup[MirrorfleetError]) -> MirrorfleetError:
+    """The error that decides: fencing above all, then whatever came first."""
+    found: list[MirrorfleetError] = []
+
+    def collect(each: BaseExceptionGroup[MirrorfleetError]) -> None:
+        for error in each.exceptions:
+            if isinstance(error, BaseExceptionGroup):
+                collect(error)
+            else:
+                found.append(error)
+
+    collect(group)
+    fenced = [error for error in found if isinstance(error, FencedError)]
+    return (fenced or found)[0]

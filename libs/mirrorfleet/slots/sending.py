@@ -1,0 +1,378 @@
+"""Sending for one slot: one transaction at a time, pipelined, in the only order that is safe.
+
+    first request to a broker, alone, until it is accepted -> pipeline of data -> all acknowledged
+    -> positions and segments -> acknowledged -> EndTxn
+
+Exactly one produce connection per slot and broker: a second request of the same transactional id
+on another connection evicts the first (AddPartitionsToTxnManager.addTxnData). A batch is sent
+again only when its answer proves that it was not appended; any doubt aborts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from mirrorfleet.copying.faults import Action, produce_action
+from mirrorfleet.copying.schedule import Depth, commit_interval, may_close, must_close
+from mirrorfleet.copying.transaction import TargetBehindError, Transaction
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import ConnectionLostError, DeadlineError, MirrorfleetError
+from mirrorfleet.core.ids import NO_TOPIC_ID, ProducerIdentity, TopicPartition
+from mirrorfleet.kafka.producer import ProduceAck, ProduceEntry, ProduceLane
+from mirrorfleet.kafka.transactions import Transactions, TransactionVersion
+from mirrorfleet.wire.rewrite import stamp
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mirrorfleet.copying.partition import CopyPartition
+    from mirrorfleet.slots.runner import SlotRunner
+    from mirrorfleet.wire.copybatch import CopyBatch
+
+FIRST_AGAIN_S: Final = 0.02
+"""Between two tries of a transaction's first request, while old markers are being written."""
+FIRST_DEADLINE_S: Final = 10.0
+"""A marker that cannot be written for so long means a target partition in trouble."""
+
+
+class AbortError(MirrorfleetError):
+    """Raised when the transaction must be aborted; says why and for which batch."""
+
+    retriable = True
+
+    def __init__(
+        self,
+        message: str,
+        action: Action = Action.ABORT,
+        *,
+        partition: CopyPartition | None = None,
+        batch: CopyBatch | None = None,
+        ack: ProduceAck | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.action = action
+        self.partition = partition
+        self.batch = batch
+        self.ack = ack
+
+
+class ControlEntry(NamedTuple):
+    """A batch of ours for a control topic."""
+
+    at: TopicPartition
+    batch: CopyBatch
+
+
+class Outgoing(NamedTuple):
+    """A batch in a request; `partition` is None for control records."""
+
+    partition: CopyPartition | None
+    batch: CopyBatch
+    entry: ProduceEntry
+
+
+class Flight(NamedTuple):
+    """A request without an answer yet."""
+
+    answer: asyncio.Future[list[ProduceAck]]
+    items: list[Outgoing]
+
+
+@dataclass(slots=True)
+class Pipe:
+    """The slot's connection to one target broker."""
+
+    lane: ProduceLane
+    flights: deque[Flight] = field(default_factory=deque)
+    opened: bool = False
+    """Whether the broker has accepted a request of the current transaction."""
+
+
+class Sender:
+    """Owns the producer identity and the produce connections of a taken slot."""
+
+    def __init__(
+        self, runner: SlotRunner, transactions: Transactions, producer: ProducerIdentity
+    ) -> None:
+        self._runner = runner
+        self._transactions = transactions
+        self.producer = producer
+        self._pipes: dict[int, Pipe] = {}
+        self._added: set[TopicPartition] = set()
+        self._depth = Depth(runner.settings.requests_in_flight)
+        self.committed_at = runner.clock.monotonic()
+
+    # -- transactions
+
+    async def transact(self) -> bool:
+        """One transaction of whatever is queued; False when there was nothing to commit.
+
+        Raises:
+            AbortError: aborted must it be; the caller does so through `abort`.
+            FencedError: the coordinator says that the slot is another's.
+        """
+        runner = self._runner
+        transaction = self._begin()
+        try:
+            await self._send_data(transaction)
+            acked_at = runner.clock.monotonic()
+            idle_s = 0.0 if runner.stopping else runner.settings.commit_idle_s
+            moved = runner.slot.moved_without_data(acked_at, idle_s)
+            positions = transaction.positions(runner.clock.now_ms(), moved)
+            if not positions:
+                return False
+            segment = transaction.segment(runner.number, runner.clock.now_ms())
+            await self._commit(transaction, runner.control_entries(positions, segment))
+        except TargetBehindError as error:
+            transaction.abandon()
+            raise AbortError(str(error), partition=error.partition) from error
+        except BaseException:
+            transaction.abandon()
+            raise
+        now = runner.clock.monotonic()
+        runner.slot.committed(positions, now)
+        runner.committed(transaction, positions, now - acked_at)
+        self._depth.committed()
+        return True
+
+    async def commit_control(self, entries: Sequence[ControlEntry]) -> None:
+        """A transaction of control records alone: the barrier, first positions, a keep-alive."""
+        await self._commit(self._begin(), entries)
+
+    async def abort(self) -> None:
+        """End the transaction without its data. Only v2 may: v1 needs a new producer id."""
+        for pipe in self._pipes.values():
+            pipe.lane.close()
+        self._pipes.clear()
+        self._depth.aborted()
+        self.producer = await self._transactions.end(self.producer, commit=False)
+        self._runner.slot.sequences.clear()
+
+    def close(self) -> None:
+        """Close the connections."""
+        for pipe in self._pipes.values():
+            pipe.lane.close()
+        self._pipes.clear()
+
+    def _begin(self) -> Transaction:
+        self._added.clear()
+        for pipe in self._pipes.values():
+            pipe.opened = False
+        return Transaction(self._runner.clock.monotonic())
+
+    async def _commit(self, transaction: Transaction, entries: Sequence[ControlEntry]) -> None:
+        by_node: dict[int, list[Outgoing]] = {}
+        for entry in entries:
+            by_node.setdefault(self._node_of(entry.at), []).append(self._control(entry))
+        for node, items in by_node.items():
+            pipe = await self._pipe(node)
+            await self._add([item.entry for item in items])
+            await self._send_first(transaction, pipe, items)
+        producer = await self._transactions.end(self.producer, commit=True)
+        if producer != self.producer:
+            self._runner.slot.sequences.clear()
+        self.producer = producer
+        self.committed_at = self._runner.clock.monotonic()
+
+    @property
+    def must_init_again(self) -> bool:
+        """v1 after a request that went out twice: its late copy would end the next transaction."""
+        return self._transactions.resent and self._transactions.version is TransactionVersion.V1
+
+    # -- data
+
+    async def _send_data(self, transaction: Transaction) -> None:
+        runner = self._runner
+        policy = runner.commits
+        while True:
+            self._reap(transaction)
+            now = runner.clock.monotonic()
+            age = now - transaction.opened_at
+            interval = commit_interval(runner.markers.per_round, policy)
+            full = runner.stopping or must_close(age, transaction.sent_bytes, interval, policy)
+            if not full and await self._fill(transaction):
+                continue
+            flying = any(pipe.flights for pipe in self._pipes.values())
+            if not flying and (full or not transaction.touched or may_close(age, interval)):
+                return
+            await runner.woken(max(interval - age, 0.001) if not flying else 1.0)
+
+    async def _fill(self, transaction: Transaction) -> bool:
+        """Send one round to every broker with room; whether anything was sent."""
+        sent = False
+        for node, partitions in self._by_node(transaction).items():
+            pipe = await self._pipe(node)
+            if len(pipe.flights) >= self._depth.limit:
+                continue
+            await self._room_in(pipe)
+            items = self._round(transaction, partitions)
+            await self._add([item.entry for item in items])
+            sent = True
+            if pipe.opened:
+                self._send(pipe, items)
+            else:
+                await self._send_first(transaction, pipe, items)
+        return sent
+
+    def _by_node(self, transaction: Transaction) -> dict[int, list[CopyPartition]]:
+        runner = self._runner
+        found: dict[int, list[CopyPartition]] = {}
+        for partition in runner.slot.ready_partitions():
+            entry = partition.entry
+            at = runner.targets.of(entry.target_topic, entry.identity.partition)
+            if at is not None:
+                found.setdefault(at.node, []).append(partition)
+            elif partition not in transaction.touched:
+                # No leader: keep it out of the transaction, whose end would wait for its marker.
+                runner.hold_back(partition)
+        return found
+
+    def _round(self, transaction: Transaction, partitions: list[CopyPartition]) -> list[Outgoing]:
+        """One batch of each partition, up to the size of a request."""
+        items = []
+        size = 0
+        now = self._runner.clock.monotonic()
+        for partition in partitions:
+            queued = self._runner.slot.next_batch(partition)
+            transaction.sent(partition, queued, now)
+            entry = partition.entry
+            at = TopicPartition(entry.target_topic, entry.identity.partition)
+            items.append(self._outgoing(partition, at, queued.batch))
+            size += queued.batch.size
+            if size >= self._runner.settings.request_bytes:
+                break
+        return items
+
+    def _outgoing(
+        self, partition: CopyPartition | None, at: TopicPartition, batch: CopyBatch
+    ) -> Outgoing:
+        sequence = self._runner.slot.take_sequence(at.topic, at.partition, batch.count)
+        header = stamp(batch, self.producer, sequence, transactional=True)
+        if partition is None:
+            topic_id = self._runner.targets.topic_id(at.topic) or NO_TOPIC_ID
+        else:
+            topic_id = partition.identity.target_topic_id
+        entry = ProduceEntry(at.topic, topic_id, at.partition, header, batch.payload)
+        return Outgoing(partition, batch, entry)
+
+    def _control(self, entry: ControlEntry) -> Outgoing:
+        return self._outgoing(None, entry.at, entry.batch)
+
+    # -- requests and answers
+
+    def _send(self, pipe: Pipe, items: list[Outgoing]) -> None:
+        answer = self._request(pipe, items)
+        answer.add_done_callback(self._runner.answered)
+        pipe.flights.append(Flight(answer, items))
+
+    def _request(self, pipe: Pipe, items: list[Outgoing]) -> asyncio.Future[list[ProduceAck]]:
+        try:
+            return pipe.lane.send(
+                [item.entry for item in items], timeout_ms=self._runner.settings.produce_timeout_ms
+            )
+        except ConnectionLostError as error:
+            raise AbortError(f"the produce connection is lost: {error}") from error
+
+    async def _room_in(self, pipe: Pipe) -> None:
+        """Wait while the connection takes no more: the answer to a slow network is to wait."""
+        if not pipe.lane.congested:
+            return
+        try:
+            await pipe.lane.ready()
+        except (ConnectionLostError, DeadlineError) as error:
+            raise AbortError(f"the produce connection takes nothing: {error}") from error
+
+    async def _send_first(
+        self, transaction: Transaction, pipe: Pipe, items: list[Outgoing]
+    ) -> None:
+        """Send alone, again while the coordinator still ends the transaction before."""
+        clock = self._runner.clock
+        deadline = clock.monotonic() + FIRST_DEADLINE_S
+        first = not pipe.opened
+        while items:
+            acks = await self._answer_of(pipe, items)
+            items = self._take(transaction, items, acks, first=first)
+            if items and clock.monotonic() > deadline:
+                raise AbortError("the first request of a transaction was refused for too long")
+            if items:
+                await asyncio.sleep(FIRST_AGAIN_S)
+        pipe.opened = True
+
+    async def _answer_of(self, pipe: Pipe, items: list[Outgoing]) -> list[ProduceAck]:
+        try:
+            return await self._request(pipe, items)
+        except (ConnectionLostError, DeadlineError) as error:
+            raise AbortError(f"no answer to a produce request: {error}") from error
+
+    def _reap(self, transaction: Transaction) -> None:
+        """Take every answer that has come, in order."""
+        for pipe in self._pipes.values():
+            while pipe.flights and pipe.flights[0].answer.done():
+                flight = pipe.flights.popleft()
+                try:
+                    acks = flight.answer.result()
+                except (ConnectionLostError, DeadlineError) as error:
+                    raise AbortError(f"no answer to a produce request: {error}") from error
+                self._take(transaction, flight.items, acks, first=False)
+
+    def _take(
+        self,
+        transaction: Transaction,
+        items: list[Outgoing],
+        acks: Sequence[ProduceAck],
+        *,
+        first: bool,
+    ) -> list[Outgoing]:
+        """Book the acknowledged batches; give back those to send again."""
+        by_partition = {(ack.topic, ack.partition): ack for ack in acks}
+        again = []
+        for item in items:
+            ack = by_partition.get((item.entry.topic, item.entry.partition))
+            if ack is None:
+                raise AbortError(f"no word on {item.entry.topic}-{item.entry.partition}")
+            if ack.error is ErrorCode.NONE:
+                if item.partition is not None:
+                    queued = transaction.acknowledged(item.partition, ack.base_offset)
+                    self._runner.meters.acknowledged(queued, self._runner.clock.monotonic())
+            elif produce_action(ack.error, first=first) is Action.SEND_AGAIN:
+                again.append(item)
+            else:
+                raise self._refused(item, ack, first=first)
+        return again
+
+    def _refused(self, item: Outgoing, ack: ProduceAck, *, first: bool) -> AbortError:
+        return AbortError(
+            f"{ack.topic}-{ack.partition}: {ack.error.name} {ack.message or ''}".rstrip(),
+            produce_action(ack.error, first=first),
+            partition=item.partition,
+            batch=item.batch,
+            ack=ack,
+        )
+
+    async def _add(self, entries: Sequence[ProduceEntry]) -> None:
+        """v1: tell the coordinator of partitions before the first produce to them."""
+        if self._transactions.version is TransactionVersion.V2:
+            return
+        new = {TopicPartition(e.topic, e.partition) for e in entries} - self._added
+        if new:
+            await self._transactions.add_partitions(self.producer, sorted(new))
+            self._added |= new
+
+    async def _pipe(self, node: int) -> Pipe:
+        pipe = self._pipes.get(node)
+        if pipe is None or pipe.lane.connection.closed:
+            try:
+                lane = await self._runner.produce_lane(node)
+            except (ConnectionLostError, DeadlineError) as error:
+                raise AbortError(f"no connection to target broker {node}: {error}") from error
+            pipe = self._pipes[node] = Pipe(lane)
+        return pipe
+
+    def _node_of(self, at: TopicPartition) -> int:
+        leader = self._runner.targets.of(at.topic, at.partition)
+        if leader is None:
+            raise AbortError(f"{at} has no leader")
+        return leader.node

@@ -1,0 +1,49 @@
+"""How slots copy: sizes, times and budgets, each bound with what it protects."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from mirrorfleet.copying.schedule import CommitPolicy
+
+
+class SlotSettings(BaseModel):
+    """Every one has a default that suits a region pair."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    memory_bytes: int = Field(default=64 << 20, ge=4 << 20)
+    """Bytes fetched and not yet acknowledged, of the whole process."""
+    fetch_max_bytes: int = Field(default=8 << 20, ge=64 << 10)
+    """Most bytes of one fetch answer."""
+    partition_fetch_bytes: int = Field(default=1 << 20, ge=16 << 10)
+    """Most bytes of one partition in a fetch answer, so that none starves the others."""
+    partition_queue_bytes: int = Field(default=4 << 20, ge=64 << 10)
+    """Bytes of one partition that may wait to be sent; then it is not fetched for a while."""
+    fetch_wait_ms: int = Field(default=500, ge=1, le=5_000)
+    """How long the source may hold an empty answer back."""
+    requests_in_flight: int = Field(default=16, ge=1, le=64)
+    """Produce requests of one slot to one broker without an answer (64 was measured safe)."""
+    request_bytes: int = Field(default=8 << 20, ge=64 << 10)
+    """Most bytes of one produce request, one batch a partition."""
+    produce_timeout_ms: int = Field(default=5_000, ge=500, le=10_000)
+    """A slow follower holds the connection for that long at most."""
+    transaction_timeout_ms: int = Field(default=15_000, ge=10_000, le=60_000)
+    """After this the coordinator aborts; the longest transaction (5 s) and its EndTxn fit in."""
+    markers_per_second: float = Field(default=2_000.0, gt=0)
+    """Budget of commit markers that this process causes on the target."""
+    commit_shortest_ms: float = Field(default=10.0, ge=1)
+    commit_longest_ms: float = Field(default=1_000.0, le=5_000)
+    commit_idle_s: float = Field(default=5.0, gt=0, le=60)
+    """A position that moved without data is committed after this long."""
+    keep_alive_s: float = Field(default=86_400.0, gt=0)
+    """An idle slot commits this often: ids expire after 7 days (transactional.id.expiration.ms)."""
+
+    @property
+    def commits(self) -> CommitPolicy:
+        """When transactions end."""
+        return CommitPolicy(
+            markers_per_second=self.markers_per_second,
+            shortest_s=self.commit_shortest_ms / 1000,
+            longest_s=self.commit_longest_ms / 1000,
+        )

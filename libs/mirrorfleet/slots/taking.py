@@ -1,0 +1,238 @@
+"""Taking a slot: fence, commit a barrier, read up to it, check, and only then copy.
+
+Reading the positions "to the end" could start from an old high watermark of a new leader; the
+barrier, committed with acks=all by the fencing producer itself, is proof that everything before
+it is final and seen.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mirrorfleet.copying.faults import Fault, FaultReason
+from mirrorfleet.copying.lifecycle import SlotState
+from mirrorfleet.copying.partition import CopyPartition, start_position
+from mirrorfleet.core.errors import BrokerError, CorruptBatchError
+from mirrorfleet.core.ids import PartitionIdentity, SourceOffset, TopicPartition
+from mirrorfleet.kafka.control import ControlRecord, read_up_to
+from mirrorfleet.kafka.offsets import EARLIEST, LATEST, OffsetSpec, list_offsets
+from mirrorfleet.kafka.transactions import Transactions
+from mirrorfleet.records import positions as codec
+from mirrorfleet.records.positions import Barrier, Position
+from mirrorfleet.records.topics import ControlKind
+from mirrorfleet.slots.sending import ControlEntry, Sender
+from mirrorfleet.wire.k01_fetch import Isolation
+from mirrorfleet.wire.records import control_batch
+
+if TYPE_CHECKING:
+    from mirrorfleet.records.catalog import CatalogPartition
+    from mirrorfleet.slots.runner import SlotRunner
+
+FENCE_DEADLINE_S: Final = 60.0
+"""InitProducerId waits for the markers of the transaction that it ends."""
+READ_DEADLINE_S: Final = 120.0
+
+
+async def take(runner: SlotRunner) -> Sender:
+    """Become the one owner of the slot and know its positions.
+
+    Raises:
+        FencedError: another owner was faster.
+        MirrorfleetError: anything else; the slot is not taken and may be tried again.
+    """
+    runner.move(SlotState.FENCING)
+    runner.slot.forget_all()
+    transactions = Transactions(
+        runner.target,
+        runner.transactional_id,
+        runner.transaction_version,
+        dice=runner.dice,
+    )
+    producer = await transactions.init_producer_id(
+        timeout_ms=runner.settings.transaction_timeout_ms, deadline_s=FENCE_DEADLINE_S
+    )
+    barrier = Barrier(owner=runner.owner, producer=producer, time_ms=runner.clock.now_ms())
+    sender = Sender(runner, transactions, producer)
+    try:
+        await sender.commit_control([barrier_entry(runner, barrier)])
+        runner.move(SlotState.READING)
+        runner.slot.known = await read_positions(runner, barrier)
+        await admit(runner, sender, list(runner.entries.values()))
+        await check_target_ends(runner, list(runner.slot.partitions.values()))
+    except BaseException:
+        sender.close()
+        raise
+    runner.move(SlotState.COPYING)
+    return sender
+
+
+def barrier_entry(runner: SlotRunner, barrier: Barrier) -> ControlEntry:
+    """The barrier as a control record."""
+    return ControlEntry(
+        runner.control_partition(ControlKind.POSITIONS),
+        control_batch([codec.encode(barrier)], barrier.time_ms),
+    )
+
+
+async def read_positions(runner: SlotRunner, barrier: Barrier) -> dict[PartitionIdentity, Position]:
+    """Every position of the slot that was committed before `barrier`.
+
+    Raises:
+        UnknownVersionError: a record of a newer build; skipping it would rewind a partition.
+    """
+    at = runner.control_partition(ControlKind.POSITIONS)
+    found: dict[PartitionIdentity, Position] = {}
+
+    def is_ours(record: ControlRecord) -> bool:
+        entry = codec.decode(record.key, record.value)
+        match entry:
+            case Position():
+                found[entry.identity] = entry
+            case codec.RemovedPosition():
+                found.pop(entry.identity, None)
+            case Barrier():
+                return entry == barrier
+        return False
+
+    await read_up_to(runner.target, at, is_ours, deadline_s=READ_DEADLINE_S)
+    return found
+
+
+async def last_barrier(runner: SlotRunner) -> Barrier | None:
+    """The newest barrier that can be read now: who took the slot last."""
+    at = runner.control_partition(ControlKind.POSITIONS)
+    end = (await list_offsets(runner.target, {at: LATEST}))[at]
+    if isinstance(end, BrokerError):
+        raise end
+    newest: Barrier | None = None
+
+    def at_end(record: ControlRecord) -> bool:
+        nonlocal newest
+        entry = codec.decode(record.key, record.value)
+        if isinstance(entry, Barrier):
+            newest = entry
+        return False
+
+    await read_up_to(runner.target, at, at_end, deadline_s=READ_DEADLINE_S, end_offset=end.offset)
+    return newest
+
+
+async def admit(runner: SlotRunner, sender: Sender, entries: list[CatalogPartition]) -> None:
+    """Begin to copy partitions; a first position is stored before the first fetch."""
+    known = runner.slot.known
+    starts = await resolve_starts(runner, [e for e in entries if e.identity not in known])
+    now_ms = runner.clock.now_ms()
+    fresh = [start_position(identity, start, now_ms) for identity, start in starts.items()]
+    if fresh:
+        await sender.commit_control(runner.control_entries(fresh, None))
+    known.update({position.identity: position for position in fresh})
+    for entry in entries:
+        position = known.get(entry.identity)
+        if position is None:
+            continue  # its start cannot be read yet; asked again at the next round
+        partition = runner.slot.admit(entry, position)
+        partition.progress_at = runner.clock.monotonic()
+        check_identity(runner, partition)
+
+
+async def resolve_starts(
+    runner: SlotRunner, entries: list[CatalogPartition]
+) -> dict[PartitionIdentity, SourceOffset]:
+    """Where each new partition begins on the source; one that cannot be asked is left out."""
+    found: dict[PartitionIdentity, SourceOffset] = {}
+    asked: dict[TopicPartition, OffsetSpec] = {}
+    for entry in entries:
+        spec = _spec(entry.start)
+        if isinstance(spec, OffsetSpec):
+            asked[_source_of(entry)] = spec
+        else:
+            found[entry.identity] = spec
+    listed = await _listed(runner, asked)
+    # Where no record is as young as the timestamp, begin at the end.
+    late = {at: LATEST for at, offset in listed.items() if offset < 0}
+    listed.update(await _listed(runner, late))
+    for entry in entries:
+        offset = listed.get(_source_of(entry), -1)
+        if offset >= 0:
+            found[entry.identity] = SourceOffset(offset)
+    return found
+
+
+async def _listed(
+    runner: SlotRunner, asked: dict[TopicPartition, OffsetSpec]
+) -> dict[TopicPartition, int]:
+    if not asked:
+        return {}
+    answers = await list_offsets(runner.source, asked)
+    return {at: each.offset for at, each in answers.items() if not isinstance(each, BrokerError)}
+
+
+async def check_target_ends(runner: SlotRunner, partitions: list[CopyPartition]) -> None:
+    """Stop a partition whose target log ends below what was committed: the target lost data."""
+    asked = {
+        TopicPartition(p.entry.target_topic, p.identity.partition): p
+        for p in partitions
+        if p.committed.next_target > 0 and p.fault is None
+    }
+    if not asked:
+        return
+    ends = await list_offsets(
+        runner.target, dict.fromkeys(asked, LATEST), isolation=Isolation.READ_UNCOMMITTED
+    )
+    for at, partition in asked.items():
+        answer = ends[at]
+        if isinstance(answer, BrokerError):
+            continue
+        if answer.offset < partition.committed.next_target:
+            text = (
+                f"{at} ends at {answer.offset}, but {partition.committed.next_target} were copied:"
+                f" target records [{answer.offset}, {partition.committed.next_target}) are gone"
+            )
+            runner.stop_partition(
+                partition,
+                Fault(FaultReason.TARGET_TRUNCATED, partition.committed.next_source, text),
+            )
+
+
+def check_identity(runner: SlotRunner, partition: CopyPartition) -> None:
+    """Stop a partition whose topic is another one under the old name, on either side."""
+    identity = partition.identity
+    entry = partition.entry
+    sides = (
+        (
+            runner.sources,
+            entry.source_topic,
+            identity.source_topic_id,
+            FaultReason.SOURCE_RECREATED,
+        ),
+        (
+            runner.targets,
+            entry.target_topic,
+            identity.target_topic_id,
+            FaultReason.TARGET_RECREATED,
+        ),
+    )
+    for leaders, topic, expected, reason in sides:
+        found = leaders.topic_id(topic)
+        if found is not None and found != expected and partition.fault is None:
+            text = f"topic {topic} was deleted and created again: id {found}, before {expected}"
+            runner.stop_partition(partition, Fault(reason, partition.committed.next_source, text))
+
+
+def _source_of(entry: CatalogPartition) -> TopicPartition:
+    return TopicPartition(entry.source_topic, entry.identity.partition)
+
+
+def _spec(start: str) -> OffsetSpec | SourceOffset:
+    word, _, value = start.partition(":")
+    match word:
+        case "earliest":
+            return EARLIEST
+        case "latest":
+            return LATEST
+        case "timestamp":
+            return OffsetSpec(int(value))
+        case "offset":
+            return SourceOffset(int(value))
+        case _:
+            raise CorruptBatchError(f"catalog: start {start!r}")

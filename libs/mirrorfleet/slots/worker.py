@@ -1,0 +1,143 @@
+"""What the slots of a worker share: clusters, leaders, memory, markers, and where events go."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from mirrorfleet.copying.schedule import MarkerShare
+from mirrorfleet.records.events import Event, EventKind
+from mirrorfleet.runtime.log import fields, logger
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from mirrorfleet.config.cluster_settings import Security
+    from mirrorfleet.copying.budget import MemoryBudget
+    from mirrorfleet.copying.partition import CopyPartition
+    from mirrorfleet.core.ids import FleetName, Link
+    from mirrorfleet.core.ports import Clock, Dice
+    from mirrorfleet.kafka.cluster import Cluster
+    from mirrorfleet.kafka.transactions import TransactionVersion
+    from mirrorfleet.slots.leaders import Leaders
+    from mirrorfleet.slots.meters import LinkMeters
+    from mirrorfleet.slots.settings import SlotSettings
+
+EVENTS_KEPT = 10_000
+"""Events that wait to be written; the oldest go when the target cannot be reached for long."""
+
+_log = logger(__name__)
+
+
+def principal(security: Security) -> str:
+    """Who we are to a cluster, for messages about rights."""
+    if security.username:
+        return f"User:{security.username}"
+    return "the principal of our certificate" if security.cert_file else "User:ANONYMOUS"
+
+
+@dataclass(slots=True, eq=False)
+class SourceSide:
+    """The source of one link."""
+
+    link: Link
+    cluster: Cluster
+    leaders: Leaders
+    meters: LinkMeters
+    principal: str
+    keeper: asyncio.Task[None]
+
+
+@dataclass(slots=True, eq=False)
+class Worker:
+    """One mirror process."""
+
+    owner: str
+    fleet: FleetName
+    settings: SlotSettings
+    clock: Clock
+    dice: Dice
+    target: Cluster
+    targets: Leaders
+    version: TransactionVersion
+    principal: str
+    budget: MemoryBudget
+    markers: MarkerShare = field(default_factory=MarkerShare)
+    events: deque[Event] = field(default_factory=lambda: deque(maxlen=EVENTS_KEPT))
+
+    def event(
+        self,
+        kind: EventKind,
+        link: Link | None = None,
+        partition: CopyPartition | None = None,
+        *,
+        detail: str = "",
+        cause: str = "",
+    ) -> None:
+        """Put an event into the ledger's queue."""
+        entry = None if partition is None else partition.entry
+        offset = None
+        if partition is not None and partition.fault is not None:
+            offset = partition.fault.offset
+        self.events.append(
+            Event(
+                kind=kind,
+                time_ms=self.clock.now_ms(),
+                writer=self.owner,
+                detail=detail,
+                cause=cause,
+                link=link,
+                topic=None if entry is None else entry.source_topic,
+                partition=None if entry is None else entry.identity.partition,
+                first=offset,
+                end=None if offset is None else offset + 1,
+            )
+        )
+
+    def faulted(self, link: Link, partition: CopyPartition) -> None:
+        """Say that a partition stands still: once, however often it is tried again."""
+        fault = partition.fault
+        if fault is None or fault == partition.reported:
+            return
+        partition.reported = fault
+        self.event(
+            EventKind.PARTITION_FAULTED, link, partition, detail=str(fault), cause=fault.reason
+        )
+        _log.error(
+            "partition stands still",
+            extra=fields(
+                link=str(link),
+                topic=partition.entry.source_topic,
+                partition=partition.identity.partition,
+                offset=fault.offset,
+                error=str(fault),
+            ),
+        )
+
+    def recovered(self, link: Link, partition: CopyPartition) -> None:
+        """Say that a partition that stood still moves again."""
+        if partition.reported is not None and partition.fault is None:
+            self.event(
+                EventKind.PARTITION_RECOVERED, link, partition, detail=str(partition.reported)
+            )
+            partition.reported = None
+
+    def dropped(self, link: Link, partition: CopyPartition) -> None:
+        """Write the records that policy left out into the ledger."""
+        for drop in partition.dropped:
+            self.events.append(
+                Event(
+                    kind=EventKind.RECORDS_DROPPED,
+                    time_ms=self.clock.now_ms(),
+                    writer=self.owner,
+                    cause=drop.kind,
+                    link=link,
+                    topic=partition.entry.source_topic,
+                    partition=partition.identity.partition,
+                    first=drop.offset,
+                    end=drop.offset + 1,
+                    records=1,
+                )
+            )
+        partition.dropped.clear()

@@ -1,0 +1,1 @@
+"""Programs: nothing imports them."""

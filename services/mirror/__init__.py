@@ -1,0 +1,1 @@
+"""The mirror: copies the partitions of a fleet's slots, exactly once."""

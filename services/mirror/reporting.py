@@ -1,0 +1,174 @@
+"""What a worker tells others: progress, gauges, `/status`. Pure: state in, records out."""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from typing import TYPE_CHECKING
+
+from mirrorfleet.core.ids import SourceOffset
+from mirrorfleet.records.catalog import CatalogState
+from mirrorfleet.records.progress import PartitionProgress, Progress
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from mirrorfleet.copying.partition import CopyPartition
+    from mirrorfleet.slots.runner import SlotRunner
+
+Labels = tuple[str, ...]
+NO_RETENTION_S = 10 * 365 * 86_400.0
+"""Shown as headroom where nothing is ever deleted: ten years, so that a least over topics works."""
+
+
+def state_word(partition: CopyPartition) -> str:
+    """One word for where a partition is."""
+    if partition.fault is not None:
+        return "faulted"
+    if partition.entry.state is not CatalogState.ACTIVE:
+        return str(partition.entry.state)
+    if partition.source.last_stable < 0:
+        return "starting"
+    return str(partition.pace)
+
+
+def snapshot(runner: SlotRunner, now_ms: int, now: float) -> Progress:
+    """The slot as of now."""
+    return Progress(
+        slot=runner.number,
+        time_ms=now_ms,
+        owner=runner.owner,
+        state=str(runner.state),
+        partitions=tuple(
+            _progress(partition, now_ms, now) for partition in runner.slot.partitions.values()
+        ),
+    )
+
+
+def _progress(partition: CopyPartition, now_ms: int, now: float) -> PartitionProgress:
+    source, committed = partition.source, partition.committed
+    oldest = partition.queue[0].batch.base_timestamp if partition.queue else None
+    return PartitionProgress(
+        identity=partition.identity,
+        source_topic=partition.entry.source_topic,
+        target_topic=partition.entry.target_topic,
+        next_source=committed.next_source,
+        next_target=committed.next_target,
+        high_watermark=SourceOffset(source.high_watermark),
+        last_stable=SourceOffset(source.last_stable),
+        log_start=SourceOffset(source.log_start),
+        records=committed.records,
+        bytes=committed.bytes,
+        last_progress_ms=now_ms - int(max(0.0, now - partition.progress_at) * 1000),
+        oldest_uncopied_ms=oldest if oldest is not None and oldest >= 0 else None,
+        state=state_word(partition),
+        fault="" if partition.fault is None else str(partition.fault),
+    )
+
+
+def has_work(partition: CopyPartition) -> bool:
+    """Whether a committed reader of the source could see records that are not copied."""
+    return partition.source.last_stable > partition.committed.next_source
+
+
+def headroom_s(partition: CopyPartition, now_ms: int) -> float:
+    """Seconds until retention reaches the oldest record that is not copied.
+
+    The age of that record is at most that of the last one copied (timestamps grow), so this is
+    the least that is left. With nothing to copy it is the whole retention.
+    """
+    retention = partition.entry.source_retention_ms
+    if retention is None or retention < 0:
+        return NO_RETENTION_S
+    reached = partition.last_timestamp
+    if not has_work(partition) or reached < 0:
+        return retention / 1000
+    return (retention - (now_ms - reached)) / 1000
+
+
+class Gauges:
+    """Numbers that are computed when they are asked for."""
+
+    def __init__(self, runners: Iterable[SlotRunner]) -> None:
+        self._runners = runners
+
+    def since_progress(self) -> Iterator[tuple[Labels, float]]:
+        """Seconds since a slot with work last moved, by link and slot."""
+        for runner in self._runners:
+            now = runner.clock.monotonic()
+            waits = [
+                now - p.progress_at
+                for p in runner.slot.partitions.values()
+                if has_work(p) and p.fault is None
+            ]
+            yield (str(runner.link), str(runner.number)), max(waits, default=0.0)
+
+    def partitions(self) -> Iterator[tuple[Labels, float]]:
+        """Partitions by link and state."""
+        tally: Tally[Labels] = Tally()
+        for runner in self._runners:
+            for partition in runner.slot.partitions.values():
+                tally[str(runner.link), state_word(partition)] += 1
+        yield from tally.items()
+
+    def faulted(self) -> Iterator[tuple[Labels, float]]:
+        """Partitions that stand still, by link and reason."""
+        tally: Tally[Labels] = Tally()
+        for runner in self._runners:
+            for partition in runner.slot.partitions.values():
+                if partition.fault is not None:
+                    tally[str(runner.link), str(partition.fault.reason)] += 1
+        yield from tally.items()
+
+    def record_lag(self) -> Iterator[tuple[Labels, float]]:
+        """Source offsets not yet committed, by link and topic."""
+        tally: Tally[Labels] = Tally()
+        for runner in self._runners:
+            for p in runner.slot.partitions.values():
+                lag = max(0, p.source.last_stable - p.committed.next_source)
+                tally[str(runner.link), p.entry.source_topic] += lag
+        yield from tally.items()
+
+    def headroom(self) -> Iterator[tuple[Labels, float]]:
+        """The least headroom of each link."""
+        least: dict[Labels, float] = {}
+        for runner in self._runners:
+            now_ms = runner.clock.now_ms()
+            for partition in runner.slot.partitions.values():
+                key = (str(runner.link),)
+                least[key] = min(least.get(key, NO_RETENTION_S), headroom_s(partition, now_ms))
+        yield from least.items()
+
+    def owned(self) -> Iterator[tuple[Labels, float]]:
+        """Slots that copy, by link."""
+        tally: Tally[Labels] = Tally()
+        for runner in self._runners:
+            tally[(str(runner.link),)] += int(runner.state == "copying")
+        yield from tally.items()
+
+
+def status(runners: Iterable[SlotRunner]) -> list[dict[str, object]]:
+    """Each slot for `/status`: enough to see what stands where and why."""
+    return [
+        {
+            "slot": runner.number,
+            "link": str(runner.link),
+            "state": str(runner.state),
+            "trouble": runner.trouble,
+            "partitions": len(runner.slot.partitions),
+            "assigned": len(runner.entries),
+            "lag_records": sum(
+                max(0, p.source.last_stable - p.committed.next_source)
+                for p in runner.slot.partitions.values()
+            ),
+            "faults": [
+                {
+                    "topic": p.entry.source_topic,
+                    "partition": p.identity.partition,
+                    "fault": str(p.fault),
+                }
+                for p in runner.slot.partitions.values()
+                if p.fault is not None
+            ],
+        }
+        for runner in runners
+    ]

@@ -1,0 +1,280 @@
+"""The mirror service: follows the catalog, runs a slot for each that has partitions, reports.
+
+    start:  target -> catalog -> sources -> slots          stop:  slots -> last progress -> clusters
+
+Everything it knows is in control topics on the target; it writes positions, segments, progress
+and events, and nothing else than copies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from mirrorfleet.kafka.control import ControlTail, ControlWriter
+
+from mirrorfleet.config.connect import cluster_settings
+from mirrorfleet.copying.budget import MemoryBudget
+from mirrorfleet.copying.schedule import backoff_s
+from mirrorfleet.core.errors import MirrorfleetError, RefusedError
+from mirrorfleet.core.ids import ClusterAlias, Link, PartitionIdentity, SlotNumber, TopicPartition
+from mirrorfleet.kafka.cluster import Cluster
+from mirrorfleet.records import catalog as catalog_codec
+from mirrorfleet.records import events as event_codec
+from mirrorfleet.records import progress as progress_codec
+from mirrorfleet.records.catalog import CatalogLink, CatalogPartition, CatalogState, Removed
+from mirrorfleet.records.events import EventKind
+from mirrorfleet.records.topics import ControlKind, control_topic
+from mirrorfleet.runtime import metric_names as names
+from mirrorfleet.runtime.log import fields, logger
+from mirrorfleet.slots.leaders import Leaders
+from mirrorfleet.slots.meters import LinkMeters
+from mirrorfleet.slots.runner import SlotRunner
+from mirrorfleet.slots.worker import SourceSide, Worker, principal
+from services.mirror import reporting, settings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mirrorfleet.runtime.entry import Context
+    from mirrorfleet.runtime.lifecycle import Stop
+
+CATALOG: Final = "catalog"
+
+_log = logger(__name__)
+
+
+def build(context: Context) -> MirrorService:
+    """The service, configured and not connected."""
+    return MirrorService(context)
+
+
+class MirrorService:
+    """One worker of a fleet."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._settings = settings.parse(context.settings)
+        self._entries: dict[PartitionIdentity, CatalogPartition] = {}
+        self._links: dict[ClusterAlias, CatalogLink] = {}
+        self._sides: dict[ClusterAlias, SourceSide] = {}
+        self._runners: dict[SlotNumber, SlotRunner] = {}
+        self._connecting: set[ClusterAlias] = set()
+        self._worker: Worker | None = None
+        self._changed = asyncio.Event()
+        self._register_gauges()
+
+    def status(self) -> Mapping[str, object]:
+        """For `/status`."""
+        worker = self._worker
+        return {
+            "transaction_version": None if worker is None else int(worker.version),
+            "partitions": len(self._entries),
+            "memory_bytes": 0 if worker is None else worker.budget.used,
+            "memory_peak_bytes": 0 if worker is None else worker.budget.peak,
+            "slots": reporting.status(self._runners.values()),
+        }
+
+    async def serve(self, stop: Stop) -> None:
+        """Copy until `stop`; then finish open transactions within its deadline.
+
+        Raises:
+            MirrorfleetError: the target cannot be reached or refuses us: nothing was written.
+        """
+        context = self._context
+        target = Cluster(cluster_settings(context.estate, context.target, "mirrorfleet-mirror"))
+        context.health.hold(CATALOG, "not connected to the target yet")
+        try:
+            await target.open()
+            await self._serve_with(stop, target)
+        finally:
+            for side in self._sides.values():
+                await side.cluster.close()
+            await target.close()
+
+    async def _serve_with(self, stop: Stop, target: Cluster) -> None:
+        context = self._context
+        targets = Leaders(target, context.clock)
+        self._worker = worker = Worker(
+            owner=context.owner,
+            fleet=context.fleet,
+            settings=self._settings,
+            clock=context.clock,
+            dice=context.dice,
+            target=target,
+            targets=targets,
+            version=await target.transaction_version(),
+            principal=principal(target.settings.security),
+            budget=MemoryBudget(self._settings.memory_bytes),
+        )
+        targets.need(control_topic(context.fleet, kind) for kind in _CONTROL)
+        worker.event(EventKind.WORKER_STARTED)
+        async with asyncio.TaskGroup() as slots, asyncio.TaskGroup() as helpers:
+            background = [
+                helpers.create_task(targets.keep(), name="leaders:target"),
+                helpers.create_task(self._follow_catalog(worker), name="catalog"),
+                helpers.create_task(self._assign(slots, helpers, stop), name="assign"),
+                helpers.create_task(self._report(worker), name="report"),
+            ]
+            await stop.wait()
+            for runner in self._runners.values():
+                await runner.ended.wait()
+            worker.event(EventKind.WORKER_STOPPED)
+            await self._report_once(worker, ControlWriter(target))
+            for task in background:
+                task.cancel()
+            for side in self._sides.values():
+                side.keeper.cancel()
+
+    # -- the catalog
+
+    async def _follow_catalog(self, worker: Worker) -> None:
+        """Apply catalog records for ever; wait for the topic, which `sync` makes."""
+        topic = control_topic(worker.fleet, ControlKind.CATALOG)
+        health = self._context.health
+        failures = 0
+        while True:
+            try:
+                async with ControlTail(worker.target.settings, topic) as tail:
+                    async for record in tail:
+                        self._apply(catalog_codec.decode(record.key, record.value))
+                        if tail.caught_up:
+                            health.release(CATALOG)
+                            self._changed.set()
+            except MirrorfleetError as error:
+                if not error.retriable:
+                    raise
+                failures += 1
+                health.hold(CATALOG, f"{topic} cannot be read: {error}")
+                _log.info("waiting for the catalog", extra=fields(topic=topic, error=str(error)))
+            await asyncio.sleep(backoff_s(failures, self._context.dice.uniform(0, 1)))
+
+    def _apply(self, entry: catalog_codec.CatalogEntry | Removed) -> None:
+        match entry:
+            case CatalogPartition():
+                if entry.state is CatalogState.REMOVED:
+                    self._entries.pop(entry.identity, None)
+                else:
+                    self._entries[entry.identity] = entry
+            case CatalogLink():
+                self._links[entry.link.source] = entry
+            case Removed(identity=PartitionIdentity() as identity):
+                self._entries.pop(identity, None)
+
+    async def _assign(
+        self, slots: asyncio.TaskGroup, helpers: asyncio.TaskGroup, stop: Stop
+    ) -> None:
+        """Give each slot its partitions, after each change of the catalog."""
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            by_slot: dict[SlotNumber, dict[PartitionIdentity, CatalogPartition]] = {}
+            sources: dict[SlotNumber, ClusterAlias] = {}
+            for identity, entry in self._entries.items():
+                by_slot.setdefault(entry.slot, {})[identity] = entry
+                sources[entry.slot] = entry.link.source
+            for number, source in sources.items():
+                side = self._sides.get(source)
+                if side is not None and number not in self._runners:
+                    self._start(slots, side, number, stop)
+                elif side is None and source not in self._connecting:
+                    self._connecting.add(source)
+                    helpers.create_task(self._connect(source, helpers, stop), name=f"to:{source}")
+            for number, runner in self._runners.items():
+                runner.assign(by_slot.get(number, {}))
+
+    def _start(
+        self, slots: asyncio.TaskGroup, side: SourceSide, number: SlotNumber, stop: Stop
+    ) -> None:
+        if self._worker is not None and not stop.is_set():
+            runner = self._runners[number] = SlotRunner(self._worker, side, number)
+            slots.create_task(runner.run(stop), name=f"slot:{number}")
+
+    async def _connect(self, source: ClusterAlias, helpers: asyncio.TaskGroup, stop: Stop) -> None:
+        """Connect the source of a link, however long that takes; other links go on meanwhile."""
+        context = self._context
+        cluster = Cluster(cluster_settings(context.estate, source, "mirrorfleet-mirror"))
+        hold = f"source {source}"
+        failures = 0
+        while not stop.is_set():
+            try:
+                await cluster.open()
+                break
+            except MirrorfleetError as error:
+                failures += 1
+                context.health.hold(hold, str(error))
+                _log.warning("no source", extra=fields(source=source, error=str(error)))
+            await stop.wait_at_most(backoff_s(failures, context.dice.uniform(0, 1)))
+        if stop.is_set():
+            await cluster.close()
+            return
+        context.health.release(hold)
+        self._check_source(source, cluster)
+        link = Link(source, context.target)
+        leaders = Leaders(cluster, context.clock)
+        keeper = helpers.create_task(leaders.keep(), name=f"leaders:{source}")
+        meters = LinkMeters(context.metrics, link)
+        self._sides[source] = SourceSide(
+            link, cluster, leaders, meters, principal(cluster.settings.security), keeper
+        )
+        self._changed.set()
+
+    def _check_source(self, source: ClusterAlias, cluster: Cluster) -> None:
+        """An alias that now means another cluster would mix two histories."""
+        recorded = self._links.get(source)
+        if recorded is not None and recorded.source_cluster != cluster.cluster_id:
+            raise RefusedError(
+                f"alias {source} means cluster {cluster.cluster_id} now, but the catalog of fleet"
+                f" {self._context.fleet} knows it as {recorded.source_cluster}.",
+                hint="Give the new cluster a new alias, or correct its bootstrap in the estate.",
+            )
+
+    # -- reports
+
+    async def _report(self, worker: Worker) -> None:
+        writer = ControlWriter(worker.target)
+        while True:
+            await asyncio.sleep(self._settings.progress_s)
+            try:
+                await self._report_once(worker, writer)
+            except MirrorfleetError as error:
+                _log.warning("progress cannot be written", extra=fields(error=str(error)))
+
+    async def _report_once(self, worker: Worker, writer: ControlWriter) -> None:
+        now_ms, now = worker.clock.now_ms(), worker.clock.monotonic()
+        topic = control_topic(worker.fleet, ControlKind.PROGRESS)
+        for runner in self._runners.values():
+            snapshot = reporting.snapshot(runner, now_ms, now)
+            await writer.write(
+                TopicPartition(topic, runner.number), [progress_codec.encode(snapshot)], now_ms
+            )
+            for partition in runner.slot.partitions.values():
+                worker.recovered(runner.link, partition)
+        events = [event_codec.encode(event) for event in worker.events]
+        if events:
+            at = TopicPartition(control_topic(worker.fleet, ControlKind.EVENTS), 0)
+            await writer.write(at, events, now_ms)
+            for _ in events:
+                worker.events.popleft()
+
+    def _register_gauges(self) -> None:
+        metrics = self._context.metrics
+        gauges = reporting.Gauges(self._runners.values())
+        metrics.on_scrape(names.SINCE_PROGRESS, gauges.since_progress)
+        metrics.on_scrape(names.PARTITIONS, gauges.partitions)
+        metrics.on_scrape(names.FAULTED, gauges.faulted)
+        metrics.on_scrape(names.RECORD_LAG, gauges.record_lag)
+        metrics.on_scrape(names.RETENTION_HEADROOM, gauges.headroom)
+        metrics.on_scrape(names.SLOTS_OWNED, gauges.owned)
+        metrics.on_scrape(
+            names.IN_FLIGHT,
+            lambda: [((), float(self._worker.budget.used if self._worker else 0))],
+        )
+
+
+_CONTROL: Final = (
+    ControlKind.POSITIONS,
+    ControlKind.SEGMENTS,
+    ControlKind.PROGRESS,
+    ControlKind.EVENTS,
+)
