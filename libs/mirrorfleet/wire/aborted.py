@@ -41,9 +41,7 @@ class AbortedFilter:
     __slots__ = ("_open", "_pending")
 
     def __init__(self, aborted: Sequence[AbortedTransaction]) -> None:
-        self._pending = sorted(
-            aborted, key=lambda entry: entry.first_offset, reverse=True
-        )
+        self._pending = sorted(aborted, key=lambda entry: entry.first_offset, reverse=True)
         self._open: set[int] = set()
 
     def covers(self, header: BatchHeader) -> bool:
@@ -70,8 +68,6 @@ def marker_of(view: memoryview, header: BatchHeader) -> Marker:
     _, _, tail = next(framed_records(body, header.count))
     key, _ = key_and_rest(tail)
     if key is None or len(key) < _MARKER_KEY.size:
-        raise CorruptBatchError(
-            "control record without type", offset=header.base_offset
-        )
+        raise CorruptBatchError("control record without type", offset=header.base_offset)
     _, kind = _MARKER_KEY.unpack_from(key)
     return Marker(kind) if kind in (Marker.ABORT, Marker.COMMIT) else Marker.OTHER

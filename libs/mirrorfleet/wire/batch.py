@@ -87,9 +87,7 @@ class BatchHeader(NamedTuple):
         """The codec of the records section. Raises: CorruptBatchError for the ids 5-7."""
         bits = self.attributes & CODEC_MASK
         if bits > Codec.ZSTD:
-            raise CorruptBatchError(
-                f"codec id {bits} does not exist", offset=self.base_offset
-            )
+            raise CorruptBatchError(f"codec id {bits} does not exist", offset=self.base_offset)
         return Codec(bits)
 
     @property
@@ -118,9 +116,7 @@ class BatchHeader(NamedTuple):
         return SourceOffset(self.base_offset + self.last_offset_delta + 1)
 
 
-def walk(
-    buffer: Buffer, start: int = 0, end: int | None = None
-) -> Iterator[BatchHeader]:
+def walk(buffer: Buffer, start: int = 0, end: int | None = None) -> Iterator[BatchHeader]:
     """The complete batches of a byte range, in order; CRCs are not looked at.
 
     A broker cuts the range anywhere, so a partial batch at its end is legal and left out.
@@ -132,9 +128,7 @@ def walk(
     while stop - position >= _THROUGH_MAGIC:
         length, _, magic = _LENGTH_AND_MAGIC.unpack_from(buffer, position + 8)
         if magic not in _LEAST_LENGTH or length < _LEAST_LENGTH[magic]:
-            raise CorruptBatchError(
-                f"no batch at byte {position}: magic {magic}, length {length}"
-            )
+            raise CorruptBatchError(f"no batch at byte {position}: magic {magic}, length {length}")
         after = position + LENGTH_OVERHEAD + length
         if after > stop:
             return
@@ -186,9 +180,7 @@ def verified_payload(view: memoryview, header: BatchHeader) -> tuple[memoryview,
 
 def _legacy_header(buffer: Buffer, start: int, end: int) -> BatchHeader:
     offset, _, crc, magic, attributes = _LEGACY.unpack_from(buffer, start)
-    timestamp = (
-        -1 if magic == 0 else _TIMESTAMP.unpack_from(buffer, start + _LEGACY.size)[0]
-    )
+    timestamp = -1 if magic == 0 else _TIMESTAMP.unpack_from(buffer, start + _LEGACY.size)[0]
     return BatchHeader(
         start=start,
         end=end,

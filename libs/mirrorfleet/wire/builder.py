@@ -6,7 +6,7 @@ record. The source offsets that are absent become the `CopyBatch`'s holes.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.core.errors import CorruptBatchError
 from mirrorfleet.core.ids import SourceOffset
@@ -14,6 +14,11 @@ from mirrorfleet.wire.checksum import crc32c
 from mirrorfleet.wire.codecs import Codec, Effort, compress
 from mirrorfleet.wire.copybatch import CopyBatch
 from mirrorfleet.wire.varint import wrap_64, write_varint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mirrorfleet.wire.framing import Framed
 
 _FAR: Final = 1 << 62
 """Timestamp deltas beyond this may need Java's 64-bit overflow."""
@@ -45,23 +50,35 @@ class BatchBuilder:
         return len(self._raw)
 
     def append(self, offset: int, timestamp: int, tail: bytes) -> None:
-        """Add a record; `tail` is its bytes after the deltas (see `framing`).
+        """Add one record; see `extend`."""
+        self.extend(((offset, timestamp, tail),))
 
-        Raises: CorruptBatchError when the offset is not above the one before.
+    def extend(self, records: Iterable[Framed]) -> None:
+        """Add records; a tail is a record's bytes after the deltas (see `framing`).
+
+        Raises: CorruptBatchError when an offset is not above the one before; the builder is then
+        of no more use, nor after an error of the iterable.
         """
-        if self.count == 0:
-            self._first = offset
-            self._base_timestamp = self._latest = timestamp
-        elif offset != self._expected:
-            self._hole(offset)
-        self._expected = offset + 1
-        self._latest = max(self._latest, timestamp)
-        delta = timestamp - self._base_timestamp
-        if not -_FAR < delta < _FAR:
-            delta = wrap_64(delta)
-        deltas = b"\0" + write_varint(delta) + write_varint(self.count)
-        self._raw += write_varint(len(deltas) + len(tail)) + deltas + tail
-        self.count += 1
+        raw, count, latest = self._raw, self.count, self._latest
+        expected, base = self._expected, self._base_timestamp
+        for offset, timestamp, tail in records:
+            if offset != expected:
+                if count:
+                    self._hole(expected, offset)
+                expected = offset
+            if not count:
+                self._first, self._base_timestamp = offset, timestamp
+                base = latest = timestamp
+            elif timestamp > latest:
+                latest = timestamp
+            delta = timestamp - base
+            if not -_FAR < delta < _FAR:
+                delta = wrap_64(delta)
+            deltas = write_varint(delta) + write_varint(count)
+            raw += write_varint(1 + len(deltas) + len(tail)) + b"\0" + deltas + tail
+            expected += 1
+            count += 1
+        self.count, self._latest, self._expected = count, latest, expected
 
     def build(
         self,
@@ -78,7 +95,7 @@ class BatchBuilder:
         if not self.count:
             raise ValueError("a batch needs a record")
         if next_offset != self._expected:
-            self._hole(next_offset)
+            self._hole(self._expected, next_offset)
             self._expected = next_offset
         payload = compress(codec, self._raw, effort)
         return CopyBatch(
@@ -94,8 +111,7 @@ class BatchBuilder:
             leader_epoch=leader_epoch,
         )
 
-    def _hole(self, offset: int) -> None:
-        missing = offset - self._expected
-        if missing < 0:
-            raise CorruptBatchError(f"offset {offset} comes after {self._expected - 1}")
-        self._holes.append((SourceOffset(self._expected), missing))
+    def _hole(self, expected: int, offset: int) -> None:
+        if offset < expected:
+            raise CorruptBatchError(f"offset {offset} comes after {expected - 1}")
+        self._holes.append((SourceOffset(expected), offset - expected))

@@ -71,9 +71,7 @@ def _make_step(blocks: int) -> _Step:
         row = [0] * 256
         for value in range(1, 256):
             lowest = value & -value
-            row[value] = (
-                row[value ^ lowest] ^ images[8 * byte + lowest.bit_length() - 1]
-            )
+            row[value] = row[value ^ lowest] ^ images[8 * byte + lowest.bit_length() - 1]
         rows.append(tuple(row))
     step = (rows[0], rows[1], rows[2], rows[3])
     _STEPS[blocks] = step

@@ -48,9 +48,7 @@ class Effort(IntEnum):
     SMALL = 1
 
 
-def compress(
-    codec: Codec, body: bytes | bytearray, effort: Effort = Effort.FAST
-) -> bytes:
+def compress(codec: Codec, body: bytes | bytearray, effort: Effort = Effort.FAST) -> bytes:
     """The records section in the codec's framing."""
     return _COMPRESS[codec](body, effort)
 
@@ -90,9 +88,7 @@ _GZIP_WINDOW: Final = 31
 
 
 def _gzip(body: bytes | bytearray, effort: Effort) -> bytes:
-    packer = zlib.compressobj(
-        1 if effort is Effort.FAST else 9, zlib.DEFLATED, _GZIP_WINDOW
-    )
+    packer = zlib.compressobj(1 if effort is Effort.FAST else 9, zlib.DEFLATED, _GZIP_WINDOW)
     return packer.compress(body) + packer.flush()
 
 
@@ -123,9 +119,7 @@ def _snappy(body: bytes | bytearray, _: Effort) -> bytes:
     out = [_XERIAL_HEADER]
     with memoryview(body) as view:
         for start in range(0, len(view), _XERIAL_BLOCK):
-            block = bytes(
-                cramjam.snappy.compress_raw(view[start : start + _XERIAL_BLOCK])
-            )
+            block = bytes(cramjam.snappy.compress_raw(view[start : start + _XERIAL_BLOCK]))
             out += (_LENGTH.pack(len(block)), block)
     return b"".join(out)
 
@@ -183,9 +177,7 @@ def _lz4(body: bytes | bytearray, effort: Effort) -> bytes:
     with memoryview(body) as view:
         for start in range(0, len(view), _LZ4_BLOCK):
             plain = view[start : start + _LZ4_BLOCK]
-            block = bytes(
-                cramjam.lz4.compress_block(plain, mode=mode, store_size=False)
-            )
+            block = bytes(cramjam.lz4.compress_block(plain, mode=mode, store_size=False))
             if len(block) < len(plain):
                 out += (_LZ4_SIZE.pack(len(block)), block)
             else:
@@ -215,9 +207,7 @@ def _unlz4(payload: bytes | bytearray | memoryview, limit: int) -> bytearray:
         if stored:
             out += block
         else:
-            out += memoryview(scratch)[
-                : cramjam.lz4.decompress_block_into(block, scratch)
-            ]
+            out += memoryview(scratch)[: cramjam.lz4.decompress_block_into(block, scratch)]
         if len(out) > limit:
             raise _too_much(limit)
         position += size + (4 if block_sums else 0)

@@ -211,9 +211,7 @@ class _Walk:
             self._aborted_records += header.count
         return verdict in _SKIPPED
 
-    def _reshape(
-        self, header: BatchHeader, verdict: Verdict, as_it_is: CopyBatch
-    ) -> None:
+    def _reshape(self, header: BatchHeader, verdict: Verdict, as_it_is: CopyBatch) -> None:
         so_far = Rebuilt([], [], None)
         if verdict is Verdict.OVERSIZE or (
             verdict is Verdict.INSPECT and not lacks_keys(self._view, header)

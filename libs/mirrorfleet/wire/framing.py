@@ -11,16 +11,22 @@ Errors: CorruptBatchError, never another.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mirrorfleet.core.errors import CorruptBatchError
-from mirrorfleet.wire.varint import read_varint, write_varint
+from mirrorfleet.wire.varint import read_varint, wrap_64, write_varint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+Framed = tuple[int, int, bytes]
+"""A record as the copying path sees it: offset, timestamp in ms, tail."""
+
 Header = tuple[bytes, bytes | None]
 """A record header: its key (UTF-8) and value, kept as bytes."""
+
+
+_MOST_64: Final = (1 << 63) - 1
 
 
 class Contents(NamedTuple):
@@ -32,31 +38,40 @@ class Contents(NamedTuple):
 
 
 def framed_records(
-    body: bytes | bytearray, count: int
-) -> Iterator[tuple[int, int, bytes]]:
-    """(offset delta, timestamp delta, tail) of each record.
+    body: bytes | bytearray, count: int, base_offset: int = 0, base_timestamp: int = 0
+) -> Iterator[Framed]:
+    """Each record, its deltas added to the bases. (One-byte varints are read in line: the loop
+    of every re-encoded batch.)
 
     Raises: CorruptBatchError when the records do not fill the bytes exactly, as Java's iterator.
     """
     position, size = 0, len(body)
     try:
         for _ in range(count):
-            length, position = read_varint(body, position)
-            end = position + length
-            timestamp_delta, after = read_varint(body, position + 1)
-            offset_delta, after = read_varint(body, after)
+            length, start = read_varint(body, position)
+            end = start + length
+            byte, after = body[start + 1], start + 2
+            if byte < 0x80:
+                timestamp = base_timestamp + ((byte >> 1) ^ -(byte & 1))
+            else:
+                delta, after = read_varint(body, start + 1)
+                timestamp = base_timestamp + delta
+            if not -_MOST_64 <= timestamp <= _MOST_64:
+                timestamp = wrap_64(timestamp)
+            byte = body[after]
+            if byte < 0x80:
+                offset, after = base_offset + ((byte >> 1) ^ -(byte & 1)), after + 1
+            else:
+                delta, after = read_varint(body, after)
+                offset = base_offset + delta
             if not after <= end <= size:
-                raise CorruptBatchError(
-                    f"a record of {length} bytes does not fit its batch"
-                )
-            yield offset_delta, timestamp_delta, bytes(body[after:end])
+                raise CorruptBatchError(f"a record of {length} bytes does not fit its batch")
+            yield offset, timestamp, bytes(body[after:end])
             position = end
     except IndexError:
         raise CorruptBatchError(f"the batch ends before its {count} records") from None
     if position != size:
-        raise CorruptBatchError(
-            f"{size - position} bytes follow the batch's {count} records"
-        )
+        raise CorruptBatchError(f"{size - position} bytes follow the batch's {count} records")
 
 
 def has_null_key(tail: bytes) -> bool:
@@ -93,15 +108,11 @@ def contents_of(tail: bytes) -> Contents:
     except IndexError:
         raise CorruptBatchError("a record ends inside its fields") from None
     if position != len(tail):
-        raise CorruptBatchError(
-            f"{len(tail) - position} bytes follow a record's fields"
-        )
+        raise CorruptBatchError(f"{len(tail) - position} bytes follow a record's fields")
     return Contents(key, value, tuple(headers))
 
 
-def tail_of(
-    key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()
-) -> bytes:
+def tail_of(key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()) -> bytes:
     """The bytes of a record after its deltas."""
     parts = [_bytes_field(key), _bytes_field(value), write_varint(len(headers))]
     for name, content in headers:

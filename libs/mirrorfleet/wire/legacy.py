@@ -24,6 +24,8 @@ from mirrorfleet.wire.framing import tail_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from mirrorfleet.wire.framing import Framed
+
 _FIELDS_START: Final = (18, 26)
 """Where the key begins, by magic."""
 _LENGTH: Final = struct.Struct(">i")
@@ -36,7 +38,7 @@ class _Message(NamedTuple):
 
 def legacy_records(
     view: memoryview, header: BatchHeader, limit: int = MAX_INFLATED
-) -> Iterator[tuple[int, int, bytes]]:
+) -> Iterator[Framed]:
     """(offset, timestamp, tail) of the message, or of each one inside a wrapper.
 
     The header's CRC is the caller's to verify; those inside are verified here.
@@ -59,9 +61,7 @@ def legacy_records(
             raise _bad_set(header, f"inner offset {inner.base_offset} out of order")
         previous = inner.base_offset
         message = _message_of(memoryview(body), inner)
-        timestamp = (
-            header.base_timestamp if header.is_log_append_time else inner.base_timestamp
-        )
+        timestamp = header.base_timestamp if header.is_log_append_time else inner.base_timestamp
         yield base + inner.base_offset, timestamp, tail_of(message.key, message.value)
 
 

@@ -39,9 +39,7 @@ class NewRecord(NamedTuple):
     headers: tuple[Header, ...] = ()
 
 
-def records_of(
-    buffer: Buffer, header: BatchHeader, limit: int = MAX_INFLATED
-) -> Iterator[Record]:
+def records_of(buffer: Buffer, header: BatchHeader, limit: int = MAX_INFLATED) -> Iterator[Record]:
     """The records of a batch of any magic, lazily; control batches too (their key is the marker).
 
     The CRC is the caller's to check first (`batch.verify`).
@@ -52,7 +50,7 @@ def records_of(
 
 
 def build_batch(records: Sequence[NewRecord], codec: Codec = Codec.NONE) -> CopyBatch:
-    """One batch of new records, with source offsets 0, 1, ... Raises: ValueError without records."""
+    """One batch of new records, at source offsets 0, 1, ... Raises: ValueError without records."""
     builder = BatchBuilder()
     for offset, record in enumerate(records):
         tail = tail_of(record.key, record.value, record.headers)
@@ -66,6 +64,4 @@ def control_batch(
     codec: Codec = Codec.NONE,
 ) -> CopyBatch:
     """One batch of (key, value) for a control topic, all of one time."""
-    return build_batch(
-        [NewRecord(timestamp_ms, key, value) for key, value in records], codec
-    )
+    return build_batch([NewRecord(timestamp_ms, key, value) for key, value in records], codec)

@@ -23,10 +23,11 @@ from mirrorfleet.wire.copybatch import (
 from mirrorfleet.wire.framing import framed_records, has_null_key
 from mirrorfleet.wire.legacy import legacy_records
 from mirrorfleet.wire.reshape import divide
-from mirrorfleet.wire.varint import wrap_64
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+
+    from mirrorfleet.wire.framing import Framed
 
 
 class Rebuilt(NamedTuple):
@@ -39,28 +40,19 @@ class Rebuilt(NamedTuple):
 
 def source_records(
     view: memoryview, header: BatchHeader, limit: int = MAX_INFLATED
-) -> Iterator[tuple[int, int, bytes]]:
+) -> Iterator[Framed]:
     """(offset, timestamp, tail) of each record of a verified batch of any magic, lazily.
 
     Raises: CorruptBatchError, also for more than `limit` bytes uncompressed.
     """
     if header.magic < MAGIC:
-        yield from legacy_records(view, header, limit)
-        return
-    body = decompress(
-        header.codec, view[header.start + HEADER_SIZE : header.end], limit
-    )
-    base_offset, base_timestamp = header.base_offset, header.base_timestamp
-    append_time = header.max_timestamp if header.is_log_append_time else None
-    for offset_delta, timestamp_delta, tail in framed_records(body, header.count):
-        if append_time is None:
-            yield (
-                base_offset + offset_delta,
-                wrap_64(base_timestamp + timestamp_delta),
-                tail,
-            )
-        else:
-            yield base_offset + offset_delta, append_time, tail
+        return legacy_records(view, header, limit)
+    body = decompress(header.codec, view[header.start + HEADER_SIZE : header.end], limit)
+    records = framed_records(body, header.count, header.base_offset, header.base_timestamp)
+    if not header.is_log_append_time:
+        return records
+    append_time = header.max_timestamp
+    return ((offset, append_time, tail) for offset, _, tail in records)
 
 
 def lacks_keys(view: memoryview, header: BatchHeader) -> bool:
@@ -68,9 +60,7 @@ def lacks_keys(view: memoryview, header: BatchHeader) -> bool:
     return any(has_null_key(tail) for _, _, tail in source_records(view, header))
 
 
-def rebuild(
-    view: memoryview, header: BatchHeader, wanted: SourceOffset, terms: Terms
-) -> Rebuilt:
+def rebuild(view: memoryview, header: BatchHeader, wanted: SourceOffset, terms: Terms) -> Rebuilt:
     """The records of a magic 2 batch from `wanted` on, as batches that the target takes."""
     builder = BatchBuilder()
     records = source_records(view, header)
@@ -84,25 +74,22 @@ def rebuild(
 
 
 def admit(
-    records: Iterator[tuple[int, int, bytes]],
-    builder: BatchBuilder,
-    wanted: SourceOffset,
-    null_keys: NullKeys,
+    records: Iterable[Framed], builder: BatchBuilder, wanted: SourceOffset, null_keys: NullKeys
 ) -> tuple[list[Dropped], BatchFault | None]:
     """Append the records from `wanted` on that policy lets through; stop at a fault."""
+    rest = (record for record in records if record[0] >= wanted)
+    if null_keys is NullKeys.ALLOW:
+        builder.extend(rest)
+        return [], None
     dropped: list[Dropped] = []
-    for offset, timestamp, tail in records:
-        if offset < wanted:
-            continue
-        if null_keys is not NullKeys.ALLOW and has_null_key(tail):
-            at = SourceOffset(offset)
-            if null_keys is NullKeys.FAIL:
-                return dropped, BatchFault(
-                    at, FaultKind.NULL_KEY, "no key; the target topic is compacted"
-                )
-            dropped.append(Dropped(at, FaultKind.NULL_KEY))
-            continue
-        builder.append(offset, timestamp, tail)
+    for offset, timestamp, tail in rest:
+        if not has_null_key(tail):
+            builder.append(offset, timestamp, tail)
+        elif null_keys is NullKeys.DROP_RECORDED:
+            dropped.append(Dropped(SourceOffset(offset), FaultKind.NULL_KEY))
+        else:
+            detail = "the record has no key and the target topic is compacted"
+            return dropped, BatchFault(SourceOffset(offset), FaultKind.NULL_KEY, detail)
     return dropped, None
 
 

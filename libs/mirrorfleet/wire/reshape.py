@@ -10,7 +10,7 @@ Errors: CorruptBatchError when a payload is not what its header said (the fast p
 
 from __future__ import annotations
 
-from itertools import islice
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mirrorfleet.core.errors import CorruptBatchError
@@ -19,12 +19,12 @@ from mirrorfleet.wire.builder import BatchBuilder
 from mirrorfleet.wire.codecs import MAX_INFLATED, Codec, Effort, decompress
 from mirrorfleet.wire.copybatch import BatchFault, CopyBatch, FaultKind
 from mirrorfleet.wire.framing import framed_records, has_null_key
-from mirrorfleet.wire.varint import wrap_64
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from mirrorfleet.wire.copybatch import Terms
+    from mirrorfleet.wire.framing import Framed
 
 MERGE_BELOW: Final = 2048
 """Batches below this many bytes are cheaper to merge than to send: a header, a broker append and
@@ -90,33 +90,22 @@ def merge(batches: Sequence[CopyBatch], terms: Terms) -> CopyBatch:
         raise ValueError("only batches of one codec can be merged")
     builder = BatchBuilder()
     for batch in batches:
-        for offset, timestamp, tail in copied_records(batch):
-            builder.append(offset, timestamp, tail)
-    merged = builder.build(
-        Codec(head.attributes), last.next_offset, leader_epoch=last.leader_epoch
-    )
+        builder.extend(copied_records(batch))
+    merged = builder.build(Codec(head.attributes), last.next_offset, leader_epoch=last.leader_epoch)
     if merged.size > terms.max_batch_bytes:
-        raise ValueError(
-            f"merged {merged.size} bytes; the target takes {terms.max_batch_bytes}"
-        )
+        raise ValueError(f"merged {merged.size} bytes; the target takes {terms.max_batch_bytes}")
     return merged
 
 
 def find_null_keys(batch: CopyBatch) -> list[SourceOffset]:
     """Source offsets of the records without key."""
-    return [
-        SourceOffset(offset)
-        for offset, _, tail in copied_records(batch)
-        if has_null_key(tail)
-    ]
+    return [SourceOffset(offset) for offset, _, tail in copied_records(batch) if has_null_key(tail)]
 
 
 def without(batch: CopyBatch, offsets: Collection[int]) -> CopyBatch | None:
     """The batch with these records left out; None when none is left."""
     builder = BatchBuilder()
-    for offset, timestamp, tail in copied_records(batch):
-        if offset not in offsets:
-            builder.append(offset, timestamp, tail)
+    builder.extend(record for record in copied_records(batch) if record[0] not in offsets)
     if not builder.count:
         return None
     return builder.build(
@@ -127,10 +116,7 @@ def without(batch: CopyBatch, offsets: Collection[int]) -> CopyBatch | None:
 def before(batch: CopyBatch, offset: SourceOffset) -> CopyBatch | None:
     """The records below a source offset, ending there; None when there is none."""
     builder = BatchBuilder()
-    for at, timestamp, tail in copied_records(batch):
-        if at >= offset:
-            break
-        builder.append(at, timestamp, tail)
+    builder.extend(takewhile(lambda record: record[0] < offset, copied_records(batch)))
     if not builder.count:
         return None
     end = min(offset, batch.next_offset)
@@ -142,22 +128,20 @@ def source_offset(batch: CopyBatch, index: int) -> SourceOffset:
     return SourceOffset(next(islice(_offsets(batch), index, None)))
 
 
-def copied_records(
-    batch: CopyBatch, limit: int = MAX_INFLATED
-) -> Iterator[tuple[int, int, bytes]]:
-    """(source offset, timestamp, tail) of each record; at most `limit` bytes uncompressed."""
+def copied_records(batch: CopyBatch, limit: int = MAX_INFLATED) -> Iterator[Framed]:
+    """(source offset, timestamp, tail) of each record; at most `limit` bytes uncompressed.
+
+    Raises: CorruptBatchError, also when the records are not numbered 0, 1, ...
+    """
     body = decompress(Codec(batch.attributes), batch.payload, limit)
-    base = batch.base_timestamp
-    records = framed_records(body, batch.count)
-    for index, (offset, (delta, timestamp_delta, tail)) in enumerate(
-        zip(_offsets(batch), records, strict=True)
-    ):
-        if delta != index:
+    records = framed_records(body, batch.count, base_timestamp=batch.base_timestamp)
+    for index, (offset, record) in enumerate(zip(_offsets(batch), records, strict=True)):
+        number, timestamp, tail = record
+        if number != index:
             raise CorruptBatchError(
-                f"the record at offset {offset} is numbered {delta} and not {index}",
-                offset=offset,
+                f"the record at offset {offset} is numbered {number}, not {index}", offset=offset
             )
-        yield offset, wrap_64(base + timestamp_delta), tail
+        yield offset, timestamp, tail
 
 
 def _offsets(batch: CopyBatch) -> Iterator[int]:
@@ -198,12 +182,8 @@ def _pieces(batch: CopyBatch, parts: int) -> Iterator[CopyBatch]:
     builder, filled = BatchBuilder(), 0
     for offset, timestamp, tail in records:
         if builder.count and filled + len(tail) > target:
-            yield builder.build(
-                Codec(batch.attributes), offset, leader_epoch=batch.leader_epoch
-            )
+            yield builder.build(Codec(batch.attributes), offset, leader_epoch=batch.leader_epoch)
             builder, filled = BatchBuilder(), 0
         builder.append(offset, timestamp, tail)
         filled += len(tail)
-    yield builder.build(
-        Codec(batch.attributes), batch.next_offset, leader_epoch=batch.leader_epoch
-    )
+    yield builder.build(Codec(batch.attributes), batch.next_offset, leader_epoch=batch.leader_epoch)

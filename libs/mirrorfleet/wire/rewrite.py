@@ -51,5 +51,5 @@ def stamp(
 
 
 def next_sequence(sequence: int, count: int) -> int:
-    """The base sequence after `count` records; from 2^31 - 1 it wraps to 0, as the broker's does."""
+    """The base sequence after `count` records; 2^31 - 1 is followed by 0, as at the broker."""
     return (sequence + count) % _SEQUENCES

@@ -17,22 +17,25 @@ _64_BITS: Final = (1 << 64) - 1
 def read_varint(body: bytes | bytearray, position: int) -> tuple[int, int]:
     """The number at `position`, and the position after it."""
     byte = body[position]
-    position += 1
     if byte < 0x80:
-        return (byte >> 1) ^ -(byte & 1), position
-    value = byte & 0x7F
-    shift = 7
-    while True:
+        return (byte >> 1) ^ -(byte & 1), position + 1
+    second = body[position + 1]
+    if second < 0x80:
+        return (second << 6 | (byte & 0x7F) >> 1) ^ -(byte & 1), position + 2
+    return _read_long(body, position)
+
+
+def _read_long(body: bytes | bytearray, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while shift <= _MOST_SHIFT:
         byte = body[position]
         position += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            break
+            value &= _64_BITS
+            return (value >> 1) ^ -(value & 1), position
         shift += 7
-        if shift > _MOST_SHIFT:
-            raise CorruptBatchError("a varint is longer than 64 bits")
-    value &= _64_BITS
-    return (value >> 1) ^ -(value & 1), position
+    raise CorruptBatchError("a varint is longer than 64 bits")
 
 
 def _encode(zigzag: int) -> bytes:
@@ -44,14 +47,15 @@ def _encode(zigzag: int) -> bytes:
     return bytes(out)
 
 
-_SMALL: Final = tuple(_encode(zigzag) for zigzag in range(1 << 14))
+_SMALL_END: Final = 1 << 14
+_SMALL: Final = tuple(_encode(zigzag) for zigzag in range(_SMALL_END))
 """Every one- and two-byte varint: nearly all lengths and deltas of real batches."""
 
 
 def write_varint(value: int) -> bytes:
     """The bytes of a number of at most 64 bits with sign."""
-    zigzag = value << 1 if value >= 0 else (-value << 1) - 1
-    return _SMALL[zigzag] if zigzag < len(_SMALL) else _encode(zigzag)
+    zigzag = value << 1 if value >= 0 else ~(value << 1)
+    return _SMALL[zigzag] if zigzag < _SMALL_END else _encode(zigzag)
 
 
 def wrap_64(value: int) -> int:
