@@ -133,7 +133,7 @@ def _target(estate: Estate, asked: str) -> ClusterAlias:
 
 
 def _secrets(estate: Estate, target: ClusterAlias) -> tuple[str, ...]:
-    aliases = {target, *(ClusterAlias(link.from_) for link in estate.links_into(target))}
+    aliases = {target, *(link.source for link in estate.links_into(target))}
     found: list[str | None] = []
     for alias in sorted(aliases):
         security = cluster_settings(estate, alias, "mirrorfleet").security

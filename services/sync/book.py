@@ -1,0 +1,120 @@
+"""The catalog as `sync` knows it: what it read, and what it wrote since. No I/O.
+
+Nothing is derived from anything else: a restart reads the same records and knows the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from mirrorfleet.core.errors import RefusedError
+from mirrorfleet.core.ids import ClusterAlias, ClusterId, Link, PartitionIdentity, SlotNumber
+from mirrorfleet.policy.claims import Claim
+from mirrorfleet.records.catalog import (
+    CatalogConfig,
+    CatalogEntry,
+    CatalogLink,
+    CatalogPartition,
+    CatalogState,
+    Removed,
+)
+
+
+class CatalogBook:
+    """Entries by key, as the compacted topic holds them."""
+
+    def __init__(self) -> None:
+        self.partitions: dict[PartitionIdentity, CatalogPartition] = {}
+        self.links: dict[ClusterId, CatalogLink] = {}
+        self.config: CatalogConfig | None = None
+
+    def learn(self, entry: CatalogEntry | Removed) -> None:
+        """Take one record's content, in the order of the topic."""
+        match entry:
+            case CatalogPartition():
+                self.partitions[entry.identity] = entry
+            case CatalogLink():
+                self.links[entry.source_cluster] = entry
+            case CatalogConfig():
+                self.config = entry
+            case Removed(identity=PartitionIdentity() as identity):
+                self.partitions.pop(identity, None)
+
+    def of_source(self, source: ClusterId) -> Iterator[CatalogPartition]:
+        """Every entry with this source cluster, removed ones too."""
+        return (entry for entry in self.partitions.values() if is_from(entry, source))
+
+    def claims(self) -> list[Claim]:
+        """What is being copied now, a claim a topic."""
+        return list(
+            dict.fromkeys(
+                Claim(entry.link, entry.rule, entry.source_topic, entry.target_topic)
+                for entry in self.partitions.values()
+                if entry.state is not CatalogState.REMOVED
+            )
+        )
+
+    def slots_taken(self, source: ClusterId) -> Iterable[SlotNumber]:
+        """The slot of each partition that is copied from `source`."""
+        return [
+            entry.slot
+            for entry in self.of_source(source)
+            if entry.state is not CatalogState.REMOVED
+        ]
+
+    def slots_elsewhere(self, source: ClusterId) -> list[SlotNumber]:
+        """Slots of the other links."""
+        return [
+            slot
+            for cluster, entry in self.links.items()
+            if cluster != source
+            for slot in entry.slots
+        ]
+
+    def highest_slot(self) -> int:
+        """The highest slot number that any link has; -1 without links."""
+        return max((slot for entry in self.links.values() for slot in entry.slots), default=-1)
+
+
+def is_from(entry: CatalogPartition, source: ClusterId) -> bool:
+    """Whether the entry's records come from this cluster."""
+    return entry.identity.source_cluster == source
+
+
+def check_link(book: CatalogBook, link: Link, source: ClusterId, target: ClusterId) -> None:
+    """See that the link's aliases mean what they meant, and two different clusters.
+
+    Raises:
+        RefusedError: same cluster.id at both ends; an alias or a cluster that changed its partner.
+    """
+    if source == target:
+        raise RefusedError(
+            f"link {link}: {link.source!r} and {link.target!r} are the same cluster"
+            f" (cluster.id {source}).",
+            hint="Check `bootstrap` of both in the estate; nothing was written.",
+        )
+    known = book.links.get(source)
+    if known is not None and known.link.source != link.source:
+        raise RefusedError(
+            f"link {link}: cluster.id {source} is in the catalog as {known.link.source!r}.",
+            hint=f"Name it {known.link.source!r} again: target topics are named after it.",
+        )
+    if known is not None and known.target_cluster != target:
+        raise RefusedError(
+            f"link {link}: the catalog is of target cluster.id {known.target_cluster},"
+            f" this is {target}.",
+            hint="A restored or cloned target needs a new fleet name.",
+        )
+    other = _cluster_of(book, link.source)
+    if other is not None and other != source:
+        raise RefusedError(
+            f"link {link}: {link.source!r} was cluster.id {other} and is now {source}.",
+            hint="Check its `bootstrap`; a new cluster needs a new alias.",
+        )
+
+
+def _cluster_of(book: CatalogBook, alias: ClusterAlias) -> ClusterId | None:
+    for cluster, entry in book.links.items():
+        if entry.link.source == alias:
+            return cluster
+    return None

@@ -1,0 +1,102 @@
+"""What `sync` saw of a link's two clusters: plain values, from which everything is decided.
+
+The configs kept are the few that decide how a topic is copied; their defaults are Kafka's, so that
+a cluster that does not let us describe configs is treated as one that never changed them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from mirrorfleet.core.ids import ClusterId, TopicId
+
+CLEANUP: Final = "cleanup.policy"
+TIMESTAMP_TYPE: Final = "message.timestamp.type"
+RETENTION: Final = "retention.ms"
+MAX_BYTES: Final = "max.message.bytes"
+BEFORE_MAX: Final = "message.timestamp.before.max.ms"
+AFTER_MAX: Final = "message.timestamp.after.max.ms"
+COMPRESSION: Final = "compression.type"
+
+SOURCE_CONFIGS: Final = (CLEANUP, TIMESTAMP_TYPE, RETENTION, MAX_BYTES)
+TARGET_CONFIGS: Final = (
+    CLEANUP, TIMESTAMP_TYPE, MAX_BYTES, COMPRESSION, BEFORE_MAX, AFTER_MAX,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicTerms:
+    """The configs of a topic that matter to copying. `retention_ms` -1 is unlimited."""
+
+    cleanup_policy: str = "delete"
+    append_time: bool = False
+    retention_ms: int = 604_800_000
+    max_message_bytes: int = 1_048_588
+
+    @property
+    def compacted(self) -> bool:
+        """Whether records need keys."""
+        return "compact" in self.cleanup_policy
+
+    @classmethod
+    def of(cls, configs: Mapping[str, str | None]) -> TopicTerms:
+        """From Kafka's names and values; what is absent or null keeps Kafka's default."""
+        given = {name: value for name, value in configs.items() if value is not None}
+        fallback = cls()
+        return cls(
+            cleanup_policy=given.get(CLEANUP, fallback.cleanup_policy),
+            append_time=given.get(TIMESTAMP_TYPE) == "LogAppendTime",
+            retention_ms=int(given.get(RETENTION, fallback.retention_ms)),
+            max_message_bytes=int(given.get(MAX_BYTES, fallback.max_message_bytes)),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceTopic:
+    """A topic of the source. `created_late`: it was absent when we first looked."""
+
+    name: str
+    topic_id: TopicId
+    partitions: int
+    replicas: int = 1
+    created_late: bool = False
+    terms: TopicTerms = field(default_factory=TopicTerms)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetTopic:
+    """A topic of the target. `empty` is None when nobody needed to know."""
+
+    name: str
+    topic_id: TopicId
+    partitions: int
+    empty: bool | None = None
+    configs: Mapping[str, str | None] = field(default_factory=dict)
+
+    @property
+    def terms(self) -> TopicTerms:
+        """What of its configs matters to copying."""
+        return TopicTerms.of(self.configs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceView:
+    """The source. `origins`: topics that are copies, and the cluster ids that they passed."""
+
+    cluster: ClusterId
+    topics: Mapping[str, SourceTopic]
+    origins: Mapping[str, tuple[ClusterId, ...]] = field(default_factory=dict)
+    unreadable: Mapping[str, str] = field(default_factory=dict)
+    """Topics that the source would not show, and why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetView:
+    """The target. `defaults`: what a topic created there gets; its keys are what it knows."""
+
+    cluster: ClusterId
+    brokers: int
+    topics: Mapping[str, TargetTopic]
+    defaults: Mapping[str, str] = field(default_factory=dict)

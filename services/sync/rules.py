@@ -1,0 +1,67 @@
+"""What a rule says about the topics that it takes, beyond which ones they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from mirrorfleet.config.model import EstateCluster, EstateLink, Rule
+from mirrorfleet.records.catalog import Priority
+
+
+class ReplicationPolicy(StrEnum):
+    """Where the replication factor of a target topic comes from when it is no number."""
+
+    SOURCE = "source"
+    """The source's, or as many brokers as the target has when that is less."""
+    BROKER_DEFAULT = "broker-default"
+    """`default.replication.factor` of the target's brokers (KIP-464)."""
+
+
+Replication = int | ReplicationPolicy
+
+FROM_THE_START = "earliest"
+FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleTerms:
+    """The words are the catalog's (`records.catalog.CatalogPartition`)."""
+
+    start: str = FROM_THE_START
+    on_source_loss: str = FAIL
+    null_keys: str = FAIL
+    priority: Priority = Priority.NORMAL
+    throttle: int | None = None
+    adopt: bool = False
+    replication: Replication = ReplicationPolicy.SOURCE
+
+
+def replication_factor(replication: Replication, source_replicas: int, brokers: int) -> int:
+    """What to ask of CreateTopics; -1 is the broker's default."""
+    match replication:
+        case ReplicationPolicy.BROKER_DEFAULT:
+            return -1
+        case ReplicationPolicy.SOURCE:
+            return min(source_replicas, brokers)
+        case _:
+            return replication
+
+
+def terms_of(link: EstateLink, target: EstateCluster) -> Mapping[str, RuleTerms]:
+    """Each rule of a link by its name."""
+    return {rule.name: _terms(rule, target) for rule in link.rules}
+
+
+def _terms(rule: Rule, target: EstateCluster) -> RuleTerms:
+    wanted = rule.replication_factor or target.replication_factor
+    return RuleTerms(
+        start=rule.start,
+        on_source_loss=rule.on_source_loss,
+        null_keys=rule.null_keys,
+        priority=rule.priority,
+        throttle=rule.throttle,
+        adopt=rule.adopt,
+        replication=wanted if isinstance(wanted, int) else ReplicationPolicy(wanted),
+    )

@@ -1,0 +1,167 @@
+"""Which topics of a source are copied to which target topics, and how a target topic is made.
+
+`choose` asks the policies in order: names and patterns, loops, origins by cluster.id, then claims
+against all that is copied already. `new_topic` and `missing_configs` give the target's configs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from mirrorfleet.core.ids import ClusterAlias, ClusterId
+from mirrorfleet.policy.claims import Claim, settle
+from mirrorfleet.policy.cycles import is_cycle_by_origin
+from mirrorfleet.policy.flows import Flow
+from mirrorfleet.policy.selection import Selection, select
+from mirrorfleet.records.topics import TopicSpec
+from services.sync.observed import (
+    AFTER_MAX,
+    BEFORE_MAX,
+    CLEANUP,
+    COMPRESSION,
+    MAX_BYTES,
+    RETENTION,
+    TIMESTAMP_TYPE,
+    SourceTopic,
+    SourceView,
+    TargetTopic,
+    TopicTerms,
+)
+from services.sync.rules import RuleTerms, replication_factor
+
+_FOREVER: Final = str(2**63 - 1)
+
+
+class Reason(StrEnum):
+    """Why a topic is held back; the word of metrics, events and `/status`."""
+
+    NEVER = "never"
+    NAME = "name"
+    IDENTITY_LOOP = "identity-loop"
+    CLAIMED = "claimed"
+    NOT_EMPTY = "not-empty"
+    SOURCE_GONE = "source-gone"
+    SOURCE_RECREATED = "source-recreated"
+    TARGET_GONE = "target-gone"
+    TARGET_RECREATED = "target-recreated"
+    UNREADABLE = "unreadable"
+    REFUSED = "refused-by-target"
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether one look may be mistaken: metadata of a broker that lags."""
+        return self in {Reason.SOURCE_GONE, Reason.TARGET_GONE}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Held:
+    """A source topic that does not flow as its rule wants, and why."""
+
+    topic: str
+    reason: Reason
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """`skipped`: matched, and rightly not copied (internal, or a copy that would go back)."""
+
+    claims: tuple[Claim, ...]
+    held: tuple[Held, ...]
+    skipped: int
+
+
+def choose(
+    flow: Flow,
+    source: SourceView,
+    target: ClusterId,
+    running: Iterable[Claim],
+    *,
+    estate: Sequence[Flow] = (),
+    ids: Mapping[ClusterAlias, ClusterId] | None = None,
+) -> Chosen:
+    """What the link copies now. `running` are the claims that hold already, of every link."""
+    known = {**(ids or {}), flow.link.source: source.cluster, flow.link.target: target}
+    selection = select(flow, sorted(source.topics), estate=estate, ids=known)
+    copies = [claim for claim in selection.claims if not _came_from(target, source, claim)]
+    settled = settle(running, copies)
+    clashes = (
+        Held(clash.refused.source_topic, Reason.CLAIMED, str(clash)) for clash in settled.clashes
+    )
+    unexpected = [each for each in selection.refusals if not each.why.expected]
+    refused = (Held(each.topic, Reason(each.why.value), each.detail) for each in unexpected)
+    return Chosen(
+        claims=settled.accepted,
+        held=(*refused, *clashes, *_unreadable(flow, source)),
+        skipped=_skipped(selection, copies, len(unexpected)),
+    )
+
+
+def new_topic(
+    claim: Claim, source: SourceTopic, terms: RuleTerms, defaults: Mapping[str, str], brokers: int
+) -> TopicSpec:
+    """The target topic to create; `defaults` is what a topic gets there without being asked.
+
+    What decides whether a copy is exact is set whatever the default is, because defaults change.
+    """
+    wanted = {
+        COMPRESSION: "producer",
+        BEFORE_MAX: _FOREVER,
+        AFTER_MAX: _FOREVER,
+        TIMESTAMP_TYPE: "CreateTime",
+        CLEANUP: source.terms.cleanup_policy,
+        RETENTION: str(source.terms.retention_ms),
+    }
+    always = {COMPRESSION, CLEANUP, TIMESTAMP_TYPE}
+    configs = {
+        name: value
+        for name, value in wanted.items()
+        if name in always or (name in defaults and defaults[name] != value)
+    }
+    if source.terms.max_message_bytes > TopicTerms.of(defaults).max_message_bytes:
+        configs[MAX_BYTES] = str(source.terms.max_message_bytes)
+    return TopicSpec(
+        name=claim.target_topic,
+        partitions=source.partitions,
+        replication_factor=replication_factor(terms.replication, source.replicas, brokers),
+        configs=configs,
+    )
+
+
+def missing_configs(
+    source: SourceTopic, target: TargetTopic, *, adopting: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """What an existing target topic must be given so that it can take the source's batches.
+
+    `adopting` (the target's defaults) is given while the catalog does not have the topic: then it
+    also gets what a new one would have. Nothing else of an existing topic is ever changed.
+    """
+    configs: dict[str, str] = {}
+    if adopting is not None:
+        wanted = {COMPRESSION: "producer", BEFORE_MAX: _FOREVER, AFTER_MAX: _FOREVER}
+        configs |= {
+            name: value
+            for name, value in wanted.items()
+            if target.configs.get(name, adopting.get(name, value)) != value
+        }
+    if source.terms.max_message_bytes > target.terms.max_message_bytes:
+        configs[MAX_BYTES] = str(source.terms.max_message_bytes)
+    return configs
+
+
+def _came_from(target: ClusterId, source: SourceView, claim: Claim) -> bool:
+    return is_cycle_by_origin(source.origins.get(claim.source_topic, ()), target)
+
+
+def _skipped(selection: Selection, copies: Sequence[Claim], unexpected: int) -> int:
+    cycles = len(selection.claims) - len(copies)
+    return len(selection.refusals) - unexpected + cycles
+
+
+def _unreadable(flow: Flow, source: SourceView) -> Iterable[Held]:
+    for topic, detail in source.unreadable.items():
+        if any(rule.topics.matches(topic) for rule in flow.rules):
+            yield Held(topic, Reason.UNREADABLE, detail)

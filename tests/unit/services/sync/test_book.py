@@ -1,0 +1,84 @@
+"""The catalog as sync remembers it, and what it forbids."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mirrorfleet.core.errors import RefusedError
+from mirrorfleet.core.ids import ClusterAlias, ClusterId, Link, SlotNumber
+from mirrorfleet.policy.claims import Claim
+from mirrorfleet.records.catalog import CatalogLink, CatalogState, Removed, partition_key
+from services.sync.book import CatalogBook, check_link
+from tests.unit.services.sync.samples import EAST, LINK, WEST, copied, orders, planned
+
+
+def a_book(link: Link = LINK, source: ClusterId = EAST, target: ClusterId = WEST) -> CatalogBook:
+    book = CatalogBook()
+    slots = (SlotNumber(0), SlotNumber(3))
+    book.learn(CatalogLink(link=link, source_cluster=source, target_cluster=target, slots=slots))
+    return book
+
+
+def test_a_topic_is_one_claim_however_many_partitions_it_has() -> None:
+    book = CatalogBook()
+    for entry in planned(orders(2), copied(2)).publish:
+        book.learn(entry)
+
+    assert book.claims() == [Claim(LINK, "all", "orders", "east.orders")]
+
+
+def test_removed_entries_claim_nothing_and_load_no_slot() -> None:
+    book = CatalogBook()
+    for entry in planned(orders(2), copied(2)).publish:
+        book.learn(replace(entry, state=CatalogState.REMOVED))
+
+    assert book.claims() == []
+    assert book.slots_taken(EAST) == []
+
+
+def test_a_tombstone_forgets_its_partition() -> None:
+    book = CatalogBook()
+    (entry,) = planned(orders(1), copied(1)).publish
+    book.learn(entry)
+
+    book.learn(Removed(partition_key(entry.identity), entry.identity))
+
+    assert book.partitions == {}
+
+
+def test_slots_are_counted_over_all_links() -> None:
+    book = a_book()
+
+    assert book.highest_slot() == 3
+    assert book.slots_elsewhere(EAST) == []
+    assert book.slots_elsewhere(ClusterId("NORTH-ID")) == [0, 3]
+    assert CatalogBook().highest_slot() == -1
+
+
+def test_a_link_that_is_what_it_was_is_accepted() -> None:
+    check_link(a_book(), LINK, EAST, WEST)
+    check_link(CatalogBook(), LINK, EAST, WEST)
+
+
+@pytest.mark.parametrize(
+    ("book", "source", "target", "said"),
+    [
+        (CatalogBook(), EAST, EAST, "are the same cluster"),
+        (a_book(), ClusterId("NEW"), WEST, "'east' was cluster.id EAST-ID and is now NEW"),
+        (a_book(), EAST, ClusterId("NEW"), "the catalog is of target cluster.id WEST-ID"),
+        (
+            a_book(Link(ClusterAlias("east1"), ClusterAlias("west"))),
+            EAST,
+            WEST,
+            "cluster.id EAST-ID is in the catalog as 'east1'",
+        ),
+    ],
+    ids=["same cluster", "alias moved", "target replaced", "alias renamed"],
+)
+def test_a_link_whose_names_changed_their_meaning_is_refused(
+    book: CatalogBook, source: ClusterId, target: ClusterId, said: str
+) -> None:
+    with pytest.raises(RefusedError, match=said):
+        check_link(book, LINK, source, target)
