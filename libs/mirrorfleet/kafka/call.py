@@ -10,7 +10,8 @@ from kio.static.protocol import Entity
 
 from mirrorfleet.core.errors import DeadlineError, UnsupportedError
 from mirrorfleet.kafka.codec import Request, count_ms, decode, encode
-from mirrorfleet.kafka.connection import Connection, Frame, Reader
+from mirrorfleet.kafka.connection import Connection, Reader
+from mirrorfleet.kafka.frames import Frame
 from mirrorfleet.kafka.versions import api_name
 
 R = TypeVar("R", bound=Entity)

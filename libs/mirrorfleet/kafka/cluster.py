@@ -82,7 +82,7 @@ class Cluster:
     ) -> None:
         await self.close()
 
-    # -- what is known -------------------------------------------------------------------------
+    # -- what is known ---------------------------------------------------------------------
 
     @property
     def cluster_id(self) -> ClusterId:
@@ -109,7 +109,7 @@ class Cluster:
         """The alias, for messages."""
         return str(self.settings.alias)
 
-    # -- life --------------------------------------------------------------------------------------
+    # -- life ------------------------------------------------------------------------------
 
     async def open(self) -> None:
         """Find the cluster.
@@ -129,7 +129,7 @@ class Cluster:
         for connection in connections:
             await connection.wait_closed()
 
-    # -- metadata ------------------------------------------------------------------------------------
+    # -- metadata --------------------------------------------------------------------------
 
     async def metadata(self, topics: Sequence[str] | None) -> Metadata:
         """Ask any broker about `topics` (None: all; empty: brokers only); leaders are remembered.
@@ -187,7 +187,7 @@ class Cluster:
         """Have the next `leader` or `topic` ask again."""
         self._leaders.forget(topic)
 
-    # -- connections -----------------------------------------------------------------------------------
+    # -- connections -----------------------------------------------------------------------
 
     async def connect(self, node_id: int, *, purpose: str) -> Connection:
         """A new connection for one purpose; the caller closes it.
@@ -244,7 +244,7 @@ class Cluster:
             self._features = connection.versions.finalized or self._features
         return connection
 
-    # -- requests ----------------------------------------------------------------------------------------
+    # -- requests --------------------------------------------------------------------------
 
     async def ask(
         self,

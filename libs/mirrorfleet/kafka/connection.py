@@ -1,8 +1,7 @@
 """One TCP connection to a broker: frames in, frames out, answers in order.
 
-Knows sizes, correlation ids and deadlines; nothing of what a request means. Receive buffers are
-ours: small answers are cut from one scratch buffer, a big one is read straight into a bytearray
-of its own, which the caller keeps. Request parts are handed to the transport as they are.
+Knows correlation ids and deadlines; nothing of what a request means. Bytes are received into
+buffers of ours (`frames`); request parts are handed to the transport as they are.
 A broker answers in the order of the requests (one connection is one queue), so one request
 without an answer at its deadline is the end of the connection: everything behind it is late too.
 """
@@ -17,12 +16,10 @@ from typing import Final, NamedTuple, TypeVar, cast
 
 from mirrorfleet.core.errors import ConnectionLostError, DeadlineError, MirrorfleetError
 from mirrorfleet.core.primitives import legacy_string, skip_tags
+from mirrorfleet.kafka.frames import Frame, FrameReader, NotAFrameError
 from mirrorfleet.kafka.versions import ApiVersions, api_name
 
 Part = bytes | bytearray | memoryview
-Frame = bytes | bytearray
-"""An answer from its correlation id on."""
-
 T = TypeVar("T")
 Reader = Callable[[Frame, int], T]
 """Reads the body of an answer, which begins at a position of its frame."""
@@ -32,10 +29,6 @@ API_VERSIONS: Final = 18
 
 _SIZE: Final = struct.Struct(">i")
 _HEAD: Final = struct.Struct(">ihhi")
-_SCRATCH_BYTES: Final = 64 << 10
-_BIG_FRAME: Final = _SCRATCH_BYTES // 2
-_MAX_FRAME: Final = 300 << 20
-"""No answer is that large; and a TLS alert read as a size (0x1503xxxx) is larger."""
 _WRITE_HIGH_WATER: Final = 4 << 20
 
 
@@ -88,12 +81,7 @@ class Connection(asyncio.BufferedProtocol):
         self._failure: MirrorfleetError | None = None
         self._waiting: deque[_Waiting] = deque()
         self._correlation = 0
-        self._scratch = bytearray(_SCRATCH_BYTES)
-        self._scratch_view = memoryview(self._scratch)
-        self._have = 0
-        self._frame: bytearray | None = None
-        self._frame_view = self._scratch_view
-        self._got = 0
+        self._frames = FrameReader()
         self._drained: asyncio.Future[None] | None = None
         self._muted_until = 0.0
         self._watch: asyncio.TimerHandle | None = None
@@ -102,7 +90,7 @@ class Connection(asyncio.BufferedProtocol):
         self._closed = self._loop.create_future()
         self._bytes_in = self._bytes_out = self._requests = 0
 
-    # -- what callers use ---------------------------------------------------------------------
+    # -- what callers use ------------------------------------------------------------------
 
     @property
     def closed(self) -> bool:
@@ -211,7 +199,8 @@ class Connection(asyncio.BufferedProtocol):
 
     async def _renew(self) -> None:
         """Authenticate again; requests made meanwhile wait, because the broker allows nothing
-        else between the steps (KIP-368)."""
+        else between the steps (KIP-368).
+        """
         async with self._renewing:
             renewal = self.renewal
             if renewal is None or renewal.due > self._loop.time():
@@ -243,7 +232,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport is not None:
             await asyncio.shield(self._closed)
 
-    # -- asyncio's side: the connection ------------------------------------------------------
+    # -- asyncio's side: the connection ----------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by the loop."""
@@ -266,55 +255,22 @@ class Connection(asyncio.BufferedProtocol):
         """Called by the loop when the write buffer is below its mark again."""
         self._release_writers()
 
-    # -- asyncio's side: bytes -----------------------------------------------------------------
+    # -- asyncio's side: bytes -------------------------------------------------------------
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Called by the loop: where the next bytes go."""
-        if self._frame is not None:
-            return self._frame_view[self._got :]
-        return self._scratch_view[self._have :]
+        return self._frames.buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
         """Called by the loop: so many bytes came."""
         self._bytes_in += nbytes
-        if self._frame is None:
-            self._have += nbytes
-            self._cut_frames()
+        try:
+            frames = self._frames.received(nbytes)
+        except NotAFrameError as error:
+            self._fail(_nonsense(self.peer, error.first))
             return
-        self._got += nbytes
-        if self._got == len(self._frame):
-            frame, self._frame = self._frame, None
-            self._frame_view = self._scratch_view
+        for frame in frames:
             self._deliver(frame)
-
-    def _cut_frames(self) -> None:
-        """Deliver the complete frames of the scratch buffer; keep the tail, or move it out."""
-        position, have, scratch = 0, self._have, self._scratch
-        while have - position >= 4:
-            (size,) = _SIZE.unpack_from(scratch, position)
-            body = position + 4
-            if not 4 <= size <= _MAX_FRAME:
-                self._fail(_nonsense(self.peer, scratch[position:have]))
-                return
-            if have - body >= size:
-                self._deliver(bytes(self._scratch_view[body : body + size]))
-                position = body + size
-            elif size > _BIG_FRAME:
-                self._start_big_frame(size, body, have)
-                return
-            else:
-                break
-        if position:
-            rest = have - position
-            scratch[:rest] = scratch[position:have]
-            self._have = rest
-
-    def _start_big_frame(self, size: int, body: int, have: int) -> None:
-        self._frame = bytearray(size)
-        self._frame_view = memoryview(self._frame)
-        self._got = have - body
-        self._frame_view[: self._got] = self._scratch_view[body:have]
-        self._have = 0
 
     def _deliver(self, frame: Frame) -> None:
         if not self._waiting:
@@ -341,7 +297,7 @@ class Connection(asyncio.BufferedProtocol):
         else:
             waiting.answer.set_result(result)
 
-    # -- ends ------------------------------------------------------------------------------------
+    # -- ends ------------------------------------------------------------------------------
 
     def _arm(self, deadline: float) -> None:
         """Have the timer fire no later than `deadline`; one timer for all requests."""
@@ -389,7 +345,7 @@ class Connection(asyncio.BufferedProtocol):
             self._drained = None
 
 
-def _nonsense(peer: str, first: bytes | bytearray) -> ConnectionLostError:
+def _nonsense(peer: str, first: bytes) -> ConnectionLostError:
     """What to say when the first bytes of a frame are no size."""
     if first[:1] == b"\x15" and first[1:2] == b"\x03":
         return ConnectionLostError(
@@ -397,6 +353,6 @@ def _nonsense(peer: str, first: bytes | bytearray) -> ConnectionLostError:
             hint="Set security.protocol to SSL or SASL_SSL, or use the plaintext listener's port.",
         )
     return ConnectionLostError(
-        f"{peer} sent bytes that are not Kafka's: {bytes(first[:8])!r}.",
+        f"{peer} sent bytes that are not Kafka's: {first!r}.",
         hint="Check that the port is a broker's listener.",
     )

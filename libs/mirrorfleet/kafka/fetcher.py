@@ -14,8 +14,9 @@ from typing import Final, NamedTuple
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError, DeadlineError, UnsupportedError
 from mirrorfleet.core.ids import TopicId
-from mirrorfleet.kafka.connection import Connection, Frame
+from mirrorfleet.kafka.connection import Connection
 from mirrorfleet.kafka.fetch_session import FetchPlan, FetchSession
+from mirrorfleet.kafka.frames import Frame
 from mirrorfleet.wire.k01_fetch import (
     API_KEY,
     MAX_VERSION,
@@ -71,7 +72,7 @@ class FetchLane:
         return len(self._session)
 
     def want(self, point: FetchPoint) -> None:
-        """Fetch this partition from this point from the next request on; replaces the one before."""
+        """Fetch this partition from this point on; replaces the point before."""
         self._session.want(point)
 
     def forget(self, topic_id: TopicId, partition: int, topic: str = "") -> None:

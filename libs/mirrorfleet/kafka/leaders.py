@@ -13,22 +13,24 @@ class LeaderCache:
 
     def __init__(self) -> None:
         self._topics: dict[str, TopicMeta] = {}
+        self._stale: set[str] = set()
 
     def topic(self, name: str) -> TopicMeta | None:
-        """What we know of a topic, if anything."""
-        return self._topics.get(name)
+        """What we know of a topic, unless it has to be asked for."""
+        return None if name in self._stale else self._topics.get(name)
 
     def learn(self, topics: Iterable[TopicMeta]) -> None:
         """Take what an answer says; a topic with an error is forgotten."""
         for topic in topics:
             if topic.error is not ErrorCode.NONE:
-                self.forget(topic.name)
+                self._topics.pop(topic.name, None)
             else:
                 self._topics[topic.name] = self._newest(topic)
+            self._stale.discard(topic.name)
 
     def forget(self, name: str) -> None:
-        """Have the topic asked for again."""
-        self._topics.pop(name, None)
+        """Have the topic asked for again; the epochs that we saw stay."""
+        self._stale.add(name)
 
     def _newest(self, topic: TopicMeta) -> TopicMeta:
         """`topic`, except partitions of which we know a later leader epoch.

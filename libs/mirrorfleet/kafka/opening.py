@@ -22,7 +22,8 @@ from mirrorfleet.config.cluster_settings import ClusterSettings
 from mirrorfleet.core.errors import ConnectionLostError, DeadlineError, UnsupportedError
 from mirrorfleet.kafka.call import call
 from mirrorfleet.kafka.codec import Request, decode, encode
-from mirrorfleet.kafka.connection import API_VERSIONS, Connection, Frame
+from mirrorfleet.kafka.connection import API_VERSIONS, Connection
+from mirrorfleet.kafka.frames import Frame
 from mirrorfleet.kafka.sasl import SaslClient
 from mirrorfleet.kafka.tls import explain_tls, make_context
 from mirrorfleet.kafka.versions import ApiVersions, VersionRange
@@ -136,7 +137,7 @@ async def negotiate(connection: Connection, deadline_s: float) -> ApiVersions:
 async def _try_version(
     connection: Connection,
     request: Request,
-    expect: type[ApiVersionsResponseV4] | type[ApiVersionsResponseV3],
+    expect: type[ApiVersionsResponseV4 | ApiVersionsResponseV3],
     deadline_s: float,
 ) -> _Answer | None:
     """The answer, or None when the broker does not know this version of ApiVersions."""

@@ -13,7 +13,8 @@ from typing import Final
 
 from mirrorfleet.core.errors import DeadlineError, UnsupportedError
 from mirrorfleet.core.ids import NO_TOPIC_ID
-from mirrorfleet.kafka.connection import Connection, Frame
+from mirrorfleet.kafka.connection import Connection
+from mirrorfleet.kafka.frames import Frame
 from mirrorfleet.kafka.versions import TransactionVersion
 from mirrorfleet.wire.k00_produce import (
     API_KEY,
@@ -122,7 +123,7 @@ class ProduceLane:
         self.connection.close()
 
     def _version_for(self, entries: Sequence[ProduceEntry]) -> int:
-        """By id when every topic has one (v13 refuses a recreated topic by itself), else by name."""
+        """By id when every topic has one (v13 refuses a recreated topic by itself)."""
         if self._version < FIRST_WITH_TOPIC_IDS:
             return self._version
         if any(entry.topic_id == NO_TOPIC_ID for entry in entries):

@@ -54,7 +54,7 @@ FENCING: Final = frozenset(
 """Codes after which the slot is not ours any more, whoever says them."""
 
 _CONCURRENT_PAUSE_S: Final = 0.02
-"""Pause on CONCURRENT_TRANSACTIONS, as the Java client's for the first partition of a transaction."""
+"""Pause on CONCURRENT_TRANSACTIONS, as the Java client's for a first partition."""
 
 _NOT_DONE: Final = frozenset(
     {ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}

@@ -66,7 +66,7 @@ class ApiVersions:
         raise UnsupportedError(
             f"{self.peer} speaks {api_name(api_key)} versions: {shown};"
             f" we need one of {lowest} to {highest}.",
-            hint="mirrorfleet needs Kafka 2.8 or newer.",
+            hint="mirrorfleet needs Kafka 3.0 or newer.",
         )
 
     @property

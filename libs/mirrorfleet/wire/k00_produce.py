@@ -52,7 +52,7 @@ _LEADER: Final = struct.Struct(">ii")
 
 
 class ProduceEntry(NamedTuple):
-    """One batch for one partition: `header` (61 bytes) and `payload` are stored one after the other.
+    """One batch for one partition: `header` (61 bytes), then `payload`.
 
     `topic_id` may be `NO_TOPIC_ID` below v13.
     """

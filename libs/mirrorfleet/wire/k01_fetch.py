@@ -147,7 +147,7 @@ def _write_topics(out: list[bytes], topics: Mapping[bytes, list[bytes]]) -> None
 
 
 def _encode_point(point: FetchPoint) -> bytes:
-    """partition i32 | leader epoch i32 | offset i64 | last epoch i32 | -1 i64 | max bytes i32 | tags."""
+    """Partition i32, leader epoch i32, offset i64, last epoch i32, -1 i64, max bytes i32, tags."""
     return (
         _POINT.pack(
             point.partition,

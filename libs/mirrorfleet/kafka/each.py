@@ -1,0 +1,120 @@
+"""One request about many things, repeated for those that a retry can help, until a deadline."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
+from typing import Final, TypeVar
+
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import BrokerError, ConnectionLostError, DeadlineError
+from mirrorfleet.core.ids import TopicPartition
+from mirrorfleet.kafka.backoff import Attempts
+from mirrorfleet.kafka.cluster import Cluster
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+Results = dict[K, V | BrokerError]
+"""What became of each thing: a value, or why not."""
+
+LeaderEpochs = dict[TopicPartition, int]
+"""Partitions of one leader, each with the leader epoch that we believe in."""
+
+_FIRST_PAUSE_S: Final = 0.1
+
+
+async def each_until_deadline(
+    cluster: Cluster,
+    what: str,
+    keys: Iterable[K],
+    attempt: Callable[[list[K], float], Awaitable[Mapping[K, V | BrokerError]]],
+    deadline_s: float | None,
+) -> Results[K, V]:
+    """Do `attempt(keys left, seconds left)` until no key has a retriable error.
+
+    At the deadline the keys left keep their last error. A key that an answer left out counts as
+    UNKNOWN_SERVER_ERROR. Raises: DeadlineError when no answer came at all; AuthenticationError,
+    UnsupportedError.
+    """
+    left = list(dict.fromkeys(keys))
+    seconds = deadline_s or cluster.settings.request_timeout_s
+    attempts = Attempts(f"{cluster.name}: {what}", seconds, cluster.dice, first_s=_FIRST_PAUSE_S)
+    results: Results[K, V] = {}
+    while left:
+        try:
+            answers = await attempt(left, attempts.left_s)
+        except (ConnectionLostError, DeadlineError) as error:
+            await attempts.pause(error)
+            continue
+        results.update({key: answers.get(key, _left_out(what)) for key in left})
+        left = [key for key in left if _is_retriable(results[key])]
+        if left:
+            try:
+                await attempts.pause(Exception(f"{len(left)} of {what} were refused for now"))
+            except DeadlineError:
+                break
+    return results
+
+
+async def on_leaders(
+    cluster: Cluster,
+    what: str,
+    partitions: Iterable[TopicPartition],
+    ask: Callable[[int, LeaderEpochs, float], Awaitable[Results[TopicPartition, V]]],
+    deadline_s: float | None,
+) -> Results[TopicPartition, V]:
+    """`each_until_deadline` for partitions, asked of the brokers that lead them.
+
+    A broker that does not answer is NETWORK_EXCEPTION for its partitions, and no concern of others.
+    """
+
+    async def ask_node(
+        node: int, epochs: LeaderEpochs, left_s: float, found: Results[TopicPartition, V]
+    ) -> None:
+        try:
+            found.update(await ask(node, epochs, left_s))
+        except (ConnectionLostError, DeadlineError) as error:
+            lost = ErrorCode.NETWORK_EXCEPTION
+            found.update({tp: BrokerError(lost, what, detail=str(error)) for tp in epochs})
+
+    async def attempt(left: list[TopicPartition], left_s: float) -> Results[TopicPartition, V]:
+        found: Results[TopicPartition, V] = {}
+        nodes: dict[int, LeaderEpochs] = {}
+        for tp in left:
+            try:
+                leader = await cluster.leader(tp)
+            except BrokerError as error:
+                found[tp] = error
+            else:
+                nodes.setdefault(leader.node_id, {})[tp] = leader.leader_epoch
+        async with asyncio.TaskGroup() as group:
+            for node, epochs in nodes.items():
+                group.create_task(ask_node(node, epochs, left_s, found))
+        for tp in left:
+            if _is_retriable(found.get(tp)):
+                cluster.forget_leaders(tp.topic)
+        return found
+
+    return await each_until_deadline(cluster, what, partitions, attempt, deadline_s)
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """Partition numbers by topic, in order."""
+    topics: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        topics.setdefault(topic, []).append(partition)
+    return topics
+
+
+def verdict(code: ErrorCode, where: str, detail: str | None = None) -> BrokerError | None:
+    """The error for a code; None for NONE."""
+    return None if code is ErrorCode.NONE else BrokerError(code, where, detail=detail or "")
+
+
+def _is_retriable(result: object) -> bool:
+    return isinstance(result, BrokerError) and result.retriable
+
+
+def _left_out(what: str) -> BrokerError:
+    return BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, what, detail="the answer left it out")

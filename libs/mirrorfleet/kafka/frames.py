@@ -1,0 +1,93 @@
+"""Cutting a byte stream into frames, sans-IO: size i32, then so many bytes.
+
+The reader owns the buffers that the transport writes into. Small frames are copied out of one
+scratch buffer; a big one gets a bytearray of its own, so that its bytes are written once and then
+belong to whoever takes the frame.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+Frame = bytes | bytearray
+"""An answer from its correlation id on."""
+
+SCRATCH_BYTES: Final = 64 << 10
+BIG_FRAME: Final = SCRATCH_BYTES // 2
+MAX_FRAME: Final = 300 << 20
+"""No answer is that large; and a TLS alert read as a size (0x1503xxxx) is larger."""
+
+_SIZE: Final = struct.Struct(">i")
+_MIN_FRAME: Final = 4
+
+
+class NotAFrameError(ValueError):
+    """Raised when the next bytes are no size; `first` holds them."""
+
+    def __init__(self, first: bytes) -> None:
+        super().__init__(f"not a frame: {first!r}")
+        self.first = first
+
+
+class FrameReader:
+    """`buffer` to write into, then `received` with how much was written."""
+
+    def __init__(self) -> None:
+        self._scratch = bytearray(SCRATCH_BYTES)
+        self._scratch_view = memoryview(self._scratch)
+        self._have = 0
+        self._frame: bytearray | None = None
+        self._frame_view = self._scratch_view
+        self._got = 0
+
+    def buffer(self) -> memoryview:
+        """Where the next bytes go; never empty."""
+        if self._frame is not None:
+            return self._frame_view[self._got :]
+        return self._scratch_view[self._have :]
+
+    def received(self, count: int) -> list[Frame]:
+        """The frames that are complete after `count` more bytes.
+
+        Raises: NotAFrameError.
+        """
+        if self._frame is None:
+            self._have += count
+            return self._cut()
+        self._got += count
+        if self._got < len(self._frame):
+            return []
+        frame, self._frame = self._frame, None
+        self._frame_view = self._scratch_view
+        return [frame]
+
+    def _cut(self) -> list[Frame]:
+        """Take the complete frames out of the scratch buffer; keep the tail, or move it out."""
+        found: list[Frame] = []
+        position, have, scratch = 0, self._have, self._scratch
+        while have - position >= _SIZE.size:
+            (size,) = _SIZE.unpack_from(scratch, position)
+            body = position + _SIZE.size
+            if not _MIN_FRAME <= size <= MAX_FRAME:
+                raise NotAFrameError(bytes(scratch[position : min(have, position + 8)]))
+            if have - body >= size:
+                found.append(bytes(self._scratch_view[body : body + size]))
+                position = body + size
+            elif size > BIG_FRAME:
+                self._start_big(size, body)
+                return found
+            else:
+                break
+        if position:
+            rest = have - position
+            scratch[:rest] = scratch[position:have]
+            self._have = rest
+        return found
+
+    def _start_big(self, size: int, body: int) -> None:
+        self._frame = bytearray(size)
+        self._frame_view = memoryview(self._frame)
+        self._got = self._have - body
+        self._frame_view[: self._got] = self._scratch_view[body : self._have]
+        self._have = 0
