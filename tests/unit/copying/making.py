@@ -1,0 +1,71 @@
+"""Builders for the tests of copying: catalog entries, positions, fetched bytes."""
+
+from __future__ import annotations
+
+import struct
+from uuid import UUID
+
+from mirrorfleet.copying.budget import FrameLease, MemoryBudget
+from mirrorfleet.copying.partition import CopyPartition, SourceView, start_position
+from mirrorfleet.copying.slot import Answer, Slot
+from mirrorfleet.core.ids import (
+    ClusterAlias,
+    ClusterId,
+    Link,
+    PartitionIdentity,
+    ProducerIdentity,
+    SlotNumber,
+    SourceOffset,
+)
+from mirrorfleet.records.catalog import CatalogPartition
+from mirrorfleet.wire.records import NewRecord, build_batch
+from mirrorfleet.wire.rewrite import stamp
+
+SOURCE_TOPIC = UUID(int=0xA)
+TARGET_TOPIC = UUID(int=0xB)
+LINK = Link(ClusterAlias("east"), ClusterAlias("west"))
+
+
+def identity(partition: int = 0) -> PartitionIdentity:
+    return PartitionIdentity(ClusterId("source"), SOURCE_TOPIC, partition, TARGET_TOPIC)
+
+
+def entry(partition: int = 0, **changes: object) -> CatalogPartition:
+    fields: dict[str, object] = {
+        "identity": identity(partition),
+        "link": LINK,
+        "source_topic": "orders",
+        "target_topic": "east.orders",
+        "slot": SlotNumber(0),
+    }
+    return CatalogPartition(**{**fields, **changes})  # type: ignore[arg-type]  # test builder
+
+
+def slot(*entries: CatalogPartition, budget: MemoryBudget | None = None) -> Slot:
+    made = Slot(SlotNumber(0), budget or MemoryBudget(1 << 20), queue_bytes=1 << 20)
+    for each in entries or (entry(),):
+        made.admit(each, start_position(each.identity, SourceOffset(0), 1))
+    return made
+
+
+def fetched(*batches: tuple[int, list[bytes]], epoch: int = 3) -> bytearray:
+    """Source batches: (base offset, values), as a broker would store them."""
+    frame = bytearray()
+    for base, values in batches:
+        batch = build_batch([NewRecord(1_000 + i, b"k", v) for i, v in enumerate(values)])
+        header = bytearray(stamp(batch, ProducerIdentity(-1, -1), -1, transactional=False))
+        struct.pack_into(">q", header, 0, base)
+        struct.pack_into(">i", header, 12, epoch)
+        frame += header + bytes(batch.payload)
+    return frame
+
+
+def give(
+    made: Slot, partition: CopyPartition, frame: bytearray, *, end: int, now: float = 1.0
+) -> None:
+    """Hand a fetch answer to the slot; `end` is the last stable offset."""
+    budget = made._budget  # noqa: SLF001 - the lease must come from the slot's own budget
+    budget.resize(0, len(frame))
+    lease = FrameLease(budget, len(frame))
+    made.answered(partition, frame, Answer(0, len(frame), SourceView(end, end, 0), ()), lease, now)
+    lease.done()

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+from mirrorfleet.copying.budget import FrameLease, MemoryBudget
+
+
+def test_a_reservation_waits_until_enough_is_released() -> None:
+    budget = MemoryBudget(100)
+    granted: list[str] = []
+    budget.reserve(80, lambda: granted.append("first"))
+    budget.reserve(40, lambda: granted.append("second"))
+
+    assert granted == ["first"]
+    budget.release(80)
+
+    assert granted == ["first", "second"]
+    assert budget.used == 40
+
+
+def test_nobody_overtakes_a_larger_reservation_that_came_first() -> None:
+    budget = MemoryBudget(100)
+    granted: list[str] = []
+    budget.reserve(60, lambda: granted.append("holder"))
+    budget.reserve(80, lambda: granted.append("large"))
+    budget.reserve(10, lambda: granted.append("small"))
+
+    assert granted == ["holder"]
+
+
+def test_one_frame_larger_than_the_whole_budget_passes_alone() -> None:
+    budget = MemoryBudget(100)
+    granted: list[str] = []
+
+    budget.reserve(500, lambda: granted.append("huge"))
+
+    assert granted == ["huge"]
+
+
+def test_a_withdrawn_reservation_is_never_granted() -> None:
+    budget = MemoryBudget(10)
+    granted: list[str] = []
+
+    def waiting() -> None:
+        granted.append("waiting")
+
+    budget.reserve(10, lambda: None)
+    budget.reserve(10, waiting)
+
+    assert budget.withdraw(waiting)
+    budget.release(10)
+    assert granted == []
+    assert budget.used == 0
+
+
+def test_a_frame_is_freed_whole_when_its_last_batch_is_done() -> None:
+    budget = MemoryBudget(100)
+    budget.resize(0, 70)
+    lease = FrameLease(budget, 70)
+    lease.hold()
+    lease.hold()
+    lease.done()  # the walk
+    lease.done()
+
+    assert budget.used == 70
+    lease.done()
+
+    assert budget.used == 0

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import pytest
+
+from mirrorfleet.copying.faults import Action, FaultReason, produce_action
+from mirrorfleet.copying.lifecycle import IllegalMoveError, SlotState, moved
+from mirrorfleet.copying.loss import Look, loss
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.ids import SourceOffset
+
+
+@pytest.mark.parametrize(
+    ("code", "first", "action"),
+    [
+        (ErrorCode.CONCURRENT_TRANSACTIONS, True, Action.SEND_AGAIN),
+        (ErrorCode.NOT_ENOUGH_REPLICAS, True, Action.SEND_AGAIN),
+        (ErrorCode.CONCURRENT_TRANSACTIONS, False, Action.ABORT),
+        (ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, True, Action.ABORT),
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, True, Action.ABORT),
+        (ErrorCode.REQUEST_TIMED_OUT, True, Action.ABORT),
+        (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, True, Action.ABORT),
+        (ErrorCode.DUPLICATE_SEQUENCE_NUMBER, True, Action.ABORT),
+        (ErrorCode.MESSAGE_TOO_LARGE, False, Action.SPLIT),
+        (ErrorCode.INVALID_RECORD, False, Action.INSPECT),
+        (ErrorCode.INVALID_TIMESTAMP, False, Action.INSPECT),
+        (ErrorCode.TOPIC_AUTHORIZATION_FAILED, True, Action.DENIED),
+        (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, True, Action.SLOT_DENIED),
+        (ErrorCode.PRODUCER_FENCED, True, Action.FENCED),
+        (ErrorCode.INVALID_PRODUCER_EPOCH, False, Action.FENCED),
+        (ErrorCode.INVALID_PRODUCER_ID_MAPPING, False, Action.FENCED),
+        (ErrorCode.INVALID_TXN_STATE, False, Action.FENCED),
+    ],
+)
+def test_only_a_proof_that_nothing_was_appended_allows_to_send_again(
+    code: ErrorCode, first: bool, action: Action
+) -> None:
+    assert produce_action(code, first=first) is action
+
+
+def test_denied_rights_heal_by_themselves_and_lost_history_never_does() -> None:
+    assert FaultReason.TARGET_DENIED.heals
+    assert not FaultReason.RETENTION_OVERTOOK.heals
+    assert not FaultReason.SOURCE_TRUNCATED.heals
+    assert not FaultReason.TARGET_TRUNCATED.heals
+
+
+def test_a_lost_slot_cannot_simply_go_on_copying() -> None:
+    with pytest.raises(IllegalMoveError):
+        moved(SlotState.LOST, SlotState.COPYING)
+
+
+def test_copying_needs_fencing_and_reading_first() -> None:
+    with pytest.raises(IllegalMoveError):
+        moved(SlotState.WAITING, SlotState.COPYING)
+    state = moved(SlotState.WAITING, SlotState.FENCING)
+    state = moved(state, SlotState.READING)
+    assert moved(state, SlotState.COPYING) is SlotState.COPYING
+
+
+def test_a_position_inside_the_log_is_no_loss() -> None:
+    assert loss(SourceOffset(50), Look(0, 50, 50)) is None
+
+
+def test_retention_that_overtook_the_position_names_the_exact_range() -> None:
+    found = loss(SourceOffset(50), Look(80, 100))
+
+    assert found is not None
+    assert found.reason is FaultReason.RETENTION_OVERTOOK
+    assert "[50, 80)" in found.detail
+
+
+def test_a_shorter_log_is_a_truncation() -> None:
+    found = loss(SourceOffset(50), Look(0, 40))
+
+    assert found is not None
+    assert found.reason is FaultReason.SOURCE_TRUNCATED
+    assert "[40, 50)" in found.detail
+
+
+def test_a_lineage_that_ends_below_the_position_is_a_truncation_although_the_log_is_longer() -> None:
+    found = loss(SourceOffset(50), Look(0, 90, 45))
+
+    assert found is not None
+    assert found.reason is FaultReason.SOURCE_TRUNCATED
+    assert "[45, 50)" in found.detail

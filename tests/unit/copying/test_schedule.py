@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import pytest
+
+from mirrorfleet.copying.schedule import (
+    CommitPolicy,
+    Depth,
+    FetchWindow,
+    MarkerShare,
+    backoff_s,
+    commit_interval,
+    may_close,
+    must_close,
+)
+
+POLICY = CommitPolicy()
+
+
+@pytest.mark.parametrize(
+    ("markers", "seconds"),
+    [
+        pytest.param(3, 0.010, id="one partition commits every 10 ms"),
+        pytest.param(100, 0.050, id="100 markers take 50 ms of a budget of 2,000 a second"),
+        pytest.param(1_032, 0.516, id="1,000 partitions in 16 slots commit about twice a second"),
+        pytest.param(50_000, 1.0, id="never longer than a second"),
+    ],
+)
+def test_the_commit_interval_comes_from_the_marker_budget(markers: float, seconds: float) -> None:
+    assert commit_interval(markers, POLICY) == pytest.approx(seconds)
+
+
+def test_markers_of_a_commit_count_the_control_partitions() -> None:
+    share = MarkerShare()
+    share.committed(0, 8)
+    share.committed(1, 8)
+
+    assert share.per_round == 20.0
+
+
+def test_an_idle_slot_has_no_share_of_the_markers() -> None:
+    share = MarkerShare()
+    share.committed(0, 8)
+    share.idle(0)
+
+    assert share.per_round == 0.0
+
+
+def test_a_transaction_with_nothing_left_to_send_ends_after_the_interval() -> None:
+    assert not may_close(0.009, 0.010)
+    assert may_close(0.010, 0.010)
+
+
+def test_a_busy_transaction_ends_by_age_or_by_size() -> None:
+    assert not must_close(0.1, 1_000, 0.010, POLICY)
+    assert must_close(0.2, 1_000, 0.010, POLICY)
+    assert must_close(0.1, 64 << 20, 0.010, POLICY)
+
+
+def test_an_abort_halves_the_depth_and_commits_bring_it_back() -> None:
+    depth = Depth(16)
+    depth.aborted()
+    assert depth.limit == 8
+    for _ in range(10):
+        depth.committed()
+    assert depth.limit == 16
+
+
+def test_the_depth_never_falls_below_one() -> None:
+    depth = Depth(2)
+    for _ in range(5):
+        depth.aborted()
+    assert depth.limit == 1
+
+
+def test_full_answers_double_the_fetch_window_and_small_ones_halve_it() -> None:
+    window = FetchWindow(256, 2_048)
+    window.answered(256)
+    window.answered(512)
+    assert window.size == 1_024
+    window.answered(10)
+    assert window.size == 512
+
+
+def test_the_backoff_grows_to_five_seconds_and_keeps_half_of_it_without_luck() -> None:
+    assert backoff_s(0, 1.0) == pytest.approx(0.05)
+    assert backoff_s(20, 1.0) == pytest.approx(5.0)
+    assert backoff_s(20, 0.0) == pytest.approx(2.5)

@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+from mirrorfleet.copying.budget import MemoryBudget
+from mirrorfleet.copying.faults import FaultReason
+from mirrorfleet.copying.partition import Pace, terms_of
+from mirrorfleet.copying.slot import Slot
+from mirrorfleet.core.ids import TargetOffset
+from mirrorfleet.records.positions import Position
+from tests.unit.copying.making import entry, fetched, give, identity, slot
+
+BIG = b"x" * 3_000
+
+
+def partition_of(made: Slot, number: int = 0):  # type: ignore[no-untyped-def]  # test helper
+    return made.partitions[identity(number)]
+
+
+def test_fetched_batches_wait_in_order_and_the_position_goes_on() -> None:
+    made = slot()
+    partition = partition_of(made)
+
+    give(made, partition, fetched((0, [BIG, BIG]), (2, [BIG])), end=3)
+
+    assert [q.batch.first for q in partition.queue] == [0, 2]
+    assert partition.walked_to == 3
+    assert partition.walked_epoch == 3
+    assert partition.at_end
+
+
+def test_a_rewind_forgets_what_is_not_committed_and_frees_the_memory() -> None:
+    budget = MemoryBudget(1 << 20)
+    made = slot(budget=budget)
+    partition = partition_of(made)
+    give(made, partition, fetched((0, [BIG])), end=1)
+    before = made.generation
+
+    made.rewind()
+
+    assert (partition.walked_to, partition.walked_epoch, len(partition.queue)) == (0, -1, 0)
+    assert budget.used == 0
+    assert made.generation == before + 1
+    assert not made.ready
+
+
+def test_tiny_uncompressed_batches_of_one_partition_are_merged() -> None:
+    made = slot()
+    partition = partition_of(made)
+    give(made, partition, fetched((0, [b"a"]), (1, [b"b"]), (2, [b"c"])), end=3)
+
+    batch = made.next_batch(partition).batch
+
+    assert (batch.first, batch.next_offset, batch.count) == (0, 3, 3)
+    assert not made.ready
+    assert partition.queued_bytes == 0
+
+
+def test_merging_keeps_the_hole_between_batches() -> None:
+    made = slot()
+    partition = partition_of(made)
+    give(made, partition, fetched((0, [b"a"]), (5, [b"b"])), end=6)
+
+    batch = made.next_batch(partition).batch
+
+    assert (batch.first, batch.next_offset, batch.count) == (0, 6, 2)
+    assert batch.holes == ((1, 4),)
+
+
+def test_large_batches_are_never_merged() -> None:
+    made = slot()
+    partition = partition_of(made)
+    give(made, partition, fetched((0, [BIG]), (1, [BIG])), end=2)
+
+    assert made.next_batch(partition).batch.count == 1
+    assert made.ready
+
+
+def test_merged_memory_is_given_back_when_the_batch_is_done() -> None:
+    budget = MemoryBudget(1 << 20)
+    made = slot(budget=budget)
+    partition = partition_of(made)
+    give(made, partition, fetched((0, [b"a"]), (1, [b"b"])), end=2)
+
+    queued = made.next_batch(partition)
+    queued.lease.done()
+
+    assert budget.used == 0
+
+
+def test_sequences_count_records_per_target_partition() -> None:
+    made = slot()
+
+    assert made.take_sequence("east.orders", 0, 10) == 0
+    assert made.take_sequence("east.orders", 0, 5) == 10
+    assert made.take_sequence("east.orders", 1, 5) == 0
+
+
+def test_a_new_producer_id_discards_everything_the_slot_knew() -> None:
+    made = slot()
+    made.take_sequence("east.orders", 0, 10)
+    made.known[identity()] = partition_of(made).committed
+
+    made.forget_all()
+
+    assert not made.partitions
+    assert not made.known
+    assert not made.sequences
+
+
+def test_a_full_queue_is_not_fetched_until_it_drains() -> None:
+    made = Slot(slot().number, MemoryBudget(1 << 20), queue_bytes=1_000)
+    partition = made.admit(entry(), partition_of(slot()).committed)
+    give(made, partition, fetched((0, [BIG])), end=1)
+
+    assert made.wanted(Pace.LIVE, 1.0) == []
+    made.next_batch(partition)
+    assert made.wanted(Pace.LIVE, 1.0) == [partition]
+
+
+def test_a_partition_behind_for_several_answers_moves_to_the_catch_up_connection_and_back() -> None:
+    made = slot()
+    partition = partition_of(made)
+    for base in range(3):
+        give(made, partition, fetched((base, [BIG])), end=100)
+    assert partition.pace is Pace.CATCH_UP
+
+    give(made, partition, fetched((3, [BIG])), end=4)
+
+    assert partition.pace is Pace.LIVE
+
+
+def test_a_corrupt_batch_stops_its_partition_and_sends_what_came_before() -> None:
+    made = slot(entry(0), entry(1))
+    partition = partition_of(made)
+    frame = fetched((0, [BIG]), (1, [BIG]))
+    frame[-1] ^= 1
+
+    give(made, partition, frame, end=2)
+
+    assert partition.fault is not None
+    assert partition.fault.reason is FaultReason.SOURCE_CORRUPT
+    assert partition.fault.offset == 1
+    assert [q.batch.first for q in partition.queue] == [0]
+    assert made.wanted(Pace.LIVE, 1.0) == [partition_of(made, 1)]
+
+
+def test_an_answer_that_overlaps_what_was_walked_brings_nothing_twice() -> None:
+    made = slot()
+    partition = partition_of(made)
+    give(made, partition, fetched((0, [BIG]), (1, [BIG])), end=3)
+
+    give(made, partition, fetched((0, [BIG]), (1, [BIG]), (2, [BIG])), end=3)
+
+    assert [q.batch.first for q in partition.queue] == [0, 1, 2]
+
+
+def test_a_batch_refused_for_its_size_is_cut_smaller_and_a_single_record_stops() -> None:
+    made = slot()
+    partition = partition_of(made)
+    give(made, partition, fetched((0, [BIG, BIG])), end=2)
+    pair = made.next_batch(partition).batch
+
+    made.refused_size(partition, pair, 1.0)
+    assert partition.terms.max_batch_bytes == pair.size // 2
+    assert partition.fault is None
+    partition.rewind()
+    partition.terms = terms_of(partition.entry, limit=3_200)
+    give(made, partition, fetched((0, [BIG, BIG])), end=2)
+    single = made.next_batch(partition).batch
+    made.refused_size(partition, single, 1.0)
+
+    assert partition.fault is not None
+    assert partition.fault.reason is FaultReason.RECORD_TOO_LARGE
+    assert partition.fault.offset == 0
+
+
+def test_a_dismissed_partition_keeps_its_position_known() -> None:
+    made = slot()
+    position = Position(
+        identity=identity(),
+        next_source=partition_of(made).committed.next_source,
+        leader_epoch=0,
+        next_target=TargetOffset(7),
+        records=7,
+        bytes=70,
+        time_ms=1,
+    )
+    made.committed([position], 1.0)
+
+    made.dismiss(identity())
+
+    assert made.known[identity()].next_target == 7
+    assert made.find(identity().source_topic_id, 0) is None
