@@ -42,9 +42,7 @@ async def run(
     script: Callable[[Stop], Awaitable[None]], *, drain_s: float = 5.0
 ) -> tuple[int, Lifecycle]:
     life = Lifecycle()
-    code = await supervise(
-        Scripted(script), drain_s=drain_s, clock=SystemClock(), lifecycle=life
-    )
+    code = await supervise(Scripted(script), drain_s=drain_s, clock=SystemClock(), lifecycle=life)
     return code, life
 
 

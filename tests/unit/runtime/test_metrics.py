@@ -24,9 +24,7 @@ def test_a_counter_is_shown_with_its_labels() -> None:
     metrics.counter(metric_names.RECORDS, "east->west", "orders").value += 7
     metrics.counter(metric_names.RECORDS, "east->west", "orders").add(5)
 
-    assert exposed(metrics) == [
-        'mirrorfleet_records_total{link="east->west",topic="orders"} 12.0'
-    ]
+    assert exposed(metrics) == ['mirrorfleet_records_total{link="east->west",topic="orders"} 12.0']
 
 
 def test_a_weighted_observation_counts_for_all_its_records() -> None:
@@ -77,9 +75,7 @@ def test_too_many_series_are_folded_into_one_and_counted() -> None:
 
     assert len([line for line in lines if line.startswith("mirrorfleet_bytes")]) == MAX_SERIES + 1
     assert 'mirrorfleet_bytes_total{link="(other)",topic="(other)"} 3.0' in lines
-    assert (
-        'mirrorfleet_metric_series_refused_total{name="mirrorfleet_bytes_total"} 3.0' in lines
-    )
+    assert 'mirrorfleet_metric_series_refused_total{name="mirrorfleet_bytes_total"} 3.0' in lines
 
 
 def test_the_wrong_kind_or_number_of_labels_is_refused() -> None:
