@@ -1,0 +1,90 @@
+"""Where every partition of a fleet stands: the catalog and the newest progress, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from mirrorfleet.core.ids import PartitionIdentity
+from mirrorfleet.records.catalog import CatalogPartition, CatalogState
+from mirrorfleet.records.progress import PartitionProgress, Progress
+
+STALE_MS: Final = 10_000
+"""Owners report once a second; after ten missed reports nobody is at work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """What an owner last said of a partition."""
+
+    snapshot: Progress
+    partition: PartitionProgress
+
+
+def fleet_rows(
+    entries: Iterable[CatalogPartition], snapshots: Iterable[Progress], now_ms: int
+) -> list[dict[str, object]]:
+    """One row a partition that is not removed, by link, topic and partition.
+
+    `problem` says why a person should look, None when all is well.
+    """
+    reported: dict[PartitionIdentity, Reported] = {}
+    for snapshot in sorted(snapshots, key=lambda one: one.time_ms):
+        for partition in snapshot.partitions:
+            reported[partition.identity] = Reported(snapshot, partition)
+    wanted = [entry for entry in entries if entry.state is not CatalogState.REMOVED]
+    wanted.sort(key=lambda entry: (entry.link, entry.source_topic, entry.identity.partition))
+    return [_row(entry, reported.get(entry.identity), now_ms) for entry in wanted]
+
+
+def _row(entry: CatalogPartition, seen: Reported | None, now_ms: int) -> dict[str, object]:
+    known = None if seen is None else seen.partition
+    read = known is not None and known.high_watermark >= 0
+    return {
+        "link": str(entry.link),
+        "topic": entry.source_topic,
+        "partition": entry.identity.partition,
+        "target_topic": entry.target_topic,
+        "state": entry.state if known is None else known.state,
+        "position": None if known is None else known.next_source,
+        "high_watermark": known.high_watermark if known is not None and read else None,
+        "lag_records": None if known is None else known.lag_records,
+        "slot": entry.slot,
+        "owner": None if seen is None else seen.snapshot.owner,
+        "progress_age_ms": None if known is None else max(0, now_ms - known.last_progress_ms),
+        "reported_ms_ago": None if seen is None else max(0, now_ms - seen.snapshot.time_ms),
+        "fault": None if known is None else known.fault or None,
+        "rule": entry.rule,
+        "priority": entry.priority,
+        "problem": _problem(entry, seen, now_ms),
+    }
+
+
+def _problem(entry: CatalogPartition, seen: Reported | None, now_ms: int) -> str | None:
+    """Why a person should look; None when all is well."""
+    if seen is not None and seen.partition.fault:
+        return seen.partition.fault
+    if entry.state is CatalogState.PAUSED:
+        return None
+    if seen is None:
+        return f"no worker reports it. Next: mirrorfleet run mirror --target {entry.link.target}"
+    silent = now_ms - seen.snapshot.time_ms
+    if silent > STALE_MS:
+        return f"its owner {seen.snapshot.owner} has been silent for {duration(silent)}"
+    return None
+
+
+def duration(milliseconds: int) -> str:
+    """`850ms`, `12s`, `3m12s`, `2h05m`, `4d03h`."""
+    seconds = max(0, milliseconds) // 1000
+    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
+    if seconds < 1:
+        return f"{max(0, milliseconds)}ms"
+    if minutes < 1:
+        return f"{seconds}s"
+    if hours < 1:
+        return f"{minutes}m{seconds % 60:02}s"
+    if days < 1:
+        return f"{hours}h{minutes % 60:02}m"
+    return f"{days}d{hours % 24:02}h"

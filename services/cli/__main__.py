@@ -1,0 +1,33 @@
+"""The entry point: exit 0 when all is well, 1 with a message, 2 when something is unhealthy."""
+
+from __future__ import annotations
+
+import sys
+
+from typer.exceptions import Abort, TyperException
+
+from mirrorfleet.core.errors import MirrorfleetError
+from services.cli.app import app
+from services.cli.output import EXIT_ERROR, leaf_error, say_error
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command line; the exit code. An error of ours is a message, never a traceback."""
+    try:
+        code = app(arguments, prog_name="mirrorfleet", standalone_mode=False)
+    except TyperException as error:
+        say_error(f"{error.format_message()} See: mirrorfleet --help")
+        return EXIT_ERROR
+    except Abort:
+        return EXIT_ERROR
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader went away, e.g. `| head`: there is nobody to tell
+        return EXIT_ERROR
+    except (MirrorfleetError, ExceptionGroup) as error:
+        say_error(str(leaf_error(error)))
+        return EXIT_ERROR
+    return int(code or 0)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

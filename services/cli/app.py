@@ -1,0 +1,115 @@
+"""The commands, their arguments and help. What they do is in a module each, loaded when used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from services.cli.output import Output
+
+app = typer.Typer(
+    name="mirrorfleet",
+    help="Keep Kafka clusters in step across regions, exactly once.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    add_completion=False,
+)
+
+EstateOption = Annotated[
+    Path, typer.Option("--estate", envvar="MIRRORFLEET_ESTATE", help="The estate file.")
+]
+TargetOption = Annotated[
+    str | None, typer.Option("--target", help="Alias of the fleet's target cluster.")
+]
+OutputOption = Annotated[Output, typer.Option("--output", "-o", help="table or json.")]
+_ESTATE = Path("estate.yaml")
+_PASS_THROUGH = {"allow_extra_args": True, "ignore_unknown_options": True}
+# A command's module is imported by the command: `--help` must not wait for the Kafka client.
+
+
+@app.command()
+def validate(
+    estate: EstateOption = _ESTATE,
+    target: TargetOption = None,
+    live: Annotated[bool, typer.Option("--live", help="Connect to the clusters, too.")] = False,  # noqa: FBT002 - typer's way to say a switch
+    output: OutputOption = Output.TABLE,
+) -> int:
+    """Check the estate file; with --live also the clusters. Writes nothing."""
+    from services.cli import validate as command  # noqa: PLC0415 - see above
+
+    return command.run(estate, target, output, command.Depth.LIVE if live else command.Depth.FILE)
+
+
+@app.command()
+def acls(
+    target: Annotated[str, typer.Option("--target", help="Alias of the fleet's target cluster.")],
+    estate: EstateOption = _ESTATE,
+    service: Annotated[
+        list[str] | None, typer.Option("--service", help="Only for this service; repeatable.")
+    ] = None,
+    principal: Annotated[
+        str | None, typer.Option(help="User:NAME; by default the estate's user of each cluster.")
+    ] = None,
+    host: Annotated[str, typer.Option(help="Host that may connect.")] = "*",
+    output: OutputOption = Output.TABLE,
+) -> int:
+    """Print the access that a fleet needs, ready to paste: on each cluster, and no more."""
+    from services.cli import acls as command  # noqa: PLC0415 - see above
+
+    asked = command.Asked(target, tuple(service or ()), principal, host)
+    return command.run(estate, asked, output)
+
+
+@app.command(context_settings=_PASS_THROUGH)
+def run(
+    context: typer.Context,
+    service: Annotated[str, typer.Argument(help="mirror, sync, ...")],
+    target: Annotated[str, typer.Option("--target", help="Alias of the fleet's target cluster.")],
+    estate: EstateOption = _ESTATE,
+) -> int:
+    """Run one service of a fleet in the foreground. Further options go to the service."""
+    from services.cli import run as command  # noqa: PLC0415 - see above
+
+    return command.run_service(service, target, estate, context.args)
+
+
+@app.command(context_settings=_PASS_THROUGH, add_help_option=False)
+def local(context: typer.Context) -> int:
+    """Two real Kafka regions on this machine: up, down, status."""
+    from services.cli import run as command  # noqa: PLC0415 - see above
+
+    return command.run_local(context.args)
+
+
+@app.command()
+def status(
+    estate: EstateOption = _ESTATE,
+    target: TargetOption = None,
+    output: OutputOption = Output.TABLE,
+) -> int:
+    """Show where each partition stands. Exit 2 when one is faulted, stalled or without an owner."""
+    from services.cli import status as command  # noqa: PLC0415 - see above
+
+    return command.run(estate, target, output)
+
+
+@app.command(name="inspect")
+def inspect_topic(
+    topic: Annotated[str, typer.Argument(help="TOPIC or TOPIC-PARTITION.")],
+    estate: EstateOption = _ESTATE,
+    cluster: Annotated[str | None, typer.Option(help="Alias of the cluster.")] = None,
+    start: Annotated[
+        int | None, typer.Option("--from", help="First offset; by default the last batches.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Batches or control records to show.")] = 20,
+    records: Annotated[bool, typer.Option("--records", help="Show record contents.")] = False,  # noqa: FBT002 - typer's way to say a switch
+    output: OutputOption = Output.TABLE,
+) -> int:
+    """Show batch headers of a topic, or the decoded records of a control topic."""
+    from services.cli import inspect as command  # noqa: PLC0415 - see above
+
+    shown = command.Show.RECORDS if records else command.Show.HEADERS
+    return command.run(estate, command.Asked(topic, cluster, start, limit, shown), output)

@@ -1,0 +1,88 @@
+"""What a command prints: a table for people, JSON for programs, errors on stderr.
+
+NO_COLOR and a stdout that is no terminal give plain text.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Final
+
+from mirrorfleet.core.errors import MirrorfleetError
+
+EXIT_OK: Final = 0
+EXIT_ERROR: Final = 1
+EXIT_UNHEALTHY: Final = 2
+
+_PLAIN_WIDTH: Final = 250
+
+
+class Output(StrEnum):
+    """The value of `-o`."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+Row = Mapping[str, object]
+
+
+def print_json(value: object) -> None:
+    """One JSON document on stdout."""
+    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Row]) -> None:
+    """A table of the named fields; None is shown as '-'."""
+    from rich.console import Console  # noqa: PLC0415 - only tables need it, and help must be fast
+    from rich.table import Table  # noqa: PLC0415 - as above
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        numeric = all(isinstance(row.get(column), (int, type(None))) for row in rows)
+        table.add_column(
+            column.upper().replace("_", " "),
+            justify="right" if numeric else "left",
+            overflow="fold",
+        )
+    for row in rows:
+        table.add_row(*("-" if row.get(c) is None else _text(row[c]) for c in columns))
+    Console(width=None if sys.stdout.isatty() else _PLAIN_WIDTH, highlight=False).print(table)
+
+
+def say(text: str) -> None:
+    """A line on stdout."""
+    sys.stdout.write(text + "\n")
+
+
+def say_note(text: str) -> None:
+    """A line on stderr: what is not part of the answer."""
+    sys.stderr.write(text + "\n")
+
+
+def say_error(message: str) -> None:
+    """The message on stderr."""
+    sys.stderr.write(f"error: {message}\n")
+
+
+def leaf_error(error: BaseException) -> BaseException:
+    """The first error of ours inside task groups; anything else is a bug and goes on.
+
+    Raises: the group itself when there is none of ours in it.
+    """
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    ours, _ = error.split(MirrorfleetError)
+    if ours is None:
+        raise error
+    first: BaseException = ours
+    while isinstance(first, BaseExceptionGroup):
+        first = first.exceptions[0]
+    return first
+
+
+def _text(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
