@@ -6,7 +6,7 @@ product is involved on either side.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 from uuid import uuid4
 
@@ -140,7 +140,7 @@ def judged(east: Region, west: Region, pairs: Sequence[Pair], *, patience_s: flo
 
 
 @pytest.fixture(scope="module")
-def planted(east: Region, west: Region) -> Iterator[list[Finding]]:
+def planted(east: Region, west: Region) -> list[Finding]:
     """One partition a plant, judged in one go."""
     name = f"planted-{uuid4().hex[:8]}"
     for region in (east, west):
@@ -152,7 +152,7 @@ def planted(east: Region, west: Region) -> Iterator[list[Finding]]:
     assert (source.flush(20), target.flush(20)) == (0, 0)
     report = judged(east, west, [Pair(name, name)])
     assert report.verdict is Verdict.FAIL
-    yield sorted(report.findings, key=lambda finding: finding.partition)
+    return sorted(report.findings, key=lambda finding: finding.partition)
 
 
 @pytest.mark.parametrize("number", range(len(PLANTS)), ids=[name for name, *_ in PLANTS])

@@ -99,7 +99,7 @@ def wait_until(
     what: str,
     ignoring: tuple[type[Exception], ...] = (),
 ) -> T:
-    """Wait until `predicate()` is truthy and return its value; it is looked at once more at the end.
+    """Wait until `predicate()` is truthy and return its value; the last look is at the deadline.
 
     Raises:
         NotInTimeError: after `deadline_s` seconds.
@@ -117,7 +117,5 @@ def wait_until(
             last = error
         if time.monotonic() >= end:
             raise NotInTimeError(what, deadline_s, last)
-        hold_sync(
-            min(pause, max(end - time.monotonic(), 0.0)), reason="between two looks"
-        )
+        hold_sync(min(pause, max(end - time.monotonic(), 0.0)), reason="between two looks")
         pause = min(pause * 1.5, MAX_PAUSE_S)

@@ -55,7 +55,7 @@ class Isolation(StrEnum):
 
 
 class Until(StrEnum):
-    """How far to read: to the end that this isolation level has, or until no transaction is open."""
+    """How far to read: to the end at this isolation level, or until no transaction is open."""
 
     END = "end"
     SETTLED = "settled"

@@ -22,6 +22,9 @@ EXCERPTS = 20
 REASONS = 20
 """Reasons written out; the rest are counted."""
 
+UNCOMMITTED = 5
+"""Partitions of which it is written out what a read_uncommitted consumer saw."""
+
 COLUMNS = ("pair", "partitions", "source", "target", *(kind.value for kind in Kind), "seen twice")
 
 
@@ -31,7 +34,7 @@ def render(report: Report) -> str:
     widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
     lines = ["  ".join(_cells(row, widths)).rstrip() for row in rows]
     lines += _excerpts(report.findings)
-    lines += [_uncommitted(finding) for finding in report.findings if _hidden(finding)]
+    lines += _uncommitted(report.findings)
     lines += [f"- {reason}" for reason in report.reasons[:REASONS]]
     if len(report.reasons) > REASONS:
         lines.append(f"- and {len(report.reasons) - REASONS} more")
@@ -81,17 +84,20 @@ def _headline(anomaly: Anomaly) -> str:
     return f"{anomaly.count} {anomaly.kind} ({', '.join(where)})"
 
 
-def _hidden(finding: Finding) -> bool:
-    return finding.uncommitted is not None and finding.uncommitted.hidden > 0
-
-
-def _uncommitted(finding: Finding) -> str:
-    seen = finding.uncommitted
-    if seen is None:
-        return ""
-    shown = ", ".join(str(offsets) for offsets in seen.ranges[:5])
-    more = f" and {len(seen.ranges) - 5} more ranges" if len(seen.ranges) > 5 else ""
-    return (
-        f"{finding.target_topic}-{finding.partition}: a read_uncommitted consumer saw "
-        f"{seen.hidden} records of no commit, {seen.twice} of them twice (target {shown}{more})"
-    )
+def _uncommitted(findings: Sequence[Finding]) -> Iterator[str]:
+    """Say what read_uncommitted consumers saw, the partitions with most repeats first."""
+    seen = [(f, f.uncommitted) for f in findings if f.uncommitted and f.uncommitted.hidden]
+    seen.sort(key=lambda pair: (-pair[1].twice, -pair[1].hidden))
+    for finding, saw in seen[:UNCOMMITTED]:
+        shown = ", ".join(str(offsets) for offsets in saw.ranges[:5])
+        more = f" and {len(saw.ranges) - 5} more ranges" if len(saw.ranges) > 5 else ""
+        yield (
+            f"{finding.target_topic}-{finding.partition}: a read_uncommitted consumer saw "
+            f"{saw.hidden} records of no commit, {saw.twice} of them twice (target {shown}{more})"
+        )
+    if len(seen) > UNCOMMITTED:
+        rest = [saw for _, saw in seen[UNCOMMITTED:]]
+        yield (
+            f"and in {len(rest)} more partitions {sum(saw.hidden for saw in rest)}, "
+            f"{sum(saw.twice for saw in rest)} of them twice"
+        )

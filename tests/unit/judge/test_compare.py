@@ -12,9 +12,7 @@ def log_of(records: str, *, first_offset: int = 0, step: int = 1) -> Log:
     """One record a letter; equal letters are equal records."""
     log = Log()
     for index, letter in enumerate(records):
-        log.append(
-            first_offset + index * step, digest(None, letter.encode(), None, 0, 1)
-        )
+        log.append(first_offset + index * step, digest(None, letter.encode(), None, 0, 1))
     return log
 
 
@@ -108,10 +106,7 @@ def test_a_difference_beyond_many_equal_records_is_found() -> None:
 
 
 def test_the_excerpt_shows_the_neighbours_on_both_sides() -> None:
-    assert (
-        only("abcdefgh", "abcefgh").excerpt
-        == "source 1 2 [3] 4 5\ntarget 101 102 [] 103 104"
-    )
+    assert only("abcdefgh", "abcefgh").excerpt == "source 1 2 [3] 4 5\ntarget 101 102 [] 103 104"
     assert only("abcd", "bcd").excerpt == "source [0] 1 2\ntarget [] 100 101"
     assert only("abcd", "abXd").excerpt == "source 0 1 [2] 3\ntarget 100 101 [102] 103"
     assert only("abcd", "abcXd").excerpt == "target 101 102 [103] 104"

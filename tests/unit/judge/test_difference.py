@@ -7,9 +7,7 @@ import pytest
 from tests.judge.difference import WholeRecord, difference
 from tests.judge.log import Stamp
 
-SOURCE = WholeRecord(
-    7, 1000, Stamp.CREATE, b"key", b"value", (("a", b"1"), ("b", None))
-)
+SOURCE = WholeRecord(7, 1000, Stamp.CREATE, b"key", b"value", (("a", b"1"), ("b", None)))
 
 
 @pytest.mark.parametrize(
@@ -39,9 +37,7 @@ SOURCE = WholeRecord(
         ),
     ],
 )
-def test_the_field_that_changed_is_named_with_both_values(
-    copy: WholeRecord, said: str
-) -> None:
+def test_the_field_that_changed_is_named_with_both_values(copy: WholeRecord, said: str) -> None:
     assert difference(SOURCE, copy) == said
 
 

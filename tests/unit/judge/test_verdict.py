@@ -15,9 +15,7 @@ GOOD = Finding(
 
 
 def finding_with(kind: Kind) -> Finding:
-    anomaly = Anomaly(
-        kind=kind, count=2, source=OffsetRange(7, 8), target=None, excerpt=""
-    )
+    anomaly = Anomaly(kind=kind, count=2, source=OffsetRange(7, 8), target=None, excerpt="")
     return Finding(
         source_topic="orders",
         target_topic="east.orders",

@@ -1,0 +1,46 @@
+"""The traffic maker's tally is what is in the log."""
+
+from __future__ import annotations
+
+from typing import Protocol
+from uuid import uuid4
+
+from tests.faultkit.traffic import traffic
+from tests.judge.reading import (
+    At,
+    ClusterAccess,
+    Isolation,
+    Order,
+    TimestampRule,
+    partitions_of,
+    read_logs,
+)
+
+
+class Region(Protocol):
+    """What the session's brokers offer that is needed here."""
+
+    bootstrap: str
+
+
+def test_the_tally_is_what_consumers_of_both_kinds_are_handed(east: Region) -> None:
+    names = [f"load-{uuid4().hex[:8]}", f"table-{uuid4().hex[:8]}"]
+    topics = [f"{names[0]}:3", f"{names[1]}:2:compact"]
+    more = ["--seconds", "2", "--huge", "3000", "--left-open", "1"]
+    with traffic(east.bootstrap, topics, rate=2000, seed=names[0], more=more) as run:
+        tally = run.wait_end(2)
+    access = ClusterAccess(east.bootstrap)
+    numbers = partitions_of(access, names)
+    places = [At(name, number) for name in names for number in numbers[name]]
+    committed, visible = (
+        read_logs(access, places, Order(isolation=level, timestamps=TimestampRule.SEEN))
+        for level in (Isolation.COMMITTED, Isolation.UNCOMMITTED)
+    )
+    assert {at: len(committed[at].log) for at in places} == dict(tally.committed)
+    assert {at: len(visible[at].log) - len(committed[at].log) for at in places} == dict(
+        tally.aborted
+    )
+    assert tally.records > 3000 + 2 * 1000
+    assert tally.transactions_committed > 0
+    assert tally.transactions_aborted >= 2
+    assert tally.unknown.total() == 0

@@ -1,0 +1,203 @@
+"""Lanes: one librdkafka producer each, with a codec, a batch size and a share of the traffic.
+
+A lane runs in a thread of its own, paced by the clock, until told to stop; then it waits for its
+answers. `Plain` produces; `Transactional` does so in committed and aborted transactions.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from tests.load.recipes import Recipe, recipes, record
+from tests.load.tally import At, Tally
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from threading import Event
+
+    from tests.load.recipes import Topic
+
+TICK_S = 0.01
+"""Pause between two looks at the clock."""
+
+ANSWER_S = 60.0
+"""Deadline for the last answers, and for a transaction's end."""
+
+POOL = 8192
+"""Recipes of a lane."""
+
+COMMIT_SHARE = 0.75
+"""Of the transactions; the others are aborted."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaneSpec:
+    """A lane's producer. `weight`: its share of the rate; `transactions_per_s`: 0 for none."""
+
+    name: str
+    weight: float
+    settings: Mapping[str, str | int | bool] = field(default_factory=dict)
+    transactions_per_s: float = 0.0
+
+
+LARGE: dict[str, str | int | bool] = {"linger.ms": 50, "batch.size": 900_000}
+SMALL: dict[str, str | int | bool] = {"linger.ms": 5, "batch.size": 16_384}
+TINY: dict[str, str | int | bool] = {"linger.ms": 0, "batch.num.messages": 1}
+
+MIX = (
+    LaneSpec("none", 1.0, {"compression.type": "none", **SMALL}),
+    LaneSpec("gzip", 0.7, {"compression.type": "gzip", **LARGE}),
+    LaneSpec("snappy", 1.0, {"compression.type": "snappy", **SMALL}),
+    LaneSpec("lz4", 2.0, {"compression.type": "lz4", **LARGE}),
+    LaneSpec("zstd", 1.5, {"compression.type": "zstd", **LARGE}),
+    LaneSpec("tiny", 0.05, {"compression.type": "none", **TINY}),
+    LaneSpec("txn-lz4", 1.0, {"compression.type": "lz4", **SMALL}, transactions_per_s=3),
+    LaneSpec("txn-none", 0.1, {"compression.type": "none", **SMALL}, transactions_per_s=4),
+)
+"""All codecs, transactions with commits and aborts, batches of one record and of thousands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What all lanes of a run have in common. `rate`: records a second of this lane."""
+
+    bootstrap: Mapping[str, str]
+    topics: list[Topic]
+    seed: str
+    rate: float
+
+
+class Lane:
+    """A producer with its pool, its running number and its tally."""
+
+    def __init__(self, spec: LaneSpec, job: Job) -> None:
+        self.spec, self.job = spec, job
+        self.tally = Tally()
+        seed = f"{job.seed}/{spec.name}"
+        self._dice = random.Random(seed)
+        self._pool = recipes(job.topics, seed=seed, count=POOL)
+        self._number = self._dice.randrange(10**6) * 10**5
+        self._sent: Counter[At] = Counter()
+        self._refused: Counter[At] = Counter()
+        self._producer = Producer(self._settings())
+
+    def _settings(self) -> dict[str, str | int | bool | object]:
+        settings: dict[str, str | int | bool | object] = {
+            "acks": "all",
+            "enable.idempotence": True,
+            "queue.buffering.max.kbytes": 32_768,
+            "delivery.report.only.error": True,
+            "on_delivery": self._on_refusal,
+            "log_level": 0,
+            **self.spec.settings,
+            **self.job.bootstrap,
+        }
+        if self.spec.transactions_per_s:
+            settings["transactional.id"] = f"load-{self.job.seed}-{self.spec.name}"
+        return settings
+
+    def _on_refusal(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self._refused[message.topic() or "", message.partition() or 0] += 1
+
+    def run(self, stop: Event) -> None:
+        """Produce at the lane's rate until `stop`, then wait for the answers."""
+        mean = 0.0
+        if self.spec.transactions_per_s:
+            mean = max(1.0, self.job.rate / self.spec.transactions_per_s)
+            self._producer.init_transactions(ANSWER_S)
+        began = time.monotonic()
+        made = 0
+        while not stop.is_set():
+            due = int((time.monotonic() - began) * self.job.rate) - made
+            if not mean:
+                made += self._send(due, stop)
+            elif due >= mean:
+                made += self._transaction(self._dice.randint(1, int(2 * mean) - 1))
+            stop.wait(TICK_S)
+        self._finish()
+
+    def _send(self, count: int, stop: Event | None) -> int:
+        """Hand `count` records to librdkafka; fewer when told to stop while its queue is full."""
+        producer, pool, now_ms = self._producer, self._pool, int(time.time() * 1000)
+        for done in range(count):
+            recipe = pool[self._number % POOL]
+            self._produce_one(producer, recipe, now_ms)
+            if stop is not None and stop.is_set():
+                return done + 1
+        producer.poll(0)
+        return count
+
+    def _produce_one(self, producer: Producer, recipe: Recipe, now_ms: int) -> None:
+        topic, partition, key, value, headers, stamp = record(recipe, self._number, now_ms)
+        listed = list(headers) if headers else None
+        self._number += 1
+        while True:
+            try:
+                producer.produce(topic, value, key, partition, timestamp=stamp, headers=listed)
+            except BufferError:
+                producer.poll(0.05)
+            else:
+                self._sent[topic, partition] += 1
+                return
+
+    def _transaction(self, count: int) -> int:
+        """Make one transaction and end it one way or the other."""
+        self._producer.begin_transaction()
+        self._send(count, None)
+        if self._dice.random() < COMMIT_SHARE:
+            self.commit()
+        else:
+            self.abort()
+        return count
+
+    def commit(self) -> None:
+        """Commit what was sent, asking again as long as librdkafka says that one may."""
+        end = time.monotonic() + ANSWER_S
+        while True:
+            try:
+                self._producer.commit_transaction(ANSWER_S)
+                break
+            except KafkaException as error:
+                cause = error.args[0]
+                if cause.retriable() and time.monotonic() < end:
+                    continue
+                if not cause.txn_requires_abort():
+                    raise
+                self.abort()
+                return
+        self.tally.committed.update(self._take_sent())
+        self.tally.transactions_committed += 1
+
+    def abort(self) -> None:
+        """Abort what was sent, after it was written: an abort of nothing would test nothing."""
+        self._producer.flush(ANSWER_S)
+        self._producer.abort_transaction(ANSWER_S)
+        self.tally.aborted.update(self._take_sent())
+        self.tally.transactions_aborted += 1
+
+    def _take_sent(self) -> Counter[At]:
+        sent, self._sent = self._sent, Counter()
+        return sent
+
+    def _finish(self) -> None:
+        unanswered = self._producer.flush(ANSWER_S)
+        sent = self._take_sent()
+        if unanswered or self._refused:
+            self.tally.unknown.update(sent)
+        else:
+            self.tally.committed.update(sent)
+
+    def write_open(self, count: int) -> None:
+        """Begin a transaction of `count` records and leave it open, all of them in the log."""
+        self._producer.init_transactions(ANSWER_S)
+        self._producer.begin_transaction()
+        self._send(count, None)
+        if self._producer.flush(ANSWER_S):
+            raise TimeoutError(f"{self.spec.name}: records of an open transaction unanswered")
