@@ -31,9 +31,7 @@ def test_a_coroutine_predicate_is_awaited() -> None:
 
 
 def test_the_failure_names_what_was_awaited_and_the_last_value() -> None:
-    with pytest.raises(
-        NotInTimeError, match=r"waited 0.02 s for the moon; last seen: 'half'"
-    ):
+    with pytest.raises(NotInTimeError, match=r"waited 0.02 s for the moon; last seen: 'half'"):
         wait_until(lambda: Falsy("half"), deadline_s=0.02, what="the moon")
 
 
@@ -61,9 +59,7 @@ def test_an_error_that_was_looked_past_is_told_at_the_deadline() -> None:
         raise ConnectionError("refused by 1.2.3.4")
 
     with pytest.raises(NotInTimeError, match=r"refused by 1\.2\.3\.4"):
-        asyncio.run(
-            until(look, deadline_s=0.02, what="it", ignoring=(ConnectionError,))
-        )
+        asyncio.run(until(look, deadline_s=0.02, what="it", ignoring=(ConnectionError,)))
 
 
 def test_a_timeout_of_the_predicate_is_its_own() -> None:

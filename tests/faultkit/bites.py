@@ -1,0 +1,83 @@
+"""Faults with proof that they bit, as evidence for the judge.
+
+A worker that is killed between two transactions tests nothing. `kill_in_transaction` kills it when
+the target shows an open transaction, and `abort_evidence` finds the marker that ended it later.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from tests.faultkit.hold import hold_sync
+from tests.faultkit.markers import aborts
+from tests.faultkit.waiting import wait_until
+from tests.judge.reading import ends_of
+from tests.judge.verdict import Evidence
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from tests.faultkit.process import RunningProcess
+    from tests.judge.reading import At, ClusterAccess
+
+ALREADY_ENDING_S = 0.5
+"""A commit that was on its way to a broker of this machine is done after that."""
+
+
+class OpenAt(NamedTuple):
+    """A partition whose transaction was open at offset `since` when its producer was killed."""
+
+    partition: At
+    since: int
+
+
+def open_transactions(access: ClusterAccess, partitions: Sequence[At]) -> list[OpenAt]:
+    """Name the partitions that hold back read_committed consumers: last stable < high watermark."""
+    return [
+        OpenAt(at, ends.committed)
+        for at, ends in ends_of(access, partitions).items()
+        if ends.committed < ends.uncommitted
+    ]
+
+
+def kill_in_transaction(
+    process: RunningProcess,
+    access: ClusterAccess,
+    partitions: Sequence[At],
+    *,
+    deadline_s: float,
+) -> list[OpenAt]:
+    """Kill -9 a worker while it has a transaction open in `partitions`; say in which.
+
+    It is frozen first and killed only if the transaction is still open when everything on its way
+    must have arrived; otherwise it runs on and the next moment is tried.
+    """
+
+    def try_once() -> list[OpenAt]:
+        process.check_alive()
+        process.freeze()
+        if open_transactions(access, partitions):
+            hold_sync(ALREADY_ENDING_S, reason="a commit may be on its way from the frozen worker")
+            still = open_transactions(access, partitions)
+            if still:
+                process.kill()
+                return still
+        process.thaw()
+        return []
+
+    return wait_until(
+        try_once, deadline_s=deadline_s, what=f"{process.name} to have a transaction open"
+    )
+
+
+def abort_evidence(
+    fault: str, opened: Sequence[OpenAt], log_directories: Sequence[Path]
+) -> Evidence:
+    """Whether a transaction that was open at the kill ended with an abort marker on the target."""
+    for at, since in opened:
+        for marker in aborts(log_directories, at.topic, at.partition):
+            if marker.offset >= since:
+                where = f"{at.topic}-{at.partition} @ {marker.offset}"
+                return Evidence(fault, bit=True, detail=f"abort marker in {where}")
+    return Evidence(fault, bit=False, detail=f"no abort marker after {list(opened)[:3]}")

@@ -1,0 +1,92 @@
+"""Transaction markers read from a broker's own log files: proof that a transaction was aborted.
+
+Independent of our client and of librdkafka, neither of which hands out control records. Works on
+the log directory of a broker of this machine, also while the broker runs: a batch that is not
+written to its end is left out.
+
+    batch, magic 2:   0 baseOffset 8   8 batchLength 4   16 magic 1   21 attributes 2
+                     43 producerId 8  51 producerEpoch 2  61 records
+    control record:  length, attributes 1, timestampDelta, offsetDelta, keyLength, key
+                     key = version 2, type 2 (0 abort, 1 commit)
+"""
+
+from __future__ import annotations
+
+import struct
+from enum import IntEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+_HEADER = struct.Struct(">qi4xb4xh20xqh8x")  # 61 bytes
+_MARKER_KEY = struct.Struct(">hh")
+_LENGTH_AND_OFFSET = 12
+_CONTROL = 0x20
+_MAGIC_2 = 2
+
+
+class MarkerType(IntEnum):
+    """How a transaction ended (org.apache.kafka.common.record.ControlRecordType)."""
+
+    ABORT = 0
+    COMMIT = 1
+
+
+class Marker(NamedTuple):
+    """The end of one transaction in one partition."""
+
+    offset: int
+    producer_id: int
+    producer_epoch: int
+    type: MarkerType
+
+
+def markers(log_directories: Iterable[Path], topic: str, partition: int) -> list[Marker]:
+    """Read all markers of a partition, from the first of the directories that has it."""
+    for directory in log_directories:
+        folder = directory / f"{topic}-{partition}"
+        if folder.is_dir():
+            return [
+                marker
+                for segment in sorted(folder.glob("*.log"))
+                for marker in parse_markers(segment.read_bytes())
+            ]
+    return []
+
+
+def aborts(log_directories: Iterable[Path], topic: str, partition: int) -> list[Marker]:
+    """Read the markers of a partition that end an aborted transaction."""
+    found = markers(log_directories, topic, partition)
+    return [marker for marker in found if marker.type is MarkerType.ABORT]
+
+
+def parse_markers(segment: bytes) -> Iterator[Marker]:
+    """Find the markers among the batches of a segment file."""
+    at = 0
+    while at + _HEADER.size <= len(segment):
+        offset, length, magic, attributes, producer, epoch = _HEADER.unpack_from(segment, at)
+        end = at + _LENGTH_AND_OFFSET + length
+        if length <= 0 or end > len(segment) or magic != _MAGIC_2:
+            return
+        records = segment[at + _HEADER.size : end]
+        if attributes & _CONTROL and records:  # a cleaned marker leaves an empty batch
+            yield Marker(offset, producer, epoch, _type(records))
+        at = end
+
+
+def _type(records: bytes) -> MarkerType:
+    at = 0
+    at = _skip_varint(records, at)  # length
+    at += 1  # attributes
+    for _ in range(3):
+        at = _skip_varint(records, at)  # timestampDelta, offsetDelta, keyLength
+    _, kind = _MARKER_KEY.unpack_from(records, at)
+    return MarkerType(kind)
+
+
+def _skip_varint(raw: bytes, at: int) -> int:
+    while raw[at] & 0x80:
+        at += 1
+    return at + 1

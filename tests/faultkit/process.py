@@ -1,0 +1,215 @@
+"""Our services as processes that tests start, kill, freeze and stop.
+
+    with service("mirror", estate=file, target="west", logs=tmp_path) as mirror:
+        mirror.wait_ready(30)
+        mirror.kill()
+
+Standard output and error go to a log file. Whatever a test does, the process is gone after the
+`with`, and also after the death of pytest.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import httpx
+
+from tests.faultkit.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+ROOT = Path(__file__).resolve().parents[2]
+BOUND = Path(__file__).with_name("bound.py")
+
+HTTP_S = 5.0
+"""Deadline of one HTTP request."""
+
+GONE_S = 10.0
+"""Deadline for a process to be gone after SIGKILL."""
+
+
+class DiedError(AssertionError):
+    """Raised when a process ended that should run; carries the end of its log."""
+
+
+class RunningProcess:
+    """A command with its log, and the signals that tests send it."""
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        log: Path,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self.name, self.log = name, log
+        self._log_start = log.stat().st_size if log.exists() else 0
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(BOUND), *command],
+                cwd=ROOT,
+                env={**os.environ, **(environment or {})},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+
+    @property
+    def pid(self) -> int:
+        """The process id of the command itself."""
+        return self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs; minus the signal's number after a signal."""
+        return self._process.poll()
+
+    def kill(self) -> None:
+        """Send `kill -9` and wait until the process is gone."""
+        self._process.kill()
+        self._process.wait(GONE_S)
+
+    def freeze(self) -> None:
+        """Send SIGSTOP: its connections stay, nothing of it runs."""
+        self._process.send_signal(signal.SIGSTOP)
+        stat = Path(f"/proc/{self.pid}/stat")
+        wait_until(
+            lambda: stat.read_text().rpartition(")")[2].split()[0] == "T",
+            deadline_s=GONE_S,
+            what=f"{self.name} to stand still",
+        )
+
+    def thaw(self) -> None:
+        """Send SIGCONT."""
+        self._process.send_signal(signal.SIGCONT)
+
+    def terminate(self) -> None:
+        """Send SIGTERM and go on."""
+        self._process.terminate()
+
+    def wait_exit(self, deadline_s: float) -> int:
+        """Wait for its end and give the exit code.
+
+        Raises:
+            DiedError: it still runs at the deadline.
+        """
+        try:
+            return self._process.wait(deadline_s)
+        except subprocess.TimeoutExpired:
+            raise DiedError(
+                f"{self.name} still runs after {deadline_s:g} s\n{self.tail()}"
+            ) from None
+
+    def text(self) -> str:
+        """Everything that this process wrote."""
+        return self.log.read_bytes()[self._log_start :].decode(errors="replace")
+
+    def tail(self, lines: int = 20) -> str:
+        """Give the last lines that it wrote, under its name."""
+        last = self.text().splitlines()[-lines:]
+        return "\n".join([f"--- {self.name} ({self.log})", *last])
+
+    def check_alive(self) -> None:
+        """Raise DiedError, with the end of the log, if the process has ended."""
+        if self.exit_code is not None:
+            raise DiedError(f"{self.name} ended with {self.exit_code}\n{self.tail()}")
+
+    def clean_up(self) -> None:
+        """Make sure that the process is gone, frozen or not."""
+        if self.exit_code is None:
+            self.kill()
+
+
+class ServiceProcess(RunningProcess):
+    """A service of ours, with its HTTP side."""
+
+    def wait_url(self, deadline_s: float = 20.0) -> str:
+        """Wait until the service says where it listens."""
+
+        def look() -> str:
+            self.check_alive()
+            return next(filter(None, map(_url_of, self.text().splitlines())), "")
+
+        return wait_until(look, deadline_s=deadline_s, what=f"{self.name} to listen")
+
+    def get(self, path: str) -> httpx.Response:
+        """Ask the service over HTTP."""
+        self.check_alive()
+        return httpx.get(self.wait_url() + path, timeout=HTTP_S)
+
+    def status(self) -> dict[str, object]:
+        """What `/status` says."""
+        answer: dict[str, object] = self.get("/status").json()
+        return answer
+
+    def wait_ready(self, deadline_s: float) -> None:
+        """Wait until `/readyz` says yes; the error tells the reasons why not."""
+        reasons: object = None
+
+        def look() -> bool:
+            nonlocal reasons
+            answer = self.get("/readyz")
+            reasons = answer.text
+            return answer.status_code == httpx.codes.OK
+
+        try:
+            wait_until(
+                look,
+                deadline_s=deadline_s,
+                what=f"{self.name} to be ready",
+                ignoring=(httpx.TransportError,),
+            )
+        except AssertionError as error:
+            raise DiedError(f"{error}\n{reasons}\n{self.tail()}") from None
+
+
+def _url_of(line: str) -> str:
+    """Read the address from the log line that says that a service has started."""
+    if '"url"' not in line:
+        return ""
+    try:
+        return str(json.loads(line).get("url", ""))
+    except (json.JSONDecodeError, AttributeError):
+        return ""
+
+
+@contextmanager
+def service(
+    name: str,
+    *,
+    estate: Path,
+    target: str,
+    logs: Path,
+    arguments: Sequence[str] = ("--http-port", "0"),
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[ServiceProcess]:
+    """Run `python -m services.NAME`; a log of the same name in `logs` is continued."""
+    logs.mkdir(parents=True, exist_ok=True)
+    process = ServiceProcess(
+        f"{name}-{target}",
+        [
+            sys.executable,
+            "-m",
+            f"services.{name}",
+            "--estate",
+            str(estate),
+            "--target",
+            target,
+            *arguments,
+        ],
+        log=logs / f"{name}-{target}.log",
+        environment=environment,
+    )
+    try:
+        yield process
+    finally:
+        process.clean_up()
