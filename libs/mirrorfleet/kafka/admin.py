@@ -199,14 +199,21 @@ async def delete_topics(
 
 
 async def describe_configs(
-    cluster: Cluster, topics: Sequence[str], *, deadline_s: float | None = None
+    cluster: Cluster,
+    topics: Sequence[str],
+    *,
+    keys: Sequence[str] | None = None,
+    deadline_s: float | None = None,
 ) -> Results[str, dict[str, ConfigValue]]:
-    """All config entries of topics, defaults too; an unknown topic is an error, not retried."""
+    """Config entries of topics, defaults included: all, or those of `keys` that the broker knows.
+
+    An unknown topic is an error, not retried.
+    """
 
     async def attempt(
         names: list[str], left_s: float
     ) -> dict[str, dict[str, ConfigValue] | BrokerError]:
-        request = _describe(ResourceType.TOPIC, names)
+        request = _describe(ResourceType.TOPIC, names, keys)
         answer = await cluster.ask(request, DescribeConfigsResponse, deadline_s=left_s)
         return {result.resource_name: _read_configs(result) for result in answer.results}
 
@@ -327,11 +334,15 @@ def _deleted(code: ErrorCode, name: str, message: str | None) -> BrokerError | N
     return error
 
 
-def _describe(kind: ResourceType, names: Sequence[str]) -> DescribeConfigsRequest:
+def _describe(
+    kind: ResourceType, names: Sequence[str], keys: Sequence[str] | None = None
+) -> DescribeConfigsRequest:
     return DescribeConfigsRequest(
         resources=tuple(
             DescribeConfigsResource(
-                resource_type=i8(kind), resource_name=name, configuration_keys=None
+                resource_type=i8(kind),
+                resource_name=name,
+                configuration_keys=None if keys is None else tuple(keys),
             )
             for name in names
         )
