@@ -1,1 +1,1 @@
-""
+"""Brokers: connections, authentication, lanes that fetch and produce, coordinators, admin."""

@@ -42,11 +42,18 @@ class Attempts:
         """Seconds until the deadline; at least a millisecond, so that a last attempt can fail."""
         return max(self._end - self._loop.time(), 0.001)
 
+    def check(self, where: str) -> None:
+        """Raises: DeadlineError when time is up."""
+        if self._loop.time() >= self._end:
+            raise DeadlineError(f"{self._what}: gave up after {self._deadline_s:g} s, {where}.")
+
     async def pause(self, cause: Exception, *, at_most_s: float = LIMIT_S) -> None:
         """Wait before the next attempt.
 
         Raises: DeadlineError when it would be after the deadline; `cause` is in its text.
         """
+        if isinstance(cause, DeadlineError) and self._loop.time() >= self._end:
+            raise cause
         pause = min(self._next_s, at_most_s) * self._dice.uniform(0.8, 1.0)
         if self._loop.time() + pause >= self._end:
             raise DeadlineError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import datetime
+import datetime as dt
 from typing import TypeVar
 
 from kio.static.protocol import Entity
@@ -56,5 +56,5 @@ def reader_of(expect: type[R]) -> Reader[R]:
 def note_throttle(connection: Connection, answer: Entity) -> None:
     """Keep the throttle time of an answer, if it has one."""
     throttle = getattr(answer, "throttle_time", None)
-    if isinstance(throttle, datetime.timedelta):
+    if isinstance(throttle, dt.timedelta):
         connection.throttle(count_ms(throttle))

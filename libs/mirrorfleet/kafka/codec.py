@@ -6,7 +6,7 @@ The hot path (Fetch, Produce) does not come through here. Nothing of kio leaks: 
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import io
 from typing import Protocol, TypeVar
 
@@ -51,9 +51,9 @@ def code_of(code: SchemaErrorCode) -> ErrorCode:
 
 def milliseconds(count: int) -> i32Timedelta:
     """A duration as the schemas want it."""
-    return i32Timedelta.parse(datetime.timedelta(milliseconds=count))
+    return i32Timedelta.parse(dt.timedelta(milliseconds=count))
 
 
-def count_ms(duration: datetime.timedelta) -> int:
+def count_ms(duration: dt.timedelta) -> int:
     """A duration of the schemas in whole milliseconds."""
     return round(duration.total_seconds() * 1000)

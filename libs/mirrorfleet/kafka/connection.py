@@ -9,6 +9,7 @@ without an answer at its deadline is the end of the connection: everything behin
 from __future__ import annotations
 
 import asyncio
+import ssl
 import struct
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
@@ -17,6 +18,7 @@ from typing import Final, NamedTuple, TypeVar, cast
 from mirrorfleet.core.errors import ConnectionLostError, DeadlineError, MirrorfleetError
 from mirrorfleet.core.primitives import legacy_string, skip_tags
 from mirrorfleet.kafka.frames import Frame, FrameReader, NotAFrameError
+from mirrorfleet.kafka.tls import explain_alert
 from mirrorfleet.kafka.versions import ApiVersions, api_name
 
 Part = bytes | bytearray | memoryview
@@ -30,6 +32,8 @@ API_VERSIONS: Final = 18
 _SIZE: Final = struct.Struct(">i")
 _HEAD: Final = struct.Struct(">ihhi")
 _WRITE_HIGH_WATER: Final = 4 << 20
+_FIRST_REQUESTS: Final = 2
+_MAYBE_SECURED: Final = "If its listener wants TLS, a certificate or SASL, check `security`."
 
 
 class _Waiting(NamedTuple):
@@ -128,7 +132,9 @@ class Connection(asyncio.BufferedProtocol):
         ConnectionLostError (ended before the answer, or an answer that `read` refuses) or
         DeadlineError (no answer in `deadline_s`); both leave the outcome unknown.
         """
-        waiting, answer = self._expect(api_key, version, read, flexible, deadline_s)
+        waiting, answer = self._expect(
+            api_key, version, read, flexible=flexible, deadline_s=deadline_s
+        )
         if self._held is not None:
             self._held.append(_Held(api_key, version, parts, waiting))
         else:
@@ -146,12 +152,14 @@ class Connection(asyncio.BufferedProtocol):
         deadline_s: float,
     ) -> asyncio.Future[T]:
         """Like `request`, but not held back by a running re-authentication: for its own steps."""
-        waiting, answer = self._expect(api_key, version, read, flexible, deadline_s)
+        waiting, answer = self._expect(
+            api_key, version, read, flexible=flexible, deadline_s=deadline_s
+        )
         self._write(api_key, version, parts, waiting)
         return answer
 
     def _expect(
-        self, api_key: int, version: int, read: Reader[T], flexible: bool, deadline_s: float
+        self, api_key: int, version: int, read: Reader[T], *, flexible: bool, deadline_s: float
     ) -> tuple[_Waiting, asyncio.Future[T]]:
         if self._failure is not None:
             raise self._failure
@@ -241,8 +249,14 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by the loop."""
-        reason = f": {exc}" if exc is not None else " by the broker"
-        self._fail(ConnectionLostError(f"connection to {self.peer} was closed{reason}."))
+        if isinstance(exc, ssl.SSLError):
+            self._fail(explain_alert(self.peer, exc))
+        else:
+            reason = f": {exc}" if exc is not None else " by the broker"
+            hint = _MAYBE_SECURED if self._requests <= _FIRST_REQUESTS else ""
+            self._fail(
+                ConnectionLostError(f"connection to {self.peer} was closed{reason}.", hint=hint)
+            )
         if not self._closed.done():
             self._closed.set_result(None)
 
@@ -257,7 +271,7 @@ class Connection(asyncio.BufferedProtocol):
 
     # -- asyncio's side: bytes -------------------------------------------------------------
 
-    def get_buffer(self, sizehint: int) -> memoryview:
+    def get_buffer(self, _sizehint: int) -> memoryview:
         """Called by the loop: where the next bytes go."""
         return self._frames.buffer()
 

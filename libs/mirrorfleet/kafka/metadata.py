@@ -22,7 +22,7 @@ class Broker(NamedTuple):
 
     @property
     def address(self) -> str:
-        """ "host:port"."""
+        """Host and port as `bootstrap` spells them."""
         return f"{self.host}:{self.port}"
 
 

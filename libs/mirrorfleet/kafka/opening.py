@@ -26,6 +26,7 @@ from mirrorfleet.kafka.connection import API_VERSIONS, Connection
 from mirrorfleet.kafka.frames import Frame
 from mirrorfleet.kafka.sasl import SaslClient
 from mirrorfleet.kafka.tls import explain_tls, make_context
+from mirrorfleet.kafka.tokens import TokenProvider
 from mirrorfleet.kafka.versions import ApiVersions, VersionRange
 
 SOFTWARE_NAME: Final = "mirrorfleet"
@@ -45,10 +46,11 @@ class Connector(Protocol):
 class TcpConnector:
     """Connections over TCP, with TLS and SASL as the settings say."""
 
-    def __init__(self, settings: ClusterSettings) -> None:
+    def __init__(self, settings: ClusterSettings, tokens: TokenProvider | None = None) -> None:
+        """`tokens` replaces the token source of the settings. Raises: ConfigError."""
         self._settings = settings
-        self._context: ssl.SSLContext | None = None
-        self._sasl = SaslClient(settings.security) if settings.security.protocol.sasl else None
+        security = settings.security
+        self._sasl = SaslClient(security, tokens) if security.protocol.sasl else None
 
     async def open(self, host: str, port: int) -> Connection:
         """A connection that is negotiated and authenticated.
@@ -61,7 +63,7 @@ class TcpConnector:
             async with asyncio.timeout(timeout):
                 connection = await self._connect(host, port)
                 try:
-                    await self._prepare(connection, host)
+                    await self._prepare(connection)
                 except BaseException:
                     connection.close()
                     raise
@@ -72,11 +74,11 @@ class TcpConnector:
             ) from None
         return connection
 
-    async def _prepare(self, connection: Connection, host: str) -> None:
+    async def _prepare(self, connection: Connection) -> None:
         timeout = self._settings.connect_timeout_s
         connection.versions = await negotiate(connection, timeout)
         if self._sasl is not None:
-            await self._sasl.authenticate(connection, host, timeout)
+            await self._sasl.authenticate(connection, timeout)
 
     async def _connect(self, host: str, port: int) -> Connection:
         """TCP, and TLS when configured."""

@@ -1,18 +1,164 @@
-"""SASL: stub."""
+"""SASL on a connection: handshake, the mechanism's messages, and again before the session ends.
+
+Kafka carries SASL in SaslHandshake and SaslAuthenticate requests (KIP-43, KIP-152); the last
+answer says how long the session lasts (KIP-368). A refusal names the broker, the mechanism and the
+principal, and never the secret.
+"""
 
 from __future__ import annotations
 
-from mirrorfleet.config.cluster_settings import Security
-from mirrorfleet.core.errors import UnsupportedError
-from mirrorfleet.kafka.connection import Connection
+import asyncio
+import secrets
+from typing import Final, TypeVar
+
+from kio.schema.sasl_authenticate.v2.request import SaslAuthenticateRequest
+from kio.schema.sasl_authenticate.v2.response import SaslAuthenticateResponse
+from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
+from kio.schema.sasl_handshake.v1.response import SaslHandshakeResponse
+from kio.static.protocol import Entity
+
+from mirrorfleet.config.cluster_settings import Mechanism, Security
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import AuthenticationError, ConfigError
+from mirrorfleet.kafka.call import reader_of
+from mirrorfleet.kafka.codec import Request, code_of, encode
+from mirrorfleet.kafka.connection import Connection, Renewal
+from mirrorfleet.kafka.scram import ScramError, ScramExchange
+from mirrorfleet.kafka.tokens import TokenProvider, token_provider
+
+R = TypeVar("R", bound=Entity)
+
+_RENEW_AT: Final = 0.85
+"""Part of a session's lifetime after which it is renewed, as the Java client's earliest."""
+_NONCE_BYTES: Final = 24
 
 
 class SaslClient:
-    """Authenticates connections."""
+    """Authenticates connections as the settings say."""
 
-    def __init__(self, security: Security) -> None:
+    def __init__(self, security: Security, tokens: TokenProvider | None = None) -> None:
+        """Raises: ConfigError when the mechanism or what it needs is missing."""
+        if security.mechanism is None:
+            raise ConfigError(
+                f"protocol {security.protocol} needs a mechanism.", path="security.mechanism"
+            )
         self._security = security
+        self._mechanism = security.mechanism
+        self._tokens = tokens
+        if self._mechanism is Mechanism.OAUTHBEARER:
+            self._tokens = tokens or token_provider(security)
+        elif security.username is None:
+            raise ConfigError(f"{self._mechanism} needs a username.", path="security.username")
 
-    async def authenticate(self, connection: Connection, host: str, deadline_s: float) -> None:
-        """Authenticate `connection`."""
-        raise UnsupportedError("SASL comes in the next commit.")
+    async def authenticate(self, connection: Connection, deadline_s: float) -> None:
+        """Authenticate a new connection, and arrange for its renewal.
+
+        Raises: AuthenticationError, ConnectionLostError, DeadlineError, ConfigError.
+        """
+        connection.renewal = await self._run(connection, deadline_s)
+
+    async def _run(self, connection: Connection, deadline_s: float) -> Renewal | None:
+        exchange = _Exchange(connection, self._who(), self._mechanism, deadline_s)
+        await exchange.handshake()
+        match self._mechanism:
+            case Mechanism.PLAIN:
+                await exchange.send(self._plain())
+            case Mechanism.OAUTHBEARER:
+                await self._bearer(exchange)
+            case Mechanism.SCRAM_SHA_256 | Mechanism.SCRAM_SHA_512:
+                await self._scram(exchange)
+        if exchange.lifetime_ms <= 0:
+            return None
+        due = asyncio.get_running_loop().time() + exchange.lifetime_ms / 1000 * _RENEW_AT
+        return Renewal(due, lambda again: self._run(again, deadline_s))
+
+    def _plain(self) -> bytes:
+        """RFC 4616, without an authorization identity."""
+        return f"\0{self._security.username}\0{self._security.read_password()}".encode()
+
+    async def _scram(self, exchange: _Exchange) -> None:
+        scram = ScramExchange(
+            self._mechanism.value,
+            self._security.username or "",
+            self._security.read_password(),
+            secrets.token_urlsafe(_NONCE_BYTES),
+        )
+        try:
+            challenge = await exchange.send(scram.first())
+            scram.check(await exchange.send(scram.final(challenge)))
+        except ScramError as error:
+            raise exchange.refused(str(error)) from None
+
+    async def _bearer(self, exchange: _Exchange) -> None:
+        """RFC 7628. A refused token is answered with JSON, which wants one more message from us;
+        the broker's error then comes as the answer to that.
+        """
+        if self._tokens is None:
+            raise ConfigError("OAUTHBEARER has no token provider.", path="security")
+        token = await self._tokens.token()
+        answer = await exchange.send(f"n,,\x01auth=Bearer {token}\x01\x01".encode())
+        if answer:
+            await exchange.send(b"\x01")
+            raise exchange.refused(answer.decode(errors="replace"))
+
+    def _who(self) -> str:
+        security = self._security
+        if security.username is not None:
+            return f"User:{security.username}"
+        origin = security.token_file or security.token_url
+        return f"the bearer of the token of {origin}"
+
+
+class _Exchange:
+    """The requests of one authentication."""
+
+    def __init__(
+        self, connection: Connection, who: str, mechanism: Mechanism, deadline_s: float
+    ) -> None:
+        self._connection = connection
+        self._who = who
+        self._mechanism = mechanism
+        self._deadline_s = deadline_s
+        self.lifetime_ms = 0
+
+    async def handshake(self) -> None:
+        """Agree on the mechanism. Raises: AuthenticationError."""
+        request = SaslHandshakeRequest(mechanism=self._mechanism.value)
+        answer = await self._ask(request, SaslHandshakeResponse)
+        code = code_of(answer.error_code)
+        if code is ErrorCode.UNSUPPORTED_SASL_MECHANISM:
+            offered = ", ".join(answer.mechanisms) or "none"
+            raise self.refused("the broker does not offer this mechanism", f"It offers: {offered}.")
+        if code is not ErrorCode.NONE:
+            raise self.refused(
+                code.name, "The listener may not use SASL: check security.protocol and the port."
+            )
+
+    async def send(self, message: bytes) -> bytes:
+        """One message of the mechanism; gives the server's. Raises: AuthenticationError."""
+        request = SaslAuthenticateRequest(auth_bytes=message)
+        answer = await self._ask(request, SaslAuthenticateResponse)
+        code = code_of(answer.error_code)
+        if code is not ErrorCode.NONE:
+            raise self.refused(answer.error_message or code.name)
+        self.lifetime_ms = int(answer.session_lifetime)
+        return answer.auth_bytes
+
+    def refused(self, why: str, hint: str = "") -> AuthenticationError:
+        """The error for a refusal."""
+        secret = "token" if self._mechanism is Mechanism.OAUTHBEARER else "username and password"
+        return AuthenticationError(
+            f"{self._connection.peer}: SASL {self._mechanism} as {self._who} failed:"
+            f" {why.rstrip('.')}.",
+            hint=hint or f"Check the {secret}, and that the broker knows this user.",
+        )
+
+    async def _ask(self, request: Request, expect: type[R]) -> R:
+        return await self._connection.request_ahead(
+            int(request.__api_key__),
+            int(request.__version__),
+            (encode(request),),
+            reader_of(expect),
+            flexible=request.__flexible__,
+            deadline_s=self._deadline_s,
+        )

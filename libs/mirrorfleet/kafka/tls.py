@@ -1,25 +1,107 @@
-"""TLS: contexts from PEM files, and errors that say what to do."""
+"""TLS: client contexts from PEM files, and what a failed handshake means for the operator."""
 
 from __future__ import annotations
 
 import ssl
+from typing import Final
 
 from mirrorfleet.config.cluster_settings import Security
 from mirrorfleet.core.errors import AuthenticationError, ConfigError
 
+# OpenSSL's verification results (x509_vfy.h)
+_NOT_YET_VALID: Final = 9
+_EXPIRED: Final = 10
+_HOST_MISMATCH: Final = 62
+_ADDRESS_MISMATCH: Final = 64
+_UNKNOWN_ISSUER: Final = frozenset({2, 18, 19, 20, 21})
+
 
 def make_context(security: Security) -> ssl.SSLContext:
-    """A client context. Raises: ConfigError when a file cannot be used."""
+    """A client context: our certificate for mTLS, the CA of `ca_file` or the system's.
+
+    Raises: ConfigError naming the file that cannot be used.
+    """
     try:
         context = ssl.create_default_context(cafile=security.ca_file)
-        if security.cert_file is not None:
-            context.load_cert_chain(security.cert_file, security.key_file, security.key_password)
     except OSError as error:
-        raise ConfigError(f"TLS files: {error}.", path="security") from error
+        raise _bad_file("ca_file", security.ca_file, error) from error
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.check_hostname = security.check_hostname
+    if security.cert_file is not None:
+        try:
+            # an empty password: without one OpenSSL would ask at the terminal
+            context.load_cert_chain(
+                security.cert_file, security.key_file, security.key_password or ""
+            )
+        except OSError as error:
+            files = f"{security.cert_file}, {security.key_file or 'no key_file'}"
+            raise _bad_file("cert_file", files, error) from error
     return context
 
 
 def explain_tls(peer: str, error: ssl.SSLError, security: Security) -> AuthenticationError:
-    """Why the handshake failed."""
-    return AuthenticationError(f"{peer}: TLS handshake failed: {error}.")
+    """Why the handshake failed, and what to do."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return _explain_verification(peer, error, security)
+    return explain_alert(peer, error)
+
+
+def explain_alert(peer: str, error: ssl.SSLError) -> AuthenticationError:
+    """What the peer's refusal of *our* side means; in TLS 1.3 it comes after the handshake."""
+    reason = (error.reason or str(error)).upper()
+    if "ALERT" in reason and ("CERTIFICATE" in reason or "UNKNOWN_CA" in reason):
+        return AuthenticationError(
+            f"{peer} refused our certificate: {_words(reason)}.",
+            hint="Check cert_file and key_file: valid now, and signed by a CA the broker trusts.",
+        )
+    if "WRONG_VERSION_NUMBER" in reason or "HTTP_REQUEST" in reason:
+        return AuthenticationError(
+            f"{peer} does not speak TLS.",
+            hint="Set security.protocol to PLAINTEXT or SASL_PLAINTEXT, or use the TLS port.",
+        )
+    return AuthenticationError(
+        f"{peer}: TLS failed: {_words(reason)}.",
+        hint="Check that the listener speaks TLS 1.2 or newer.",
+    )
+
+
+def _explain_verification(
+    peer: str, error: ssl.SSLCertVerificationError, security: Security
+) -> AuthenticationError:
+    code = error.verify_code
+    if code in (_HOST_MISMATCH, _ADDRESS_MISMATCH):
+        host = peer.rpartition(":")[0]
+        return AuthenticationError(
+            f"{peer}: the broker's certificate is not for {host}.",
+            hint="Use a name that the certificate has, or have it issued with this name.",
+        )
+    if code in (_EXPIRED, _NOT_YET_VALID):
+        when = "has expired" if code == _EXPIRED else "is not valid yet"
+        return AuthenticationError(
+            f"{peer}: the broker's certificate {when}.",
+            hint="Renew it at the broker, or check this machine's clock.",
+        )
+    if code in _UNKNOWN_ISSUER:
+        trusted = security.ca_file or "the system's CAs"
+        return AuthenticationError(
+            f"{peer}: the broker's certificate is signed by a CA we do not know"
+            f" ({error.verify_message}); we trust {trusted}.",
+            hint="Set security.ca_file to the CA that signed the broker's certificate.",
+        )
+    return AuthenticationError(
+        f"{peer}: the broker's certificate is refused: {error.verify_message}.",
+        hint="Check the broker's certificate and security.ca_file.",
+    )
+
+
+def _bad_file(name: str, path: str | None, error: OSError) -> ConfigError:
+    reason = error.strerror or str(error)
+    return ConfigError(
+        f"security.{name} ({path}): {reason}.",
+        path=f"security.{name}",
+        hint="It must be a readable PEM file; an encrypted key needs key_password.",
+    )
+
+
+def _words(reason: str) -> str:
+    return reason.lower().replace("_", " ")

@@ -213,9 +213,9 @@ class Transactions:
                 self.resent = self.resent or sent
                 await attempts.pause(error)
             except BrokerError as error:
-                await self._after_refusal(error, attempts, sent)
+                await self._after_refusal(error, attempts, sent=sent)
 
-    async def _after_refusal(self, error: BrokerError, attempts: Attempts, sent: bool) -> None:
+    async def _after_refusal(self, error: BrokerError, attempts: Attempts, *, sent: bool) -> None:
         """Pause before the next attempt, or raise when there must be none."""
         if error.code is ErrorCode.CONCURRENT_TRANSACTIONS:
             await attempts.pause(error, at_most_s=_CONCURRENT_PAUSE_S)

@@ -1,0 +1,215 @@
+"""Control topics as streams of records: read to the end, followed, written.
+
+Ordinary reading goes through aiokafka (this module only); the reads that correctness rests on
+(`read_up_to`) and all writes use the wire client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Final, Protocol, Self, cast
+
+import aiokafka
+from aiokafka.errors import KafkaError
+
+from mirrorfleet.config.cluster_settings import ClusterSettings
+from mirrorfleet.core.errors import BrokerError, ConnectionLostError, DeadlineError
+from mirrorfleet.core.ids import TopicPartition
+from mirrorfleet.kafka.aiokafka_options import client_options, translate
+from mirrorfleet.kafka.cluster import Cluster
+from mirrorfleet.kafka.control_reading import ControlRecord, read_up_to
+from mirrorfleet.kafka.control_writer import ControlWriter
+from mirrorfleet.kafka.offsets import LATEST, list_offsets
+from mirrorfleet.wire.k01_fetch import Isolation
+
+__all__ = ["ControlRecord", "ControlTail", "ControlWriter", "read_to_end", "read_up_to"]
+
+_POLL_MS: Final = 250
+_ISOLATION: Final = {
+    Isolation.READ_COMMITTED: "read_committed",
+    Isolation.READ_UNCOMMITTED: "read_uncommitted",
+}
+
+
+class _Message(Protocol):
+    """aiokafka's ConsumerRecord."""
+
+    @property
+    def offset(self) -> int: ...
+    @property
+    def timestamp(self) -> int: ...
+    @property
+    def key(self) -> bytes | None: ...
+    @property
+    def value(self) -> bytes | None: ...
+
+
+class _Consumer(Protocol):
+    """What we use of AIOKafkaConsumer; its partitions are pairs like ours."""
+
+    async def start(self) -> None: ...
+    async def stop(self) -> None: ...
+    def assign(self, partitions: Sequence[object]) -> None: ...
+    async def position(self, partition: object) -> int: ...
+    async def getmany(self, *, timeout_ms: int) -> dict[tuple[str, int], list[_Message]]: ...
+
+
+class ControlTail:
+    """A control topic from its start, and then for ever; an async context manager and iterator.
+
+    It follows the partitions that the topic had when it was entered. `caught_up` is whether every
+    record that was there at that moment has been given out; `on_caught_up` is called once when
+    it becomes so, also for an empty topic.
+    """
+
+    def __init__(
+        self,
+        settings: ClusterSettings,
+        topic: str,
+        *,
+        partitions: Sequence[int] | None = None,
+        isolation: Isolation = Isolation.READ_COMMITTED,
+        on_caught_up: Callable[[], None] | None = None,
+    ) -> None:
+        self._settings = settings
+        self._topic = topic
+        self._wanted = partitions
+        self._isolation = isolation
+        self._on_caught_up = on_caught_up
+        self._where = f"{settings.alias}: {topic}"
+        self._consumer: _Consumer | None = None
+        self._ready: deque[ControlRecord] = deque()
+        self._behind: dict[TopicPartition, int] = {}
+        self._told = False
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether everything that was there at the start has been given out."""
+        return not self._behind and not self._ready and self._consumer is not None
+
+    async def __aenter__(self) -> Self:
+        """Find the topic and connect.
+
+        Raises: BrokerError (UNKNOWN_TOPIC_OR_PARTITION, not allowed), ConnectionLostError,
+        DeadlineError, AuthenticationError.
+        """
+        partitions = await self._look_up()
+        options = client_options(self._settings)
+        consumer = cast(
+            "_Consumer",
+            aiokafka.AIOKafkaConsumer(
+                group_id=None,
+                enable_auto_commit=False,
+                auto_offset_reset="earliest",
+                isolation_level=_ISOLATION[self._isolation],
+                **options,
+            ),
+        )
+        try:
+            async with asyncio.timeout(self._settings.request_timeout_s):
+                await consumer.start()
+        except (KafkaError, TimeoutError) as error:
+            await consumer.stop()
+            raise translate(error, self._where) from error
+        consumer.assign([aiokafka.TopicPartition(*tp) for tp in partitions])
+        self._consumer = consumer
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._consumer is not None:
+            await self._consumer.stop()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> ControlRecord:
+        """The next record; waits for ever. Raises: BrokerError, ConnectionLostError."""
+        while not self._ready:
+            self._tell()
+            await self._poll()
+        return self._ready.popleft()
+
+    async def read_to_end(self) -> list[ControlRecord]:
+        """The records up to where the topic ended when it was entered."""
+        found: list[ControlRecord] = []
+        while not self.caught_up:
+            found.extend(self._ready)
+            self._ready.clear()
+            if self._behind:
+                await self._poll()
+        return found
+
+    async def _look_up(self) -> list[TopicPartition]:
+        """The partitions to follow; those with records are behind until their end is reached."""
+        async with Cluster(self._settings) as cluster:
+            topic = await cluster.topic(self._topic, refresh=True)
+            numbers = self._wanted if self._wanted is not None else sorted(topic.partitions)
+            partitions = [TopicPartition(self._topic, number) for number in numbers]
+            ends = await list_offsets(
+                cluster, dict.fromkeys(partitions, LATEST), isolation=self._isolation
+            )
+        for tp, end in ends.items():
+            if isinstance(end, BrokerError):
+                raise end
+            self._behind[tp] = end.offset
+        return partitions
+
+    async def _poll(self) -> None:
+        """Take what there is, or wait a little for it."""
+        if self._consumer is None:
+            raise ConnectionLostError(f"{self._where} is not open.")
+        try:
+            answer = await self._consumer.getmany(timeout_ms=0 if self._behind else _POLL_MS)
+            if not answer and self._behind:
+                answer = await self._consumer.getmany(timeout_ms=_POLL_MS)
+            for (topic, partition), messages in answer.items():
+                self._ready.extend(
+                    ControlRecord(topic, partition, m.offset, m.timestamp, m.key or b"", m.value)
+                    for m in messages
+                )
+            await self._notice_ends(self._consumer)
+        except KafkaError as error:
+            raise translate(error, self._where) from error
+
+    async def _notice_ends(self, consumer: _Consumer) -> None:
+        """Drop the partitions whose position is past the end that they had at the start."""
+        for tp, end in list(self._behind.items()):
+            if end == 0 or await consumer.position(aiokafka.TopicPartition(*tp)) >= end:
+                del self._behind[tp]
+
+    def _tell(self) -> None:
+        if self.caught_up and not self._told:
+            self._told = True
+            if self._on_caught_up is not None:
+                self._on_caught_up()
+
+
+async def read_to_end(
+    settings: ClusterSettings,
+    topic: str,
+    *,
+    partitions: Sequence[int] | None = None,
+    isolation: Isolation = Isolation.READ_COMMITTED,
+    deadline_s: float = 30.0,
+) -> list[ControlRecord]:
+    """All records of a control topic up to its end now, in order within each partition.
+
+    Raises: DeadlineError, BrokerError (UNKNOWN_TOPIC_OR_PARTITION, not allowed),
+    ConnectionLostError, AuthenticationError.
+    """
+    tail = ControlTail(settings, topic, partitions=partitions, isolation=isolation)
+    try:
+        async with asyncio.timeout(deadline_s), tail:
+            return await tail.read_to_end()
+    except TimeoutError:
+        raise DeadlineError(
+            f"{settings.alias}: {topic} was not read to its end within {deadline_s:g} s."
+        ) from None

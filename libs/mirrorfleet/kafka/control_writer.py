@@ -1,0 +1,106 @@
+"""Writing records of ours to control topics outside of transactions: acks=all, again if in doubt.
+
+For topics whose readers take the last value of a key, or count events by their id: a record may be
+written twice when an answer is lost. What must not is written in a slot's transaction instead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import BrokerError, ConnectionLostError, DeadlineError
+from mirrorfleet.core.ids import ProducerIdentity, TopicPartition
+from mirrorfleet.kafka.backoff import Attempts
+from mirrorfleet.kafka.cluster import Cluster
+from mirrorfleet.kafka.producer import ProduceAck, ProduceEntry, ProduceLane
+from mirrorfleet.wire.records import control_batch
+from mirrorfleet.wire.rewrite import stamp
+
+Entry = tuple[bytes | None, bytes | None]
+"""Key (None where the topic has none) and value (None is a tombstone)."""
+
+_NO_PRODUCER: Final = ProducerIdentity(-1, -1)
+_NO_SEQUENCE: Final = -1
+_MAX_BATCH_BYTES: Final = 512 << 10
+"""Well below the smallest usual max.message.bytes (1 MB)."""
+_RECORD_OVERHEAD: Final = 32
+
+
+class ControlWriter:
+    """One write at a time, in order, each to the partition's leader."""
+
+    def __init__(self, cluster: Cluster, *, deadline_s: float = 30.0) -> None:
+        self._cluster = cluster
+        self._deadline_s = deadline_s
+        self._lanes: dict[int, ProduceLane] = {}
+        self._turn = asyncio.Lock()
+
+    async def write(self, tp: TopicPartition, entries: Sequence[Entry], now_ms: int) -> None:
+        """Write records of time `now_ms`; when it returns, all in-sync replicas have them.
+
+        Raises: DeadlineError (with the last refusal), BrokerError (not allowed, too large),
+        AuthenticationError. Some of the records may be written then.
+        """
+        async with self._turn:
+            for part in _parts(entries):
+                await self._write_batch(tp, part, now_ms)
+
+    def close(self) -> None:
+        """Close the connections."""
+        for lane in self._lanes.values():
+            lane.close()
+        self._lanes.clear()
+
+    async def _write_batch(self, tp: TopicPartition, entries: Sequence[Entry], now_ms: int) -> None:
+        batch = control_batch(entries, now_ms)
+        header = stamp(batch, _NO_PRODUCER, _NO_SEQUENCE, transactional=False)
+        where = f"{self._cluster.name}: writing {tp}"
+        attempts = Attempts(where, self._deadline_s, self._cluster.dice)
+        while True:
+            try:
+                ack = await self._send(tp, header, batch.payload)
+                if ack.error is ErrorCode.NONE:
+                    return
+                raise BrokerError(ack.error, where, detail=ack.message or "")
+            except (ConnectionLostError, DeadlineError) as error:
+                await attempts.pause(error)
+            except BrokerError as error:
+                if not error.retriable:
+                    raise
+                await attempts.pause(error)
+            self._cluster.forget_leaders(tp.topic)
+
+    async def _send(
+        self, tp: TopicPartition, header: bytes, payload: memoryview | bytes
+    ) -> ProduceAck:
+        leader = await self._cluster.leader(tp)
+        topic = await self._cluster.topic(tp.topic)
+        lane = await self._lane(leader.node_id)
+        await lane.ready()
+        entry = ProduceEntry(tp.topic, topic.topic_id, tp.partition, header, payload)
+        (ack,) = await lane.send((entry,))
+        return ack
+
+    async def _lane(self, node_id: int) -> ProduceLane:
+        lane = self._lanes.get(node_id)
+        if lane is None or lane.connection.closed:
+            connection = await self._cluster.connect(node_id, purpose="control writer")
+            lane = ProduceLane(connection)
+            self._lanes[node_id] = lane
+        return lane
+
+
+def _parts(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
+    """`entries` cut so that no batch grows over the mark; a larger record goes alone."""
+    begin = size = 0
+    for index, (key, value) in enumerate(entries):
+        length = len(key or b"") + len(value or b"") + _RECORD_OVERHEAD
+        if index > begin and size + length > _MAX_BATCH_BYTES:
+            yield entries[begin:index]
+            begin, size = index, 0
+        size += length
+    if entries:
+        yield entries[begin:]

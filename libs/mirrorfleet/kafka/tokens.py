@@ -1,0 +1,148 @@
+"""Where OAUTHBEARER tokens come from: a file, an OIDC endpoint, or made here without signature.
+
+A provider gives a token for each authentication, so a renewed one is used from then on. Tokens
+never show in errors or logs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import http
+import http.client
+import json
+import ssl
+import time
+import urllib.parse
+from typing import Final, Protocol
+
+from mirrorfleet.config.cluster_settings import Security, read_secret_file
+from mirrorfleet.core.errors import AuthenticationError, ConfigError
+
+_HTTP_TIMEOUT_S: Final = 10.0
+_UNSECURED_LIFETIME_S: Final = 3600
+
+
+class TokenProvider(Protocol):
+    """The port: gives a bearer token that is valid now."""
+
+    async def token(self) -> str:
+        """A token. Raises: AuthenticationError, ConfigError."""
+        ...
+
+
+class FileTokens:
+    """The content of a file, read for each authentication: whoever renews it writes it anew."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    async def token(self) -> str:
+        """The file's token. Raises: ConfigError when it cannot be read or is empty."""
+        found = read_secret_file(self._path).strip()
+        if not found:
+            raise ConfigError(f"token file {self._path} is empty.", path="security.token_file")
+        return found
+
+
+class ClientCredentialsTokens:
+    """Tokens of an OIDC provider by client credentials (RFC 6749 section 4.4)."""
+
+    def __init__(self, security: Security, url: str) -> None:
+        self._security = security
+        self._url = url
+
+    async def token(self) -> str:
+        """A new token from the endpoint. Raises: AuthenticationError, ConfigError."""
+        try:
+            async with asyncio.timeout(_HTTP_TIMEOUT_S):
+                return await asyncio.to_thread(self._fetch)
+        except TimeoutError:
+            raise self._refused(f"no answer within {_HTTP_TIMEOUT_S:g} s") from None
+
+    def _fetch(self) -> str:
+        fields = {"grant_type": "client_credentials"}
+        if self._security.token_scope:
+            fields["scope"] = self._security.token_scope
+        client, secret = self._security.token_client_id, self._security.token_client_secret
+        if client is None or secret is None:
+            raise ConfigError(
+                "token_url needs token_client_id and token_client_secret.", path="security"
+            )
+        pair = f"{urllib.parse.quote(client)}:{urllib.parse.quote(secret)}"
+        headers = {
+            "Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}",
+            "Content-Type": "application/x-www-form-urlencoded",
+        }
+        try:
+            return self._post(urllib.parse.urlencode(fields), headers)
+        except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError) as error:
+            raise self._refused(f"{type(error).__name__}: {error}") from None
+
+    def _post(self, body: str, headers: dict[str, str]) -> str:
+        """One POST without redirects; the `access_token` of its JSON answer."""
+        connection = self._connect()
+        path = urllib.parse.urlsplit(self._url)._replace(scheme="", netloc="", fragment="")
+        try:
+            connection.request("POST", path.geturl() or "/", body, headers)
+            answer = connection.getresponse()
+            if answer.status != http.HTTPStatus.OK:
+                raise self._refused(f"status {answer.status}")
+            return str(json.load(answer)["access_token"])
+        finally:
+            connection.close()
+
+    def _connect(self) -> http.client.HTTPConnection:
+        url = urllib.parse.urlsplit(self._url)
+        host = url.hostname or ""
+        if url.scheme == "https":
+            context = ssl.create_default_context()
+            if self._security.ca_file is not None:
+                context.load_verify_locations(self._security.ca_file)
+            return http.client.HTTPSConnection(
+                host, url.port, timeout=_HTTP_TIMEOUT_S, context=context
+            )
+        if url.scheme == "http":
+            return http.client.HTTPConnection(host, url.port, timeout=_HTTP_TIMEOUT_S)
+        raise ConfigError(f"token_url {self._url} is not http or https.", path="security.token_url")
+
+    def _refused(self, why: str) -> AuthenticationError:
+        return AuthenticationError(
+            f"token endpoint {self._url}: no token for client"
+            f" {self._security.token_client_id}: {why}.",
+            hint="Check token_url, token_client_id and the client's secret.",
+        )
+
+
+class UnsecuredTokens:
+    """Tokens without signature (RFC 7515 appendix A.5), for brokers set up for tests only."""
+
+    def __init__(self, principal: str, lifetime_s: int = _UNSECURED_LIFETIME_S) -> None:
+        self._principal = principal
+        self._lifetime_s = lifetime_s
+
+    async def token(self) -> str:
+        """A token that says who we are, and proves nothing."""
+        now = time.time()
+        claims = {"sub": self._principal, "iat": now, "exp": now + self._lifetime_s}
+        return f"{_part({'alg': 'none'})}.{_part(claims)}."
+
+
+def token_provider(security: Security) -> TokenProvider:
+    """The provider that the settings name. Raises: ConfigError when they name none."""
+    if security.token_file is not None:
+        return FileTokens(security.token_file)
+    if security.token_url is not None:
+        return ClientCredentialsTokens(security, security.token_url)
+    if security.username is not None:
+        return UnsecuredTokens(security.username)
+    raise ConfigError(
+        "OAUTHBEARER needs token_file, or token_url with client credentials.",
+        path="security",
+        hint="For a test broker that takes unsecured tokens, set username.",
+    )
+
+
+def _part(claims: dict[str, object]) -> str:
+    raw = json.dumps(claims).encode()
+    return base64.urlsafe_b64encode(raw).decode().rstrip("=")
