@@ -122,13 +122,19 @@ def kafka_acls_lines(
     unique = sorted({(g.resource, g.pattern, g.name, g.operation) for g in wanted})
     lines: list[str] = []
     for (resource, pattern, name), group in groupby(unique, key=lambda entry: entry[:3]):
-        operations = " ".join(f"--operation {entry[3]}" for entry in group)
+        operations = " ".join(f"--operation {one}" for one in _not_implied(e[3] for e in group))
         lines.append(
             f"kafka-acls.sh --bootstrap-server {bootstrap} --command-config admin.properties"
             f" --add --allow-principal {_quoted(principal)} --allow-host {_quoted(host)}"
             f" {operations} --{resource} {_quoted(name)} --resource-pattern-type {pattern}"
         )
     return lines
+
+
+def _not_implied(operations: Iterable[Operation]) -> list[Operation]:
+    found = list(operations)
+    implies = {Operation.READ, Operation.WRITE, Operation.ALTER} & set(found)
+    return [one for one in found if one is not Operation.DESCRIBE or not implies]
 
 
 def _at_source(service: Service, flow: Flow) -> Iterator[Grant]:

@@ -1,0 +1,81 @@
+"""The access that a fleet needs, and nothing beyond it."""
+
+from __future__ import annotations
+
+from mirrorfleet.core.ids import FleetName
+from mirrorfleet.policy.acls import Grant, Operation, Service, grants, kafka_acls_lines
+from tests.unit.policy.conftest import MakeFlow
+
+WEST = FleetName("west")
+
+
+def short(found: list[Grant]) -> list[str]:
+    return [f"{g.cluster} {g.resource} {g.pattern} {g.name} {g.operation}" for g in found]
+
+
+def test_a_mirror_needs_exactly_this(make_flow: MakeFlow) -> None:
+    flow = make_flow("east west", ("orders", ["orders.*"], "prefix"))
+    assert short(grants(WEST, [flow], [Service.MIRROR])) == [
+        "east topic prefixed orders Read",
+        "west topic literal __mirrorfleet.west.catalog Read",
+        "west topic literal __mirrorfleet.west.events Write",
+        "west topic literal __mirrorfleet.west.positions Read",
+        "west topic literal __mirrorfleet.west.positions Write",
+        "west topic literal __mirrorfleet.west.progress Write",
+        "west topic literal __mirrorfleet.west.segments Read",
+        "west topic literal __mirrorfleet.west.segments Write",
+        "west topic literal mm2-offset-syncs.east.internal Write",
+        "west topic prefixed east.orders Write",
+        "west transactional-id prefixed mirrorfleet.west. Write",
+    ]
+
+
+def test_no_service_may_write_or_create_or_alter_at_a_source(make_flow: MakeFlow) -> None:
+    flow = make_flow("east west", ("all", [".*"], "prefix"), groups=(".*",))
+    found = [grant for grant in grants(WEST, [flow], Service) if grant.cluster == "east"]
+    assert {grant.operation for grant in found} == {
+        Operation.READ,
+        Operation.DESCRIBE,
+        Operation.DESCRIBE_CONFIGS,
+    }
+
+
+def test_identity_naming_writes_the_source_names(make_flow: MakeFlow) -> None:
+    flow = make_flow("east west", ("r", ["orders", "sales.*"], "identity"))
+    written = [g for g in grants(WEST, [flow], [Service.MIRROR]) if g.operation is Operation.WRITE]
+    names = [(g.pattern.value, g.name) for g in written if not g.name.startswith("__")]
+    assert names == [
+        ("literal", "mm2-offset-syncs.east.internal"),
+        ("literal", "orders"),
+        ("prefixed", "sales"),
+        ("prefixed", "mirrorfleet.west."),
+    ]
+
+
+def test_a_pattern_without_a_fixed_start_needs_all_topics(make_flow: MakeFlow) -> None:
+    flow = make_flow("east west", ("r", [".*", "orders.*", "x"], "prefix"))
+    found = grants(WEST, [flow], [Service.MIRROR])
+    assert [(g.pattern.value, g.name) for g in found if g.cluster == "east"] == [("literal", "*")]
+    data = [g.name for g in found if g.name.startswith("east.")]
+    assert data == ["east."]
+
+
+def test_groups_are_read_only_by_the_checkpoint_service(make_flow: MakeFlow) -> None:
+    flow = make_flow("east west", ("r", ["t"], "prefix"), groups=("app-.*",))
+    found = [g for g in grants(WEST, [flow], Service) if g.resource == "group"]
+    assert [(g.cluster, g.service.value, g.name, g.operation.value) for g in found] == [
+        ("east", "checkpoint", "app-", "Describe"),
+        ("west", "checkpoint", "app-", "Read"),
+    ]
+
+
+def test_lines_are_ready_to_paste_and_leave_out_what_is_implied(make_flow: MakeFlow) -> None:
+    flow = make_flow("east west", ("r", ["t"], "prefix"))
+    found = grants(WEST, [flow], [Service.MIRROR, Service.SYNC])
+    east = [grant for grant in found if grant.cluster == "east"]
+    assert kafka_acls_lines(east, principal="User:it's", host="*", bootstrap="h:1") == [
+        "kafka-acls.sh --bootstrap-server h:1 --command-config admin.properties --add"
+        " --allow-principal 'User:it'\\''s' --allow-host '*'"
+        " --operation DescribeConfigs --operation Read --topic 't'"
+        " --resource-pattern-type literal"
+    ]
