@@ -145,6 +145,8 @@ def _snappy_blocks(view: memoryview) -> Iterator[memoryview]:
         yield view
         return
     position, size = len(_XERIAL_HEADER), len(view)
+    if size < position:
+        raise CorruptBatchError("snappy payload: the header is cut")
     while position < size:
         if bytes(view[position : position + len(_XERIAL_MAGIC)]) == _XERIAL_MAGIC:
             position += len(_XERIAL_HEADER)  # streams written one after the other
@@ -221,21 +223,55 @@ def _zstd(body: bytes | bytearray, effort: Effort) -> bytes:
 
 
 def _unzstd(payload: bytes | bytearray | memoryview, limit: int) -> bytearray:
-    """Grows the room step by step: Java's frames do not say how much they hold."""
-    room = min(limit, max(_ZSTD_FIRST, 8 * len(payload)))
-    while True:
-        out = bytearray(room)
-        try:
-            del out[cramjam.zstd.decompress_into(payload, out) :]
-        except cramjam.DecompressionError:
-            if room >= limit:
-                raise
-            room = min(limit, 4 * room)
-        else:
-            return out
+    """One pass into room for what the blocks can hold: Java's frames do not tell their size."""
+    out = bytearray(min(limit, _most_in_zstd(memoryview(payload))))
+    del out[cramjam.zstd.decompress_into(payload, out) :]
+    return out
 
 
-_ZSTD_FIRST: Final = 64 * 1024
+_ZSTD_MAGIC: Final = 0xFD2FB528
+_ZSTD_SKIPPABLE: Final = 0x184D2A5
+_ZSTD_MAGIC_LAYOUT: Final = struct.Struct("<I")
+_ZSTD_FRAME: Final = struct.Struct("<IB")
+_ZSTD_SKIP: Final = struct.Struct("<II")
+_ZSTD_BLOCK: Final = struct.Struct("<BH")
+_ZSTD_BLOCK_MOST: Final = 128 * 1024
+_RAW, _RLE, _PACKED = range(3)
+
+
+def _most_in_zstd(view: memoryview) -> int:
+    """The most bytes that the frames can hold, from their block headers alone (RFC 8878)."""
+    most = position = 0
+    while position < len(view):
+        (magic,) = _ZSTD_MAGIC_LAYOUT.unpack_from(view, position)
+        if magic >> 4 == _ZSTD_SKIPPABLE:
+            position += _ZSTD_SKIP.size + _ZSTD_SKIP.unpack_from(view, position)[1]
+            continue
+        if magic != _ZSTD_MAGIC:
+            raise CorruptBatchError("zstd payload: no frame")
+        flags = _ZSTD_FRAME.unpack_from(view, position)[1]
+        single = flags >> 5 & 1
+        content_size = (single, 2, 4, 8)[flags >> 6]
+        dictionary_id = (0, 1, 2, 4)[flags & 3]
+        position += _ZSTD_FRAME.size + (1 - single) + dictionary_id + content_size
+        inside, position = _zstd_blocks(view, position)
+        most += inside
+        position += 4 if flags & 4 else 0
+    return most
+
+
+def _zstd_blocks(view: memoryview, position: int) -> tuple[int, int]:
+    """The most bytes in the blocks of one frame, and the position after them."""
+    most = last = 0
+    while not last:
+        low, high = _ZSTD_BLOCK.unpack_from(view, position)
+        last, kind, size = low & 1, low >> 1 & 3, high << 5 | low >> 3
+        if kind > _PACKED:
+            raise CorruptBatchError("zstd payload: a reserved block")
+        most += _ZSTD_BLOCK_MOST if kind == _PACKED else size
+        position += _ZSTD_BLOCK.size + (1 if kind == _RLE else size)
+    return most, position
+
 
 _COMPRESS: Final[dict[Codec, Callable[[bytes | bytearray, Effort], bytes]]] = {
     Codec.NONE: _copy,

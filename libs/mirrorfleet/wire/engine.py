@@ -134,8 +134,8 @@ class _Walk:
 
     def take(self, header: BatchHeader) -> None:
         """A magic 2 batch."""
-        if self._legacy:
-            self._flush_legacy()
+        if self._legacy and self._flush_legacy():
+            return
         payload, payload_crc = verified_payload(self._view, header)
         self._check_order(header)
         covered = self._aborted is not None and self._aborted.covers(header)
@@ -153,11 +153,8 @@ class _Walk:
             self._check_order(header)
             return
         codec = header.codec
-        if self._legacy and (
-            codec is not self._legacy_codec
-            or self._legacy.raw_size + header.size > self._terms.max_batch_bytes
-        ):
-            self._flush_legacy()
+        if self._is_full_for(header, codec) and self._flush_legacy():
+            return
         records = list(legacy_records(self._view, header))
         if self._legacy is None:
             self._legacy, self._legacy_codec = BatchBuilder(), codec
@@ -169,8 +166,7 @@ class _Walk:
 
     def finish(self) -> Walked:
         """The answer; a pending batch of old messages is part of it."""
-        if self._legacy:
-            self._flush_legacy()
+        self._flush_legacy()
         return Walked(
             batches=self._batches,
             next_offset=self.position,
@@ -224,17 +220,26 @@ class _Walk:
     def _keep(self, rebuilt: Rebuilt) -> None:
         self._batches += rebuilt.batches
         self._dropped += rebuilt.dropped
-        self.fault = rebuilt.fault
+        self.fault = fault = rebuilt.fault
+        if fault:  # a drop behind it did not happen
+            self._dropped = [drop for drop in self._dropped if drop.offset < fault.offset]
 
-    def _flush_legacy(self) -> None:
+    def _is_full_for(self, header: BatchHeader, codec: Codec) -> bool:
+        """Whether the gathered old messages end before this one."""
+        if self._legacy is None:
+            return False
+        room = self._terms.max_batch_bytes - self._legacy.raw_size
+        return codec is not self._legacy_codec or header.size > room
+
+    def _flush_legacy(self) -> bool:
+        """Hand over the gathered old messages; whether they hold a fault."""
         builder, self._legacy = self._legacy, None
-        if builder is None or not builder.count:
-            return
-        batch = builder.build(self._legacy_codec, self.position)
-        rebuilt = fitted(batch, self._terms, Rebuilt([], [], self.fault))
-        self._keep(rebuilt)
-        if self.fault:
-            self.position = self.fault.offset
+        if builder and builder.count:
+            batch = builder.build(self._legacy_codec, self.position)
+            self._keep(fitted(batch, self._terms, Rebuilt([], [], self.fault)))
+            if self.fault:
+                self.position = self.fault.offset
+        return self.fault is not None
 
 
 _SKIPPED = frozenset((Verdict.CONTROL, Verdict.BEHIND, Verdict.ABORTED, Verdict.EMPTY))

@@ -96,12 +96,8 @@ def admit(
 def fitted(batch: CopyBatch, terms: Terms, so_far: Rebuilt) -> Rebuilt:
     """Add the batch to what came before it, split where it is over the target's limit.
 
-    A fault of the split comes before any that was found later in the same batch, and drops after
-    it did not happen.
+    A fault of the split comes before any that was found later in the same batch.
     """
     division = divide(batch, terms.max_batch_bytes)
     batches = so_far.batches + division.batches
-    if division.fault is None:
-        return so_far._replace(batches=batches)
-    dropped = [drop for drop in so_far.dropped if drop.offset < division.fault.offset]
-    return Rebuilt(batches, dropped, division.fault)
+    return Rebuilt(batches, so_far.dropped, division.fault or so_far.fault)

@@ -1,0 +1,124 @@
+"""Aborted transactions: found from headers and the answer's list, ended by their markers."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirrorfleet.core.errors import CorruptBatchError
+from mirrorfleet.wire.aborted import Marker, marker_of
+from tests.unit.wire.batches import (
+    batch_of,
+    copied,
+    fetched,
+    golden,
+    header_of,
+    marker,
+    patched,
+    some,
+)
+
+ALICE, BOB = 11, 12
+
+
+def test_only_the_aborted_producers_transactional_batches_are_left_out() -> None:
+    log = [
+        batch_of(some(3), producer_id=ALICE),
+        batch_of(some(2, first=3), producer_id=BOB),
+        marker(5, ALICE, 0),
+        batch_of(some(2, first=6), producer_id=ALICE),
+        marker(8, BOB, 1),
+        marker(9, ALICE, 1),
+        batch_of(some(1, first=10)),
+    ]
+    walked = fetched(*log, aborted=[(ALICE, 0)])
+    assert [batch.first for batch in walked.batches] == [3, 6, 10]
+    assert (walked.aborted_records, walked.control_batches) == (3, 3)
+    assert (walked.records, walked.next_offset) == (5, 11)
+
+
+def test_without_an_aborted_list_every_batch_is_committed() -> None:
+    walked = fetched(batch_of(some(3), producer_id=ALICE), marker(3, ALICE, 1))
+    assert copied(walked) == some(3)
+    assert walked.control_batches == 1
+
+
+def test_a_transaction_that_aborts_later_does_not_touch_its_producers_earlier_records() -> None:
+    log = [
+        batch_of(some(2), producer_id=ALICE),
+        marker(2, ALICE, 1),
+        batch_of(some(2, first=3), producer_id=ALICE),
+        marker(5, ALICE, 0),
+    ]
+    walked = fetched(*log, aborted=[(ALICE, 3)])
+    assert copied(walked) == some(2)
+    assert walked.aborted_records == 2
+
+
+def test_an_answer_that_begins_inside_an_aborted_transaction_drops_its_rest() -> None:
+    log = [batch_of(some(2, first=50), producer_id=ALICE), marker(52, ALICE, 0)]
+    walked = fetched(*log, wanted=50, aborted=[(ALICE, 7)])
+    assert (walked.batches, walked.next_offset) == ([], 53)
+
+
+def test_a_batch_without_transaction_is_kept_even_when_its_producer_has_an_aborted_one() -> None:
+    idempotent = patched(batch_of(some(2)), producer_id=ALICE)
+    walked = fetched(idempotent, aborted=[(ALICE, 0)])
+    assert copied(walked) == some(2)
+
+
+def test_two_aborted_transactions_of_one_producer_are_both_left_out() -> None:
+    log = [
+        batch_of(some(1), producer_id=ALICE),
+        marker(1, ALICE, 0),
+        batch_of(some(1, first=2), producer_id=ALICE),
+        marker(3, ALICE, 1),
+        batch_of(some(1, first=4), producer_id=ALICE),
+        marker(5, ALICE, 0),
+    ]
+    walked = fetched(*log, aborted=[(ALICE, 4), (ALICE, 0)])
+    assert [batch.first for batch in walked.batches] == [2]
+    assert walked.aborted_records == 2
+
+
+def test_an_empty_marker_ends_its_producers_transaction() -> None:
+    """The Java consumer would lose the committed batch at offset 3."""
+    cleaned = patched(golden("v2-marker-empty")[0], base_offset=2, producer_id=ALICE)
+    log = [
+        batch_of(some(2), producer_id=ALICE),
+        cleaned,
+        batch_of(some(2, first=3), producer_id=ALICE),
+        marker(5, ALICE, 1),
+    ]
+    walked = fetched(*log, aborted=[(ALICE, 0)])
+    assert [batch.first for batch in walked.batches] == [3]
+
+
+def test_a_control_batch_of_another_type_ends_no_transaction() -> None:
+    other = marker(2, ALICE, 0)
+    other[other.index(b"\x00\x00\x00\x00", 61 + 4) + 3] = 5
+    log = [
+        batch_of(some(2), producer_id=ALICE),
+        patched(other),
+        batch_of(some(2, first=3), producer_id=ALICE),
+    ]
+    assert marker_of(memoryview(patched(other)), header_of(other)) is Marker.OTHER
+    assert fetched(*log, aborted=[(ALICE, 0)]).batches == []
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("v2-marker-abort", Marker.ABORT),
+        ("v2-marker-commit", Marker.COMMIT),
+        ("v2-marker-empty", Marker.NONE),
+    ],
+)
+def test_a_marker_that_kafka_wrote_is_read(name: str, kind: Marker) -> None:
+    buffer = golden(name)[0]
+    assert marker_of(memoryview(buffer), header_of(buffer)) is kind
+
+
+def test_a_control_record_without_a_type_is_corrupt() -> None:
+    control = patched(batch_of(some(1)), attributes=0x20)
+    with pytest.raises(CorruptBatchError, match="without type"):
+        marker_of(memoryview(control), header_of(control))
