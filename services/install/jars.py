@@ -1,0 +1,166 @@
+"""Kafka as jars of Maven Central: by `mvn` when PATH has it, else by the Ivy inside pyspark.
+
+Neither the address of Maven Central nor any other is written here: both tools know it, or have
+been told of a mirror by their own settings. A version is complete or absent, never half there.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+import tarfile
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from mirrorfleet.runtime.filelock import locked
+from services.install.java import find_java, trust_options
+from services.install.paths import HOME, REQUIREMENTS, InstallError
+from services.install.shell import run, say
+
+DEFAULT_VERSION: Final = "4.3.0"
+ARTIFACTS: Final = ("kafka_2.13", "connect-mirror", "connect-runtime", "kafka-tools")
+LOG4J: Final = "2.25.4"
+"""Kafka 4.x logs through SLF4J and names no binding in its poms: without this one it is silent."""
+
+NEXT: Final = "Connect to a network (or set up a mirror in your Maven settings) and run this again."
+
+
+@dataclass(frozen=True, slots=True)
+class Kafka:
+    """One installed version: `java` runs it with the jars of `jars` as class path."""
+
+    version: str
+    java: Path
+    jars: Path
+
+
+def install_kafka(version: str = DEFAULT_VERSION, home: Path = HOME) -> Kafka:
+    """Find a version, and Java; download what is missing. No network is used when both are there.
+
+    Raises: InstallError when something is missing and does not come, or `version` is none.
+    """
+    if not re.fullmatch(r"[34]\.\d+\.\d+", version):
+        raise InstallError(
+            f"kafka version {version!r} is not like 4.3.0.", hint="Known to work: 4.3.0, 3.9.1."
+        )
+    jars = home / "kafka" / version
+    with locked(home / "kafka" / "lock"):
+        java = find_java(home)
+        if not jars.exists():
+            with tempfile.TemporaryDirectory(dir=jars.parent, prefix=f"{version}.") as name:
+                unfinished = Path(name)
+                (unfinished / "jars").mkdir()
+                _download(version, java, unfinished)
+                (unfinished / "jars").rename(jars)
+    return Kafka(version, java, jars)
+
+
+def _download(version: str, java: Path, directory: Path) -> None:
+    mvn = shutil.which("mvn")
+    say(f"downloading Kafka {version} (55 MB, once)")
+    if mvn is not None and shutil.which("java") is not None:
+        (directory / "pom.xml").write_text(pom(version), encoding="utf-8")
+        command = [mvn, "-B", "-f", str(directory / "pom.xml"), "dependency:copy-dependencies"]
+        command += [f"-DoutputDirectory={directory / 'jars'}", "-DincludeScope=runtime"]
+    else:
+        (directory / "ivy.xml").write_text(ivy_module(version), encoding="utf-8")
+        command = [str(java), *trust_options(directory), "-jar", str(_ivy_jar(directory.parent))]
+        command += ["-ivy", str(directory / "ivy.xml"), "-cache", str(directory / "cache")]
+        command += ["-types", "jar", "bundle"]
+        command += ["-retrieve", f"{directory}/jars/[artifact]-[revision](-[classifier]).[ext]"]
+    run(
+        command,
+        what=f"Kafka {version} could not be downloaded",
+        hint=NEXT,
+        directory=directory,
+        progress=_downloaded,
+    )
+
+
+def _downloaded(line: str) -> str | None:
+    """The jar that a line of mvn's or Ivy's output says has come; Ivy's `found` lines too."""
+    found = re.search(r"^Downloaded.*/([^/ ]+\.jar) \(", line.replace("[INFO] ", ""))
+    found = found or re.search(r"\[SUCCESSFUL ?\] \S+!(\S+\.jar)", line)
+    found = found or re.search(r"^\s*(found \S+)", line)
+    return found[1] if found else None
+
+
+def _coordinates(version: str) -> list[tuple[str, str, str]]:
+    binding = [("org.apache.logging.log4j", "log4j-slf4j-impl", LOG4J)]
+    return [
+        *(binding if version.startswith("4") else []),
+        *(("org.apache.kafka", artifact, version) for artifact in ARTIFACTS),
+    ]
+
+
+def pom(version: str) -> str:
+    """A pom whose runtime dependencies are one Kafka."""
+    wanted = "\n".join(
+        f"    <dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
+        f"<version>{revision}</version></dependency>"
+        for group, artifact, revision in _coordinates(version)
+    )
+    return f"""<project>
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>mirrorfleet</groupId><artifactId>local</artifactId><version>1</version>
+  <dependencies>
+{wanted}
+  </dependencies>
+</project>
+"""
+
+
+def ivy_module(version: str) -> str:
+    """The same as `pom`, in Ivy's words."""
+    wanted = "\n".join(
+        f'    <dependency org="{group}" name="{artifact}" rev="{revision}"/>'
+        for group, artifact, revision in _coordinates(version)
+    )
+    return f"""<ivy-module version="2.0">
+  <info organisation="mirrorfleet" module="local"/>
+  <configurations><conf name="default"/></configurations>
+  <dependencies defaultconf="default->default">
+{wanted}
+  </dependencies>
+</ivy-module>
+"""
+
+
+def _ivy_jar(directory: Path) -> Path:
+    """Ivy out of pyspark's source archive, kept beside the versions; the rest is not unpacked."""
+    jar = directory / "ivy.jar"
+    if jar.exists():
+        return jar
+    say("PATH has no mvn; taking Ivy out of pyspark (434 MB, once)")
+    with tempfile.TemporaryDirectory(dir=directory) as name:
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "--quiet",
+            "--no-deps",
+            "--retries",
+            "1",
+        ]
+        command += ["--no-build-isolation", "--no-cache-dir", "--require-hashes", "--dest", name]
+        run(
+            [*command, "--requirement", str(REQUIREMENTS / "ivy.lock")],
+            what="PATH has no mvn, and pyspark, which brings Ivy, could not be downloaded",
+            hint=NEXT,
+            directory=directory,
+        )
+        (archive,) = Path(name).glob("pyspark-*.tar.gz")
+        with tarfile.open(archive) as packed:
+            member = next(m for m in packed if re.search(r"/ivy-[\d.]+\.jar$", m.name))
+            source = packed.extractfile(member)
+            if source is None:
+                raise InstallError(f"{archive.name} has no Ivy.", hint="Put mvn on PATH.")
+            with source:
+                unfinished = Path(name) / "ivy.jar"
+                unfinished.write_bytes(source.read())
+        unfinished.rename(jar)
+    return jar

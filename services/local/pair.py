@@ -1,0 +1,95 @@
+"""A pair of regions under `.local/<name>/`: brought up once, found again, taken down whole."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from mirrorfleet.runtime.filelock import locked
+from services.local.errors import LocalError
+from services.local.ports import client_ports
+from services.local.region import Region, RegionSpec, start_regions
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+HOME: Final = Path(__file__).resolve().parents[2] / ".local"
+DEFAULT_PORTS: Final = {"east": 19092, "west": 29092}
+AUTO: Final = "auto"
+
+
+def find(name: str, home: Path = HOME) -> list[Region]:
+    """The regions of a pair, running or not; none when there is no such pair."""
+    return [Region.load(file.parent) for file in sorted((home / name).glob("*/region.json"))]
+
+
+def up(name: str, specs: Sequence[RegionSpec], ports: str = "", home: Path = HOME) -> list[Region]:
+    """Bring a pair up, or find it; brokers of it that have ended are started again.
+
+    `ports` is `auto`, or the first port of each region with commas, or empty for the usual ones.
+
+    Raises: LocalError when a port that was asked for is taken, when the pair is there with other
+    settings, or when a broker does not start; then nothing is left.
+    """
+    with locked(home / f"{name}.lock"):
+        regions = find(name, home)
+        if not regions:
+            shutil.rmtree(home / name, ignore_errors=True)  # of a start that was cut short
+            try:
+                return start_regions(with_ports(specs, ports), home / name)
+            except BaseException:
+                shutil.rmtree(home / name, ignore_errors=True)
+                raise
+        for region, spec in zip(regions, specs, strict=True):
+            _same_settings(region.spec, spec, name)
+            region.start()
+        for region in regions:
+            region.wait_ready()
+        return regions
+
+
+def _same_settings(there: RegionSpec, asked: RegionSpec, name: str) -> None:
+    for key in (item.name for item in fields(RegionSpec) if item.name != "port"):
+        old, new = getattr(there, key), getattr(asked, key)
+        if old != new:
+            raise LocalError(
+                f"{name}: {there.name} is there with {key} {old}, not {new}.",
+                hint=f"Take it down first (down --name {name}), or give another --name.",
+            )
+
+
+def with_ports(specs: Sequence[RegionSpec], ports: str) -> list[RegionSpec]:
+    """The specs with ports: those asked for, else the usual ones where they are free, else any."""
+    if ports == AUTO:
+        return list(specs)
+    try:
+        first = [int(part) for part in ports.split(",")] if ports else list(DEFAULT_PORTS.values())
+    except ValueError:
+        first = []
+    if len(first) != len(specs):
+        raise LocalError(f"--ports {ports} is neither auto nor like 19092,29092.")
+    usable = [
+        client_ports(port, spec.brokers, asked=bool(ports))
+        for port, spec in zip(first, specs, strict=True)
+    ]
+    for spec, port, free in zip(specs, first, usable, strict=True):
+        if not free:
+            print(f"{spec.name}: port {port} is taken, a free one is used", file=sys.stderr)
+    return [
+        replace(spec, port=port if free else 0)
+        for spec, port, free in zip(specs, first, usable, strict=True)
+    ]
+
+
+def down(name: str, home: Path = HOME) -> list[Region]:
+    """Stop every broker of a pair and remove all that it wrote; gives back what there was."""
+    with locked(home / f"{name}.lock"):
+        regions = find(name, home)
+        for region in regions:
+            region.stop()
+        shutil.rmtree(home / name, ignore_errors=True)
+    (home / f"{name}.lock").unlink(missing_ok=True)
+    return regions

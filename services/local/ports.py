@@ -1,0 +1,62 @@
+"""Ports of 127.0.0.1 that nobody has.
+
+Taken from below the range out of which the kernel gives ports to outgoing connections, so that a
+broker that is down for a while finds its port free when it comes back.
+"""
+
+from __future__ import annotations
+
+import socket
+from random import SystemRandom
+from typing import Final
+
+from services.local.errors import LocalError
+
+HOST: Final = "127.0.0.1"
+FIRST: Final = 10_000
+LAST: Final = 32_767
+TRIES: Final = 200
+
+
+def is_free(port: int) -> bool:
+    """Whether a broker could listen there now."""
+    with socket.socket() as probe:
+        # as Kafka does: an old connection in TIME_WAIT does not count
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+        return True
+
+
+def free_ports(count: int) -> list[int]:
+    """So many different free ports. Raises: LocalError when there are none."""
+    dice = SystemRandom()
+    found: dict[int, None] = {}
+    for _ in range(TRIES):
+        if len(found) == count:
+            break
+        port = dice.randint(FIRST, LAST)
+        if is_free(port):
+            found[port] = None
+    if len(found) < count:
+        raise LocalError(f"{HOST} has no {count} free ports between {FIRST} and {LAST}.")
+    return list(found)
+
+
+def client_ports(first: int, brokers: int, *, asked: bool) -> list[int] | None:
+    """`first` and the ports after it, one a broker; None when one is taken that was not asked for.
+
+    Raises: LocalError when one is taken that was asked for by name.
+    """
+    wanted = [first + number for number in range(brokers)]
+    taken = [port for port in wanted if not is_free(port)]
+    if not taken:
+        return wanted
+    if not asked:
+        return None
+    raise LocalError(
+        f"port {taken[0]} of {HOST} was asked for and is taken.",
+        hint=f"See by whom with `ss -ltnp sport = :{taken[0]}`, or use --ports auto.",
+    )
