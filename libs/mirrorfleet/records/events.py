@@ -30,9 +30,12 @@ class EventKind(StrEnum):
     GAP = "gap"
     TOPIC_CREATED = "topic-created"
     TOPIC_REFUSED = "topic-refused"
+    TOPIC_VANISHED = "topic-vanished"
+    TOPIC_REMOVED = "topic-removed"
     PARTITIONS_ADDED = "partitions-added"
     CLAIM_REFUSED = "claim-refused"
     LINK_REFUSED = "link-refused"
+    LINK_REMOVED = "link-removed"
     CONFIG_CHANGED = "config-changed"
 
 

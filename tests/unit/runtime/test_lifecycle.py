@@ -1,4 +1,4 @@
-"""A service is run to its end: drained when asked, cancelled when it overstays, loud when it fails."""
+"""A service is run to its end: drained when asked, cancelled if it overstays, loud if it fails."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ def lines_of(*secrets: str) -> tuple[logging.Logger, io.StringIO]:
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonLines(secrets))
-    log = logging.Logger("test.log")
+    log = logging.Logger("test.log")  # noqa: LOG001 - outside the tree of loggers, so that none is changed
     log.addHandler(handler)
     return log, stream
 

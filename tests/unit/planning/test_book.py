@@ -8,10 +8,10 @@ import pytest
 
 from mirrorfleet.core.errors import RefusedError
 from mirrorfleet.core.ids import ClusterAlias, ClusterId, Link, SlotNumber
+from mirrorfleet.planning.book import CatalogBook, check_link
 from mirrorfleet.policy.claims import Claim
 from mirrorfleet.records.catalog import CatalogLink, CatalogState, Removed, partition_key
-from services.sync.book import CatalogBook, check_link
-from tests.unit.services.sync.samples import EAST, LINK, WEST, copied, orders, planned
+from tests.unit.planning.samples import EAST, LINK, WEST, copied, orders, planned
 
 
 def a_book(link: Link = LINK, source: ClusterId = EAST, target: ClusterId = WEST) -> CatalogBook:

@@ -67,7 +67,7 @@ class SourceTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetTopic:
-    """A topic of the target. `empty` is None when nobody needed to know."""
+    """A topic of the target. `empty` is None when it was not asked or not answered."""
 
     name: str
     topic_id: TopicId
@@ -83,11 +83,15 @@ class TargetTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceView:
-    """The source. `origins`: topics that are copies, and the cluster ids that they passed."""
+    """The source. `topics` are those that some rule matches; `present` is every name there."""
 
     cluster: ClusterId
     topics: Mapping[str, SourceTopic]
+    present: frozenset[str] = frozenset()
+    waiting: frozenset[str] = frozenset()
+    """Topics that are there and not yet to be decided on."""
     origins: Mapping[str, tuple[ClusterId, ...]] = field(default_factory=dict)
+    """Topics that are copies, and the cluster ids that they passed."""
     unreadable: Mapping[str, str] = field(default_factory=dict)
     """Topics that the source would not show, and why."""
 

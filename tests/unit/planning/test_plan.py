@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mirrorfleet.core.ids import ClusterId, PartitionIdentity
+from mirrorfleet.core.ids import ClusterId, PartitionIdentity, SlotNumber
+from mirrorfleet.planning.plan import Growth
+from mirrorfleet.planning.rules import RuleTerms
+from mirrorfleet.planning.topics import Held, Reason
 from mirrorfleet.records.catalog import CatalogPartition, CatalogState, Priority
-from services.sync.plan import Growth
-from services.sync.rules import RuleTerms
-from services.sync.topics import Held, Reason
-from tests.unit.services.sync.samples import (
+from tests.unit.planning.samples import (
     CLAIM,
     EAST,
     LINK,
     OTHER_ID,
     SOURCE_ID,
     TARGET_ID,
+    UNCLAIMED,
+    Scene,
     copied,
     orders,
     planned,
@@ -48,7 +50,7 @@ def test_a_created_topic_gets_an_entry_a_partition_spread_over_the_slots() -> No
             link=LINK,
             source_topic="orders",
             target_topic="east.orders",
-            slot=0,
+            slot=SlotNumber(0),
             rule="all",
             origins=(EAST,),
             source_retention_ms=1000,
@@ -58,7 +60,7 @@ def test_a_created_topic_gets_an_entry_a_partition_spread_over_the_slots() -> No
             link=LINK,
             source_topic="orders",
             target_topic="east.orders",
-            slot=1,
+            slot=SlotNumber(1),
             rule="all",
             origins=(EAST,),
             source_retention_ms=1000,
@@ -90,7 +92,7 @@ def test_a_target_with_more_partitions_than_the_source_is_left_alone() -> None:
 
 
 def test_a_slot_is_never_changed_once_assigned() -> None:
-    entries = tuple(replace(entry, slot=1) for entry in published(2))
+    entries = tuple(replace(entry, slot=SlotNumber(1)) for entry in published(2))
 
     result = planned(orders(3), copied(3), entries=entries)
 
@@ -178,8 +180,14 @@ def test_a_vanished_source_topic_is_told_and_its_entries_are_kept() -> None:
 
 
 def test_a_source_topic_that_we_may_not_see_changes_nothing() -> None:
+    result = planned(None, copied(), entries=published(), scene=Scene(unreadable=("orders",)))
+
+    assert (result.pending, result.held) == (0, ())
+
+
+def test_a_topic_that_is_not_confirmed_yet_changes_nothing() -> None:
     result = planned(
-        None, copied(), entries=published(), unreadable={"orders": "TOPIC_AUTHORIZATION_FAILED"}
+        orders(), copied(), entries=published(), scene=Scene(claimed=False, waiting=("orders",))
     )
 
     assert (result.pending, result.held) == (0, ())
@@ -188,7 +196,7 @@ def test_a_source_topic_that_we_may_not_see_changes_nothing() -> None:
 def test_a_topic_that_no_rule_wants_any_more_is_marked_removed() -> None:
     entries = published(1)
 
-    result = planned(orders(1), copied(1), entries=entries, claimed=False)
+    result = planned(orders(1), copied(1), entries=entries, scene=UNCLAIMED)
 
     assert result.publish == (replace(entries[0], state=CatalogState.REMOVED),)
 
@@ -196,7 +204,7 @@ def test_a_topic_that_no_rule_wants_any_more_is_marked_removed() -> None:
 def test_a_removed_topic_is_removed_once() -> None:
     removed = tuple(replace(entry, state=CatalogState.REMOVED) for entry in published(1))
 
-    assert planned(orders(1), copied(1), entries=removed, claimed=False).pending == 0
+    assert planned(orders(1), copied(1), entries=removed, scene=UNCLAIMED).pending == 0
     assert planned(None, None, entries=removed).held == ()
 
 
@@ -249,6 +257,6 @@ def test_a_recreated_or_deleted_target_topic_stops() -> None:
 def test_origins_are_the_source_and_then_where_the_topic_itself_came_from() -> None:
     north = ClusterId("NORTH-ID")
 
-    (entry,) = planned(orders(1), copied(1), origins=(north,)).publish
+    (entry,) = planned(orders(1), copied(1), scene=Scene(origins=(north,))).publish
 
     assert entry.origins == (EAST, north)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from mirrorfleet.config.model import EstateCluster, EstateLink, Rule
 from mirrorfleet.records.catalog import Priority
 
 
@@ -47,21 +45,3 @@ def replication_factor(replication: Replication, source_replicas: int, brokers: 
             return min(source_replicas, brokers)
         case _:
             return replication
-
-
-def terms_of(link: EstateLink, target: EstateCluster) -> Mapping[str, RuleTerms]:
-    """Each rule of a link by its name."""
-    return {rule.name: _terms(rule, target) for rule in link.rules}
-
-
-def _terms(rule: Rule, target: EstateCluster) -> RuleTerms:
-    wanted = rule.replication_factor or target.replication_factor
-    return RuleTerms(
-        start=rule.start,
-        on_source_loss=rule.on_source_loss,
-        null_keys=rule.null_keys,
-        priority=rule.priority,
-        throttle=rule.throttle,
-        adopt=rule.adopt,
-        replication=wanted if isinstance(wanted, int) else ReplicationPolicy(wanted),
-    )

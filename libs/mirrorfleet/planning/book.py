@@ -5,7 +5,7 @@ Nothing is derived from anything else: a restart reads the same records and know
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from mirrorfleet.core.errors import RefusedError
 from mirrorfleet.core.ids import ClusterAlias, ClusterId, Link, PartitionIdentity, SlotNumber
@@ -54,7 +54,7 @@ class CatalogBook:
             )
         )
 
-    def slots_taken(self, source: ClusterId) -> Iterable[SlotNumber]:
+    def slots_taken(self, source: ClusterId) -> list[SlotNumber]:
         """The slot of each partition that is copied from `source`."""
         return [
             entry.slot

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mirrorfleet.core.ids import SlotNumber
-from services.sync.slots import SlotLoad, slots_of_link
+from mirrorfleet.planning.slot_load import SlotLoad, slots_of_link
 
 
 def numbers(*values: int) -> list[SlotNumber]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from mirrorfleet.core.ids import ClusterAlias, Link
+from mirrorfleet.planning.observed import SourceTopic, SourceView
+from mirrorfleet.planning.rules import ReplicationPolicy, RuleTerms, replication_factor
+from mirrorfleet.planning.topics import Chosen, Reason, choose, missing_configs, new_topic
 from mirrorfleet.policy.claims import Claim
 from mirrorfleet.policy.naming import Naming
-from services.sync.observed import SourceTopic, SourceView
-from services.sync.rules import ReplicationPolicy, RuleTerms, replication_factor
-from services.sync.topics import Chosen, Reason, choose, missing_configs, new_topic
-from tests.unit.services.sync.samples import (
+from tests.unit.planning.samples import (
     CLAIM,
     EAST,
     LINK,

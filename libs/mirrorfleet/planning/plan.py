@@ -11,14 +11,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from mirrorfleet.core.ids import Link, PartitionIdentity, SlotNumber
+from mirrorfleet.planning.book import CatalogBook
+from mirrorfleet.planning.observed import SourceTopic, SourceView, TargetTopic, TargetView
+from mirrorfleet.planning.rules import FAIL, FROM_THE_START, RuleTerms
+from mirrorfleet.planning.slot_load import SlotLoad
+from mirrorfleet.planning.topics import Held, Reason, missing_configs, new_topic
 from mirrorfleet.policy.claims import Claim
 from mirrorfleet.records.catalog import CatalogPartition, CatalogState
 from mirrorfleet.records.topics import TopicSpec
-from services.sync.book import CatalogBook
-from services.sync.observed import SourceTopic, SourceView, TargetTopic, TargetView
-from services.sync.rules import FAIL, FROM_THE_START, RuleTerms
-from services.sync.slots import SlotLoad
-from services.sync.topics import Held, Reason, missing_configs, new_topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +170,8 @@ def _plan_topic(topic: _Topic, load: SlotLoad, draft: _Draft) -> None:
         draft.held.append(trouble)
         return
     view, target = topic.view, topic.target
+    if target is not None and target.empty is None and not topic.entries:
+        return  # just created, and its leaders do not answer yet
     if target is None:
         spec = new_topic(
             topic.claim, topic.source, topic.terms, view.target.defaults, view.target.brokers
@@ -252,10 +254,11 @@ def _entry(
 
 def _leave(view: LinkView, topic: str, entries: list[CatalogPartition], draft: _Draft) -> None:
     """A topic of the catalog that nothing claims now: gone (kept), or no longer wanted."""
+    source = view.source
     live = [entry for entry in entries if entry.state is not CatalogState.REMOVED]
-    if not live or topic in view.source.unreadable:
+    if not live or topic in source.unreadable or topic in source.waiting:
         return
-    if topic in view.source.topics:
+    if topic in source.present:
         draft.publish.extend(replace(entry, state=CatalogState.REMOVED) for entry in live)
     else:
         detail = f"{topic} is no longer on {view.link.source}; its copy and position are kept"

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from uuid import UUID
 
 from mirrorfleet.core.ids import ClusterAlias, ClusterId, Link, SlotNumber
+from mirrorfleet.planning.book import CatalogBook
+from mirrorfleet.planning.observed import (
+    SourceTopic,
+    SourceView,
+    TargetTopic,
+    TargetView,
+    TopicTerms,
+)
+from mirrorfleet.planning.plan import LinkView, Plan, plan
+from mirrorfleet.planning.rules import RuleTerms
 from mirrorfleet.policy.claims import Claim
 from mirrorfleet.policy.filters import NameFilter
 from mirrorfleet.policy.flows import Flow, FlowRule
 from mirrorfleet.policy.naming import Naming
 from mirrorfleet.records.catalog import CatalogPartition
-from services.sync.book import CatalogBook
-from services.sync.observed import SourceTopic, SourceView, TargetTopic, TargetView, TopicTerms
-from services.sync.plan import LinkView, Plan, plan
-from services.sync.rules import RuleTerms
 
 LINK = Link(ClusterAlias("east"), ClusterAlias("west"))
 EAST = ClusterId("EAST-ID")
@@ -61,12 +68,18 @@ def copied(
     )
 
 
-def a_source(*topics: SourceTopic, origins: Sequence[ClusterId] = ()) -> SourceView:
-    return SourceView(
-        cluster=EAST,
-        topics={topic.name: topic for topic in topics},
-        origins={"orders": tuple(origins)} if origins else {},
-    )
+@dataclass(frozen=True, kw_only=True)
+class Scene:
+    """What else is so at the source."""
+
+    origins: tuple[ClusterId, ...] = ()
+    claimed: bool = True
+    unreadable: tuple[str, ...] = ()
+    waiting: tuple[str, ...] = ()
+
+
+PLAIN = Scene()
+UNCLAIMED = Scene(claimed=False)
 
 
 def planned(
@@ -75,21 +88,21 @@ def planned(
     *,
     entries: Sequence[CatalogPartition] = (),
     terms: RuleTerms | None = None,
-    origins: Sequence[ClusterId] = (),
-    claimed: bool = True,
-    unreadable: Mapping[str, str] | None = None,
+    scene: Scene = PLAIN,
 ) -> Plan:
     book = CatalogBook()
     for entry in entries:
         book.learn(entry)
-    seen = a_source(*([source] if source else []), origins=origins)
+    topics = {source.name: source} if source else {}
     view = LinkView(
         link=LINK,
         source=SourceView(
             cluster=EAST,
-            topics=seen.topics,
-            origins=seen.origins,
-            unreadable=unreadable or {},
+            topics=topics,
+            present=frozenset(topics),
+            waiting=frozenset(scene.waiting),
+            origins={"orders": scene.origins},
+            unreadable=dict.fromkeys(scene.unreadable, "TOPIC_AUTHORIZATION_FAILED"),
         ),
         target=TargetView(
             cluster=WEST,
@@ -97,7 +110,7 @@ def planned(
             topics={target.name: target} if target else {},
             defaults={"compression.type": "producer"},
         ),
-        claims=(CLAIM,) if source and claimed else (),
+        claims=(CLAIM,) if source and scene.claimed else (),
         terms={"all": terms or RuleTerms()},
         book=book,
         slots=SLOTS,

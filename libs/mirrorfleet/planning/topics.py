@@ -12,12 +12,7 @@ from enum import StrEnum
 from typing import Final
 
 from mirrorfleet.core.ids import ClusterAlias, ClusterId
-from mirrorfleet.policy.claims import Claim, settle
-from mirrorfleet.policy.cycles import is_cycle_by_origin
-from mirrorfleet.policy.flows import Flow
-from mirrorfleet.policy.selection import Selection, select
-from mirrorfleet.records.topics import TopicSpec
-from services.sync.observed import (
+from mirrorfleet.planning.observed import (
     AFTER_MAX,
     BEFORE_MAX,
     CLEANUP,
@@ -30,7 +25,12 @@ from services.sync.observed import (
     TargetTopic,
     TopicTerms,
 )
-from services.sync.rules import RuleTerms, replication_factor
+from mirrorfleet.planning.rules import RuleTerms, replication_factor
+from mirrorfleet.policy.claims import Claim, settle
+from mirrorfleet.policy.cycles import is_cycle_by_origin
+from mirrorfleet.policy.flows import Flow
+from mirrorfleet.policy.selection import Selection, select
+from mirrorfleet.records.topics import TopicSpec
 
 _FOREVER: Final = str(2**63 - 1)
 

@@ -1,0 +1,130 @@
+"""What `sync` tells: events for what is new, `/status`, and gauges."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from mirrorfleet.planning.topics import Held, Reason
+from mirrorfleet.records.events import EventKind
+from mirrorfleet.runtime import metric_names as names
+
+if TYPE_CHECKING:
+    from mirrorfleet.core.ids import ClusterId, Link, SlotNumber
+    from mirrorfleet.core.ports import Clock
+    from mirrorfleet.policy.claims import Claim
+    from mirrorfleet.runtime.metrics import Metrics
+
+_Samples = list[tuple[tuple[str, ...], float]]
+
+SHOWN: Final = 200
+"""Held topics in one `/status`."""
+
+_EVENTS: Final[Mapping[Reason, EventKind]] = {
+    Reason.CLAIMED: EventKind.CLAIM_REFUSED,
+    Reason.SOURCE_GONE: EventKind.TOPIC_VANISHED,
+    Reason.TARGET_GONE: EventKind.TOPIC_VANISHED,
+}
+
+
+@dataclass(slots=True)
+class LinkReport:
+    """The last look at a link. `looked_at` is monotonic, None before the first one in full."""
+
+    link: Link
+    source_cluster: ClusterId | None = None
+    slots: tuple[SlotNumber, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    held: tuple[Held, ...] = ()
+    skipped: int = 0
+    pending: int = 0
+    entries: int = 0
+    looked_at: float | None = None
+    took_s: float = 0.0
+    trouble: str = ""
+    told: frozenset[tuple[str, Reason]] = frozenset()
+    """Held topics that an event was written for."""
+    seen: frozenset[tuple[str, Reason]] = frozenset()
+    """Held topics of the look before."""
+
+    def news(self, held: Sequence[Held]) -> list[Held]:
+        """What of `held` deserves an event now; remembers it.
+
+        What one look may be mistaken about is told when a second look says the same.
+        """
+        keys = frozenset((each.topic, each.reason) for each in held)
+        fresh = [
+            each
+            for each in held
+            if (each.topic, each.reason) not in self.told
+            and (not each.reason.may_pass or (each.topic, each.reason) in self.seen)
+        ]
+        self.told = (self.told & keys) | {(each.topic, each.reason) for each in fresh}
+        self.seen = keys
+        self.held = tuple(sorted(held))
+        return fresh
+
+    def status(self, now: float) -> dict[str, object]:
+        """One link in `/status`."""
+        return {
+            "link": str(self.link),
+            "source_cluster": self.source_cluster,
+            "slots": list(self.slots),
+            "topics": len(self.claims),
+            "partitions": self.entries,
+            "skipped": self.skipped,
+            "pending_changes": self.pending,
+            "seconds_since_look": self.age_s(now),
+            "look_seconds": round(self.took_s, 3),
+            "trouble": self.trouble,
+            "held": [
+                {"topic": each.topic, "reason": each.reason, "detail": each.detail}
+                for each in self.held[:SHOWN]
+            ],
+            "held_topics": len(self.held),
+        }
+
+    def age_s(self, now: float) -> float | None:
+        """Seconds since the last look in full."""
+        return None if self.looked_at is None else round(now - self.looked_at, 3)
+
+    def held_by_reason(self) -> Iterable[tuple[str, int]]:
+        """For the gauge; every reason, so that one that ends shows 0."""
+        count = Counter(each.reason for each in self.held)
+        return [(reason.value, count[reason]) for reason in Reason]
+
+
+def event_kind(reason: Reason) -> EventKind:
+    """The event for a held topic."""
+    return _EVENTS.get(reason, EventKind.TOPIC_REFUSED)
+
+
+def register_gauges(metrics: Metrics, clock: Clock, reports: Sequence[LinkReport]) -> None:
+    """Show the links' reports at each scrape."""
+
+    def by_link(value: Callable[[LinkReport], float]) -> Callable[[], _Samples]:
+        return lambda: [((str(each.link),), value(each)) for each in reports]
+
+    def ages() -> _Samples:
+        found = [(each.link, each.age_s(clock.monotonic())) for each in reports]
+        return [((str(link),), age) for link, age in found if age is not None]
+
+    def topics() -> _Samples:
+        copied = [((str(each.link), "copied"), float(len(each.claims))) for each in reports]
+        skipped = [((str(each.link), "skipped"), float(each.skipped)) for each in reports]
+        return [*copied, *skipped]
+
+    def faults() -> _Samples:
+        return [
+            ((str(each.link), reason), float(count))
+            for each in reports
+            for reason, count in each.held_by_reason()
+        ]
+
+    metrics.on_scrape(names.SYNC_PENDING, by_link(lambda each: each.pending))
+    metrics.on_scrape(names.CATALOG_ENTRIES, by_link(lambda each: each.entries))
+    metrics.on_scrape(names.SYNC_AGE, ages)
+    metrics.on_scrape(names.SYNC_TOPICS, topics)
+    metrics.on_scrape(names.SYNC_FAULTS, faults)

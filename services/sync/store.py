@@ -1,0 +1,157 @@
+"""The fleet's own topics: made, the catalog read and written, events written.
+
+What is written is an upsert of what should be. Before each use the end of the catalog is compared
+with what was written here, so that a second instance's records are read and not overwritten.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import BrokerError, MirrorfleetError
+from mirrorfleet.core.ids import FleetName, TopicPartition
+from mirrorfleet.kafka.admin import NewTopic, create_partitions, create_topics
+from mirrorfleet.kafka.cluster import Cluster
+from mirrorfleet.kafka.control import ControlWriter, read_to_end
+from mirrorfleet.kafka.offsets import LATEST, list_offsets
+from mirrorfleet.planning.book import CatalogBook
+from mirrorfleet.records import catalog, events
+from mirrorfleet.records.topics import ControlKind, control_topic, control_topics
+from mirrorfleet.runtime.log import fields, logger
+
+if TYPE_CHECKING:
+    from mirrorfleet.core.ports import Clock
+    from mirrorfleet.records.catalog import CatalogEntry
+    from mirrorfleet.records.events import Event
+
+FULL_REPLICATION: Final = 3
+_RECORDS_A_WRITE: Final = 500
+_EVENTS_KEPT: Final = 1_000
+"""Events that wait while the target does not take them; the oldest go first."""
+
+_log = logger(__name__)
+
+
+class Store:
+    """Control topics of one fleet on its target."""
+
+    def __init__(self, cluster: Cluster, fleet: FleetName, clock: Clock) -> None:
+        self._cluster = cluster
+        self._fleet = fleet
+        self._clock = clock
+        self._writer = ControlWriter(cluster)
+        self._catalog = TopicPartition(control_topic(fleet, ControlKind.CATALOG), 0)
+        self._events = TopicPartition(control_topic(fleet, ControlKind.EVENTS), 0)
+        self._expected_end = 0
+        self._waiting: deque[Event] = deque(maxlen=_EVENTS_KEPT)
+        self.book = CatalogBook()
+        self.replication_factor = 0
+
+    def close(self) -> None:
+        """Close the writer's connections."""
+        self._writer.close()
+
+    async def ensure_topics(self, slots: int) -> None:
+        """Create what is missing of the control topics; give the per-slot ones `slots` partitions.
+
+        Raises:
+            BrokerError: the target refuses one, with the operation and the topic in its text.
+        """
+        metadata = await self._cluster.metadata(None)
+        self.replication_factor = min(FULL_REPLICATION, len(metadata.brokers))
+        wanted = control_topics(
+            self._fleet, slots=slots, replication_factor=self.replication_factor
+        )
+        missing = [
+            NewTopic(
+                name=spec.name,
+                partitions=spec.partitions,
+                replication_factor=spec.replication_factor,
+                configs=spec.configs,
+            )
+            for spec in wanted
+            if spec.name not in metadata.topics
+        ]
+        short = {
+            spec.name: spec.partitions
+            for spec in wanted
+            if spec.name in metadata.topics
+            and 0 < len(metadata.topics[spec.name].partitions) < spec.partitions
+        }
+        _raise_first(await create_topics(self._cluster, missing) if missing else {})
+        _raise_first(await create_partitions(self._cluster, short) if short else {})
+        if missing or short:
+            _log.info("control topics made", extra=fields(fleet=self._fleet, count=len(missing)))
+
+    async def refresh(self) -> None:
+        """Read the catalog again if somebody else has written to it.
+
+        Raises:
+            UnknownVersionError: a newer build has written it; MirrorfleetError: no answer.
+        """
+        topic = self._catalog.topic
+        known = (await self._cluster.metadata((topic,))).topics[topic]
+        if known.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            return
+        listed = (await list_offsets(self._cluster, {self._catalog: LATEST}))[self._catalog]
+        if isinstance(listed, BrokerError):
+            raise listed
+        if listed.offset == self._expected_end:
+            return
+        book = CatalogBook()
+        for record in await read_to_end(self._cluster.settings, topic):
+            book.learn(catalog.decode(record.key, record.value))
+        self.book, self._expected_end = book, listed.offset
+        _log.info("catalog read", extra=fields(topic=topic, count=len(book.partitions)))
+
+    async def publish(self, entries: Iterable[CatalogEntry]) -> None:
+        """Write entries, then the generation that they make up; nothing at all without entries.
+
+        Raises:
+            MirrorfleetError: not all was written; what was is read back by the next `refresh`.
+        """
+        changed = list(entries)
+        if not changed:
+            return
+        before = self.book.config or catalog.CatalogConfig(generation=0)
+        config = catalog.CatalogConfig(
+            generation=before.generation + 1, format_level=before.format_level
+        )
+        everything: list[CatalogEntry] = [*changed, config]
+        for start in range(0, len(everything), _RECORDS_A_WRITE):
+            part = everything[start : start + _RECORDS_A_WRITE]
+            await self._writer.write(
+                self._catalog, [catalog.encode(entry) for entry in part], self._clock.now_ms()
+            )
+            self._expected_end += len(part)
+            for entry in part:
+                self.book.learn(entry)
+
+    def tell(self, event: Event) -> None:
+        """Have an event written with the next `flush`."""
+        self._waiting.append(event)
+
+    async def flush(self) -> None:
+        """Write the waiting events; those that cannot be written wait on."""
+        waiting = list(self._waiting)
+        if not waiting:
+            return
+        try:
+            await self._writer.write(
+                self._events, [events.encode(event) for event in waiting], self._clock.now_ms()
+            )
+        except MirrorfleetError as error:
+            _log.warning("events cannot be written", extra=fields(error=str(error)))
+            return
+        for _ in waiting:
+            self._waiting.popleft()
+
+
+def _raise_first(answers: dict[str, BrokerError | None]) -> None:
+    for name, error in answers.items():
+        if error is not None and error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+            error.hint = f"`mirrorfleet acls` prints what sync needs for {name}."
+            raise error
