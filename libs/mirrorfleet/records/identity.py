@@ -34,7 +34,12 @@ def parse_topic_id(text: str) -> TopicId:
 
 
 def write_cluster_id(out: Writer, cluster: ClusterId) -> None:
-    """See the module's head."""
+    """See the module's head.
+
+    Raises: ValueError when empty (length 0 means a UUID).
+    """
+    if not cluster:
+        raise ValueError("a cluster.id is never empty")
     raw = _uuid_bytes(cluster)
     if raw is None:
         out.text(cluster)

@@ -73,9 +73,10 @@ def test_lines_are_ready_to_paste_and_leave_out_what_is_implied(make_flow: MakeF
     flow = make_flow("east west", ("r", ["t"], "prefix"))
     found = grants(WEST, [flow], [Service.MIRROR, Service.SYNC])
     east = [grant for grant in found if grant.cluster == "east"]
-    assert kafka_acls_lines(east, principal="User:it's", host="*", bootstrap="h:1") == [
+    (line,) = kafka_acls_lines(east, principal="User:it's", host="*", bootstrap="h:1")
+    assert line == (
         "kafka-acls.sh --bootstrap-server h:1 --command-config admin.properties --add"
         " --allow-principal 'User:it'\\''s' --allow-host '*'"
         " --operation DescribeConfigs --operation Read --topic 't'"
         " --resource-pattern-type literal"
-    ]
+    )

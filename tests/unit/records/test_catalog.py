@@ -1,0 +1,133 @@
+"""The catalog: JSON that is stable, complete, and refused when newer."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from mirrorfleet.core.errors import CorruptBatchError, UnknownVersionError
+from mirrorfleet.core.ids import ClusterId, SlotNumber
+from mirrorfleet.records.catalog import (
+    CatalogConfig,
+    CatalogLink,
+    CatalogPartition,
+    CatalogState,
+    Priority,
+    Removed,
+    decode,
+    encode,
+    partition_key,
+)
+from tests.unit.records.making import CLUSTER, LINK, identity
+
+PARTITION = CatalogPartition(
+    identity=identity(3, incarnation=1),
+    link=LINK,
+    source_topic="orders",
+    target_topic="east.orders",
+    slot=SlotNumber(7),
+    state=CatalogState.PAUSED,
+    priority=Priority.HIGH,
+    rule="all",
+    start="timestamp:5",
+    on_source_loss="record-gap",
+    null_keys="drop-recorded",
+    throttle=1000,
+    origins=(CLUSTER, ClusterId("X")),
+    target_max_batch_bytes=99,
+    target_append_time=True,
+    target_compacted=True,
+    source_retention_ms=-1,
+)
+KEY = (
+    b'["partition","AAECAwQFBgcICQoLDA0ODw","EREREREREREREREREREREQ",3,"IiIiIiIiIiIiIiIiIiIiIg",1]'
+)
+VALUE = {
+    "v": 1,
+    "source": "east",
+    "target": "west",
+    "source_topic": "orders",
+    "target_topic": "east.orders",
+    "slot": 7,
+    "state": "paused",
+    "priority": "high",
+    "rule": "all",
+    "start": "timestamp:5",
+    "on_source_loss": "record-gap",
+    "null_keys": "drop-recorded",
+    "throttle": 1000,
+    "origins": ["AAECAwQFBgcICQoLDA0ODw", "X"],
+    "target_max_batch_bytes": 99,
+    "target_append_time": True,
+    "target_compacted": True,
+    "source_retention_ms": -1,
+}
+
+
+def test_a_partition_is_this_json() -> None:
+    key, value = encode(PARTITION)
+    assert key == KEY
+    assert json.loads(value) == VALUE
+
+
+def test_this_json_is_that_partition() -> None:
+    assert decode(KEY, json.dumps(VALUE).encode()) == PARTITION
+
+
+def test_a_link_and_the_config_come_back() -> None:
+    link = CatalogLink(
+        link=LINK,
+        source_cluster=CLUSTER,
+        target_cluster=ClusterId("T"),
+        slots=(SlotNumber(0), SlotNumber(1)),
+    )
+    config = CatalogConfig(generation=4, format_level=1)
+    assert encode(link)[0] == b'["link","AAECAwQFBgcICQoLDA0ODw"]'
+    assert encode(config)[0] == b'["config"]'
+    assert decode(*encode(link)) == link
+    assert decode(*encode(config)) == config
+
+
+def test_a_tombstone_says_what_was_removed() -> None:
+    key = partition_key(identity(3))
+    assert decode(key, None) == Removed(key, identity(3))
+    assert decode(b'["config"]', None) == Removed(b'["config"]', None)
+
+
+def test_fields_of_a_newer_release_are_left_alone() -> None:
+    assert decode(KEY, json.dumps({**VALUE, "new": [1]}).encode()) == PARTITION
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (KEY, {**VALUE, "v": 2}),
+        (KEY, {**VALUE, "state": "sleeping"}),
+        (b'["region"]', VALUE),
+        (b'["config"]', {"v": 0, "generation": 1, "format_level": 1}),
+    ],
+    ids=["version", "word", "kind of key", "older version"],
+)
+def test_what_a_newer_build_wrote_stops_us(key: bytes, value: dict[str, object]) -> None:
+    with pytest.raises(UnknownVersionError):
+        decode(key, json.dumps(value).encode())
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (None, b"{}"),
+        (KEY, b"[]"),
+        (KEY, b"{"),
+        (b"\xff", b"{}"),
+        (KEY, json.dumps({**VALUE, "slot": "7"}).encode()),
+        (KEY, json.dumps({**VALUE, "slot": True}).encode()),
+        (KEY, json.dumps({**VALUE, "origins": [1]}).encode()),
+        (KEY, json.dumps({**VALUE, "target_compacted": 1}).encode()),
+        (b'["partition","x"]', json.dumps(VALUE).encode()),
+    ],
+)
+def test_damaged_records_are_damage(key: bytes | None, value: bytes) -> None:
+    with pytest.raises(CorruptBatchError):
+        decode(key, value)

@@ -1,0 +1,77 @@
+"""Where partitions stand, and when a person should look."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mirrorfleet.records.catalog import CatalogState
+from mirrorfleet.records.overview import duration, fleet_rows
+from tests.unit.records.making import identity
+from tests.unit.records.test_catalog import PARTITION as ENTRY
+from tests.unit.records.test_reports import PARTITION, SNAPSHOT
+
+ACTIVE = replace(ENTRY, identity=identity(1), state=CatalogState.ACTIVE)
+HEALTHY = replace(SNAPSHOT, partitions=(PARTITION,))
+
+
+def test_a_row_says_where_a_partition_stands() -> None:
+    (row,) = fleet_rows([ACTIVE], [HEALTHY], 2000)
+    assert row == {
+        "link": "east->west",
+        "topic": "orders",
+        "partition": 1,
+        "target_topic": "east.orders",
+        "state": "copying",
+        "position": 100,
+        "high_watermark": 120,
+        "lag_records": 10,
+        "slot": 7,
+        "owner": "w",
+        "progress_age_ms": 1000,
+        "reported_ms_ago": 766,
+        "fault": None,
+        "rule": "all",
+        "priority": "high",
+        "problem": None,
+    }
+
+
+def test_the_newest_snapshot_counts() -> None:
+    old = replace(HEALTHY, time_ms=1000, owner="before")
+    assert fleet_rows([ACTIVE], [HEALTHY, old], 2000)[0]["owner"] == "w"
+
+
+def test_a_fault_an_absent_and_a_silent_owner_are_problems() -> None:
+    faulted = replace(SNAPSHOT, partitions=(replace(PARTITION, fault="too large"),))
+    assert fleet_rows([ACTIVE], [faulted], 2000)[0]["problem"] == "too large"
+    assert fleet_rows([ACTIVE], [], 2000)[0]["problem"] == (
+        "no worker reports it. Next: mirrorfleet run mirror --target west"
+    )
+    assert fleet_rows([ACTIVE], [HEALTHY], 11_234)[0]["problem"] is None
+    assert fleet_rows([ACTIVE], [HEALTHY], 11_235)[0]["problem"] == (
+        "its owner w has been silent for 10s"
+    )
+
+
+def test_a_paused_partition_needs_no_owner_and_a_removed_one_is_not_shown() -> None:
+    paused = replace(ACTIVE, state=CatalogState.PAUSED)
+    removed = replace(ACTIVE, identity=identity(2), state=CatalogState.REMOVED)
+    rows = fleet_rows([removed, paused], [], 2000)
+    assert [(row["partition"], row["problem"]) for row in rows] == [(1, None)]
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "text"),
+    [
+        (-5, "0ms"),
+        (850, "850ms"),
+        (12_400, "12s"),
+        (192_000, "3m12s"),
+        (7_500_000, "2h05m"),
+        (356_400_000, "4d03h"),
+    ],
+)
+def test_durations_are_short(milliseconds: int, text: str) -> None:
+    assert duration(milliseconds) == text
