@@ -76,10 +76,22 @@ def test_zstd_frames_in_a_row_are_one_stream_and_skippable_ones_are_skipped() ->
     assert decompress(Codec.ZSTD, frames) == b"first " + LARGE
 
 
-def test_a_zstd_frame_with_dictionary_id_checksum_and_long_size_is_measured() -> None:
-    """Room is counted from the block headers, wherever they begin."""
-    raw = struct.pack("<IBBQ", 0xFD2FB528, 0b11_0_0_0_0_00, 0x58, 5) + b"\x29\x00\x00hello"
-    assert decompress(Codec.ZSTD, raw) == b"hello"
+@pytest.mark.parametrize(
+    ("frame", "content"),
+    [
+        # raw block; window of 1 MB, content size in 8 bytes
+        ("28b52ffd c0 50 0500000000000000 290000 68656c6c6f", b"hello"),
+        # raw block, then the frame's checksum (XXH64)
+        ("28b52ffd 04 50 290000 68656c6c6f a36d9f88", b"hello"),
+        # one byte 1000 times
+        ("28b52ffd 00 50 431f00 78", b"x" * 1000),
+    ],
+    ids=["long size", "checksum", "run"],
+)
+def test_room_for_zstd_is_counted_from_block_headers_wherever_they_begin(
+    frame: str, content: bytes
+) -> None:
+    assert decompress(Codec.ZSTD, bytes.fromhex(frame) * 3) == content * 3
 
 
 def test_gzip_members_in_a_row_are_one_stream() -> None:

@@ -184,6 +184,14 @@ def test_a_drop_after_a_record_that_is_too_large_did_not_happen() -> None:
     assert walked.fault.offset == 0
 
 
+def test_of_two_faults_in_a_batch_the_first_offset_counts() -> None:
+    records = [Seen(0, TIME, b"k", b"x" * 500), Seen(1, TIME, None, b"y")]
+    terms = Terms(max_batch_bytes=300, null_keys=NullKeys.FAIL)
+    walked = fetched(batch_of(records), terms=terms)
+    assert walked.fault is not None
+    assert (walked.fault.offset, walked.fault.kind) == (0, FaultKind.TOO_LARGE)
+
+
 def test_corrupt_bytes_are_a_fault_after_the_good_batches() -> None:
     broken = batch_of(some(2, first=3))
     broken[-1] ^= 1

@@ -21,10 +21,16 @@ from tests.unit.wire.batches import (
 
 
 def message(
-    offset: int, key: bytes | None, value: bytes | None, *, magic: int = 1, attributes: int = 0
+    offset: int,
+    key: bytes | None,
+    value: bytes | None,
+    *,
+    magic: int = 1,
+    attributes: int = 0,
+    time: int = TIME,
 ) -> bytes:
     """One message, laid out by hand."""
-    body = struct.pack(">bb", magic, attributes) + (struct.pack(">q", TIME) if magic else b"")
+    body = struct.pack(">bb", magic, attributes) + (struct.pack(">q", time) if magic else b"")
     for field in (key, value):
         body += struct.pack(">i", -1) if field is None else struct.pack(">i", len(field)) + field
     return struct.pack(">qiI", offset, len(body) + 4, zlib.crc32(body)) + body
@@ -32,8 +38,7 @@ def message(
 
 def wrapper(offset: int, inner: bytes, *, magic: int = 1, codec: int = 1) -> bytes:
     """A compressed message, gzip unless another codec is claimed."""
-    packer = zlib.compressobj(wbits=31)
-    packed = packer.compress(inner) + packer.flush()
+    packed = zlib.compress(inner, wbits=31)
     return message(offset, None, packed, magic=magic, attributes=codec)
 
 
@@ -64,6 +69,18 @@ def test_offsets_inside_a_magic_0_wrapper_are_absolute() -> None:
     inner = message(100, b"a", b"1", magic=0) + message(103, b"b", b"2", magic=0)
     walked = fetched(wrapper(103, inner, magic=0), wanted=100)
     assert [record.offset for record in copied(walked)] == [100, 103]
+
+
+def test_the_append_time_of_a_wrapper_is_that_of_every_message_inside() -> None:
+    packed = zlib.compress(message(0, b"a", b"1") + message(1, b"b", b"2"), wbits=31)
+    late = message(101, None, packed, attributes=0x08 | 1, time=TIME + 999)
+    assert [record.timestamp for record in copied(fetched(late))] == [TIME + 999] * 2
+
+
+def test_without_append_time_messages_in_a_wrapper_keep_their_own() -> None:
+    inner = message(0, b"a", b"1", time=TIME - 5) + message(1, b"b", b"2", time=TIME - 9)
+    times = [record.timestamp for record in copied(fetched(wrapper(101, inner)))]
+    assert times == [TIME - 5, TIME - 9]
 
 
 def test_a_wrapper_is_trimmed_to_the_wanted_offset() -> None:

@@ -157,6 +157,15 @@ def test_merging_stops_in_time_for_the_targets_limit() -> None:
     assert merge(batches[:count], terms).size <= 2000
 
 
+def test_records_that_grow_when_their_times_are_far_apart_still_fit_when_merged() -> None:
+    batches = [
+        copy_of([Seen(50 * day + i, TIME + day * 86_400_000, b"", b"") for i in range(50)])
+        for day in range(8)
+    ]
+    terms = Terms(max_batch_bytes=sum(batch.size for batch in batches))
+    assert merge(batches[: mergeable(batches, terms)], terms).count >= 100
+
+
 def test_a_merge_over_the_limit_is_refused() -> None:
     batches = [copy_of(some(1, first=i, size=300)) for i in range(20)]
     with pytest.raises(ValueError, match="takes 2000"):
