@@ -1,22 +1,48 @@
-"""`python -m services.install [VERSION]`: have Java and Kafka here; print where, as JSON."""
+"""What a local region needs before it starts; each command leaves it on disk.
+
+python -m services.install kafka [VERSION]   Java and Kafka; prints where, as JSON
+python -m services.install credentials JSON  certificates, passwords and tokens (`Wanted`)
+"""
 
 from __future__ import annotations
 
 import json
 import sys
 
+from pydantic import TypeAdapter
+
+from services.install.credentials import Wanted, write
 from services.install.jars import DEFAULT_VERSION, install_kafka
 from services.install.paths import InstallError
 
 
-def main(version: str = DEFAULT_VERSION) -> int:
-    """Print `{"java": path, "jars": path}`; exit 1 with a message when it cannot be."""
+def kafka(version: str = DEFAULT_VERSION) -> None:
+    """Print `{"java": path, "jars": path}`."""
+    found = install_kafka(version)
+    print(json.dumps({"java": str(found.java), "jars": str(found.jars)}))
+
+
+def credentials(wanted: str) -> None:
+    """Write what the JSON of a `Wanted` asks for."""
+    write(TypeAdapter(Wanted).validate_json(wanted))
+
+
+def main(*arguments: str) -> int:
+    """Run a command; exit 1 with a message when it cannot be done."""
     try:
-        kafka = install_kafka(version)
+        match arguments:
+            case ("kafka",):
+                kafka()
+            case ("kafka", version):
+                kafka(version)
+            case ("credentials", wanted):
+                credentials(wanted)
+            case _:
+                print(__doc__, file=sys.stderr)
+                return 1
     except InstallError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    print(json.dumps({"java": str(kafka.java), "jars": str(kafka.jars)}))
     return 0
 
 

@@ -12,7 +12,7 @@ import typer
 
 from mirrorfleet.core.errors import MirrorfleetError
 from services.local import pair
-from services.local.errors import LocalError
+from services.local.broker import LocalError
 from services.local.region import DEFAULT_KAFKA, Region, RegionSpec, Tuning
 from services.local.security import Authorizer, Kind, RegionSecurity
 

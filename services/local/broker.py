@@ -1,6 +1,6 @@
 """One broker process: started, stopped, killed, frozen, found again by its pid file.
 
-    <directory>/server.properties  log4j.properties  server.log  out.log  pid  data/
+    <directory>/server.properties  server.log  out.log  pid  data/
 
 It runs under a keeper (`keeper.py`), so that it ends with the process that started it, unless
 that process lets it go with `release`.
@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from services.local.errors import LocalError
+from mirrorfleet.core.errors import MirrorfleetError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,6 +27,10 @@ READY: Final = "Kafka Server started"
 PAUSE_S: Final = 0.02
 START_DEADLINE_S: Final = 60.0
 STOP_DEADLINE_S: Final = 20.0
+
+
+class LocalError(MirrorfleetError):
+    """Raised when the local pair cannot do what was asked; says what, where, why and what next."""
 
 
 class Broker:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.runtime.filelock import locked
-from services.local.errors import LocalError
-from services.local.ports import client_ports
+from services.local.broker import LocalError
+from services.local.ports import HOST, is_free
 from services.local.region import Region, RegionSpec, start_regions
 
 if TYPE_CHECKING:
@@ -71,17 +71,20 @@ def with_ports(specs: Sequence[RegionSpec], ports: str) -> list[RegionSpec]:
         first = []
     if len(first) != len(specs):
         raise LocalError(f"--ports {ports} is neither auto nor like 19092,29092.")
-    usable = [
-        client_ports(port, spec.brokers, asked=bool(ports))
-        for port, spec in zip(first, specs, strict=True)
-    ]
-    for spec, port, free in zip(specs, first, usable, strict=True):
-        if not free:
-            print(f"{spec.name}: port {port} is taken, a free one is used", file=sys.stderr)
-    return [
-        replace(spec, port=port if free else 0)
-        for spec, port, free in zip(specs, first, usable, strict=True)
-    ]
+    return [_placed(spec, port, asked=bool(ports)) for spec, port in zip(specs, first, strict=True)]
+
+
+def _placed(spec: RegionSpec, port: int, *, asked: bool) -> RegionSpec:
+    """The spec with `port`, one more for each broker after the first; any ports if it is taken."""
+    taken = [one for one in range(port, port + spec.brokers) if not is_free(one)]
+    if taken and asked:
+        raise LocalError(
+            f"port {taken[0]} of {HOST} was asked for ({spec.name}) and is taken.",
+            hint=f"See by whom with `ss -ltnp sport = :{taken[0]}`, or use --ports auto.",
+        )
+    if taken:
+        print(f"{spec.name}: port {taken[0]} is taken, a free one is used", file=sys.stderr)
+    return replace(spec, port=0 if taken else port)
 
 
 def down(name: str, home: Path = HOME) -> list[Region]:

@@ -10,7 +10,7 @@ import socket
 from random import SystemRandom
 from typing import Final
 
-from services.local.errors import LocalError
+from services.local.broker import LocalError
 
 HOST: Final = "127.0.0.1"
 FIRST: Final = 10_000
@@ -43,20 +43,3 @@ def free_ports(count: int) -> list[int]:
     if len(found) < count:
         raise LocalError(f"{HOST} has no {count} free ports between {FIRST} and {LAST}.")
     return list(found)
-
-
-def client_ports(first: int, brokers: int, *, asked: bool) -> list[int] | None:
-    """`first` and the ports after it, one a broker; None when one is taken that was not asked for.
-
-    Raises: LocalError when one is taken that was asked for by name.
-    """
-    wanted = [first + number for number in range(brokers)]
-    taken = [port for port in wanted if not is_free(port)]
-    if not taken:
-        return wanted
-    if not asked:
-        return None
-    raise LocalError(
-        f"port {taken[0]} of {HOST} was asked for and is taken.",
-        hint=f"See by whom with `ss -ltnp sport = :{taken[0]}`, or use --ports auto.",
-    )

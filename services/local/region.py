@@ -26,29 +26,12 @@ from pydantic import TypeAdapter
 from mirrorfleet.config.cluster_settings import ClusterSettings, Mechanism
 from mirrorfleet.core.ids import ClusterAlias
 from services.local import properties
-from services.local.broker import Broker
-from services.local.errors import LocalError
+from services.local.broker import Broker, LocalError
 from services.local.ports import HOST, free_ports
-from services.local.security import RegionSecurity
+from services.local.security import Kind, RegionSecurity
 
 DEFAULT_KAFKA: Final = "4.3.0"
-LOG4J2: Final = """\
-status=warn
-appender.f.type=File
-appender.f.name=F
-appender.f.fileName=${sys:mirrorfleet.log}
-appender.f.layout.type=PatternLayout
-appender.f.layout.pattern=[%d] %p %m (%c)%n
-rootLogger.level=INFO
-rootLogger.appenderRef.f.ref=F
-"""
-RELOAD4J: Final = """\
-log4j.rootLogger=INFO, F
-log4j.appender.F=org.apache.log4j.FileAppender
-log4j.appender.F.File=${mirrorfleet.log}
-log4j.appender.F.layout=org.apache.log4j.PatternLayout
-log4j.appender.F.layout.ConversionPattern=[%d] %p %m (%c)%n
-"""
+LOG_SETTINGS: Final = {"3": "log4j.properties", "4": "log4j2.properties"}
 
 
 class Tuning(StrEnum):
@@ -92,18 +75,20 @@ class _Written:
 _WRITTEN: Final = TypeAdapter(_Written)
 
 
-@cache
-def installed(version: str) -> tuple[str, str]:
-    """Java and the folder of jars for a Kafka version, by the program that downloads them.
-
-    Raises: LocalError; that program has said why.
-    """
+def install(*arguments: str) -> str:
+    """What the program says that gets things ready. Raises: LocalError; it has said why itself."""
     root = Path(__file__).resolve().parents[2]
-    command = [sys.executable, "-m", "services.install", version]
+    command = [sys.executable, "-m", "services.install", *arguments]
     answer = subprocess.run(command, cwd=root, stdout=subprocess.PIPE, text=True, check=False)
     if answer.returncode != 0:
-        raise LocalError(f"Kafka {version} is not here, see above.")
-    found = json.loads(answer.stdout)
+        raise LocalError(f"{arguments[0]} could not be made ready, see above.")
+    return answer.stdout
+
+
+@cache
+def installed(version: str) -> tuple[str, str]:
+    """Java and the folder of jars for a Kafka version. Raises: LocalError."""
+    found = json.loads(install("kafka", version))
     return found["java"], found["jars"]
 
 
@@ -129,7 +114,8 @@ class Region:
         first = [spec.port + n for n in range(spec.brokers)] if spec.port else chosen[::3]
         ports = tuple(zip(first, chosen[1::3], chosen[2::3], strict=True))
         region = cls(directory, _Written(spec=spec, ports=ports, java=java, jars=jars))
-        spec.security.write_files(region.tls)
+        if spec.security.kind is not Kind.PLAINTEXT:
+            install("credentials", spec.security.wanted(region.tls))
         for broker in region.brokers:
             region._write_broker(broker)
         region._format()
@@ -185,7 +171,7 @@ class Region:
     def _java(self, main: str, number: int) -> list[str]:
         home = self._home(number)
         heap = self.spec.heap_mb
-        config = home / "log4j.properties"
+        logging = Path(__file__).with_name(LOG_SETTINGS[self.spec.kafka[0]])
         return [
             self._written.java,
             f"-Xms{heap}m",
@@ -194,8 +180,8 @@ class Region:
             "-cp",
             f"{self._written.jars}/*",
             f"-Dmirrorfleet.log={home / 'server.log'}",
-            f"-Dlog4j2.configurationFile={config}",
-            f"-Dlog4j.configuration=file:{config}",
+            f"-Dlog4j2.configurationFile={logging}",
+            f"-Dlog4j.configuration=file:{logging}",
             main,
             *([str(home / "server.properties")] if main == "kafka.Kafka" else []),
         ]
@@ -217,12 +203,8 @@ class Region:
             **self.spec.security.properties(self.tls),
             **self.spec.extra,
         }
-        texts = {
-            "server.properties": properties.text(settings),
-            "log4j.properties": RELOAD4J if self.spec.kafka.startswith("3") else LOG4J2,
-        }
-        for name, text in texts.items():
-            (broker.directory / name).write_text(text, encoding="utf-8")
+        file = broker.directory / "server.properties"
+        file.write_text(properties.text(settings), encoding="utf-8")
 
     def _format(self) -> None:
         """Format the first broker with Kafka's tool; the others differ in two ids only."""

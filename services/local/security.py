@@ -7,21 +7,18 @@ A SASL region takes all four mechanisms at once. Passwords are `<user>-secret`: 
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
 from mirrorfleet.config.cluster_settings import Mechanism, Protocol, Security
-from services.local.authority import GOOD_HOSTS, Authority
-from services.local.errors import LocalError
+from services.local.broker import LocalError
 
 SUPER_USER: Final = "admin"
-TOKEN_LIFETIME: Final = timedelta(days=1)
+GOOD_HOSTS: Final = ("127.0.0.1", "localhost")
 _JAAS: Final = "org.apache.kafka.common.security"
 _PREFIX: Final = "listener.name.clients."
 
@@ -70,19 +67,18 @@ class RegionSecurity:
                 hint="Use --security mtls, sasl_plaintext or sasl_ssl.",
             )
 
-    def write_files(self, directory: Path) -> None:
-        """Certificates and tokens into `directory`."""
-        directory.mkdir(parents=True, exist_ok=True)
-        if self.kind.protocol.tls:
-            authority = Authority(directory)
-            authority.issue("broker", self.hosts, timedelta(days=self.lifetime_days))
-            if self.kind is Kind.MTLS:
-                for user in self.users:
-                    authority.issue(user, (), timedelta(days=30))
-        if self.kind.protocol.sasl:
-            for user, password in self.users.items():
-                _write_secret(directory / f"{user}.token", unsecured_token(user, datetime.now(UTC)))
-                _write_secret(directory / f"{user}.password", password)
+    def wanted(self, directory: Path) -> str:
+        """What the program that makes certificates and secrets is told, as JSON."""
+        protocol = self.kind.protocol
+        return json.dumps(
+            {
+                "directory": str(directory),
+                "hosts": self.hosts if protocol.tls else (),
+                "lifetime_days": self.lifetime_days,
+                "certificates": tuple(self.users) if self.kind is Kind.MTLS else (),
+                "passwords": dict(self.users) if protocol.sasl else {},
+            }
+        )
 
     def properties(self, directory: Path) -> dict[str, str]:
         """The brokers' side."""
@@ -153,17 +149,3 @@ def _tls_properties(directory: Path, client_auth: str) -> dict[str, str]:
         # User:alice rather than User:CN=alice
         "ssl.principal.mapping.rules": "RULE:^CN=([^,]+).*$/$1/,DEFAULT",
     }
-
-
-def unsecured_token(subject: str, now: datetime, lifetime: timedelta = TOKEN_LIFETIME) -> str:
-    """A JSON web token that nobody signed, as Kafka's unsecured validator takes it (KIP-255)."""
-    issued = int(now.timestamp())
-    claims = {"sub": subject, "iat": issued, "exp": issued + int(lifetime.total_seconds())}
-    parts = ({"alg": "none", "typ": "JWT"}, claims)
-    coded = [base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=") for part in parts]
-    return b".".join([*coded, b""]).decode()
-
-
-def _write_secret(file: Path, text: str) -> None:
-    file.write_text(text, encoding="utf-8")
-    file.chmod(0o600)

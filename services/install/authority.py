@@ -18,7 +18,6 @@ from cryptography.x509.oid import NameOID
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-GOOD_HOSTS: Final = ("127.0.0.1", "localhost")
 SLACK: Final = timedelta(hours=1)
 
 
