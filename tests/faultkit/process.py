@@ -137,7 +137,7 @@ class ServiceProcess(RunningProcess):
 
         def look() -> str:
             self.check_alive()
-            return next(filter(None, map(_url_of, self.text().splitlines())), "")
+            return next(filter(None, map(url_of, self.text().splitlines())), "")
 
         return wait_until(look, deadline_s=deadline_s, what=f"{self.name} to listen")
 
@@ -172,7 +172,7 @@ class ServiceProcess(RunningProcess):
             raise DiedError(f"{error}\n{reasons}\n{self.tail()}") from None
 
 
-def _url_of(line: str) -> str:
+def url_of(line: str) -> str:
     """Read the address from the log line that says that a service has started."""
     if '"url"' not in line:
         return ""
