@@ -68,4 +68,4 @@ def translate(error: Exception, where: str) -> MirrorfleetError:
             return BrokerError(code, where, detail=str(error))
     if isinstance(error, theirs.IncompatibleBrokerVersion | theirs.UnsupportedVersionError):
         return UnsupportedError(f"{where}: {error}.")
-    return ConnectionLostError(f"{where}: {error or type(error).__name__}.")
+    return ConnectionLostError(f"{where}: {str(error) or type(error).__name__}.")

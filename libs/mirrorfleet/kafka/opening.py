@@ -6,6 +6,7 @@ Every failure says which address it was and what to do next.
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import ssl
 from typing import Final, Protocol
@@ -101,13 +102,23 @@ class TcpConnector:
                 hint="Check the address in `bootstrap` and the brokers' advertised.listeners.",
             ) from error
         except OSError as error:
-            raise ConnectionLostError(
-                f"{peer} ({self._settings.alias}): cannot connect: {error.strerror or error}.",
-                hint="Check that the broker runs and that the address and port are right.",
-            ) from error
+            raise self._unreachable(peer, error) from error
         raw = transport.get_extra_info("socket")
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         return connection
+
+    def _unreachable(self, peer: str, error: OSError) -> ConnectionLostError:
+        where = f"{peer} ({self._settings.alias})"
+        if isinstance(error, ConnectionResetError | ConnectionAbortedError):
+            return ConnectionLostError(
+                f"{where}: closed in the TLS handshake.",
+                hint="Check that this listener speaks TLS: security.protocol, or the port.",
+            )
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        return ConnectionLostError(
+            f"{where}: cannot connect: {reason}.",
+            hint="Check that the broker runs and that the address and port are right.",
+        )
 
     def _tls_context(self) -> ssl.SSLContext | None:
         """Made again for each connection, so that a renewed certificate is used."""

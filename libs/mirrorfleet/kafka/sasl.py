@@ -21,7 +21,7 @@ from mirrorfleet.config.cluster_settings import Mechanism, Security
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import AuthenticationError, ConfigError
 from mirrorfleet.kafka.call import reader_of
-from mirrorfleet.kafka.codec import Request, code_of, encode
+from mirrorfleet.kafka.codec import Request, code_of, count_ms, encode
 from mirrorfleet.kafka.connection import Connection, Renewal
 from mirrorfleet.kafka.scram import ScramError, ScramExchange
 from mirrorfleet.kafka.tokens import TokenProvider, token_provider
@@ -141,7 +141,7 @@ class _Exchange:
         code = code_of(answer.error_code)
         if code is not ErrorCode.NONE:
             raise self.refused(answer.error_message or code.name)
-        self.lifetime_ms = int(answer.session_lifetime)
+        self.lifetime_ms = count_ms(answer.session_lifetime)
         return answer.auth_bytes
 
     def refused(self, why: str, hint: str = "") -> AuthenticationError:

@@ -123,7 +123,7 @@ class UnsecuredTokens:
 
     async def token(self) -> str:
         """A token that says who we are, and proves nothing."""
-        now = time.time()
+        now = int(time.time())  # rounded down: a broker refuses a token of the future
         claims = {"sub": self._principal, "iat": now, "exp": now + self._lifetime_s}
         return f"{_part({'alg': 'none'})}.{_part(claims)}."
 
