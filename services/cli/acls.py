@@ -108,7 +108,7 @@ def _service(name: str) -> Service:
     try:
         return Service(name)
     except ValueError:
-        near = difflib.get_close_matches(name, list(Service), n=1)
+        near = difflib.get_close_matches(name, [one.value for one in Service], n=1)
         hint = f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(Service)}."
         raise ConfigError(f"{name!r} is no service.", hint=hint) from None
 

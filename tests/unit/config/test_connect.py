@@ -1,0 +1,87 @@
+"""Secrets are found when a client is made, and never shown."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mirrorfleet.config.cluster_settings import Mechanism, Protocol, Security
+from mirrorfleet.config.connect import cluster_settings
+from mirrorfleet.core.errors import ConfigError
+from tests.unit.config.making import RIGHT, parse
+
+CANARY = "c4n4ry-s3cret"
+
+
+def test_a_cluster_without_security_needs_no_secret() -> None:
+    settings = cluster_settings(parse(), "east", "me")
+    assert (settings.alias, settings.bootstrap) == ("east", ("127.0.0.1:19092",))
+    assert (settings.client_id, settings.security) == ("me", Security())
+
+
+def test_a_password_comes_from_the_environment() -> None:
+    security = cluster_settings(parse(env={"WEST_PASSWORD": CANARY}), "west").security
+    assert (security.protocol, security.mechanism) == (Protocol.SASL_SSL, Mechanism.SCRAM_SHA_512)
+    assert security.read_password() == CANARY
+
+
+def test_a_secret_that_is_not_there_is_named_with_its_line() -> None:
+    with pytest.raises(ConfigError) as caught:
+        cluster_settings(parse(), "west")
+    assert str(caught.value) == (
+        "line 11 clusters.west.security.password: environment variable WEST_PASSWORD is not set."
+        " export WEST_PASSWORD=..."
+    )
+
+
+def test_a_password_file_is_read_again_each_time(tmp_path: Path) -> None:
+    secret = tmp_path / "password"
+    secret.write_text(CANARY + "\n", encoding="utf-8")
+    text = RIGHT.replace("{env: WEST_PASSWORD}", "{file: password}")
+    security = cluster_settings(parse(text, directory=tmp_path), "west").security
+    assert security.read_password() == CANARY
+    secret.write_text("rotated", encoding="utf-8")
+    assert security.read_password() == "rotated"
+
+
+def test_a_file_that_is_not_there_is_named_with_its_line(tmp_path: Path) -> None:
+    text = RIGHT.replace("{env: WEST_PASSWORD}", "{file: password}")
+    with pytest.raises(ConfigError) as caught:
+        cluster_settings(parse(text, directory=tmp_path), "west")
+    assert str(caught.value) == (
+        f"line 11 clusters.west.security.password: secret file {tmp_path}/password:"
+        " No such file or directory. Check path and mode."
+    )
+    text = RIGHT.replace("username:", "ca_file: ca.pem\n      username:")
+    with pytest.raises(ConfigError, match=r"line 10 clusters.west.security.ca_file: there is no"):
+        cluster_settings(parse(text, directory=tmp_path, env={"WEST_PASSWORD": "x"}), "west")
+
+
+def test_a_password_is_asked_for_only_where_there_is_one() -> None:
+    with pytest.raises(ConfigError, match="no password is configured"):
+        Security().read_password()
+
+
+def test_secrets_are_in_no_text_of_settings() -> None:
+    security = Security(
+        protocol=Protocol.SASL_SSL,
+        username="copier",
+        password=CANARY,
+        token_client_secret=CANARY,
+        key_password=CANARY,
+    )
+    settings = replace(cluster_settings(parse(), "east"), security=security)
+    for text in (repr(security), str(security), repr(settings), f"{settings}"):
+        assert CANARY not in text
+    assert "username='copier', password=***" in repr(security)
+
+
+def test_secrets_are_in_no_text_of_an_estate() -> None:
+    text = RIGHT + f"services: {{mirror: {{memory_mb: 64, token: {CANARY}}}}}\n"
+    estate = parse(text, env={"WEST_PASSWORD": CANARY})
+    assert estate.services["mirror"]["token"] == CANARY
+    for shown in (repr(estate), str(estate), estate.model_dump_json(), repr(estate.model_dump())):
+        assert CANARY not in shown
+    assert estate.model_dump()["services"] == {"mirror": {"memory_mb": 64, "token": "***"}}
