@@ -149,24 +149,24 @@ def test_addresses_may_be_one_text() -> None:
             "127.0.0.1:29093",
             "127.0.0.1:19092",
             (
-                "estate.yaml:13 links[0]: 'east' and 'west' have the same bootstrap 127.0.0.1:19092:"
-                " that is one cluster under two names."
+                "estate.yaml:13 links[0]: 'east' and 'west' have the same bootstrap"
+                " 127.0.0.1:19092: that is one cluster under two names."
             ),
         ),
         (
             "127.0.0.1:19092",
             "127.0.0.1:kafka",
             (
-                "estate.yaml:4 clusters.east.bootstrap[0]: port 'kafka' of '127.0.0.1:kafka' is not a"
-                " number from 1 to 65535."
+                "estate.yaml:4 clusters.east.bootstrap[0]: port 'kafka' of '127.0.0.1:kafka' is"
+                " not a number from 1 to 65535."
             ),
         ),
         (
             "127.0.0.1:19092",
             "127.0.0.1:65536",
             (
-                "estate.yaml:4 clusters.east.bootstrap[0]: port '65536' of '127.0.0.1:65536' is not a"
-                " number from 1 to 65535."
+                "estate.yaml:4 clusters.east.bootstrap[0]: port '65536' of '127.0.0.1:65536' is"
+                " not a number from 1 to 65535."
             ),
         ),
         (
@@ -186,8 +186,8 @@ def test_addresses_may_be_one_text() -> None:
             "SCRAM-SHA-512",
             "GSSAPI",
             (
-                "estate.yaml:9 clusters.west.security.mechanism: should be 'PLAIN', 'SCRAM-SHA-256',"
-                " 'SCRAM-SHA-512' or 'OAUTHBEARER'."
+                "estate.yaml:9 clusters.west.security.mechanism: should be 'PLAIN',"
+                " 'SCRAM-SHA-256', 'SCRAM-SHA-512' or 'OAUTHBEARER'."
             ),
         ),
         (
@@ -276,7 +276,10 @@ def test_security_that_cannot_work_is_refused(security: str, said: str) -> None:
 
 
 def test_plain_without_tls_is_possible_for_those_who_ask() -> None:
-    security = "{protocol: SASL_PLAINTEXT, mechanism: PLAIN, username: a, password: {env: X}, allow_insecure: true}"
+    security = (
+        "{protocol: SASL_PLAINTEXT, mechanism: PLAIN, username: a, password: {env: X},"
+        " allow_insecure: true}"
+    )
     text = RIGHT.replace(
         '    bootstrap: "127.0.0.1:19092"', f'    bootstrap: "a:1"\n    security: {security}'
     )
