@@ -135,11 +135,16 @@ class MirrorService:
         failures = 0
         while True:
             try:
-                async with ControlTail(worker.target.settings, topic) as tail:
+                follow = ControlTail(
+                    worker.target.settings,
+                    topic,
+                    on_caught_up=lambda: health.release(CATALOG),
+                )
+                async with follow as tail:
                     async for record in tail:
                         self._apply(catalog_codec.decode(record.key, record.value))
                         if tail.caught_up:
-                            health.release(CATALOG)
+                            failures = 0
                             self._changed.set()
             except MirrorfleetError as error:
                 if not error.retriable:

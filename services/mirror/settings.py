@@ -20,20 +20,20 @@ class MirrorSettings(SlotSettings):
     """Between two snapshots of a slot."""
 
 
-def parse(subtree: Mapping[str, object]) -> SlotSettings:
+def parse(subtree: Mapping[str, object]) -> MirrorSettings:
     """The settings.
 
     Raises:
         ConfigError: an unknown key or a value out of its range; every problem is named.
     """
     try:
-        return SlotSettings.model_validate(dict(subtree))
+        return MirrorSettings.model_validate(dict(subtree))
     except ValidationError as error:
         problems = [
             f"services.mirror.{'.'.join(map(str, each['loc']))}: {each['msg']}"
             for each in error.errors()
         ]
-        known = ", ".join(sorted(SlotSettings.model_fields))
+        known = ", ".join(sorted(MirrorSettings.model_fields))
         raise ConfigError(
             "; ".join(problems), path="services.mirror", hint=f"Known keys: {known}."
         ) from error

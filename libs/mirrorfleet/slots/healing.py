@@ -41,6 +41,8 @@ _GONE: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOW
 def after_refusal(runner: SlotRunner, error: AbortError) -> None:
     """Act on what the target refused, after the transaction was aborted."""
     partition, batch = error.partition, error.batch
+    if partition is not None and error.fault is not None:
+        runner.stop_partition(partition, error.fault)
     if partition is None or batch is None:
         return
     now = runner.clock.monotonic()

@@ -27,6 +27,7 @@ from mirrorfleet.slots import healing, taking
 from mirrorfleet.slots.fetching import Lanes
 from mirrorfleet.slots.sending import AbortError, ControlEntry, Sender
 from mirrorfleet.slots.waits import reserved, wait_for
+from mirrorfleet.wire.codecs import Codec
 from mirrorfleet.wire.records import control_batch
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ ANSWER_S: Final = 5.0
 """Time for a produce answer beyond the broker's own time-out; then the outcome is unknown."""
 HOLD_BACK_S: Final = 1.0
 """A partition whose target has no leader is left out of transactions this long."""
+COMPRESS_FROM: Final = 8
+"""Positions in a batch from which compressing it is worth its microseconds."""
 
 _log = logger(__name__)
 
@@ -156,8 +159,10 @@ class SlotRunner:
             if self._entries_changed:
                 await self._admit_new(sender)
             try:
-                committed = await sender.transact()
-                failures = 0 if committed else failures
+                if await sender.transact():
+                    failures = 0
+                else:
+                    self.markers.idle(self.number)
             except AbortError as error:
                 failures += 1
                 await self._aborted(sender, error)
@@ -261,9 +266,11 @@ class SlotRunner:
         """Positions, and the segment when there is one, as batches to send."""
         now_ms = self.clock.now_ms()
         records = [position_codec.encode(position) for position in positions]
+        # Keys repeat cluster and topic ids: many of them shrink to a third.
+        codec = Codec.ZSTD if len(records) >= COMPRESS_FROM else Codec.NONE
         entries = [
             ControlEntry(
-                self.control_partition(ControlKind.POSITIONS), control_batch(records, now_ms)
+                self.control_partition(ControlKind.POSITIONS), control_batch(records, now_ms, codec)
             )
         ]
         if segment is not None:

@@ -28,6 +28,7 @@ from mirrorfleet.wire.rewrite import stamp
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from mirrorfleet.copying.faults import Fault
     from mirrorfleet.copying.partition import CopyPartition
     from mirrorfleet.slots.runner import SlotRunner
     from mirrorfleet.wire.copybatch import CopyBatch
@@ -51,12 +52,14 @@ class AbortError(MirrorfleetError):
         partition: CopyPartition | None = None,
         batch: CopyBatch | None = None,
         ack: ProduceAck | None = None,
+        fault: Fault | None = None,
     ) -> None:
         super().__init__(message)
         self.action = action
         self.partition = partition
         self.batch = batch
         self.ack = ack
+        self.fault = fault
 
 
 class ControlEntry(NamedTuple):
@@ -128,7 +131,7 @@ class Sender:
             await self._commit(transaction, runner.control_entries(positions, segment))
         except TargetBehindError as error:
             transaction.abandon()
-            raise AbortError(str(error), partition=error.partition) from error
+            raise AbortError(str(error), partition=error.partition, fault=error.fault) from error
         except BaseException:
             transaction.abandon()
             raise

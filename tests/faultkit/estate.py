@@ -1,0 +1,51 @@
+"""Estate files for tests: one link from one region to another, with a fleet name of its own.
+
+Tests share regions; a fleet of their own keeps their control topics apart.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+FEW_SLOTS = 4
+"""Enough to have several, few enough to be quick: each control topic has as many partitions."""
+
+
+def write_estate(
+    directory: Path,
+    *,
+    source: str,
+    target: str,
+    fleet: str,
+    topics: Sequence[str],
+    rule: Mapping[str, object] | None = None,
+    slots: int = FEW_SLOTS,
+    services: Mapping[str, Mapping[str, object]] | None = None,
+) -> Path:
+    """Write `estate.yaml` for a link east -> west between two bootstrap addresses."""
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / "estate.yaml"
+    estate = {
+        "estate": fleet,
+        "clusters": {
+            "east": {"bootstrap": source},
+            "west": {"bootstrap": target, "fleet": fleet},
+        },
+        "links": [
+            {
+                "from": "east",
+                "to": "west",
+                "slots": slots,
+                "rules": [{"name": "all", "topics": list(topics), **(rule or {})}],
+            }
+        ],
+        "services": {name: dict(tuning) for name, tuning in (services or {}).items()},
+    }
+    path.write_text(yaml.safe_dump(estate))
+    return path
