@@ -1,0 +1,109 @@
+# The only commands that a human types; `make` lists them.
+# Needs make, git and Python >= 3.11. The rest comes on demand: Python packages from hash locks
+# into .venv, Java and Kafka into .local. After the first time nothing needs a network.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= $(firstword $(foreach p,python3.11 python3.12 python3.13 python3,$(shell command -v $(p))))
+VENV := .venv
+PY := $(VENV)/bin/python
+READY := $(VENV)/.ready
+PIP := $(PY) -m pip --quiet --disable-pip-version-check
+LOCK := .local/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command "make lock"
+COMPOSE := .local/compose/docker-compose
+COMPOSE_VERSION := v2.40.3
+
+.PHONY: help
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: $(READY) ## the environment, from the hash lock; once
+
+$(READY): requirements/dev.lock pyproject.toml
+	@if [ -z "$(PYTHON)" ] || ! $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then \
+		echo "error: make setup needs Python >= 3.11; found: $${PYTHON:-$(PYTHON)}." \
+			"Install it, or run: make setup PYTHON=/path/to/python3.11" >&2; exit 1; fi
+	@[ -x $(PY) ] || $(PYTHON) -m venv $(VENV)
+	@echo "installing the locked packages into $(VENV)"
+	@$(PIP) install --require-hashes --requirement requirements/dev.lock
+	@$(PIP) install --no-deps --no-index --no-build-isolation --editable .
+	@touch $(READY)
+
+.PHONY: demo
+demo: $(READY) ## two real regions, both fleets, live traffic, judged; says where to look
+	@$(PY) -m tests.demo up
+
+.PHONY: demo-down
+demo-down: $(READY) ## stop all of it
+	@$(PY) -m tests.demo down
+
+.PHONY: test
+test: $(READY) ## every test, on real brokers
+	@time $(PY) -m pytest tests --durations=15
+
+.PHONY: check
+check: $(READY) ## format, lint, types, layers; changes nothing
+	@$(PY) -m ruff format --check
+	@$(PY) -m ruff check
+	@$(PY) -m mypy
+	@$(VENV)/bin/lint-imports --no-cache --no-logo
+
+.PHONY: fmt
+fmt: $(READY) ## format and fix what can be fixed
+	@$(PY) -m ruff format
+	@$(PY) -m ruff check --fix
+
+.PHONY: faults
+faults: $(READY) ## failure drills, a minute each
+	@MIRRORFLEET_FAULT_SECONDS=60 $(PY) -m pytest tests/faults --durations=0 -rA
+
+.PHONY: soak
+soak: $(READY) ## the same drills, an hour each
+	@MIRRORFLEET_FAULT_SECONDS=3600 $(PY) -m pytest tests/faults --durations=0 -rA --timeout=0
+
+.PHONY: bench
+bench: $(READY) ## MB/s and CPU of the shipped service
+	@$(PY) -m tests.bench
+
+.PHONY: local
+local: $(READY) ## the two regions only; stop them with `make local-down`
+	@$(PY) -m services.local up
+
+.PHONY: local-down
+local-down: $(READY) ## stop the two regions
+	@$(PY) -m services.local down
+
+.PHONY: broker-env
+broker-env: $(READY) ## write the containers' broker settings from the table of the local pair
+	@$(PY) -m services.local environment > deploy/config/broker.env
+
+.PHONY: compose-check
+compose-check: $(COMPOSE) broker-env ## docker-compose.yml, by Compose itself (built with Go once)
+	@$(COMPOSE) -f docker-compose.yml config --quiet && echo "docker-compose.yml: valid"
+
+$(COMPOSE):
+	@command -v go >/dev/null || { echo "error: building Compose needs Go on PATH" >&2; exit 1; }
+	@mkdir -p $(@D)/module
+	@cd $(@D)/module && { [ -f go.mod ] || go mod init compose; } \
+		&& go get -tool github.com/docker/compose/v2/cmd@$(COMPOSE_VERSION) \
+		&& go build -o ../docker-compose github.com/docker/compose/v2/cmd
+
+.PHONY: lock
+lock: $(READY) ## resolve the hash locks again
+	@[ -x .local/uv/bin/uv ] || $(PIP) install --target .local/uv uv
+	@$(LOCK) --group dev pyproject.toml --output-file requirements/dev.lock
+	@$(LOCK) pyproject.toml --constraints requirements/dev.lock --output-file requirements/base.lock
+	@$(LOCK) --extra spark pyproject.toml --constraints requirements/dev.lock \
+		--output-file requirements/spark.lock
+	@$(LOCK) requirements/jre.in --output-file requirements/jre.lock
+	@$(LOCK) --no-deps requirements/ivy.in --output-file requirements/ivy.lock
+
+.PHONY: clean
+clean: ## remove everything that was made: brokers, environment, downloads, caches
+	@if [ -x $(PY) ]; then $(PY) -m tests.demo down; $(PY) -m services.local down; fi
+	@rm -rf $(VENV) .local .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
