@@ -78,6 +78,10 @@ def test_every_64_bit_number_comes_back(value: int) -> None:
     assert read_varint(encoded, 0) == (value, len(encoded))
 
 
+def test_bits_beyond_64_are_dropped_as_java_drops_them() -> None:
+    assert read_varint(b"\xff" * 9 + b"\x7f", 0) == (-(2**63), 10)
+
+
 def test_a_varint_without_end_is_corrupt() -> None:
     with pytest.raises(CorruptBatchError, match="64 bits"):
         read_varint(b"\x80" * 11 + b"\x01", 0)
