@@ -6,6 +6,7 @@ Nothing is decided here.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
@@ -30,6 +31,9 @@ from mirrorfleet.records import catalog
 from mirrorfleet.records.topics import ControlKind, control_kind
 from mirrorfleet.runtime.log import fields, logger
 from mirrorfleet.wire.k01_fetch import Isolation
+
+_DEFAULTS_TRIES: Final = 50
+_DEFAULTS_PAUSE_S: Final = 0.1
 
 Configs = Mapping[str, str | None]
 Origins = Mapping[str, tuple[ClusterId, ...]]
@@ -215,14 +219,25 @@ class TargetWatch:
         )
 
     async def learn_defaults(self, topic: str) -> None:
-        """Take the configs of one of our own topics for what the target gives by default."""
-        answer = (await describe_configs(self.cluster, [topic]))[topic]
-        if isinstance(answer, BrokerError):
-            _log.warning("no defaults known", extra=fields(topic=topic, error=str(answer)))
-            return
-        self._defaults = {
-            name: each.value for name, each in answer.items() if each.value is not None
-        }
+        """Take the configs of one of our own topics for what the target gives by default.
+
+        A topic made a moment ago may not be known to every broker yet.
+
+        Raises:
+            BrokerError: it stays unknown; what we may not read is left unknown.
+        """
+        tries = 1 if self._defaults else _DEFAULTS_TRIES
+        for left in reversed(range(tries)):
+            answer = (await describe_configs(self.cluster, [topic]))[topic]
+            if not isinstance(answer, BrokerError):
+                self._defaults = {k: v.value for k, v in answer.items() if v.value is not None}
+                return
+            if answer.code in _DENIED:
+                _log.warning("no defaults known", extra=fields(topic=topic, error=str(answer)))
+                return
+            if not left:
+                raise answer
+            await asyncio.sleep(_DEFAULTS_PAUSE_S)
 
     async def _empty(self, topics: Iterable[TopicMeta]) -> dict[str, bool | None]:
         """Whether each topic holds nothing; None when some partition does not answer."""

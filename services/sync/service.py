@@ -97,7 +97,7 @@ class SyncService:
         self._estate = all_flows(estate)
         self._sides = [self._side(entry) for entry in estate.links_into(target)]
         self._one_at_a_time = asyncio.Lock()
-        register_gauges(context.metrics, context.clock, [side.report for side in self._sides])
+        register_gauges(context.metrics, context.clock, self.reports)
 
     async def serve(self, stop: Stop) -> None:
         """Keep the fleet in step until `stop`; a look that is under way is simply ended.
@@ -127,8 +127,13 @@ class SyncService:
             "generation": book.config.generation if book.config else 0,
             "partitions": len(book.partitions),
             "control_replication_factor": self._store.replication_factor,
-            "links": [side.report.status(now) for side in self._sides],
+            "links": [report.status(now) for report in self.reports],
         }
+
+    @property
+    def reports(self) -> list[LinkReport]:
+        """The last look at each link."""
+        return [side.report for side in self._sides]
 
     # -- start
 
