@@ -7,7 +7,6 @@ product is involved on either side.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
 from uuid import uuid4
 
 import pytest
@@ -15,23 +14,19 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from services.local.region import Region
+from tests.faultkit.regions import access, address
 from tests.judge.compare import Kind
 from tests.judge.difference import WholeRecord
 from tests.judge.judging import Copy, Pair, judge
 from tests.judge.log import Stamp
-from tests.judge.reading import At, ClusterAccess, read_one
+from tests.judge.reading import At, read_one
 from tests.judge.verdict import Demands, Evidence, Finding, MissingTail, Report, Verdict
 
 RECORDS = 12
 """Records of a planted partition; faults are planted at the sixth."""
 
 T0 = 1_700_000_000_000
-
-
-class Region(Protocol):
-    """What the session's brokers offer that is needed here."""
-
-    bootstrap: str
 
 
 Records = list[WholeRecord]
@@ -105,7 +100,7 @@ def produce(producer: Producer, topic: str, partition: int, records: Records) ->
 
 
 def producer_of(region: Region, **settings: str) -> Producer:
-    return Producer({"bootstrap.servers": region.bootstrap, "linger.ms": 1, **settings})
+    return Producer({"bootstrap.servers": address(region), "linger.ms": 1, **settings})
 
 
 APPEND_TIME = {"message.timestamp.type": "LogAppendTime"}
@@ -114,7 +109,7 @@ APPEND_TIME = {"message.timestamp.type": "LogAppendTime"}
 def create(
     region: Region, topic: str, partitions: int = 1, config: dict[str, str] | None = None
 ) -> None:
-    admin = AdminClient({"bootstrap.servers": region.bootstrap})
+    admin = AdminClient({"bootstrap.servers": address(region)})
     new = NewTopic(topic, partitions, 1, config=config or {})
     for future in admin.create_topics([new]).values():
         future.result(20)
@@ -131,8 +126,8 @@ def topic(east: Region, west: Region) -> str:
 
 def judged(east: Region, west: Region, pairs: Sequence[Pair], *, patience_s: float = 1) -> Report:
     copy = Copy(
-        source=ClusterAccess(east.bootstrap),
-        target=ClusterAccess(west.bootstrap),
+        source=access(east),
+        target=access(west),
         pairs=pairs,
         patience_s=patience_s,
     )
@@ -207,7 +202,7 @@ def test_a_broker_time_of_the_source_must_be_the_create_time_of_the_copy(
     source, target = producer_of(east), producer_of(west)
     produce(source, name, 0, written())
     assert source.flush(20) == 0
-    seen = [read_one(ClusterAccess(east.bootstrap), At(name, 0), n) for n in range(RECORDS)]
+    seen = [read_one(access(east), At(name, 0), n) for n in range(RECORDS)]
     assert {record.stamp for record in seen} == {Stamp.APPEND}
     produce(target, name, 0, seen)
     assert target.flush(20) == 0
@@ -246,8 +241,8 @@ def test_a_missing_end_is_a_loss_once_the_copier_says_that_it_is_done(
     produce(producer, topic, 0, written())
     assert producer.flush(20) == 0
     copy = Copy(
-        source=ClusterAccess(east.bootstrap),
-        target=ClusterAccess(west.bootstrap),
+        source=access(east),
+        target=access(west),
         pairs=[Pair(topic, topic)],
         patience_s=0.1,
     )

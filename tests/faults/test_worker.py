@@ -16,10 +16,11 @@ from tests.faultkit.bites import OpenAt, abort_evidence, kill_in_transaction, op
 from tests.faultkit.estate import write_estate
 from tests.faultkit.hold import hold_sync
 from tests.faultkit.process import ServiceProcess, service
+from tests.faultkit.regions import access, address, data_directories
 from tests.faultkit.traffic import traffic
 from tests.faultkit.waiting import wait_until
 from tests.judge.judging import Copy, Pair, judge
-from tests.judge.reading import At, ClusterAccess
+from tests.judge.reading import At
 from tests.judge.render import render
 from tests.judge.verdict import Demands, Report, Verdict
 
@@ -42,13 +43,13 @@ class Fleet:
 
     def __init__(self, name: str, east: Region, west: Region, directory: Path) -> None:
         self.name, self.logs = name, directory / "logs"
-        self.source, self.target = ClusterAccess(east.bootstrap), ClusterAccess(west.bootstrap)
+        self.source, self.target = access(east), access(west)
         self.topics = [f"{name}-{topic}" for topic in TOPICS]
-        self.data = [west.directory]
+        self.data = data_directories(west)
         self.estate = write_estate(
             directory,
-            source=east.bootstrap,
-            target=west.bootstrap,
+            source=address(east),
+            target=address(west),
             fleet=name,
             topics=[f"{name}-.*"],
             slots=SLOTS,
@@ -98,7 +99,7 @@ def test_a_worker_killed_twice_in_open_transactions_loses_and_repeats_nothing(
     evidence = []
     with fleet_of("killed", east, west, tmp_path) as fleet:
         began = time.monotonic()
-        with traffic(east.bootstrap, fleet.topics, rate=RATE) as load:
+        with traffic(address(east), fleet.topics, rate=RATE) as load:
             opened = []
             for _ in range(2):
                 with fleet.mirror() as mirror:
@@ -119,7 +120,7 @@ def test_a_worker_asked_to_stop_leaves_in_time_with_nothing_open_and_repeats_not
     east: Region, west: Region, tmp_path: Path
 ) -> None:
     with fleet_of("asked", east, west, tmp_path) as fleet:
-        with traffic(east.bootstrap, fleet.topics, rate=RATE) as load:
+        with traffic(address(east), fleet.topics, rate=RATE) as load:
             with fleet.mirror() as mirror:
                 wait_until(
                     lambda: open_transactions(fleet.target, fleet.watched),

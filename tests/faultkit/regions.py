@@ -1,0 +1,27 @@
+"""A region of the local pair as librdkafka, the judge and the marker reader want it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.judge.reading import ClusterAccess
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from services.local.region import Region
+
+
+def address(region: Region) -> str:
+    """Give all brokers of a region as one bootstrap text."""
+    return ",".join(region.bootstrap)
+
+
+def access(region: Region) -> ClusterAccess:
+    """Say how the judge reaches a region that is open to all."""
+    return ClusterAccess(address(region))
+
+
+def data_directories(region: Region) -> list[Path]:
+    """Give the log directories of all brokers of a region."""
+    return [broker.directory / "data" for broker in region.brokers]
