@@ -14,23 +14,18 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from tests.load.recipes import Recipe, recipes, record
+from tests.load.recipes import Recipe, record
 from tests.load.tally import At, Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from threading import Event
-
-    from tests.load.recipes import Topic
 
 TICK_S = 0.01
 """Pause between two looks at the clock."""
 
 ANSWER_S = 60.0
 """Deadline for the last answers, and for a transaction's end."""
-
-POOL = 8192
-"""Recipes of a lane."""
 
 COMMIT_SHARE = 0.75
 """Of the transactions; the others are aborted."""
@@ -65,10 +60,10 @@ MIX = (
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What all lanes of a run have in common. `rate`: records a second of this lane."""
+    """What a lane is to do. `pool`: recipes that all lanes share; `rate`: its records a second."""
 
-    bootstrap: Mapping[str, str]
-    topics: list[Topic]
+    client: Mapping[str, str]
+    pool: Sequence[Recipe]
     seed: str
     rate: float
 
@@ -79,9 +74,7 @@ class Lane:
     def __init__(self, spec: LaneSpec, job: Job) -> None:
         self.spec, self.job = spec, job
         self.tally = Tally()
-        seed = f"{job.seed}/{spec.name}"
-        self._dice = random.Random(seed)
-        self._pool = recipes(job.topics, seed=seed, count=POOL)
+        self._dice = random.Random(f"{job.seed}/{spec.name}")
         self._number = self._dice.randrange(10**6) * 10**5
         self._sent: Counter[At] = Counter()
         self._refused: Counter[At] = Counter()
@@ -96,7 +89,7 @@ class Lane:
             "on_delivery": self._on_refusal,
             "log_level": 0,
             **self.spec.settings,
-            **self.job.bootstrap,
+            **self.job.client,
         }
         if self.spec.transactions_per_s:
             settings["transactional.id"] = f"load-{self.job.seed}-{self.spec.name}"
@@ -125,9 +118,9 @@ class Lane:
 
     def _send(self, count: int, stop: Event | None) -> int:
         """Hand `count` records to librdkafka; fewer when told to stop while its queue is full."""
-        producer, pool, now_ms = self._producer, self._pool, int(time.time() * 1000)
+        producer, pool, now_ms = self._producer, self.job.pool, int(time.time() * 1000)
         for done in range(count):
-            recipe = pool[self._number % POOL]
+            recipe = pool[self._number % len(pool)]
             self._produce_one(producer, recipe, now_ms)
             if stop is not None and stop.is_set():
                 return done + 1

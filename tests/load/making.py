@@ -13,12 +13,16 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from tests.load.lanes import MIX, Job, Lane, LaneSpec
+from tests.load.recipes import recipes
 from tests.load.tally import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from tests.load.recipes import Topic
+    from tests.load.recipes import Recipe, Topic
+
+POOL = 8192
+"""Recipes that the lanes share; each walks them from a place of its own."""
 
 OPEN_TIMEOUT_MS = 900_000
 """The broker's highest transaction timeout by default: an open transaction outlives the test."""
@@ -78,9 +82,10 @@ def make(load: Load, stop: threading.Event, on_ready: Callable[[], None]) -> Tal
         ExceptionGroup: of what the lanes died of; the others were stopped then.
     """
     weight = sum(spec.weight for spec in load.mix)
-    lanes = [_lane(load, spec, load.rate * spec.weight / weight) for spec in load.mix]
+    pool = recipes(list(load.topics), seed=load.seed, count=POOL)
+    lanes = [_lane(load, pool, spec, load.rate * spec.weight / weight) for spec in load.mix]
     total = Tally()
-    with _open_transactions(load, total):
+    with _open_transactions(load, pool, total):
         on_ready()
         began = time.monotonic()
         timer = threading.Timer(load.seconds, stop.set)
@@ -95,8 +100,8 @@ def make(load: Load, stop: threading.Event, on_ready: Callable[[], None]) -> Tal
     return total
 
 
-def _lane(load: Load, spec: LaneSpec, rate: float) -> Lane:
-    return Lane(spec, Job(load.client, list(load.topics), load.seed, rate))
+def _lane(load: Load, pool: Sequence[Recipe], spec: LaneSpec, rate: float) -> Lane:
+    return Lane(spec, Job(load.client, pool, load.seed, rate))
 
 
 def _run(lanes: Sequence[Lane], stop: threading.Event) -> list[Exception]:
@@ -120,15 +125,15 @@ def _run(lanes: Sequence[Lane], stop: threading.Event) -> list[Exception]:
 
 
 @contextmanager
-def _open_transactions(load: Load, total: Tally) -> Iterator[None]:
+def _open_transactions(load: Load, pool: Sequence[Recipe], total: Tally) -> Iterator[None]:
     """Write the huge transactions, hold the open ones while the rest of the traffic flows."""
     spec = LaneSpec("", 0, {"transaction.timeout.ms": OPEN_TIMEOUT_MS, "linger.ms": 20}, 1.0)
     held: list[Lane] = []
     for number in range(load.left_open):
-        held.append(_lane(load, replace(spec, name=f"open-{number}"), 0))
+        held.append(_lane(load, pool, replace(spec, name=f"open-{number}"), 0))
         held[-1].write_open(100)
     for end in ("commit", "abort") if load.huge else ():
-        lane = _lane(load, replace(spec, name=f"huge-{end}"), 0)
+        lane = _lane(load, pool, replace(spec, name=f"huge-{end}"), 0)
         lane.write_open(load.huge)
         getattr(lane, end)()
         total.add(lane.tally)
