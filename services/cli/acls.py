@@ -39,7 +39,8 @@ def run(estate_file: Path, asked: Asked, output: Output) -> int:
         raise ConfigError(f"no link copies into {asked.target!r}.", hint=f"Targets: {known}.")
     services = [_service(name) for name in asked.services or _runnable()]
     flows = [flow_of(estate, entry) for entry in links]
-    found = grants(estate.fleet_of(asked.target), flows, services)
+    others = {alias: estate.fleet_of(alias) for alias in estate.targets()}
+    found = grants(estate.fleet_of(asked.target), flows, services, other_fleets=others)
     if output is Output.JSON:
         print_json([_as_json(estate, asked, grant) for grant in found])
         return EXIT_OK

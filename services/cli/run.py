@@ -8,22 +8,19 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
 
 import services
 from mirrorfleet.config.load import load_estate
 from mirrorfleet.core.errors import ConfigError
-
-_PROGRAMS: Final = frozenset({"cli", "local"})
-"""Folders of `services` that are programs, not services of a fleet."""
+from mirrorfleet.policy.acls import Service
 
 
 def service_names() -> list[str]:
-    """The services that this release can run: folders with a `__main__`."""
+    """The services of a fleet that this release can run: those that have a `__main__`."""
     found = {
         main.parent.name for base in services.__path__ for main in Path(base).glob("*/__main__.py")
     }
-    return sorted(found - _PROGRAMS)
+    return sorted(found & {service.value for service in Service})
 
 
 def check_service(name: str) -> None:

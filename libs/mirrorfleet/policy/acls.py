@@ -11,7 +11,7 @@ literal grant, another one a prefix grant of what all its matches begin with ('*
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import groupby
@@ -87,11 +87,11 @@ _CONTROL: Final[dict[Service, tuple[tuple[str, tuple[Operation, ...]], ...]]] = 
     Service.MIRROR: (
         ("catalog", (_R,)),
         ("positions", (_R, _W)),
-        ("segments", (_R, _W)),
+        ("segments", (_W,)),
         ("progress", (_W,)),
         ("events", (_W,)),
     ),
-    Service.SYNC: (("catalog", (_R, _W)), ("events", (_W,)), ("commands", (_R,))),
+    Service.SYNC: (("catalog", (_R, _W)), ("events", (_W,))),
     Service.HEARTBEAT: (),
     Service.CHECKPOINT: (("catalog", (_R,)), ("segments", (_R,)), ("archive", (_R, _W))),
     Service.LAG: (("progress", (_R,)), ("catalog", (_R,)), ("samples", (_W,)), ("events", (_W,))),
@@ -100,16 +100,28 @@ _CONTROL: Final[dict[Service, tuple[tuple[str, tuple[Operation, ...]], ...]]] = 
 """Control topics by the last part of their names; `sync` creates all of them."""
 
 
-def grants(fleet: FleetName, flows: Sequence[Flow], services: Iterable[Service]) -> list[Grant]:
+def grants(
+    fleet: FleetName,
+    flows: Sequence[Flow],
+    services: Iterable[Service],
+    *,
+    other_fleets: Mapping[ClusterAlias, FleetName] | None = None,
+) -> list[Grant]:
     """What `services` of the fleet need on the target and on each source; sorted, each once.
 
-    `flows` are those into the fleet's target, at least one.
+    `flows` are those into the fleet's target, at least one. `other_fleets` are the fleets that
+    have one of our sources as their target: `sync` reads their catalogs to know copies.
     """
     wanted = set(services)
     found: set[Grant] = set()
     for service in wanted:
         for flow in flows:
             found.update(_at_source(service, flow))
+            other = (other_fleets or {}).get(flow.link.source)
+            if service is Service.SYNC and other is not None:
+                catalog = control_topic(other, "catalog")
+                source = flow.link.source
+                found.add(Grant(source, service, Resource.TOPIC, Pattern.LITERAL, catalog, _R))
             found.update(_at_target(service, flow))
         found.update(_control(service, fleet, flows[0].link.target))
     return sorted(_without_covered(found))
@@ -173,20 +185,11 @@ def _at_target(service: Service, flow: Flow) -> Iterator[Grant]:
 
 
 def _mm2(service: Service, source: ClusterAlias) -> Iterator[tuple[str, Operation]]:
-    syncs = f"mm2-offset-syncs.{source}.internal"
     checkpoints = f"{source}.checkpoints.internal"
-    match service:
-        case Service.MIRROR:
-            yield syncs, Operation.WRITE
-        case Service.SYNC:
-            yield from ((name, Operation.CREATE) for name in (syncs, checkpoints, HEARTBEATS))
-            yield from ((name, Operation.DESCRIBE) for name in (syncs, checkpoints, HEARTBEATS))
-        case Service.HEARTBEAT:
-            yield HEARTBEATS, Operation.WRITE
-        case Service.CHECKPOINT:
-            yield from ((checkpoints, operation) for operation in (_R, _W))
-        case _:
-            return
+    if service is Service.HEARTBEAT:
+        yield from ((HEARTBEATS, operation) for operation in (Operation.CREATE, _W))
+    elif service is Service.CHECKPOINT:
+        yield from ((checkpoints, operation) for operation in (Operation.CREATE, _R, _W))
 
 
 def _control(service: Service, fleet: FleetName, target: ClusterAlias) -> Iterator[Grant]:
@@ -197,7 +200,7 @@ def _control(service: Service, fleet: FleetName, target: ClusterAlias) -> Iterat
     everything = control_topic(fleet, "")
     prefixed: tuple[Operation, ...] = ()
     if service is Service.SYNC:
-        prefixed = _TARGET_OF_SYNC
+        prefixed = (Operation.CREATE, Operation.ALTER, Operation.DESCRIBE_CONFIGS)
     elif service is Service.CONSOLE:
         prefixed = (Operation.READ,)
         commands = control_topic(fleet, "commands")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mirrorfleet.core.ids import FleetName
+from mirrorfleet.core.ids import ClusterAlias, FleetName
 from mirrorfleet.policy.acls import Grant, Operation, Service, grants, kafka_acls_lines
 from tests.unit.policy.conftest import MakeFlow
 
@@ -22,11 +22,29 @@ def test_a_mirror_needs_exactly_this(make_flow: MakeFlow) -> None:
         "west topic literal __mirrorfleet.west.positions Read",
         "west topic literal __mirrorfleet.west.positions Write",
         "west topic literal __mirrorfleet.west.progress Write",
-        "west topic literal __mirrorfleet.west.segments Read",
         "west topic literal __mirrorfleet.west.segments Write",
-        "west topic literal mm2-offset-syncs.east.internal Write",
         "west topic prefixed east.orders Write",
         "west transactional-id prefixed mirrorfleet.west. Write",
+    ]
+
+
+def test_a_sync_needs_exactly_this(make_flow: MakeFlow) -> None:
+    flow = make_flow("east west", ("orders", ["orders"], "prefix"))
+    other = {ClusterAlias("east"): FleetName("back")}
+    assert short(grants(WEST, [flow], [Service.SYNC], other_fleets=other)) == [
+        "east topic literal __mirrorfleet.back.catalog Read",
+        "east topic literal orders Describe",
+        "east topic literal orders DescribeConfigs",
+        "west topic literal __mirrorfleet.west.catalog Read",
+        "west topic literal __mirrorfleet.west.catalog Write",
+        "west topic literal __mirrorfleet.west.events Write",
+        "west topic literal east.orders Alter",
+        "west topic literal east.orders AlterConfigs",
+        "west topic literal east.orders Create",
+        "west topic literal east.orders DescribeConfigs",
+        "west topic prefixed __mirrorfleet.west. Alter",
+        "west topic prefixed __mirrorfleet.west. Create",
+        "west topic prefixed __mirrorfleet.west. DescribeConfigs",
     ]
 
 
@@ -45,7 +63,6 @@ def test_identity_naming_writes_the_source_names(make_flow: MakeFlow) -> None:
     written = [g for g in grants(WEST, [flow], [Service.MIRROR]) if g.operation is Operation.WRITE]
     names = [(g.pattern.value, g.name) for g in written if not g.name.startswith("__")]
     assert names == [
-        ("literal", "mm2-offset-syncs.east.internal"),
         ("literal", "orders"),
         ("prefixed", "sales"),
         ("prefixed", "mirrorfleet.west."),
