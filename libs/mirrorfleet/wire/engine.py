@@ -9,6 +9,7 @@ it is in the answer. A fault's offset is also `next_offset`, so that a resumed w
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
 from mirrorfleet.core.errors import CorruptBatchError
@@ -155,11 +156,11 @@ class _Walk:
         codec = header.codec
         if self._is_full_for(header, codec) and self._flush_legacy():
             return
-        records = list(legacy_records(self._view, header))
+        deque(legacy_records(self._view, header), maxlen=0)  # all or nothing: raises here
         if self._legacy is None:
             self._legacy, self._legacy_codec = BatchBuilder(), codec
         dropped, self.fault = admit(
-            iter(records), self._legacy, self.position, self._terms.null_keys
+            legacy_records(self._view, header), self._legacy, self.position, self._terms.null_keys
         )
         self._dropped += dropped
         self._advance(header)

@@ -176,11 +176,13 @@ def _alone(batch: CopyBatch, max_batch_bytes: int) -> Division:
 
 
 def _pieces(batch: CopyBatch, parts: int) -> Iterator[CopyBatch]:
-    """About `parts` batches (2 at least when it has 2 records) of similar uncompressed size."""
-    records = list(copied_records(batch))
-    target = sum(len(tail) for _, _, tail in records) // parts
+    """About `parts` batches (2 at least when it has 2 records) of similar uncompressed size.
+
+    Reads the records twice, so that a batch of millions never stands in memory as objects.
+    """
+    target = sum(len(tail) for _, _, tail in copied_records(batch)) // parts
     builder, filled = BatchBuilder(), 0
-    for offset, timestamp, tail in records:
+    for offset, timestamp, tail in copied_records(batch):
         if builder.count and filled + len(tail) > target:
             yield builder.build(Codec(batch.attributes), offset, leader_epoch=batch.leader_epoch)
             builder, filled = BatchBuilder(), 0
