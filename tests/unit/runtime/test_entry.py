@@ -1,0 +1,138 @@
+"""What a program does before its loop: arguments, estate, port, build; each said when wrong."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from mirrorfleet.core.errors import RefusedError
+from mirrorfleet.runtime.entry import Context, Program, run
+from mirrorfleet.runtime.http import bind
+from mirrorfleet.runtime.lifecycle import Service, Stop
+
+ESTATE = """
+estate: e
+clusters:
+  east: {bootstrap: "h:1"}
+  west: {bootstrap: "h:2", fleet: far-west}
+links: [{from: east, to: west, rules: [{name: one, topics: [a]}]}]
+services: {probe: {depth: 3}}
+"""
+
+
+class Probe:
+    """Ends at once, or fails."""
+
+    def __init__(self, context: Context, error: Exception | None = None) -> None:
+        self.context = context
+        self._error = error
+
+    async def serve(self, stop: Stop) -> None:
+        self.context.health.hold("x", "y")
+        if self._error is not None:
+            raise self._error
+
+    def status(self) -> Mapping[str, object]:
+        return {}
+
+
+@pytest.fixture(autouse=True)
+def _quiet_log(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    root = logging.getLogger()
+    level = root.level
+    monkeypatch.setattr(root, "handlers", [])
+    yield
+    root.setLevel(level)
+
+
+@pytest.fixture
+def estate(tmp_path: Path) -> str:
+    path = tmp_path / "estate.yaml"
+    path.write_text(ESTATE)
+    return str(path)
+
+
+def probe(error: Exception | None = None) -> tuple[Program, list[Probe]]:
+    built: list[Probe] = []
+
+    def build(context: Context) -> Service:
+        built.append(Probe(context, error))
+        return built[-1]
+
+    return Program(name="probe", build=build, http_port=0), built
+
+
+def test_a_service_gets_its_part_of_the_estate_and_ends_with_0(estate: str) -> None:
+    program, built = probe()
+
+    code = run(program, ["--estate", estate, "--target", "west"])
+
+    context = built[0].context
+    assert code == 0
+    assert (context.target, context.fleet, context.settings) == ("west", "far-west", {"depth": 3})
+    assert context.owner.startswith("probe:")
+    assert context.url.startswith("http://127.0.0.1:")
+
+
+def test_an_error_of_ours_is_a_message_without_traceback(
+    estate: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program, _ = probe(RefusedError("same cluster.", hint="Check bootstrap."))
+
+    code = run(program, ["--estate", estate, "--target", "west"])
+
+    said = capsys.readouterr().err
+    assert code == 1
+    assert said.endswith("error: mirrorfleet probe: same cluster. Check bootstrap.\n")
+    assert "traceback" not in said
+
+
+def test_an_error_that_is_not_ours_has_its_traceback_in_the_log(
+    estate: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program, _ = probe(KeyError("lost"))
+
+    assert run(program, ["--estate", estate, "--target", "west"]) == 1
+    said = capsys.readouterr().err
+    assert '"traceback": "Traceback' in said
+    assert said.endswith("error: mirrorfleet probe: KeyError: 'lost'\n")
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("wset", "--target wset is no cluster of this estate. It has: east, west."),
+        ("east", "no link ends at east, so its fleet has nothing to do."),
+    ],
+)
+def test_a_target_without_a_fleet_is_refused(
+    estate: str, target: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program, built = probe()
+
+    assert run(program, ["--estate", estate, "--target", target]) == 1
+    assert said in capsys.readouterr().err
+    assert built == []
+
+
+def test_a_port_asked_for_and_taken_is_refused_before_anything_is_built(
+    estate: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program, built = probe()
+    with bind(0) as holder:
+        port = str(holder.getsockname()[1])
+        code = run(program, ["--estate", estate, "--target", "west", "--http-port", port])
+
+    assert code == 1
+    assert f"HTTP port 127.0.0.1:{port} is taken" in capsys.readouterr().err
+    assert built == []
+
+
+def test_a_missing_estate_file_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    program, _ = probe()
+
+    assert run(program, ["--estate", "/nowhere/estate.yaml", "--target", "west"]) == 1
+    assert "/nowhere/estate.yaml" in capsys.readouterr().err

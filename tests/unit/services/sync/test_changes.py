@@ -1,0 +1,169 @@
+"""A refused change is remembered, told, and tried again later; others are made meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from mirrorfleet.config.cluster_settings import ClusterSettings
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import BrokerError
+from mirrorfleet.core.ids import ClusterAlias
+from mirrorfleet.kafka.admin import NewTopic
+from mirrorfleet.kafka.cluster import Cluster
+from mirrorfleet.planning.plan import Creation, Growth, Plan
+from mirrorfleet.planning.topics import Held, Reason
+from mirrorfleet.policy.claims import Claim
+from mirrorfleet.records.topics import TopicSpec
+from services.sync import changes
+from services.sync.changes import Change, ChangeKind, TopicChanges
+from services.sync.settings import SyncSettings
+from tests.unit.planning.samples import LINK
+
+A = Claim(LINK, "all", "a", "east.a")
+B = Claim(LINK, "all", "b", "east.b")
+
+
+class HandClock:
+    """A clock that a test turns."""
+
+    def __init__(self) -> None:
+        self.at = 100.0
+
+    def now_ms(self) -> int:
+        return int(self.at * 1000)
+
+    def monotonic(self) -> float:
+        return self.at
+
+
+class NoDice:
+    """No jitter."""
+
+    def uniform(self, low: float, high: float) -> float:
+        return (low + high) / 2
+
+
+class Broker:
+    """Answers CreateTopics with what a test wants."""
+
+    def __init__(self) -> None:
+        self.refuses: dict[str, ErrorCode] = {}
+        self.asked: list[list[str]] = []
+
+    async def create_topics(
+        self, cluster: Cluster, topics: Sequence[NewTopic], *, deadline_s: float
+    ) -> dict[str, BrokerError | None]:
+        names = [topic.name for topic in topics]
+        self.asked.append(names)
+        found: dict[str, BrokerError | None] = dict.fromkeys(names)
+        for name in found.keys() & self.refuses.keys():
+            found[name] = BrokerError(self.refuses[name], f"create {name}")
+        return found
+
+
+@pytest.fixture
+def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
+    found = Broker()
+    monkeypatch.setattr(changes, "create_topics", found.create_topics)
+    return found
+
+
+@pytest.fixture
+def clock() -> HandClock:
+    return HandClock()
+
+
+@pytest.fixture
+def made(clock: HandClock) -> TopicChanges:
+    cluster = Cluster(ClusterSettings(alias=ClusterAlias("west"), bootstrap=("nowhere:1",)))
+    settings = SyncSettings(topics_a_request=2, retry_longest_s=3)
+    return TopicChanges(cluster, settings, clock, NoDice())
+
+
+def creating(*claims: Claim) -> Plan:
+    return Plan(
+        create=tuple(Creation(each, TopicSpec(each.target_topic, 3, 1, {})) for each in claims)
+    )
+
+
+def created(step: Plan) -> list[str]:
+    return [each.spec.name for each in step.create]
+
+
+async def test_what_was_made_is_told_with_its_size(made: TopicChanges, broker: Broker) -> None:
+    (done,) = await made.make(made.next_step(creating(A), set()))
+
+    assert done.change == Change(A, ChangeKind.CREATED)
+    assert done.detail == "east.a with 3 partitions"
+
+
+async def test_one_refused_topic_is_held_and_the_other_is_made(
+    made: TopicChanges, broker: Broker
+) -> None:
+    broker.refuses["east.a"] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+    done = await made.make(made.next_step(creating(A, B), set()))
+
+    assert [each.change.claim for each in done] == [B]
+    assert made.held(LINK) == (
+        Held("a", Reason.REFUSED, "create east.a: TOPIC_AUTHORIZATION_FAILED (29)"),
+    )
+
+
+async def test_a_refused_topic_is_asked_again_later_and_later(
+    made: TopicChanges, broker: Broker, clock: HandClock
+) -> None:
+    broker.refuses["east.a"] = ErrorCode.POLICY_VIOLATION
+    asked_at: list[float] = []
+    for _ in range(20):
+        step = made.next_step(creating(A), set())
+        if step.changes_topics:
+            asked_at.append(clock.at)
+            await made.make(step)
+        clock.at += 0.5
+
+    assert asked_at == [100.0, 101.0, 103.0, 106.0, 109.0]
+
+
+async def test_success_ends_the_refusal(
+    made: TopicChanges, broker: Broker, clock: HandClock
+) -> None:
+    broker.refuses["east.a"] = ErrorCode.POLICY_VIOLATION
+    await made.make(made.next_step(creating(A), set()))
+    broker.refuses.clear()
+    clock.at += 5
+
+    await made.make(made.next_step(creating(A), set()))
+
+    assert made.held(LINK) == ()
+
+
+async def test_a_topic_that_exists_already_is_no_refusal_and_was_not_made(
+    made: TopicChanges, broker: Broker
+) -> None:
+    broker.refuses["east.a"] = ErrorCode.TOPIC_ALREADY_EXISTS
+
+    assert await made.make(made.next_step(creating(A), set())) == []
+    assert made.held(LINK) == ()
+
+
+def test_a_step_takes_no_more_than_one_request_and_nothing_twice(made: TopicChanges) -> None:
+    plan = creating(A, B, Claim(LINK, "all", "c", "east.c"))
+    tried: set[Change] = set()
+
+    steps = [created(made.next_step(plan, tried)) for _ in range(3)]
+
+    assert steps == [["east.a", "east.b"], ["east.c"], []]
+
+
+async def test_a_refusal_that_nobody_wants_any_more_is_forgotten(
+    made: TopicChanges, broker: Broker
+) -> None:
+    broker.refuses["east.a"] = ErrorCode.POLICY_VIOLATION
+    await made.make(made.next_step(creating(A), set()))
+
+    made.forget(LINK, Plan(grow=(Growth(A, 4),)))
+
+    assert made.held(LINK) == ()
