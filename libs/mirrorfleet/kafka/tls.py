@@ -48,7 +48,8 @@ def explain_tls(peer: str, error: ssl.SSLError, security: Security) -> Authentic
 
 def explain_alert(peer: str, error: ssl.SSLError) -> AuthenticationError:
     """What the peer's refusal of *our* side means; in TLS 1.3 it comes after the handshake."""
-    reason = (error.reason or str(error)).upper()
+    # an SSLError that the loop made itself has no reason
+    reason = str(getattr(error, "reason", None) or error).upper()
     if "ALERT" in reason and ("CERTIFICATE" in reason or "UNKNOWN_CA" in reason):
         return AuthenticationError(
             f"{peer} refused our certificate: {_words(reason)}.",

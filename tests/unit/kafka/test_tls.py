@@ -1,0 +1,71 @@
+"""What a failed handshake tells the operator."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+
+import pytest
+
+from mirrorfleet.config.cluster_settings import Protocol, Security
+from mirrorfleet.core.errors import ConfigError
+from mirrorfleet.kafka.tls import explain_alert, explain_tls, make_context
+
+TLS = Security(protocol=Protocol.SSL, ca_file="/etc/kafka/ca.pem")
+
+
+def refused(code: int, message: str) -> ssl.SSLCertVerificationError:
+    error = ssl.SSLCertVerificationError(1, "certificate verify failed")
+    error.verify_code, error.verify_message = code, message
+    return error
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "text"),
+    [
+        (10, "expired", "b.example:9093: the broker's certificate has expired. Renew it"),
+        (9, "not yet", "b.example:9093: the broker's certificate is not valid yet. Renew it"),
+        (62, "mismatch", "b.example:9093: the broker's certificate is not for b.example. Use"),
+        (
+            20,
+            "unable to get local issuer certificate",
+            "(unable to get local issuer certificate); we trust /etc/kafka/ca.pem. Set security.ca",
+        ),
+        (23, "certificate revoked", "the broker's certificate is refused: certificate revoked."),
+    ],
+)
+def test_a_certificate_that_we_refuse(code: int, message: str, text: str) -> None:
+    assert text in str(explain_tls("b.example:9093", refused(code, message), TLS))
+
+
+@pytest.mark.parametrize(
+    ("reason", "text"),
+    [
+        ("TLSV13_ALERT_CERTIFICATE_REQUIRED", "refused our certificate"),
+        ("SSLV3_ALERT_BAD_CERTIFICATE", "refused our certificate: sslv3 alert bad certificate."),
+        ("TLSV1_ALERT_UNKNOWN_CA", "refused our certificate"),
+        ("WRONG_VERSION_NUMBER", "b:9093 does not speak TLS."),
+        ("TLSV1_ALERT_PROTOCOL_VERSION", "TLS failed: tlsv1 alert protocol version."),
+    ],
+)
+def test_a_handshake_that_the_broker_refuses(reason: str, text: str) -> None:
+    error = ssl.SSLError(1, f"[SSL: {reason}]")
+    error.reason = reason
+    assert text in str(explain_alert("b:9093", error))
+
+
+def test_a_file_that_is_missing_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"security.ca_file \(/nowhere/ca.pem\): No such file"):
+        make_context(Security(protocol=Protocol.SSL, ca_file="/nowhere/ca.pem"))
+
+
+def test_a_certificate_file_that_is_no_certificate_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "client.pem"
+    file.write_text("not a certificate")
+    with pytest.raises(ConfigError, match=r"security.cert_file \(.*client.pem, no key_file\)"):
+        make_context(Security(protocol=Protocol.SSL, cert_file=str(file)))
+
+
+def test_the_host_name_is_checked_unless_told_otherwise() -> None:
+    assert make_context(Security(protocol=Protocol.SSL)).check_hostname
+    assert not make_context(Security(protocol=Protocol.SSL, check_hostname=False)).check_hostname
