@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mirrorfleet.core.ids import ClusterAlias, Link
 from mirrorfleet.policy.claims import Claim, provable_clashes, settle
+from mirrorfleet.policy.filters import NameFilter
 from tests.unit.policy.conftest import MakeFlow
 
 EAST = Link(ClusterAlias("east"), ClusterAlias("west"))
@@ -122,3 +125,10 @@ def test_a_ring_of_three_is_proven_once(make_flow: MakeFlow) -> None:
     assert [str(proof) for proof in provable_clashes(flows)] == [
         "'t': a->b (x), b->c (y), c->a (z): it would come back to where it came from"
     ]
+
+
+def test_rules_that_an_exclude_keeps_apart_do_not_clash(make_flow: MakeFlow) -> None:
+    flow = make_flow("east west", ("rest", [".*"], "prefix"), ("orders", ["orders.*"], "prefix"))
+    rest, orders = flow.rules
+    apart = replace(rest, topics=NameFilter((".*",), ("orders.*",)))
+    assert provable_clashes([replace(flow, rules=(apart, orders))]) == []
