@@ -63,7 +63,14 @@ def _download(version: str, java: Path, directory: Path) -> None:
     say(f"downloading Kafka {version} (55 MB, once)")
     if mvn is not None and shutil.which("java") is not None:
         (directory / "pom.xml").write_text(pom(version), encoding="utf-8")
-        command = [mvn, "-B", "-f", str(directory / "pom.xml"), "dependency:copy-dependencies"]
+        command = [
+            mvn,
+            "-B",
+            "-U",
+            "-f",
+            str(directory / "pom.xml"),
+            "dependency:copy-dependencies",
+        ]
         command += [f"-DoutputDirectory={directory / 'jars'}", "-DincludeScope=runtime"]
     else:
         (directory / "ivy.xml").write_text(ivy_module(version), encoding="utf-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections import deque
@@ -10,11 +11,12 @@ from typing import TYPE_CHECKING, Final
 from services.install.paths import InstallError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
 KEPT_LINES: Final = 200
 STEPS_A_LINE: Final = 20
+LONGEST_REASON: Final = 300
 REASON_WORDS: Final = ("error", "unresolved", "not found", "unreachable", "exception", "timed out")
 
 
@@ -61,9 +63,15 @@ def run(
             process.kill()
             raise
     if process.returncode != 0:
-        raise InstallError(f"{what}: {_reason(kept)}", hint=hint)
+        raise InstallError(f"{what}: {reason(kept)}.", hint=hint)
 
 
-def _reason(lines: deque[str]) -> str:
-    telling = [line for line in lines if any(word in line.lower() for word in REASON_WORDS)]
-    return (telling or [line for line in lines if line] or ["it said nothing"])[0]
+def reason(lines: Iterable[str]) -> str:
+    """Why a program failed, out of what it said: the system's own word for it, if there is one."""
+    said = [line for line in lines if line]
+    for line in said:
+        found = re.search(r"\[Errno -?\d+\] [^'\")]+", line)
+        if found:
+            return found[0]
+    telling = [line for line in said if any(word in line.lower() for word in REASON_WORDS)]
+    return (telling or said or ["it said nothing"])[0][:LONGEST_REASON].rstrip(".")
