@@ -8,6 +8,7 @@ Whatever is not committed can be forgotten at any moment by `rewind`, which also
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.copying.budget import FrameLease, MemoryBudget
@@ -19,8 +20,9 @@ from mirrorfleet.copying.partition import (
     SourceView,
     terms_of,
 )
+from mirrorfleet.core.errors import CorruptBatchError
 from mirrorfleet.records.catalog import CatalogPartition, CatalogState
-from mirrorfleet.wire.engine import merge, walk_fetched
+from mirrorfleet.wire.engine import merge, mergeable, walk_fetched
 from mirrorfleet.wire.rewrite import next_sequence
 
 if TYPE_CHECKING:
@@ -30,10 +32,8 @@ if TYPE_CHECKING:
     from mirrorfleet.records.positions import Position
     from mirrorfleet.wire.copybatch import AbortedTransaction, CopyBatch
 
-MERGE_BELOW: Final = 2_048
-"""Average bytes of queued batches under which merging is cheaper than one request more each."""
-MERGE_UP_TO: Final = 256 << 10
-"""Bytes of a merged batch; larger ones gain nothing and hold up the pipeline."""
+MERGE_MOST: Final = 4_096
+"""Batches looked at for one merge; more would make each look longer and the batch no cheaper."""
 CODEC_BITS: Final = 0x07
 
 
@@ -210,37 +210,40 @@ class Slot:
     def next_batch(self, partition: CopyPartition) -> Queued:
         """Take the head of a partition's queue, merged with what follows when all are tiny."""
         queue = partition.queue
-        queued = queue.popleft()
-        if queue and queued.batch.size < MERGE_BELOW and not queued.batch.attributes & CODEC_BITS:
-            queued = self._merged(partition, queued)
-        partition.queued_bytes -= queued.batch.size
+        tiny = self._tiny(partition)
+        taken = [queue.popleft() for _ in range(max(tiny, 1))]
+        partition.queued_bytes -= sum(queued.batch.size for queued in taken)
         del self._ready[partition]
         if queue:
-            partition.queued_bytes = max(partition.queued_bytes, 0)
             self._ready[partition] = None  # to the end: the others first
-        else:
-            partition.queued_bytes = 0
-        return queued
+        return taken[0] if len(taken) == 1 else self._merged(partition, taken)
 
-    def _merged(self, partition: CopyPartition, head: Queued) -> Queued:
+    def _tiny(self, partition: CopyPartition) -> int:
+        """How many batches at the head are better merged; compressed ones never are."""
         queue = partition.queue
-        run = [head]
-        size = head.batch.size
-        most = min(MERGE_UP_TO, partition.terms.max_batch_bytes)
-        while queue and queue[0].batch.size < MERGE_BELOW:
-            following = queue[0].batch
-            if following.attributes & CODEC_BITS or size + following.size > most:
-                break
-            size += following.size
-            run.append(queue.popleft())
-        if len(run) == 1:
-            return head
-        batch = merge([q.batch for q in run], partition.terms)
-        for queued in run:
+        if len(queue) < 2 or queue[0].batch.attributes & CODEC_BITS:
+            return 1
+        return mergeable([q.batch for q in islice(queue, MERGE_MOST)], partition.terms)
+
+    def _merged(self, partition: CopyPartition, taken: list[Queued]) -> Queued:
+        try:
+            batch = merge([queued.batch for queued in taken], partition.terms)
+        except CorruptBatchError:
+            # A payload whose CRC is right and whose records are not: nobody can read it. Alone it
+            # is refused by the target, which names it.
+            return self._unmerged(partition, taken)
+        head = taken[0]
+        for queued in taken:
             queued.lease.done()
         self._budget.resize(0, batch.size)
-        partition.queued_bytes -= size - batch.size
         return Queued(batch, FrameLease(self._budget, batch.size), head.fetched_at, head.pace)
+
+    def _unmerged(self, partition: CopyPartition, taken: list[Queued]) -> Queued:
+        """Put all but the first back where they were."""
+        partition.queue.extendleft(reversed(taken[1:]))
+        partition.queued_bytes += sum(queued.batch.size for queued in taken[1:])
+        self._ready[partition] = None
+        return taken[0]
 
     def take_sequence(self, topic: str, partition: int, count: int) -> int:
         """The base sequence for `count` records of a target partition, in this producer epoch."""

@@ -77,7 +77,9 @@ def test_a_shorter_log_is_a_truncation() -> None:
     assert "[40, 50)" in found.detail
 
 
-def test_a_lineage_that_ends_below_the_position_is_a_truncation_although_the_log_is_longer() -> None:
+def test_a_lineage_that_ends_below_the_position_is_a_truncation_although_the_log_is_longer() -> (
+    None
+):
     found = loss(SourceOffset(50), Look(0, 90, 45))
 
     assert found is not None

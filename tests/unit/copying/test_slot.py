@@ -65,6 +65,20 @@ def test_merging_keeps_the_hole_between_batches() -> None:
     assert batch.holes == ((1, 4),)
 
 
+def test_a_tiny_batch_that_cannot_be_read_goes_alone_and_the_others_keep_their_place() -> None:
+    made = slot()
+    partition = partition_of(made)
+    give(made, partition, fetched((0, [b"a"]), (1, [b"b"]), (2, [b"c"])), end=3)
+    partition.queue[1].batch.payload = b"\xff" * 8
+
+    first = made.next_batch(partition).batch
+
+    assert first.first == 0
+    assert [q.batch.first for q in partition.queue] == [1, 2]
+    assert partition.queued_bytes == sum(q.batch.size for q in partition.queue)
+    assert made.ready
+
+
 def test_large_batches_are_never_merged() -> None:
     made = slot()
     partition = partition_of(made)
