@@ -124,7 +124,7 @@ def topic(east: Region, west: Region) -> str:
     return name
 
 
-def judged(east: Region, west: Region, pairs: Sequence[Pair], *, patience_s: float = 1) -> Report:
+def judged(east: Region, west: Region, pairs: Sequence[Pair], *, patience_s: float = 2) -> Report:
     copy = Copy(
         source=access(east),
         target=access(west),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tests.faultkit.hold import hold_sync
 from tests.faultkit.markers import aborts
 from tests.faultkit.waiting import wait_until
-from tests.judge.reading import ends_of
+from tests.judge.reading import ReadingError, ends_of
 from tests.judge.verdict import Evidence
 
 if TYPE_CHECKING:
@@ -57,18 +57,28 @@ def kill_in_transaction(
     def try_once() -> list[OpenAt]:
         process.check_alive()
         process.freeze()
-        if open_transactions(access, partitions):
-            hold_sync(ALREADY_ENDING_S, reason="a commit may be on its way from the frozen worker")
-            still = open_transactions(access, partitions)
+        try:
+            still = _lasting(access, partitions)
             if still:
                 process.kill()
-                return still
-        process.thaw()
-        return []
+            return still
+        finally:
+            if process.exit_code is None:
+                process.thaw()
 
     return wait_until(
-        try_once, deadline_s=deadline_s, what=f"{process.name} to have a transaction open"
+        try_once,
+        deadline_s=deadline_s,
+        what=f"{process.name} to have a transaction open",
+        ignoring=(ReadingError,),  # the topics may still be to be created
     )
+
+
+def _lasting(access: ClusterAccess, partitions: Sequence[At]) -> list[OpenAt]:
+    if not open_transactions(access, partitions):
+        return []
+    hold_sync(ALREADY_ENDING_S, reason="a commit may be on its way from the frozen worker")
+    return open_transactions(access, partitions)
 
 
 def abort_evidence(

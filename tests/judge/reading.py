@@ -123,7 +123,8 @@ class Order:
     """How to read partitions.
 
     A partition is finished at `until`, once it has `at_least` so many records. Until all are,
-    more is waited for; `patience_s` without a wanted record ends that.
+    more is waited for; `patience_s` without a wanted record ends that, once every partition was
+    read to an end.
     """
 
     isolation: Isolation
@@ -198,7 +199,8 @@ def read_logs(access: ClusterAccess, partitions: Sequence[At], order: Order) -> 
             reader.take(cast("Sequence[_Handed]", consumer.consume(BATCH, PAUSE_S)))
             if reader.useful() > useful:
                 useful, last_useful = reader.useful(), time.monotonic()
-            out_of_patience = time.monotonic() - last_useful > order.patience_s
+            patience_s = order.patience_s if reader.has_seen_ends() else ASK_S + order.patience_s
+            out_of_patience = time.monotonic() - last_useful > patience_s
             if reader.has_reached_ends() or out_of_patience:
                 reader.ends = ends_of(access, partitions)
                 if reader.has_finished() or out_of_patience:
@@ -260,9 +262,13 @@ class _Reader:
             for at, log in self._logs.items()
         )
 
+    def has_seen_ends(self) -> bool:
+        """Whether each partition was once read to an end."""
+        return min(self._seen_end.values()) >= 0
+
     def has_reached_ends(self) -> bool:
         """Whether each partition was once read to an end, with as many records as are wanted."""
-        return all(seen >= 0 and self._has_enough(at) for at, seen in self._seen_end.items())
+        return self.has_seen_ends() and all(map(self._has_enough, self._logs))
 
     def has_finished(self) -> bool:
         """Whether all partitions are finished, by the ends asked for last."""
