@@ -10,7 +10,8 @@ from tests.architecture.source import name, python_files
 
 SUPPRESSION = re.compile(r"#\s*(noqa|type:\s*ignore|pragma)")
 COMPLETE = re.compile(
-    r"#\s*(noqa: [A-Z]+\d+(, ?[A-Z]+\d+)*|type: ignore\[[a-z-]+(, ?[a-z-]+)*\])\s+(#|-|—|:)\s*\S+ \S+"
+    r"#\s*(noqa: [A-Z]+\d+(, ?[A-Z]+\d+)*|type: ignore\[[a-z-]+(, ?[a-z-]+)*\])"
+    r"\s+(#|-|—|:)\s*\S{4,}"
 )
 
 
