@@ -36,6 +36,7 @@ class Attempts:
         self._end = self._loop.time() + deadline_s
         self._dice = dice
         self._next_s = first_s
+        self._over: DeadlineError | None = None
 
     @property
     def left_s(self) -> float:
@@ -45,14 +46,16 @@ class Attempts:
     def check(self, where: str) -> None:
         """Raises: DeadlineError when time is up."""
         if self._loop.time() >= self._end:
-            raise DeadlineError(f"{self._what}: gave up after {self._deadline_s:g} s, {where}.")
+            text = f"{self._what}: gave up after {self._deadline_s:g} s, {where}."
+            self._over = DeadlineError(text)
+            raise self._over
 
     async def pause(self, cause: Exception, *, at_most_s: float = LIMIT_S) -> None:
         """Wait before the next attempt.
 
         Raises: DeadlineError when it would be after the deadline; `cause` is in its text.
         """
-        if isinstance(cause, DeadlineError) and self._loop.time() >= self._end:
+        if cause is self._over:
             raise cause
         pause = min(self._next_s, at_most_s) * self._dice.uniform(0.8, 1.0)
         if self._loop.time() + pause >= self._end:

@@ -53,6 +53,9 @@ FENCING: Final = frozenset(
 )
 """Codes after which the slot is not ours any more, whoever says them."""
 
+_ATTEMPT_S: Final = 5.0
+"""Time for one answer: well within transaction.timeout, so that there is time to send again."""
+
 _CONCURRENT_PAUSE_S: Final = 0.02
 """Pause on CONCURRENT_TRANSACTIONS, as the Java client's for a first partition."""
 
@@ -202,12 +205,13 @@ class Transactions:
     ) -> T:
         """Do `attempt` until it succeeds, fails for good, or time is up."""
         attempts = Attempts(f"{self._where}: {what}", deadline_s, self._dice)
+        attempt_s = min(_ATTEMPT_S, deadline_s / 3)
         while True:
             sent = False
             try:
-                connection = await self._coordinator.get(attempts.left_s)
+                connection = await self._coordinator.get(min(attempts.left_s, attempt_s))
                 sent = True
-                return await attempt(connection, attempts.left_s)
+                return await attempt(connection, min(attempts.left_s, attempt_s))
             except (ConnectionLostError, DeadlineError) as error:
                 self._coordinator.drop()
                 self.resent = self.resent or sent
