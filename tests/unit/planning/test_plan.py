@@ -260,3 +260,28 @@ def test_origins_are_the_source_and_then_where_the_topic_itself_came_from() -> N
     (entry,) = planned(orders(1), copied(1), scene=Scene(origins=(north,))).publish
 
     assert entry.origins == (EAST, north)
+
+
+def test_a_new_incarnation_keeps_a_slot_that_load_would_not_choose() -> None:
+    terms = RuleTerms(on_source_loss="record-gap")
+    old = tuple(replace(entry, slot=SlotNumber(1)) for entry in published(2, terms))
+
+    result = planned(orders(2, topic_id=OTHER_ID), copied(2), entries=old, terms=terms)
+
+    assert [each.slot for each in result.publish[:2]] == [1, 1]
+
+
+def test_of_several_incarnations_of_the_same_topics_the_latest_counts() -> None:
+    (first,) = published(1)
+    identity = replace(first.identity, incarnation=1)
+    latest = replace(first, identity=identity, source_retention_ms=None)
+
+    result = planned(orders(1), copied(1), entries=(latest, first))
+
+    assert [each.identity.incarnation for each in result.publish] == [1]
+
+
+def test_a_new_target_topic_that_does_not_answer_yet_waits() -> None:
+    result = planned(orders(), copied(empty=None))
+
+    assert (result.pending, result.held) == (0, ())

@@ -71,7 +71,7 @@ def test_a_port_asked_for_and_taken_is_an_error_that_names_it() -> None:
     with bind(0) as holder:
         port = holder.getsockname()[1]
         with pytest.raises(ConfigError, match=f"HTTP port 127.0.0.1:{port} is taken"):
-            bind(port)
+            bind(port, first=port)
 
 
 def test_a_default_port_that_is_taken_gives_the_next_free_one() -> None:
