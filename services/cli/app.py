@@ -38,7 +38,7 @@ def validate(
     output: OutputOption = Output.TABLE,
 ) -> int:
     """Check the estate file; with --live also the clusters. Writes nothing."""
-    from services.cli import validate as command  # noqa: PLC0415 - see above
+    from services.cli import validate as command  # noqa: PLC0415 - loaded when used
 
     return command.run(estate, target, output, command.Depth.LIVE if live else command.Depth.FILE)
 
@@ -57,7 +57,7 @@ def acls(
     output: OutputOption = Output.TABLE,
 ) -> int:
     """Print the access that a fleet needs, ready to paste: on each cluster, and no more."""
-    from services.cli import acls as command  # noqa: PLC0415 - see above
+    from services.cli import acls as command  # noqa: PLC0415 - loaded when used
 
     asked = command.Asked(target, tuple(service or ()), principal, host)
     return command.run(estate, asked, output)
@@ -71,7 +71,7 @@ def run(
     estate: EstateOption = _ESTATE,
 ) -> int:
     """Run one service of a fleet in the foreground. Further options go to the service."""
-    from services.cli import run as command  # noqa: PLC0415 - see above
+    from services.cli import run as command  # noqa: PLC0415 - loaded when used
 
     return command.run_service(service, target, estate, context.args)
 
@@ -79,7 +79,7 @@ def run(
 @app.command(context_settings=_PASS_THROUGH, add_help_option=False)
 def local(context: typer.Context) -> int:
     """Two real Kafka regions on this machine: up, down, status."""
-    from services.cli import run as command  # noqa: PLC0415 - see above
+    from services.cli import run as command  # noqa: PLC0415 - loaded when used
 
     return command.run_local(context.args)
 
@@ -91,7 +91,7 @@ def status(
     output: OutputOption = Output.TABLE,
 ) -> int:
     """Show where each partition stands. Exit 2 when one is faulted, stalled or without an owner."""
-    from services.cli import status as command  # noqa: PLC0415 - see above
+    from services.cli import status as command  # noqa: PLC0415 - loaded when used
 
     return command.run(estate, target, output)
 
@@ -109,7 +109,7 @@ def inspect_topic(
     output: OutputOption = Output.TABLE,
 ) -> int:
     """Show batch headers of a topic, or the decoded records of a control topic."""
-    from services.cli import inspect as command  # noqa: PLC0415 - see above
+    from services.cli import inspect as command  # noqa: PLC0415 - loaded when used
 
     shown = command.Show.RECORDS if records else command.Show.HEADERS
     return command.run(estate, command.Asked(topic, cluster, start, limit, shown), output)

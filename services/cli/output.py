@@ -37,8 +37,8 @@ def print_json(value: object) -> None:
 
 def print_table(columns: Sequence[str], rows: Sequence[Row]) -> None:
     """A table of the named fields; None is shown as '-'."""
-    from rich.console import Console  # noqa: PLC0415 - only tables need it, and help must be fast
-    from rich.table import Table  # noqa: PLC0415 - as above
+    from rich.console import Console  # noqa: PLC0415 - loaded when used
+    from rich.table import Table  # noqa: PLC0415 - loaded when used
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:

@@ -15,7 +15,7 @@ CASES = yaml.safe_load(Path("tests/golden/policy_selection.yaml").read_text(enco
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
-def test_what_a_flow_copies(case: dict, make_flow: MakeFlow) -> None:  # type: ignore[type-arg]  # YAML
+def test_what_a_flow_copies(case: dict, make_flow: MakeFlow) -> None:  # type: ignore[type-arg]  # plain YAML
     flows = [
         make_flow(entry["link"], *map(tuple, entry["rules"]), never=tuple(entry.get("never", ())))
         for entry in case["links"]

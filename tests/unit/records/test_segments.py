@@ -136,7 +136,7 @@ def runs(draw: st.DrawFn) -> Run:
 
 @settings(max_examples=60)
 @given(st.lists(st.lists(runs(), max_size=4), max_size=5), st.booleans())
-def test_any_segment_comes_back(partitions: list[list[Run]], two_topics: bool) -> None:  # noqa: FBT001 - drawn
+def test_any_segment_comes_back(partitions: list[list[Run]], two_topics: bool) -> None:  # noqa: FBT001 - Hypothesis draws it
     sources = [identity().source_topic_id, OTHER_ID if two_topics else identity().source_topic_id]
     entries = tuple(
         (identity(3 * number, source=sources[number > 2]), tuple(one))
