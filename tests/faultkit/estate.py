@@ -17,7 +17,7 @@ FEW_SLOTS = 4
 """Enough to have several, few enough to be quick: each control topic has as many partitions."""
 
 
-def write_estate(  # noqa: PLR0913 - an estate has that many parts, all by name
+def write_estate(  # noqa: PLR0913 - estates have that many parts, all by name
     directory: Path,
     *,
     source: str,

@@ -38,7 +38,7 @@ def entry(partition: int = 0, **changes: object) -> CatalogPartition:
         "target_topic": "east.orders",
         "slot": SlotNumber(0),
     }
-    return CatalogPartition(**{**fields, **changes})  # type: ignore[arg-type]  # test builder
+    return CatalogPartition(**{**fields, **changes})  # type: ignore[arg-type]  # built from a dict on purpose
 
 
 def slot(*entries: CatalogPartition, budget: MemoryBudget | None = None) -> Slot:
@@ -64,7 +64,7 @@ def give(
     made: Slot, partition: CopyPartition, frame: bytearray, *, end: int, now: float = 1.0
 ) -> None:
     """Hand a fetch answer to the slot; `end` is the last stable offset."""
-    budget = made._budget  # noqa: SLF001 - the lease must come from the slot's own budget
+    budget = made._budget
     budget.resize(0, len(frame))
     lease = FrameLease(budget, len(frame))
     made.answered(partition, frame, Answer(0, len(frame), SourceView(end, end, 0), ()), lease, now)

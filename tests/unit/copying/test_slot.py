@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from mirrorfleet.copying.budget import MemoryBudget
 from mirrorfleet.copying.faults import FaultReason
-from mirrorfleet.copying.partition import Pace, terms_of
+from mirrorfleet.copying.partition import CopyPartition, Pace, terms_of
 from mirrorfleet.copying.slot import Slot
 from mirrorfleet.core.ids import TargetOffset
 from mirrorfleet.records.positions import Position
@@ -11,7 +11,7 @@ from tests.unit.copying.making import entry, fetched, give, identity, slot
 BIG = b"x" * 3_000
 
 
-def partition_of(made: Slot, number: int = 0):  # type: ignore[no-untyped-def]  # test helper
+def partition_of(made: Slot, number: int = 0) -> CopyPartition:
     return made.partitions[identity(number)]
 
 
