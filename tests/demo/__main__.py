@@ -26,6 +26,7 @@ from tests.faultkit.waiting import wait_until
 
 PROCESSES = HOME / "processes.json"
 READY_S = 60.0
+STATUS_S = 60.0
 LOCAL_S = 900.0
 """The first start downloads Kafka."""
 
@@ -87,12 +88,15 @@ def up() -> None:
         say(f"  {name} at {url}")
     say("traffic both ways …")
     tallies = make_traffic(bootstraps, seed=f"{time.time():.0f}")
+    if ended := [name for name, process in processes.items() if not process.runs]:
+        raise DemoError(f"under the traffic ended: {', '.join(ended)}")
     say("judging every record …")
     checks: list[Check] = []
     for side in SIDES:
         found, report = check_side(side, tallies[side.name], bootstraps)
         checks += [*found, check_topics(side, topic_names(bootstraps[side.name]))]
         say(f"\n{report}")
+    checks.append(check_status())
     say("\n" + "\n".join(map(str, checks)))
     if not all(check.ok for check in checks):
         raise DemoError("a check failed, see above")
@@ -151,18 +155,38 @@ def wait_ready(name: ServiceName, process: detached.Detached) -> str:
     )
 
 
+def check_status() -> Check:
+    """Ask the fleets themselves, as an operator would."""
+    command = mirrorfleet("status", "--estate", str(ESTATE))
+    answer = subprocess.run(
+        command,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=STATUS_S,
+        check=False,
+    )
+    said = answer.stdout.strip().splitlines()
+    ok = answer.returncode == 0
+    found = "every partition has an owner and no fault" if ok else "\n".join(["", *said[-40:]])
+    return Check("mirrorfleet status", ok, found)
+
+
 def where_to_look(urls: dict[str, str], bootstraps: dict[str, str]) -> str:
     """Name the addresses and commands with which to look at what runs."""
     lines = ["\nwhere to look (everything keeps running until `make demo-down`):"]
     for name, url in urls.items():
         lines.append(f"  {name:12} {url}/status  {url}/metrics  {url}/readyz")
     file = ESTATE.relative_to(ROOT)
+    programs = Path(sys.executable).parent
+    here = programs.relative_to(ROOT) if programs.is_relative_to(ROOT) else programs
     pairs = " ".join(f"{pair.source}={pair.target}" for pair in SIDES[0].pairs)
     lines += [
-        f"  mirrorfleet status --estate {file}",
-        f"  mirrorfleet inspect east.orders --cluster west --estate {file}",
-        f"  python -m tests.judge --source {bootstraps['east']} --target {bootstraps['west']} \\",
-        f"      --pairs {pairs}",
+        f"  {here}/mirrorfleet status --estate {file}",
+        f"  {here}/mirrorfleet inspect east.orders --cluster west --estate {file}",
+        f"  {here}/python -m tests.judge --source {bootstraps['east']} \\",
+        f"      --target {bootstraps['west']} --pairs {pairs}",
         f"  logs: {LOGS.relative_to(ROOT)}/",
     ]
     return "\n".join(lines)
