@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from mirrorfleet.core.errors import MirrorfleetError
-from services.local import pair
+from services.local import pair, properties
 from services.local.broker import LocalError
 from services.local.region import DEFAULT_KAFKA, Region, RegionSpec, Tuning
 from services.local.security import Authorizer, Kind, RegionSecurity
@@ -132,6 +132,14 @@ def broker(action: Action, region: str, node_id: int = 1, *, name: Name = "pair"
         one.release()
     else:
         (one.stop if action is Action.STOP else one.kill)()
+
+
+@app.command()
+def environment() -> None:
+    """The broker settings of one-broker regions as a container's environment file."""
+    print("# Written by `make broker-env`; the table is in services/local/properties.py.")
+    for key, value in properties.environment(properties.common(brokers=1)).items():
+        print(f"{key}={value}")
 
 
 def main() -> None:

@@ -65,14 +65,16 @@ class RegionSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Written:
+class Written:
+    """What is kept of a region. `ports`: of clients, brokers and controller, for each broker."""
+
     spec: RegionSpec
-    ports: tuple[tuple[int, int, int], ...]  # of clients, brokers and controller; one a broker
+    ports: tuple[tuple[int, int, int], ...]
     java: str
     jars: str
 
 
-_WRITTEN: Final = TypeAdapter(_Written)
+_FILE: Final = TypeAdapter(Written)
 
 
 def install(*arguments: str) -> str:
@@ -95,7 +97,7 @@ def installed(version: str) -> tuple[str, str]:
 class Region:
     """A region whose files are in `directory`. Make one with `create`, find one with `load`."""
 
-    def __init__(self, directory: Path, written: _Written) -> None:
+    def __init__(self, directory: Path, written: Written) -> None:
         self.directory = directory
         self.spec = written.spec
         self.name = written.spec.name
@@ -113,19 +115,21 @@ class Region:
         chosen = free_ports(3 * spec.brokers)
         first = [spec.port + n for n in range(spec.brokers)] if spec.port else chosen[::3]
         ports = tuple(zip(first, chosen[1::3], chosen[2::3], strict=True))
-        region = cls(directory, _Written(spec=spec, ports=ports, java=java, jars=jars))
+        region = cls(directory, Written(spec=spec, ports=ports, java=java, jars=jars))
         if spec.security.kind is not Kind.PLAINTEXT:
             install("credentials", spec.security.wanted(region.tls))
         for broker in region.brokers:
-            region._write_broker(broker)
+            broker.directory.mkdir(parents=True)
+            text = properties.text(region.properties(broker.node_id))
+            (broker.directory / "server.properties").write_text(text, encoding="utf-8")
         region._format()
-        (directory / "region.json").write_bytes(_WRITTEN.dump_json(region._written, indent=1))
+        (directory / "region.json").write_bytes(_FILE.dump_json(region._written, indent=1))
         return region
 
     @classmethod
     def load(cls, directory: Path) -> Region:
         """The region that was made in `directory`. Raises: FileNotFoundError."""
-        return cls(directory, _WRITTEN.validate_json((directory / "region.json").read_bytes()))
+        return cls(directory, _FILE.validate_json((directory / "region.json").read_bytes()))
 
     @property
     def bootstrap(self) -> tuple[str, ...]:
@@ -186,25 +190,23 @@ class Region:
             *([str(home / "server.properties")] if main == "kafka.Kafka" else []),
         ]
 
-    def _write_broker(self, broker: Broker) -> None:
-        broker.directory.mkdir(parents=True)
-        clients, brokers, controller = self._written.ports[broker.node_id - 1]
+    def properties(self, node_id: int) -> dict[str, str]:
+        """The settings of a broker."""
+        clients, brokers, controller = self._written.ports[node_id - 1]
         voters = [
             f"{number}@{HOST}:{ports[2]}" for number, ports in enumerate(self._written.ports, 1)
         ]
         advertised = f"CLIENTS://{HOST}:{clients},BROKERS://{HOST}:{brokers}"
-        settings = {
+        return {
             **properties.common(self.spec.brokers),
-            "node.id": str(broker.node_id),
+            "node.id": str(node_id),
             "controller.quorum.voters": ",".join(voters),
             "listeners": f"{advertised},CONTROLLER://{HOST}:{controller}",
             "advertised.listeners": advertised,
-            "log.dirs": str(broker.directory / "data"),
+            "log.dirs": str(self._home(node_id) / "data"),
             **self.spec.security.properties(self.tls),
             **self.spec.extra,
         }
-        file = broker.directory / "server.properties"
-        file.write_text(properties.text(settings), encoding="utf-8")
 
     def _format(self) -> None:
         """Format the first broker with Kafka's tool; the others differ in two ids only."""

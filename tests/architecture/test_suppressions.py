@@ -11,7 +11,7 @@ from tests.architecture.source import name, python_files
 SUPPRESSION = re.compile(r"#\s*(noqa|type:\s*ignore|pragma)")
 COMPLETE = re.compile(
     r"#\s*(noqa: [A-Z]+\d+(, ?[A-Z]+\d+)*|type: ignore\[[a-z-]+(, ?[a-z-]+)*\])"
-    r"\s+(#|-|—|:)\s*\S{4,}"
+    r"\s+(#|-|—|:)\s*\S.{3,}"
 )
 
 

@@ -1,0 +1,157 @@
+"""The containers are what the local pair is: same broker settings, same programs, checked files."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import cast
+
+import jsonschema
+import pytest
+import yaml
+
+from mirrorfleet.config.load import load_estate
+from services.local import properties
+from services.local.region import Region, RegionSpec, Written
+from tests.architecture.source import ROOT
+
+Service = dict[str, object]
+ADDRESSES = {
+    "KAFKA_CONTROLLER_QUORUM_VOTERS",
+    "KAFKA_LISTENERS",
+    "KAFKA_ADVERTISED_LISTENERS",
+    "KAFKA_LOG_DIRS",
+}
+REGIONS = ("east", "west")
+FLEET = ("east-mirror", "east-sync", "west-mirror", "west-sync")
+ESTATE = ROOT / "deploy/config/compose.estate.yaml"
+DOCKERFILE = (ROOT / "deploy/Dockerfile").read_text("utf-8")
+
+
+def compose() -> dict[str, object]:
+    loaded: dict[str, object] = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))
+    return loaded
+
+
+def containers() -> dict[str, Service]:
+    return cast("dict[str, Service]", compose()["services"])
+
+
+def environment(service: Service) -> dict[str, str]:
+    """What the container sees: its files first, its own keys over them."""
+    seen: dict[str, str] = {}
+    for file in cast("list[str]", service.get("env_file", [])):
+        lines = (ROOT / file).read_text("utf-8").splitlines()
+        seen |= dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
+    return seen | cast("dict[str, str]", service.get("environment", {}))
+
+
+def local_broker() -> dict[str, str]:
+    written = Written(spec=RegionSpec(name="east"), ports=((1, 2, 3),), java="java", jars="jars")
+    return properties.environment(Region(Path("east"), written).properties(1))
+
+
+def test_the_compose_file_follows_the_specification() -> None:
+    schema = json.loads((ROOT / "tests/architecture/compose.schema.json").read_text("utf-8"))
+
+    jsonschema.validate(compose(), schema)
+
+
+def test_a_misspelt_key_is_no_compose_file() -> None:
+    schema = json.loads((ROOT / "tests/architecture/compose.schema.json").read_text("utf-8"))
+    wrong = compose()
+    cast("dict[str, Service]", wrong["services"])["east"]["enviroment"] = {}
+
+    with pytest.raises(jsonschema.ValidationError, match="enviroment"):
+        jsonschema.validate(wrong, schema)
+
+
+def test_there_are_two_regions_and_both_fleets() -> None:
+    assert sorted(containers()) == sorted([*REGIONS, *FLEET])
+
+
+@pytest.mark.parametrize("region", REGIONS)
+def test_a_container_broker_has_the_settings_of_a_local_one(region: str) -> None:
+    container = environment(containers()[region])
+    local = local_broker()
+
+    assert set(container) - {"CLUSTER_ID"} == set(local)
+    assert {key: container[key] for key in set(local) - ADDRESSES} == {
+        key: local[key] for key in set(local) - ADDRESSES
+    }
+
+
+def test_both_regions_have_a_cluster_id_of_their_own() -> None:
+    assert len({environment(containers()[region])["CLUSTER_ID"] for region in REGIONS}) == 2
+
+
+def test_every_file_that_compose_mounts_or_reads_exists() -> None:
+    mounts = [
+        mount.split(":")[0]
+        for service in containers().values()
+        for mount in cast("list[str]", service.get("volumes", []))
+    ]
+    files = [mount for mount in mounts if mount.startswith("./")]
+    named = set(mounts) - set(files)
+
+    assert [file for file in files if not (ROOT / file).is_file()] == []
+    assert named == set(cast("dict[str, None]", compose()["volumes"]))
+
+
+@pytest.mark.parametrize("region", REGIONS)
+def test_the_fleets_reach_a_region_where_it_advertises_itself(region: str) -> None:
+    estate = load_estate(ESTATE, {})
+    advertised = environment(containers()[region])["KAFKA_ADVERTISED_LISTENERS"]
+
+    (address,) = estate.cluster(region).bootstrap
+    assert f"CLIENTS://{address}" in advertised.split(",")
+
+
+@pytest.mark.parametrize("name", FLEET)
+def test_a_fleet_container_runs_its_service_for_its_target(name: str) -> None:
+    target, program = name.split("-")
+    service = containers()[name]
+    command = cast("list[str]", service["command"])
+
+    assert command[0] == f"services.{program}"
+    assert command[command.index("--target") + 1] == target
+    assert (ROOT / "services" / program / "__main__.py").is_file()
+    assert load_estate(ESTATE, {}).links_into(target)
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+
+
+@pytest.mark.parametrize("name", FLEET)
+def test_the_health_check_asks_the_port_that_the_service_listens_on(name: str) -> None:
+    command = cast("list[str]", containers()[name]["command"])
+    port = command[command.index("--http-port") + 1]
+
+    assert f"MIRRORFLEET_HEALTH_URL=http://127.0.0.1:{port}/healthz" in DOCKERFILE
+    assert "HEALTHCHECK" in DOCKERFILE
+
+
+def test_the_image_runs_as_a_user_without_rights() -> None:
+    users = re.findall(r"^USER (\d+):(\d+)$", DOCKERFILE, re.MULTILINE)
+
+    assert [(int(uid) >= 10001, int(gid) >= 10001) for uid, gid in users] == [(True, True)]
+
+
+def test_the_image_installs_the_locked_packages_only() -> None:
+    installs = re.findall(r"pip install (?:[^\n]|\\\n)*", DOCKERFILE.replace("\\\n", " "))
+
+    assert len(installs) == 1
+    assert "--require-hashes --requirement /tmp/base.lock" in installs[0]
+
+
+def test_what_the_image_copies_exists() -> None:
+    copied = re.findall(r"^COPY (?!--from)(\S+)", DOCKERFILE, re.MULTILINE)
+
+    assert copied == ["requirements/base.lock", "libs", "services", "LICENSE"]
+    assert [path for path in copied if not (ROOT / path).exists()] == []
+
+
+def test_the_example_estate_is_valid() -> None:
+    estate = load_estate(ROOT / "deploy/config/estate.example.yaml", {})
+
+    assert estate.targets() == ("west", "east", "lab")
