@@ -193,6 +193,23 @@ def test_a_transaction_still_open_in_the_target_makes_it_unknown(
     assert report.verdict is Verdict.UNKNOWN
 
 
+def test_a_transaction_still_open_in_the_source_is_no_part_of_the_truth(
+    east: Region, west: Region, topic: str
+) -> None:
+    source, target = producer_of(east, **{"transactional.id": topic}), producer_of(west)
+    source.init_transactions(20)
+    source.begin_transaction()
+    produce(source, topic, 0, written())
+    source.commit_transaction(20)
+    source.begin_transaction()
+    produce(source, topic, 0, written())
+    produce(target, topic, 0, written())
+    assert (source.flush(20), target.flush(20)) == (0, 0)
+    report = judged(east, west, [Pair(topic, topic)])
+    source.abort_transaction(20)
+    assert (report.verdict, report.source_records) == (Verdict.PASS, 12)
+
+
 def test_a_broker_time_of_the_source_must_be_the_create_time_of_the_copy(
     east: Region, west: Region
 ) -> None:
