@@ -32,7 +32,7 @@ from mirrorfleet.core.ids import SourceOffset
     ],
 )
 def test_only_a_proof_that_nothing_was_appended_allows_to_send_again(
-    code: ErrorCode, first: bool, action: Action
+    *, code: ErrorCode, first: bool, action: Action
 ) -> None:
     assert produce_action(code, first=first) is action
 

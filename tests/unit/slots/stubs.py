@@ -1,0 +1,174 @@
+"""A target made of lists: it records what a sender does, in order, and answers as it is told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import cast
+
+from mirrorfleet.copying.budget import MemoryBudget
+from mirrorfleet.copying.schedule import CommitPolicy, MarkerShare
+from mirrorfleet.copying.slot import Slot
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.ids import ProducerIdentity, SlotNumber, TopicPartition
+from mirrorfleet.kafka.producer import ProduceAck, ProduceEntry
+from mirrorfleet.kafka.transactions import Transactions, TransactionVersion
+from mirrorfleet.records import positions as position_codec
+from mirrorfleet.records.positions import Position
+from mirrorfleet.records.segments import Segment, encode_segment
+from mirrorfleet.slots.leaders import LeaderAt
+from mirrorfleet.slots.runner import SlotRunner
+from mirrorfleet.slots.sending import ControlEntry, Sender
+from mirrorfleet.slots.settings import SlotSettings
+from mirrorfleet.slots.waits import wait_for
+from mirrorfleet.wire.records import control_batch
+from tests.unit.copying.making import slot
+
+POSITIONS = TopicPartition("positions", 0)
+SEGMENTS = TopicPartition("segments", 0)
+PRODUCER = ProducerIdentity(7, 0)
+
+
+class Target:
+    """What happened, in order, and the errors to answer with: topic -> codes, used up in turn."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+        self.refusals: dict[str, deque[ErrorCode]] = {}
+        self.held: list[Callable[[], None]] = []
+        self.hold_data = False
+        self.bases: dict[tuple[str, int], int] = {}
+        self.sequences: list[tuple[str, int, int]] = []
+        """(topic, partition, base sequence) of each batch sent."""
+        self.identity = PRODUCER
+
+    def refuse(self, topic: str, *codes: ErrorCode) -> None:
+        self.refusals.setdefault(topic, deque()).extend(codes)
+
+    def ack(self, entry: ProduceEntry) -> ProduceAck:
+        codes = self.refusals.get(entry.topic)
+        code = codes.popleft() if codes else ErrorCode.NONE
+        at = (entry.topic, entry.partition)
+        base = self.bases.get(at, 0)
+        if code is ErrorCode.NONE:
+            self.bases[at] = base + int.from_bytes(entry.header[57:61], "big")
+        return ProduceAck(entry.topic, entry.partition, code, base, -1, 0, None, (), None)
+
+
+class Lane:
+    """A produce lane to the one broker."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self.congested = False
+        self.connection = SimpleNamespace(closed=False)
+
+    def send(
+        self, entries: Sequence[ProduceEntry], *, timeout_ms: int
+    ) -> asyncio.Future[list[ProduceAck]]:
+        del timeout_ms
+        names = ",".join(f"{e.topic}-{e.partition}" for e in entries)
+        self._target.seen.append(f"produce {names}")
+        answer: asyncio.Future[list[ProduceAck]] = asyncio.get_running_loop().create_future()
+        for each in entries:
+            sequence = int.from_bytes(each.header[53:57], "big")
+            self._target.sequences.append((each.topic, each.partition, sequence))
+        acks = [self._target.ack(entry) for entry in entries]
+
+        def reply() -> None:
+            self._target.seen.append(f"ack {names}")
+            if not answer.done():
+                answer.set_result(acks)
+
+        if self._target.hold_data and entries[0].topic.startswith("east."):
+            self._target.held.append(reply)
+        else:
+            asyncio.get_running_loop().call_soon(reply)
+        return answer
+
+    def close(self) -> None:
+        self.connection.closed = True
+        self._target.seen.append("close")
+
+
+class Coordinator:
+    """The transaction coordinator; v2 gives the next epoch at each end."""
+
+    def __init__(self, target: Target, version: TransactionVersion) -> None:
+        self._target = target
+        self.version = version
+        self.resent = False
+
+    async def end(self, producer: ProducerIdentity, *, commit: bool) -> ProducerIdentity:
+        self._target.seen.append("commit" if commit else "abort")
+        if self.version is TransactionVersion.V1:
+            return producer
+        return ProducerIdentity(producer.producer_id, producer.epoch + 1)
+
+    async def add_partitions(
+        self, producer: ProducerIdentity, partitions: Sequence[TopicPartition]
+    ) -> None:
+        del producer
+        self._target.seen.append(f"add {','.join(map(str, partitions))}")
+
+
+class Runner:
+    """As much of a SlotRunner as a sender sees."""
+
+    def __init__(self, target: Target, made: Slot) -> None:
+        self._target = target
+        self.slot = made
+        self.number = SlotNumber(0)
+        self.settings = SlotSettings(commit_shortest_ms=1)
+        self.commits = CommitPolicy(shortest_s=0.001)
+        self.markers = MarkerShare()
+        self.stopping = False
+        self.clock = SimpleNamespace(
+            monotonic=lambda: asyncio.get_running_loop().time(), now_ms=lambda: 5
+        )
+        self.targets = SimpleNamespace(
+            of=lambda topic, partition: LeaderAt(1, 0), topic_id=lambda topic: None
+        )
+        self.meters = SimpleNamespace(acknowledged=lambda queued, now: None)
+        self.commits_seen: list[Sequence[Position]] = []
+        self._wake = asyncio.Event()
+
+    def control_entries(
+        self, positions: Sequence[Position], segment: Segment | None
+    ) -> list[ControlEntry]:
+        records = [position_codec.encode(position) for position in positions]
+        entries = [ControlEntry(POSITIONS, control_batch(records, 5))]
+        if segment is not None:
+            batch = control_batch([(None, encode_segment(segment))], 5)
+            entries.append(ControlEntry(SEGMENTS, batch))
+        return entries
+
+    async def produce_lane(self, node: int) -> Lane:
+        del node
+        return Lane(self._target)
+
+    def answered(self, answer: asyncio.Future[list[ProduceAck]]) -> None:
+        del answer
+        self._wake.set()
+
+    async def woken(self, at_most_s: float) -> None:
+        await wait_for(self._wake, at_most_s)
+
+    def committed(self, transaction: object, positions: Sequence[Position], took: float) -> None:
+        del transaction, took
+        self.commits_seen.append(positions)
+
+
+def sender_of(
+    target: Target,
+    *entries: object,
+    version: TransactionVersion = TransactionVersion.V2,
+) -> tuple[Sender, Runner]:
+    """A sender whose slot copies the given catalog entries (one partition by default)."""
+    made = slot(*entries, budget=MemoryBudget(1 << 20))  # type: ignore[arg-type]  # catalog entries
+    runner = Runner(target, made)
+    coordinator = Coordinator(target, version)
+    sender = Sender(cast(SlotRunner, runner), cast(Transactions, coordinator), PRODUCER)
+    return sender, runner

@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from mirrorfleet.copying.faults import Action
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.kafka.transactions import TransactionVersion
+from mirrorfleet.slots.sending import AbortError
+from tests.faultkit.waiting import until
+from tests.unit.copying.making import entry, fetched, give, identity
+from tests.unit.slots.stubs import Target, sender_of
+
+BIG = b"x" * 3_000
+
+
+async def test_data_then_positions_and_segments_then_the_end_each_acknowledged_first() -> None:
+    target = Target()
+    sender, runner = sender_of(target)
+    give(runner.slot, runner.slot.partitions[identity()], fetched((0, [BIG])), end=1)
+
+    assert await sender.transact()
+
+    assert target.seen == [
+        "produce east.orders-0",
+        "ack east.orders-0",
+        "produce positions-0,segments-0",
+        "ack positions-0,segments-0",
+        "commit",
+    ]
+
+
+async def test_positions_are_not_sent_while_a_data_batch_is_unacknowledged() -> None:
+    target = Target()
+    target.hold_data = True
+    sender, runner = sender_of(target)
+    give(runner.slot, runner.slot.partitions[identity()], fetched((0, [BIG])), end=1)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(sender.transact())
+        await until(lambda: target.held, deadline_s=5, what="the data to be sent")
+        assert target.seen == ["produce east.orders-0"]
+        target.held.pop()()
+
+    assert target.seen[-1] == "commit"
+
+
+async def test_nothing_follows_the_first_request_until_it_is_accepted() -> None:
+    target = Target()
+    target.hold_data = True
+    sender, runner = sender_of(target)
+    frame = fetched((0, [BIG]), (1, [BIG]), (2, [BIG]))
+    give(runner.slot, runner.slot.partitions[identity()], frame, end=3)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(sender.transact())
+        await until(lambda: target.held, deadline_s=5, what="the first request")
+        assert target.seen == ["produce east.orders-0"]
+        target.hold_data = False
+        target.held.pop()()
+
+    assert target.seen.count("produce east.orders-0") == 3
+
+
+async def test_only_what_was_refused_is_sent_again_with_the_same_sequence() -> None:
+    target = Target()
+    target.refuse("east.orders", ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NONE)
+    sender, runner = sender_of(target, entry(0), entry(1))
+    for number in range(2):
+        give(runner.slot, runner.slot.partitions[identity(number)], fetched((0, [BIG])), end=1)
+
+    assert await sender.transact()
+
+    produced = [each for each in target.seen if each.startswith("produce east")]
+    assert produced == ["produce east.orders-0,east.orders-1", "produce east.orders-0"]
+    assert target.sequences[:3] == [
+        ("east.orders", 0, 0),
+        ("east.orders", 1, 0),
+        ("east.orders", 0, 0),
+    ]
+
+
+async def test_a_refusal_that_may_have_been_appended_aborts() -> None:
+    target = Target()
+    target.refuse("east.orders", ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+    sender, runner = sender_of(target)
+    give(runner.slot, runner.slot.partitions[identity()], fetched((0, [BIG])), end=1)
+
+    with pytest.raises(AbortError) as raised:
+        await sender.transact()
+
+    assert raised.value.action is Action.ABORT
+    assert "commit" not in target.seen
+
+
+async def test_a_batch_that_is_too_large_names_itself_and_nothing_is_committed() -> None:
+    target = Target()
+    target.refuse("east.orders", ErrorCode.MESSAGE_TOO_LARGE)
+    sender, runner = sender_of(target)
+    partition = runner.slot.partitions[identity()]
+    give(runner.slot, partition, fetched((0, [BIG])), end=1)
+
+    with pytest.raises(AbortError) as raised:
+        await sender.transact()
+
+    assert raised.value.action is Action.SPLIT
+    assert raised.value.partition is partition
+    assert runner.commits_seen == []
+
+
+async def test_an_abort_of_v2_closes_connections_before_the_end_and_begins_an_epoch() -> None:
+    target = Target()
+    target.refuse("east.orders", ErrorCode.REQUEST_TIMED_OUT)
+    sender, runner = sender_of(target)
+    give(runner.slot, runner.slot.partitions[identity()], fetched((0, [BIG])), end=1)
+    with pytest.raises(AbortError):
+        await sender.transact()
+
+    await sender.abort()
+
+    assert target.seen[-2:] == ["close", "abort"]
+    assert sender.producer.epoch == 1
+    assert runner.slot.sequences == {}
+
+
+async def test_v1_adds_each_partition_once_before_its_first_produce() -> None:
+    target = Target()
+    sender, runner = sender_of(target, version=TransactionVersion.V1)
+    frame = fetched((0, [BIG]), (1, [BIG]))
+    give(runner.slot, runner.slot.partitions[identity()], frame, end=2)
+
+    assert await sender.transact()
+
+    assert [each for each in target.seen if not each.startswith("ack")] == [
+        "add east.orders-0",
+        "produce east.orders-0",
+        "produce east.orders-0",
+        "add positions-0,segments-0",
+        "produce positions-0,segments-0",
+        "commit",
+    ]
+
+
+async def test_v1_goes_on_counting_sequences_in_its_epoch_and_v2_begins_at_zero() -> None:
+    for version, expected in (
+        (TransactionVersion.V1, {("east.orders", 0): 1, ("positions", 0): 1, ("segments", 0): 1}),
+        (TransactionVersion.V2, {}),
+    ):
+        sender, runner = sender_of(Target(), version=version)
+        give(runner.slot, runner.slot.partitions[identity()], fetched((0, [BIG])), end=1)
+        await sender.transact()
+        assert runner.slot.sequences == expected
+
+
+async def test_nothing_to_send_ends_without_a_transaction() -> None:
+    target = Target()
+    sender, _ = sender_of(target)
+
+    assert not await sender.transact()
+
+    assert target.seen == []
+
+
+async def test_a_position_that_moved_by_skipping_is_committed_when_the_slot_stops() -> None:
+    target = Target()
+    sender, runner = sender_of(target)
+    partition = runner.slot.partitions[identity()]
+    partition.walked_to = type(partition.walked_to)(9)
+    runner.stopping = True
+
+    assert await sender.transact()
+
+    assert target.seen == ["produce positions-0", "ack positions-0", "commit"]
+    assert partition.committed.next_source == 9
+
+
+async def test_an_append_below_the_last_one_aborts_and_carries_the_fault() -> None:
+    target = Target()
+    sender, runner = sender_of(target)
+    partition = runner.slot.partitions[identity()]
+    for base in range(2):
+        give(runner.slot, partition, fetched((base, [BIG])), end=base + 1)
+        if base == 0:
+            await sender.transact()
+    target.bases["east.orders", 0] = 0
+
+    with pytest.raises(AbortError) as raised:
+        await sender.transact()
+
+    assert raised.value.fault is not None
+    assert raised.value.partition is partition
