@@ -28,10 +28,12 @@ from mirrorfleet.records.catalog import CatalogLink, CatalogState
 from mirrorfleet.records.events import Event, EventKind
 from mirrorfleet.records.topics import ControlKind, control_topic
 from mirrorfleet.runtime import metric_names as names
+from mirrorfleet.runtime.lifecycle import describe, is_ours
 from mirrorfleet.runtime.log import fields, logger
+from mirrorfleet.watching.source import SourceWatch
+from mirrorfleet.watching.target import TargetWatch
 from services.sync import settings
 from services.sync.changes import Change, ChangeKind, Done, TopicChanges
-from services.sync.look import SourceWatch, TargetWatch
 from services.sync.report import LinkReport, event_kind, register_gauges
 from services.sync.store import Store
 
@@ -127,6 +129,7 @@ class SyncService:
             "generation": book.config.generation if book.config else 0,
             "partitions": len(book.partitions),
             "control_replication_factor": self._store.replication_factor,
+            "durability": self._store.durability,
             "links": [report.status(now) for report in self.reports],
         }
 
@@ -235,7 +238,9 @@ class SyncService:
                 if not side.known:
                     await self._meet(side)
                 pause = await self._look(side)
-            except MirrorfleetError as error:
+            except (MirrorfleetError, ExceptionGroup) as error:
+                if not is_ours(error):
+                    raise
                 self._failed(side, error)
                 pause = max(_TROUBLE_S, self._settings.period_s)
             else:
@@ -351,13 +356,13 @@ class SyncService:
         for each in report.news(held):
             self._tell(event_kind(each.reason), side.link, each.topic, each.detail, each.reason)
 
-    def _failed(self, side: _Side, error: MirrorfleetError) -> None:
-        kind = EventKind.LINK_REFUSED if isinstance(error, RefusedError) else None
-        if kind is not None and side.report.trouble != str(error):
-            self._tell(kind, side.link, None, str(error))
-        side.report.trouble = str(error)
-        self._context.health.hold(f"link {side.link}", str(error))
-        _log.warning("a look failed", extra=fields(link=str(side.link), error=str(error)))
+    def _failed(self, side: _Side, error: Exception) -> None:
+        text = describe(error)
+        if isinstance(error, RefusedError) and side.report.trouble != text:
+            self._tell(EventKind.LINK_REFUSED, side.link, None, text)
+        side.report.trouble = text
+        self._context.health.hold(f"link {side.link}", text)
+        _log.warning("a look failed", extra=fields(link=str(side.link), error=text))
 
     def _tell(
         self, kind: EventKind, link: Link, topic: str | None, detail: str, cause: str = ""

@@ -50,6 +50,18 @@ class Store:
         self.book = CatalogBook()
         self.replication_factor = 0
 
+    @property
+    def durability(self) -> str:
+        """What an acknowledged record survives here, in words."""
+        match self.replication_factor:
+            case 0:
+                return "unknown"
+            case 1:
+                return "one copy: a lost disk loses records; use three brokers"
+            case 2:
+                return "two copies, one needed: a crash of both may lose records; use three brokers"
+        return "three copies, two needed"
+
     def close(self) -> None:
         """Close the writer's connections."""
         self._writer.close()

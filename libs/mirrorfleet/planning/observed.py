@@ -40,6 +40,11 @@ class TopicTerms:
         """Whether records need keys."""
         return "compact" in self.cleanup_policy
 
+    @property
+    def kept_ms(self) -> int:
+        """How long a record stays; -1 without end, which is so when nothing is ever deleted."""
+        return self.retention_ms if "delete" in self.cleanup_policy else -1
+
     @classmethod
     def of(cls, configs: Mapping[str, str | None]) -> TopicTerms:
         """From Kafka's names and values; what is absent or null keeps Kafka's default."""

@@ -162,7 +162,7 @@ async def supervise(
             await _run(service, stop, life)
         except _DrainOverrunError:
             return _failed(life, f"not drained within {drain_s:g} s; cancelled")
-        except Exception as error:  # noqa: BLE001 - the last frame: reported, then exit 1
+        except Exception as error:  # noqa: BLE001 - reported, then exit 1
             _report(error)
             return _failed(life, describe(error))
     life.move(Stopped())

@@ -34,7 +34,7 @@ async def test_a_new_topic_is_created_on_the_target_and_in_the_catalog_within_5_
     assert {each.identity.source_topic_id for each in entries} == {source.topic_id}
     assert {each.identity.target_topic_id for each in entries} == {target.topic_id}
     assert {each.origins for each in entries} == {(on_east.cluster.cluster_id,)}
-    assert {each.source_retention_ms for each in entries} == {3_600_000}
+    assert {each.source_retention_ms for each in entries} == {-1}
     assert {(each.target_compacted, each.null_keys) for each in entries} == {(True, "fail")}
     assert await on_west.config(
         f"east.{topic}",

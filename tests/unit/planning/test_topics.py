@@ -170,3 +170,10 @@ def test_a_claim_that_runs_already_goes_on() -> None:
     running = [Claim(LINK, "all", "orders", "east.orders")]
 
     assert targets(choose(a_flow(), source_of("orders"), WEST, running)) == ["east.orders"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "kept_ms"), [("delete", 5), ("compact,delete", 5), ("compact", -1)]
+)
+def test_what_is_only_compacted_is_kept_for_ever(policy: str, kept_ms: int) -> None:
+    assert orders(1, cleanup_policy=policy, retention_ms=5).terms.kept_ms == kept_ms

@@ -1,0 +1,119 @@
+"""The target of a fleet, look after look: the topics that claims name, and what it gives them.
+
+Nothing is decided here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from mirrorfleet.core.errors import BrokerError
+from mirrorfleet.core.ids import TopicPartition
+from mirrorfleet.kafka.admin import describe_configs
+from mirrorfleet.kafka.cluster import Cluster
+from mirrorfleet.kafka.metadata import TopicMeta
+from mirrorfleet.kafka.offsets import EARLIEST, LATEST, ListedOffset, list_offsets
+from mirrorfleet.planning.observed import TARGET_CONFIGS, TargetTopic, TargetView
+from mirrorfleet.runtime.log import fields, logger
+from mirrorfleet.watching.configs import DENIED, ConfigMemory, is_there
+from mirrorfleet.wire.k01_fetch import Isolation
+
+_DEFAULTS_TRIES: Final = 50
+_DEFAULTS_PAUSE_S: Final = 0.1
+
+_log = logger(__name__)
+
+
+class TargetWatch:
+    """The target of the fleet."""
+
+    def __init__(self, cluster: Cluster, *, configs_a_look: int, answer_s: float) -> None:
+        self.cluster = cluster
+        self._answer_s = answer_s
+        self.configs = ConfigMemory(cluster, TARGET_CONFIGS, configs_a_look)
+        self._defaults: Mapping[str, str] = {}
+
+    async def look(self, wanted: Iterable[str], foreign: Iterable[str]) -> TargetView:
+        """The `wanted` topics as far as they exist; of the `foreign` ones also if they are empty.
+
+        Raises:
+            MirrorfleetError: the target does not answer.
+        """
+        metadata = await self.cluster.metadata(None)
+        names = set(wanted)
+        there = [
+            topic for name, topic in metadata.topics.items() if name in names and is_there(topic)
+        ]
+        configs = await self.configs.of(there)
+        suspects = set(foreign)
+        empty = await self._empty([topic for topic in there if topic.name in suspects])
+        return TargetView(
+            cluster=metadata.cluster_id,
+            brokers=len(metadata.brokers),
+            topics={
+                topic.name: TargetTopic(
+                    name=topic.name,
+                    topic_id=topic.topic_id,
+                    partitions=len(topic.partitions),
+                    empty=empty.get(topic.name),
+                    configs=configs.get(topic.name, {}),
+                )
+                for topic in there
+            },
+            defaults=self._defaults,
+        )
+
+    async def learn_defaults(self, topic: str) -> None:
+        """Take the configs of one of our own topics for what the target gives by default.
+
+        A topic made a moment ago may not be known to every broker yet.
+
+        Raises:
+            BrokerError: it stays unknown; what we may not read is left unknown.
+        """
+        tries = 1 if self._defaults else _DEFAULTS_TRIES
+        for left in reversed(range(tries)):
+            answer = (await describe_configs(self.cluster, [topic]))[topic]
+            if not isinstance(answer, BrokerError):
+                self._defaults = {k: v.value for k, v in answer.items() if v.value is not None}
+                return
+            if answer.code in DENIED:
+                _log.warning("no defaults known", extra=fields(topic=topic, error=str(answer)))
+                return
+            if not left:
+                raise answer
+            await asyncio.sleep(_DEFAULTS_PAUSE_S)
+
+    async def _empty(self, topics: Iterable[TopicMeta]) -> dict[str, bool | None]:
+        """Whether each topic holds nothing; None when some partition does not answer."""
+        partitions = [
+            TopicPartition(topic.name, number) for topic in topics for number in topic.partitions
+        ]
+        ends, starts = [
+            await list_offsets(
+                self.cluster,
+                dict.fromkeys(partitions, spec),
+                isolation=Isolation.READ_UNCOMMITTED,
+                deadline_s=self._answer_s,
+            )
+            for spec in (LATEST, EARLIEST)
+        ]
+        verdicts: dict[str, set[bool | None]] = {}
+        for at in partitions:
+            verdicts.setdefault(at.topic, set()).add(_same(starts[at], ends[at]))
+        return {topic: _all_empty(found) for topic, found in verdicts.items()}
+
+
+def _same(start: ListedOffset | BrokerError, end: ListedOffset | BrokerError) -> bool | None:
+    if isinstance(start, BrokerError) or isinstance(end, BrokerError):
+        return None
+    return start.offset == end.offset
+
+
+def _all_empty(verdicts: set[bool | None]) -> bool | None:
+    """A record anywhere is a record, whoever did not answer."""
+    if False in verdicts:
+        return False
+    return None if None in verdicts else True
