@@ -79,6 +79,11 @@ def test_each_anomaly_is_named_with_its_offsets_on_both_sides(
         ("axay", "xay", [(Kind.LOST, 1, "0", "None")]),
         ("aba", "abaa", [(Kind.REPEATED, 1, "2", "103")]),
         ("aa", "a", [(Kind.UNSEEN, 1, "1", "None")]),
+        (
+            "axayz",
+            "xazy",
+            [(Kind.LOST, 1, "0", "None"), (Kind.OUT_OF_ORDER, 1, "4", "102")],
+        ),
     ],
 )
 def test_records_that_are_equal_in_the_source_are_counted_each(
