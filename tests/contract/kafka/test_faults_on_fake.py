@@ -305,10 +305,10 @@ async def test_a_throttled_client_is_quiet_for_as_long_as_it_was_told(
 
 async def test_one_broker_below_4_3_means_transactions_v1() -> None:
     async with FakeBroker() as new, FakeBroker(metadata_level=29) as old:
-        new.brokers = {1: new.address, 2: old.address}
+        new.brokers = old.brokers = {1: new.address, 2: old.address}
         async with Cluster(settings(new.bootstrap)) as cluster:
             assert await cluster.transaction_version() is V1
-            new.brokers = {1: new.address}
+            new.brokers = old.brokers = {1: new.address}
             await cluster.metadata(())
             assert await cluster.transaction_version() is V2
 
