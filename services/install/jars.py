@@ -83,11 +83,11 @@ def _download(version: str, java: Path, directory: Path) -> None:
         what=f"Kafka {version} could not be downloaded",
         hint=NEXT,
         directory=directory,
-        progress=_downloaded,
+        progress=progress,
     )
 
 
-def _downloaded(line: str) -> str | None:
+def progress(line: str) -> str | None:
     """The jar that a line of mvn's or Ivy's output says has come; Ivy's `found` lines too."""
     found = re.search(r"^Downloaded.*/([^/ ]+\.jar) \(", line.replace("[INFO] ", ""))
     found = found or re.search(r"\[SUCCESSFUL ?\] \S+!(\S+\.jar)", line)

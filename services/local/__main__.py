@@ -91,8 +91,8 @@ def up(  # noqa: PLR0913 - one parameter an option of the command
         for side, version in versions.items()
     ]
     regions = pair.up(name, specs, ports)
-    show(regions, output)
     try:
+        show(regions, output)
         if foreground:
             signal.pause()
         for region in regions:
