@@ -58,7 +58,7 @@ class SaslClient:
         connection.renewal = await self._run(connection, deadline_s)
 
     async def _run(self, connection: Connection, deadline_s: float) -> Renewal | None:
-        exchange = _Exchange(connection, self._who(), self._mechanism, deadline_s)
+        exchange = _Exchange(connection, self._security.principal, self._mechanism, deadline_s)
         await exchange.handshake()
         match self._mechanism:
             case Mechanism.PLAIN:
@@ -100,13 +100,6 @@ class SaslClient:
         if answer:
             await exchange.send(b"\x01")
             raise exchange.refused(answer.decode(errors="replace"))
-
-    def _who(self) -> str:
-        security = self._security
-        if security.username is not None:
-            return f"User:{security.username}"
-        origin = security.token_file or security.token_url
-        return f"the bearer of the token of {origin}"
 
 
 class _Exchange:

@@ -13,7 +13,8 @@ _NOT_YET_VALID: Final = 9
 _EXPIRED: Final = 10
 _HOST_MISMATCH: Final = 62
 _ADDRESS_MISMATCH: Final = 64
-_UNKNOWN_ISSUER: Final = frozenset({2, 18, 19, 20, 21})
+_UNKNOWN_ISSUER: Final = frozenset({2, 7, 18, 19, 20, 21})
+"""7: the CA has the name of one that we trust, and another key."""
 
 
 def make_context(security: Security) -> ssl.SSLContext:

@@ -31,6 +31,7 @@ def refused(code: int, message: str) -> ssl.SSLCertVerificationError:
             "unable to get local issuer certificate",
             "(unable to get local issuer certificate); we trust /etc/kafka/ca.pem. Set security.ca",
         ),
+        (7, "certificate signature failure", "signed by a CA we do not know (certificate sig"),
         (23, "certificate revoked", "the broker's certificate is refused: certificate revoked."),
     ],
 )
