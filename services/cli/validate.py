@@ -159,7 +159,11 @@ def _nothing_matches(flow: Flow, rule: str, source: Seen) -> str:
         for pattern in wanted.include
         for name in difflib.get_close_matches(pattern.rstrip(".*"), source.topics, n=1)
     ]
-    hint = f"Nearest: {near[0]!r}." if near else "Patterns match whole names, as in MirrorMaker 2."
+    hint = (
+        f"Nearest: {near[0]!r}."
+        if near
+        else "Patterns match whole names; without the right to DESCRIBE it a topic is not visible."
+    )
     return (
         f"{flow.link}, rule {rule!r}: no topic of {source.alias} matches {patterns}"
         f" ({len(source.topics)} topics are visible). {hint}"

@@ -20,6 +20,11 @@ NO_RETENTION_S = 10 * 365 * 86_400.0
 """Shown as headroom where nothing is ever deleted: ten years, so that a least over topics works."""
 
 
+def partitions_of(runner: SlotRunner) -> list[CopyPartition]:
+    """All that the slot copies, and those that it cannot begin to."""
+    return [*runner.slot.partitions.values(), *runner.unstarted.values()]
+
+
 def state_word(partition: CopyPartition) -> str:
     """One word for where a partition is."""
     if partition.fault is not None:
@@ -38,9 +43,7 @@ def snapshot(runner: SlotRunner, now_ms: int, now: float) -> Progress:
         time_ms=now_ms,
         owner=runner.owner,
         state=str(runner.state),
-        partitions=tuple(
-            _progress(partition, now_ms, now) for partition in runner.slot.partitions.values()
-        ),
+        partitions=tuple(_progress(partition, now_ms, now) for partition in partitions_of(runner)),
     )
 
 
@@ -97,7 +100,7 @@ class Gauges:
             now = runner.clock.monotonic()
             waits = [
                 now - p.progress_at
-                for p in runner.slot.partitions.values()
+                for p in partitions_of(runner)
                 if has_work(p) and p.fault is None
             ]
             yield (str(runner.link), str(runner.number)), max(waits, default=0.0)
@@ -106,7 +109,7 @@ class Gauges:
         """Partitions by link and state."""
         tally: Tally[Labels] = Tally()
         for runner in self._runners:
-            for partition in runner.slot.partitions.values():
+            for partition in partitions_of(runner):
                 tally[str(runner.link), state_word(partition)] += 1
         yield from tally.items()
 
@@ -114,7 +117,7 @@ class Gauges:
         """Partitions that stand still, by link and reason."""
         tally: Tally[Labels] = Tally()
         for runner in self._runners:
-            for partition in runner.slot.partitions.values():
+            for partition in partitions_of(runner):
                 if partition.fault is not None:
                     tally[str(runner.link), str(partition.fault.reason)] += 1
         yield from tally.items()
@@ -123,7 +126,7 @@ class Gauges:
         """Source offsets not yet committed, by link and topic."""
         tally: Tally[Labels] = Tally()
         for runner in self._runners:
-            for p in runner.slot.partitions.values():
+            for p in partitions_of(runner):
                 lag = max(0, p.source.last_stable - p.committed.next_source)
                 tally[str(runner.link), p.entry.source_topic] += lag
         yield from tally.items()
@@ -133,7 +136,7 @@ class Gauges:
         least: dict[Labels, float] = {}
         for runner in self._runners:
             now_ms = runner.clock.now_ms()
-            for partition in runner.slot.partitions.values():
+            for partition in partitions_of(runner):
                 key = (str(runner.link),)
                 least[key] = min(least.get(key, NO_RETENTION_S), headroom_s(partition, now_ms))
         yield from least.items()
@@ -158,7 +161,7 @@ def status(runners: Iterable[SlotRunner]) -> list[dict[str, object]]:
             "assigned": len(runner.entries),
             "lag_records": sum(
                 max(0, p.source.last_stable - p.committed.next_source)
-                for p in runner.slot.partitions.values()
+                for p in partitions_of(runner)
             ),
             "faults": [
                 {
@@ -166,7 +169,7 @@ def status(runners: Iterable[SlotRunner]) -> list[dict[str, object]]:
                     "partition": p.identity.partition,
                     "fault": str(p.fault),
                 }
-                for p in runner.slot.partitions.values()
+                for p in partitions_of(runner)
                 if p.fault is not None
             ],
         }

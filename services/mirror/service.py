@@ -11,14 +11,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from mirrorfleet.kafka.control import ControlTail, ControlWriter
-
 from mirrorfleet.config.connect import cluster_settings
 from mirrorfleet.copying.budget import MemoryBudget
 from mirrorfleet.copying.schedule import backoff_s
 from mirrorfleet.core.errors import MirrorfleetError, RefusedError
 from mirrorfleet.core.ids import ClusterAlias, Link, PartitionIdentity, SlotNumber, TopicPartition
 from mirrorfleet.kafka.cluster import Cluster
+from mirrorfleet.kafka.control import ControlTail, ControlWriter
 from mirrorfleet.records import catalog as catalog_codec
 from mirrorfleet.records import events as event_codec
 from mirrorfleet.records import progress as progress_codec
@@ -30,7 +29,7 @@ from mirrorfleet.runtime.log import fields, logger
 from mirrorfleet.slots.leaders import Leaders
 from mirrorfleet.slots.meters import LinkMeters
 from mirrorfleet.slots.runner import SlotRunner
-from mirrorfleet.slots.worker import SourceSide, Worker, principal
+from mirrorfleet.slots.worker import SourceSide, Worker
 from services.mirror import reporting, settings
 
 if TYPE_CHECKING:
@@ -40,6 +39,8 @@ if TYPE_CHECKING:
     from mirrorfleet.runtime.lifecycle import Stop
 
 CATALOG: Final = "catalog"
+RECOVERED_S: Final = 2.0
+"""Tried again and not refused for so long, a partition has recovered, even without records."""
 
 _log = logger(__name__)
 
@@ -104,7 +105,7 @@ class MirrorService:
             target=target,
             targets=targets,
             version=await target.transaction_version(),
-            principal=principal(target.settings.security),
+            principal=target.settings.security.principal,
             budget=MemoryBudget(self._settings.memory_bytes),
         )
         targets.need(control_topic(context.fleet, kind) for kind in _CONTROL)
@@ -220,7 +221,7 @@ class MirrorService:
         keeper = helpers.create_task(leaders.keep(), name=f"leaders:{source}")
         meters = LinkMeters(context.metrics, link)
         self._sides[source] = SourceSide(
-            link, cluster, leaders, meters, principal(cluster.settings.security), keeper
+            link, cluster, leaders, meters, cluster.settings.security.principal, keeper
         )
         self._changed.set()
 
@@ -254,7 +255,8 @@ class MirrorService:
                 TopicPartition(topic, runner.number), [progress_codec.encode(snapshot)], now_ms
             )
             for partition in runner.slot.partitions.values():
-                worker.recovered(runner.link, partition)
+                if now - partition.fault_since > RECOVERED_S:
+                    worker.recovered(runner.link, partition)
         events = [event_codec.encode(event) for event in worker.events]
         if events:
             at = TopicPartition(control_topic(worker.fleet, ControlKind.EVENTS), 0)

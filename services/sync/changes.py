@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import may_not
 from mirrorfleet.kafka.admin import (
     AlterOp,
     ConfigChange,
@@ -40,6 +41,14 @@ class ChangeKind(StrEnum):
     CREATED = "created"
     GROWN = "grown"
     ALTERED = "altered"
+
+
+_OPERATIONS: Final = {
+    ChangeKind.CREATED: "CREATE",
+    ChangeKind.GROWN: "ALTER",
+    ChangeKind.ALTERED: "ALTER_CONFIGS",
+}
+"""The right that each change needs (Kafka's table of operations by API)."""
 
 
 class Change(NamedTuple):
@@ -187,12 +196,22 @@ class TopicChanges:
             elif error.code is ErrorCode.TOPIC_ALREADY_EXISTS:
                 self._refused.pop(change, None)  # the next look says what it is
             else:
-                self._refuse(change, error)
+                self._refuse(change, self._text(change, error))
         return done
 
-    def _refuse(self, change: Change, error: BrokerError) -> None:
+    def _text(self, change: Change, error: BrokerError) -> str:
+        if error.code is not ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            return str(error)
+        settings = self._cluster.settings
+        resource = f"Topic:{change.claim.target_topic}"
+        text = may_not(
+            settings.security.principal, _OPERATIONS[change.kind], resource, settings.alias
+        )
+        return f"{text}. `mirrorfleet acls` prints what is needed."
+
+    def _refuse(self, change: Change, text: str) -> None:
         refusal = self._refused.setdefault(change, _Refusal(""))
-        refusal.text = str(error)
+        refusal.text = text
         pause = min(self._settings.retry_longest_s, 2.0**refusal.failures)
         refusal.failures = min(refusal.failures + 1, 16)
         refusal.retry_at = self._clock.monotonic() + pause * self._dice.uniform(0.8, 1.2)

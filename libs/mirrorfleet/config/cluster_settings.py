@@ -86,6 +86,17 @@ class Security:
     key_password: str | None = None
     check_hostname: bool = True
 
+    @property
+    def principal(self) -> str:
+        """Who we are to the cluster, for messages about rights."""
+        if self.username is not None:
+            return f"User:{self.username}"
+        if self.protocol.sasl:
+            return f"the bearer of the token of {self.token_file or self.token_url}"
+        if self.cert_file is not None:
+            return f"the owner of certificate {self.cert_file}"
+        return "User:ANONYMOUS"
+
     def read_password(self) -> str:
         """The password as it is now.
 

@@ -69,7 +69,8 @@ class Fault:
     detail: str
 
     def __str__(self) -> str:
-        return f"{self.reason} at source offset {self.offset}: {self.detail}"
+        where = f"at source offset {self.offset}" if self.offset >= 0 else "before the first record"
+        return f"{self.reason} {where}: {self.detail}"
 
 
 def reason_of(kind: FaultKind) -> FaultReason:

@@ -97,6 +97,11 @@ class FencedError(MirrorfleetError):
     """Raised when the coordinator or a broker says that another owner took our transactional id."""
 
 
+def may_not(who: str, operation: str, resource: str, cluster: str) -> str:
+    """The text for a missing right, in the words that `mirrorfleet acls` grants it with."""
+    return f"{who} may not {operation} {resource} on {cluster}"
+
+
 def is_retriable(error: BaseException) -> bool:
     """Whether the same call may succeed later; anything that is not ours is not."""
     return isinstance(error, MirrorfleetError) and error.retriable

@@ -19,6 +19,7 @@ from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import MirrorfleetError
 from mirrorfleet.kafka.fetcher import Fetched, FetchedPartition, FetchLane, FetchPoint
 from mirrorfleet.runtime.log import fields, logger
+from mirrorfleet.slots.healing import source_denied
 
 if TYPE_CHECKING:
     from mirrorfleet.kafka.connection import Connection
@@ -192,8 +193,7 @@ class _Lane:
     def _refused(self, partition: CopyPartition, part: FetchedPartition, now: float) -> None:
         runner = self._runner
         if part.error is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-            who = runner.source_principal
-            text = f"{who} may not READ Topic:{part.topic} on {runner.link.source}"
+            text = source_denied(runner, part.topic)
             runner.stop_partition(
                 partition, Fault(FaultReason.SOURCE_DENIED, partition.walked_to, text)
             )

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.copying.faults import Action, Fault, FaultReason
 from mirrorfleet.copying.loss import Look, loss
-from mirrorfleet.copying.partition import CopyPartition, terms_of
+from mirrorfleet.copying.partition import CopyPartition, start_position, terms_of
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import BrokerError, MirrorfleetError
-from mirrorfleet.core.ids import SourceOffset, TopicPartition
+from mirrorfleet.core.errors import BrokerError, MirrorfleetError, may_not
+from mirrorfleet.core.ids import PartitionIdentity, SourceOffset, TopicPartition
 from mirrorfleet.kafka.offsets import (
     EARLIEST,
     LATEST,
@@ -21,6 +21,7 @@ from mirrorfleet.wire.copybatch import CopyBatch, NullKeys
 from mirrorfleet.wire.k01_fetch import Isolation
 
 if TYPE_CHECKING:
+    from mirrorfleet.records.catalog import CatalogPartition
     from mirrorfleet.slots.runner import SlotRunner
     from mirrorfleet.slots.sending import AbortError
 
@@ -35,6 +36,7 @@ AGAIN_S: Final = {
 """Seconds until a faulted partition is looked at again; others wait a minute."""
 AGAIN_OTHERS_S: Final = 60.0
 
+_BEFORE_THE_FIRST: Final = SourceOffset(-1)
 _GONE: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 
 
@@ -54,13 +56,9 @@ def after_refusal(runner: SlotRunner, error: AbortError) -> None:
         case Action.INSPECT:
             _inspect(runner, partition, batch, error)
         case Action.DENIED:
-            text = (
-                f"{runner.target_principal} may not WRITE Topic:{partition.entry.target_topic}"
-                f" on {runner.link.target}"
-            )
-            runner.stop_partition(partition, Fault(FaultReason.TARGET_DENIED, batch.first, text))
+            _target_denied(runner, partition, batch.first)
         case _:
-            _judge_target(runner, partition, batch)
+            judge_target(runner, partition, batch.first)
 
 
 def _inspect(
@@ -82,15 +80,24 @@ def _inspect(
         runner.stop_partition(partition, Fault(FaultReason.RECORD_REFUSED, offset, text))
 
 
-def _judge_target(runner: SlotRunner, partition: CopyPartition, batch: CopyBatch) -> None:
+def _target_denied(runner: SlotRunner, partition: CopyPartition, first: SourceOffset) -> None:
+    resource = f"Topic:{partition.entry.target_topic}"
+    text = may_not(runner.target_principal, "WRITE", resource, runner.link.target)
+    runner.stop_partition(partition, Fault(FaultReason.TARGET_DENIED, first, text))
+
+
+def judge_target(runner: SlotRunner, partition: CopyPartition, first: SourceOffset) -> None:
+    """Stop a partition whose target topic is no more, another one, or hidden from us."""
     entry = partition.entry
     found = runner.targets.topic_id(entry.target_topic)
-    if found is not None and found != partition.identity.target_topic_id:
+    if runner.targets.denied(entry.target_topic):
+        _target_denied(runner, partition, first)
+    elif found is not None and found != partition.identity.target_topic_id:
         text = f"target topic {entry.target_topic} was deleted and created again: id {found}"
-        runner.stop_partition(partition, Fault(FaultReason.TARGET_RECREATED, batch.first, text))
+        runner.stop_partition(partition, Fault(FaultReason.TARGET_RECREATED, first, text))
     elif runner.targets.absent_for(entry.target_topic) > ABSENT_S:
         text = f"{runner.link.target} has no topic {entry.target_topic}"
-        runner.stop_partition(partition, Fault(FaultReason.TARGET_MISSING, batch.first, text))
+        runner.stop_partition(partition, Fault(FaultReason.TARGET_MISSING, first, text))
 
 
 def source_offset(batch: CopyBatch, index: int) -> SourceOffset:
@@ -101,6 +108,42 @@ def source_offset(batch: CopyBatch, index: int) -> SourceOffset:
             break
         offset += size
     return SourceOffset(offset)
+
+
+def wait_for_start(runner: SlotRunner, entry: CatalogPartition, error: BrokerError | None) -> None:
+    """Keep a new partition apart as long as the source does not tell its first offset."""
+    waiting = runner.unstarted.get(entry.identity)
+    if waiting is None:
+        waiting = runner.unstarted[entry.identity] = CopyPartition(
+            entry=entry,
+            committed=start_position(entry.identity, SourceOffset(0), runner.clock.now_ms()),
+            terms=terms_of(entry),
+            walked_to=SourceOffset(0),
+            walked_epoch=-1,
+        )
+    code = None if error is None else error.code
+    if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        text = source_denied(runner, entry.source_topic)
+        waiting.fault = Fault(FaultReason.SOURCE_DENIED, _BEFORE_THE_FIRST, text)
+    elif code in _GONE:
+        text = f"{runner.link.source} has no topic {entry.source_topic}, or hides it"
+        waiting.fault = Fault(FaultReason.SOURCE_MISSING, _BEFORE_THE_FIRST, text)
+    runner.report_fault(waiting)
+
+
+def may_start(runner: SlotRunner, identity: PartitionIdentity) -> bool:
+    """Whether it makes sense to ask for a partition's first offset: not while it is hidden."""
+    waiting = runner.unstarted.get(identity)
+    if waiting is None:
+        return True
+    topic = waiting.entry.source_topic
+    known = runner.sources.of(topic, identity.partition) is not None
+    return known and not runner.sources.denied(topic)
+
+
+def source_denied(runner: SlotRunner, topic: str) -> str:
+    """The text for a topic that we may not read."""
+    return may_not(runner.source_principal, "READ", f"Topic:{topic}", runner.link.source)
 
 
 def judge_absence(runner: SlotRunner, partition: CopyPartition, code: ErrorCode) -> None:
@@ -158,12 +201,33 @@ def _offset(answer: ListedOffset | BrokerError) -> int:
 
 
 def look_again(runner: SlotRunner, now: float) -> None:
-    """Heal what can heal by itself: rights that were granted, topics that came back."""
+    """Heal what can heal by itself: rights that were granted, topics that came back.
+
+    What metadata hides is asked for again, and tried when it is shown.
+    """
+    if runner.unstarted:
+        runner.sources.ask()
     for partition in runner.slot.partitions.values():
         fault = partition.fault
         if fault is None or not fault.reason.heals:
+            continue
+        if _is_hidden(runner, partition):
             continue
         if now - partition.fault_since < AGAIN_S.get(fault.reason, AGAIN_OTHERS_S):
             continue
         partition.fault_since = now
         runner.retry(partition)
+
+
+def _is_hidden(runner: SlotRunner, partition: CopyPartition) -> bool:
+    """Whether a side still says that we may not know of the topic; then it is asked again."""
+    entry = partition.entry
+    hidden = False
+    for leaders, topic in (
+        (runner.sources, entry.source_topic),
+        (runner.targets, entry.target_topic),
+    ):
+        if leaders.denied(topic):
+            leaders.ask()
+            hidden = True
+    return hidden

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import MirrorfleetError
 from mirrorfleet.runtime.log import fields, logger
 
@@ -42,6 +43,7 @@ class Leaders:
         self._wanted = asyncio.Event()
         self._listeners: list[Callable[[], None]] = []
         self.absent_since: dict[str, float] = {}
+        self._denied: set[str] = set()
 
     def on_change(self, listener: Callable[[], None]) -> None:
         """Call `listener` after each renewal."""
@@ -66,6 +68,10 @@ class Leaders:
         """Seconds since the cluster has first said that it has no such topic; 0 when it has."""
         since = self.absent_since.get(topic)
         return 0.0 if since is None else self._clock.monotonic() - since
+
+    def denied(self, topic: str) -> bool:
+        """Whether the cluster says that we may not even know of the topic (no DESCRIBE)."""
+        return topic in self._denied
 
     def ask(self) -> None:
         """Something in the table proved wrong."""
@@ -94,6 +100,11 @@ class Leaders:
         now = self._clock.monotonic()
         for name in self._topics:
             topic = metadata.topics.get(name)
+            if topic is not None and topic.error is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                self._denied.add(name)
+                self.absent_since.pop(name, None)
+                continue
+            self._denied.discard(name)
             if topic is None or not topic.partitions:
                 self.absent_since.setdefault(name, now)
                 self._ids.pop(name, None)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from mirrorfleet.slots.leaders import LeaderAt
     from mirrorfleet.slots.worker import SourceSide, Worker
 
-LOOK_AGAIN_S: Final = 5.0
+LOOK_AGAIN_S: Final = 2.0
 """Between two looks at partitions that are faulted or whose start cannot be read."""
 ANSWER_S: Final = 5.0
 """Time for a produce answer beyond the broker's own time-out; then the outcome is unknown."""
@@ -81,6 +81,7 @@ class SlotRunner:
         self.meters = side.meters
         self.slot = Slot(number, worker.budget, queue_bytes=worker.settings.partition_queue_bytes)
         self.entries: dict[PartitionIdentity, CatalogPartition] = {}
+        self.unstarted: dict[PartitionIdentity, CopyPartition] = {}
         self.state = SlotState.WAITING
         self.stopping = False
         self.ended = asyncio.Event()
@@ -156,7 +157,7 @@ class SlotRunner:
         failures = 0
         looked_at = self.clock.monotonic()
         while True:
-            if self._entries_changed:
+            if self._entries_changed or any(healing.may_start(self, i) for i in self.unstarted):
                 await self._admit_new(sender)
             try:
                 if await sender.transact():
@@ -185,10 +186,12 @@ class SlotRunner:
         self._entries_changed = False
         for identity in [i for i in self.slot.partitions if i not in self.entries]:
             self.slot.dismiss(identity)
+        for identity in [i for i in self.unstarted if i not in self.entries]:
+            del self.unstarted[identity]
         new = []
         for identity, entry in self.entries.items():
             if identity not in self.slot.partitions:
-                new.append(entry)
+                new += [entry] if healing.may_start(self, identity) else []
             elif self.slot.partitions[identity].entry != entry:
                 self.slot.renew(entry)
         if new:
@@ -323,6 +326,7 @@ class SlotRunner:
         """Its target has no leader: drop what is queued and look again in a moment."""
         self.slot.hold_back(partition, self.clock.monotonic() + HOLD_BACK_S)
         self.targets.ask()
+        healing.judge_target(self, partition, partition.committed.next_source)
 
     def committed(
         self, transaction: Transaction, positions: Sequence[Position], commit_s: float

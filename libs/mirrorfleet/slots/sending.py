@@ -19,7 +19,12 @@ from mirrorfleet.copying.faults import Action, produce_action
 from mirrorfleet.copying.schedule import Depth, commit_interval, may_close, must_close
 from mirrorfleet.copying.transaction import TargetBehindError, Transaction
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import ConnectionLostError, DeadlineError, MirrorfleetError
+from mirrorfleet.core.errors import (
+    ConnectionLostError,
+    DeadlineError,
+    MirrorfleetError,
+    may_not,
+)
 from mirrorfleet.core.ids import NO_TOPIC_ID, ProducerIdentity, TopicPartition
 from mirrorfleet.kafka.producer import ProduceAck, ProduceEntry, ProduceLane
 from mirrorfleet.kafka.transactions import Transactions, TransactionVersion
@@ -347,8 +352,12 @@ class Sender:
         return again
 
     def _refused(self, item: Outgoing, ack: ProduceAck, *, first: bool) -> AbortError:
+        text = f"{ack.topic}-{ack.partition}: {ack.error.name} {ack.message or ''}".rstrip()
+        if ack.error is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            who, where = self._runner.target_principal, self._runner.link.target
+            text = may_not(who, "WRITE", f"Topic:{ack.topic}", where)
         return AbortError(
-            f"{ack.topic}-{ack.partition}: {ack.error.name} {ack.message or ''}".rstrip(),
+            text,
             produce_action(ack.error, first=first),
             partition=item.partition,
             batch=item.batch,

@@ -7,19 +7,21 @@ it is final and seen.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mirrorfleet.copying.faults import Fault, FaultReason
 from mirrorfleet.copying.lifecycle import SlotState
 from mirrorfleet.copying.partition import CopyPartition, start_position
-from mirrorfleet.core.errors import BrokerError, CorruptBatchError
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import BrokerError, CorruptBatchError, may_not
 from mirrorfleet.core.ids import PartitionIdentity, SourceOffset, TopicPartition
 from mirrorfleet.kafka.control import ControlRecord, read_up_to
-from mirrorfleet.kafka.offsets import EARLIEST, LATEST, OffsetSpec, list_offsets
+from mirrorfleet.kafka.offsets import EARLIEST, LATEST, ListedOffset, OffsetSpec, list_offsets
 from mirrorfleet.kafka.transactions import Transactions
 from mirrorfleet.records import positions as codec
 from mirrorfleet.records.positions import Barrier, Position
 from mirrorfleet.records.topics import ControlKind
+from mirrorfleet.slots import healing
 from mirrorfleet.slots.sending import ControlEntry, Sender
 from mirrorfleet.wire.k01_fetch import Isolation
 from mirrorfleet.wire.records import control_batch
@@ -31,6 +33,15 @@ if TYPE_CHECKING:
 FENCE_DEADLINE_S: Final = 60.0
 """InitProducerId waits for the markers of the transaction that it ends."""
 READ_DEADLINE_S: Final = 120.0
+START_DEADLINE_S: Final = 10.0
+"""The neighbours of a new partition wait while its start is asked for."""
+
+
+class Starts(NamedTuple):
+    """Where new partitions begin, and what the source says of those that it does not tell."""
+
+    found: dict[PartitionIdentity, SourceOffset]
+    refused: dict[PartitionIdentity, BrokerError]
 
 
 async def take(runner: SlotRunner) -> Sender:
@@ -48,22 +59,35 @@ async def take(runner: SlotRunner) -> Sender:
         runner.transaction_version,
         dice=runner.dice,
     )
-    producer = await transactions.init_producer_id(
-        timeout_ms=runner.settings.transaction_timeout_ms, deadline_s=FENCE_DEADLINE_S
-    )
+    try:
+        producer = await transactions.init_producer_id(
+            timeout_ms=runner.settings.transaction_timeout_ms, deadline_s=FENCE_DEADLINE_S
+        )
+    except BrokerError as error:
+        raise _explained(runner, error) from error
     barrier = Barrier(owner=runner.owner, producer=producer, time_ms=runner.clock.now_ms())
     sender = Sender(runner, transactions, producer)
     try:
         await sender.commit_control([barrier_entry(runner, barrier)])
         runner.move(SlotState.READING)
         runner.slot.known = await read_positions(runner, barrier)
-        await admit(runner, sender, list(runner.entries.values()))
+        known = [e for e in runner.entries.values() if healing.may_start(runner, e.identity)]
+        await admit(runner, sender, known)
         await check_target_ends(runner, list(runner.slot.partitions.values()))
     except BaseException:
         sender.close()
         raise
     runner.move(SlotState.COPYING)
     return sender
+
+
+def _explained(runner: SlotRunner, error: BrokerError) -> BrokerError:
+    """A refused transactional id, with who wanted to do what with it."""
+    if error.code is not ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+        return error
+    resource = f"TransactionalId:{runner.transactional_id}"
+    text = may_not(runner.target_principal, "WRITE", resource, runner.link.target)
+    return BrokerError(error.code, text, hint="`mirrorfleet acls` prints what is needed.")
 
 
 def barrier_entry(runner: SlotRunner, barrier: Barrier) -> ControlEntry:
@@ -122,24 +146,25 @@ async def admit(runner: SlotRunner, sender: Sender, entries: list[CatalogPartiti
     known = runner.slot.known
     starts = await resolve_starts(runner, [e for e in entries if e.identity not in known])
     now_ms = runner.clock.now_ms()
-    fresh = [start_position(identity, start, now_ms) for identity, start in starts.items()]
+    fresh = [start_position(identity, start, now_ms) for identity, start in starts.found.items()]
     if fresh:
         await sender.commit_control(runner.control_entries(fresh, None))
     known.update({position.identity: position for position in fresh})
     for entry in entries:
         position = known.get(entry.identity)
         if position is None:
-            continue  # its start cannot be read yet; asked again at the next round
+            healing.wait_for_start(runner, entry, starts.refused.get(entry.identity))
+            continue
         partition = runner.slot.admit(entry, position)
+        partition.reported = runner.unstarted.pop(entry.identity, partition).reported
         partition.progress_at = runner.clock.monotonic()
         check_identity(runner, partition)
 
 
-async def resolve_starts(
-    runner: SlotRunner, entries: list[CatalogPartition]
-) -> dict[PartitionIdentity, SourceOffset]:
-    """Where each new partition begins on the source; one that cannot be asked is left out."""
+async def resolve_starts(runner: SlotRunner, entries: list[CatalogPartition]) -> Starts:
+    """Where each new partition begins on the source."""
     found: dict[PartitionIdentity, SourceOffset] = {}
+    refused: dict[PartitionIdentity, BrokerError] = {}
     asked: dict[TopicPartition, OffsetSpec] = {}
     for entry in entries:
         spec = _spec(entry.start)
@@ -149,22 +174,27 @@ async def resolve_starts(
             found[entry.identity] = spec
     listed = await _listed(runner, asked)
     # Where no record is as young as the timestamp, begin at the end.
-    late = {at: LATEST for at, offset in listed.items() if offset < 0}
+    late = {
+        at: LATEST
+        for at, answer in listed.items()
+        if not isinstance(answer, BrokerError) and answer.offset < 0
+    }
     listed.update(await _listed(runner, late))
     for entry in entries:
-        offset = listed.get(_source_of(entry), -1)
-        if offset >= 0:
-            found[entry.identity] = SourceOffset(offset)
-    return found
+        answer = listed.get(_source_of(entry))
+        if isinstance(answer, BrokerError):
+            refused[entry.identity] = answer
+        elif answer is not None and answer.offset >= 0:
+            found[entry.identity] = SourceOffset(answer.offset)
+    return Starts(found, refused)
 
 
 async def _listed(
     runner: SlotRunner, asked: dict[TopicPartition, OffsetSpec]
-) -> dict[TopicPartition, int]:
+) -> dict[TopicPartition, ListedOffset | BrokerError]:
     if not asked:
         return {}
-    answers = await list_offsets(runner.source, asked)
-    return {at: each.offset for at, each in answers.items() if not isinstance(each, BrokerError)}
+    return await list_offsets(runner.source, asked, deadline_s=START_DEADLINE_S)
 
 
 async def check_target_ends(runner: SlotRunner, partitions: list[CopyPartition]) -> None:

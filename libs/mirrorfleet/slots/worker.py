@@ -13,7 +13,6 @@ from mirrorfleet.runtime.log import fields, logger
 if TYPE_CHECKING:
     import asyncio
 
-    from mirrorfleet.config.cluster_settings import Security
     from mirrorfleet.copying.budget import MemoryBudget
     from mirrorfleet.copying.partition import CopyPartition
     from mirrorfleet.core.ids import FleetName, Link
@@ -28,13 +27,6 @@ EVENTS_KEPT = 10_000
 """Events that wait to be written; the oldest go when the target cannot be reached for long."""
 
 _log = logger(__name__)
-
-
-def principal(security: Security) -> str:
-    """Who we are to a cluster, for messages about rights."""
-    if security.username:
-        return f"User:{security.username}"
-    return "the principal of our certificate" if security.cert_file else "User:ANONYMOUS"
 
 
 @dataclass(slots=True, eq=False)
@@ -78,7 +70,7 @@ class Worker:
         """Put an event into the ledger's queue."""
         entry = None if partition is None else partition.entry
         offset = None
-        if partition is not None and partition.fault is not None:
+        if partition is not None and partition.fault is not None and partition.fault.offset >= 0:
             offset = partition.fault.offset
         self.events.append(
             Event(
