@@ -1,6 +1,7 @@
 """What a local region needs before it starts; each command leaves it on disk.
 
 python -m services.install kafka [VERSION]   Java and Kafka; prints where, as JSON
+python -m services.install spark            Java and the Kafka connector; prints where, as JSON
 python -m services.install credentials JSON  certificates, passwords and tokens (`Wanted`)
 """
 
@@ -14,12 +15,19 @@ from pydantic import TypeAdapter
 from services.install.credentials import Wanted, write
 from services.install.jars import DEFAULT_VERSION, install_kafka
 from services.install.paths import InstallError
+from services.install.spark import install_spark
 
 
 def kafka(version: str = DEFAULT_VERSION) -> None:
     """Print `{"java": path, "jars": path}`."""
     found = install_kafka(version)
     print(json.dumps({"java": str(found.java), "jars": str(found.jars)}))
+
+
+def spark() -> None:
+    """Print `{"java_home": path, "jars": path}`."""
+    found = install_spark()
+    print(json.dumps({"java_home": str(found.java_home), "jars": str(found.jars)}))
 
 
 def credentials(wanted: str) -> None:
@@ -35,6 +43,8 @@ def main(*arguments: str) -> int:
                 kafka()
             case ("kafka", version):
                 kafka(version)
+            case ("spark",):
+                spark()
             case ("credentials", wanted):
                 credentials(wanted)
             case _:

@@ -1,4 +1,4 @@
-"""Kafka as jars of Maven Central: by `mvn` when PATH has it, else by the Ivy inside pyspark.
+"""Jars of Maven Central, Kafka first: by `mvn` when PATH has it, else by the Ivy inside pyspark.
 
 Neither the address of Maven Central nor any other is written here: both tools know it, or have
 been told of a mirror by their own settings. A version is complete or absent, never half there.
@@ -13,12 +13,15 @@ import tarfile
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.runtime.filelock import locked
 from services.install.java import find_java, trust_options
 from services.install.paths import HOME, REQUIREMENTS, InstallError
 from services.install.shell import run, say
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 DEFAULT_VERSION: Final = "4.3.0"
 ARTIFACTS: Final = ("kafka_2.13", "connect-mirror", "connect-runtime", "kafka-tools")
@@ -53,16 +56,29 @@ def install_kafka(version: str = DEFAULT_VERSION, home: Path = HOME) -> Kafka:
             with tempfile.TemporaryDirectory(dir=jars.parent, prefix=f"{version}.") as name:
                 unfinished = Path(name)
                 (unfinished / "jars").mkdir()
-                _download(version, java, unfinished)
+                say(f"downloading Kafka {version} (55 MB, once)")
+                download(wanted_of(version), java, unfinished)
                 (unfinished / "jars").rename(jars)
     return Kafka(version, java, jars)
 
 
-def _download(version: str, java: Path, directory: Path) -> None:
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Jars by coordinates (group, artifact, version); `with_dependencies` takes what they need."""
+
+    name: str
+    coordinates: Sequence[tuple[str, str, str]]
+    with_dependencies: bool = True
+
+
+def download(wanted: Wanted, java: Path, directory: Path) -> None:
+    """Put the jars into `directory`/jars, which exists; Ivy is kept in the folder above.
+
+    Raises: InstallError when they do not come.
+    """
     mvn = shutil.which("mvn")
-    say(f"downloading Kafka {version} (55 MB, once)")
     if mvn is not None and shutil.which("java") is not None:
-        (directory / "pom.xml").write_text(pom(version), encoding="utf-8")
+        (directory / "pom.xml").write_text(pom(wanted), encoding="utf-8")
         command = [
             mvn,
             "-B",
@@ -73,14 +89,14 @@ def _download(version: str, java: Path, directory: Path) -> None:
         ]
         command += [f"-DoutputDirectory={directory / 'jars'}", "-DincludeScope=runtime"]
     else:
-        (directory / "ivy.xml").write_text(ivy_module(version), encoding="utf-8")
+        (directory / "ivy.xml").write_text(ivy_module(wanted), encoding="utf-8")
         command = [str(java), *trust_options(directory), "-jar", str(_ivy_jar(directory.parent))]
         command += ["-ivy", str(directory / "ivy.xml"), "-cache", str(directory / "cache")]
         command += ["-types", "jar", "bundle"]
         command += ["-retrieve", f"{directory}/jars/[artifact]-[revision](-[classifier]).[ext]"]
     run(
         command,
-        what=f"Kafka {version} could not be downloaded",
+        what=f"{wanted.name} could not be downloaded",
         hint=NEXT,
         directory=directory,
         progress=progress,
@@ -95,42 +111,49 @@ def progress(line: str) -> str | None:
     return found[1] if found else None
 
 
-def _coordinates(version: str) -> list[tuple[str, str, str]]:
+def wanted_of(version: str) -> Wanted:
+    """One Kafka."""
     binding = [("org.apache.logging.log4j", "log4j-slf4j-impl", LOG4J)]
-    return [
-        *(binding if version.startswith("4") else []),
-        *(("org.apache.kafka", artifact, version) for artifact in ARTIFACTS),
-    ]
+    return Wanted(
+        name=f"Kafka {version}",
+        coordinates=[
+            *(binding if version.startswith("4") else []),
+            *(("org.apache.kafka", artifact, version) for artifact in ARTIFACTS),
+        ],
+    )
 
 
-def pom(version: str) -> str:
-    """A pom whose runtime dependencies are one Kafka."""
-    wanted = "\n".join(
+def pom(wanted: Wanted) -> str:
+    """A pom whose runtime dependencies are what is wanted."""
+    alone = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion>"
+    alone = "" if wanted.with_dependencies else f"{alone}</exclusions>"
+    dependencies = "\n".join(
         f"    <dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
-        f"<version>{revision}</version></dependency>"
-        for group, artifact, revision in _coordinates(version)
+        f"<version>{revision}</version>{alone}</dependency>"
+        for group, artifact, revision in wanted.coordinates
     )
     return f"""<project>
   <modelVersion>4.0.0</modelVersion>
   <groupId>mirrorfleet</groupId><artifactId>local</artifactId><version>1</version>
   <dependencies>
-{wanted}
+{dependencies}
   </dependencies>
 </project>
 """
 
 
-def ivy_module(version: str) -> str:
+def ivy_module(wanted: Wanted) -> str:
     """The same as `pom`, in Ivy's words."""
-    wanted = "\n".join(
-        f'    <dependency org="{group}" name="{artifact}" rev="{revision}"/>'
-        for group, artifact, revision in _coordinates(version)
+    alone = "" if wanted.with_dependencies else ' transitive="false"'
+    dependencies = "\n".join(
+        f'    <dependency org="{group}" name="{artifact}" rev="{revision}"{alone}/>'
+        for group, artifact, revision in wanted.coordinates
     )
     return f"""<ivy-module version="2.0">
   <info organisation="mirrorfleet" module="local"/>
   <configurations><conf name="default"/></configurations>
   <dependencies defaultconf="default->default">
-{wanted}
+{dependencies}
   </dependencies>
 </ivy-module>
 """

@@ -4,7 +4,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from services.install.jars import install_kafka, ivy_module, pom, progress
+from services.install.jars import install_kafka, ivy_module, pom, progress, wanted_of
 from services.install.paths import InstallError
 from services.install.shell import reason
 
@@ -12,8 +12,8 @@ KAFKA = ["kafka_2.13", "connect-mirror", "connect-runtime", "kafka-tools"]
 
 
 def test_a_pom_names_kafka_and_for_4_x_a_logging_binding() -> None:
-    new = [each.text for each in ET.fromstring(pom("4.3.0")).iter("artifactId")]
-    old = [each.text for each in ET.fromstring(pom("3.9.1")).iter("artifactId")]
+    new = [each.text for each in ET.fromstring(pom(wanted_of("4.3.0"))).iter("artifactId")]
+    old = [each.text for each in ET.fromstring(pom(wanted_of("3.9.1"))).iter("artifactId")]
 
     assert new == ["local", "log4j-slf4j-impl", *KAFKA]
     assert old == ["local", *KAFKA]
@@ -22,7 +22,7 @@ def test_a_pom_names_kafka_and_for_4_x_a_logging_binding() -> None:
 def test_ivy_is_told_the_same_as_maven() -> None:
     wanted = [
         (each.get("org"), each.get("name"), each.get("rev"))
-        for each in ET.fromstring(ivy_module("3.9.1")).iter("dependency")
+        for each in ET.fromstring(ivy_module(wanted_of("3.9.1"))).iter("dependency")
     ]
 
     assert wanted == [("org.apache.kafka", name, "3.9.1") for name in KAFKA]
