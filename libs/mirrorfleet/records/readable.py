@@ -9,6 +9,7 @@ from uuid import UUID
 
 from mirrorfleet.core.errors import MirrorfleetError
 from mirrorfleet.records import (
+    archive,
     catalog,
     checkpoint,
     events,
@@ -30,6 +31,7 @@ _OURS: Final[dict[ControlKind, _Decode]] = {
     ControlKind.CATALOG: catalog.decode,
     ControlKind.POSITIONS: positions.decode,
     ControlKind.SEGMENTS: lambda _, value: segments.decode_segment(value or b""),
+    ControlKind.ARCHIVE: archive.decode,
     ControlKind.REGISTRY: registry.decode,
     ControlKind.PROGRESS: progress.decode,
     ControlKind.EVENTS: lambda _, value: events.decode(value),

@@ -1,0 +1,231 @@
+"""The offset map in memory: which target offset holds which source offset, both ways.
+
+A *piece* is a stretch without holes, on either side: source [s, s+n) is target [t, t+n).
+
+    source   s0 s0+1 s0+2   .  .   s1 s1+1      '.' = marker, aborted, removed or left out
+    target   t0 t0+1 t0+2   x      t1 t1+1      'x' = marker of a commit, or another writer
+
+Pieces rise on both sides, so each side is found by bisection. Three arrays hold them: 24 bytes a
+piece, and pieces that touch on both sides are one. One map is one incarnation of one partition:
+a topic made again has another identity, and so another map.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Generic, NamedTuple, TypeVar
+
+from mirrorfleet.core.errors import CorruptBatchError
+from mirrorfleet.core.ids import PartitionIdentity, SourceOffset, TargetOffset
+from mirrorfleet.records.archive import Block
+from mirrorfleet.records.segments import Run, Segment
+
+O = TypeVar("O", SourceOffset, TargetOffset)  # noqa: E741 - an offset of either side
+
+
+class Found(StrEnum):
+    """How an offset relates to what was copied."""
+
+    EXACT = "exact"
+    """The first copied record that is not below the offset asked for."""
+    END = "end"
+    """Nothing from there on is copied yet: the end of the copy. It moves on with the mirror."""
+    BEFORE = "before-copy"
+    """Below the first record that was copied: that record. What was before is not on this side."""
+
+
+@dataclass(frozen=True, slots=True)
+class Translated(Generic[O]):
+    """An offset on the other side, as a group commits it: the next record to read."""
+
+    offset: O
+    found: Found
+
+
+class Piece(NamedTuple):
+    """Source [source, source + records) is target [target, target + records)."""
+
+    source: int
+    target: int
+    records: int
+
+
+class PartitionMap:
+    """The pieces of one partition identity. Runs may come in any order and more than once."""
+
+    __slots__ = ("_counts", "_sources", "_targets", "source_end", "target_end")
+
+    def __init__(self) -> None:
+        self._sources = array("q")
+        self._targets = array("q")
+        self._counts = array("q")
+        self.source_end = SourceOffset(0)
+        """Behind the last source offset that was looked at; copied records end there or before."""
+        self.target_end = TargetOffset(0)
+        """Behind the last copied record."""
+
+    def __len__(self) -> int:
+        return len(self._sources)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the pieces."""
+        return len(self) * 3 * self._sources.itemsize
+
+    @property
+    def last(self) -> tuple[SourceOffset, TargetOffset] | None:
+        """The last copied record on both sides."""
+        if not self._sources:
+            return None
+        step = self._counts[-1] - 1
+        return SourceOffset(self._sources[-1] + step), TargetOffset(self._targets[-1] + step)
+
+    def add(self, run: Run) -> None:
+        """Take a run; one that is known already changes nothing.
+
+        Raises: CorruptBatchError when it says something else than a run before.
+        """
+        for piece in pieces_of(run):
+            if piece.target >= self.target_end:
+                self._append(piece)
+            else:
+                self._insert(piece)
+        self.source_end = max(self.source_end, run.source_end)
+        self.target_end = max(self.target_end, run.target_end)
+
+    def to_target(self, offset: SourceOffset) -> Translated[TargetOffset] | None:
+        """Where a group goes on that would read `offset` next; None when nothing was copied."""
+        at = self._at(self._sources, offset)
+        if at is None:
+            return None
+        if at >= len(self._sources):
+            return Translated(self.target_end, Found.END)
+        ahead = max(offset - self._sources[at], 0)
+        found = Found.BEFORE if at == 0 and offset < self._sources[0] else Found.EXACT
+        return Translated(TargetOffset(self._targets[at] + ahead), found)
+
+    def to_source(self, offset: TargetOffset) -> Translated[SourceOffset] | None:
+        """The way back, by the same rule."""
+        at = self._at(self._targets, offset)
+        if at is None:
+            return None
+        if at >= len(self._targets):
+            return Translated(self.source_end, Found.END)
+        ahead = max(offset - self._targets[at], 0)
+        found = Found.BEFORE if at == 0 and offset < self._targets[0] else Found.EXACT
+        return Translated(SourceOffset(self._sources[at] + ahead), found)
+
+    def _at(self, starts: array[int], offset: int) -> int | None:
+        """The first piece that ends above `offset`; None without any piece."""
+        if not starts:
+            return None
+        at = bisect_right(starts, offset) - 1
+        if at < 0:
+            return 0
+        return at if offset < starts[at] + self._counts[at] else at + 1
+
+    def _append(self, piece: Piece) -> None:
+        if self._sources:
+            source_end = self._sources[-1] + self._counts[-1]
+            if piece.source < source_end:
+                raise _disagree(piece, f"records up to source offset {source_end}")
+            touches = piece.target == self._targets[-1] + self._counts[-1]
+            if piece.source == source_end and touches:
+                self._counts[-1] += piece.records
+                self.target_end = TargetOffset(piece.target + piece.records)
+                return
+        self._sources.append(piece.source)
+        self._targets.append(piece.target)
+        self._counts.append(piece.records)
+        self.target_end = TargetOffset(piece.target + piece.records)
+
+    def _insert(self, piece: Piece) -> None:
+        """A piece that is known already, or fills a gap: blocks and segments overlap."""
+        source, target, count = piece
+        at = bisect_right(self._targets, target)
+        if at:
+            before = Piece(self._sources[at - 1], self._targets[at - 1], self._counts[at - 1])
+            inside = target - before.target
+            if inside < before.records:
+                if source != before.source + inside:
+                    raise _disagree(piece, before)
+                known = min(count, before.records - inside)
+                source, target, count = source + known, target + known, count - known
+            elif source < before.source + before.records:
+                raise _disagree(piece, before)
+        if not count:
+            return
+        room = self._targets[at] - target if at < len(self) else count
+        if room < count:
+            self._insert(Piece(source + room, target + room, count - room))
+            count = room
+        if not count:
+            return
+        if at < len(self) and source + count > self._sources[at]:
+            after = Piece(self._sources[at], self._targets[at], self._counts[at])
+            raise _disagree(piece, after)
+        self._sources.insert(at, source)
+        self._targets.insert(at, target)
+        self._counts.insert(at, count)
+
+
+class OffsetIndex:
+    """The maps of all partitions of a fleet."""
+
+    def __init__(self) -> None:
+        self._maps: dict[PartitionIdentity, PartitionMap] = {}
+
+    def __len__(self) -> int:
+        return len(self._maps)
+
+    def add(self, identity: PartitionIdentity, runs: Iterable[Run]) -> None:
+        """Raises: CorruptBatchError, naming the partition."""
+        known = self._maps.get(identity)
+        if known is None:
+            known = self._maps[identity] = PartitionMap()
+        try:
+            for run in runs:
+                known.add(run)
+        except CorruptBatchError as error:
+            raise CorruptBatchError(f"offset map of {identity}: {error}") from None
+
+    def add_segment(self, segment: Segment) -> None:
+        """All runs of a transaction; raises as `add`."""
+        for identity, runs in segment.runs:
+            self.add(identity, runs)
+
+    def add_block(self, block: Block) -> None:
+        """All runs of an archive block; raises as `add`."""
+        self.add(block.identity, block.runs)
+
+    def of(self, identity: PartitionIdentity) -> PartitionMap | None:
+        """The map of a partition; None when nothing of it was copied."""
+        return self._maps.get(identity)
+
+    @property
+    def pieces(self) -> int:
+        """Pieces of all maps."""
+        return sum(map(len, self._maps.values()))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all pieces."""
+        return sum(one.nbytes for one in self._maps.values())
+
+
+def pieces_of(run: Run) -> Iterator[Piece]:
+    """A run cut at its holes."""
+    source, target = int(run.source_start), int(run.target_start)
+    for start, size in (*run.holes, (run.source_end, 0)):
+        if start > source:
+            yield Piece(source, target, start - source)
+            target += start - source
+        source = start + size
+
+
+def _disagree(piece: Piece, known: object) -> CorruptBatchError:
+    return CorruptBatchError(f"{piece} contradicts {known}: segments and archive disagree")
