@@ -129,7 +129,7 @@ class FetchSession:
         """A session names all its topics in one way: by id only when every topic has one."""
         if self._highest < FIRST_WITH_TOPIC_IDS:
             return self._highest
-        by_name = any(point.topic_id == NO_TOPIC_ID for point in self._wanted.values())
+        by_name = not all(point.topic_id.int for point in self._wanted.values())
         return FIRST_WITH_TOPIC_IDS - 1 if by_name else self._highest
 
     def _recreated(self) -> bool:

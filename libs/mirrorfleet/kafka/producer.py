@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from mirrorfleet.core.errors import DeadlineError, UnsupportedError
-from mirrorfleet.core.ids import NO_TOPIC_ID
 from mirrorfleet.kafka.connection import Connection
 from mirrorfleet.kafka.frames import Frame
 from mirrorfleet.kafka.versions import TransactionVersion
@@ -126,6 +125,6 @@ class ProduceLane:
         """By id when every topic has one (v13 refuses a recreated topic by itself)."""
         if self._version < FIRST_WITH_TOPIC_IDS:
             return self._version
-        if any(entry.topic_id == NO_TOPIC_ID for entry in entries):
+        if not all(entry.topic_id.int for entry in entries):
             return FIRST_WITH_TOPIC_IDS - 1
         return self._version

@@ -151,26 +151,15 @@ def _read_ack(buffer: bytes | bytearray, position: int, topic: str) -> tuple[Pro
     """
     partition, error, base, append_time, start = _ANSWER.unpack_from(buffer, position)
     position += 30
+    code = error_code(error) if error else ErrorCode.NONE
     if buffer[position : position + 3] == b"\1\0\0":  # no record error, no message, no tag
-        ack = ProduceAck(
-            topic, partition, error_code(error), base, append_time, start, None, (), None
-        )
-        return ack, position + 3
+        plain = ProduceAck(topic, partition, code, base, append_time, start, None, (), None)
+        return plain, position + 3
     record_errors, position = _read_record_errors(buffer, position)
     message, position = read_compact_string(buffer, position)
     leader, position = _read_leader(buffer, position)
-    ack = ProduceAck(
-        topic,
-        partition,
-        error_code(error),
-        base,
-        append_time,
-        start,
-        message,
-        record_errors,
-        leader,
-    )
-    return ack, position
+    told = (message, record_errors, leader)
+    return ProduceAck(topic, partition, code, base, append_time, start, *told), position
 
 
 def _read_record_errors(

@@ -36,7 +36,7 @@ def encode_topic(version: int, ref: TopicRef) -> bytes:
     """How a request names a topic. Raises: ValueError when an id is needed and there is none."""
     if version < FIRST_WITH_TOPIC_IDS:
         return compact_string(ref.topic)
-    if ref.topic_id == NO_TOPIC_ID:
+    if not ref.topic_id.int:
         raise ValueError(f"version {version} needs the topic id of {ref.topic}")
     return ref.topic_id.bytes
 
