@@ -113,14 +113,8 @@ def answer(version: int) -> bytes:
         ),
         "error_message": "One or more records have been rejected",
     }
-    names = (
-        ({"topic_id": ORDERS}, {"topic_id": CARTS})
-        if version >= 13
-        else (
-            {"name": "orders"},
-            {"name": "carts"},
-        )
-    )
+    key = "topic_id" if version >= 13 else "name"
+    names = ({key: ORDERS}, {key: CARTS}) if version >= 13 else ({key: "orders"}, {key: "carts"})
     not_leader = SchemaErrorCode.not_leader_or_follower
     entity = schema.ProduceResponse(
         responses=(

@@ -90,9 +90,8 @@ def test_a_request_by_id_needs_the_id() -> None:
         encode_fetch(13, TERMS, [nameless])
 
 
-def answer(version: int) -> bytes:
+def partitions(schema: Any) -> tuple[object, object, object]:
     """Data with an aborted list; a divergence; a moved leader with a preferred replica."""
-    schema: Any = load_payload_module(1, version, EntityType.response)
     shared = {"log_start_offset": 3, "last_stable_offset": 90, "high_watermark": 100}
     data = schema.PartitionData(
         partition_index=0,
@@ -121,6 +120,13 @@ def answer(version: int) -> bytes:
         current_leader=schema.LeaderIdAndEpoch(leader_id=2, leader_epoch=9),
         **shared,
     )
+    return data, diverged, moved
+
+
+def answer(version: int) -> bytes:
+    """The three partitions, in two topics."""
+    schema: Any = load_payload_module(1, version, EntityType.response)
+    data, diverged, moved = partitions(schema)
     by_id = version >= 13
     orders = {"topic_id": ORDERS.topic_id} if by_id else {"topic": "orders"}
     carts = {"topic_id": CARTS.topic_id} if by_id else {"topic": "carts"}
