@@ -72,6 +72,7 @@ def up(  # noqa: PLR0913 - one parameter an option of the command
     kafka_west: Annotated[str, typer.Option(help="Kafka version of west.")] = "",
     security: Annotated[Kind, typer.Option(help="How clients connect.")] = Kind.PLAINTEXT,
     authorizer: Annotated[Authorizer, typer.Option(help="Check ACLs?")] = Authorizer.NONE,
+    tuning: Annotated[Tuning, typer.Option(help="What Java is good at.")] = Tuning.QUICK,
     heap_mb: Annotated[int, typer.Option(min=128, help="Java heap of a broker.")] = 512,
     foreground: Annotated[bool, typer.Option(help="Stay; Ctrl-C takes it down.")] = False,
     output: Format = Output.TABLE,
@@ -85,7 +86,7 @@ def up(  # noqa: PLR0913 - one parameter an option of the command
             brokers=brokers,
             kafka=version,
             security=RegionSecurity(kind=security, authorizer=authorizer),
-            tuning=Tuning.STEADY,
+            tuning=tuning,
             heap_mb=heap_mb,
         )
         for side, version in versions.items()
