@@ -39,6 +39,11 @@ class FaultReason(StrEnum):
         """Whether the cause can go away without a word to us, so that we look again."""
         return self in _HEALING
 
+    @property
+    def by_terms(self) -> bool:
+        """Whether it follows from what the target takes, as the catalog has it."""
+        return self in _BY_TERMS
+
 
 _HEALING: Final = frozenset(
     {
@@ -49,6 +54,15 @@ _HEALING: Final = frozenset(
         FaultReason.RECORD_TOO_LARGE,
         FaultReason.TIMESTAMP_REFUSED,
         FaultReason.KEY_MISSING,
+    }
+)
+
+_BY_TERMS: Final = frozenset(
+    {
+        FaultReason.RECORD_TOO_LARGE,
+        FaultReason.TIMESTAMP_REFUSED,
+        FaultReason.KEY_MISSING,
+        FaultReason.RECORD_REFUSED,
     }
 )
 

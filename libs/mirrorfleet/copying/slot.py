@@ -23,6 +23,7 @@ from mirrorfleet.copying.partition import (
 from mirrorfleet.core.errors import CorruptBatchError
 from mirrorfleet.records.catalog import CatalogPartition, CatalogState
 from mirrorfleet.wire.engine import merge, mergeable, walk_fetched
+from mirrorfleet.wire.reshape import MERGE_BELOW
 from mirrorfleet.wire.rewrite import next_sequence
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     from mirrorfleet.core.ids import PartitionIdentity, SlotNumber, TopicId
     from mirrorfleet.records.positions import Position
-    from mirrorfleet.wire.copybatch import AbortedTransaction, CopyBatch
+    from mirrorfleet.wire.copybatch import AbortedTransaction, CopyBatch, Terms
 
 MERGE_MOST: Final = 4_096
 """Batches looked at for one merge; more would make each look longer and the batch no cheaper."""
@@ -47,6 +48,19 @@ class Answer:
     aborted: Sequence[AbortedTransaction]
 
 
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """What the target's refusals taught about a partition: no position, so a new producer id may
+    keep it. Without it v1, where each abort is a new id, would be refused the same for ever.
+    """
+
+    entry: CatalogPartition
+    terms: Terms
+    fault: Fault | None
+    fault_since: float
+    reported: Fault | None
+
+
 class Slot:
     """All partitions that one transactional id copies."""
 
@@ -59,6 +73,7 @@ class Slot:
         """Positions read from the control topic, of partitions assigned or not."""
         self._by_source: dict[tuple[TopicId, int], CopyPartition] = {}
         self._ready: dict[CopyPartition, None] = {}
+        self._learned: dict[PartitionIdentity, Learned] = {}
         self._budget = budget
         self._queue_bytes = queue_bytes
 
@@ -73,9 +88,20 @@ class Slot:
             walked_to=position.next_source,
             walked_epoch=position.leader_epoch,
         )
+        self._recall(partition)
         self.partitions[entry.identity] = partition
         self._by_source[entry.identity.source_topic_id, entry.identity.partition] = partition
         return partition
+
+    def _recall(self, partition: CopyPartition) -> None:
+        """Give back what refusals taught, unless the catalog or another owner went on since."""
+        learned = self._learned.pop(partition.identity, None)
+        if learned is None or learned.entry != partition.entry:
+            return
+        partition.terms = learned.terms
+        partition.reported = learned.reported
+        if learned.fault is not None and partition.walked_to <= learned.fault.offset:
+            partition.fault, partition.fault_since = learned.fault, learned.fault_since
 
     def dismiss(self, identity: PartitionIdentity) -> None:
         """Stop copying a partition; its position stays known."""
@@ -87,14 +113,28 @@ class Slot:
             self._by_source.pop((identity.source_topic_id, identity.partition), None)
 
     def renew(self, entry: CatalogPartition) -> None:
-        """The catalog changed what is said of a partition that we copy."""
+        """The catalog changed what is said of a partition that we copy.
+
+        Call it between transactions: new limits of the target may heal a fault, which rewinds.
+        """
         partition = self.partitions[entry.identity]
-        partition.entry = entry
+        before, partition.entry = partition.entry, entry
+        if _limits(before) == _limits(entry):
+            return
         partition.terms = terms_of(entry)
+        if partition.fault is not None and partition.fault.reason.by_terms:
+            self.heal(partition)
 
     def forget_all(self) -> None:
         """Any new producer id discards the slot's memory: nothing of it may be trusted any more."""
-        for identity in list(self.partitions):
+        for identity, partition in list(self.partitions.items()):
+            self._learned[identity] = Learned(
+                partition.entry,
+                partition.terms,
+                partition.fault,
+                partition.fault_since,
+                partition.reported,
+            )
             self.dismiss(identity)
         self.known.clear()
         self.sequences.clear()
@@ -210,20 +250,23 @@ class Slot:
     def next_batch(self, partition: CopyPartition) -> Queued:
         """Take the head of a partition's queue, merged with what follows when all are tiny."""
         queue = partition.queue
-        tiny = self._tiny(partition)
-        taken = [queue.popleft() for _ in range(max(tiny, 1))]
-        partition.queued_bytes -= sum(queued.batch.size for queued in taken)
+        head = queue.popleft()
+        partition.queued_bytes -= head.batch.size
         del self._ready[partition]
+        taken = [head]
+        if queue and head.batch.size < MERGE_BELOW and not head.batch.attributes & CODEC_BITS:
+            taken += self._tiny(partition, head)
         if queue:
             self._ready[partition] = None  # to the end: the others first
-        return taken[0] if len(taken) == 1 else self._merged(partition, taken)
+        return head if len(taken) == 1 else self._merged(partition, taken)
 
-    def _tiny(self, partition: CopyPartition) -> int:
-        """How many batches at the head are better merged; compressed ones never are."""
+    def _tiny(self, partition: CopyPartition, head: Queued) -> list[Queued]:
+        """What follows the head and is better merged with it; compressed batches never are."""
         queue = partition.queue
-        if len(queue) < 2 or queue[0].batch.attributes & CODEC_BITS:
-            return 1
-        return mergeable([q.batch for q in islice(queue, MERGE_MOST)], partition.terms)
+        run = [head.batch, *(queued.batch for queued in islice(queue, MERGE_MOST))]
+        taken = [queue.popleft() for _ in range(mergeable(run, partition.terms) - 1)]
+        partition.queued_bytes -= sum(queued.batch.size for queued in taken)
+        return taken
 
     def _merged(self, partition: CopyPartition, taken: list[Queued]) -> Queued:
         try:
@@ -271,3 +314,8 @@ class Slot:
                 partition.committed = position
                 partition.progress_at = now
                 partition.moved_at = now
+
+
+def _limits(entry: CatalogPartition) -> tuple[object, ...]:
+    """What of an entry decides which records the target takes."""
+    return (terms_of(entry), entry.target_compacted, entry.null_keys)

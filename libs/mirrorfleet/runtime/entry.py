@@ -24,7 +24,7 @@ from mirrorfleet.config.connect import cluster_settings
 from mirrorfleet.config.load import load_estate
 from mirrorfleet.core.errors import ConfigError, MirrorfleetError
 from mirrorfleet.core.ids import ClusterAlias, FleetName
-from mirrorfleet.runtime import metric_names, stall
+from mirrorfleet.runtime import memory, metric_names, stall
 from mirrorfleet.runtime.clock import SystemClock, SystemDice
 from mirrorfleet.runtime.health import Health
 from mirrorfleet.runtime.http import HttpServer, bind, build_app
@@ -97,6 +97,7 @@ def run(program: Program, argv: Sequence[str] | None = None) -> int:
             service = program.build(context)
         except MirrorfleetError as error:
             return _say(program, str(error))
+        memory.prepare()
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             code = runner.run(_serve(program, context, service, listener, lifecycle))
     if isinstance(lifecycle.state, Failed):
