@@ -39,7 +39,9 @@ def test_a_runtime_without_the_vector_module_is_started_without_asking_for_it(
     home = java_home(java, tmp_path / "shim")
 
     options = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "-cp", "a b", "Main"]
-    said = subprocess.run([home / "bin" / "java", *options], capture_output=True, text=True)
+    said = subprocess.run(
+        [home / "bin" / "java", *options], capture_output=True, text=True, check=True
+    )
     assert home == tmp_path / "shim"
     assert said.stdout == "-Xmx1g -cp a b Main\n"
 
