@@ -20,7 +20,7 @@ from mirrorfleet.wire.aborted import AbortedFilter
 from mirrorfleet.wire.batch import verify, walk
 from mirrorfleet.wire.records import Record, records_of
 
-_FETCH_BYTES: Final = 8 << 20
+FETCH_BYTES: Final = 8 << 20
 _WAIT_MS: Final = 500
 
 
@@ -35,7 +35,7 @@ class ControlRecord(NamedTuple):
     value: bytes | None
 
 
-class _Reading:
+class Reading:
     """Where a read of one partition is, across leaders and connections."""
 
     def __init__(self, tp: TopicPartition, start: int, end: int | None) -> None:
@@ -90,7 +90,7 @@ async def read_up_to(
     start = (await list_offsets(cluster, {tp: EARLIEST}, deadline_s=attempts.left_s))[tp]
     if isinstance(start, BrokerError):
         raise start
-    reading = _Reading(tp, start.offset, end_offset)
+    reading = Reading(tp, start.offset, end_offset)
     while not reading.at_end:
         try:
             if await _read_at_leader(cluster, reading, stop, attempts):
@@ -105,7 +105,7 @@ async def read_up_to(
 
 
 async def _read_at_leader(
-    cluster: Cluster, reading: _Reading, stop: Callable[[ControlRecord], bool], attempts: Attempts
+    cluster: Cluster, reading: Reading, stop: Callable[[ControlRecord], bool], attempts: Attempts
 ) -> bool:
     """Read until the end or `stop` (True), on one connection. Raises: as `read_up_to`."""
     tp = reading.tp
@@ -123,10 +123,10 @@ async def _read_at_leader(
                     partition=tp.partition,
                     offset=reading.next_offset,
                     leader_epoch=leader.leader_epoch,
-                    max_bytes=_FETCH_BYTES,
+                    max_bytes=FETCH_BYTES,
                 )
             )
-            fetched = await lane.fetch(max_bytes=_FETCH_BYTES, max_wait_ms=_WAIT_MS)
+            fetched = await lane.fetch(max_bytes=FETCH_BYTES, max_wait_ms=_WAIT_MS)
             for found in fetched.partitions:
                 if found.error is not ErrorCode.NONE:
                     raise BrokerError(found.error, f"{cluster.name}: reading {tp}")

@@ -1,0 +1,334 @@
+"""Consumer groups of others: listed, described, their offsets read and set from outside.
+
+An offset is set as `kafka-consumer-groups.sh --reset-offsets` does it: generation -1 and no member,
+which the coordinator takes for a group without members only (UNKNOWN_MEMBER_ID otherwise), and
+with leader epoch -1: an epoch of another cluster would send consumers into false truncation.
+Works for classic and KIP-848 groups.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import Final, NamedTuple, TypeVar
+
+from kio.schema.consumer_group_describe.v0.request import ConsumerGroupDescribeRequest
+from kio.schema.consumer_group_describe.v0.response import ConsumerGroupDescribeResponse
+from kio.schema.describe_groups.v5.request import DescribeGroupsRequest
+from kio.schema.describe_groups.v5.response import DescribeGroupsResponse
+from kio.schema.find_coordinator.v4.request import FindCoordinatorRequest
+from kio.schema.find_coordinator.v4.response import FindCoordinatorResponse
+from kio.schema.list_groups.v4.request import ListGroupsRequest
+from kio.schema.list_groups.v4.response import ListGroupsResponse
+from kio.schema.offset_commit.v8.request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kio.schema.offset_commit.v8.response import OffsetCommitResponse
+from kio.schema.offset_fetch.v8.request import OffsetFetchRequest, OffsetFetchRequestGroup
+from kio.schema.offset_fetch.v8.response import OffsetFetchResponse, OffsetFetchResponseGroup
+from kio.schema.types import GroupId, TopicName
+from kio.static.primitive import i8, i32, i64
+
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import (
+    BrokerError,
+    ConnectionLostError,
+    DeadlineError,
+    UnsupportedError,
+)
+from mirrorfleet.core.ids import TopicPartition
+from mirrorfleet.kafka.cluster import Cluster
+from mirrorfleet.kafka.codec import code_of
+from mirrorfleet.kafka.coordinator import CoordinatorKind
+from mirrorfleet.kafka.each import Results, each_until_deadline, verdict
+
+V = TypeVar("V")
+
+_NO_GENERATION: Final = -1
+_NO_EPOCH: Final = -1
+_CONSUMER_PROTOCOLS: Final = frozenset({"consumer", ""})
+"""A group that only ever had offsets set from outside has no protocol."""
+
+
+class GroupState(StrEnum):
+    """States of classic and KIP-848 groups (GroupState of the Java admin client)."""
+
+    EMPTY = "Empty"
+    DEAD = "Dead"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+    UNKNOWN = "Unknown"
+
+    @property
+    def active(self) -> bool:
+        """Whether the group has members; an unknown word counts as active."""
+        return self not in {GroupState.EMPTY, GroupState.DEAD}
+
+
+class ListedGroup(NamedTuple):
+    """A consumer group and the broker that coordinates it."""
+
+    group: str
+    state: GroupState
+    node_id: int
+
+
+class GroupMember(NamedTuple):
+    """A member, as far as people want to see it."""
+
+    member_id: str
+    client_id: str
+    host: str
+
+
+class GroupDescription(NamedTuple):
+    """A group with its members; an unknown group is DEAD."""
+
+    group: str
+    state: GroupState
+    members: tuple[GroupMember, ...]
+
+
+class GroupOffset(NamedTuple):
+    """A committed offset: the next record to read."""
+
+    offset: int
+    metadata: str = ""
+
+
+GroupOffsets = dict[TopicPartition, GroupOffset]
+
+
+async def list_groups(
+    cluster: Cluster, *, deadline_s: float | None = None
+) -> dict[str, ListedGroup]:
+    """All consumer groups, by name; groups of Connect, Streams' own and share groups are left out.
+
+    Raises: BrokerError of a broker that refuses or still loads its groups, and as `Cluster.ask`:
+    a part is not an answer.
+    """
+    await cluster.metadata(())
+    found: dict[str, ListedGroup] = {}
+    for node in cluster.brokers:
+        answer = await cluster.ask(
+            ListGroupsRequest(), ListGroupsResponse, node=node, deadline_s=deadline_s
+        )
+        error = verdict(code_of(answer.error_code), f"{cluster.name}: ListGroups at {node}")
+        if error is not None:
+            raise error
+        for each in answer.groups:
+            if each.protocol_type in _CONSUMER_PROTOCOLS:
+                name = str(each.group_id)
+                found[name] = ListedGroup(name, group_state(each.group_state), int(node))
+    return found
+
+
+async def describe_groups(
+    cluster: Cluster, groups: Iterable[str], *, deadline_s: float | None = None
+) -> Results[str, GroupDescription]:
+    """Groups with their members, from their coordinators."""
+
+    async def ask(node: int, names: Sequence[str], left_s: float) -> Results[str, GroupDescription]:
+        found = await _described_classic(cluster, node, names, left_s)
+        unknown = [name for name, one in found.items() if _may_be_new(one)]
+        if unknown:
+            found |= await _described_new(cluster, node, unknown, left_s)
+        return found
+
+    return await _at_coordinators(cluster, "DescribeGroups", groups, ask, deadline_s)
+
+
+async def fetch_offsets(
+    cluster: Cluster, groups: Iterable[str], *, deadline_s: float | None = None
+) -> Results[str, GroupOffsets]:
+    """Every committed offset of each group; an unknown group has none."""
+
+    async def ask(node: int, names: Sequence[str], left_s: float) -> Results[str, GroupOffsets]:
+        request = OffsetFetchRequest(
+            groups=tuple(
+                OffsetFetchRequestGroup(group_id=GroupId(name), topics=None) for name in names
+            )
+        )
+        answer = await cluster.ask(request, OffsetFetchResponse, node=node, deadline_s=left_s)
+        return {str(group.group_id): _offsets_of(group) for group in answer.groups}
+
+    return await _at_coordinators(cluster, "OffsetFetch", groups, ask, deadline_s)
+
+
+async def commit_offsets(
+    cluster: Cluster,
+    wanted: Mapping[str, Mapping[TopicPartition, GroupOffset]],
+    *,
+    deadline_s: float | None = None,
+) -> Results[str, None]:
+    """Set offsets of groups that have no members; all of a group or, for the first error, unknown.
+
+    UNKNOWN_MEMBER_ID: the group has members by now, and nothing of it was set.
+    """
+
+    async def ask(node: int, names: Sequence[str], left_s: float) -> Results[str, None]:
+        found: Results[str, None] = {}
+        for name in names:
+            request = _commit_request(name, wanted[name])
+            answer = await cluster.ask(request, OffsetCommitResponse, node=node, deadline_s=left_s)
+            codes = [code_of(p.error_code) for topic in answer.topics for p in topic.partitions]
+            first = next((code for code in codes if code is not ErrorCode.NONE), ErrorCode.NONE)
+            found[name] = verdict(first, f"{cluster.name}: OffsetCommit of group {name}")
+        return found
+
+    return await _at_coordinators(cluster, "OffsetCommit", wanted, ask, deadline_s)
+
+
+async def find_coordinators(
+    cluster: Cluster, groups: Sequence[str], deadline_s: float
+) -> Results[str, int]:
+    """The node that coordinates each group now. Raises: as `Cluster.ask`."""
+    request = FindCoordinatorRequest(
+        key_type=i8(CoordinatorKind.GROUP), coordinator_keys=tuple(groups)
+    )
+    answer = await cluster.ask(request, FindCoordinatorResponse, deadline_s=deadline_s)
+    return {
+        one.key: verdict(
+            code_of(one.error_code), f"{cluster.name}: coordinator of {one.key}", one.error_message
+        )
+        or int(one.node_id)
+        for one in answer.coordinators
+    }
+
+
+async def _at_coordinators(
+    cluster: Cluster,
+    what: str,
+    groups: Iterable[str],
+    ask: Callable[[int, Sequence[str], float], Awaitable[Results[str, V]]],
+    deadline_s: float | None,
+) -> Results[str, V]:
+    """`each_until_deadline` for groups, asked of their coordinators side by side."""
+
+    async def ask_node(node: int, names: list[str], left_s: float, found: Results[str, V]) -> None:
+        try:
+            found.update(await ask(node, names, left_s))
+        except (ConnectionLostError, DeadlineError) as error:
+            lost = ErrorCode.NETWORK_EXCEPTION
+            found.update({name: BrokerError(lost, what, detail=str(error)) for name in names})
+
+    async def attempt(left: list[str], left_s: float) -> Results[str, V]:
+        found: Results[str, V] = {}
+        nodes: dict[int, list[str]] = {}
+        for name, node in (await find_coordinators(cluster, left, left_s)).items():
+            if isinstance(node, BrokerError):
+                found[name] = node
+            else:
+                nodes.setdefault(node, []).append(name)
+        async with asyncio.TaskGroup() as tasks:
+            for node, names in nodes.items():
+                tasks.create_task(ask_node(node, names, left_s, found))
+        return found
+
+    return await each_until_deadline(cluster, what, groups, attempt, deadline_s)
+
+
+def group_state(word: str) -> GroupState:
+    """The state for the broker's word."""
+    try:
+        return GroupState(word)
+    except ValueError:
+        return GroupState.UNKNOWN
+
+
+def _offsets_of(group: OffsetFetchResponseGroup) -> GroupOffsets | BrokerError:
+    code = code_of(group.error_code)
+    if code is ErrorCode.GROUP_ID_NOT_FOUND:
+        return {}
+    error = verdict(code, f"OffsetFetch of group {group.group_id}")
+    if error is not None:
+        return error
+    return {
+        TopicPartition(str(topic.name), int(p.partition_index)): GroupOffset(
+            int(p.committed_offset), p.metadata or ""
+        )
+        for topic in group.topics
+        for p in topic.partitions
+        if code_of(p.error_code) is ErrorCode.NONE and p.committed_offset >= 0
+    }
+
+
+def _commit_request(
+    group: str, offsets: Mapping[TopicPartition, GroupOffset]
+) -> OffsetCommitRequest:
+    topics: dict[str, list[OffsetCommitRequestPartition]] = {}
+    for tp, (offset, metadata) in offsets.items():
+        topics.setdefault(tp.topic, []).append(
+            OffsetCommitRequestPartition(
+                partition_index=i32(tp.partition),
+                committed_offset=i64(offset),
+                committed_leader_epoch=i32(_NO_EPOCH),
+                committed_metadata=metadata,
+            )
+        )
+    return OffsetCommitRequest(
+        group_id=GroupId(group),
+        generation_id_or_member_epoch=i32(_NO_GENERATION),
+        member_id="",
+        topics=tuple(
+            OffsetCommitRequestTopic(name=TopicName(name), partitions=tuple(partitions))
+            for name, partitions in topics.items()
+        ),
+    )
+
+
+async def _described_classic(
+    cluster: Cluster, node: int, names: Sequence[str], left_s: float
+) -> Results[str, GroupDescription]:
+    request = DescribeGroupsRequest(
+        groups=tuple(map(GroupId, names)), include_authorized_operations=False
+    )
+    answer = await cluster.ask(request, DescribeGroupsResponse, node=node, deadline_s=left_s)
+    found: Results[str, GroupDescription] = {}
+    for one in answer.groups:
+        name = str(one.group_id)
+        members = tuple(
+            GroupMember(each.member_id, each.client_id, each.client_host) for each in one.members
+        )
+        description = GroupDescription(name, group_state(one.group_state), members)
+        found[name] = verdict(code_of(one.error_code), f"group {name}") or description
+    return found
+
+
+async def _described_new(
+    cluster: Cluster, node: int, names: Sequence[str], left_s: float
+) -> Results[str, GroupDescription]:
+    """Groups of KIP-848, which DescribeGroups does not know; brokers before 4.0 have none."""
+    request = ConsumerGroupDescribeRequest(
+        group_ids=tuple(map(GroupId, names)), include_authorized_operations=False
+    )
+    dead = {name: GroupDescription(name, GroupState.DEAD, ()) for name in names}
+    try:
+        answer = await cluster.ask(
+            request, ConsumerGroupDescribeResponse, node=node, deadline_s=left_s
+        )
+    except UnsupportedError:
+        return dict(dead)
+    found: Results[str, GroupDescription] = dict(dead)
+    for one in answer.groups:
+        if code_of(one.error_code) is ErrorCode.NONE:
+            members = tuple(
+                GroupMember(each.member_id, each.client_id, each.client_host)
+                for each in one.members
+            )
+            state = group_state(one.group_state)
+            found[str(one.group_id)] = GroupDescription(str(one.group_id), state, members)
+    return found
+
+
+def _may_be_new(found: GroupDescription | BrokerError) -> bool:
+    """Kafka 4 answers GROUP_ID_NOT_FOUND, older ones DEAD, for what is no classic group."""
+    if isinstance(found, BrokerError):
+        return found.code is ErrorCode.GROUP_ID_NOT_FOUND
+    return found.state is GroupState.DEAD
