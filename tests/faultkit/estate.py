@@ -27,15 +27,24 @@ def write_estate(  # noqa: PLR0913 - estates have that many parts, all by name
     rule: Mapping[str, object] | None = None,
     slots: int = FEW_SLOTS,
     services: Mapping[str, Mapping[str, object]] | None = None,
+    security: Mapping[str, Mapping[str, object]] | None = None,
 ) -> Path:
-    """Write `estate.yaml` for a link east -> west between two bootstrap addresses."""
+    """Write `estate.yaml` for a link east -> west between two bootstrap addresses.
+
+    `security` is that section of each cluster, by alias.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / "estate.yaml"
+    secured = security or {}
     estate = {
         "estate": fleet,
         "clusters": {
-            "east": {"bootstrap": source},
-            "west": {"bootstrap": target, "fleet": fleet},
+            "east": {"bootstrap": source, "security": dict(secured.get("east", {}))},
+            "west": {
+                "bootstrap": target,
+                "fleet": fleet,
+                "security": dict(secured.get("west", {})),
+            },
         },
         "links": [
             {
