@@ -85,10 +85,10 @@ class ClientCredentialsTokens:
         path = urllib.parse.urlsplit(self._url)._replace(scheme="", netloc="", fragment="")
         try:
             connection.request("POST", path.geturl() or "/", body, headers)
-            answer = connection.getresponse()
-            if answer.status != http.HTTPStatus.OK:
-                raise self._refused(f"status {answer.status}")
-            return str(json.load(answer)["access_token"])
+            with connection.getresponse() as answer:
+                if answer.status != http.HTTPStatus.OK:
+                    raise self._refused(f"status {answer.status}")
+                return str(json.load(answer)["access_token"])
         finally:
             connection.close()
 
