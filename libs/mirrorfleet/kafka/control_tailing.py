@@ -73,7 +73,7 @@ class PartitionTail:
     async def _round(self, max_wait_ms: int) -> None:
         nodes: dict[int, list[FetchPoint]] = {}
         topic = await self._cluster.topic(self._topic)
-        for number, reading in self._readings.items():
+        for number, reading in list(self._readings.items()):
             leader = await self._cluster.leader(reading.tp)
             point = FetchPoint(
                 topic=self._topic,

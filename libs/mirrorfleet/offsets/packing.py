@@ -1,0 +1,115 @@
+"""From segments to archive blocks: what to write and what it makes superfluous.
+
+    blocks stored   [first ... end)[first . end)          the last one may have room
+    segments                       run run run ...         some of them packed by a run that died
+    blocks written                 [first ......... end)   the last one, longer, under a new key
+
+Packing the same segments again gives the same blocks under the same keys, so it may be killed
+anywhere and run again. Two packers at once leave blocks that overlap; nothing is lost by that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Final
+
+from mirrorfleet.core.errors import CorruptBatchError
+from mirrorfleet.core.ids import PartitionIdentity, TargetOffset
+from mirrorfleet.records.archive import Block, BlockKey, decode, encode_key
+from mirrorfleet.records.segments import Run, Segment
+
+MOST_RUNS: Final = 4_096
+"""Runs of a block: some 30 kB, so that making the last one longer stays cheap."""
+
+Stored = Mapping[BlockKey, bytes]
+"""The archive of one slot: values by key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """`write` first; when that is read back, `remove` says nothing new."""
+
+    write: tuple[Block, ...]
+    remove: tuple[BlockKey, ...]
+
+
+def plan_packing(
+    stored: Stored, segments: Iterable[Segment], *, most_runs: int = MOST_RUNS
+) -> Packing:
+    """How to get every run of `segments` into the archive.
+
+    Raises: CorruptBatchError when segments and archive disagree, UnknownVersionError.
+    """
+    by_identity: dict[PartitionIdentity, dict[TargetOffset, Run]] = {}
+    for segment in segments:
+        for identity, runs in segment.runs:
+            known = by_identity.setdefault(identity, {})
+            known.update((run.target_start, run) for run in runs if run.records)
+    keys = _by_identity(stored)
+    write: list[Block] = []
+    for identity in sorted(by_identity):
+        ordered = [run for _, run in sorted(by_identity[identity].items())]
+        write += _blocks(stored, keys.get(identity, []), identity, ordered, most_runs)
+    return Packing(tuple(write), covered([*stored, *(block.key for block in write)]))
+
+
+def covered(keys: Iterable[BlockKey]) -> tuple[BlockKey, ...]:
+    """The keys whose runs another one has, too."""
+    found: list[BlockKey] = []
+    ordered = sorted(set(keys), key=lambda key: (key.identity, key.first, -key.end))
+    for _, same in groupby(ordered, key=lambda key: key.identity):
+        widest: BlockKey | None = None
+        for key in same:
+            if widest is not None and widest.covers(key):
+                found.append(key)
+            elif widest is None or key.end > widest.end:
+                widest = key
+    return tuple(found)
+
+
+def _by_identity(stored: Stored) -> dict[PartitionIdentity, list[BlockKey]]:
+    found: dict[PartitionIdentity, list[BlockKey]] = {}
+    for key in stored:
+        found.setdefault(key.identity, []).append(key)
+    return found
+
+
+def _blocks(
+    stored: Stored,
+    keys: list[BlockKey],
+    identity: PartitionIdentity,
+    runs: list[Run],
+    most_runs: int,
+) -> list[Block]:
+    newest = max(keys, key=lambda key: (key.end, -key.first), default=None)
+    end = newest.end if newest is not None else TargetOffset(0)
+    _check_packed(stored, keys, [run for run in runs if run.target_start < end])
+    fresh = [run for run in runs if run.target_start >= end]
+    if not fresh:
+        return []
+    base = _runs_of(stored, newest) if newest is not None else ()
+    rows = (*(base if len(base) < most_runs else ()), *fresh)
+    return [
+        Block(identity, rows[begin : begin + most_runs]) for begin in range(0, len(rows), most_runs)
+    ]
+
+
+def _check_packed(stored: Stored, keys: list[BlockKey], runs: list[Run]) -> None:
+    """That runs which an archive block covers are in it: only then may their segments go."""
+    known: dict[BlockKey, frozenset[Run]] = {}
+    for run in runs:
+        for key in keys:
+            if key.first <= run.target_start and run.target_end <= key.end:
+                if key not in known:
+                    known[key] = frozenset(_runs_of(stored, key))
+                if run in known[key]:
+                    break
+        else:
+            raise CorruptBatchError(f"archive: no block has {run}, which is in its range")
+
+
+def _runs_of(stored: Stored, key: BlockKey) -> tuple[Run, ...]:
+    block = decode(encode_key(key), stored[key])
+    return block.runs if isinstance(block, Block) else ()
