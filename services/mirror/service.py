@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.config.connect import cluster_settings
 from mirrorfleet.copying.budget import MemoryBudget
+from mirrorfleet.copying.lifecycle import SlotState
 from mirrorfleet.copying.schedule import backoff_s
 from mirrorfleet.core.errors import MirrorfleetError, RefusedError
 from mirrorfleet.core.ids import ClusterAlias, Link, PartitionIdentity, SlotNumber, TopicPartition
@@ -250,6 +251,8 @@ class MirrorService:
         now_ms, now = worker.clock.now_ms(), worker.clock.monotonic()
         topic = control_topic(worker.fleet, ControlKind.PROGRESS)
         for runner in self._runners.values():
+            if runner.state is SlotState.LOST:
+                continue  # its snapshot is its owner's to write
             snapshot = reporting.snapshot(runner, now_ms, now)
             await writer.write(
                 TopicPartition(topic, runner.number), [progress_codec.encode(snapshot)], now_ms

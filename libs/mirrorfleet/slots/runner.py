@@ -194,6 +194,7 @@ class SlotRunner:
                 new += [entry] if healing.may_start(self, identity) else []
             elif self.slot.partitions[identity].entry != entry:
                 self.slot.renew(entry)
+                self._routes.set()
         if new:
             await taking.admit(self, sender, new)
             self._routes.set()
