@@ -1,0 +1,1 @@
+"""The offset map kept in Kafka: followed, packed, asked."""

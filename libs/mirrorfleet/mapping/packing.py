@@ -1,0 +1,92 @@
+"""The packer: segments of one slot into archive blocks, then gone.
+
+    read segments, read archive -> write blocks -> read them back -> remove covered blocks -> free
+
+Freed is only what was read back. Killed between any two steps and run again it gives the same
+archive (`offsets.packing` says why).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from mirrorfleet.core.errors import CorruptBatchError
+from mirrorfleet.core.ids import SlotNumber
+from mirrorfleet.mapping.store import Entry, MapStore
+from mirrorfleet.offsets.packing import MOST_RUNS, Packing, plan_packing
+from mirrorfleet.records.archive import BlockKey, decode_key, encode, encode_key
+from mirrorfleet.records.topics import ControlKind
+
+MOST_OFFSETS: Final = 20_000
+"""Offsets of the segments topic in one pass: bounds the memory that a pass takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """What a pass did. `left`: offsets of segments still there."""
+
+    segments: int = 0
+    blocks: int = 0
+    removed: int = 0
+    left: int = 0
+
+
+async def pack_slot(
+    store: MapStore,
+    slot: SlotNumber,
+    *,
+    at_least: int = 1,
+    most_offsets: int = MOST_OFFSETS,
+    most_runs: int = MOST_RUNS,
+) -> Packed:
+    """One pass over the oldest segments of a slot; does nothing for fewer than `at_least` offsets.
+
+    Raises: CorruptBatchError when a block was not read back as written, or segments and archive
+    disagree; UnknownVersionError; errors of the store. Nothing was freed then.
+    """
+    waiting = await store.bounds(ControlKind.SEGMENTS, slot)
+    if waiting.end - waiting.start < max(at_least, 1):
+        return Packed(left=waiting.end - waiting.start)
+    until = min(waiting.end, waiting.start + most_offsets)
+    segments = await store.segments(slot, waiting.start, until)
+    stored, end = await _read_archive(store, slot)
+    packing = plan_packing(stored, (each.segment for each in segments), most_runs=most_runs)
+    await _write(store, slot, packing, end)
+    if packing.remove:
+        await store.write(slot, [(encode_key(key), None) for key in packing.remove])
+    await store.free(slot, until)
+    return Packed(len(segments), len(packing.write), len(packing.remove), waiting.end - until)
+
+
+async def _read_archive(store: MapStore, slot: SlotNumber) -> tuple[dict[BlockKey, bytes], int]:
+    bounds = await store.bounds(ControlKind.ARCHIVE, slot)
+    return live_blocks(await store.archive(slot, *bounds)), bounds.end
+
+
+def live_blocks(entries: list[Entry]) -> dict[BlockKey, bytes]:
+    """The last value of each key, without those that were removed. Raises: as `decode_key`."""
+    found: dict[BlockKey, bytes] = {}
+    for raw, value in entries:
+        key = decode_key(raw)
+        if value is None:
+            found.pop(key, None)
+        else:
+            found[key] = value
+    return found
+
+
+async def _write(store: MapStore, slot: SlotNumber, packing: Packing, end: int) -> None:
+    """Write the blocks and read them back."""
+    if not packing.write:
+        return
+    written = [encode(block) for block in packing.write]
+    await store.write(slot, written)
+    bounds = await store.bounds(ControlKind.ARCHIVE, slot)
+    there = set(await store.archive(slot, max(end, bounds.start), bounds.end))
+    lost = [key for key, value in written if (key, value) not in there]
+    if lost:
+        raise CorruptBatchError(
+            f"archive of slot {slot}: {len(lost)} of {len(written)} blocks were not read back as"
+            " written; their segments are kept"
+        )

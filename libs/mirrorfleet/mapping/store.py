@@ -1,0 +1,119 @@
+"""Segments and archive of a fleet, slot by slot, as they are stored on the target cluster.
+
+Reads are from the leaders, committed, up to an end that is asked for first; a log start that moves
+away under a read raises OFFSET_OUT_OF_RANGE, so no record is ever jumped over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from mirrorfleet.core.errors import BrokerError
+from mirrorfleet.core.ids import FleetName, SlotNumber, TopicPartition
+from mirrorfleet.core.ports import Clock
+from mirrorfleet.kafka.cluster import Cluster
+from mirrorfleet.kafka.control import ControlWriter
+from mirrorfleet.kafka.offsets import EARLIEST, LATEST, delete_records, list_offsets
+from mirrorfleet.kafka.stored import committed_records
+from mirrorfleet.records.segments import Segment, decode_segment
+from mirrorfleet.records.topics import ControlKind, control_topic
+
+Entry = tuple[bytes, bytes | None]
+
+
+class Bounds(NamedTuple):
+    """Log start and end (last stable offset) of a control partition."""
+
+    start: int
+    end: int
+
+
+class StoredSegment(NamedTuple):
+    """A segment and the offset of its record."""
+
+    offset: int
+    segment: Segment
+
+
+class MapStore(Protocol):
+    """What packing needs; tests pass one made of lists."""
+
+    async def bounds(self, kind: ControlKind, slot: SlotNumber) -> Bounds:
+        """Where the slot's partition of a control topic begins and ends now."""
+        ...
+
+    async def segments(self, slot: SlotNumber, begin: int, end: int) -> list[StoredSegment]:
+        """Committed segments at offsets [begin, end)."""
+        ...
+
+    async def archive(self, slot: SlotNumber, begin: int, end: int) -> list[Entry]:
+        """Records of the archive at offsets [begin, end), tombstones too."""
+        ...
+
+    async def write(self, slot: SlotNumber, entries: Sequence[Entry]) -> None:
+        """Append to the archive; acknowledged by all in-sync replicas."""
+        ...
+
+    async def free(self, slot: SlotNumber, before: int) -> None:
+        """Delete the segments below an offset."""
+        ...
+
+
+class KafkaMapStore:
+    """A `MapStore` on the fleet's target cluster; raises as the Kafka client does."""
+
+    def __init__(self, cluster: Cluster, fleet: FleetName, clock: Clock) -> None:
+        self._cluster = cluster
+        self._clock = clock
+        self._fleet = fleet
+        self._writer = ControlWriter(cluster)
+
+    def close(self) -> None:
+        """Close the writer's connections."""
+        self._writer.close()
+
+    async def bounds(self, kind: ControlKind, slot: SlotNumber) -> Bounds:
+        """See `MapStore`. Raises: BrokerError, UNKNOWN_TOPIC_OR_PARTITION before `sync` made it."""
+        at = self._at(kind, slot)
+        first = (await list_offsets(self._cluster, {at: EARLIEST}))[at]
+        last = (await list_offsets(self._cluster, {at: LATEST}))[at]
+        if isinstance(first, BrokerError):
+            raise first
+        if isinstance(last, BrokerError):
+            raise last
+        return Bounds(first.offset, last.offset)
+
+    async def segments(self, slot: SlotNumber, begin: int, end: int) -> list[StoredSegment]:
+        """See `MapStore`. Raises: UnknownVersionError, CorruptBatchError."""
+        at = self._at(ControlKind.SEGMENTS, slot)
+        topic = await self._cluster.topic(at.topic)
+        return [
+            StoredSegment(record.offset, decode_segment(record.value or b""))
+            async for record in committed_records(self._cluster, topic, at.partition, begin, end)
+            if record.offset < end
+        ]
+
+    async def archive(self, slot: SlotNumber, begin: int, end: int) -> list[Entry]:
+        """See `MapStore`."""
+        at = self._at(ControlKind.ARCHIVE, slot)
+        topic = await self._cluster.topic(at.topic)
+        return [
+            (record.key or b"", record.value)
+            async for record in committed_records(self._cluster, topic, at.partition, begin, end)
+        ]
+
+    async def write(self, slot: SlotNumber, entries: Sequence[Entry]) -> None:
+        """See `MapStore`."""
+        now_ms = self._clock.now_ms()
+        await self._writer.write(self._at(ControlKind.ARCHIVE, slot), entries, now_ms)
+
+    async def free(self, slot: SlotNumber, before: int) -> None:
+        """See `MapStore`."""
+        at = self._at(ControlKind.SEGMENTS, slot)
+        answer = (await delete_records(self._cluster, {at: before}))[at]
+        if isinstance(answer, BrokerError):
+            raise answer
+
+    def _at(self, kind: ControlKind, slot: SlotNumber) -> TopicPartition:
+        return TopicPartition(control_topic(self._fleet, kind), slot)
