@@ -15,7 +15,7 @@ from mirrorfleet.config.connect import cluster_settings
 from mirrorfleet.copying.budget import MemoryBudget
 from mirrorfleet.copying.lifecycle import SlotState
 from mirrorfleet.copying.schedule import backoff_s
-from mirrorfleet.core.errors import MirrorfleetError, RefusedError
+from mirrorfleet.core.errors import MirrorfleetError, RefusedError, UnknownVersionError
 from mirrorfleet.core.ids import ClusterAlias, Link, PartitionIdentity, SlotNumber, TopicPartition
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.control import ControlTail, ControlWriter
@@ -30,16 +30,19 @@ from mirrorfleet.runtime.log import fields, logger
 from mirrorfleet.slots.leaders import Leaders
 from mirrorfleet.slots.meters import LinkMeters
 from mirrorfleet.slots.runner import SlotRunner
+from mirrorfleet.slots.taking import last_barrier
 from mirrorfleet.slots.worker import SourceSide, Worker
 from services.mirror import reporting, settings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from mirrorfleet.runtime.entry import Context
     from mirrorfleet.runtime.lifecycle import Stop
 
 CATALOG: Final = "catalog"
+CHECK_S: Final = 10.0
+"""For a look at the positions of a slot before it is taken; a leader that is away costs no more."""
 RECOVERED_S: Final = 2.0
 """Tried again and not refused for so long, a partition has recovered, even without records."""
 
@@ -180,6 +183,11 @@ class MirrorService:
             for identity, entry in self._entries.items():
                 by_slot.setdefault(entry.slot, {})[identity] = entry
                 sources[entry.slot] = entry.link.source
+            await self._check_positions(
+                number
+                for number, source in sources.items()
+                if source in self._sides and number not in self._runners
+            )
             for number, source in sources.items():
                 side = self._sides.get(source)
                 if side is not None and number not in self._runners:
@@ -189,6 +197,31 @@ class MirrorService:
                     helpers.create_task(self._connect(source, helpers, stop), name=f"to:{source}")
             for number, runner in self._runners.items():
                 runner.assign(by_slot.get(number, {}))
+
+    async def _check_positions(self, numbers: Iterable[SlotNumber]) -> None:
+        """Positions of a newer build end this process before it takes any slot from its owner.
+
+        Raises:
+            ExceptionGroup: of an UnknownVersionError.
+        """
+        worker = self._worker
+        if worker is None:
+            return
+        topic = control_topic(worker.fleet, ControlKind.POSITIONS)
+
+        async def check(number: SlotNumber) -> None:
+            try:
+                async with asyncio.timeout(CHECK_S):
+                    await last_barrier(worker.target, TopicPartition(topic, number))
+            except UnknownVersionError:
+                raise
+            except (MirrorfleetError, TimeoutError) as error:
+                # The slot itself will meet this again, wait, and say so.
+                _log.info("positions not checked", extra=fields(slot=number, error=str(error)))
+
+        async with asyncio.TaskGroup() as group:
+            for number in numbers:
+                group.create_task(check(number), name=f"check:{number}")
 
     def _start(
         self, slots: asyncio.TaskGroup, side: SourceSide, number: SlotNumber, stop: Stop

@@ -229,7 +229,8 @@ class SlotRunner:
         self.trouble = str(error)
         self.move(SlotState.WAITING)
         with suppress(MirrorfleetError):
-            barrier = await taking.last_barrier(self)
+            positions = self.control_partition(ControlKind.POSITIONS)
+            barrier = await taking.last_barrier(self.target, positions)
             if barrier is not None and barrier.owner != self.owner:
                 self.trouble = f"owned by {barrier.owner} since {barrier.time_ms}"
                 self.move(SlotState.LOST)

@@ -27,6 +27,7 @@ from mirrorfleet.wire.k01_fetch import Isolation
 from mirrorfleet.wire.records import control_batch
 
 if TYPE_CHECKING:
+    from mirrorfleet.kafka.cluster import Cluster
     from mirrorfleet.records.catalog import CatalogPartition
     from mirrorfleet.slots.runner import SlotRunner
 
@@ -122,10 +123,13 @@ async def read_positions(runner: SlotRunner, barrier: Barrier) -> dict[Partition
     return found
 
 
-async def last_barrier(runner: SlotRunner) -> Barrier | None:
-    """The newest barrier that can be read now: who took the slot last."""
-    at = runner.control_partition(ControlKind.POSITIONS)
-    end = (await list_offsets(runner.target, {at: LATEST}))[at]
+async def last_barrier(target: Cluster, at: TopicPartition) -> Barrier | None:
+    """The newest barrier that can be read now in a positions partition: who took the slot last.
+
+    Raises:
+        UnknownVersionError: a record of a newer build.
+    """
+    end = (await list_offsets(target, {at: LATEST}))[at]
     if isinstance(end, BrokerError):
         raise end
     newest: Barrier | None = None
@@ -137,7 +141,7 @@ async def last_barrier(runner: SlotRunner) -> Barrier | None:
             newest = entry
         return False
 
-    await read_up_to(runner.target, at, at_end, deadline_s=READ_DEADLINE_S, end_offset=end.offset)
+    await read_up_to(target, at, at_end, deadline_s=READ_DEADLINE_S, end_offset=end.offset)
     return newest
 
 
