@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mirrorfleet.copying.budget import MemoryBudget
-from mirrorfleet.copying.faults import FaultReason
+from mirrorfleet.copying.faults import Fault, FaultReason
 from mirrorfleet.copying.partition import CopyPartition, Pace, terms_of
 from mirrorfleet.copying.slot import Slot
-from mirrorfleet.core.ids import TargetOffset
+from mirrorfleet.core.ids import SourceOffset, TargetOffset
+from mirrorfleet.records.catalog import Priority
 from mirrorfleet.records.positions import Position
 from tests.unit.copying.making import entry, fetched, give, identity, slot
 
@@ -205,3 +208,54 @@ def test_a_dismissed_partition_keeps_its_position_known() -> None:
 
     assert made.known[identity()].next_target == 7
     assert made.find(identity().source_topic_id, 0) is None
+
+
+def test_what_refusals_taught_outlives_a_new_producer_id_and_positions_do_not() -> None:
+    made = slot()
+    partition = partition_of(made)
+    fault = Fault(FaultReason.KEY_MISSING, SourceOffset(2), "no key")
+    partition.terms = terms_of(partition.entry, limit=100)
+    partition.reported = fault
+    made.fault(partition, fault, 1.0)
+    partition.walked_to = SourceOffset(2)
+
+    made.forget_all()
+    again = made.admit(partition.entry, partition.committed)
+
+    assert (again.fault, again.fault_since, again.reported) == (fault, 1.0, fault)
+    assert (again.terms.max_batch_bytes, again.walked_to) == (100, 0)
+
+
+def test_what_refusals_taught_is_forgotten_where_another_owner_went_past_the_fault() -> None:
+    made = slot()
+    partition = partition_of(made)
+    made.fault(partition, Fault(FaultReason.KEY_MISSING, SourceOffset(2), "no key"), 1.0)
+
+    made.forget_all()
+    beyond = replace(partition.committed, next_source=SourceOffset(3))
+
+    assert made.admit(partition.entry, beyond).fault is None
+
+
+def test_new_limits_of_the_target_heal_what_the_old_ones_stopped() -> None:
+    made = slot()
+    partition = partition_of(made)
+    made.fault(partition, Fault(FaultReason.RECORD_TOO_LARGE, SourceOffset(2), "large"), 1.0)
+    made.renew(replace(partition.entry, priority=Priority.HIGH))
+    still = partition.fault
+
+    made.renew(replace(partition.entry, target_max_batch_bytes=2_000_000))
+
+    assert still is not None
+    assert partition.fault is None
+    assert partition.terms.max_batch_bytes == 2_000_000
+
+
+def test_new_limits_of_the_target_heal_nothing_that_the_source_lost() -> None:
+    made = slot()
+    partition = partition_of(made)
+    made.fault(partition, Fault(FaultReason.SOURCE_TRUNCATED, SourceOffset(2), "gone"), 1.0)
+
+    made.renew(replace(partition.entry, target_max_batch_bytes=2_000_000))
+
+    assert partition.fault is not None
