@@ -126,7 +126,7 @@ def _wait_for(region: Region, topic: str, partitions: int) -> None:
     """Sync makes the target topic; the mirror is measured, not sync."""
     target = access(region)
     wait_until(
-        lambda: len(partitions_of(target, [topic])[topic]) == partitions,
+        lambda: len(partitions_of(target, [topic]).get(topic, [])) == partitions,
         deadline_s=30,
         what=f"sync to make {topic}",
     )

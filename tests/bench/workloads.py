@@ -40,10 +40,9 @@ WORKLOADS = {
 
 def create(bootstrap: str, topic: str, partitions: int) -> None:
     """Make a topic with one replica and wait for it."""
-    futures = AdminClient({"bootstrap.servers": bootstrap}).create_topics(
-        [NewTopic(topic, num_partitions=partitions, replication_factor=1)]
-    )
-    for future in futures.values():
+    admin = AdminClient({"bootstrap.servers": bootstrap})  # kept: its end cancels the futures
+    made = admin.create_topics([NewTopic(topic, num_partitions=partitions, replication_factor=1)])
+    for future in made.values():
         future.result(30)
 
 
