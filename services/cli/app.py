@@ -18,6 +18,8 @@ app = typer.Typer(
     add_completion=False,
 )
 
+FromOption = Annotated[str | None, typer.Option("--from", help="Alias of the link's source.")]
+IntoOption = Annotated[str, typer.Option("--target", help="Alias of the link's target.")]
 EstateOption = Annotated[
     Path, typer.Option("--estate", envvar="MIRRORFLEET_ESTATE", help="The estate file.")
 ]
@@ -113,3 +115,39 @@ def inspect_topic(
 
     shown = command.Show.RECORDS if records else command.Show.HEADERS
     return command.run(estate, command.Asked(topic, cluster, start, limit, shown), output)
+
+
+@app.command()
+def groups(
+    target: IntoOption,
+    source: FromOption = None,
+    group: Annotated[str | None, typer.Option(help="Only this group.")] = None,
+    estate: EstateOption = _ESTATE,
+    output: OutputOption = Output.TABLE,
+) -> int:
+    """Show each group's offsets on both sides, and what they are in the other region."""
+    from services.cli import offsets as command  # noqa: PLC0415 - loaded when used
+
+    return command.run_groups(command.Where(estate, target, source), group, output)
+
+
+offsets = typer.Typer(help="Offsets of both sides.", no_args_is_help=True)
+app.add_typer(offsets, name="offsets")
+
+
+@offsets.command()
+def translate(
+    topic: Annotated[str, typer.Argument(help="TOPIC or TOPIC-PARTITION.")],
+    offset: Annotated[int, typer.Argument(min=0, help="The next offset to read.")],
+    target: IntoOption,
+    source: FromOption = None,
+    back: Annotated[bool, typer.Option("--back", help="From target to source.")] = False,  # noqa: FBT002 - typer's way to say a switch
+    estate: EstateOption = _ESTATE,
+    output: OutputOption = Output.TABLE,
+) -> int:
+    """Translate an offset exactly: the first copied record that is not below it."""
+    from services.cli import offsets as command  # noqa: PLC0415 - loaded when used
+
+    way = command.Direction.TO_SOURCE if back else command.Direction.TO_TARGET
+    where = command.Where(estate, target, source)
+    return command.run_translate(where, topic, offset, way, output)

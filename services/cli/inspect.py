@@ -21,14 +21,17 @@ from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError, ConfigError
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.metadata import TopicMeta
-from mirrorfleet.kafka.stored import StoredBatch, partition_bounds, stored_batches
-from mirrorfleet.records.readable import decoder_of
+from mirrorfleet.kafka.stored import (
+    header_row,
+    partition_bounds,
+    stored_batches,
+    transaction_word,
+)
+from mirrorfleet.records.readable import decoder_of, shortened
 from mirrorfleet.records.topics import control_kind
-from mirrorfleet.wire.aborted import Marker
 from services.cli.connecting import open_cluster
 from services.cli.output import EXIT_OK, Output, Row, print_json, print_table, say_note
 
-_SHOWN: Final = 60
 _WARNING: Final = (
     "warning: record contents may be personal or secret data; keep this output off tickets and chat"
 )
@@ -137,11 +140,11 @@ async def _partition(
     async with aclosing(stored_batches(cluster, topic, number, start, end)) as stored:
         async for seen in stored:
             if decode is None and asked.show is Show.HEADERS:
-                yield _header_row(number, seen)
+                yield header_row(number, seen)
             elif not seen.header.is_control:
                 for record in seen.records():
                     shown = (
-                        {"key": _short(record.key), "value": _short(record.value)}
+                        {"key": shortened(record.key), "value": shortened(record.value)}
                         if decode is None
                         else {"record": decode(record.key, record.value)}
                     )
@@ -149,46 +152,9 @@ async def _partition(
                         "partition": number,
                         "offset": record.offset,
                         "time_ms": record.timestamp,
-                        "txn": _transaction(seen),
+                        "txn": transaction_word(seen),
                         **shown,
                     }
-
-
-def _header_row(number: int, seen: StoredBatch) -> Row:
-    header = seen.header
-    return {
-        "partition": number,
-        "first": header.base_offset,
-        "last": header.last_offset,
-        "records": header.count,
-        "bytes": header.size,
-        "codec": header.codec.name.lower(),
-        "txn": _transaction(seen),
-        "producer_id": header.producer_id,
-        "producer_epoch": header.producer_epoch,
-        "sequence": header.base_sequence,
-        "leader_epoch": header.leader_epoch,
-        "time_type": "append" if header.is_log_append_time else "create",
-        "max_time_ms": header.max_timestamp,
-        "magic": header.magic,
-    }
-
-
-def _transaction(seen: StoredBatch) -> str:
-    if seen.header.is_control:
-        names = {Marker.COMMIT: "commit marker", Marker.ABORT: "abort marker"}
-        return names.get(seen.marker, "control")
-    if seen.aborted:
-        return "aborted"
-    return "yes" if seen.header.is_transactional else "no"
-
-
-def _short(data: bytes | None) -> str | None:
-    if data is None:
-        return None
-    text = data[: _SHOWN + 1].decode(errors="backslashreplace")
-    printable = "".join(char if char.isprintable() else "." for char in text)
-    return printable if len(data) <= _SHOWN else f"{printable[:_SHOWN]}... ({len(data)} bytes)"
 
 
 def _without_partition(name: str) -> str:

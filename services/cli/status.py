@@ -8,24 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from mirrorfleet.config.load import load_estate
 from mirrorfleet.config.model import Estate
-from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import ConfigError, RefusedError
-from mirrorfleet.core.ids import FleetName
-from mirrorfleet.kafka.cluster import Cluster
-from mirrorfleet.kafka.stored import committed_records, partition_bounds
-from mirrorfleet.records import catalog as catalog_codec
-from mirrorfleet.records import progress as progress_codec
-from mirrorfleet.records.catalog import CatalogPartition, Removed
-from mirrorfleet.records.overview import duration, fleet_rows
-from mirrorfleet.records.progress import Progress
-from mirrorfleet.records.topics import ControlKind, control_topic
-from mirrorfleet.wire.records import Record
+from mirrorfleet.core.errors import ConfigError
+from mirrorfleet.mapping.standing import standing
+from mirrorfleet.records.overview import duration
 from services.cli.connecting import open_cluster
 from services.cli.output import (
     EXIT_OK,
@@ -75,55 +65,8 @@ def run(estate_file: Path, target: str | None, output: Output) -> int:
 
 
 async def _fleet_rows(estate: Estate, target: str) -> list[dict[str, object]]:
-    fleet = estate.fleet_of(target)
     async with open_cluster(estate, target) as cluster:
-        known = await _known_entries(cluster, fleet, target)
-        snapshots = await _snapshots(cluster, fleet)
-    return fleet_rows(known, snapshots, int(time.time() * 1000))
-
-
-async def _known_entries(
-    cluster: Cluster, fleet: FleetName, target: str
-) -> Sequence[CatalogPartition]:
-    """The catalog's partitions. Raises: RefusedError when there is no catalog."""
-    records = await _read(cluster, control_topic(fleet, ControlKind.CATALOG))
-    if records is None:
-        raise RefusedError(
-            f"{target}: fleet {fleet!r} has no catalog yet, so nothing is copied.",
-            hint=f"Next: mirrorfleet run sync --target {target}",
-        )
-    entries: dict[bytes | None, CatalogPartition] = {}
-    for record in records:
-        match catalog_codec.decode(record.key, record.value):
-            case CatalogPartition() as entry:
-                entries[record.key] = entry
-            case Removed():
-                entries.pop(record.key, None)
-            case _:
-                pass
-    return list(entries.values())
-
-
-async def _snapshots(cluster: Cluster, fleet: FleetName) -> list[Progress]:
-    """The newest snapshot of each slot; damaged or newer ones are left out."""
-    newest: dict[bytes | None, Progress] = {}
-    for record in await _read(cluster, control_topic(fleet, ControlKind.PROGRESS)) or ():
-        found = progress_codec.decode(record.key, record.value)
-        if isinstance(found, Progress):
-            newest[record.key] = found
-    return list(newest.values())
-
-
-async def _read(cluster: Cluster, name: str) -> list[Record] | None:
-    """All committed records of a control topic; None when there is no such topic."""
-    topic = (await cluster.metadata((name,))).topics[name]
-    if topic.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        return None
-    topic = await cluster.topic(name, refresh=True)
-    found: list[Record] = []
-    for number, (start, end) in (await partition_bounds(cluster, topic)).items():
-        found += [one async for one in committed_records(cluster, topic, number, start, end)]
-    return found
+        return await standing(cluster, estate.fleet_of(target), int(time.time() * 1000))
 
 
 def _age(value: object) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mirrorfleet.config.model import Estate, EstateLink
+from mirrorfleet.core.errors import ConfigError
 from mirrorfleet.policy.filters import NameFilter
 from mirrorfleet.policy.flows import Flow, FlowRule
 
@@ -24,3 +25,18 @@ def flow_of(estate: Estate, entry: EstateLink) -> Flow:
 def all_flows(estate: Estate) -> tuple[Flow, ...]:
     """Every link, in file order."""
     return tuple(flow_of(estate, entry) for entry in estate.links)
+
+
+def find_link(estate: Estate, target: str, source: str | None) -> EstateLink:
+    """The link between two clusters; `source` may be left out when there is only one.
+
+    Raises: ConfigError naming the links that there are.
+    """
+    links = estate.links_into(target)
+    found = [link for link in links if source in {None, link.source}]
+    if len(found) != 1:
+        known = ", ".join(str(link.link) for link in links) or "none"
+        raise ConfigError(
+            f"which link into {target} is meant?", path="--from", hint=f"Links: {known}."
+        )
+    return found[0]

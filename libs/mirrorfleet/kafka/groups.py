@@ -44,6 +44,7 @@ from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.codec import code_of
 from mirrorfleet.kafka.coordinator import CoordinatorKind
 from mirrorfleet.kafka.each import Results, each_until_deadline, verdict
+from mirrorfleet.offsets.homes import Activity, GroupOffset
 
 V = TypeVar("V")
 
@@ -66,9 +67,10 @@ class GroupState(StrEnum):
     UNKNOWN = "Unknown"
 
     @property
-    def active(self) -> bool:
+    def activity(self) -> Activity:
         """Whether the group has members; an unknown word counts as active."""
-        return self not in {GroupState.EMPTY, GroupState.DEAD}
+        empty = self in {GroupState.EMPTY, GroupState.DEAD}
+        return Activity.IDLE if empty else Activity.ACTIVE
 
 
 class ListedGroup(NamedTuple):
@@ -93,13 +95,6 @@ class GroupDescription(NamedTuple):
     group: str
     state: GroupState
     members: tuple[GroupMember, ...]
-
-
-class GroupOffset(NamedTuple):
-    """A committed offset: the next record to read."""
-
-    offset: int
-    metadata: str = ""
 
 
 GroupOffsets = dict[TopicPartition, GroupOffset]

@@ -125,3 +125,34 @@ async def committed_records(
             for record in seen.records():
                 if record.offset >= start:
                     yield record
+
+
+def header_row(number: int, seen: StoredBatch) -> dict[str, object]:
+    """A batch of partition `number` for people."""
+    header = seen.header
+    return {
+        "partition": number,
+        "first": header.base_offset,
+        "last": header.last_offset,
+        "records": header.count,
+        "bytes": header.size,
+        "codec": header.codec.name.lower(),
+        "txn": transaction_word(seen),
+        "producer_id": header.producer_id,
+        "producer_epoch": header.producer_epoch,
+        "sequence": header.base_sequence,
+        "leader_epoch": header.leader_epoch,
+        "time_type": "append" if header.is_log_append_time else "create",
+        "max_time_ms": header.max_timestamp,
+        "magic": header.magic,
+    }
+
+
+def transaction_word(seen: StoredBatch) -> str:
+    """What the batch is in a transaction, in a word or two."""
+    if seen.header.is_control:
+        names = {Marker.COMMIT: "commit marker", Marker.ABORT: "abort marker"}
+        return names.get(seen.marker, "control")
+    if seen.aborted:
+        return "aborted"
+    return "yes" if seen.header.is_transactional else "no"

@@ -45,6 +45,7 @@ class Operation(StrEnum):
     READ = "Read"
     WRITE = "Write"
     CREATE = "Create"
+    DELETE = "Delete"
     ALTER = "Alter"
     DESCRIBE = "Describe"
     DESCRIBE_CONFIGS = "DescribeConfigs"
@@ -93,7 +94,12 @@ _CONTROL: Final[dict[Service, tuple[tuple[str, tuple[Operation, ...]], ...]]] = 
     ),
     Service.SYNC: (("catalog", (_R, _W)), ("events", (_W,))),
     Service.HEARTBEAT: (),
-    Service.CHECKPOINT: (("catalog", (_R,)), ("segments", (_R,)), ("archive", (_R, _W))),
+    # DeleteRecords frees what is packed
+    Service.CHECKPOINT: (
+        ("catalog", (_R,)),
+        ("segments", (_R, Operation.DELETE)),
+        ("archive", (_R, _W)),
+    ),
     Service.LAG: (("progress", (_R,)), ("catalog", (_R,)), ("samples", (_W,)), ("events", (_W,))),
     Service.CONSOLE: (),
 }
@@ -164,6 +170,10 @@ def _at_source(service: Service, flow: Flow) -> Iterator[Grant]:
         if service is Service.CHECKPOINT:
             for pattern, name in map(_resource, rule.groups.include):
                 yield Grant(cluster, service, Resource.GROUP, pattern, name, Operation.DESCRIBE)
+    if service is Service.CHECKPOINT:
+        # what the fleet of the other way wrote for groups here is not their progress
+        echoes = _checkpoints(flow.link.target)
+        yield Grant(cluster, service, Resource.TOPIC, Pattern.LITERAL, echoes, Operation.READ)
 
 
 def _at_target(service: Service, flow: Flow) -> Iterator[Grant]:
@@ -185,11 +195,17 @@ def _at_target(service: Service, flow: Flow) -> Iterator[Grant]:
 
 
 def _mm2(service: Service, source: ClusterAlias) -> Iterator[tuple[str, Operation]]:
-    checkpoints = f"{source}.checkpoints.internal"
+    syncs = f"mm2-offset-syncs.{source}.internal"
     if service is Service.HEARTBEAT:
         yield from ((HEARTBEATS, operation) for operation in (Operation.CREATE, _W))
     elif service is Service.CHECKPOINT:
-        yield from ((checkpoints, operation) for operation in (Operation.CREATE, _R, _W))
+        create = Operation.CREATE
+        yield from ((_checkpoints(source), operation) for operation in (create, _R, _W))
+        yield from ((syncs, operation) for operation in (create, _W))
+
+
+def _checkpoints(alias: ClusterAlias) -> str:
+    return f"{alias}.checkpoints.internal"
 
 
 def _control(service: Service, fleet: FleetName, target: ClusterAlias) -> Iterator[Grant]:

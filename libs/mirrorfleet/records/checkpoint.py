@@ -1,7 +1,11 @@
 """`<source>.checkpoints.internal`: MM2's bytes (mirrormaker2.md 3.4), partition 0, no tombstones.
 
 key    STRING group  STRING target topic  INT32 partition
-value  INT16 version = 0  INT64 source offset  INT64 target offset  STRING metadata
+value  INT16 version = 0  INT64 source offset  INT64 target offset  STRING metadata  [ours]
+ours   INT8 1  INT64 target offset that we commit for the group  [INT64 the one before]
+
+`ours` is behind the known fields, where every reader of MM2's ignores it. It says which offsets of
+the group on the target are our own doing, so that they are never taken for progress of the group.
 """
 
 from __future__ import annotations
@@ -16,6 +20,8 @@ from mirrorfleet.records.packing import Skipped
 
 _PARTITION: Final = struct.Struct(">i")
 _VALUE: Final = struct.Struct(">hqq")
+_OURS: Final = b"\x01"
+_OFFSET: Final = struct.Struct(">q")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +33,8 @@ class Checkpoint:
     source: SourceOffset
     target: TargetOffset
     metadata: str = ""
+    written: tuple[TargetOffset, ...] = ()
+    """Offsets that commits of ours may have left on the target, the newest first."""
 
 
 def topic_name(source: ClusterAlias) -> str:
@@ -38,6 +46,8 @@ def encode(point: Checkpoint) -> tuple[bytes, bytes]:
     """Key and value."""
     key = string(point.group) + string(point.partition.topic)
     value = _VALUE.pack(0, point.source, point.target) + string(point.metadata)
+    if point.written:
+        value += _OURS + b"".join(map(_OFFSET.pack, point.written))
     return key + _PARTITION.pack(point.partition.partition), value
 
 
@@ -60,4 +70,12 @@ def decode(key: bytes | None, value: bytes | None) -> Checkpoint | Skipped:
         SourceOffset(source),
         TargetOffset(target),
         metadata[0],
+        _written(value[metadata[1] :]),
     )
+
+
+def _written(rest: bytes) -> tuple[TargetOffset, ...]:
+    """Ours, when the bytes are whole; what others put there is none of our business."""
+    if rest[:1] != _OURS or len(rest) % _OFFSET.size != 1:
+        return ()
+    return tuple(TargetOffset(offset) for (offset,) in _OFFSET.iter_unpack(rest[1:]))

@@ -25,6 +25,7 @@ from mirrorfleet.records.topics import ControlKind, control_kind
 
 Decoder = Callable[[bytes | None, bytes | None], str]
 
+_SHOWN: Final = 60
 _Decode = Callable[[bytes | None, bytes | None], object]
 
 _OURS: Final[dict[ControlKind, _Decode]] = {
@@ -74,3 +75,12 @@ def text_of(value: object) -> str:
         shown = ", ".join(f"{name}={text_of(one)}" for name, one in pairs if one not in (None, ()))
         return f"{type(value).__name__}({shown})"
     return str(value)
+
+
+def shortened(data: bytes | None) -> str | None:
+    """The beginning of any bytes as printable text."""
+    if data is None:
+        return None
+    text = data[: _SHOWN + 1].decode(errors="backslashreplace")
+    printable = "".join(char if char.isprintable() else "." for char in text)
+    return printable if len(data) <= _SHOWN else f"{printable[:_SHOWN]}... ({len(data)} bytes)"

@@ -27,7 +27,7 @@ from mirrorfleet.core.ids import ClusterAlias, FleetName
 from mirrorfleet.runtime import memory, metric_names, stall
 from mirrorfleet.runtime.clock import SystemClock, SystemDice
 from mirrorfleet.runtime.health import Health
-from mirrorfleet.runtime.http import HttpServer, bind, build_app
+from mirrorfleet.runtime.http import HttpServer, Routed, bind, build_app
 from mirrorfleet.runtime.lifecycle import (
     EXIT_ERROR,
     Failed,
@@ -180,6 +180,8 @@ async def _serve(
 
     _common_metrics(program, context, lifecycle)
     app = build_app(health=context.health, metrics=context.metrics, status=status)
+    if isinstance(service, Routed):
+        service.add_routes(app)
     server = HttpServer(app, listener)
     stop = Stop(context.clock, program.drain_s)
     code = EXIT_ERROR

@@ -10,7 +10,7 @@ import errno
 import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 import uvicorn
 from fastapi import FastAPI, Response
@@ -27,6 +27,15 @@ HOST: Final = "127.0.0.1"
 _PORTS_TRIED: Final = 100
 _PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
 _UNAVAILABLE: Final = 503
+
+
+@runtime_checkable
+class Routed(Protocol):
+    """A service with questions of its own to answer over HTTP."""
+
+    def add_routes(self, app: FastAPI) -> None:
+        """Add them; they only read."""
+        ...
 
 
 def build_app(

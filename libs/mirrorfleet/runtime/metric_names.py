@@ -103,3 +103,16 @@ SYNC_CHANGES: Final = _counter("sync_changes", "Changes applied.", "link", "kind
 SYNC_CYCLE: Final = _histogram("sync_cycle_seconds", LATENCY_S, "One look at a link.", "link")
 SYNC_AGE: Final = _gauge("seconds_since_sync", "Since a link was last looked at in full.", "link")
 CATALOG_ENTRIES: Final = _gauge("catalog_entries", "Partitions in the catalog.", "link")
+
+# checkpoint
+GROUPS: Final = _gauge("groups", "Consumer groups of a link, by home.", "link", "home")
+GROUP_COMMITS: Final = _counter(
+    "group_commits", "Groups given offsets on the target.", "link", "outcome"
+)
+CHECKPOINTS: Final = _counter("checkpoints", "Checkpoints written.", "link")
+CHECKPOINT_AGE: Final = _gauge(
+    "seconds_since_checkpoint", "Since the groups of a link were last looked at in full.", "link"
+)
+MAP_PIECES: Final = _gauge("offset_map_pieces", "Pieces of the offset map in memory.")
+MAP_BYTES: Final = _gauge("offset_map_bytes", "Bytes of the offset map in memory.")
+PACKED: Final = _counter("packed_segments", "Segments packed into the archive and freed.", "slot")

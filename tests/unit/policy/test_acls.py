@@ -48,6 +48,27 @@ def test_a_sync_needs_exactly_this(make_flow: MakeFlow) -> None:
     ]
 
 
+def test_a_checkpoint_needs_exactly_this(make_flow: MakeFlow) -> None:
+    flow = make_flow("east west", ("orders", ["orders"], "prefix"), groups=("billing",))
+    assert short(grants(WEST, [flow], [Service.CHECKPOINT])) == [
+        "east group literal billing Describe",
+        "east topic literal orders Describe",
+        "east topic literal west.checkpoints.internal Read",
+        "west group literal billing Read",
+        "west topic literal __mirrorfleet.west.archive Read",
+        "west topic literal __mirrorfleet.west.archive Write",
+        "west topic literal __mirrorfleet.west.catalog Read",
+        "west topic literal __mirrorfleet.west.segments Delete",
+        "west topic literal __mirrorfleet.west.segments Read",
+        "west topic literal east.checkpoints.internal Create",
+        "west topic literal east.checkpoints.internal Read",
+        "west topic literal east.checkpoints.internal Write",
+        "west topic literal east.orders Read",
+        "west topic literal mm2-offset-syncs.east.internal Create",
+        "west topic literal mm2-offset-syncs.east.internal Write",
+    ]
+
+
 def test_no_service_may_write_or_create_or_alter_at_a_source(make_flow: MakeFlow) -> None:
     flow = make_flow("east west", ("all", [".*"], "prefix"), groups=(".*",))
     found = [grant for grant in grants(WEST, [flow], Service) if grant.cluster == "east"]

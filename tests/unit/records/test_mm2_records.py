@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import ModuleType
 
 import pytest
@@ -81,3 +82,14 @@ def test_the_topics_have_mirrormakers_names() -> None:
 def test_a_string_longer_than_its_length_field_is_refused() -> None:
     with pytest.raises(ValueError, match="32768 bytes"):
         string("a" * 32768)
+
+
+def test_offsets_that_we_wrote_are_behind_what_mirrormaker_reads() -> None:
+    written = (TargetOffset(7), TargetOffset(5))
+    ours = replace(POINT, written=written)
+    key, value = checkpoint.encode(ours)
+    plain = checkpoint.encode(POINT)[1]
+    assert value == plain + bytes.fromhex("01" + "0000000000000007" + "0000000000000005")
+    assert checkpoint.decode(key, value) == ours
+    assert checkpoint.decode(key, value[:-1]) == POINT
+    assert checkpoint.decode(key, plain + b"\x02" + value[len(plain) + 1 :]) == POINT

@@ -1,0 +1,201 @@
+"""Questions of people to the offset map: one offset, a group, all groups of a link.
+
+Answers come from the control topics and both clusters alone, so they work without any service.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import Final
+
+from mirrorfleet.core.errors import BrokerError, RefusedError
+from mirrorfleet.core.ids import FleetName, Link, SlotNumber, TopicPartition
+from mirrorfleet.core.ports import Clock
+from mirrorfleet.kafka.cluster import Cluster
+from mirrorfleet.kafka.groups import GroupState, fetch_offsets, list_groups
+from mirrorfleet.mapping.catalog import CatalogView, read_catalog
+from mirrorfleet.mapping.following import MapFollower
+from mirrorfleet.mapping.store import KafkaMapStore
+from mirrorfleet.offsets.copies import Answer, Copies
+from mirrorfleet.offsets.homes import GroupOffset, answer_for, wanted_groups
+from mirrorfleet.policy.flows import Flow
+
+MOST_OFFSET: Final = 2**63 - 1
+
+
+class Direction(StrEnum):
+    """Which way an offset is translated."""
+
+    TO_TARGET = "to-target"
+    TO_SOURCE = "to-source"
+
+
+Row = dict[str, object]
+Columns = Sequence[str]
+
+
+def parse_partition(text: str) -> TopicPartition:
+    """TOPIC-PARTITION; partition 0 for a TOPIC alone."""
+    topic, _, number = text.rpartition("-")
+    return (
+        TopicPartition(topic, int(number))
+        if topic and number.isdigit()
+        else TopicPartition(text, 0)
+    )
+
+
+def translate(copies: Copies, at: TopicPartition, offset: int, direction: Direction) -> Answer:
+    """The answer for one offset.
+
+    Raises: RefusedError when it is no offset, or the partition is not copied.
+    """
+    if not 0 <= offset <= MOST_OFFSET:
+        raise RefusedError(f"{offset} is no offset.", hint=f"Offsets go from 0 to {MOST_OFFSET}.")
+    if direction is Direction.TO_TARGET:
+        entry, answer = copies.by_source(at), copies.to_target(at, offset)
+    else:
+        entry, answer = copies.by_target(at), copies.to_source(at, offset)
+    if entry is None:
+        side = "source" if direction is Direction.TO_TARGET else "target"
+        raise RefusedError(f"no {side} partition {at} is copied by this link.", hint=_names(copies))
+    if answer is None:
+        raise RefusedError(f"nothing of {at} is copied yet.", hint="See: mirrorfleet status.")
+    return answer
+
+
+def _names(copies: Copies) -> str:
+    some = sorted({entry.source_topic for entry in copies})[:5]
+    return f"It copies {', '.join(some)}{' ...' if len(some) == 5 else ''}." if some else ""
+
+
+async def load_map(
+    target: Cluster, fleet: FleetName, slots: Iterable[SlotNumber], clock: Clock
+) -> MapFollower:
+    """The map of some slots as it is now. Raises: as `MapFollower.follow`."""
+    store = KafkaMapStore(target, fleet, clock)
+    follower = MapFollower(target, fleet, store)
+    try:
+        follower.want(slots)
+        await follower.catch_up()
+    finally:
+        follower.close()
+        store.close()
+    return follower
+
+
+async def ask_offset(
+    target: Cluster,
+    fleet: FleetName,
+    link: Link,
+    at: TopicPartition,
+    offset: int,
+    direction: Direction,
+    clock: Clock,
+) -> Answer:
+    """One offset, from the control topics. Raises: as `translate` and `load_map`."""
+    view = await read_catalog(target, fleet)
+    mine = [
+        entry
+        for entry in view.of_link(link)
+        if at.topic in (entry.source_topic, entry.target_topic)
+        and entry.identity.partition == at.partition
+    ]
+    follower = await load_map(target, fleet, {entry.slot for entry in mine}, clock)
+    entries = mine or view.of_link(link)
+    return translate(Copies(entries, follower.index), at, offset, direction)
+
+
+async def ask_groups(
+    source: Cluster,
+    target: Cluster,
+    fleet: FleetName,
+    flow: Flow,
+    clock: Clock,
+    *,
+    only: str | None = None,
+) -> list[Row]:
+    """Each offset of each group of a link: both sides, and what it is over there.
+
+    Raises: RefusedError when `only` is no group of the link; errors of both clusters.
+    """
+    view = await read_catalog(target, fleet)
+    listed = await list_groups(source)
+    groups = wanted_groups(flow, listed)
+    if only is not None:
+        groups = [group for group in groups if group == only]
+        if not groups:
+            raise RefusedError(
+                f"{flow.link}: {only!r} is no group of {flow.link.source} that a rule takes.",
+                hint="See: mirrorfleet groups",
+            )
+    there = await list_groups(target)
+    committed = await fetch_offsets(source, groups)
+    set_there = await fetch_offsets(target, [group for group in groups if group in there])
+    copies = await _copies(target, fleet, flow, view, clock)
+    rows: list[Row] = []
+    for group in groups:
+        state = there[group].state if group in there else GroupState.DEAD
+        mine, theirs = committed[group], set_there.get(group, {})
+        if isinstance(mine, BrokerError):
+            raise mine
+        for at in sorted(mine):
+            row = _row(group, at, mine[at], answer_for(group, at, mine[at].offset, copies, flow))
+            if row is not None:
+                row |= {"source_state": str(listed[group].state), "target_state": str(state)}
+                row["target_offset"] = _offset(theirs, row.pop("other"))
+                rows.append(row)
+    return rows
+
+
+async def _copies(
+    target: Cluster, fleet: FleetName, flow: Flow, view: CatalogView, clock: Clock
+) -> Copies:
+    entries = view.of_link(flow.link)
+    follower = await load_map(target, fleet, {entry.slot for entry in entries}, clock)
+    return Copies(entries, follower.index)
+
+
+def _row(group: str, at: TopicPartition, now: GroupOffset, answer: Answer | None) -> Row | None:
+    if answer is None:
+        return None
+    return {
+        "group": group,
+        "topic": at.topic,
+        "partition": at.partition,
+        "source_offset": now.offset,
+        "target_topic": answer.other.topic,
+        "translated": answer.offset,
+        "found": str(answer.found),
+        "other": answer.other,
+    }
+
+
+def _offset(theirs: object, at: object) -> int | None:
+    if not isinstance(theirs, dict):
+        return None
+    found = theirs.get(at)
+    return found.offset if isinstance(found, GroupOffset) else None
+
+
+GROUP_COLUMNS: Final[Columns] = (
+    "group",
+    "topic",
+    "partition",
+    "source_offset",
+    "translated",
+    "found",
+    "target_offset",
+    "source_state",
+    "target_state",
+)
+OFFSET_COLUMNS: Final[Columns] = (
+    "link",
+    "topic",
+    "partition",
+    "offset",
+    "other_topic",
+    "other_offset",
+    "found",
+    "copied_to",
+)

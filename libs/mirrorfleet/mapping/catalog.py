@@ -1,0 +1,118 @@
+"""The catalog of a fleet as its readers keep it: what is copied now, and by which slots."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from mirrorfleet.config.cluster_settings import ClusterSettings
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import MirrorfleetError, RefusedError
+from mirrorfleet.core.ids import ClusterAlias, FleetName, Link, PartitionIdentity, SlotNumber
+from mirrorfleet.kafka.cluster import Cluster
+from mirrorfleet.kafka.control import ControlTail
+from mirrorfleet.kafka.stored import committed_records, partition_bounds
+from mirrorfleet.records.catalog import (
+    CatalogConfig,
+    CatalogEntry,
+    CatalogLink,
+    CatalogPartition,
+    CatalogState,
+    Removed,
+    decode,
+)
+from mirrorfleet.records.topics import ControlKind, control_topic
+from mirrorfleet.wire.records import Record
+
+_AGAIN_S = 1.0
+
+
+class CatalogView:
+    """Partitions and links by what the catalog says last."""
+
+    def __init__(self) -> None:
+        self.partitions: dict[PartitionIdentity, CatalogPartition] = {}
+        self.links: dict[ClusterAlias, CatalogLink] = {}
+
+    def apply(self, entry: CatalogEntry | Removed) -> None:
+        """Take one record of the catalog."""
+        match entry:
+            case CatalogPartition():
+                if entry.state is CatalogState.REMOVED:
+                    self.partitions.pop(entry.identity, None)
+                else:
+                    self.partitions[entry.identity] = entry
+            case CatalogLink():
+                self.links[entry.link.source] = entry
+            case Removed(identity=PartitionIdentity() as identity):
+                self.partitions.pop(identity, None)
+            case CatalogConfig() | Removed():
+                pass
+
+    def of_link(self, link: Link) -> list[CatalogPartition]:
+        """What one link copies."""
+        return [entry for entry in self.partitions.values() if entry.link == link]
+
+    @property
+    def slots(self) -> frozenset[SlotNumber]:
+        """Slots that copy something, and those that a link may use."""
+        used = {entry.slot for entry in self.partitions.values()}
+        return frozenset(used.union(*(link.slots for link in self.links.values())))
+
+
+async def follow_catalog(
+    settings: ClusterSettings,
+    fleet: FleetName,
+    view: CatalogView,
+    *,
+    on_caught_up: Callable[[], None],
+    on_trouble: Callable[[str], None],
+) -> None:
+    """Keep `view` up to date for ever; wait for the topic, which `sync` makes.
+
+    Raises: UnknownVersionError, AuthenticationError and what else a retry cannot help.
+    """
+    topic = control_topic(fleet, ControlKind.CATALOG)
+    while True:
+        try:
+            async with ControlTail(settings, topic, on_caught_up=on_caught_up) as tail:
+                async for record in tail:
+                    view.apply(decode(record.key, record.value))
+        except MirrorfleetError as error:
+            if not error.retriable:
+                raise
+            on_trouble(f"{topic} cannot be read: {error}")
+        await asyncio.sleep(_AGAIN_S)
+
+
+async def read_catalog(cluster: Cluster, fleet: FleetName) -> CatalogView:
+    """The catalog as it is now.
+
+    Raises: RefusedError when there is none yet; UnknownVersionError; as `read_control`.
+    """
+    records = await read_control(cluster, control_topic(fleet, ControlKind.CATALOG))
+    if records is None:
+        raise RefusedError(
+            f"{cluster.name}: fleet {fleet!r} has no catalog yet, so nothing is copied.",
+            hint=f"Next: mirrorfleet run sync --target {cluster.name}",
+        )
+    view = CatalogView()
+    for record in records:
+        view.apply(decode(record.key, record.value))
+    return view
+
+
+async def read_control(cluster: Cluster, name: str) -> list[Record] | None:
+    """All committed records of a control topic; None when there is no such topic.
+
+    Raises: BrokerError of a partition or of what we may not do, CorruptBatchError, connection
+    errors.
+    """
+    topic = (await cluster.metadata((name,))).topics[name]
+    if topic.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return None
+    topic = await cluster.topic(name, refresh=True)
+    found: list[Record] = []
+    for number, (start, end) in (await partition_bounds(cluster, topic)).items():
+        found += [one async for one in committed_records(cluster, topic, number, start, end)]
+    return found

@@ -1,0 +1,29 @@
+"""Where the partitions of a fleet stand, from its topics alone: catalog and newest progress."""
+
+from __future__ import annotations
+
+from mirrorfleet.core.ids import FleetName
+from mirrorfleet.kafka.cluster import Cluster
+from mirrorfleet.mapping.catalog import read_catalog, read_control
+from mirrorfleet.records.overview import fleet_rows
+from mirrorfleet.records.progress import Progress, decode
+from mirrorfleet.records.topics import ControlKind, control_topic
+
+
+async def standing(cluster: Cluster, fleet: FleetName, now_ms: int) -> list[dict[str, object]]:
+    """A row a partition, as `records.overview.fleet_rows`.
+
+    Raises: RefusedError when there is no catalog; as `read_control`.
+    """
+    view = await read_catalog(cluster, fleet)
+    return fleet_rows(view.partitions.values(), await newest_progress(cluster, fleet), now_ms)
+
+
+async def newest_progress(cluster: Cluster, fleet: FleetName) -> list[Progress]:
+    """The newest snapshot of each slot; damaged or newer ones are left out."""
+    newest: dict[bytes | None, Progress] = {}
+    for record in await read_control(cluster, control_topic(fleet, ControlKind.PROGRESS)) or ():
+        found = decode(record.key, record.value)
+        if isinstance(found, Progress):
+            newest[record.key] = found
+    return list(newest.values())

@@ -1,0 +1,71 @@
+"""A checkpoints topic as memory: which offsets of which group some fleet wrote."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import BrokerError
+from mirrorfleet.core.ids import TargetOffset, TopicPartition
+from mirrorfleet.kafka.cluster import Cluster
+from mirrorfleet.kafka.control_tailing import PartitionTail
+from mirrorfleet.kafka.offsets import EARLIEST, LATEST, OffsetSpec, list_offsets
+from mirrorfleet.records.checkpoint import Checkpoint, decode
+
+_POLL_MS: Final = 100
+
+
+class WrittenTail:
+    """`<alias>.checkpoints.internal` of one cluster, read on at each `refresh`."""
+
+    def __init__(self, cluster: Cluster, topic: str) -> None:
+        self._cluster = cluster
+        self._at = TopicPartition(topic, 0)
+        self._tail = PartitionTail(cluster, topic)
+        self._last: dict[tuple[str, TopicPartition], Checkpoint] = {}
+        self._written: dict[str, dict[TopicPartition, tuple[TargetOffset, ...]]] = {}
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._tail.close()
+
+    def of(self, group: str) -> dict[TopicPartition, tuple[TargetOffset, ...]]:
+        """Offsets that were written for a group, by partition."""
+        return self._written.get(group, {})
+
+    def last(self, point: Checkpoint) -> Checkpoint | None:
+        """The newest checkpoint of the same group and partition."""
+        return self._last.get((point.group, point.partition))
+
+    async def refresh(self) -> None:
+        """Read up to the topic's end now; a topic that is not there says nothing.
+
+        Raises: as `PartitionTail.poll`.
+        """
+        topic = (await self._cluster.metadata((self._at.topic,))).topics[self._at.topic]
+        if topic.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            return
+        end = await self._bound(LATEST)
+        if 0 not in self._tail.next_offsets or self._tail.next_offsets[0] > end:
+            self._tail.start(0, await self._bound(EARLIEST))
+        while self._tail.next_offsets[0] < end:
+            try:
+                await self._read()
+            except BrokerError as error:
+                if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
+                    raise
+                self._tail.start(0, await self._bound(EARLIEST))
+
+    async def _read(self) -> None:
+        deadline_s = self._cluster.settings.request_timeout_s
+        for record in await self._tail.poll(deadline_s=deadline_s, max_wait_ms=_POLL_MS):
+            point = decode(record.key, record.value)
+            if isinstance(point, Checkpoint):
+                self._last[point.group, point.partition] = point
+                self._written.setdefault(point.group, {})[point.partition] = point.written
+
+    async def _bound(self, spec: OffsetSpec) -> int:
+        found = (await list_offsets(self._cluster, {self._at: spec}))[self._at]
+        if isinstance(found, BrokerError):
+            raise found
+        return found.offset

@@ -1,0 +1,109 @@
+"""What `checkpoint` tells: `/status`, `/translate`, gauges. Only reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Annotated, Final
+
+from fastapi import FastAPI, Query
+from fastapi.responses import JSONResponse
+
+from mirrorfleet.core.errors import RefusedError
+from mirrorfleet.core.ids import ClusterAlias, Link, TopicPartition
+from mirrorfleet.mapping.asking import MOST_OFFSET, Direction, translate
+from mirrorfleet.runtime import metric_names as names
+
+if TYPE_CHECKING:
+    from mirrorfleet.core.ports import Clock
+    from mirrorfleet.mapping.following import MapFollower
+    from mirrorfleet.offsets.copies import Copies
+    from mirrorfleet.runtime.metrics import Metrics
+    from services.checkpoint.link import LinkGroups
+
+SHOWN: Final = 200
+"""Groups of a link in one `/status`."""
+_NOT_FOUND: Final = 404
+_Samples = list[tuple[tuple[str, ...], float]]
+
+
+def status(links: Iterable[LinkGroups], known: MapFollower, clock: Clock) -> Mapping[str, object]:
+    """Each link with its groups, and how large the map is."""
+    return {
+        "map": {
+            "partitions": len(known.index),
+            "pieces": known.index.pieces,
+            "bytes": known.index.nbytes,
+            "slots": known.slots,
+            "slots_behind": sorted(known.behind),
+        },
+        "links": [_link(each, clock.monotonic()) for each in links],
+    }
+
+
+def _link(groups: LinkGroups, now: float) -> dict[str, object]:
+    report = groups.report
+    return {
+        "link": str(report.link),
+        "trouble": report.trouble,
+        "looked_at_s_ago": None if report.looked_at is None else round(now - report.looked_at, 1),
+        "groups": len(report.decisions),
+        "homes": {str(home): count for home, count in report.homes().items()},
+        "refused": dict(sorted(report.refused.items())[:SHOWN]),
+        "shown": [
+            {"group": group, "home": str(one.home), "why": one.why}
+            for group, one in sorted(report.decisions.items())[:SHOWN]
+        ],
+    }
+
+
+def add_routes(app: FastAPI, copies_of: Callable[[Link], Copies], links: Iterable[Link]) -> None:
+    """`GET /translate?source=east&topic=orders&partition=0&offset=42[&direction=to-source]`.
+
+    404 for a link or partition that is not copied, 422 for a question
+    that is not one.
+    """
+    known = {link.source: link for link in links}
+
+    @app.get("/translate")
+    async def translate_offset(
+        source: str,
+        topic: str,
+        partition: Annotated[int, Query(ge=0)],
+        offset: Annotated[int, Query(ge=0, le=MOST_OFFSET)],
+        direction: Direction = Direction.TO_TARGET,
+    ) -> JSONResponse:
+        link = known.get(ClusterAlias(source))
+        if link is None:
+            text = f"no link copies from {source!r}; known: {', '.join(sorted(known))}"
+            return JSONResponse({"error": text}, status_code=_NOT_FOUND)
+        try:
+            found = translate(copies_of(link), TopicPartition(topic, partition), offset, direction)
+        except RefusedError as error:
+            return JSONResponse({"error": str(error)}, status_code=_NOT_FOUND)
+        return JSONResponse(found.row())
+
+
+def register_gauges(
+    metrics: Metrics, clock: Clock, links: Iterable[LinkGroups], known: MapFollower
+) -> None:
+    """Numbers that are computed when they are asked for."""
+
+    def homes() -> _Samples:
+        return [
+            ((str(each.report.link), str(home)), float(count))
+            for each in links
+            for home, count in each.report.homes().items()
+        ]
+
+    def ages() -> _Samples:
+        now = clock.monotonic()
+        return [
+            ((str(each.report.link),), now - each.report.looked_at)
+            for each in links
+            if each.report.looked_at is not None
+        ]
+
+    metrics.on_scrape(names.GROUPS, homes)
+    metrics.on_scrape(names.CHECKPOINT_AGE, ages)
+    metrics.on_scrape(names.MAP_PIECES, lambda: [((), float(known.index.pieces))])
+    metrics.on_scrape(names.MAP_BYTES, lambda: [((), float(known.index.nbytes))])

@@ -1,0 +1,229 @@
+"""The checkpoint service: follows catalog and offset map, looks at each link's groups, packs.
+
+    start:  target -> catalog, offset map -> links          stop:  what is under way is ended
+
+It holds no state that is not in topics: a second instance of a fleet does the same again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from mirrorfleet.config.connect import cluster_settings
+from mirrorfleet.config.flows import flow_of
+from mirrorfleet.core.errors import MirrorfleetError, RefusedError
+from mirrorfleet.core.ids import Link, SlotNumber
+from mirrorfleet.kafka.cluster import Cluster
+from mirrorfleet.mapping.catalog import CatalogView, follow_catalog
+from mirrorfleet.mapping.following import MapFollower
+from mirrorfleet.mapping.packing import pack_slot
+from mirrorfleet.mapping.store import KafkaMapStore
+from mirrorfleet.offsets.copies import Copies
+from mirrorfleet.runtime import metric_names as names
+from mirrorfleet.runtime.lifecycle import describe, is_ours
+from mirrorfleet.runtime.log import fields, logger
+from services.checkpoint import report, settings
+from services.checkpoint.link import LinkGroups
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fastapi import FastAPI
+
+    from mirrorfleet.config.model import EstateLink
+    from mirrorfleet.runtime.entry import Context
+    from mirrorfleet.runtime.lifecycle import Stop
+
+CLIENT: Final = "mirrorfleet-checkpoint"
+CATALOG: Final = "catalog"
+MAP: Final = "offset map"
+_TROUBLE_S: Final = 2.0
+"""Pause after something that failed and may go better the next time."""
+
+_log = logger(__name__)
+
+
+def build(context: Context) -> CheckpointService:
+    """The service, configured and not connected."""
+    return CheckpointService(context)
+
+
+class CheckpointService:
+    """One instance."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._settings = settings.parse(context.settings)
+        estate, target = context.estate, context.target
+        self._target = Cluster(cluster_settings(estate, target, CLIENT))
+        self._store = KafkaMapStore(self._target, context.fleet, context.clock)
+        self._map = MapFollower(self._target, context.fleet, self._store)
+        self._view = CatalogView()
+        self._known, self._loaded = asyncio.Event(), asyncio.Event()
+        self._sources: dict[Link, Cluster] = {}
+        self._links: dict[Link, LinkGroups] = {}
+        for entry in estate.links_into(target):
+            self._add(entry)
+        report.register_gauges(context.metrics, context.clock, self._links.values(), self._map)
+
+    async def serve(self, stop: Stop) -> None:
+        """Keep groups in place until `stop`.
+
+        Raises:
+            MirrorfleetError: the target cannot be reached or refuses us; segments or archive are
+                of an unknown version, or disagree.
+        """
+        health = self._context.health
+        health.hold(CATALOG, "not read yet")
+        health.hold(MAP, "not read yet")
+        try:
+            await self._target.open()
+            async with asyncio.TaskGroup() as group:
+                work = group.create_task(self._work(), name="checkpoint")
+                await stop.wait()
+                work.cancel()
+        finally:
+            for link in self._links.values():
+                link.close()
+            self._map.close()
+            self._store.close()
+            for source in self._sources.values():
+                await source.close()
+            await self._target.close()
+
+    def status(self) -> Mapping[str, object]:
+        """For `/status`."""
+        return report.status(self._links.values(), self._map, self._context.clock)
+
+    def add_routes(self, app: FastAPI) -> None:
+        """`/translate`: one offset on the other side."""
+        report.add_routes(app, self._copies, self._links)
+
+    # -- parts
+
+    def _add(self, entry: EstateLink) -> None:
+        context = self._context
+        source = Cluster(cluster_settings(context.estate, entry.source, CLIENT))
+        self._sources[entry.link] = source
+        self._links[entry.link] = LinkGroups(
+            flow_of(context.estate, entry), source, self._target, self._settings, context.clock
+        )
+
+    def _copies(self, link: Link) -> Copies:
+        return Copies(self._view.of_link(link), self._map.index)
+
+    async def _work(self) -> None:
+        health = self._context.health
+
+        def known() -> None:
+            health.release(CATALOG)
+            self._known.set()
+
+        def trouble(text: str) -> None:
+            health.hold(CATALOG, text)
+            _log.info("waiting for the catalog", extra=fields(error=text))
+
+        async with asyncio.TaskGroup() as group:
+            catalog = follow_catalog(
+                self._target.settings,
+                self._context.fleet,
+                self._view,
+                on_caught_up=known,
+                on_trouble=trouble,
+            )
+            group.create_task(catalog, name="catalog")
+            group.create_task(self._follow_map(), name="map")
+            for link in self._links:
+                group.create_task(self._follow_link(link), name=f"link:{link}")
+            if self._settings.pack is settings.Pack.FLEET:
+                group.create_task(self._pack(), name="pack")
+
+    async def _follow_map(self) -> None:
+        health = self._context.health
+        await self._known.wait()
+        while True:
+            self._map.want(self._view.slots)
+            try:
+                await self._map.step()
+            except MirrorfleetError as error:
+                if not error.retriable:
+                    raise
+                health.hold(MAP, str(error))
+                await asyncio.sleep(_TROUBLE_S)
+                continue
+            if not self._map.behind:
+                health.release(MAP)
+                self._loaded.set()
+            if not self._map.slots:
+                await asyncio.sleep(_TROUBLE_S)
+
+    async def _follow_link(self, link: Link) -> None:
+        """Look at the groups of a link for ever; a look that fails is tried again."""
+        health, hold = self._context.health, f"link {link}"
+        groups = self._links[link]
+        health.hold(hold, "not looked at yet")
+        prepared = False
+        await self._loaded.wait()
+        while True:
+            started = self._context.clock.monotonic()
+            try:
+                if not prepared:
+                    await self._open(link)
+                    await groups.prepare()
+                    prepared = True
+                await groups.look(self._copies(link))
+            except (MirrorfleetError, ExceptionGroup) as error:
+                if not is_ours(error):
+                    raise
+                groups.report.trouble = describe(error)
+                health.hold(hold, groups.report.trouble)
+                _log.warning("a look failed", extra=fields(link=str(link), error=describe(error)))
+            else:
+                groups.report.trouble = ""
+                health.release(hold)
+            self._count(groups)
+            took = self._context.clock.monotonic() - started
+            await asyncio.sleep(max(self._settings.period_s - took, 0.1))
+
+    async def _open(self, link: Link) -> None:
+        """Reach the source. Raises: RefusedError when its alias means another cluster now."""
+        source = self._sources[link]
+        await source.open()
+        recorded = self._view.links.get(link.source)
+        if recorded is not None and recorded.source_cluster != source.cluster_id:
+            raise RefusedError(
+                f"alias {link.source} means cluster {source.cluster_id} now, but the catalog of"
+                f" fleet {self._context.fleet} knows it as {recorded.source_cluster}.",
+                hint="Give the new cluster a new alias, or correct its bootstrap in the estate.",
+            )
+
+    def _count(self, groups: LinkGroups) -> None:
+        metrics, link = self._context.metrics, str(groups.flow.link)
+        for outcome, count in groups.commits.items():
+            metrics.counter(names.GROUP_COMMITS, link, outcome).add(count)
+        groups.commits.clear()
+        metrics.counter(names.CHECKPOINTS, link).add(groups.report.checkpoints)
+        groups.report.checkpoints = 0
+
+    async def _pack(self) -> None:
+        """Pack slots that have enough segments, one after the other."""
+        await self._loaded.wait()
+        while True:
+            for slot in sorted(self._view.slots):
+                try:
+                    await self._pack_slot(slot)
+                except MirrorfleetError as error:
+                    # nothing was freed; what is wrong with the map itself stops its follower
+                    _log.warning("not packed", extra=fields(slot=slot, error=str(error)))
+            await asyncio.sleep(self._settings.pack_period_s)
+
+    async def _pack_slot(self, slot: SlotNumber) -> None:
+        left = True
+        while left:
+            done = await pack_slot(self._store, slot, at_least=self._settings.pack_at_least)
+            left = done.segments > 0 and done.left >= self._settings.pack_at_least
+            if done.segments:
+                counter = self._context.metrics.counter(names.PACKED, str(slot))
+                counter.add(done.segments)
+                _log.info("packed", extra=fields(slot=slot, count=done.segments))

@@ -1,0 +1,58 @@
+"""Settings of checkpoint: the `services.checkpoint` subtree of the estate file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from mirrorfleet.core.errors import ConfigError
+
+
+class Pack(StrEnum):
+    """Who packs segments into the archive. Both at once lose nothing and do work twice."""
+
+    FLEET = "fleet"
+    SPARK = "spark"
+
+
+class CheckpointSettings(BaseModel):
+    """All of them have a default; a group's place is at most 5 s old with them."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    period_s: float = Field(default=5.0, ge=0.2, le=60)
+    """Between two looks at the groups of a link."""
+    request_s: float = Field(default=15.0, gt=0, le=60)
+    """Deadline of one kind of request to a cluster, tries included."""
+    rewrite_s: float = Field(default=86_400.0, ge=1)
+    """Offsets that do not move are written again: the target forgets them after 7 days
+    (offsets.retention.minutes)."""
+    home_again_s: float = Field(default=300.0, ge=0)
+    """A group that was active on the target is followed again after so long without members there,
+    when it has members on the source."""
+    pack: Pack = Pack.FLEET
+    pack_period_s: float = Field(default=30.0, ge=0.1)
+    """Between two looks for slots with enough segments."""
+    pack_at_least: int = Field(default=5_000, ge=1)
+    """Offsets of a slot's segments that are worth a pass: a few hundred kB."""
+
+
+def parse(subtree: Mapping[str, object]) -> CheckpointSettings:
+    """The settings.
+
+    Raises:
+        ConfigError: an unknown key or a value out of its range; every problem is named.
+    """
+    try:
+        return CheckpointSettings.model_validate(dict(subtree))
+    except ValidationError as error:
+        problems = [
+            f"services.checkpoint.{'.'.join(map(str, each['loc']))}: {each['msg']}"
+            for each in error.errors()
+        ]
+        known = ", ".join(sorted(CheckpointSettings.model_fields))
+        raise ConfigError(
+            "; ".join(problems), path="services.checkpoint", hint=f"Known keys: {known}."
+        ) from error

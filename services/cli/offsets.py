@@ -1,0 +1,66 @@
+"""`offsets translate` and `groups`: where a reader goes on in the other region."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mirrorfleet.config.flows import find_link, flow_of
+from mirrorfleet.config.load import load_estate
+from mirrorfleet.mapping import asking
+from mirrorfleet.mapping.asking import Direction, Row
+from mirrorfleet.runtime.clock import SystemClock
+from services.cli.connecting import open_cluster
+from services.cli.output import EXIT_OK, Output, print_json, print_table, say
+
+__all__ = ["Direction", "Where", "run_groups", "run_translate"]
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """The estate file and the link; `source` is needed when several copy into `target`."""
+
+    file: Path
+    target: str
+    source: str | None
+
+
+def run_translate(where: Where, topic: str, offset: int, way: Direction, output: Output) -> int:
+    """Prints one translation; `topic` is TOPIC or TOPIC-PARTITION."""
+    estate = load_estate(where.file)
+    link = find_link(estate, where.target, where.source).link
+    fleet, at = estate.fleet_of(link.target), asking.parse_partition(topic)
+
+    async def ask() -> Row:
+        async with open_cluster(estate, link.target) as target:
+            clock = SystemClock()
+            found = await asking.ask_offset(target, fleet, link, at, offset, way, clock)
+            return found.row()
+
+    return _show(output, asking.OFFSET_COLUMNS, [asyncio.run(ask())])
+
+
+def run_groups(where: Where, group: str | None, output: Output) -> int:
+    """Prints the groups of a link, or one of them."""
+    estate = load_estate(where.file)
+    flow = flow_of(estate, find_link(estate, where.target, where.source))
+    fleet, there = estate.fleet_of(where.target), flow.link.target
+
+    async def ask() -> list[Row]:
+        one, other = open_cluster(estate, flow.link.source), open_cluster(estate, there)
+        async with one as source, other as target:
+            return await asking.ask_groups(source, target, fleet, flow, SystemClock(), only=group)
+
+    return _show(output, asking.GROUP_COLUMNS, asyncio.run(ask()))
+
+
+def _show(output: Output, columns: Sequence[str], rows: list[Row]) -> int:
+    if output is Output.JSON:
+        print_json(rows)
+    elif rows:
+        print_table(columns, rows)
+    else:
+        say("no group has read anything that is copied")
+    return EXIT_OK

@@ -1,0 +1,177 @@
+"""What a group is given on the target: exact, never backwards, and only by its one home."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirrorfleet.core.ids import Link, SlotNumber, SourceOffset, TargetOffset, TopicPartition
+from mirrorfleet.offsets.copies import Copies
+from mirrorfleet.offsets.homes import (
+    Activity,
+    GroupOffset,
+    GroupView,
+    Home,
+    checkpoints_of,
+    decide,
+    own_progress,
+    wanted_groups,
+)
+from mirrorfleet.offsets.index import OffsetIndex
+from mirrorfleet.policy.filters import NameFilter
+from mirrorfleet.policy.flows import Flow, FlowRule
+from mirrorfleet.policy.naming import Naming
+from mirrorfleet.records.catalog import CatalogPartition, CatalogState
+from mirrorfleet.records.checkpoint import Checkpoint
+from tests.unit.offsets.making import run_of
+from tests.unit.records.making import LINK, identity
+
+ORDERS, COPY = TopicPartition("orders", 0), TopicPartition("east.orders", 0)
+IDLE, ACTIVE = Activity.IDLE, Activity.ACTIVE
+
+
+def entry(
+    number: int = 0, *, topic: str = "orders", link: Link = LINK, state: CatalogState | None = None
+) -> CatalogPartition:
+    return CatalogPartition(
+        identity=identity(number),
+        link=link,
+        source_topic=topic,
+        target_topic=f"east.{topic}",
+        slot=SlotNumber(1),
+        rule="all",
+        state=state or CatalogState.ACTIVE,
+    )
+
+
+def flow(groups: str = "g.*") -> Flow:
+    rule = FlowRule("all", NameFilter((".*",)), NameFilter((groups,)), Naming.PREFIX)
+    return Flow(LINK, (rule,), NameFilter(()))
+
+
+def copies(*entries: CatalogPartition) -> Copies:
+    index = OffsetIndex()
+    index.add(identity(0), [run_of(0, 10, 0), run_of(11, 20, 11)])
+    return Copies(entries or (entry(),), index)
+
+
+def point(target: int = 7, source: int = 7, *written: int) -> Checkpoint:
+    ours = tuple(map(TargetOffset, written))
+    return Checkpoint("g1", COPY, SourceOffset(source), TargetOffset(target), "", ours)
+
+
+def view(
+    *,
+    on_target: int | None = None,
+    ours: tuple[int, ...] = (),
+    target: Activity = IDLE,
+    source: Activity = ACTIVE,
+    idle_s: float = 0.0,
+    rewrite: bool = False,
+) -> GroupView:
+    return GroupView(
+        source=source,
+        target=target,
+        checkpoints=(point(),),
+        offsets={} if on_target is None else {COPY: GroupOffset(on_target)},
+        written={COPY: tuple(map(TargetOffset, ours))} if ours else {},
+        idle_s=idle_s,
+        rewrite=rewrite,
+    )
+
+
+@pytest.mark.parametrize(
+    ("seen", "home", "commits"),
+    [
+        (view(), Home.SOURCE, [point(7, 7, 7)]),
+        (view(on_target=5, ours=(5,)), Home.SOURCE, [point(7, 7, 7, 5)]),
+        (view(on_target=3, ours=(5, 3)), Home.SOURCE, [point(7, 7, 7, 3)]),
+        (view(on_target=7, ours=(7,)), Home.SOURCE, []),
+        (view(on_target=7, ours=(7,), rewrite=True), Home.SOURCE, [point(7, 7, 7)]),
+        (view(on_target=9, ours=(9,), rewrite=True), Home.SOURCE, []),
+        (view(on_target=5, ours=(5,), target=ACTIVE), Home.TARGET, []),
+        (view(on_target=6, ours=(5,)), Home.TARGET, []),
+        (view(on_target=6), Home.TARGET, []),
+        (view(on_target=6, ours=(5,), idle_s=300), Home.SOURCE, [point(7, 7, 7, 6)]),
+        (view(on_target=6, ours=(5,), idle_s=300, source=IDLE), Home.TARGET, []),
+        (view(on_target=9, ours=(5,), idle_s=300), Home.SOURCE, []),
+    ],
+    ids=[
+        "nothing there yet",
+        "ours moves on",
+        "ours of before a crash",
+        "in place",
+        "in place, written again in time",
+        "never backwards",
+        "active on the target",
+        "moved on the target",
+        "set by others before us",
+        "back after long enough",
+        "not back while idle on both",
+        "back, and never backwards",
+    ],
+)
+def test_a_group_has_one_home(seen: GroupView, home: Home, commits: list[Checkpoint]) -> None:
+    found = decide(seen, home_again_s=300)
+    assert (found.home, list(found.commits)) == (home, commits)
+
+
+def test_the_reason_is_told() -> None:
+    found = decide(view(on_target=6, ours=(5,)), home_again_s=300)
+    assert found.why == "it went to 6 of east.orders-0 on the target by itself"
+
+
+def test_a_checkpoint_has_both_offsets_and_the_metadata() -> None:
+    committed = {ORDERS: GroupOffset(10, "m")}
+    assert checkpoints_of("g1", committed, copies(), flow(), starts={COPY: 0}) == [
+        Checkpoint("g1", COPY, SourceOffset(10), TargetOffset(11), "m")
+    ]
+
+
+def test_what_retention_took_on_the_target_is_skipped() -> None:
+    (found,) = checkpoints_of("g1", {ORDERS: GroupOffset(3)}, copies(), flow(), starts={COPY: 8})
+    assert found.target == 8
+
+
+def test_topics_that_are_not_copied_or_not_of_the_rule_have_no_checkpoint() -> None:
+    other = {TopicPartition("carts", 0): GroupOffset(3)}
+    mine = {ORDERS: GroupOffset(3)}
+    removed = copies(entry(state=CatalogState.REMOVED))
+    assert checkpoints_of("g1", other, copies(), flow(), starts={COPY: 0}) == []
+    assert checkpoints_of("x1", mine, copies(), flow(), starts={COPY: 0}) == []
+    assert checkpoints_of("g1", mine, removed, flow(), starts={COPY: 0}) == []
+    assert checkpoints_of("g1", mine, copies(), flow(), starts={}) == []
+
+
+def test_groups_are_those_of_a_rule_and_never_ours() -> None:
+    assert wanted_groups(flow(".*"), ["b", "mirrorfleet.x", "a"]) == ["a", "b"]
+    assert wanted_groups(flow("g.*"), ["b", "g2", "g1"]) == ["g1", "g2"]
+
+
+def test_what_the_other_way_wrote_is_no_progress() -> None:
+    echoes = {ORDERS: (TargetOffset(5), TargetOffset(3))}
+    assert own_progress({ORDERS: GroupOffset(3)}, echoes) == {}
+    assert own_progress({ORDERS: GroupOffset(4)}, echoes) == {ORDERS: GroupOffset(4)}
+
+
+def test_the_last_copied_record_is_an_offset_sync() -> None:
+    (sync,) = copies().syncs()
+    assert (sync.partition, sync.source, sync.target) == (ORDERS, 19, 19)
+
+
+def test_both_directions_are_asked_by_name() -> None:
+    forward = copies().to_target(ORDERS, 10)
+    assert forward is not None
+    assert forward.row() == {
+        "link": "east->west",
+        "topic": "orders",
+        "partition": 0,
+        "offset": 10,
+        "other_topic": "east.orders",
+        "other_offset": 11,
+        "found": "exact",
+        "copied_to": 20,
+    }
+    back = copies().to_source(COPY, 11)
+    assert back is not None
+    assert (back.other, back.offset) == (ORDERS, 11)
+    assert copies().to_source(ORDERS, 11) is None

@@ -1,0 +1,76 @@
+"""`/translate` answers from the map, and says what it cannot answer."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from mirrorfleet.core.ids import SlotNumber
+from mirrorfleet.offsets.copies import Copies
+from mirrorfleet.offsets.index import OffsetIndex
+from mirrorfleet.records.catalog import CatalogPartition
+from mirrorfleet.runtime.health import Health
+from mirrorfleet.runtime.http import build_app
+from mirrorfleet.runtime.lifecycle import Lifecycle
+from mirrorfleet.runtime.metrics import Metrics
+from services.checkpoint.report import add_routes
+from tests.unit.offsets.making import run_of
+from tests.unit.records.making import LINK, identity
+
+ENTRY = CatalogPartition(
+    identity=identity(0),
+    link=LINK,
+    source_topic="orders",
+    target_topic="east.orders",
+    slot=SlotNumber(1),
+)
+
+
+def client() -> httpx.AsyncClient:
+    index = OffsetIndex()
+    index.add(identity(0), [run_of(0, 10, 5)])
+    health = Health(Lifecycle())
+    app = build_app(health=health, metrics=Metrics(), status=dict)
+    add_routes(app, lambda _: Copies([ENTRY], index), [LINK])
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://test")
+
+
+@pytest.mark.parametrize(
+    ("question", "other", "offset"),
+    [
+        ("source=east&topic=orders&partition=0&offset=4", "east.orders", 9),
+        ("source=east&topic=east.orders&partition=0&offset=9&direction=to-source", "orders", 4),
+    ],
+)
+async def test_an_offset_is_translated_both_ways(question: str, other: str, offset: int) -> None:
+    async with client() as http:
+        answer = await http.get(f"/translate?{question}")
+    found = answer.json()
+    assert (answer.status_code, found["other_topic"], found["other_offset"], found["found"]) == (
+        200,
+        other,
+        offset,
+        "exact",
+    )
+
+
+@pytest.mark.parametrize(
+    ("question", "code", "said"),
+    [
+        ("source=east&topic=carts&partition=0&offset=4", 404, "no source partition carts-0"),
+        ("source=east&topic=orders&partition=1&offset=4", 404, "no source partition orders-1"),
+        ("source=north&topic=orders&partition=0&offset=4", 404, "no link copies from 'north'"),
+        ("source=east&topic=orders&partition=0&offset=-1", 422, "greater than or equal to 0"),
+        ("source=east&topic=orders&partition=0&offset=99999999999999999999", 422, "less than"),
+        ("source=east&topic=orders&partition=x&offset=1", 422, "valid integer"),
+        ("source=east&topic=orders", 422, "Field required"),
+        ("source=east&topic=orders&partition=0&offset=1&direction=up", 422, "to-target"),
+        ("source=<script>&topic=<b>&partition=0&offset=1", 404, "no link copies from"),
+    ],
+)
+async def test_what_cannot_be_answered_is_said(question: str, code: int, said: str) -> None:
+    async with client() as http:
+        answer = await http.get(f"/translate?{question}")
+    assert answer.status_code == code
+    assert said in answer.text
+    assert answer.headers["content-type"] == "application/json"
