@@ -92,6 +92,22 @@ def reason_of(kind: FaultKind) -> FaultReason:
     return _OF_BATCH[kind]
 
 
+_CONSEQUENCES: Final = frozenset(
+    {ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.TRANSACTION_ABORTABLE}
+)
+"""What follows from the refusal of another batch, or of the whole transaction."""
+
+
+def blames_the_batch(code: ErrorCode) -> bool:
+    """Whether the same batch would be refused again and again.
+
+    Kafka calls CORRUPT_MESSAGE retriable: it could have been damaged on its way.
+    """
+    if code is ErrorCode.CORRUPT_MESSAGE:
+        return True
+    return not code.retriable and code not in _CONSEQUENCES
+
+
 class Action(StrEnum):
     """What to do after an error in a produce answer."""
 

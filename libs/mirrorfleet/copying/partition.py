@@ -131,6 +131,7 @@ def terms_of(
     size = entry.target_max_batch_bytes
     return Terms(
         max_batch_bytes=size if limit is None else min(size, limit),
+        max_alone_bytes=size,
         target_append_time=entry.target_append_time,
         null_keys=null_keys,
     )

@@ -29,7 +29,7 @@ from mirrorfleet.wire.rewrite import next_sequence
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mirrorfleet.core.ids import PartitionIdentity, SlotNumber, TopicId
+    from mirrorfleet.core.ids import PartitionIdentity, SlotNumber, SourceOffset, TopicId
     from mirrorfleet.records.positions import Position
     from mirrorfleet.wire.copybatch import AbortedTransaction, CopyBatch, Terms
 
@@ -74,6 +74,7 @@ class Slot:
         self._by_source: dict[tuple[TopicId, int], CopyPartition] = {}
         self._ready: dict[CopyPartition, None] = {}
         self._learned: dict[PartitionIdentity, Learned] = {}
+        self._refusals: dict[PartitionIdentity, tuple[SourceOffset, int]] = {}
         self._budget = budget
         self._queue_bytes = queue_bytes
 
@@ -235,6 +236,13 @@ class Slot:
             f" {partition.entry.target_topic} takes {partition.terms.max_batch_bytes}"
         )
         self.fault(partition, Fault(FaultReason.RECORD_TOO_LARGE, batch.first, detail), now)
+
+    def refused_again(self, partition: CopyPartition, batch: CopyBatch) -> int:
+        """How often in a row the target has refused the batch at this offset."""
+        offset, times = self._refusals.get(partition.identity, (batch.first, 0))
+        times = times + 1 if offset == batch.first else 1
+        self._refusals[partition.identity] = (batch.first, times)
+        return times
 
     # -- sending
 

@@ -194,7 +194,7 @@ _RETRIABLE: Final = frozenset(
 
 
 def error_code(number: int) -> ErrorCode:
-    """The code for a number off the wire; one that this build does not know is the unknown error."""
+    """The code for a number off the wire; one that we do not know is the unknown error."""
     try:
         return ErrorCode(number)
     except ValueError:

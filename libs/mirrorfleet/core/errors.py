@@ -38,7 +38,7 @@ class MirrorfleetError(Exception):
 
 
 class ConfigError(MirrorfleetError):
-    """Raised when the estate or the environment is wrong; `path` is like `links[0].rules[1].topics`."""
+    """Raised when the estate or the environment is wrong; `path` is like `links[0].rules[1]`."""
 
     def __init__(self, message: str, *, path: str = "", line: int = 0, hint: str = "") -> None:
         super().__init__(message, hint=hint)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from mirrorfleet.copying.faults import Action, Fault, FaultReason
+from mirrorfleet.copying.faults import Action, Fault, FaultReason, blames_the_batch
 from mirrorfleet.copying.loss import Look, loss
 from mirrorfleet.copying.partition import CopyPartition, start_position, terms_of
 from mirrorfleet.core.error_codes import ErrorCode
@@ -36,6 +36,9 @@ AGAIN_S: Final = {
 """Seconds until a faulted partition is looked at again; others wait a minute."""
 AGAIN_OTHERS_S: Final = 60.0
 
+REFUSALS: Final = 5
+"""Refusals in a row of one batch, each of which aborts the slot's transaction."""
+
 _BEFORE_THE_FIRST: Final = SourceOffset(-1)
 _GONE: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 
@@ -59,6 +62,18 @@ def after_refusal(runner: SlotRunner, error: AbortError) -> None:
             _target_denied(runner, partition, batch.first)
         case _:
             judge_target(runner, partition, batch.first)
+            _judge_batch(runner, partition, batch, error)
+
+
+def _judge_batch(
+    runner: SlotRunner, partition: CopyPartition, batch: CopyBatch, error: AbortError
+) -> None:
+    """A batch that the target refuses whatever is done would stop the whole slot for ever."""
+    if error.ack is None or partition.fault is not None or not blames_the_batch(error.ack.error):
+        return
+    if runner.slot.refused_again(partition, batch) >= REFUSALS:
+        text = f"{partition.entry.target_topic} refused it {REFUSALS} times: {error.message}"
+        runner.stop_partition(partition, Fault(FaultReason.RECORD_REFUSED, batch.first, text))
 
 
 def _inspect(

@@ -69,9 +69,17 @@ class Terms:
 
     max_batch_bytes: int = 1_048_588
     """`max.message.bytes` of the target topic: bytes of one batch, header included."""
+    max_alone_bytes: int | None = None
+    """Bytes of a batch of one record, where that may be more: after a refusal of unknown limit
+    batches are cut smaller, but a record that cannot be cut is the target's to refuse."""
     target_append_time: bool = False
     """Whether the target topic is LogAppendTime too (then a header rewrite is enough)."""
     null_keys: NullKeys = NullKeys.ALLOW
+
+    @property
+    def most_alone(self) -> int:
+        """Bytes that a batch of one record may have."""
+        return max(self.max_batch_bytes, self.max_alone_bytes or 0)
 
 
 class FaultKind(StrEnum):
@@ -102,7 +110,7 @@ class Walked(NamedTuple):
     """What one fetched byte range came to.
 
     `next_offset` is the position after the last batch walked, skipped ones included (equal to
-    the wanted offset when there was no complete batch); `leader_epoch` is that batch's (-1 if none).
+    the wanted offset when there was no complete batch); `leader_epoch` is that batch's, or -1.
     On a fault, everything before the faulty record is in `batches`.
     """
 

@@ -98,6 +98,6 @@ def fitted(batch: CopyBatch, terms: Terms, so_far: Rebuilt) -> Rebuilt:
 
     A fault of the split comes before any that was found later in the same batch.
     """
-    division = divide(batch, terms.max_batch_bytes)
+    division = divide(batch, terms.max_batch_bytes, terms.most_alone)
     batches = so_far.batches + division.batches
     return Rebuilt(batches, so_far.dropped, division.fault or so_far.fault)

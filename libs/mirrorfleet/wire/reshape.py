@@ -42,18 +42,19 @@ class Division(NamedTuple):
     fault: BatchFault | None
 
 
-def divide(batch: CopyBatch, max_batch_bytes: int) -> Division:
+def divide(batch: CopyBatch, max_batch_bytes: int, max_alone: int | None = None) -> Division:
     """The batch in pieces of at most `max_batch_bytes`, header included, cut between records.
 
-    A record that is too large alone is a fault at its offset, with its size and the limit.
+    A record that is larger than `max_alone` (the same limit by default) is a fault at its offset,
+    with its size and the limit.
     """
     if batch.size <= max_batch_bytes:
         return Division([batch], None)
     if batch.count == 1:
-        return _alone(batch, max_batch_bytes)
+        return _alone(batch, max_alone or max_batch_bytes)
     done: list[CopyBatch] = []
     for piece in _pieces(batch, -(-batch.size // max_batch_bytes)):
-        division = divide(piece, max_batch_bytes)
+        division = divide(piece, max_batch_bytes, max_alone)
         done += division.batches
         if division.fault:
             return Division(done, division.fault)
@@ -154,7 +155,9 @@ def _offsets(batch: CopyBatch) -> Iterator[int]:
 
 
 def _alone(batch: CopyBatch, max_batch_bytes: int) -> Division:
-    """One record that is too large as it is: packed as small as its codec can, or a fault."""
+    """One record: as it is, packed as small as its codec can, or a fault."""
+    if batch.size <= max_batch_bytes:
+        return Division([batch], None)
     builder = BatchBuilder()
     size = 0
     for offset, timestamp, tail in copied_records(batch):

@@ -2,7 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from mirrorfleet.copying.faults import Action, FaultReason, produce_action
+from mirrorfleet.copying.faults import (
+    Action,
+    FaultReason,
+    blames_the_batch,
+    produce_action,
+)
 from mirrorfleet.copying.lifecycle import IllegalMoveError, SlotState, moved
 from mirrorfleet.copying.loss import Look, loss
 from mirrorfleet.core.error_codes import ErrorCode
@@ -35,6 +40,23 @@ def test_only_a_proof_that_nothing_was_appended_allows_to_send_again(
     *, code: ErrorCode, first: bool, action: Action
 ) -> None:
     assert produce_action(code, first=first) is action
+
+
+@pytest.mark.parametrize(
+    ("code", "blamed"),
+    [
+        (ErrorCode.CORRUPT_MESSAGE, True),
+        (ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, True),
+        (ErrorCode.POLICY_VIOLATION, True),
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, False),
+        (ErrorCode.REQUEST_TIMED_OUT, False),
+        (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, False),
+    ],
+)
+def test_only_a_refusal_that_would_come_again_blames_the_batch(
+    *, code: ErrorCode, blamed: bool
+) -> None:
+    assert blames_the_batch(code) is blamed
 
 
 def test_denied_rights_heal_by_themselves_and_lost_history_never_does() -> None:

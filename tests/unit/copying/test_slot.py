@@ -259,3 +259,25 @@ def test_new_limits_of_the_target_heal_nothing_that_the_source_lost() -> None:
     made.renew(replace(partition.entry, target_max_batch_bytes=2_000_000))
 
     assert partition.fault is not None
+
+
+def test_a_lone_record_over_a_guessed_limit_is_left_to_the_target() -> None:
+    made = slot()
+    partition = partition_of(made)
+    partition.terms = terms_of(partition.entry, limit=1_000)
+
+    give(made, partition, fetched((0, [BIG, BIG])), end=2)
+
+    assert partition.fault is None
+    assert [q.batch.first for q in partition.queue] == [0, 1]
+
+
+def test_refusals_of_one_batch_are_counted_and_another_begins_anew() -> None:
+    made = slot()
+    partition = partition_of(made)
+    give(made, partition, fetched((0, [BIG]), (1, [BIG])), end=2)
+    first, second = (made.next_batch(partition).batch for _ in range(2))
+
+    counts = [made.refused_again(partition, each) for each in (first, first, second, second)]
+
+    assert counts == [1, 2, 1, 2]
