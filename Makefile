@@ -10,6 +10,7 @@ PYTHON ?= $(firstword $(foreach p,python3.11 python3.12 python3.13 python3,$(she
 VENV := .venv
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
+SPARK := $(VENV)/.spark
 PIP := $(PY) -m pip --quiet --disable-pip-version-check
 LOCK := .local/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command "make lock"
@@ -42,8 +43,21 @@ demo-down: $(READY) ## stop all of it
 	@$(PY) -m tests.demo down
 
 .PHONY: test
-test: $(READY) ## every test, on real brokers
-	@time $(PY) -m pytest tests --durations=15
+test: $(READY) ## every test but those of `make test-spark`, on real brokers
+	@time $(PY) -m pytest tests --ignore=tests/spark --durations=15
+
+.PHONY: spark
+spark: $(SPARK) ## Spark and its Kafka connector, from the hash lock; once
+
+$(SPARK): $(READY) requirements/spark.lock
+	@echo "installing Spark into $(VENV) (434 MB, once)"
+	@$(PIP) install --no-build-isolation --require-hashes --requirement requirements/spark.lock
+	@$(PY) -m services.install spark > /dev/null
+	@touch $(SPARK)
+
+.PHONY: test-spark
+test-spark: $(SPARK) ## the tests of the Spark jobs
+	@time $(PY) -m pytest tests/spark --durations=10
 
 .PHONY: check
 check: $(READY) ## format, lint, types, layers; changes nothing

@@ -1,0 +1,61 @@
+"""`__mirrorfleet.F.reports`: what the Spark jobs found out; compacted, the last of each key.
+
+    key    ["slo", link, topic, window start]       value   {"v": 1, "kind": "slo", ...}
+    key    ["integrity", link, topic]               value   {"v": 1, "kind": "integrity", ...}
+
+JSON. The fields of a value are the columns of the job's frame (`spark.schemas`: SLO, TOTALS). An
+unknown version or a broken record is Skipped and counted by the reader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from mirrorfleet.core.errors import CorruptBatchError, UnknownVersionError
+from mirrorfleet.records.jsonvalue import Fields, parse_json, to_json
+from mirrorfleet.records.packing import Skipped
+
+VERSION: Final = 1
+
+
+class ReportKind(StrEnum):
+    """The kinds that this build writes; a reader takes any word."""
+
+    SLO = "slo"
+    INTEGRITY = "integrity"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One report. `about` is what makes its key, `fields` everything in it."""
+
+    kind: str
+    about: tuple[str | int, ...]
+    fields: Mapping[str, object]
+
+
+def encode(report: Report) -> tuple[bytes, bytes]:
+    """Key and value."""
+    value = {"v": VERSION, "kind": report.kind, **report.fields}
+    return to_json([report.kind, *report.about]), to_json(value)
+
+
+def decode(key: bytes | None, value: bytes | None) -> Report | Skipped:
+    """The report; what cannot be read is Skipped, never raised."""
+    if key is None or value is None:
+        return Skipped("report: no key or no value")
+    try:
+        match parse_json(key, "report key"):
+            case [str(kind), *parts]:
+                about = tuple(part for part in parts if isinstance(part, str | int))
+                fields = Fields.parse(value, "report")
+                fields.check_version(VERSION)
+                rest = {str(n): v for n, v in fields.values.items() if n not in {"v", "kind"}}
+                if len(about) == len(parts):
+                    return Report(kind, about, rest)
+    except (UnknownVersionError, CorruptBatchError) as error:
+        return Skipped(str(error))
+    return Skipped("report: a key that is none")

@@ -1,0 +1,103 @@
+"""What the connector does not do: ends of partitions, and DeleteRecords; by Java's AdminClient.
+
+The client lives in the driver's JVM, beside the connector, and takes the same properties.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from py4j.java_gateway import JavaObject
+from py4j.protocol import Py4JJavaError
+
+from mirrorfleet.core.errors import MirrorfleetError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TIMEOUT_MS: Final = 60_000
+
+
+class BrokerSideError(MirrorfleetError):
+    """Raised when the cluster refuses or cannot be reached; has Kafka's own words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Offsets [start, end) of one partition that a committed reader can read."""
+
+    start: int
+    end: int
+
+
+class Admin:
+    """One cluster, by the properties of a Java client."""
+
+    def __init__(self, session: SparkSession, options: Mapping[str, str]) -> None:
+        self._jvm = session.sparkContext._jvm
+        self._options = {"request.timeout.ms": str(TIMEOUT_MS // 2), **options}
+
+    def ranges(self, topic: str) -> dict[int, Range]:
+        """By partition; the end is the last stable offset.
+
+        Raises: BrokerSideError.
+        """
+        jvm = self._jvm
+        admin = jvm.org.apache.kafka.clients.admin
+        with self._client(f"topic {topic}") as client:
+            names = jvm.java.util.ArrayList()
+            names.add(topic)
+            described = client.describeTopics(names).allTopicNames().get().get(topic)
+            numbers = [each.partition() for each in described.partitions()]
+            committed = jvm.org.apache.kafka.common.IsolationLevel.READ_COMMITTED
+            ends: list[dict[int, int]] = []
+            for spec in (admin.OffsetSpec.earliest(), admin.OffsetSpec.latest()):
+                asked = jvm.java.util.HashMap()
+                for number in numbers:
+                    asked.put(self._partition(topic, number), spec)
+                answer = client.listOffsets(asked, admin.ListOffsetsOptions(committed)).all().get()
+                found = ((each.getKey(), each.getValue()) for each in answer.entrySet())
+                ends.append({where.partition(): at.offset() for where, at in found})
+        return {number: Range(ends[0][number], ends[1][number]) for number in sorted(numbers)}
+
+    def free(self, topic: str, before: Mapping[int, int]) -> None:
+        """Delete the records below an offset of each partition, for ever.
+
+        Raises: BrokerSideError.
+        """
+        with self._client(f"freeing {topic}") as client:
+            wanted = self._jvm.java.util.HashMap()
+            for number, offset in before.items():
+                up_to = self._jvm.org.apache.kafka.clients.admin.RecordsToDelete
+                wanted.put(self._partition(topic, number), up_to.beforeOffset(offset))
+            client.deleteRecords(wanted).all().get()
+
+    def _partition(self, topic: str, number: int) -> JavaObject:
+        return self._jvm.org.apache.kafka.common.TopicPartition(topic, number)
+
+    @contextmanager
+    def _client(self, what: str) -> Iterator[JavaObject]:
+        properties = self._jvm.java.util.Properties()
+        for name, value in self._options.items():
+            properties.setProperty(name, value)
+        try:
+            client = self._jvm.org.apache.kafka.clients.admin.AdminClient.create(properties)
+            try:
+                yield client
+            finally:
+                client.close(self._jvm.java.time.Duration.ofSeconds(5))
+        except Py4JJavaError as error:
+            raise BrokerSideError(
+                f"{what} at {self._options['bootstrap.servers']}: {_words(error)}.",
+                hint="Check the addresses and rights of this cluster in the estate.",
+            ) from None
+
+
+def _words(error: Py4JJavaError) -> str:
+    cause = error.java_exception
+    while cause.getCause() is not None:
+        cause = cause.getCause()
+    return str(cause)

@@ -1,0 +1,143 @@
+"""What every job does first and last: arguments, estate, session; words and exit code.
+
+    python -m spark.jobs.slo_report --estate estate.yaml --target west [--master spark://...]
+
+Results go to standard output, progress to standard error. Exit 0, or 1 with a message.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from mirrorfleet.config.connect import cluster_settings
+from mirrorfleet.config.load import load_estate
+from mirrorfleet.config.model import Estate
+from mirrorfleet.core.errors import MirrorfleetError, RefusedError
+from mirrorfleet.core.ids import ClusterAlias
+from mirrorfleet.core.names import control_topic
+from mirrorfleet.records.reports import Report, encode
+from mirrorfleet.records.topics import ControlKind
+from spark import io, schemas
+from spark.broker import Admin
+from spark.kafka_options import client_options
+from spark.session import open_session
+from spark.transforms import coding
+
+_LONGEST_REASON: Final = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """One cluster as a job reads and writes it."""
+
+    session: SparkSession
+    options: Mapping[str, str]
+    admin: Admin
+
+    def read(self, topic: str) -> DataFrame:
+        """All that is committed now: `RECORDS`."""
+        return io.read_topic(self.session, self.options, topic, self.admin.ranges(topic))
+
+    def write(self, topic: str, records: DataFrame) -> None:
+        """Append (partition, key, value)."""
+        io.write_topic(records, self.options, topic)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A fleet's topics, and the session."""
+
+    session: SparkSession
+    estate: Estate
+    alias: ClusterAlias
+    arguments: argparse.Namespace
+
+    @property
+    def target(self) -> Cluster:
+        """The fleet's own cluster."""
+        return self.cluster(self.alias)
+
+    def cluster(self, alias: str) -> Cluster:
+        """Any cluster of the estate. Raises: ConfigError."""
+        options = client_options(cluster_settings(self.estate, alias, "mirrorfleet-spark"))
+        return Cluster(self.session, options, Admin(self.session, options))
+
+    def topic(self, kind: ControlKind) -> str:
+        """A control topic of the fleet."""
+        return control_topic(self.estate.fleet_of(self.alias), kind)
+
+    def report(self, reports: Sequence[Report]) -> None:
+        """Write into the reports topic."""
+        rows = [(0, *encode(report)) for report in reports]
+        frame = self.session.createDataFrame(rows, "partition int, key binary, value binary")
+        self.target.write(self.topic(ControlKind.REPORTS), frame)
+        say(f"reports: {len(rows)} written to {self.topic(ControlKind.REPORTS)}")
+
+
+def run(
+    name: str,
+    work: Callable[[Job], None],
+    argv: Sequence[str] | None,
+    options: Callable[[argparse.ArgumentParser], None] = lambda _: None,
+) -> int:
+    """Parse, connect, work. `options` adds the job's own arguments."""
+    parser = argparse.ArgumentParser(prog=f"python -m spark.jobs.{name}")
+    parser.add_argument("--estate", type=Path, required=True)
+    parser.add_argument("--target", required=True, help="alias of the fleet's cluster")
+    parser.add_argument("--master", help="any Spark master; this machine when not given")
+    options(parser)
+    arguments = parser.parse_args(argv)
+    try:
+        estate = load_estate(arguments.estate, os.environ)
+        estate.cluster(arguments.target)
+        job = Job(
+            open_session(name, master=arguments.master),
+            estate,
+            ClusterAlias(arguments.target),
+            arguments,
+        )
+        work(job)
+    except MirrorfleetError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except (PySparkException, Py4JError, OSError) as error:
+        print(f"error: {name}: {reason(error)}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def say(text: str) -> None:
+    """A line of progress."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def catalog_entries(job: Job) -> DataFrame:
+    """Every partition that is copied now: `CATALOG`."""
+    catalog = job.target.read(job.topic(ControlKind.CATALOG))
+    newest = catalog.groupBy("key").agg(F.max_by("value", "offset").alias("value"))
+    entries = newest.where(F.col("value").isNotNull())
+    return entries.mapInArrow(coding.decode_partitions, schemas.CATALOG)
+
+
+def refuse_problems(found: DataFrame) -> None:
+    """Raises: RefusedError with the first of the problems."""
+    for row in found.limit(1).collect():
+        raise RefusedError(f"{row.problem}.", hint="Run the release that wrote it, or a newer one.")
+
+
+def reason(error: Exception) -> str:
+    """The first line that says something, of what may be a page of Java."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    telling = [line for line in lines if line.startswith("Caused by:")]
+    return (telling[-1:] or lines or [type(error).__name__])[0][:_LONGEST_REASON]

@@ -1,0 +1,70 @@
+"""The one SparkSession builder.
+
+Any master: `--master`, else what spark-submit says, else this machine. Where the jars of the Kafka
+connector lie beside the project (`python -m services.install spark`) they are taken; a cluster
+brings its own (spark-submit --packages).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+PROJECT: Final = Path(__file__).resolve().parents[1]
+INSTALLED: Final = PROJECT / ".local" / "spark"
+SHIPPED: Final = {"mirrorfleet": PROJECT / "libs" / "mirrorfleet", "spark": PROJECT / "spark"}
+"""What batch functions import on executors."""
+
+SETTINGS: Final = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "2000",
+    # a report of a window replaces that window and no other
+    "spark.sql.sources.partitionOverwriteMode": "dynamic",
+}
+
+
+def open_session(
+    name: str, *, master: str | None = None, settings: Mapping[str, str] | None = None
+) -> SparkSession:
+    """A session for the job `name`."""
+    _use_installed_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(f"mirrorfleet {name}")
+    if master is not None or "SPARK_ENV_LOADED" not in os.environ:
+        builder = builder.master(master or "local[*]")
+    for key, value in {**SETTINGS, **_jars(), **(settings or {})}.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    if not session.sparkContext.master.startswith("local"):
+        _ship(session)
+    return session
+
+
+def _jars() -> dict[str, str]:
+    folder = Path(os.environ.get("MIRRORFLEET_SPARK_JARS", str(INSTALLED / "jars")))
+    jars = sorted(str(jar) for jar in folder.glob("*.jar"))
+    return {"spark.jars": ",".join(jars)} if jars else {}
+
+
+def _use_installed_java() -> None:
+    """The runtime that the installer prepared, when the machine has none of its own."""
+    shim = INSTALLED / "java"
+    if "JAVA_HOME" not in os.environ and (shim / "bin" / "java").exists():
+        os.environ["JAVA_HOME"] = str(shim)
+
+
+def _ship(session: SparkSession) -> None:
+    archive = Path(tempfile.mkdtemp(prefix="mirrorfleet-spark-")) / "mirrorfleet.zip"
+    with zipfile.ZipFile(archive, "w") as packed:
+        for name, folder in SHIPPED.items():
+            for file in sorted(folder.rglob("*.py")):
+                packed.write(file, Path(name) / file.relative_to(folder))
+    session.sparkContext.addPyFile(str(archive))

@@ -1,0 +1,44 @@
+"""One session for all transforms: small, quiet, on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark.session import open_session
+
+HERE = Path(__file__).parent
+LEFT_OPEN = "ignore:.*<socket.socket:pytest.PytestUnraisableExceptionWarning"
+"""pyspark leaves the sockets of its results to the garbage collector."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.filterwarnings(LEFT_OPEN))
+            item.add_marker(pytest.mark.timeout(300))
+
+
+@pytest.fixture(scope="session")
+def session() -> Iterator[SparkSession]:
+    opened = open_session(
+        "tests",
+        master="local[2]",
+        settings={
+            "spark.driver.memory": "1g",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.host": "127.0.0.1",
+            "spark.sql.shuffle.partitions": "2",
+            # frames of a few rows: compiling and re-planning would take longer than running
+            "spark.sql.codegen.wholeStage": "false",
+            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+            "spark.sql.adaptive.enabled": "false",
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+        },
+    )
+    yield opened
+    opened.stop()

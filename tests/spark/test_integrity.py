@@ -1,0 +1,255 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from mirrorfleet.core.ids import SourceOffset, TargetOffset
+from mirrorfleet.records.segments import Run
+from spark import schemas
+from spark.transforms import coding, integrity
+from tests.spark.frames import frame, identity, plan, run
+
+Headers = list[tuple[str, bytes | None]] | None
+Record = tuple[int, int, int, int, bytes | None, bytes | None, Headers]
+HELD = [(0, 0, 1000, 0, 1000)]
+
+
+def record(offset: int, number: int) -> Record:
+    """Record `number`, wherever it stands."""
+    headers: Headers = [("a", b"1"), ("b", None)]
+    return (0, offset, 1_000 + number, 0, b"k%d" % number, b"v%d" % number, headers)
+
+
+def topic(*numbers: int, start: int = 0) -> list[Record]:
+    """These records, one after the other from offset `start`."""
+    return [record(start + place, number) for place, number in enumerate(numbers)]
+
+
+class Audited:
+    """Both sides and a map, compared."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self.session = session
+
+    def mapped(self, runs: Sequence[Run]) -> DataFrame:
+        rows = [
+            (
+                coding.identity_bytes(identity()),
+                one.source_start,
+                one.source_end,
+                one.target_start,
+                one.target_end,
+                list(one.holes),
+                list(one.payloads),
+            )
+            for one in runs
+        ]
+        known = frame(self.session, [(0, None, *row) for row in rows], schemas.SEGMENT_RUNS)
+        return integrity.positions(known)
+
+    def audit(
+        self,
+        source: Sequence[object],
+        target: Sequence[object],
+        runs: Sequence[Run],
+        held: Sequence[tuple[int, ...]] = HELD,
+        compared: Sequence[str] = integrity.FIELDS,
+    ) -> integrity.Audit:
+        one, other = (
+            integrity.digests(frame(self.session, side, schemas.RECORDS), compared)
+            for side in (source, target)
+        )
+        limits = frame(self.session, held, schemas.HELD)
+        return integrity.compare(one, other, self.mapped(runs), limits)
+
+    def found(
+        self,
+        source: Sequence[object],
+        target: Sequence[object],
+        runs: Sequence[Run],
+        held: Sequence[tuple[int, ...]] = HELD,
+    ) -> list[tuple[object, ...]]:
+        """(kind, first and last source offset, first and last target offset, detail) by order."""
+        rows = self.audit(source, target, runs, held).findings.drop("partition", "records")
+        return sorted((tuple(row) for row in rows.collect()), key=repr)
+
+
+@pytest.fixture(scope="module")
+def audited(session: SparkSession) -> Audited:
+    return Audited(session)
+
+
+TEN = topic(*range(10))
+
+
+def test_an_exact_copy_has_no_findings(audited: Audited) -> None:
+    audit = audited.audit(TEN, topic(*range(10), start=100), [run(0, 100, 10)])
+
+    assert audit.findings.collect() == []
+    assert [tuple(row) for row in audit.totals.collect()] == [(0, 10, 10, 10, 0, 0, 0, 0, 0)]
+
+
+def test_two_empty_sides_have_no_findings_and_no_totals(audited: Audited) -> None:
+    audit = audited.audit([], [], [])
+
+    assert audit.findings.collect() == []
+    assert audit.totals.collect() == []
+
+
+def test_markers_and_holes_are_not_missing(audited: Audited) -> None:
+    source = [record(n, n) for n in (0, 1, 4, 5, 7)]
+    target = [record(place, n) for place, n in ((10, 0), (11, 1), (12, 4), (13, 5), (15, 7))]
+    holes = ((SourceOffset(2), 2), (SourceOffset(6), 1))
+    holed = Run(SourceOffset(0), SourceOffset(7), TargetOffset(10), holes)
+
+    assert audited.found(source, target, [holed, run(7, 15, 1)]) == []
+
+
+def test_each_run_counts_once_however_many_topics_hold_it(audited: Audited) -> None:
+    audit = audited.audit(TEN, TEN, [run(0, 0, 10), run(0, 0, 10), run(0, 0, 4)])
+
+    assert audit.totals.collect()[0].matched == 10
+    assert audit.findings.collect() == []
+
+
+def swapped(one: int, other: int) -> list[int]:
+    numbers = list(range(10))
+    numbers[one], numbers[other] = numbers[other], numbers[one]
+    return numbers
+
+
+NAMES = ("partition", "offset", "timestamp_ms", "timestamp_type", "key", "value", "headers")
+
+
+def changed(offset: int, **fields: object) -> list[tuple[object, ...]]:
+    rows: list[dict[str, object]] = [dict(zip(NAMES, row, strict=True)) for row in TEN]
+    rows[offset] |= fields
+    return [tuple(row[name] for name in NAMES) for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("target", "finding"),
+    [
+        ([row for row in TEN if row[1] != 3], ("missing", 3, 3, None, None, "belongs at target 3")),
+        (changed(4, value=b"v5"), ("altered", 4, 4, 4, 4, "value")),
+        (changed(4, value=None), ("altered", 4, 4, 4, 4, "value")),
+        (changed(4, key=b""), ("altered", 4, 4, 4, 4, "key")),
+        (changed(4, timestamp_ms=1_005), ("altered", 4, 4, 4, 4, "timestamp")),
+        (
+            changed(4, headers=[("b", None), ("a", b"1")]),
+            ("altered", 4, 4, 4, 4, "header order"),
+        ),
+        (changed(4, headers=[("a", b"1"), ("b", b"")]), ("altered", 4, 4, 4, 4, "headers")),
+        (changed(4, headers=None), ("altered", 4, 4, 4, 4, "headers")),
+    ],
+)
+def test_a_planted_fault_is_found_at_its_offset_and_nothing_else(
+    audited: Audited, target: Sequence[object], finding: tuple[object, ...]
+) -> None:
+    assert audited.found(TEN, target, [run(0, 0, 10)]) == [finding]
+
+
+def test_a_swap_is_found_as_both_records(audited: Audited) -> None:
+    assert audited.found(TEN, topic(*swapped(3, 6)), [run(0, 0, 10)]) == [
+        ("out_of_order", 3, 3, 6, 6, "belongs at target 3"),
+        ("out_of_order", 6, 6, 3, 3, "belongs at target 6"),
+    ]
+
+
+def test_a_record_that_was_appended_again_is_extra_and_named(audited: Audited) -> None:
+    target = topic(0, 1, 2, 3, 2, 4, 5, 6, 7, 8, 9)
+
+    assert audited.found(TEN, target, [run(0, 0, 4), run(4, 5, 6)]) == [
+        ("extra", None, None, 4, 4, "repeats source 2"),
+    ]
+
+
+def test_a_record_of_somebody_else_is_extra(audited: Audited) -> None:
+    target = topic(0, 1, 77, 2, 3, 4, 5, 6, 7, 8, 9)
+
+    assert audited.found(TEN, target, [run(0, 0, 2), run(2, 3, 8)]) == [
+        ("extra", None, None, 2, 2, ""),
+    ]
+
+
+def test_a_record_that_the_map_leaves_out_is_missing(audited: Audited) -> None:
+    target = topic(0, 1, 2, 4, 5, 6, 7, 8, 9)
+
+    assert audited.found(TEN, target, [run(0, 0, 3), run(4, 3, 6)]) == [
+        ("missing", 3, 3, None, None, "the map has no place for it"),
+    ]
+
+
+def test_a_copy_that_moved_up_is_displaced_from_there_and_one_record_is_missing(
+    audited: Audited,
+) -> None:
+    target = topic(0, 1, 2, 4, 5, 6, 77, 8, 9)
+
+    assert audited.found(TEN, target, [run(0, 0, 10)]) == [
+        ("altered", 7, 7, 6, 6, "key, value, timestamp"),
+        ("displaced", 4, 6, 3, 5, "belongs at target 4"),
+        ("displaced", 8, 9, 7, 8, "belongs at target 8"),
+        ("missing", 3, 3, None, None, "belongs at target 3"),
+    ]
+
+
+def test_neighbours_that_are_missing_are_one_finding(audited: Audited) -> None:
+    (row,) = audited.audit(TEN, TEN[:2] + TEN[6:], [run(0, 0, 10)]).findings.collect()
+
+    assert (row.kind, row.source_first, row.source_last, row.records) == ("missing", 2, 5, 4)
+
+
+def test_only_what_was_asked_for_and_what_both_sides_still_hold_is_compared(
+    audited: Audited,
+) -> None:
+    source = TEN[1:]
+    target = topic(*range(10), start=100)[3:]
+    totals = audited.audit(source, target, [run(0, 100, 10)], [(0, 1, 8, 103, 110)]).totals
+
+    assert [tuple(row)[:4] for row in totals.collect()] == [(0, 5, 5, 5)]
+
+
+def test_what_is_not_copied_yet_is_not_missing(audited: Audited) -> None:
+    assert audited.found(TEN, TEN[:6], [run(0, 0, 6)]) == []
+
+
+def test_a_target_that_stamps_its_own_time_is_compared_without_time(audited: Audited) -> None:
+    stamped = [(*row[:2], 9_999, 1, *row[4:]) for row in TEN]
+
+    audit = audited.audit(TEN, stamped, [run(0, 0, 10)], compared=("key", "value", "headers"))
+
+    assert audit.findings.collect() == []
+
+
+def test_a_map_that_sends_an_offset_to_two_places_is_told(audited: Audited) -> None:
+    mapped = audited.mapped([run(0, 0, 4), run(3, 9, 2)])
+
+    rows = [tuple(row) for row in integrity.contradictions(mapped).collect()]
+
+    assert rows == [(0, 3, [3, 9])]
+
+
+def test_fields_that_border_differently_have_different_digests(audited: Audited) -> None:
+    rows: list[Record] = [
+        (0, 0, 1, 0, b"ab", b"c", None),
+        (0, 1, 1, 0, b"a", b"bc", None),
+        (0, 2, 1, 0, None, b"null", None),
+        (0, 3, 1, 0, b"null", None, None),
+        (0, 4, 1, 0, b"", None, None),
+    ]
+
+    digests = integrity.digests(frame(audited.session, rows, schemas.RECORDS)).collect()
+
+    assert len({bytes(row.digest) for row in digests}) == 5
+
+
+@pytest.mark.parametrize("side", [lambda audit: audit.findings, lambda audit: audit.totals])
+def test_no_plan_runs_python_a_row_at_a_time(
+    audited: Audited, side: Callable[[integrity.Audit], DataFrame]
+) -> None:
+    text = plan(side(audited.audit(TEN, TEN, [run(0, 0, 10)])))
+
+    assert "MapInArrow" in text
+    assert "BatchEvalPython" not in text
