@@ -87,6 +87,8 @@ class KafkaMapStore:
     async def segments(self, slot: SlotNumber, begin: int, end: int) -> list[StoredSegment]:
         """See `MapStore`. Raises: UnknownVersionError, CorruptBatchError."""
         at = self._at(ControlKind.SEGMENTS, slot)
+        if begin >= end:
+            return []
         topic = await self._cluster.topic(at.topic)
         return [
             StoredSegment(record.offset, decode_segment(record.value or b""))
@@ -97,6 +99,8 @@ class KafkaMapStore:
     async def archive(self, slot: SlotNumber, begin: int, end: int) -> list[Entry]:
         """See `MapStore`."""
         at = self._at(ControlKind.ARCHIVE, slot)
+        if begin >= end:
+            return []
         topic = await self._cluster.topic(at.topic)
         return [
             (record.key or b"", record.value)
