@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Final, Protocol, Self, cast
 
@@ -28,6 +29,8 @@ from mirrorfleet.wire.k01_fetch import Isolation
 __all__ = ["ControlRecord", "ControlTail", "ControlWriter", "read_to_end", "read_up_to"]
 
 _POLL_MS: Final = 250
+_STOP_S: Final = 1.0
+"""aiokafka waits for a graceful end of TLS, which takes 30 s when the broker holds a fetch back."""
 _ISOLATION: Final = {
     Isolation.READ_COMMITTED: "read_committed",
     Isolation.READ_UNCOMMITTED: "read_uncommitted",
@@ -112,7 +115,7 @@ class ControlTail:
             async with asyncio.timeout(self._settings.request_timeout_s):
                 await consumer.start()
         except (KafkaError, TimeoutError) as error:
-            await consumer.stop()
+            await _stop(consumer)
             raise translate(error, self._where) from error
         consumer.assign([aiokafka.TopicPartition(*tp) for tp in partitions])
         self._consumer = consumer
@@ -125,7 +128,7 @@ class ControlTail:
         trace: TracebackType | None,
     ) -> None:
         if self._consumer is not None:
-            await self._consumer.stop()
+            await _stop(self._consumer)
 
     def __aiter__(self) -> Self:
         return self
@@ -190,6 +193,12 @@ class ControlTail:
             self._told = True
             if self._on_caught_up is not None:
                 self._on_caught_up()
+
+
+async def _stop(consumer: _Consumer) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_STOP_S):
+            await consumer.stop()
 
 
 async def read_to_end(
