@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TIMEOUT_MS: Final = 60_000
+_RECORDS_TO_DELETE: Final = "org.apache.kafka.clients.admin.RecordsToDelete"
 
 
 class BrokerSideError(MirrorfleetError):
@@ -37,6 +38,7 @@ class Admin:
     """One cluster, by the properties of a Java client."""
 
     def __init__(self, session: SparkSession, options: Mapping[str, str]) -> None:
+        self._gateway = session.sparkContext._gateway
         self._jvm = session.sparkContext._jvm
         self._options = {"request.timeout.ms": str(TIMEOUT_MS // 2), **options}
 
@@ -71,9 +73,21 @@ class Admin:
         with self._client(f"freeing {topic}") as client:
             wanted = self._jvm.java.util.HashMap()
             for number, offset in before.items():
-                up_to = self._jvm.org.apache.kafka.clients.admin.RecordsToDelete
-                wanted.put(self._partition(topic, number), up_to.beforeOffset(offset))
+                wanted.put(self._partition(topic, number), self._before(offset))
             client.deleteRecords(wanted).all().get()
+
+    def _before(self, offset: int) -> JavaObject:
+        """`RecordsToDelete.beforeOffset`: of two methods of this name py4j takes either."""
+        loader = self._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        methods = loader.loadClass(_RECORDS_TO_DELETE).getMethods()
+        (maker,) = (
+            each
+            for each in methods
+            if each.getName() == "beforeOffset" and each.getParameterCount() == 1
+        )
+        values = self._gateway.new_array(self._jvm.java.lang.Object, 1)
+        values[0] = offset
+        return maker.invoke(None, values)
 
     def _partition(self, topic: str, number: int) -> JavaObject:
         return self._jvm.org.apache.kafka.common.TopicPartition(topic, number)
