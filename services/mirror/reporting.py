@@ -10,6 +10,7 @@ from mirrorfleet.records.catalog import CatalogState
 from mirrorfleet.records.progress import PartitionProgress, Progress
 
 if TYPE_CHECKING:
+    from mirrorfleet.copying.faults import Fault
     from collections.abc import Iterable, Iterator
 
     from mirrorfleet.copying.partition import CopyPartition
@@ -25,9 +26,14 @@ def partitions_of(runner: SlotRunner) -> list[CopyPartition]:
     return [*runner.slot.partitions.values(), *runner.unstarted.values()]
 
 
+def standing(partition: CopyPartition) -> Fault | None:
+    """Why a partition stands still; also while it is tried again, until it has recovered."""
+    return partition.fault or partition.reported
+
+
 def state_word(partition: CopyPartition) -> str:
     """One word for where a partition is."""
-    if partition.fault is not None:
+    if standing(partition) is not None:
         return "faulted"
     if partition.entry.state is not CatalogState.ACTIVE:
         return str(partition.entry.state)
@@ -64,7 +70,7 @@ def _progress(partition: CopyPartition, now_ms: int, now: float) -> PartitionPro
         last_progress_ms=now_ms - int(max(0.0, now - partition.progress_at) * 1000),
         oldest_uncopied_ms=oldest if oldest is not None and oldest >= 0 else None,
         state=state_word(partition),
-        fault="" if partition.fault is None else str(partition.fault),
+        fault=str(standing(partition) or ""),
     )
 
 
@@ -118,8 +124,9 @@ class Gauges:
         tally: Tally[Labels] = Tally()
         for runner in self._runners:
             for partition in partitions_of(runner):
-                if partition.fault is not None:
-                    tally[str(runner.link), str(partition.fault.reason)] += 1
+                fault = standing(partition)
+                if fault is not None:
+                    tally[str(runner.link), str(fault.reason)] += 1
         yield from tally.items()
 
     def record_lag(self) -> Iterator[tuple[Labels, float]]:
@@ -167,10 +174,10 @@ def status(runners: Iterable[SlotRunner]) -> list[dict[str, object]]:
                 {
                     "topic": p.entry.source_topic,
                     "partition": p.identity.partition,
-                    "fault": str(p.fault),
+                    "fault": str(standing(p)),
                 }
                 for p in partitions_of(runner)
-                if p.fault is not None
+                if standing(p) is not None
             ],
         }
         for runner in runners
