@@ -10,9 +10,9 @@ from mirrorfleet.records.catalog import CatalogState
 from mirrorfleet.records.progress import PartitionProgress, Progress
 
 if TYPE_CHECKING:
-    from mirrorfleet.copying.faults import Fault
     from collections.abc import Iterable, Iterator
 
+    from mirrorfleet.copying.faults import Fault
     from mirrorfleet.copying.partition import CopyPartition
     from mirrorfleet.slots.runner import SlotRunner
 

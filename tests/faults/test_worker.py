@@ -1,6 +1,6 @@
 """The worker dies, or is asked to go, under load; the judge compares every record afterwards.
 
-`MIRRORFLEET_FAULT_SECONDS` is the length of the load: `make faults` gives 60, `make test` 20.
+`MIRRORFLEET_FAULT_SECONDS` is the length of the load: `make faults` gives 60, `make test` 12.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from services.local.region import Region
     from tests.judge.verdict import Evidence
 
-SECONDS = float(os.environ.get("MIRRORFLEET_FAULT_SECONDS", "20"))
+SECONDS = float(os.environ.get("MIRRORFLEET_FAULT_SECONDS", "12"))
 RATE = 20_000
 SLOTS = 8
 TOPICS = ("orders:12", "clicks:12", "state:4:compact")
