@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Final
 from mirrorfleet.config.connect import cluster_settings
 from mirrorfleet.config.flows import flow_of
 from mirrorfleet.core.errors import MirrorfleetError, RefusedError
-from mirrorfleet.core.ids import Link, SlotNumber
+from mirrorfleet.core.ids import Link, PartitionIdentity, SlotNumber
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.mapping.catalog import CatalogView, follow_catalog
 from mirrorfleet.mapping.following import MapFollower
-from mirrorfleet.mapping.packing import pack_slot
+from mirrorfleet.mapping.packing import log_floors, pack_slot, prune_slot
 from mirrorfleet.mapping.store import KafkaMapStore
 from mirrorfleet.offsets.copies import Copies
 from mirrorfleet.runtime import metric_names as names
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from mirrorfleet.config.model import EstateLink
+    from mirrorfleet.offsets.packing import Floor
     from mirrorfleet.runtime.entry import Context
     from mirrorfleet.runtime.lifecycle import Stop
 
@@ -209,14 +210,30 @@ class CheckpointService:
     async def _pack(self) -> None:
         """Pack slots that have enough segments, one after the other."""
         await self._loaded.wait()
+        clock = self._context.clock
+        pruned_at = clock.monotonic()
         while True:
+            is_time = clock.monotonic() - pruned_at >= self._settings.prune_period_s
             for slot in sorted(self._view.slots):
                 try:
                     await self._pack_slot(slot)
+                    if is_time:
+                        await self._prune_slot(slot)
                 except MirrorfleetError as error:
                     # nothing was freed; what is wrong with the map itself stops its follower
                     _log.warning("not packed", extra=fields(slot=slot, error=str(error)))
+            pruned_at = clock.monotonic() if is_time else pruned_at
             await asyncio.sleep(self._settings.pack_period_s)
+
+    async def _prune_slot(self, slot: SlotNumber) -> None:
+        floors: dict[PartitionIdentity, Floor] = {}
+        for link, source in self._sources.items():
+            entries = [entry for entry in self._view.of_link(link) if entry.slot == slot]
+            if entries:
+                floors |= await log_floors(source, self._target, entries)
+        removed = await prune_slot(self._store, slot, floors)
+        if removed:
+            _log.info("pruned", extra=fields(slot=slot, count=removed))
 
     async def _pack_slot(self, slot: SlotNumber) -> None:
         left = True

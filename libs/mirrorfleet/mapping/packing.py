@@ -8,14 +8,19 @@ archive (`offsets.packing` says why).
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from mirrorfleet.core.errors import CorruptBatchError
-from mirrorfleet.core.ids import SlotNumber
+from mirrorfleet.core.errors import BrokerError, CorruptBatchError
+from mirrorfleet.core.ids import PartitionIdentity, SlotNumber, SourceOffset, TargetOffset
+from mirrorfleet.kafka.cluster import Cluster
+from mirrorfleet.kafka.offsets import EARLIEST, list_offsets
 from mirrorfleet.mapping.store import Entry, MapStore
-from mirrorfleet.offsets.packing import MOST_RUNS, Packing, plan_packing
+from mirrorfleet.offsets.copies import source_of, target_of
+from mirrorfleet.offsets.packing import MOST_RUNS, Floor, Packing, obsolete, plan_packing
 from mirrorfleet.records.archive import BlockKey, decode_key, encode, encode_key
+from mirrorfleet.records.catalog import CatalogPartition
 from mirrorfleet.records.topics import ControlKind
 
 MOST_OFFSETS: Final = 20_000
@@ -57,6 +62,33 @@ async def pack_slot(
         await store.write(slot, [(encode_key(key), None) for key in packing.remove])
     await store.free(slot, until)
     return Packed(len(segments), len(packing.write), len(packing.remove), waiting.end - until)
+
+
+async def prune_slot(
+    store: MapStore, slot: SlotNumber, floors: Mapping[PartitionIdentity, Floor]
+) -> int:
+    """Remove the blocks that nobody can ask about any more; how many. Raises: as `pack_slot`."""
+    stored, _ = await _read_archive(store, slot)
+    keys = obsolete(stored, floors)
+    if keys:
+        await store.write(slot, [(encode_key(key), None) for key in keys])
+    return len(keys)
+
+
+async def log_floors(
+    source: Cluster, target: Cluster, entries: Iterable[CatalogPartition]
+) -> dict[PartitionIdentity, Floor]:
+    """Where both logs of copied partitions begin; one that does not answer is left out."""
+    wanted = list(entries)
+    sources = await list_offsets(source, {source_of(entry): EARLIEST for entry in wanted})
+    targets = await list_offsets(target, {target_of(entry): EARLIEST for entry in wanted})
+    found: dict[PartitionIdentity, Floor] = {}
+    for entry in wanted:
+        one, other = sources[source_of(entry)], targets[target_of(entry)]
+        if not isinstance(one, BrokerError) and not isinstance(other, BrokerError):
+            floor = Floor(SourceOffset(one.offset), TargetOffset(other.offset))
+            found[entry.identity] = floor
+    return found
 
 
 async def _read_archive(store: MapStore, slot: SlotNumber) -> tuple[dict[BlockKey, bytes], int]:

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Final
+from typing import Final, NamedTuple
 
 from mirrorfleet.core.errors import CorruptBatchError
-from mirrorfleet.core.ids import PartitionIdentity, TargetOffset
+from mirrorfleet.core.ids import PartitionIdentity, SourceOffset, TargetOffset
 from mirrorfleet.records.archive import Block, BlockKey, decode, encode_key
 from mirrorfleet.records.segments import Run, Segment
 
@@ -33,6 +33,13 @@ class Packing:
 
     write: tuple[Block, ...]
     remove: tuple[BlockKey, ...]
+
+
+class Floor(NamedTuple):
+    """Where both logs of a partition begin now."""
+
+    source: SourceOffset
+    target: TargetOffset
 
 
 def plan_packing(
@@ -67,6 +74,20 @@ def covered(keys: Iterable[BlockKey]) -> tuple[BlockKey, ...]:
             elif widest is None or key.end > widest.end:
                 widest = key
     return tuple(found)
+
+
+def obsolete(stored: Stored, floors: Mapping[PartitionIdentity, Floor]) -> tuple[BlockKey, ...]:
+    """The blocks below both logs' begins: nobody can read what they are about on either side.
+
+    Raises: CorruptBatchError, UnknownVersionError.
+    """
+    return tuple(
+        key
+        for key in sorted(stored)
+        if key.identity in floors
+        and key.end <= floors[key.identity].target
+        and _runs_of(stored, key)[-1].source_end <= floors[key.identity].source
+    )
 
 
 def _by_identity(stored: Stored) -> dict[PartitionIdentity, list[BlockKey]]:

@@ -69,7 +69,12 @@ class World:
             "links": [{"from": "east", "to": "west", "slots": 2, "rules": [rule]}],
             "services": {
                 "sync": {"period_s": 0.5},
-                "checkpoint": {"period_s": 0.5, "pack_at_least": 20, "pack_period_s": 0.5},
+                "checkpoint": {
+                    "period_s": 0.5,
+                    "pack_at_least": 20,
+                    "pack_period_s": 0.5,
+                    "prune_period_s": 1,
+                },
             },
         }
         self.estate.write_text(yaml.safe_dump(estate))

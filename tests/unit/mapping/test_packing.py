@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import pytest
 
 from mirrorfleet.core.errors import CorruptBatchError
-from mirrorfleet.core.ids import SlotNumber
-from mirrorfleet.mapping.packing import Packed, live_blocks, pack_slot
+from mirrorfleet.core.ids import SlotNumber, SourceOffset, TargetOffset
+from mirrorfleet.mapping.packing import Packed, live_blocks, pack_slot, prune_slot
 from mirrorfleet.mapping.store import Entry
+from mirrorfleet.offsets.packing import Floor
 from mirrorfleet.records.segments import Segment
 from tests.unit.mapping.lists import DiedError, ListStore
 from tests.unit.offsets.making import PARTITIONS, run_of
@@ -85,3 +86,21 @@ async def test_what_is_not_read_back_is_not_freed() -> None:
     with pytest.raises(CorruptBatchError, match="1 of 3 blocks were not read back"):
         await pack_slot(store, SLOT)
     assert store.kept == SEGMENTS
+
+
+async def test_blocks_below_both_logs_are_removed_and_no_others() -> None:
+    store = ListStore(SEGMENTS)
+    await pack_all(store)
+    one, other = PARTITIONS[0], PARTITIONS[1]
+    # blocks of the first: target [0, 11), [12, 23), [24, 35), ...; source up to 15, 35, 55, ...
+    floors = {
+        one: Floor(SourceOffset(35), TargetOffset(30)),
+        other: Floor(SourceOffset(0), TargetOffset(99)),
+    }
+    before = live_blocks(store.log)
+
+    assert await prune_slot(store, SLOT, floors) == 2
+
+    gone = sorted(set(before) - set(live_blocks(store.log)))
+    assert [(key.identity, key.first, key.end) for key in gone] == [(one, 0, 11), (one, 12, 23)]
+    assert await prune_slot(store, SLOT, floors) == 0
