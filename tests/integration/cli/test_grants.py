@@ -7,7 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,8 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from mirrorfleet.core.errors import BrokerError
+from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.kafka.acls import (
     AclBinding,
     AclOperation,
@@ -24,13 +26,16 @@ from mirrorfleet.kafka.acls import (
     create_acls,
 )
 from mirrorfleet.kafka.cluster import Cluster
+from mirrorfleet.kafka.groups import GroupOffsets, commit_offsets, fetch_offsets
+from mirrorfleet.offsets.homes import GroupOffset
 from services.cli.__main__ import main
 from services.local.region import Region, RegionSpec
 from services.local.security import Authorizer, Kind, RegionSecurity
 from tests.conftest import Regions
-from tests.faultkit.waiting import NotInTimeError, wait_until
+from tests.faultkit.waiting import NotInTimeError, until, wait_until
 
-USERS = {name: f"{name}-secret" for name in ("admin", "mirror", "sync")}
+SERVICES = ("sync", "mirror", "checkpoint")
+USERS = {name: f"{name}-secret" for name in ("admin", *SERVICES)}
 SECURITY = RegionSecurity(kind=Kind.SASL_PLAINTEXT, authorizer=Authorizer.STANDARD, users=USERS)
 RECORDS = 50
 
@@ -54,8 +59,10 @@ def write_estate(directory: Path, user: str, east: Region, west: Region) -> Path
         f"""estate: test
 clusters:{clusters}
 links:
-  - {{from: east, to: west, rules: [{{name: orders, topics: ["orders.*"]}}], slots: 2}}
+  - {{from: east, to: west, slots: 2,
+     rules: [{{name: orders, topics: ["orders.*"], groups: [g.*]}}]}}
   - {{from: west, to: east, rules: [{{name: back, topics: ["back.*"]}}], slots: 2}}
+services: {{checkpoint: {{period_s: 0.5, pack_at_least: 1, pack_period_s: 0.5}}}}
 """,
         encoding="utf-8",
     )
@@ -143,14 +150,33 @@ def consume(region: Region, topic: str) -> list[bytes]:
     return found
 
 
+async def set_group(region: Region) -> None:
+    """A group that has read seven records of the first partition."""
+    async with Cluster(region.settings()) as cluster:
+        place = {TopicPartition("orders", 0): GroupOffset(7)}
+        assert await commit_offsets(cluster, {"g1": place}) == {"g1": None}
+
+
+async def group_on(region: Region) -> GroupOffsets | BrokerError:
+    """Its place, once it has one."""
+
+    async def place() -> GroupOffsets | BrokerError:
+        return (await fetch_offsets(cluster, ["g1"]))["g1"]
+
+    async with Cluster(region.settings()) as cluster:
+        with suppress(NotInTimeError):
+            return await until(place, deadline_s=30, what="g1 to have a place")
+        return {}
+
+
 @pytest.mark.timeout(180)
-def test_sync_and_mirror_run_with_the_printed_grants_and_no_others(
+def test_a_fleet_runs_with_the_printed_grants_and_no_others(
     regions: Regions, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     east, west = regions(
         RegionSpec(name="east", security=SECURITY), RegionSpec(name="west", security=SECURITY)
     )
-    for name in ("sync", "mirror"):
+    for name in SERVICES:
         estate = write_estate(tmp_path, name, east, west)
         found = printed_grants(estate, name, capsys)
         for region in (east, west):
@@ -161,12 +187,16 @@ def test_sync_and_mirror_run_with_the_printed_grants_and_no_others(
     for number in range(RECORDS):
         producer.produce("orders", value=str(number).encode(), partition=number % 2)
     producer.flush(20)
-    logs = {name: tmp_path / f"{name}.log" for name in ("sync", "mirror")}
-    with (
-        service("sync", tmp_path / "sync.yaml", logs["sync"]),
-        service("mirror", tmp_path / "mirror.yaml", logs["mirror"]),
-    ):
+    asyncio.run(set_group(east))
+    logs = {name: tmp_path / f"{name}.log" for name in SERVICES}
+    with ExitStack() as stack:
+        for name in SERVICES:
+            stack.enter_context(service(name, tmp_path / f"{name}.yaml", logs[name]))
         copied = consume(west, "east.orders")
+        placed = asyncio.run(group_on(west))
     words = "".join(log.read_text(encoding="utf-8") for log in logs.values())
     assert sorted(copied, key=int) == [str(number).encode() for number in range(RECORDS)], words
+    assert placed == {TopicPartition("east.orders", 0): GroupOffset(7)}, words
+    assert "not packed" not in words
+    assert '"packed"' in words
     assert "AUTHORIZATION_FAILED" not in words
