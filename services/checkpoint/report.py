@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 SHOWN: Final = 200
 """Groups of a link in one `/status`."""
 _NOT_FOUND: Final = 404
+_UNAVAILABLE: Final = 503
 _Samples = list[tuple[tuple[str, ...], float]]
 
 
@@ -56,11 +57,16 @@ def _link(groups: LinkGroups, now: float) -> dict[str, object]:
     }
 
 
-def add_routes(app: FastAPI, copies_of: Callable[[Link], Copies], links: Iterable[Link]) -> None:
+def add_routes(
+    app: FastAPI,
+    copies_of: Callable[[Link], Copies],
+    links: Iterable[Link],
+    is_loaded: Callable[[], bool],
+) -> None:
     """`GET /translate?source=east&topic=orders&partition=0&offset=42[&direction=to-source]`.
 
     404 for a link or partition that is not copied, 422 for a question
-    that is not one.
+    that is not one, 503 before the map has been read.
     """
     known = {link.source: link for link in links}
 
@@ -76,6 +82,9 @@ def add_routes(app: FastAPI, copies_of: Callable[[Link], Copies], links: Iterabl
         if link is None:
             text = f"no link copies from {source!r}; known: {', '.join(sorted(known))}"
             return JSONResponse({"error": text}, status_code=_NOT_FOUND)
+        if not is_loaded():
+            text = "the offset map is still being read; see /readyz"
+            return JSONResponse({"error": text}, status_code=_UNAVAILABLE)
         try:
             found = translate(copies_of(link), TopicPartition(topic, partition), offset, direction)
         except RefusedError as error:

@@ -26,12 +26,12 @@ ENTRY = CatalogPartition(
 )
 
 
-def client() -> httpx.AsyncClient:
+def client(*, loaded: bool = True) -> httpx.AsyncClient:
     index = OffsetIndex()
     index.add(identity(0), [run_of(0, 10, 5)])
     health = Health(Lifecycle())
     app = build_app(health=health, metrics=Metrics(), status=dict)
-    add_routes(app, lambda _: Copies([ENTRY], index), [LINK])
+    add_routes(app, lambda _: Copies([ENTRY], index), [LINK], lambda: loaded)
     return httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://test")
 
 
@@ -74,3 +74,10 @@ async def test_what_cannot_be_answered_is_said(question: str, code: int, said: s
     assert answer.status_code == code
     assert said in answer.text
     assert answer.headers["content-type"] == "application/json"
+
+
+async def test_nothing_is_answered_from_half_a_map() -> None:
+    async with client(loaded=False) as http:
+        answer = await http.get("/translate?source=east&topic=orders&partition=0&offset=4")
+    assert answer.status_code == 503
+    assert answer.json() == {"error": "the offset map is still being read; see /readyz"}
