@@ -10,6 +10,7 @@ from typing import Final
 
 import pytest
 
+from mirrorfleet.core.errors import CorruptBatchError, UnknownVersionError
 from mirrorfleet.core.ids import (
     FleetName,
     PartitionIdentity,
@@ -104,8 +105,10 @@ class Fleet:
 
     async def write(self, copied: Copied, transactions: int) -> None:
         at = TopicPartition(control_topic(self.name, ControlKind.SEGMENTS), SLOT)
-        values = [(None, encode_segment(copied.transaction())) for _ in range(transactions)]
-        await self._writer.write(at, values, 1_700_000_000_000)
+        await self.put(at, *(encode_segment(copied.transaction()) for _ in range(transactions)))
+
+    async def put(self, at: TopicPartition, *values: bytes) -> None:
+        await self._writer.write(at, [(None, value) for value in values], 1_700_000_000_000)
 
     async def follower(self) -> MapFollower:
         made = MapFollower(self.cluster, self.name, self.store)
@@ -162,3 +165,20 @@ async def test_segments_freed_before_they_were_followed_are_found_in_the_archive
     follower.close()
 
     copied.check(follower.index, 10_000)
+
+
+async def test_segments_of_a_newer_build_or_that_contradict_stop_the_reader(fleet: Fleet) -> None:
+    at = [TopicPartition(control_topic(fleet.name, ControlKind.SEGMENTS), slot) for slot in (0, 1)]
+    await fleet.put(at[0], b"\x07" + encode_segment(Copied().transaction())[1:])
+    runs = ((PARTITIONS[0], (run_of(0, 5, 0),)), (PARTITIONS[0], (run_of(7, 9, 3),)))
+    await fleet.put(at[1], *(encode_segment(Segment(SLOT, 1, (run,))) for run in runs))
+
+    for slot, error, said in (
+        (0, UnknownVersionError, "segment: version 7 is not known"),
+        (1, CorruptBatchError, f"offset map of {PARTITIONS[0]}: .* disagree"),
+    ):
+        follower = MapFollower(fleet.cluster, fleet.name, fleet.store)
+        follower.want([SlotNumber(slot)])
+        with pytest.raises(error, match=said.replace("(", r"\(").replace(")", r"\)")):
+            await follower.catch_up()
+        follower.close()
