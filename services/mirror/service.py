@@ -15,7 +15,14 @@ from mirrorfleet.config.connect import cluster_settings
 from mirrorfleet.copying.budget import MemoryBudget
 from mirrorfleet.copying.lifecycle import SlotState
 from mirrorfleet.copying.schedule import backoff_s
-from mirrorfleet.core.errors import MirrorfleetError, RefusedError, UnknownVersionError
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import (
+    BrokerError,
+    MirrorfleetError,
+    RefusedError,
+    UnknownVersionError,
+    may_not,
+)
 from mirrorfleet.core.ids import ClusterAlias, Link, PartitionIdentity, SlotNumber, TopicPartition
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.control import ControlTail, ControlWriter
@@ -153,7 +160,7 @@ class MirrorService:
                             self._changed.set()
             except MirrorfleetError as error:
                 if not error.retriable:
-                    raise
+                    raise _explained(worker, topic, error) from error
                 failures += 1
                 health.hold(CATALOG, f"{topic} cannot be read: {error}")
                 _log.info("waiting for the catalog", extra=fields(topic=topic, error=str(error)))
@@ -313,6 +320,14 @@ class MirrorService:
             names.IN_FLIGHT,
             lambda: [((), float(self._worker.budget.used if self._worker else 0))],
         )
+
+
+def _explained(worker: Worker, topic: str, error: MirrorfleetError) -> MirrorfleetError:
+    """A refused catalog, with who wanted to read it."""
+    if not (isinstance(error, BrokerError) and error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED):
+        return error
+    text = may_not(worker.principal, "READ", f"Topic:{topic}", worker.target.settings.alias)
+    return BrokerError(error.code, text, hint="`mirrorfleet acls` prints what is needed.")
 
 
 _CONTROL: Final = (

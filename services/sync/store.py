@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import BrokerError, MirrorfleetError
+from mirrorfleet.core.errors import BrokerError, MirrorfleetError, may_not
 from mirrorfleet.core.ids import FleetName, TopicPartition
 from mirrorfleet.kafka.admin import NewTopic, create_partitions, create_topics
 from mirrorfleet.kafka.cluster import Cluster
@@ -93,10 +93,24 @@ class Store:
             if spec.name in metadata.topics
             and 0 < len(metadata.topics[spec.name].partitions) < spec.partitions
         }
-        _raise_first(await create_topics(self._cluster, missing) if missing else {})
-        _raise_first(await create_partitions(self._cluster, short) if short else {})
+        self._raise_first("CREATE", await create_topics(self._cluster, missing) if missing else {})
+        self._raise_first("ALTER", await create_partitions(self._cluster, short) if short else {})
         if missing or short:
             _log.info("control topics made", extra=fields(fleet=self._fleet, count=len(missing)))
+
+    def _raise_first(self, operation: str, answers: dict[str, BrokerError | None]) -> None:
+        for name, error in answers.items():
+            if error is None or error.code is ErrorCode.TOPIC_ALREADY_EXISTS:
+                continue
+            if error.code is not ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                raise error
+            raise self._denied(operation, name)
+
+    def _denied(self, operation: str, topic: str) -> BrokerError:
+        settings = self._cluster.settings
+        text = may_not(settings.security.principal, operation, f"Topic:{topic}", settings.alias)
+        hint = "`mirrorfleet acls` prints what is needed."
+        return BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, text, hint=hint)
 
     async def refresh(self) -> None:
         """Read the catalog again if somebody else has written to it.
@@ -108,6 +122,8 @@ class Store:
         known = (await self._cluster.metadata((topic,))).topics[topic]
         if known.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             return
+        if known.error is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            raise self._denied("READ", topic)
         listed = (await list_offsets(self._cluster, {self._catalog: LATEST}))[self._catalog]
         if isinstance(listed, BrokerError):
             raise listed
@@ -160,10 +176,3 @@ class Store:
             return
         for _ in waiting:
             self._waiting.popleft()
-
-
-def _raise_first(answers: dict[str, BrokerError | None]) -> None:
-    for name, error in answers.items():
-        if error is not None and error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-            error.hint = f"`mirrorfleet acls` prints what sync needs for {name}."
-            raise error
