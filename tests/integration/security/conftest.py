@@ -1,6 +1,6 @@
 """The pair that all tests of this folder share: one start of two brokers.
 
-`sasl`: SASL_SSL, all mechanisms at once, and two listeners more whose certificates are wrong.
+`sasl`: SASL_SSL, all mechanisms at once, and listeners whose certificates are wrong.
 `mutual`: mutual TLS. Both check ACLs, so that a service may do what a test has granted and nothing
 else.
 """
@@ -26,10 +26,14 @@ USERS = {name: f"{name}-secret" for name in ("admin", "mirror", "sync")}
 
 
 class WrongListeners(NamedTuple):
-    """Listeners of `sasl` with TLS only, certificates of another authority, and a flaw each."""
+    """Listeners of `sasl` with TLS only, certificates of another authority, and a flaw each.
+
+    `expired` stays so; `lapsed` is for the test that renews it.
+    """
 
     authority: Authority
     expired: str
+    lapsed: str
     elsewhere: str
 
 
@@ -46,14 +50,15 @@ def guarded(kind: Kind) -> RegionSecurity:
 
 
 def add_wrong_listeners(region: Region) -> WrongListeners:
-    """Write two listeners more into the settings of a region that was not started yet."""
+    """Write three listeners more into the settings of a region that was not started yet."""
     authority = Authority(region.directory / "wrong")
-    expired, elsewhere = free_ports(2)
+    expired, lapsed, elsewhere = (f"{HOST}:{port}" for port in free_ports(3))
     certificates = {
         "expired": authority.issue("expired", GOOD_HOSTS, timedelta(days=-1)),
+        "lapsed": authority.issue("lapsed", GOOD_HOSTS, timedelta(days=-1)),
         "elsewhere": authority.issue("elsewhere", ("elsewhere.example",), timedelta(days=1)),
     }
-    more = f",EXPIRED://{HOST}:{expired},ELSEWHERE://{HOST}:{elsewhere}"
+    more = f",EXPIRED://{expired},LAPSED://{lapsed},ELSEWHERE://{elsewhere}"
     lines = []
     file = region.brokers[0].directory / "server.properties"
     for line in file.read_text().splitlines():
@@ -61,14 +66,14 @@ def add_wrong_listeners(region: Region) -> WrongListeners:
         if name in {"listeners", "advertised.listeners"}:
             lines.append(line + more)
         elif name == "listener.security.protocol.map":
-            lines.append(line + ",EXPIRED:SSL,ELSEWHERE:SSL")
+            lines.append(line + ",EXPIRED:SSL,LAPSED:SSL,ELSEWHERE:SSL")
         else:
             lines.append(line)
     for name, certificate in certificates.items():
         lines.append(f"listener.name.{name}.ssl.keystore.type=PEM")
         lines.append(f"listener.name.{name}.ssl.keystore.location={certificate}")
     file.write_text("\n".join(lines) + "\n")
-    return WrongListeners(authority, f"{HOST}:{expired}", f"{HOST}:{elsewhere}")
+    return WrongListeners(authority, expired, lapsed, elsewhere)
 
 
 @pytest.fixture(scope="package")

@@ -69,7 +69,7 @@ def access_as(region: Region, user: str = SUPER_USER) -> ClusterAccess:
     return ClusterAccess(address(region), {k: v for k, v in asked.items() if v is not None})
 
 
-def properties(access: ClusterAccess) -> dict[str, str | int]:
+def properties(access: ClusterAccess) -> dict[str, str | int | float | bool]:
     """The same for a client of librdkafka."""
     return {"bootstrap.servers": access.bootstrap, **access.properties}
 
