@@ -13,6 +13,17 @@ from spark.session import open_session
 HERE = Path(__file__).parent
 LEFT_OPEN = "ignore:.*<socket.socket:pytest.PytestUnraisableExceptionWarning"
 """pyspark leaves the sockets of its results to the garbage collector."""
+SMALL = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+}
+"""For frames of a few rows: compiling and re-planning would take longer than running."""
+AS_SHIPPED = {
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.sql.codegen.factoryMode": "FALLBACK",
+    "spark.sql.adaptive.enabled": "true",
+}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -32,13 +43,20 @@ def session() -> Iterator[SparkSession]:
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
             "spark.sql.shuffle.partitions": "2",
-            # frames of a few rows: compiling and re-planning would take longer than running
-            "spark.sql.codegen.wholeStage": "false",
-            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-            "spark.sql.adaptive.enabled": "false",
+            **SMALL,
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
         },
     )
     yield opened
     opened.stop()
+
+
+@pytest.fixture
+def compiling(session: SparkSession) -> Iterator[SparkSession]:
+    """The session as jobs have it, for frames of many rows."""
+    for name, value in AS_SHIPPED.items():
+        session.conf.set(name, value)
+    yield session
+    for name, value in SMALL.items():
+        session.conf.set(name, value)

@@ -14,8 +14,9 @@ REPEATED_AT = 700_001
 
 
 def test_each_of_seven_faults_in_a_million_records_is_found_and_nothing_else(
-    session: SparkSession,
+    compiling: SparkSession,
 ) -> None:
+    session = compiling
     source = session.range(MANY).select(
         F.lit(0).alias("partition"),
         F.col("id").alias("offset"),
