@@ -14,6 +14,7 @@ from tests.faultkit.hold import hold_sync
 from tests.faultkit.process import service
 from tests.faultkit.regions import address
 from tests.faultkit.traffic import traffic
+from tests.faultkit.waiting import wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,7 +22,10 @@ if TYPE_CHECKING:
     from services.local.region import Region
 
 DAY_S = 86_400
-SETTLE_S = 15.0
+COPYING_S = 120.0
+LEAST_BYTES = 40
+"""Of segments, for a partition that is copied: a few commits."""
+SETTLE_S = 10.0
 MEASURE_S = 30.0
 RECORDS_A_PARTITION = 2
 SLOTS = 16
@@ -47,6 +51,11 @@ def run(east: Region, west: Region, directory: Path, *, partitions: int) -> None
         traffic(address(east), [f"{topic}:{partitions}"], rate=rate),
     ):
         mirror.wait_ready(60)
+        wait_until(
+            lambda: stored(west, fleet, "segments") > partitions * LEAST_BYTES,
+            deadline_s=COPYING_S,
+            what="every partition to be copied",
+        )
         hold_sync(SETTLE_S, reason="until every partition trickles and commits settle")
         before = {kind: stored(west, fleet, kind) for kind in KINDS}
         hold_sync(MEASURE_S, reason="the measured time")
