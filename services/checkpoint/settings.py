@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from mirrorfleet.core.errors import ConfigError
+from mirrorfleet.config.tuning import parse_tuning
 
 
 class Pack(StrEnum):
@@ -42,19 +42,5 @@ class CheckpointSettings(BaseModel):
 
 
 def parse(subtree: Mapping[str, object]) -> CheckpointSettings:
-    """The settings.
-
-    Raises:
-        ConfigError: an unknown key or a value out of its range; every problem is named.
-    """
-    try:
-        return CheckpointSettings.model_validate(dict(subtree))
-    except ValidationError as error:
-        problems = [
-            f"services.checkpoint.{'.'.join(map(str, each['loc']))}: {each['msg']}"
-            for each in error.errors()
-        ]
-        known = ", ".join(sorted(CheckpointSettings.model_fields))
-        raise ConfigError(
-            "; ".join(problems), path="services.checkpoint", hint=f"Known keys: {known}."
-        ) from error
+    """The settings. Raises: ConfigError naming every problem."""
+    return parse_tuning(CheckpointSettings, "checkpoint", subtree)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from mirrorfleet.core.errors import ConfigError
+from mirrorfleet.config.tuning import parse_tuning
 from mirrorfleet.slots.settings import SlotSettings
 
 if TYPE_CHECKING:
@@ -21,19 +21,5 @@ class MirrorSettings(SlotSettings):
 
 
 def parse(subtree: Mapping[str, object]) -> MirrorSettings:
-    """The settings.
-
-    Raises:
-        ConfigError: an unknown key or a value out of its range; every problem is named.
-    """
-    try:
-        return MirrorSettings.model_validate(dict(subtree))
-    except ValidationError as error:
-        problems = [
-            f"services.mirror.{'.'.join(map(str, each['loc']))}: {each['msg']}"
-            for each in error.errors()
-        ]
-        known = ", ".join(sorted(MirrorSettings.model_fields))
-        raise ConfigError(
-            "; ".join(problems), path="services.mirror", hint=f"Known keys: {known}."
-        ) from error
+    """The settings. Raises: ConfigError naming every problem."""
+    return parse_tuning(MirrorSettings, "mirror", subtree)

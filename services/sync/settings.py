@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from mirrorfleet.config.model import EstateCluster, EstateLink, Rule
-from mirrorfleet.core.errors import ConfigError
+from mirrorfleet.config.tuning import parse_tuning
 from mirrorfleet.planning.rules import ReplicationPolicy, RuleTerms
 
 
@@ -41,22 +41,8 @@ class SyncSettings(BaseModel):
 
 
 def parse(subtree: Mapping[str, object]) -> SyncSettings:
-    """The settings.
-
-    Raises:
-        ConfigError: an unknown key or a value out of its range; every problem is named.
-    """
-    try:
-        return SyncSettings.model_validate(dict(subtree))
-    except ValidationError as error:
-        problems = [
-            f"services.sync.{'.'.join(map(str, each['loc']))}: {each['msg']}"
-            for each in error.errors()
-        ]
-        known = ", ".join(sorted(SyncSettings.model_fields))
-        raise ConfigError(
-            "; ".join(problems), path="services.sync", hint=f"Known keys: {known}."
-        ) from error
+    """The settings. Raises: ConfigError naming every problem."""
+    return parse_tuning(SyncSettings, "sync", subtree)
 
 
 def terms_of(link: EstateLink, target: EstateCluster) -> Mapping[str, RuleTerms]:
