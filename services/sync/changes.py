@@ -202,11 +202,9 @@ class TopicChanges:
     def _text(self, change: Change, error: BrokerError) -> str:
         if error.code is not ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             return str(error)
-        settings = self._cluster.settings
+        who, alias = self._cluster.settings.security.principal, self._cluster.settings.alias
         resource = f"Topic:{change.claim.target_topic}"
-        text = may_not(
-            settings.security.principal, _OPERATIONS[change.kind], resource, settings.alias
-        )
+        text = may_not(who, _OPERATIONS[change.kind], resource, alias)
         return f"{text}. `mirrorfleet acls` prints what is needed."
 
     def _refuse(self, change: Change, text: str) -> None:

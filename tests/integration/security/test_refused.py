@@ -27,7 +27,7 @@ from services.local.ports import HOST, free_ports
 from services.local.region import Region
 from services.local.security import GOOD_HOSTS
 from tests.faultkit.estate import write_estate
-from tests.faultkit.process import service
+from tests.faultkit.process import ServiceProcess, service
 from tests.faultkit.regions import access, address
 from tests.faultkit.waiting import wait_until
 from tests.integration.security.conftest import WrongListeners
@@ -211,65 +211,59 @@ def write_two_links(directory: Path, sources: Sources, south: dict[str, object])
     return file
 
 
-def copied(region: Region, topic: str) -> bool:
+def has_records(access: ClusterAccess, topic: str) -> bool:
     at = At(topic, 0)
-    return ends_of(access_as(region), [at])[at].committed > 0
+    return topic in topics_of(access) and ends_of(access, [at])[at].committed > 0
+
+
+def await_copied(access: ClusterAccess, topic: str, deadline_s: float) -> None:
+    wait_until(
+        lambda: has_records(access, topic),
+        deadline_s=deadline_s,
+        what=f"records in {topic}",
+        ignoring=(ReadingError,),
+    )
 
 
 def check_recovery(
     sources: Sources, directory: Path, known: dict[str, object], repair: Callable[[], object]
 ) -> None:
     """The mirror is refused by south, and sync too unless `known` is another way in."""
-    fleet = directory.name
-    topics = {alias: f"{fleet}-{alias}" for alias in ("north", "south")}
+    fleet, target = directory.name, access_as(sources.west)
     for alias, source in (("north", access(sources.north)), ("south", sources.admin)):
-        create_topics(source, {topics[alias]: 1})
-        produce(source, {topics[alias]: 1}, 20)
+        create_topics(source, {f"{fleet}-{alias}": 1})
+        produce(source, {f"{fleet}-{alias}": 1}, 20)
     estates = {
         "sync": write_two_links(directory / "sync", sources, known),
         "mirror": write_two_links(directory / "mirror", sources, sources.south.security),
     }
     with ExitStack() as stack:
-        started = {
-            name: stack.enter_context(service(name, estate=file, target="west", logs=directory))
+        sync, mirror = (
+            stack.enter_context(service(name, estate=file, target="west", logs=directory))
             for name, file in estates.items()
-        }
-        refused = started["mirror" if known != sources.south.security else "sync"]
-        wait_until(
-            lambda: sources.south.said in refused.get("/readyz").text,
-            deadline_s=STARTS_S,
-            what="the reason in /readyz",
-            ignoring=(httpx.TransportError,),
         )
-        assert sources.south.said in json.dumps(refused.status())
-        assert sources.south.said in refused.text()
-        wait_until(
-            lambda: copied(sources.west, f"north.{topics['north']}"),
-            deadline_s=STARTS_S,
-            what="the other link to flow",
-            ignoring=(ReadingError,),
-        )
-        assert f"south.{topics['south']}" not in topics_of(access_as(sources.west)) or (
-            not copied(sources.west, f"south.{topics['south']}")
-        )
+        await_reason(sync if known == sources.south.security else mirror, sources.south.said)
+        await_copied(target, f"north.{fleet}-north", STARTS_S)
+        assert not has_records(target, f"south.{fleet}-south")
 
         repair()
-        wait_until(
-            lambda: copied(sources.west, f"south.{topics['south']}"),
-            deadline_s=RECOVERS_S,
-            what="the repaired link to flow",
-            ignoring=(ReadingError,),
-        )
-        started["mirror"].wait_ready(RECOVERS_S)
-        started["sync"].wait_ready(RECOVERS_S)
-        report = judge(
-            Copy(
-                source=sources.admin,
-                target=access_as(sources.west),
-                pairs=[Pair(topics["south"], f"south.{topics['south']}")],
-            )
-        )
+        await_copied(target, f"south.{fleet}-south", RECOVERS_S)
+        for process in (sync, mirror):
+            process.wait_ready(RECOVERS_S)
+        pair = Pair(f"{fleet}-south", f"south.{fleet}-south")
+        report = judge(Copy(source=sources.admin, target=target, pairs=[pair]))
     assert report.verdict is Verdict.PASS, render(report)
+
+
+def await_reason(refused: ServiceProcess, said: str) -> None:
+    wait_until(
+        lambda: said in refused.get("/readyz").text,
+        deadline_s=STARTS_S,
+        what="the reason in /readyz",
+        ignoring=(httpx.TransportError,),
+    )
+    assert said in json.dumps(refused.status())
+    assert said in refused.text()
 
 
 @pytest.mark.timeout(180)
