@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark import schemas
@@ -13,11 +13,8 @@ MANY = 1_000_000
 REPEATED_AT = 700_001
 
 
-def test_each_of_seven_faults_in_a_million_records_is_found_and_nothing_else(
-    compiling: SparkSession,
-) -> None:
-    session = compiling
-    source = session.range(MANY).select(
+def records(session: SparkSession) -> DataFrame:
+    return session.range(MANY).select(
         F.lit(0).alias("partition"),
         F.col("id").alias("offset"),
         (F.col("id") + 1_700_000_000_000).alias("timestamp_ms"),
@@ -29,6 +26,9 @@ def test_each_of_seven_faults_in_a_million_records_is_found_and_nothing_else(
             F.struct(F.lit("b").alias("key"), F.lit(None).cast("binary").alias("value")),
         ).alias("headers"),
     )
+
+
+def with_seven_faults(source: DataFrame) -> DataFrame:
     number = F.col("offset")
     target = source.where(number != 100).withColumns(
         {
@@ -46,21 +46,32 @@ def test_each_of_seven_faults_in_a_million_records_is_found_and_nothing_else(
         .when(number == 500_007, 500_000)
         .otherwise(F.when(number >= REPEATED_AT, number + 1).otherwise(number))
     )
-    target = target.withColumn("offset", moved.cast("long")).unionByName(
+    return target.withColumn("offset", moved.cast("long")).unionByName(
         repeat.withColumn("offset", F.col("offset").cast("long"))
     )
+
+
+def audited(session: SparkSession, source: DataFrame, target: DataFrame) -> integrity.Audit:
     name = coding.identity_bytes(identity())
     runs: list[tuple[object, ...]] = [
         (0, None, name, 0, REPEATED_AT, 0, REPEATED_AT, [], []),
         (0, None, name, REPEATED_AT, MANY, REPEATED_AT + 1, MANY + 1, [], []),
     ]
 
-    audit = integrity.compare(
+    return integrity.compare(
         integrity.digests(source),
         integrity.digests(target),
         integrity.positions(frame(session, runs, schemas.SEGMENT_RUNS)),
         frame(session, [(0, 0, MANY, 0, MANY + 1)], schemas.HELD),
     )
+
+
+def test_each_of_seven_faults_in_a_million_records_is_found_and_nothing_else(
+    compiling: SparkSession,
+) -> None:
+    source = records(compiling)
+
+    audit = audited(compiling, source, with_seven_faults(source))
 
     found = {
         (row.kind, row.source_first, row.target_first, row.records, row.detail)
