@@ -42,9 +42,19 @@ demo: $(READY) ## two real regions, both fleets, live traffic, judged; says wher
 demo-down: $(READY) ## stop all of it
 	@$(PY) -m tests.demo down
 
+APART := tests/spark tests/integration/checkpoint tests/integration/security
+
 .PHONY: test
-test: $(READY) ## every test but those of `make test-spark`, on real brokers
-	@time $(PY) -m pytest tests --ignore=tests/spark --durations=15
+test: $(READY) ## the tests, on real brokers; in a few minutes
+	@time $(PY) -m pytest tests $(APART:%=--ignore=%) --durations=15
+
+.PHONY: test-security
+test-security: $(READY) ## every mechanism and every refusal, on regions of their own
+	@time $(PY) -m pytest tests/integration/security --durations=10
+
+.PHONY: test-offsets
+test-offsets: $(READY) ## groups moved between regions, the offset map packed
+	@time $(PY) -m pytest tests/integration/checkpoint --durations=10
 
 .PHONY: spark
 spark: $(SPARK) ## Spark and its Kafka connector, from the hash lock; once
