@@ -20,7 +20,7 @@ def load(region: Region, topic: str, log: Path, *more: str) -> RunningProcess:
     """The traffic maker: its transactional producers are the same for the same seed."""
     command = ["-m", "tests.load", "--bootstrap", address(region), "--topics", f"{topic}:1"]
     process = RunningProcess(
-        "load", [sys.executable, *command, "--seed", topic, "--rate", "300", *more], log=log
+        "load", [sys.executable, *command, "--seed", topic, "--rate", "3000", *more], log=log
     )
     wait_until(lambda: "ready" in process.text(), deadline_s=30, what="traffic to begin")
     return process
@@ -33,7 +33,7 @@ def test_a_kill_in_a_transaction_is_proven_by_the_marker_that_its_successor_caus
     places, data = [At(topic, 0)], data_directories(west)
     process = load(west, topic, tmp_path / "load.log")
     try:
-        opened = kill_in_transaction(process, access(west), places, deadline_s=30)
+        opened = kill_in_transaction(process, access(west), places, deadline_s=60)
     finally:
         process.clean_up()
     assert [each.partition for each in opened] == places
