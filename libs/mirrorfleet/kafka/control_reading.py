@@ -1,6 +1,6 @@
 """Reading one control partition from its leader with the wire client, up to a known record.
 
-This is the read behind the barrier of DESIGN "Taking a slot": from the leader, read_committed, with
+This is the read behind the barrier of a slot being taken: from the leader, read_committed, with
 its epoch in every request, so that a broker that lost the leadership refuses to answer.
 """
 

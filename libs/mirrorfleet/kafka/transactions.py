@@ -163,7 +163,8 @@ class Transactions:
         """Commit or abort; the identity for the next transaction (V1: the same).
 
         On time-out, disconnect or a coordinator error the same (id, epoch, result) is sent again,
-        and `resent` says so. V1 must not abort this way: see DESIGN "Version".
+        and `resent` says so. V1 must not abort this way: the same
+        sequences would be answered as duplicates.
 
         Raises: as `init_producer_id`; on DeadlineError the outcome is unknown. BrokerError
         TRANSACTION_ABORTABLE: abort instead. ValueError for a V1 abort.

@@ -3,7 +3,7 @@
 Source side: READ and DESCRIBE only; there is no WRITE at a source. Target side: the names that
 the rules can produce, the fleet's control topics, and MM2's topics of its links. READ, WRITE and
 ALTER imply DESCRIBE (AclAuthorizer), so that is not granted twice. Source: Kafka's table of
-operations by API (docs/security.html), mirrormaker2.md 6.6.
+operations by API (Kafka documentation, Security).
 
 Kafka knows names and prefixes, rules know patterns: a pattern that is written like a name gives a
 literal grant, another one a prefix grant of what all its matches begin with ('*' when nothing).

@@ -2,7 +2,7 @@
 
 Prefix naming is MM2's DefaultReplicationPolicy (`<source alias>.<topic>`), identity naming its
 IdentityReplicationPolicy: Java clients with RemoteClusterUtils read the names without us. Source:
-mirrormaker2.md 7.1.
+ReplicationPolicy of connect-mirror-client.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`<source>.checkpoints.internal`: MM2's bytes (mirrormaker2.md 3.4), partition 0, no tombstones.
+"""`<source>.checkpoints.internal`: MM2's bytes, partition 0, no tombstones.
 
 key    STRING group  STRING target topic  INT32 partition
 value  INT16 version = 0  INT64 source offset  INT64 target offset  STRING metadata  [ours]

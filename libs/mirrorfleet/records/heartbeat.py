@@ -1,4 +1,4 @@
-"""`heartbeats`: MM2's bytes (mirrormaker2.md 3.3), partition 0, never a tombstone.
+"""`heartbeats`: MM2's bytes, partition 0, never a tombstone.
 
 key    STRING source alias  STRING target alias
 value  INT16 version = 0    INT64 timestamp ms

@@ -1,6 +1,7 @@
 """Kafka's protocol primitives as MM2's Struct writes them: big-endian, no tags, no framing.
 
-Source: mirrormaker2.md 3.2. Extra bytes behind the known fields are ignored, as MM2's readers do;
+Source: MM2's classes in connect-mirror-client.
+Extra bytes behind the known fields are ignored, as MM2's readers do;
 anything else that does not fit gives None: the caller counts it.
 """
 

@@ -1,4 +1,4 @@
-"""`mm2-offset-syncs.<source>.internal` on the target: MM2's bytes (mirrormaker2.md 3.5).
+"""`mm2-offset-syncs.<source>.internal` on the target: MM2's bytes.
 
     key    STRING source topic  INT32 partition
     value  INT64 source offset  INT64 target offset        (no version)

@@ -1,6 +1,6 @@
 """The control topics of a fleet: names, partitions, cleanup. All on the fleet's target cluster.
 
-The table is DESIGN section 3. Replication factor and min ISR are the cluster's matter: exactly
+Replication factor and min ISR are the cluster's matter: exactly
 once needs 3 and 2; a smaller cluster gets what it has.
 """
 
@@ -118,7 +118,7 @@ def control_topics(fleet: FleetName, *, slots: int, replication_factor: int) -> 
 def mm2_topics(source: ClusterAlias, *, replication_factor: int) -> list[TopicSpec]:
     """The topics that an MM2 or its MirrorClient reads: one partition, compacted, never more.
 
-    Created as MM2 does, with cleanup.policy and nothing else (mirrormaker2.md 3.1).
+    Created as MM2 does, with cleanup.policy and nothing else.
     """
     names = (offset_sync.topic_name(source), checkpoint.topic_name(source), heartbeat.TOPIC)
     return [TopicSpec(name, 1, replication_factor, dict(_COMPACT)) for name in names]

@@ -1,6 +1,6 @@
 """What must be done with a fetched batch: one verdict, from its header alone.
 
-The table of DESIGN "Copying"; verdicts are tried from top to bottom.
+Verdicts are tried from top to bottom.
 """
 
 from __future__ import annotations

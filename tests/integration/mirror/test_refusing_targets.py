@@ -1,8 +1,8 @@
 """One refused batch aborts the transaction of a whole slot; neighbours lose and repeat nothing.
 
 On a target with transactions v1 an abort must be a new epoch: the same sequences again in the same
-epoch are answered as duplicates of the aborted data, which is a silent loss (see DESIGN "Version";
-the judge sees it here).
+epoch are answered as duplicates of the aborted data, which is a silent loss
+(the judge sees it here).
 """
 
 from __future__ import annotations
