@@ -19,6 +19,7 @@ from mirrorfleet.kafka.offsets import (
 )
 from mirrorfleet.wire.copybatch import CopyBatch, NullKeys
 from mirrorfleet.wire.k01_fetch import Isolation
+from mirrorfleet.wire.reshape import source_offset
 
 if TYPE_CHECKING:
     from mirrorfleet.records.catalog import CatalogPartition
@@ -113,16 +114,6 @@ def judge_target(runner: SlotRunner, partition: CopyPartition, first: SourceOffs
     elif runner.targets.absent_for(entry.target_topic) > ABSENT_S:
         text = f"{runner.link.target} has no topic {entry.target_topic}"
         runner.stop_partition(partition, Fault(FaultReason.TARGET_MISSING, first, text))
-
-
-def source_offset(batch: CopyBatch, index: int) -> SourceOffset:
-    """The source offset of record `index` of a batch, holes counted."""
-    offset = batch.first + index
-    for start, size in batch.holes:
-        if start > offset:
-            break
-        offset += size
-    return SourceOffset(offset)
 
 
 def wait_for_start(runner: SlotRunner, entry: CatalogPartition, error: BrokerError | None) -> None:

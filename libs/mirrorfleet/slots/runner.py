@@ -15,6 +15,7 @@ from mirrorfleet.copying.schedule import backoff_s
 from mirrorfleet.copying.slot import Slot
 from mirrorfleet.core.errors import FencedError, MirrorfleetError, UnknownVersionError
 from mirrorfleet.core.ids import Link, PartitionIdentity, SlotNumber, TopicPartition
+from mirrorfleet.core.names import transactional_id
 from mirrorfleet.kafka.producer import ProduceAck, ProduceLane
 from mirrorfleet.kafka.transactions import TransactionVersion
 from mirrorfleet.records import positions as position_codec
@@ -254,7 +255,7 @@ class SlotRunner:
     @property
     def transactional_id(self) -> str:
         """`mirrorfleet.<fleet>.<source>.<n>`."""
-        return f"mirrorfleet.{self._worker.fleet}.{self.link.source}.{self.number}"
+        return transactional_id(self._worker.fleet, self.link.source, self.number)
 
     @property
     def transaction_version(self) -> TransactionVersion:

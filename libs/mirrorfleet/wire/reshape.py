@@ -10,7 +10,7 @@ Errors: CorruptBatchError when a payload is not what its header said (the fast p
 
 from __future__ import annotations
 
-from itertools import islice, takewhile
+from itertools import takewhile
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mirrorfleet.core.errors import CorruptBatchError
@@ -126,7 +126,12 @@ def before(batch: CopyBatch, offset: SourceOffset) -> CopyBatch | None:
 
 def source_offset(batch: CopyBatch, index: int) -> SourceOffset:
     """Source offset of the record at `index`: how a broker names a refused record (KIP-467)."""
-    return SourceOffset(next(islice(_offsets(batch), index, None)))
+    offset = batch.first + index
+    for start, size in batch.holes:
+        if start > offset:
+            break
+        offset += size
+    return SourceOffset(offset)
 
 
 def copied_records(batch: CopyBatch, limit: int = MAX_INFLATED) -> Iterator[Framed]:
