@@ -37,6 +37,7 @@ class EventKind(StrEnum):
     LINK_REFUSED = "link-refused"
     LINK_REMOVED = "link-removed"
     CONFIG_CHANGED = "config-changed"
+    VERDICT_CHANGED = "verdict-changed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,6 +60,13 @@ class Fields:
         """A whole number, or None when absent or null."""
         return None if self.values.get(name) is None else self.integer(name)
 
+    def number(self, name: str) -> float:
+        """A number that is one: neither NaN nor infinite."""
+        value = self.values.get(name)
+        if not isinstance(value, int | float) or isinstance(value, bool) or value - value != 0:
+            raise self._wrong(name, "a number")
+        return float(value)
+
     def maybe_text(self, name: str) -> str | None:
         """A string, or None when absent or null."""
         return None if self.values.get(name) is None else self.text(name)

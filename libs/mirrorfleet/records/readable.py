@@ -18,6 +18,7 @@ from mirrorfleet.records import (
     positions,
     progress,
     registry,
+    samples,
     segments,
 )
 from mirrorfleet.records.identity import topic_id_text
@@ -35,6 +36,7 @@ _OURS: Final[dict[ControlKind, _Decode]] = {
     ControlKind.ARCHIVE: archive.decode,
     ControlKind.REGISTRY: registry.decode,
     ControlKind.PROGRESS: progress.decode,
+    ControlKind.SAMPLES: samples.decode,
     ControlKind.EVENTS: lambda _, value: events.decode(value),
 }
 
