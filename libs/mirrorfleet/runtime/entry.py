@@ -27,7 +27,7 @@ from mirrorfleet.core.ids import ClusterAlias, FleetName
 from mirrorfleet.runtime import memory, metric_names, stall
 from mirrorfleet.runtime.clock import SystemClock, SystemDice
 from mirrorfleet.runtime.health import Health
-from mirrorfleet.runtime.http import HttpServer, Routed, bind, build_app
+from mirrorfleet.runtime.http import HOST, HttpServer, Routed, bind, build_app
 from mirrorfleet.runtime.lifecycle import (
     EXIT_ERROR,
     Failed,
@@ -87,7 +87,7 @@ def run(program: Program, argv: Sequence[str] | None = None) -> int:
         estate = load_estate(Path(arguments.estate), os.environ)
         target = _target(estate, arguments.target)
         configure(level=arguments.log_level, secrets=_secrets(estate, target))
-        listener = bind(arguments.http_port, first=program.http_port)
+        listener = bind(arguments.http_port, first=program.http_port, host=arguments.http_host)
     except MirrorfleetError as error:
         return _say(program, str(error))
     lifecycle = Lifecycle()
@@ -111,6 +111,11 @@ def _parser(program: Program) -> argparse.ArgumentParser:
     parser.add_argument("--target", required=True, help="alias of the fleet's target cluster")
     parser.add_argument(
         "--http-port", type=int, help=f"default: the first free one from {program.http_port}"
+    )
+    parser.add_argument(
+        "--http-host",
+        default=HOST,
+        help="listen there; 0.0.0.0 is for containers, everyone who reaches it may read",
     )
     parser.add_argument("--log-level", default="info", choices=("debug", "info", "warning"))
     return parser

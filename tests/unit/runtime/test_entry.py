@@ -77,6 +77,25 @@ def test_a_service_gets_its_part_of_the_estate_and_ends_with_0(estate: str) -> N
     assert context.url.startswith("http://127.0.0.1:")
 
 
+def test_a_service_listens_where_it_is_told_to(estate: str) -> None:
+    program, built = probe()
+
+    code = run(program, ["--estate", estate, "--target", "west", "--http-host", "0.0.0.0"])
+
+    assert code == 0
+    assert built[0].context.url.startswith("http://0.0.0.0:")
+
+
+def test_a_host_that_is_no_address_of_this_machine_is_refused(
+    estate: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program, built = probe()
+
+    assert run(program, ["--estate", estate, "--target", "west", "--http-host", "192.0.2.77"]) == 1
+    assert "192.0.2.77:0 cannot be used" in capsys.readouterr().err
+    assert built == []
+
+
 def test_an_error_of_ours_is_a_message_without_traceback(
     estate: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
