@@ -42,7 +42,7 @@ demo: $(READY) ## two real regions, both fleets, live traffic, judged; says wher
 demo-down: $(READY) ## stop all of it
 	@$(PY) -m tests.demo down
 
-APART := tests/spark tests/integration/checkpoint tests/integration/security
+APART := tests/spark tests/integration/checkpoint tests/integration/security tests/integration/pipe
 
 .PHONY: test
 test: $(READY) ## the tests, on real brokers; in a few minutes
@@ -55,6 +55,10 @@ test-security: $(READY) ## every mechanism and every refusal, on regions of thei
 .PHONY: test-offsets
 test-offsets: $(READY) ## groups moved between regions, the offset map packed
 	@time $(PY) -m pytest tests/integration/checkpoint --durations=10
+
+.PHONY: test-pipe
+test-pipe: $(SPARK) ## three regions in a row, read by Kafka's own MirrorClient
+	@time $(PY) -m pytest tests/integration/pipe --durations=10
 
 .PHONY: spark
 spark: $(SPARK) ## Spark and its Kafka connector, from the hash lock; once

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from mirrorfleet.config.flows import flow_of
+from mirrorfleet.config.flows import all_flows, flow_of
 from mirrorfleet.config.load import load_estate
 from mirrorfleet.config.model import Estate
 from mirrorfleet.core.errors import ConfigError
@@ -40,7 +40,8 @@ def run(estate_file: Path, asked: Asked, output: Output) -> int:
     services = [_service(name) for name in asked.services or _runnable()]
     flows = [flow_of(estate, entry) for entry in links]
     others = {alias: estate.fleet_of(alias) for alias in estate.targets()}
-    found = grants(estate.fleet_of(asked.target), flows, services, other_fleets=others)
+    fleet, every = estate.fleet_of(asked.target), all_flows(estate)
+    found = grants(fleet, flows, services, other_fleets=others, estate=every)
     if output is Output.JSON:
         print_json([_as_json(estate, asked, grant) for grant in found])
         return EXIT_OK

@@ -382,4 +382,4 @@ class SyncService:
 
 
 def _wants(flow: Flow, topic: str) -> bool:
-    return not is_internal_topic(topic) and any(rule.topics.matches(topic) for rule in flow.rules)
+    return not is_internal_topic(topic) and flow.wants(topic)

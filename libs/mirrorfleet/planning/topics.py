@@ -163,5 +163,5 @@ def _skipped(selection: Selection, copies: Sequence[Claim], unexpected: int) -> 
 
 def _unreadable(flow: Flow, source: SourceView) -> Iterable[Held]:
     for topic, detail in source.unreadable.items():
-        if any(rule.topics.matches(topic) for rule in flow.rules):
+        if flow.wants(topic):
             yield Held(topic, Reason.UNREADABLE, detail)

@@ -19,6 +19,7 @@ from typing import Final
 
 from mirrorfleet.core.ids import ClusterAlias, FleetName
 from mirrorfleet.core.names import control_topic
+from mirrorfleet.policy.cycles import heartbeats_at, is_cycle_by_name
 from mirrorfleet.policy.filters import literal_prefix
 from mirrorfleet.policy.flows import Flow
 from mirrorfleet.policy.naming import HEARTBEATS, Naming, remote_name
@@ -112,23 +113,26 @@ def grants(
     services: Iterable[Service],
     *,
     other_fleets: Mapping[ClusterAlias, FleetName] | None = None,
+    estate: Sequence[Flow] = (),
 ) -> list[Grant]:
     """What `services` of the fleet need on the target and on each source; sorted, each once.
 
     `flows` are those into the fleet's target, at least one. `other_fleets` are the fleets that
-    have one of our sources as their target: `sync` reads their catalogs to know copies.
+    have one of our sources as their target: `sync` reads their catalogs to know copies. `estate`
+    is every flow known: heartbeats come over them to our sources.
     """
     wanted = set(services)
     found: set[Grant] = set()
     for service in wanted:
         for flow in flows:
-            found.update(_at_source(service, flow))
+            beats = _heartbeats(service, flow, estate or flows)
+            found.update(_at_source(service, flow, beats))
             other = (other_fleets or {}).get(flow.link.source)
             if service is Service.SYNC and other is not None:
                 catalog = control_topic(other, "catalog")
                 source = flow.link.source
                 found.add(Grant(source, service, Resource.TOPIC, Pattern.LITERAL, catalog, _R))
-            found.update(_at_target(service, flow))
+            found.update(_at_target(service, flow, beats))
         found.update(_control(service, fleet, flows[0].link.target))
     return sorted(_without_covered(found))
 
@@ -155,7 +159,7 @@ def _not_implied(operations: Iterable[Operation]) -> list[Operation]:
     return [one for one in found if one is not Operation.DESCRIBE or not implies]
 
 
-def _at_source(service: Service, flow: Flow) -> Iterator[Grant]:
+def _at_source(service: Service, flow: Flow, beats: Sequence[str]) -> Iterator[Grant]:
     operations: dict[Service, tuple[Operation, ...]] = {
         Service.MIRROR: (Operation.READ,),
         Service.SYNC: (Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS),
@@ -163,10 +167,11 @@ def _at_source(service: Service, flow: Flow) -> Iterator[Grant]:
         Service.LAG: (Operation.DESCRIBE,),
     }
     cluster = flow.link.source
+    patterns = [pattern for rule in flow.rules for pattern in rule.topics.include]
+    for pattern, name in map(_resource, [*patterns, *beats]):
+        for operation in operations.get(service, ()):
+            yield Grant(cluster, service, Resource.TOPIC, pattern, name, operation)
     for rule in flow.rules:
-        for pattern, name in map(_resource, rule.topics.include):
-            for operation in operations.get(service, ()):
-                yield Grant(cluster, service, Resource.TOPIC, pattern, name, operation)
         if service is Service.CHECKPOINT:
             for pattern, name in map(_resource, rule.groups.include):
                 yield Grant(cluster, service, Resource.GROUP, pattern, name, Operation.DESCRIBE)
@@ -176,22 +181,32 @@ def _at_source(service: Service, flow: Flow) -> Iterator[Grant]:
         yield Grant(cluster, service, Resource.TOPIC, Pattern.LITERAL, echoes, Operation.READ)
 
 
-def _at_target(service: Service, flow: Flow) -> Iterator[Grant]:
+def _at_target(service: Service, flow: Flow, beats: Sequence[str]) -> Iterator[Grant]:
     operations: dict[Service, tuple[Operation, ...]] = {
         Service.MIRROR: (Operation.WRITE,),
         Service.SYNC: _TARGET_OF_SYNC,
         Service.CHECKPOINT: (Operation.READ,),
     }
     source, target = flow.link
+    patterns = [(rule.naming, pattern) for rule in flow.rules for pattern in rule.topics.include]
+    patterns += [(Naming.PREFIX, beat) for beat in beats]
+    for pattern, name in (_renamed(naming, source, one) for naming, one in patterns):
+        for operation in operations.get(service, ()):
+            yield Grant(target, service, Resource.TOPIC, pattern, name, operation)
     for rule in flow.rules:
-        for pattern, name in (_renamed(rule.naming, source, p) for p in rule.topics.include):
-            for operation in operations.get(service, ()):
-                yield Grant(target, service, Resource.TOPIC, pattern, name, operation)
         if service is Service.CHECKPOINT:
             for pattern, name in map(_resource, rule.groups.include):
                 yield Grant(target, service, Resource.GROUP, pattern, name, Operation.READ)
     for name, operation in _mm2(service, source):
         yield Grant(target, service, Resource.TOPIC, Pattern.LITERAL, name, operation)
+
+
+def _heartbeats(service: Service, flow: Flow, estate: Sequence[Flow]) -> Sequence[str]:
+    """Heartbeats topics of the source that are copied, which no pattern needs to name."""
+    if service is Service.CHECKPOINT:
+        return ()
+    there = heartbeats_at(estate, flow.link.source)
+    return [name for name in there if not is_cycle_by_name(name, flow.link.target)]
 
 
 def _mm2(service: Service, source: ClusterAlias) -> Iterator[tuple[str, Operation]]:

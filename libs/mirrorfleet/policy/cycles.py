@@ -18,7 +18,9 @@ from dataclasses import dataclass
 from mirrorfleet.core.ids import ClusterAlias, ClusterId, Link
 from mirrorfleet.policy.flows import Flow, FlowRule
 from mirrorfleet.policy.naming import (
+    HEARTBEATS,
     Naming,
+    is_heartbeats_topic,
     remote_name,
     topic_source,
     upstream_topic,
@@ -86,9 +88,9 @@ def goes_back(flows: Sequence[Flow], rule: FlowRule, topic: str, target: Cluster
     """Whether the name says that `topic` already was on `target`.
 
     Under identity naming only hops that the estate can have made count, because there a name with
-    dots may well be a user's.
+    dots may well be a user's. Heartbeats have every hop in their name under each naming.
     """
-    if rule.naming is Naming.PREFIX:
+    if rule.naming is Naming.PREFIX or is_heartbeats_topic(topic):
         return is_cycle_by_name(topic, target)
     return target in passed(flows, topic)
 
@@ -114,9 +116,23 @@ def loop_of(flows: Sequence[Flow], flow: Flow, rule: FlowRule, topic: str) -> tu
     return ()
 
 
+def heartbeats_at(flows: Sequence[Flow], cluster: ClusterAlias) -> tuple[str, ...]:
+    """Every heartbeats topic that the fleets of `flows` can bring to a cluster; sorted."""
+    todo = [(alias, HEARTBEATS) for flow in flows for alias in flow.link]
+    found = set(todo)
+    while todo:
+        for leg, copied in _copies(flows, *todo.pop()):
+            step = (leg.link.target, copied)
+            if step not in found:
+                found.add(step)
+                todo.append(step)
+    return tuple(sorted(name for alias, name in found if alias == cluster))
+
+
 def _prefixes(flow: Flow, alias: str, topic: str) -> bool:
     return flow.link.source == alias and any(
-        rule.naming is Naming.PREFIX and rule.topics.matches(topic) for rule in flow.rules
+        flow.takes(rule, topic) and remote_name(rule.naming, alias, topic) != topic
+        for rule in flow.rules
     )
 
 
@@ -125,5 +141,5 @@ def _copies(flows: Sequence[Flow], cluster: ClusterAlias, topic: str) -> Iterato
         if flow.link.source != cluster or flow.never.matches(topic):
             continue
         for rule in flow.rules:
-            if rule.topics.matches(topic) and not goes_back(flows, rule, topic, flow.link.target):
+            if flow.takes(rule, topic) and not goes_back(flows, rule, topic, flow.link.target):
                 yield Leg(flow.link, rule.name), remote_name(rule.naming, cluster, topic)

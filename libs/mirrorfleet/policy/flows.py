@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from mirrorfleet.core.ids import Link
 from mirrorfleet.policy.filters import NameFilter
-from mirrorfleet.policy.naming import Naming
+from mirrorfleet.policy.naming import HEARTBEATS, Naming, is_heartbeats_topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,3 +26,19 @@ class Flow:
     link: Link
     rules: tuple[FlowRule, ...]
     never: NameFilter
+
+    def takes(self, rule: FlowRule, topic: str) -> bool:
+        """Whether `rule`, one of ours, is about the source's `topic`.
+
+        Heartbeats topics are copied whatever the patterns say, by the first rule when none names
+        them: hops are counted by them. Source: MM2's MirrorSourceConnector.shouldReplicateTopic.
+        """
+        if rule.topics.matches(topic):
+            return True
+        if not topic.endswith(HEARTBEATS) or rule != self.rules[0]:
+            return False
+        return is_heartbeats_topic(topic) and not any(r.topics.matches(topic) for r in self.rules)
+
+    def wants(self, topic: str) -> bool:
+        """Whether some rule is about the source's `topic`."""
+        return any(self.takes(rule, topic) for rule in self.rules)

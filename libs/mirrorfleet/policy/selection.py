@@ -72,7 +72,7 @@ def select(
     refusals: list[Refusal] = []
     for rule in flow.rules:
         for topic in sorted(topics):
-            if not rule.topics.matches(topic):
+            if not flow.takes(rule, topic):
                 continue
             refusal = _refusal(flow, rule, topic, estate or (flow,), ids or {})
             if refusal is not None:

@@ -104,6 +104,12 @@ SYNC_CYCLE: Final = _histogram("sync_cycle_seconds", LATENCY_S, "One look at a l
 SYNC_AGE: Final = _gauge("seconds_since_sync", "Since a link was last looked at in full.", "link")
 CATALOG_ENTRIES: Final = _gauge("catalog_entries", "Partitions in the catalog.", "link")
 
+# heartbeat
+HEARTBEATS: Final = _counter("heartbeats", "Heartbeats written.", "link")
+HEARTBEAT_AGE: Final = _gauge(
+    "seconds_since_heartbeat", "Since a heartbeat of a link was last acknowledged.", "link"
+)
+
 # checkpoint
 GROUPS: Final = _gauge("groups", "Consumer groups of a link, by home.", "link", "home")
 GROUP_COMMITS: Final = _counter(

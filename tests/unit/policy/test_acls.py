@@ -16,6 +16,7 @@ def short(found: list[Grant]) -> list[str]:
 def test_a_mirror_needs_exactly_this(make_flow: MakeFlow) -> None:
     flow = make_flow("east west", ("orders", ["orders.*"], "prefix"))
     assert short(grants(WEST, [flow], [Service.MIRROR])) == [
+        "east topic literal heartbeats Read",
         "east topic prefixed orders Read",
         "west topic literal __mirrorfleet.west.catalog Read",
         "west topic literal __mirrorfleet.west.events Write",
@@ -23,6 +24,7 @@ def test_a_mirror_needs_exactly_this(make_flow: MakeFlow) -> None:
         "west topic literal __mirrorfleet.west.positions Write",
         "west topic literal __mirrorfleet.west.progress Write",
         "west topic literal __mirrorfleet.west.segments Write",
+        "west topic literal east.heartbeats Write",
         "west topic prefixed east.orders Write",
         "west transactional-id prefixed mirrorfleet.west. Write",
     ]
@@ -33,11 +35,17 @@ def test_a_sync_needs_exactly_this(make_flow: MakeFlow) -> None:
     other = {ClusterAlias("east"): FleetName("back")}
     assert short(grants(WEST, [flow], [Service.SYNC], other_fleets=other)) == [
         "east topic literal __mirrorfleet.back.catalog Read",
+        "east topic literal heartbeats Describe",
+        "east topic literal heartbeats DescribeConfigs",
         "east topic literal orders Describe",
         "east topic literal orders DescribeConfigs",
         "west topic literal __mirrorfleet.west.catalog Read",
         "west topic literal __mirrorfleet.west.catalog Write",
         "west topic literal __mirrorfleet.west.events Write",
+        "west topic literal east.heartbeats Alter",
+        "west topic literal east.heartbeats AlterConfigs",
+        "west topic literal east.heartbeats Create",
+        "west topic literal east.heartbeats DescribeConfigs",
         "west topic literal east.orders Alter",
         "west topic literal east.orders AlterConfigs",
         "west topic literal east.orders Create",
@@ -84,6 +92,7 @@ def test_identity_naming_writes_the_source_names(make_flow: MakeFlow) -> None:
     written = [g for g in grants(WEST, [flow], [Service.MIRROR]) if g.operation is Operation.WRITE]
     names = [(g.pattern.value, g.name) for g in written if not g.name.startswith("__")]
     assert names == [
+        ("literal", "east.heartbeats"),
         ("literal", "orders"),
         ("prefixed", "sales"),
         ("prefixed", "mirrorfleet.west."),
@@ -111,10 +120,28 @@ def test_lines_are_ready_to_paste_and_leave_out_what_is_implied(make_flow: MakeF
     flow = make_flow("east west", ("r", ["t"], "prefix"))
     found = grants(WEST, [flow], [Service.MIRROR, Service.SYNC])
     east = [grant for grant in found if grant.cluster == "east"]
-    (line,) = kafka_acls_lines(east, principal="User:it's", host="*", bootstrap="h:1")
+    line = kafka_acls_lines(east, principal="User:it's", host="*", bootstrap="h:1")[-1]
     assert line == (
         "kafka-acls.sh --bootstrap-server h:1 --command-config admin.properties --add"
         " --allow-principal 'User:it'\\''s' --allow-host '*'"
         " --operation DescribeConfigs --operation Read --topic 't'"
         " --resource-pattern-type literal"
     )
+
+
+def test_heartbeats_of_the_whole_way_are_granted_though_no_pattern_names_them(
+    make_flow: MakeFlow,
+) -> None:
+    into_c = make_flow("b c", ("r", ["orders"], "prefix"))
+    estate = [make_flow("a b", ("r", ["orders"], "prefix")), into_c]
+    found = grants(FleetName("c"), [into_c], [Service.MIRROR], estate=estate)
+    beats = [g.name for g in found if g.name.endswith("heartbeats")]
+    assert beats == ["a.heartbeats", "heartbeats", "b.a.heartbeats", "b.heartbeats"]
+
+
+def test_a_heartbeat_service_needs_exactly_this(make_flow: MakeFlow) -> None:
+    flow = make_flow("east west", ("orders", ["orders.*"], "prefix"))
+    assert short(grants(WEST, [flow], [Service.HEARTBEAT])) == [
+        "west topic literal heartbeats Create",
+        "west topic literal heartbeats Write",
+    ]

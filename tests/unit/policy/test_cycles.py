@@ -10,6 +10,7 @@ import yaml
 from mirrorfleet.core.ids import ClusterAlias, ClusterId
 from mirrorfleet.policy.cycles import (
     Leg,
+    heartbeats_at,
     is_cycle_by_name,
     is_cycle_by_origin,
     loop_of,
@@ -64,3 +65,13 @@ def test_a_never_list_breaks_the_way_home(make_flow: MakeFlow) -> None:
     out = make_flow("a b", ("out", ["t"], "identity"))
     home = make_flow("b a", ("home", [".*"], "identity"), never=("t",))
     assert loop_of([out, home], out, out.rules[0], "t") == ()
+
+
+def test_heartbeats_come_over_every_way_that_does_not_go_back(make_flow: MakeFlow) -> None:
+    flows = [make_flow(link, ("r", ["t"], "identity")) for link in ("a b", "b a", "b c", "c d")]
+    assert heartbeats_at(flows, ClusterAlias("a")) == ("b.heartbeats", "heartbeats")
+    assert heartbeats_at(flows, ClusterAlias("c")) == (
+        "b.a.heartbeats",
+        "b.heartbeats",
+        "heartbeats",
+    )

@@ -38,3 +38,15 @@ def test_a_name_too_long_for_the_target_is_refused_alone(make_flow: MakeFlow) ->
 
 def test_only_the_ordinary_refusals_are_expected() -> None:
     assert [why for why in Why if why.expected] == [Why.INTERNAL, Why.CYCLE]
+
+
+def test_the_first_rule_takes_heartbeats_that_none_names(make_flow: MakeFlow) -> None:
+    first, second = ("first", ["orders"], "prefix"), ("second", ["sales", "a.heartbeats"], "prefix")
+    flow = make_flow("east west", first, second)
+    selection = select(flow, ["heartbeats", "a.heartbeats"])
+    assert [(claim.rule, claim.source_topic) for claim in selection.claims] == [
+        ("first", "heartbeats"),
+        ("second", "a.heartbeats"),
+    ]
+    assert flow.wants("heartbeats")
+    assert not flow.wants("carts")

@@ -148,7 +148,7 @@ def test_grants_are_for_the_estates_user_on_each_cluster(estate: Path, capsys: C
     assert main(["acls", "--target", "west", "--service", "mirror"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "# west (target), for mirror"
-    assert lines[-2] == "# east (source), for mirror"
+    assert lines[-3] == "# east (source), for mirror"
     assert "--bootstrap-server 127.0.0.1:2" in lines[1]
     assert "--allow-principal 'User:copier'" in lines[1]
     assert lines[-1] == (
@@ -163,7 +163,7 @@ def test_grants_in_json_name_principal_resource_and_operation(
 ) -> None:
     arguments = ["acls", "--target", "west", "--service", "mirror", "--principal", "User:x"]
     assert main([*arguments, "--host", "10.0.0.1", "-o", "json"]) == 0
-    assert json.loads(capsys.readouterr().out)[0] == {
+    assert json.loads(capsys.readouterr().out)[1] == {
         "cluster": "east",
         "service": "mirror",
         "principal": "User:x",
