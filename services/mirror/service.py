@@ -38,6 +38,7 @@ from mirrorfleet.slots.leaders import Leaders
 from mirrorfleet.slots.meters import LinkMeters
 from mirrorfleet.slots.runner import SlotRunner
 from mirrorfleet.slots.taking import last_barrier
+from mirrorfleet.slots.trace_topics import Tracing, Upstream
 from mirrorfleet.slots.worker import SourceSide, Worker
 from services.mirror import reporting, settings
 
@@ -72,8 +73,12 @@ class MirrorService:
         self._sides: dict[ClusterAlias, SourceSide] = {}
         self._runners: dict[SlotNumber, SlotRunner] = {}
         self._connecting: set[ClusterAlias] = set()
+        self._following: list[asyncio.Task[None]] = []
         self._worker: Worker | None = None
         self._changed = asyncio.Event()
+        self._tracing = Tracing(
+            context.telemetry, context.metrics, context.clock, fleet=context.fleet
+        )
         self._register_gauges()
 
     def status(self) -> Mapping[str, object]:
@@ -127,13 +132,14 @@ class MirrorService:
                 helpers.create_task(self._follow_catalog(worker), name="catalog"),
                 helpers.create_task(self._assign(slots, helpers, stop), name="assign"),
                 helpers.create_task(self._report(worker), name="report"),
+                helpers.create_task(self._tracing.announce(target), name="announce"),
             ]
             await stop.wait()
             for runner in self._runners.values():
                 await runner.ended.wait()
             worker.event(EventKind.WORKER_STOPPED)
             await self._report_once(worker, ControlWriter(target))
-            for task in background:
+            for task in [*background, *self._following]:
                 task.cancel()
             for side in self._sides.values():
                 side.keeper.cancel()
@@ -260,7 +266,14 @@ class MirrorService:
         link = Link(source, context.target)
         leaders = Leaders(cluster, context.clock)
         keeper = helpers.create_task(leaders.keep(), name=f"leaders:{source}")
-        meters = LinkMeters(context.metrics, link)
+        traces = self._tracing.link(link)
+        upstream = Upstream(cluster, context.estate.fleet_of(source))
+        self._following.append(
+            helpers.create_task(
+                self._tracing.follow(traces, link, upstream), name=f"traces:{source}"
+            )
+        )
+        meters = LinkMeters(context.metrics, link, traces)
         self._sides[source] = SourceSide(
             link, cluster, leaders, meters, cluster.settings.security.principal, keeper
         )

@@ -32,28 +32,34 @@ def _security(estate: Estate, alias: str, model: SecurityModel) -> Security:
     password = model.password
     password_file = None if password is None else password.file
     if password_file is not None:
-        _read(estate, f"{path}.password", Secret(file=password_file))
+        read_secret(estate, f"{path}.password", Secret(file=password_file))
         password = None
     return Security(
         protocol=model.protocol,
         mechanism=model.mechanism,
         username=model.username,
-        password=_read(estate, f"{path}.password", password),
+        password=read_secret(estate, f"{path}.password", password),
         password_file=_file(estate, f"{path}.password", password_file),
         token_file=_file(estate, f"{path}.token_file", model.token_file),
         token_url=model.token_url,
         token_client_id=model.token_client_id,
-        token_client_secret=_read(estate, f"{path}.token_client_secret", model.token_client_secret),
+        token_client_secret=read_secret(
+            estate, f"{path}.token_client_secret", model.token_client_secret
+        ),
         token_scope=model.token_scope,
         ca_file=_file(estate, f"{path}.ca_file", model.ca_file),
         cert_file=_file(estate, f"{path}.cert_file", model.cert_file),
         key_file=_file(estate, f"{path}.key_file", model.key_file),
-        key_password=_read(estate, f"{path}.key_password", model.key_password),
+        key_password=read_secret(estate, f"{path}.key_password", model.key_password),
         check_hostname=model.check_hostname,
     )
 
 
-def _read(estate: Estate, path: str, secret: Secret | None) -> str | None:
+def read_secret(estate: Estate, path: str, secret: Secret | None) -> str | None:
+    """The secret that stands at `path` of the estate; None where none stands.
+
+    Raises: ConfigError when it is not where the estate says.
+    """
     if secret is None:
         return None
     if secret.file is not None:

@@ -19,7 +19,15 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from mirrorfleet.config.checks import estate_problems
-from mirrorfleet.config.model import Estate, EstateCluster, EstateLink, Rule, Secret, SecurityModel
+from mirrorfleet.config.model import (
+    Estate,
+    EstateCluster,
+    EstateLink,
+    Rule,
+    Secret,
+    SecurityModel,
+    TelemetryModel,
+)
 from mirrorfleet.core.errors import ConfigError
 
 _MODELS: Final[tuple[tuple[str, type[BaseModel]], ...]] = (
@@ -28,6 +36,7 @@ _MODELS: Final[tuple[tuple[str, type[BaseModel]], ...]] = (
     (r"clusters\.[^.\[]+\.security", SecurityModel),
     (r"clusters\.[^.\[]+\.security\.[^.\[]+", Secret),
     (r"links\[\d+\]", EstateLink),
+    (r"telemetry", TelemetryModel),
     (r"links\[\d+\]\.rules\[\d+\]", Rule),
 )
 """Which model's keys are valid at which path."""

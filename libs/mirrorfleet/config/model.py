@@ -42,6 +42,20 @@ _ADDRESS: Final = re.compile(r"(?P<host>\[[0-9a-fA-F:.]+\]|[^\s:/@\[\]]+):(?P<po
 DEFAULT_SLOTS: Final = 16
 
 
+def http_url(value: str) -> str:
+    """An http or https address without a user in it. Raises: ValueError."""
+    try:
+        url = urlsplit(value)
+        complete = url.scheme in {"http", "https"} and url.hostname and (url.port or 1)
+    except ValueError:
+        complete = False
+    if not complete:
+        raise ValueError(f"{value!r} is not http://host:port")
+    if "@" in url.netloc:
+        raise ValueError("an address must not hold a user; use headers")
+    return value
+
+
 def _word(value: str) -> str:
     if _WORD.fullmatch(value) is None:
         raise ValueError(f"{value!r} may hold letters, digits, '-' and '_' only, and no '.'")
@@ -262,6 +276,20 @@ class EstateLink(Strict):
         return Link(self.source, self.target)
 
 
+class TelemetryModel(Strict):
+    """Traces of sampled batches, by OTLP over HTTP.
+
+    Without `endpoint` the standard OTEL_EXPORTER_OTLP_ENDPOINT counts; without both it is off.
+    """
+
+    endpoint: Annotated[StrictStr, AfterValidator(http_url)] | None = None
+    """Of a collector; `/v1/traces` is added."""
+    traces_per_second: Annotated[float, Field(ge=0, le=100)] = 1.0
+    """Most traces that a process begins; those of the fleet before it are always joined."""
+    headers: Mapping[Annotated[StrictStr, Field(min_length=1)], Secret] = {}
+    """Sent with each export, such as `authorization`."""
+
+
 class Estate(Strict):
     """The whole file. `never`: topics that no rule of any link may copy."""
 
@@ -271,6 +299,7 @@ class Estate(Strict):
     never: tuple[NamePattern, ...] = ()
     services: Annotated[dict[str, dict[str, object]], Field(repr=False)] = {}
     """Tuning by service, read by each service's own settings."""
+    telemetry: TelemetryModel = TelemetryModel()
 
     _directory: Path = PrivateAttr(default_factory=Path)
     _environment: Mapping[str, str] = PrivateAttr(default_factory=dict)

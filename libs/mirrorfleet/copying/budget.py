@@ -74,13 +74,17 @@ class MemoryBudget:
 
 
 class FrameLease:
-    """One fetch answer in memory; freed when each of its batches is done."""
+    """One fetch answer in memory; freed when each of its batches is done.
 
-    __slots__ = ("_budget", "_pending", "_size")
+    `asked_at` is when it was asked for (monotonic seconds), 0.0 if that is not known.
+    """
 
-    def __init__(self, budget: MemoryBudget, size: int) -> None:
+    __slots__ = ("_budget", "_pending", "_size", "asked_at")
+
+    def __init__(self, budget: MemoryBudget, size: int, asked_at: float = 0.0) -> None:
         self._budget = budget
         self._size = size
+        self.asked_at = asked_at
         self._pending = 1  # the walk itself, so that a frame without batches is freed as well
 
     def hold(self) -> None:

@@ -287,7 +287,8 @@ class Slot:
         for queued in taken:
             queued.lease.done()
         self._budget.resize(0, batch.size)
-        return Queued(batch, FrameLease(self._budget, batch.size), head.fetched_at, head.pace)
+        lease = FrameLease(self._budget, batch.size, head.lease.asked_at)
+        return Queued(batch, lease, head.fetched_at, head.pace)
 
     def _unmerged(self, partition: CopyPartition, taken: list[Queued]) -> Queued:
         """Put all but the first back where they were."""

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 from mirrorfleet import __version__
 from mirrorfleet.config.connect import cluster_settings
 from mirrorfleet.config.load import load_estate
+from mirrorfleet.config.telemetry import telemetry_settings
 from mirrorfleet.core.errors import ConfigError, MirrorfleetError
 from mirrorfleet.core.ids import ClusterAlias, FleetName
 from mirrorfleet.runtime import memory, metric_names, stall
@@ -39,6 +40,7 @@ from mirrorfleet.runtime.lifecycle import (
 )
 from mirrorfleet.runtime.log import configure, fields, logger
 from mirrorfleet.runtime.metrics import Metrics
+from mirrorfleet.runtime.telemetry import OFF, Telemetry, start_telemetry
 
 if TYPE_CHECKING:
     from mirrorfleet.config.model import Estate
@@ -46,6 +48,9 @@ if TYPE_CHECKING:
 
 DRAIN_S: Final = 8.0
 """SIGTERM to exit takes at most 10 s; two are left for the connections and the process."""
+
+LAST_SPANS_S: Final = 1.0
+"""For the spans that wait when a service ends."""
 
 _STATES: Final = tuple(each.__name__.lower() for each in State.__args__)
 _log = logger(__name__)
@@ -68,6 +73,8 @@ class Context:
     dice: Dice
     metrics: Metrics
     health: Health
+    telemetry: Telemetry = OFF
+    """Where spans of sampled work go."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +153,8 @@ def _secrets(estate: Estate, target: ClusterAlias) -> tuple[str, ...]:
         found += (security.password, security.token_client_secret, security.key_password)
         if security.password_file is not None:
             found.append(security.read_password())
+    traces = telemetry_settings(estate)
+    found += () if traces is None else traces.headers.values()
     return tuple(secret for secret in found if secret)
 
 
@@ -159,17 +168,20 @@ def _context(
     dice = SystemDice()
     host, port = listener.getsockname()[:2]
     nonce = int(dice.uniform(0, 2**32))
+    owner = f"{program.name}:{socket.gethostname()}:{os.getpid()}:{nonce:08x}"
+    fleet, metrics = estate.fleet_of(target), Metrics()
     return Context(
         estate=estate,
         target=target,
-        fleet=estate.fleet_of(target),
+        fleet=fleet,
         settings=estate.services.get(program.name, {}),
-        owner=f"{program.name}:{socket.gethostname()}:{os.getpid()}:{nonce:08x}",
+        owner=owner,
         url=f"http://{host}:{port}",
         clock=SystemClock(),
         dice=dice,
-        metrics=Metrics(),
+        metrics=metrics,
         health=Health(lifecycle),
+        telemetry=start_telemetry(estate, metrics, service=program.name, fleet=fleet, owner=owner),
     )
 
 
@@ -205,6 +217,7 @@ async def _serve(
             stop=stop,
         )
         watch.cancel()
+        await context.telemetry.close(LAST_SPANS_S)
         server.close()
     _log.info("ended", extra=fields(service=program.name, state=lifecycle.name))
     return code

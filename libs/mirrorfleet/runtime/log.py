@@ -1,7 +1,7 @@
 """Log lines as JSON, with a fixed dictionary of keys; the message says what, the keys say which.
 
 Contents of records are never logged. Secrets that the estate holds are struck from every line,
-whatever put them there.
+whatever put them there. Lines written while a trace is current carry its ids.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Iterable
-from typing import Final, TextIO, TypedDict, Unpack
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Final, NamedTuple, TextIO, TypedDict, Unpack
 
 _KEYS: Final = (
     "link", "source", "target", "topic", "partition", "offset", "slot", "error",
@@ -19,6 +21,26 @@ _KEYS: Final = (
 _STRUCK: Final = "***"
 _SHORTEST_SECRET: Final = 4
 """Striking shorter values would blank ordinary words and help nobody."""
+
+
+class TraceIds(NamedTuple):
+    """A trace and the span of it that is at work."""
+
+    trace_id: int
+    span_id: int
+
+
+_current: Final[ContextVar[TraceIds | None]] = ContextVar("current trace", default=None)
+
+
+@contextmanager
+def tracing(ids: TraceIds) -> Iterator[None]:
+    """Inside, log lines of this task carry the ids, as `trace_id` and `span_id` in hex."""
+    token = _current.set(ids)
+    try:
+        yield
+    finally:
+        _current.reset(token)
 
 
 class Fields(TypedDict, total=False):
@@ -71,6 +93,10 @@ class JsonLines(logging.Formatter):
             value = getattr(record, key, None)
             if value is not None:
                 line[key] = self._strike(value) if isinstance(value, str) else value
+        trace = _current.get()
+        if trace is not None:
+            line["trace_id"] = f"{trace.trace_id:032x}"
+            line["span_id"] = f"{trace.span_id:016x}"
         if record.exc_info and record.exc_info[0] is not None:
             line["traceback"] = self._strike(self.formatException(record.exc_info))
         return json.dumps(line, ensure_ascii=False, default=str)

@@ -1,7 +1,9 @@
-"""Every metric of the fleet in one table: name, kind, help, labels, buckets.
+"""What the fleet is seen by, in one table: every metric, every span, every attribute of a span.
 
-Names end in their unit. Labels are bounded: a link, a slot, a topic of the estate, a word from a
-fixed list; never an offset, a consumer group's member or an error text.
+Names of metrics end in their unit. Labels are bounded: a link, a slot, a topic of the estate, a
+word from a fixed list; never an offset, a consumer group's member or an error text. Those may be
+attributes of spans. Attributes beginning with `messaging.` are OpenTelemetry's (semantic
+conventions 1.44, still in development), the others are ours.
 """
 
 from __future__ import annotations
@@ -122,3 +124,72 @@ CHECKPOINT_AGE: Final = _gauge(
 MAP_PIECES: Final = _gauge("offset_map_pieces", "Pieces of the offset map in memory.")
 MAP_BYTES: Final = _gauge("offset_map_bytes", "Bytes of the offset map in memory.")
 PACKED: Final = _counter("packed_segments", "Segments packed into the archive and freed.", "slot")
+
+# telemetry
+SPANS: Final = _counter("spans", "Spans, by what became of them.", "outcome")
+TRACES: Final = _counter("traces", "Traced batches, by where the trace began.", "link", "origin")
+UPSTREAM: Final = _counter(
+    "trace_upstream_failures",
+    "Times that the sampled batches of the hop before could not be read; then nothing is joined.",
+    "link",
+    "cause",
+)
+ANNOUNCED: Final = _counter(
+    "trace_announcements", "Writes of sampled batches for the next hop.", "outcome"
+)
+
+
+class SpanKind(StrEnum):
+    """OpenTelemetry's word for the role of a span."""
+
+    INTERNAL = "internal"
+    CLIENT = "client"
+    CONSUMER = "consumer"
+
+
+class Span(NamedTuple):
+    """One row of the table of spans; shown as `name topic`."""
+
+    name: str
+    kind: SpanKind
+    help: str
+
+
+# a batch on its way over one link: `copy` is the parent of the four stages, which follow each other
+COPY: Final = Span("copy", SpanKind.CONSUMER, "One hop: asked for on the source to committed.")
+FETCH: Final = Span("fetch", SpanKind.CLIENT, "Asked for, and there to be had, to its arrival.")
+QUEUE: Final = Span("queue", SpanKind.INTERNAL, "Arrived to sent.")
+PRODUCE: Final = Span("produce", SpanKind.CLIENT, "Sent to acknowledged by the target.")
+COMMITTING: Final = Span(
+    "commit", SpanKind.CLIENT, "Acknowledged to visible: the rest of the transaction, EndTxn."
+)
+CLOSING: Final = "closing"
+"""Event in `commit`: all data of the transaction was acknowledged, positions follow."""
+
+# attributes
+SYSTEM: Final = "messaging.system"
+OPERATION: Final = "messaging.operation.name"
+OPERATION_TYPE: Final = "messaging.operation.type"
+DESTINATION: Final = "messaging.destination.name"
+DESTINATION_PARTITION: Final = "messaging.destination.partition.id"
+OFFSET: Final = "messaging.kafka.offset"
+MESSAGES: Final = "messaging.batch.message_count"
+ERROR_TYPE: Final = "error.type"
+LINK: Final = "mirrorfleet.link"
+SLOT: Final = "mirrorfleet.slot"
+HOP: Final = "mirrorfleet.hop"
+"""1 where the trace begins, 2 for the next fleet of a chain."""
+PACE: Final = "mirrorfleet.pace"
+SOURCE_TOPIC: Final = "mirrorfleet.source.topic"
+SOURCE_CLUSTER: Final = "mirrorfleet.source.cluster_id"
+SOURCE_FIRST: Final = "mirrorfleet.source.first_offset"
+SOURCE_NEXT: Final = "mirrorfleet.source.next_offset"
+TARGET_TOPIC: Final = "mirrorfleet.target.topic"
+TARGET_FIRST: Final = "mirrorfleet.target.first_offset"
+TARGET_NEXT: Final = "mirrorfleet.target.next_offset"
+BATCH_BYTES: Final = "mirrorfleet.batch_bytes"
+RECORD_TIME: Final = "mirrorfleet.record_time_ms"
+"""Timestamp of the batch's newest record."""
+
+OPERATION_TYPES: Final = {FETCH: "receive", PRODUCE: "send", COMMITTING: "settle", COPY: "process"}
+"""OpenTelemetry's list of what a span does to messages; waiting is none of it."""

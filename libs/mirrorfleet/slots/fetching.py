@@ -152,6 +152,7 @@ class _Lane:
         reserved = self._window.size
         generation = runner.slot.generation
         await runner.reserve(reserved)
+        asked_at = runner.clock.monotonic()
         try:
             fetched = await lane.fetch(
                 max_bytes=reserved, min_bytes=1, max_wait_ms=runner.settings.fetch_wait_ms
@@ -161,7 +162,7 @@ class _Lane:
             raise
         size = len(fetched.buffer)
         runner.budget.resize(reserved, size)
-        lease = FrameLease(runner.budget, size)
+        lease = FrameLease(runner.budget, size, asked_at)
         try:
             self.answered = True
             self._window.answered(size)

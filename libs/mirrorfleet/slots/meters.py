@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from mirrorfleet.copying.partition import Pace, Queued
@@ -9,19 +10,23 @@ from mirrorfleet.runtime import metric_names as names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
     from mirrorfleet.copying.faults import Action
+    from mirrorfleet.copying.partition import CopyPartition
     from mirrorfleet.copying.transaction import Transaction
     from mirrorfleet.core.errors import MirrorfleetError
-    from mirrorfleet.core.ids import Link
+    from mirrorfleet.core.ids import Link, SlotNumber
     from mirrorfleet.runtime.metrics import Counter, Metrics
+    from mirrorfleet.slots.tracing import LinkTraces
 
 
 class LinkMeters:
     """Counters and histograms of one link; handles are kept, so that counting is an addition."""
 
-    def __init__(self, metrics: Metrics, link: Link) -> None:
+    def __init__(self, metrics: Metrics, link: Link, traces: LinkTraces | None = None) -> None:
         self._metrics = metrics
+        self._traces = traces
         self._link = str(link)
         self.fetched = metrics.counter(names.FETCHED_BYTES, self._link)
         self._propagation = metrics.histogram(names.PROPAGATION, self._link)
@@ -32,15 +37,21 @@ class LinkMeters:
         self._commits = metrics.counter(names.TRANSACTIONS, self._link, "committed")
         self._topics: dict[str, tuple[Counter, Counter]] = {}
 
-    def acknowledged(self, queued: Queued, now: float) -> None:
+    def acknowledged(
+        self, partition: CopyPartition, queued: Queued, base_offset: int, now: float
+    ) -> None:
         """A batch was appended: how long each stage took (seconds, monotonic stamps)."""
         self._queue.observe(queued.sent_at - queued.fetched_at)
         self._produce.observe(now - queued.sent_at)
         if queued.pace is Pace.LIVE:
             self._propagation.observe(now - queued.fetched_at, queued.batch.count)
+        if self._traces is not None:
+            self._traces.acknowledged(partition, queued, base_offset, now)
 
     def committed(self, transaction: Transaction, commit_s: float, now_ms: int) -> None:
         """A transaction was committed."""
+        if self._traces is not None:
+            self._traces.committed(transaction, commit_s)
         self._commits.value += 1
         self._commit.observe(commit_s)
         for partition, touch in transaction.touched.items():
@@ -51,9 +62,10 @@ class LinkMeters:
                 age_s = max(0.0, (now_ms - touch.last_timestamp) / 1000)
                 self._age.observe(age_s, touch.records)
 
-    def aborted(self, action: Action) -> None:
-        """A transaction was aborted because of `action`."""
+    def aborted(self, action: Action, slot: SlotNumber) -> AbstractContextManager[None]:
+        """A transaction was aborted because of `action`; inside, log lines carry its trace."""
         self._metrics.counter(names.TRANSACTIONS, self._link, f"aborted-{action}").value += 1
+        return nullcontext() if self._traces is None else self._traces.aborted(slot, action)
 
     def lost(self, error: MirrorfleetError) -> None:
         """A slot was lost."""

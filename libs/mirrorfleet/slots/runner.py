@@ -209,8 +209,8 @@ class SlotRunner:
     async def _aborted(self, sender: Sender, error: AbortError) -> None:
         """Back to the last commit; v1 also needs a new epoch, or the abort is silently undone."""
         self.trouble = str(error)
-        self.meters.aborted(error.action)
-        _log.warning("transaction aborted", extra=self._fields(error))
+        with self.meters.aborted(error.action, self.number):
+            _log.warning("transaction aborted", extra=self._fields(error))
         self.targets.ask()
         if error.action is Action.FENCED:
             raise FencedError(str(error)) from error

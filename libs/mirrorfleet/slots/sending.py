@@ -344,7 +344,8 @@ class Sender:
             if ack.error is ErrorCode.NONE:
                 if item.partition is not None:
                     queued = transaction.acknowledged(item.partition, ack.base_offset)
-                    self._runner.meters.acknowledged(queued, self._runner.clock.monotonic())
+                    now = self._runner.clock.monotonic()
+                    self._runner.meters.acknowledged(item.partition, queued, ack.base_offset, now)
             elif produce_action(ack.error, first=first) is Action.SEND_AGAIN:
                 again.append(item)
             else:

@@ -71,7 +71,10 @@ def test_addresses_may_be_one_text() -> None:
         (
             "estate: demo",
             "estate: demo\nzzz: 1",
-            "estate.yaml:2 zzz: unknown key; valid here: clusters, estate, links, never, services.",
+            (
+                "estate.yaml:2 zzz: unknown key; valid here:"
+                " clusters, estate, links, never, services, telemetry."
+            ),
         ),
         (
             "protocol:",

@@ -131,7 +131,7 @@ class Runner:
         self.targets = SimpleNamespace(
             of=lambda topic, partition: LeaderAt(1, 0), topic_id=lambda topic: None
         )
-        self.meters = SimpleNamespace(acknowledged=lambda queued, now: None)
+        self.meters = SimpleNamespace(acknowledged=lambda partition, queued, base_offset, now: None)
         self.commits_seen: list[Sequence[Position]] = []
         self._wake = asyncio.Event()
 

@@ -1,0 +1,84 @@
+"""Where traces go: from the estate's `telemetry` or the standard OTEL_ variables, ready to use.
+
+Also read by the exporter itself, from the process's environment: OTEL_EXPORTER_OTLP_HEADERS,
+_TIMEOUT, _COMPRESSION, _CERTIFICATE (each also as OTEL_EXPORTER_OTLP_TRACES_...), and
+OTEL_RESOURCE_ATTRIBUTES. Source of the names: OpenTelemetry, "OTLP Exporter Configuration".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from mirrorfleet.config.connect import read_secret
+from mirrorfleet.config.model import Estate, http_url
+from mirrorfleet.core.errors import ConfigError
+
+TRACES_PATH: Final = "/v1/traces"
+_BASE: Final = "OTEL_EXPORTER_OTLP_ENDPOINT"
+_TRACES: Final = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
+_PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+_OURS: Final = "http/protobuf"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TelemetrySettings:
+    """`endpoint` is the whole address of the traces; `headers` are secret."""
+
+    endpoint: str
+    traces_per_second: float
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+def telemetry_settings(estate: Estate) -> TelemetrySettings | None:
+    """The settings, or None when traces are off: no endpoint anywhere, or OTEL_SDK_DISABLED.
+
+    Raises: ConfigError for an address that is none, a secret that is not there, or a protocol
+    that is not spoken.
+    """
+    model, env = estate.telemetry, estate.environment
+    if env.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return None
+    if model.endpoint is not None:
+        endpoint = _with_path(model.endpoint)
+    elif env.get(_TRACES):
+        endpoint = _address(_TRACES, env[_TRACES])
+    elif env.get(_BASE):
+        endpoint = _with_path(_address(_BASE, env[_BASE]))
+    else:
+        return None
+    _check_protocol(env)
+    headers = {
+        name: read_secret(estate, f"telemetry.headers.{name}", secret) or ""
+        for name, secret in model.headers.items()
+    }
+    return TelemetrySettings(
+        endpoint=endpoint, traces_per_second=model.traces_per_second, headers=headers
+    )
+
+
+def _with_path(base: str) -> str:
+    base = base.rstrip("/")
+    return base if base.endswith(TRACES_PATH) else base + TRACES_PATH
+
+
+def _address(variable: str, value: str) -> str:
+    try:
+        return http_url(value.strip())
+    except ValueError as error:
+        raise ConfigError(
+            f"environment variable {variable}: {error}.",
+            path=variable,
+            hint="Correct it, or unset it to run without traces.",
+        ) from None
+
+
+def _check_protocol(env: Mapping[str, str]) -> None:
+    asked = next((env[name] for name in _PROTOCOLS if env.get(name)), _OURS)
+    if asked != _OURS:
+        raise ConfigError(
+            f"traces are sent as {_OURS}, not as {asked!r}.",
+            path=_PROTOCOLS[-1],
+            hint="Unset the variable; collectors take it on port 4318.",
+        )
