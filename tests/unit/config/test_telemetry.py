@@ -1,0 +1,107 @@
+"""Where traces go: the estate, the standard variables, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from mirrorfleet.config.load import parse_estate
+from mirrorfleet.config.telemetry import TelemetrySettings, telemetry_settings
+from mirrorfleet.core.errors import ConfigError
+
+BASE = "estate: e\nclusters:\n  east: {bootstrap: 'h:1'}\n"
+AT = "http://collector:4318"
+
+
+def settings(more: str = "", env: Mapping[str, str] | None = None) -> TelemetrySettings | None:
+    return telemetry_settings(
+        parse_estate(BASE + more, "estate.yaml", directory=Path(), env=env or {})
+    )
+
+
+def test_without_an_address_traces_are_off() -> None:
+    assert settings() is None
+    assert settings("telemetry: {traces_per_second: 5}") is None
+
+
+@pytest.mark.parametrize(
+    ("more", "env", "endpoint"),
+    [
+        (f"telemetry: {{endpoint: '{AT}'}}", {}, f"{AT}/v1/traces"),
+        (f"telemetry: {{endpoint: '{AT}/otlp/'}}", {}, f"{AT}/otlp/v1/traces"),
+        (f"telemetry: {{endpoint: '{AT}/v1/traces'}}", {}, f"{AT}/v1/traces"),
+        ("", {"OTEL_EXPORTER_OTLP_ENDPOINT": AT}, f"{AT}/v1/traces"),
+        ("", {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": f"{AT}/in"}, f"{AT}/in"),
+        (
+            f"telemetry: {{endpoint: '{AT}'}}",
+            {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://other:1"},
+            f"{AT}/v1/traces",
+        ),
+    ],
+)
+def test_the_estate_comes_first_then_the_standard_variables(
+    more: str, env: dict[str, str], endpoint: str
+) -> None:
+    found = settings(more, env)
+
+    assert found is not None
+    assert (found.endpoint, found.traces_per_second) == (endpoint, 1.0)
+
+
+def test_headers_are_secrets_from_the_environment_and_never_shown() -> None:
+    more = f"telemetry: {{endpoint: '{AT}', headers: {{authorization: {{env: TOKEN}}}}}}"
+
+    found = settings(more, {"TOKEN": "hunter22"})
+
+    assert found is not None
+    assert dict(found.headers) == {"authorization": "hunter22"}
+    assert "hunter22" not in repr(found)
+    with pytest.raises(ConfigError, match=r"telemetry.headers.authorization: .*TOKEN is not set"):
+        settings(more)
+
+
+def test_the_sdk_can_be_disabled_as_everywhere() -> None:
+    env = {"OTEL_SDK_DISABLED": "true", "OTEL_EXPORTER_OTLP_ENDPOINT": AT}
+
+    assert settings("", env) is None
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "why"),
+    [
+        ("collector:4318", "is not http://host:port"),
+        ("grpc://collector:4317", "is not http://host:port"),
+        ("http://", "is not http://host:port"),
+        ("http://collector:port", "is not http://host:port"),
+        ("http://me:secret@collector", "must not hold a user"),
+    ],
+)
+def test_an_address_that_is_none_is_refused_with_its_place(endpoint: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=f"estate.yaml:4 telemetry.endpoint: .*{why}"):
+        settings(f"telemetry: {{endpoint: '{endpoint}'}}")
+    with pytest.raises(ConfigError, match=f"variable OTEL_EXPORTER_OTLP_ENDPOINT: .*{why}"):
+        settings("", {"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint})
+
+
+def test_a_protocol_that_is_not_spoken_is_refused() -> None:
+    env = {"OTEL_EXPORTER_OTLP_ENDPOINT": AT, "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}
+
+    with pytest.raises(ConfigError, match="traces are sent as http/protobuf, not as 'grpc'"):
+        settings("", env)
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ("telemetry: {endpoimt: 'http://a'}", "unknown key; did you mean 'endpoint'?"),
+        ("telemetry: {traces_per_second: 1000}", "less than or equal to 100"),
+        ("telemetry: {headers: {authorization: plain}}", "a secret is never written here"),
+    ],
+)
+def test_a_wrong_subtree_is_refused_with_its_line(more: str, why: str) -> None:
+    with pytest.raises(ConfigError, match="estate.yaml:4 telemetry") as caught:
+        settings(more)
+
+    assert why in str(caught.value)
