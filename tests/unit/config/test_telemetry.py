@@ -101,7 +101,7 @@ def test_a_protocol_that_is_not_spoken_is_refused() -> None:
     ],
 )
 def test_a_wrong_subtree_is_refused_with_its_line(more: str, why: str) -> None:
-    with pytest.raises(ConfigError, match="estate.yaml:4 telemetry") as caught:
+    with pytest.raises(ConfigError, match=r"estate\.yaml:4 telemetry") as caught:
         settings(more)
 
     assert why in str(caught.value)
