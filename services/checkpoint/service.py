@@ -23,6 +23,7 @@ from mirrorfleet.offsets.copies import Copies
 from mirrorfleet.runtime import metric_names as names
 from mirrorfleet.runtime.lifecycle import describe, is_ours
 from mirrorfleet.runtime.log import fields, logger
+from mirrorfleet.standby.leading import Leadership
 from services.checkpoint import report, settings
 from services.checkpoint.link import LinkGroups
 
@@ -81,9 +82,9 @@ class CheckpointService:
         try:
             await self._target.open()
             async with asyncio.TaskGroup() as group:
-                work = group.create_task(self._work(), name="checkpoint")
-                await stop.wait()
-                work.cancel()
+                read = group.create_task(self._read(), name="read")
+                await Leadership(self._context, self._target, "checkpoint").run(self._write, stop)
+                read.cancel()
         finally:
             for link in self._links.values():
                 link.close()
@@ -114,7 +115,8 @@ class CheckpointService:
     def _copies(self, link: Link) -> Copies:
         return Copies(self._view.of_link(link), self._map.index)
 
-    async def _work(self) -> None:
+    async def _read(self) -> None:
+        """Follow catalog and map, as a standby as well: it takes over with all of it known."""
         health = self._context.health
 
         def known() -> None:
@@ -135,6 +137,9 @@ class CheckpointService:
             )
             group.create_task(catalog, name="catalog")
             group.create_task(self._follow_map(), name="map")
+
+    async def _write(self) -> None:
+        async with asyncio.TaskGroup() as group:
             for link in self._links:
                 group.create_task(self._follow_link(link), name=f"link:{link}")
             if self._settings.pack is settings.Pack.FLEET:

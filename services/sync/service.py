@@ -30,6 +30,7 @@ from mirrorfleet.records.topics import ControlKind, control_topic
 from mirrorfleet.runtime import metric_names as names
 from mirrorfleet.runtime.lifecycle import describe, is_ours
 from mirrorfleet.runtime.log import fields, logger
+from mirrorfleet.standby.leading import Leadership
 from mirrorfleet.watching.source import SourceWatch
 from mirrorfleet.watching.target import TargetWatch
 from services.sync import settings
@@ -108,12 +109,9 @@ class SyncService:
             MirrorfleetError: the target, or every source, cannot be reached or is refused: nothing
                 was written.
         """
-        self._context.health.hold(STARTING, "not read yet")
         try:
-            async with asyncio.TaskGroup() as group:
-                work = group.create_task(self._work(), name="sync")
-                await stop.wait()
-                work.cancel()
+            await self._target.open()
+            await Leadership(self._context, self._target, "sync").run(self._work, stop)
         finally:
             self._store.close()
             for side in self._sides:
@@ -153,7 +151,7 @@ class SyncService:
         return _Side(flow, terms, entry.slots, cluster, watch, LinkReport(flow.link))
 
     async def _work(self) -> None:
-        await self._target.open()
+        self._context.health.hold(STARTING, "not read yet")
         await self._open_sources()
         await self._store.refresh()
         for side in self._sides:

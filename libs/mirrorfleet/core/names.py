@@ -21,3 +21,11 @@ def control_topic(fleet: FleetName, kind: str) -> str:
 def transactional_id(fleet: FleetName, source: ClusterAlias, slot: SlotNumber) -> str:
     """`mirrorfleet.<fleet>.<source>.<slot>`: one for each slot, fences its former owner."""
     return f"mirrorfleet.{fleet}.{source}.{slot}"
+
+
+def service_id(fleet: FleetName, service: str) -> str:
+    """`mirrorfleet.<fleet>.<service>`: the group of a service's processes.
+
+    It is the transactional id of the active one, too, where its writes are fenced.
+    """
+    return f"mirrorfleet.{fleet}.{service}"

@@ -231,6 +231,7 @@ def _head(program: Program, context: Context, lifecycle: Lifecycle) -> dict[str,
         "target": context.target,
         "owner": context.owner,
         "state": lifecycle.name,
+        "role": context.health.role,
         "ready": context.health.ready,
         "reasons": dict(context.health.reasons()),
     }

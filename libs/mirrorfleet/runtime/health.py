@@ -6,6 +6,7 @@ holds it back is named, so that the answer to "why not" is in the answer to "rea
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from mirrorfleet.runtime.lifecycle import Failed, Lifecycle, Serving
@@ -14,12 +15,21 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+class Role(StrEnum):
+    """What this process is among those of the same service and fleet."""
+
+    ACTIVE = "active"
+    STANDBY = "standby"
+    """Ready to take over, and idle until then."""
+
+
 class Health:
-    """What holds a service back, by name."""
+    """What holds a service back, by name, and its role."""
 
     def __init__(self, lifecycle: Lifecycle) -> None:
         self._lifecycle = lifecycle
         self._holds: dict[str, str] = {}
+        self.role = Role.ACTIVE
 
     def hold(self, name: str, reason: str) -> None:
         """Not ready, because of `reason`, until `release(name)`."""
@@ -28,6 +38,10 @@ class Health:
     def release(self, name: str) -> None:
         """`name` no longer holds the service back."""
         self._holds.pop(name, None)
+
+    def release_all(self) -> None:
+        """What the active part had to say is over with it."""
+        self._holds.clear()
 
     @property
     def ready(self) -> bool:

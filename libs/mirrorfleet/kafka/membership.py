@@ -1,0 +1,287 @@
+"""One member of a consumer group whose members share out slots: the group only says who should.
+
+    join with a claim -> one member decides for all -> a share -> heartbeats -> ... -> leave
+
+aiokafka's coordinator without its consumer: nothing is fetched and the topic need not exist. Its
+protocol is eager, so a share that comes with the next generation replaces the one before; what
+was held meanwhile goes on. That is safe, because writing is fenced and not a matter of the group.
+
+`confirm` asks the coordinator on a connection of its own: aiokafka's waits behind a JoinGroup that
+the broker holds back for seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Final, Protocol, cast
+
+from aiokafka.client import AIOKafkaClient
+from aiokafka.consumer.group_coordinator import GroupCoordinator
+from aiokafka.consumer.subscription_state import SubscriptionState
+from aiokafka.coordinator.protocol import (
+    ConsumerProtocolMemberAssignment,
+    ConsumerProtocolMemberMetadata,
+)
+from aiokafka.errors import KafkaError
+from kio.schema.heartbeat.v3.request import HeartbeatRequest
+from kio.schema.heartbeat.v3.response import HeartbeatResponse
+from kio.schema.types import GroupId
+from kio.static.primitive import i32
+
+from mirrorfleet.copying.sharing import Share, share
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import BrokerError, MirrorfleetError, may_not
+from mirrorfleet.core.ids import SlotNumber
+from mirrorfleet.core.ports import Clock
+from mirrorfleet.kafka.aiokafka_options import client_options, translate
+from mirrorfleet.kafka.call import call
+from mirrorfleet.kafka.cluster import Cluster
+from mirrorfleet.kafka.codec import code_of
+from mirrorfleet.kafka.coordinator import COORDINATOR_MOVED, CoordinatorConnection, CoordinatorKind
+from mirrorfleet.records.members import (
+    Claim,
+    Slots,
+    decode_claim,
+    decode_handed,
+    encode_claim,
+    encode_handed,
+)
+
+SESSION_S: Final = 6.0
+"""A silent member is out after this: the least that brokers allow by default
+(group.min.session.timeout.ms)."""
+HEARTBEAT_S: Final = 1.0
+_PROTOCOL: Final = "mirrorfleet-1"
+_NEVER_MS: Final = 2**31 - 1
+"""aiokafka leaves a group that reads nothing for so long; ours reads nothing ever."""
+_LOOK_S: Final = 0.2
+_AGAIN_S: Final = 1.0
+_LEAVE_S: Final = 1.5
+_CONFIRM_S: Final = 2.0
+_MS: Final = 1000
+_NOBODY: Final = Claim(-1, frozenset(), frozenset())
+
+
+class _Coordinator(Protocol):
+    """What we use of aiokafka's GroupCoordinator."""
+
+    generation: int
+    member_id: str
+
+    def check_errors(self) -> None: ...
+    def request_rejoin(self) -> None: ...
+    async def close(self) -> None: ...
+
+
+class _Metadata(Protocol):
+    """aiokafka's ConsumerProtocolMemberMetadata."""
+
+    @property
+    def user_data(self) -> bytes: ...
+
+
+class _Assignment(Protocol):
+    """aiokafka's ConsumerProtocolMemberAssignment."""
+
+    @property
+    def user_data(self) -> bytes: ...
+    def partitions(self) -> list[tuple[str, int]]: ...
+
+
+class Membership:
+    """A member; `run` keeps it one, and leaves the group when it is cancelled.
+
+    `share` is what the newest generation gave (None before the first one). It stays when the
+    coordinator cannot be reached: whoever must not act then looks at `confirmed_at`.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        group: str,
+        topic: str,
+        clock: Clock,
+        known: Callable[[], Slots],
+    ) -> None:
+        self.share: Share | None = None
+        self.generation = -1
+        self.confirmed_at = float("-inf")
+        """Monotonic: when the last request went out that was answered as to a member."""
+        self.trouble = ""
+        self._cluster = cluster
+        self.group = group
+        self._topic = topic
+        self._clock = clock
+        self._known = known
+        self._changed = asyncio.Event()
+        self._coordinator: _Coordinator | None = None
+        self._asked = CoordinatorConnection(cluster, group, CoordinatorKind.GROUP)
+
+    async def run(self) -> None:
+        """Stay a member until cancelled; then leave, so that the others need not wait.
+
+        Raises: BrokerError (may not join), AuthenticationError, and what else a retry cannot help.
+        """
+        try:
+            while True:
+                try:
+                    await self._be_member()
+                except MirrorfleetError as error:
+                    if not error.retriable:
+                        raise
+                    self.trouble = str(error)
+                    self._changed.set()
+                await asyncio.sleep(_AGAIN_S)
+        finally:
+            self._asked.drop()
+
+    async def confirm(self) -> bool:
+        """Ask the coordinator now whether we are a member of the generation that gave our share.
+
+        False as well when it does not answer. A rebalance under way is no loss: nobody gets what
+        we hold before we joined it or were found silent.
+        """
+        coordinator = self._coordinator
+        if coordinator is None or self.share is None or coordinator.generation != self.generation:
+            return False
+        request = HeartbeatRequest(
+            group_id=GroupId(self.group),
+            generation_id=i32(coordinator.generation),
+            member_id=coordinator.member_id,
+        )
+        sent_at = self._clock.monotonic()
+        try:
+            connection = await self._asked.get(_CONFIRM_S)
+            answer = await call(connection, request, HeartbeatResponse, _CONFIRM_S)
+        except MirrorfleetError:
+            self._asked.drop()
+            return False
+        code = code_of(answer.error_code)
+        if code in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
+            self.confirmed_at = max(self.confirmed_at, sent_at)
+            return True
+        if code in COORDINATOR_MOVED:
+            self._asked.drop()
+        return False
+
+    def rejoin(self) -> None:
+        """Have the slots shared out again: we know others than before."""
+        if self._coordinator is not None:
+            self._coordinator.request_rejoin()
+
+    async def changed(self, at_most_s: float) -> None:
+        """Wait for a new share, trouble, or the time."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(at_most_s):
+                await self._changed.wait()
+        self._changed.clear()
+
+    async def _be_member(self) -> None:
+        settings = self._cluster.settings
+        options = client_options(settings)
+        # an answer to JoinGroup waits for the slowest member
+        longest_s = max(settings.request_timeout_s, SESSION_S + 2 * HEARTBEAT_S)
+        client = AIOKafkaClient(**{**options, "request_timeout_ms": int(longest_s * _MS)})
+        client.set_topics([self._topic])
+        coordinator: _Coordinator | None = None
+        try:
+            await client.bootstrap()
+            subscription = SubscriptionState()
+            subscription.subscribe({self._topic})
+            coordinator = self._coordinator = self._join(client, subscription)
+            while True:
+                await asyncio.sleep(_LOOK_S)
+                coordinator.check_errors()
+        except KafkaError as error:
+            raise self._explained(translate(error, f"{settings.alias}: {self.group}")) from error
+        finally:
+            self._coordinator = None
+            with suppress(KafkaError, TimeoutError):
+                async with asyncio.timeout(_LEAVE_S):
+                    if coordinator is not None:
+                        await coordinator.close()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LEAVE_S):
+                    await client.close()
+
+    def _join(self, client: object, subscription: object) -> _Coordinator:
+        made = GroupCoordinator(
+            client,
+            subscription,
+            group_id=self.group,
+            session_timeout_ms=int(SESSION_S * _MS),
+            rebalance_timeout_ms=int(SESSION_S * _MS),
+            heartbeat_interval_ms=int(HEARTBEAT_S * _MS),
+            enable_auto_commit=False,
+            max_poll_interval_ms=_NEVER_MS,
+            assignors=(_Assignor(self._topic, self._claim, self._take),),
+        )
+        return cast("_Coordinator", made)
+
+    def _claim(self) -> Claim:
+        held = frozenset[SlotNumber]() if self.share is None else self.share.slots
+        return Claim(self.generation, held, self._known())
+
+    def _take(self, given: Share) -> None:
+        """A generation is complete."""
+        if self._coordinator is not None:
+            self.generation = self._coordinator.generation
+        self.share = given
+        self.trouble = ""
+        self._changed.set()
+
+    def _explained(self, error: MirrorfleetError) -> MirrorfleetError:
+        """A refused group, with who wanted to join it."""
+        denied = ErrorCode.GROUP_AUTHORIZATION_FAILED
+        if not isinstance(error, BrokerError) or error.code is not denied:
+            return error
+        settings = self._cluster.settings
+        who = settings.security.principal
+        text = may_not(who, "READ", f"Group:{self.group}", settings.alias)
+        return BrokerError(error.code, text, hint="`mirrorfleet acls` prints what is needed.")
+
+
+class _Assignor:
+    """Our sharing in the form of an assignor of aiokafka."""
+
+    name: Final = _PROTOCOL
+
+    def __init__(
+        self, topic: str, claim: Callable[[], Claim], take: Callable[[Share], None]
+    ) -> None:
+        self._topic, self._claim, self._take = topic, claim, take
+
+    def metadata(self, topics: object) -> object:
+        """What we bring to a JoinGroup."""
+        del topics
+        return ConsumerProtocolMemberMetadata(0, [self._topic], encode_claim(self._claim()))
+
+    def assign(self, cluster: object, members: Mapping[str, _Metadata]) -> dict[str, object]:
+        """Decide for all."""
+        del cluster
+        shares = share({member: _claim_of(found) for member, found in members.items()})
+        return {
+            member: ConsumerProtocolMemberAssignment(
+                0, [(self._topic, sorted(one.slots))], encode_handed(one.handed)
+            )
+            for member, one in shares.items()
+        }
+
+    def on_assignment(self, assignment: _Assignment) -> None:
+        """What was decided for us."""
+        slots = frozenset(SlotNumber(number) for _, number in assignment.partitions())
+        try:
+            handed = decode_handed(assignment.user_data)
+        except MirrorfleetError:
+            handed = frozenset()  # shared out by another build: we do not wait for anybody
+        self._take(Share(slots, handed))
+
+
+def _claim_of(found: _Metadata) -> Claim:
+    try:
+        return decode_claim(found.user_data)
+    except MirrorfleetError:
+        return _NOBODY

@@ -1,0 +1,62 @@
+"""What members of a fleet's group tell each other: claims when they join, shares when it is formed.
+
+They travel as user data of Kafka's consumer protocol, so the group looks like any other to
+`kafka-consumer-groups.sh`. A member of another build is understood or counts as one without claims.
+
+    claim  {"v":1,"generation":7,"held":[0,2],"known":[0,1,2,3]}
+    share  {"v":1,"handed":[2]}        the slots themselves are the assigned partitions
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from mirrorfleet.core.ids import SlotNumber
+from mirrorfleet.records.jsonvalue import Fields, to_json
+
+VERSION: Final = 1
+Slots = frozenset[SlotNumber]
+
+
+class Claim(NamedTuple):
+    """What a member brings to a rebalance: its slots as of `generation`, and all that it knows."""
+
+    generation: int
+    held: Slots
+    known: Slots
+
+
+def encode_claim(claim: Claim) -> bytes:
+    """The user data of a JoinGroup."""
+    values = {
+        "v": VERSION,
+        "generation": claim.generation,
+        "held": sorted(claim.held),
+        "known": sorted(claim.known),
+    }
+    return to_json(values)
+
+
+def decode_claim(data: bytes) -> Claim:
+    """The claim. Raises: UnknownVersionError, CorruptBatchError."""
+    found = Fields.parse(data, "claim")
+    found.check_version(VERSION)
+    held, known = _slots(found.integers("held")), _slots(found.integers("known"))
+    return Claim(found.integer("generation"), held, known)
+
+
+def encode_handed(handed: Slots) -> bytes:
+    """The user data of an assignment: which of its slots a living member gives away."""
+    return to_json({"v": VERSION, "handed": sorted(handed)})
+
+
+def decode_handed(data: bytes) -> Slots:
+    """Raises: UnknownVersionError, CorruptBatchError."""
+    found = Fields.parse(data, "share")
+    found.check_version(VERSION)
+    return _slots(found.integers("handed"))
+
+
+def _slots(numbers: Iterable[int]) -> Slots:
+    return frozenset(SlotNumber(number) for number in numbers)

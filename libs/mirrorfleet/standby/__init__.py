@@ -1,0 +1,1 @@
+"""One active process of a service, the others ready to take over."""

@@ -1,0 +1,124 @@
+"""Several processes of a service, one of them active: the others are ready and do nothing.
+
+    standby ──(the group gives us the place)──> active ──(no word of the group for 6 s)──> standby
+
+    await Leadership(context, cluster, "checkpoint").run(self._work, stop)
+
+The place is slot 0 of a group of the service's own. A killed process loses it after 6 s, one that
+ends gives it back at once. The lease is counted from the last request that was answered, so it ends
+here before another process may begin. A process that was asleep learns that late: what must not be
+written then is fenced by a transactional id as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from mirrorfleet.core.ids import SlotNumber
+from mirrorfleet.core.names import control_topic, service_id
+from mirrorfleet.kafka.membership import HEARTBEAT_S, SESSION_S, Membership
+from mirrorfleet.records.topics import ControlKind
+from mirrorfleet.runtime.health import Role
+from mirrorfleet.runtime.log import fields, logger
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from mirrorfleet.kafka.cluster import Cluster
+    from mirrorfleet.runtime.entry import Context
+    from mirrorfleet.runtime.lifecycle import Stop
+
+GROUP: Final = "group"
+"""What holds a process back that is not a member yet."""
+_PLACE: Final = frozenset({SlotNumber(0)})
+
+_log = logger(__name__)
+
+
+class Leadership:
+    """The active part of a service, run while this process leads."""
+
+    def __init__(self, context: Context, cluster: Cluster, service: str) -> None:
+        self._health = context.health
+        self._clock = context.clock
+        self._service = service
+        self._membership = Membership(
+            cluster,
+            group=service_id(context.fleet, service),
+            topic=control_topic(context.fleet, ControlKind.SLOTS),
+            clock=context.clock,
+            known=lambda: _PLACE,
+        )
+
+    async def run(self, active: Callable[[], Awaitable[None]], stop: Stop) -> None:
+        """Be active or standby until `stop`; `active` is cancelled when the place is lost.
+
+        `active` must be able to begin anew, with nothing that it knew before. On `stop` it ends
+        before the place is given back.
+
+        Raises: what `active` raises; BrokerError when the group is not allowed, and as
+        `Membership.run`.
+        """
+        self._health.role = Role.STANDBY
+        self._health.hold(GROUP, "not a member of the group of this service yet")
+        async with asyncio.TaskGroup() as group:
+            member = group.create_task(self._membership.run(), name=f"group:{self._service}")
+            lead = group.create_task(self._lead(active), name=f"lead:{self._service}")
+            await stop.wait()
+            lead.cancel()
+            await asyncio.wait((lead,))
+            member.cancel()
+
+    async def is_ours(self) -> bool:
+        """Whether the coordinator says so now; asked before a fenced id is taken again."""
+        return self._has_place and await self._membership.confirm()
+
+    @property
+    def _has_place(self) -> bool:
+        share = self._membership.share
+        return share is not None and bool(share.slots)
+
+    async def _lead(self, active: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await self._until_ours()
+            self._health.role = Role.ACTIVE
+            _log.info("active", extra=fields(service=self._service))
+            async with asyncio.TaskGroup() as group:
+                work = group.create_task(_awaited(active), name=f"active:{self._service}")
+                watch = group.create_task(self._until_lost(), name=f"lease:{self._service}")
+                await asyncio.wait((work, watch), return_when=asyncio.FIRST_COMPLETED)
+                work.cancel()
+                watch.cancel()
+            self._health.release_all()
+            self._health.role = Role.STANDBY
+            _log.warning("the place is lost", extra=fields(service=self._service))
+
+    async def _until_ours(self) -> None:
+        membership, health = self._membership, self._health
+        while True:
+            if await membership.confirm():
+                health.release(GROUP)
+                if self._has_place:
+                    return
+            elif self._clock.monotonic() >= membership.confirmed_at + SESSION_S:
+                trouble = membership.trouble or f"the coordinator of {membership.group} is silent"
+                health.hold(GROUP, trouble)
+            await membership.changed(HEARTBEAT_S)
+
+    async def _until_lost(self) -> None:
+        """Until the place is another's, or nobody could tell us for a session."""
+        membership = self._membership
+        while self._has_place:
+            left_s = membership.confirmed_at + SESSION_S - self._clock.monotonic()
+            if left_s <= 0:
+                return
+            with suppress(TimeoutError):  # the lease is over, whatever is still to be answered
+                async with asyncio.timeout(left_s):
+                    await membership.confirm()
+                    await membership.changed(HEARTBEAT_S)
+
+
+async def _awaited(active: Callable[[], Awaitable[None]]) -> None:
+    await active()

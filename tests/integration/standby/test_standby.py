@@ -1,0 +1,150 @@
+"""Two processes of a service: one is active, the other ready, and takes over at once."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mirrorfleet.core.ids import TopicPartition
+from mirrorfleet.kafka.cluster import Cluster
+from mirrorfleet.kafka.control import read_to_end
+from mirrorfleet.kafka.groups import commit_offsets, fetch_offsets
+from mirrorfleet.offsets.homes import GroupOffset
+from mirrorfleet.records import catalog
+from mirrorfleet.records.catalog import CatalogPartition
+from tests.faultkit.estate import write_estate
+from tests.faultkit.process import ServiceProcess, service
+from tests.faultkit.regions import address
+from tests.faultkit.waiting import until, wait_until
+from tests.integration.mirror.making import create, numbered, put
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from services.local.region import Region
+
+READY_S = 60.0
+TAKE_OVER_S = 10.0
+HAND_OVER_S = 2.0
+SERVICES = ("sync", "checkpoint")
+
+
+class Fleet:
+    """Processes of one fleet by service, started as a test wants them."""
+
+    def __init__(self, name: str, east: Region, west: Region, directory: Path) -> None:
+        self.name, self.east, self.west, self.directory = name, east, west, directory
+        self.running = ExitStack()
+        self.started = 0
+        self.estate = write_estate(
+            directory,
+            source=address(east),
+            target=address(west),
+            fleet=name,
+            topics=[f"{name}-.*"],
+            rule={"groups": [f"{name}-g.*"]},
+            services={"sync": {"period_s": 0.5}, "checkpoint": {"period_s": 0.5}},
+        )
+
+    def start(self, name: str) -> ServiceProcess:
+        self.started += 1
+        logs = self.directory / f"{name}-{self.started}"
+        made = self.running.enter_context(
+            service(name, estate=self.estate, target="west", logs=logs)
+        )
+        made.wait_ready(READY_S)
+        return made
+
+    async def catalog(self) -> list[CatalogPartition]:
+        """Every entry that was ever written."""
+        topic = f"__mirrorfleet.{self.name}.catalog"
+        found = [
+            catalog.decode(record.key, record.value)
+            for record in await read_to_end(self.west.settings(), topic)
+        ]
+        return [entry for entry in found if isinstance(entry, CatalogPartition)]
+
+    async def events(self, kind: str) -> list[str]:
+        topic = f"__mirrorfleet.{self.name}.events"
+        records = await read_to_end(self.west.settings(), topic)
+        found = [json.loads(record.value or b"{}") for record in records]
+        return [event["topic"] for event in found if event["kind"] == kind]
+
+
+@pytest.fixture
+def fleet(
+    east: Region, west: Region, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[Fleet]:
+    made = Fleet(request.node.name.split("_")[1], east, west, tmp_path)
+    with made.running:
+        yield made
+
+
+def role(process: ServiceProcess) -> object:
+    return process.status()["role"]
+
+
+def is_active(process: ServiceProcess) -> bool:
+    return role(process) == "active" and process.get("/readyz").is_success
+
+
+@pytest.mark.timeout(150)
+async def test_standby_takes_over_within_ten_seconds_of_a_kill_and_nothing_is_done_twice(
+    fleet: Fleet,
+) -> None:
+    create(fleet.east, "standby-first", 3)
+    put(fleet.east, "standby-first", numbered(0, 10))
+    actives = {name: fleet.start(name) for name in SERVICES}
+    standbys = {name: fleet.start(name) for name in SERVICES}
+    fleet.start("mirror")
+    assert {name: role(one) for name, one in actives.items()} == dict.fromkeys(SERVICES, "active")
+    assert {name: role(one) for name, one in standbys.items()} == dict.fromkeys(SERVICES, "standby")
+
+    for process in actives.values():
+        process.kill()
+    killed = time.monotonic()
+    create(fleet.east, "standby-second", 3)
+    put(fleet.east, "standby-second", numbered(0, 10))
+    for name, process in standbys.items():
+        wait_until(lambda: is_active(process), deadline_s=20, what=f"{name} to be active")  # noqa: B023 - called before the next turn
+        took = time.monotonic() - killed
+        print(f"kill -9 to active and ready, {name}: {took:.1f} s")
+        assert took < TAKE_OVER_S
+
+    async with Cluster(fleet.east.settings()) as source, Cluster(fleet.west.settings()) as target:
+        place = {TopicPartition("standby-second", 0): GroupOffset(7)}
+        assert await commit_offsets(source, {"standby-g": place}) == {"standby-g": None}
+        copied = {TopicPartition("east.standby-second", 0): GroupOffset(7)}
+
+        async def placed() -> bool:
+            return (await fetch_offsets(target, ["standby-g"]))["standby-g"] == copied
+
+        await until(placed, deadline_s=20, what="the group's place on the target")
+    slots: dict[tuple[str, int], set[int]] = {}
+    for entry in await fleet.catalog():
+        slots.setdefault((entry.source_topic, entry.identity.partition), set()).add(entry.slot)
+    assert len(slots) == 6
+    assert {len(found) for found in slots.values()} == {1}
+    assert sorted(await fleet.events("topic-created")) == ["standby-first", "standby-second"]
+
+
+@pytest.mark.timeout(120)
+def test_handover_takes_less_than_two_seconds_when_the_active_one_is_asked_to_stop(
+    fleet: Fleet,
+) -> None:
+    create(fleet.east, "handover-first", 1)
+    actives = {name: fleet.start(name) for name in SERVICES}
+    standbys = {name: fleet.start(name) for name in SERVICES}
+    for name in SERVICES:
+        wait_until(lambda: role(standbys[name]) == "standby", deadline_s=9, what="a standby")  # noqa: B023 - called before the next turn
+        asked = time.monotonic()
+        actives[name].terminate()
+        wait_until(lambda: is_active(standbys[name]), deadline_s=20, what=f"{name} to lead")  # noqa: B023 - called before the next turn
+        took = time.monotonic() - asked
+        print(f"SIGTERM to active and ready, {name}: {took:.1f} s")
+        assert (actives[name].wait_exit(10), took < HAND_OVER_S) == (0, True)
