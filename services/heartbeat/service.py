@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.config.connect import cluster_settings
 from mirrorfleet.core.errors import MirrorfleetError
+from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.runtime import metric_names as names
 from mirrorfleet.runtime.lifecycle import describe, is_ours
 from mirrorfleet.runtime.log import fields, logger
+from mirrorfleet.standby.leading import Leadership
 from services.heartbeat.beats import Beats
 from services.heartbeat.settings import Place, parse
 
@@ -34,7 +36,7 @@ def build(context: Context) -> HeartbeatService:
 
 
 class HeartbeatService:
-    """One instance; a second one writes the same again, which harms nobody."""
+    """One instance; one that slept writes the same once more, which harms nobody."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -57,20 +59,21 @@ class HeartbeatService:
 
     async def serve(self, stop: Stop) -> None:
         """Write heartbeats until `stop`; one that is under way is ended."""
-        for place in self._places:
-            self._context.health.hold(_hold(place), "no heartbeat yet")
+        context = self._context
+        target = Cluster(cluster_settings(context.estate, context.target, CLIENT))
         try:
-            async with asyncio.TaskGroup() as group:
-                tasks = [
-                    group.create_task(self._keep_beating(place), name=_hold(place))
-                    for place in self._places
-                ]
-                await stop.wait()
-                for task in tasks:
-                    task.cancel()
+            await Leadership(context, target, "heartbeat").run(self._beat, stop)
         finally:
             for place in self._places:
                 await place.close()
+            await target.close()
+
+    async def _beat(self) -> None:
+        for place in self._places:
+            self._context.health.hold(_hold(place), "no heartbeat yet")
+        async with asyncio.TaskGroup() as group:
+            for place in self._places:
+                group.create_task(self._keep_beating(place), name=_hold(place))
 
     def status(self) -> Mapping[str, object]:
         """For `/status`."""

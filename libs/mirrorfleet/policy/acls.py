@@ -18,7 +18,7 @@ from itertools import groupby
 from typing import Final
 
 from mirrorfleet.core.ids import ClusterAlias, FleetName
-from mirrorfleet.core.names import control_topic
+from mirrorfleet.core.names import control_topic, service_id
 from mirrorfleet.policy.cycles import heartbeats_at, is_cycle_by_name
 from mirrorfleet.policy.filters import literal_prefix
 from mirrorfleet.policy.flows import Flow
@@ -105,6 +105,9 @@ _CONTROL: Final[dict[Service, tuple[tuple[str, tuple[Operation, ...]], ...]]] = 
     Service.CONSOLE: (),
 }
 """Control topics by the last part of their names; `sync` creates all of them."""
+
+_IN_GROUPS: Final = frozenset({Service.SYNC, Service.HEARTBEAT, Service.CHECKPOINT})
+"""Services whose processes find out in a group which of them is active."""
 
 
 def grants(
@@ -238,6 +241,12 @@ def _control(service: Service, fleet: FleetName, target: ClusterAlias) -> Iterat
         yield Grant(target, service, Resource.TOPIC, Pattern.LITERAL, commands, Operation.WRITE)
     for operation in prefixed:
         yield Grant(target, service, Resource.TOPIC, Pattern.PREFIXED, everything, operation)
+    if service in _IN_GROUPS:
+        group = service_id(fleet, service)
+        yield Grant(target, service, Resource.GROUP, Pattern.LITERAL, group, Operation.READ)
+        slots = control_topic(fleet, "slots")
+        describe = Operation.DESCRIBE
+        yield Grant(target, service, Resource.TOPIC, Pattern.LITERAL, slots, describe)
     if service is Service.MIRROR:
         ids = f"mirrorfleet.{fleet}."
         resource = Resource.TRANSACTIONAL_ID

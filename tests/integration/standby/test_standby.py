@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 READY_S = 60.0
 TAKE_OVER_S = 10.0
 HAND_OVER_S = 2.0
-SERVICES = ("sync", "checkpoint")
+SERVICES = ("sync", "checkpoint", "heartbeat")
 
 
 class Fleet:

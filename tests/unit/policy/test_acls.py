@@ -39,9 +39,11 @@ def test_a_sync_needs_exactly_this(make_flow: MakeFlow) -> None:
         "east topic literal heartbeats DescribeConfigs",
         "east topic literal orders Describe",
         "east topic literal orders DescribeConfigs",
+        "west group literal mirrorfleet.west.sync Read",
         "west topic literal __mirrorfleet.west.catalog Read",
         "west topic literal __mirrorfleet.west.catalog Write",
         "west topic literal __mirrorfleet.west.events Write",
+        "west topic literal __mirrorfleet.west.slots Describe",
         "west topic literal east.heartbeats Alter",
         "west topic literal east.heartbeats AlterConfigs",
         "west topic literal east.heartbeats Create",
@@ -63,11 +65,13 @@ def test_a_checkpoint_needs_exactly_this(make_flow: MakeFlow) -> None:
         "east topic literal orders Describe",
         "east topic literal west.checkpoints.internal Read",
         "west group literal billing Read",
+        "west group literal mirrorfleet.west.checkpoint Read",
         "west topic literal __mirrorfleet.west.archive Read",
         "west topic literal __mirrorfleet.west.archive Write",
         "west topic literal __mirrorfleet.west.catalog Read",
         "west topic literal __mirrorfleet.west.segments Delete",
         "west topic literal __mirrorfleet.west.segments Read",
+        "west topic literal __mirrorfleet.west.slots Describe",
         "west topic literal east.checkpoints.internal Create",
         "west topic literal east.checkpoints.internal Read",
         "west topic literal east.checkpoints.internal Write",
@@ -107,9 +111,10 @@ def test_a_pattern_without_a_fixed_start_needs_all_topics(make_flow: MakeFlow) -
     assert data == ["east."]
 
 
-def test_groups_are_read_only_by_the_checkpoint_service(make_flow: MakeFlow) -> None:
+def test_groups_of_others_are_read_only_by_the_checkpoint_service(make_flow: MakeFlow) -> None:
     flow = make_flow("east west", ("r", ["t"], "prefix"), groups=("app-.*",))
-    found = [g for g in grants(WEST, [flow], Service) if g.resource == "group"]
+    groups = [g for g in grants(WEST, [flow], Service) if g.resource == "group"]
+    found = [g for g in groups if not g.name.startswith("mirrorfleet.")]
     assert [(g.cluster, g.service.value, g.name, g.operation.value) for g in found] == [
         ("east", "checkpoint", "app-", "Describe"),
         ("west", "checkpoint", "app-", "Read"),
@@ -142,6 +147,8 @@ def test_heartbeats_of_the_whole_way_are_granted_though_no_pattern_names_them(
 def test_a_heartbeat_service_needs_exactly_this(make_flow: MakeFlow) -> None:
     flow = make_flow("east west", ("orders", ["orders.*"], "prefix"))
     assert short(grants(WEST, [flow], [Service.HEARTBEAT])) == [
+        "west group literal mirrorfleet.west.heartbeat Read",
+        "west topic literal __mirrorfleet.west.slots Describe",
         "west topic literal heartbeats Create",
         "west topic literal heartbeats Write",
     ]

@@ -1,0 +1,65 @@
+"""Slots stay where they are unless their owner is gone or has too many."""
+
+from __future__ import annotations
+
+from mirrorfleet.copying.sharing import Share, share
+from mirrorfleet.core.ids import SlotNumber
+from mirrorfleet.records.members import Claim, Slots
+
+
+def slots(*numbers: int) -> Slots:
+    return frozenset(SlotNumber(number) for number in numbers)
+
+
+def claim(generation: int, held: Slots, known: Slots) -> Claim:
+    return Claim(generation, held, known)
+
+
+ALL = slots(0, 1, 2, 3, 4, 5, 6, 7)
+
+
+def test_a_worker_alone_gets_all_slots_and_waits_for_nobody() -> None:
+    assert share({"a": claim(-1, slots(), ALL)}) == {"a": Share(ALL, slots())}
+
+
+def test_a_second_worker_is_handed_half_and_the_first_keeps_the_rest() -> None:
+    found = share({"a": claim(1, ALL, ALL), "b": claim(-1, slots(), ALL)})
+    assert found == {
+        "a": Share(slots(0, 1, 2, 3), slots()),
+        "b": Share(slots(4, 5, 6, 7), slots(4, 5, 6, 7)),
+    }
+
+
+def test_slots_of_a_dead_worker_go_to_the_others_at_once_and_no_other_slot_moves() -> None:
+    found = share({"a": claim(5, slots(0, 1, 2), ALL), "c": claim(5, slots(6, 7), ALL)})
+    assert found == {
+        "a": Share(slots(0, 1, 2, 4), slots()),
+        "c": Share(slots(3, 5, 6, 7), slots()),
+    }
+
+
+def test_a_worker_that_slept_owns_nothing_any_more_and_is_handed_slots_as_a_new_one() -> None:
+    sleeper, heir = claim(3, slots(0, 1, 2, 3), ALL), claim(5, ALL, ALL)
+    assert share({"a": sleeper, "b": heir}) == {
+        "a": Share(slots(4, 5, 6, 7), slots(4, 5, 6, 7)),
+        "b": Share(slots(0, 1, 2, 3), slots()),
+    }
+
+
+def test_a_slot_that_one_worker_learns_of_first_is_given_to_whoever_has_least() -> None:
+    before = slots(0, 1)
+    found = share({"a": claim(2, slots(0), before), "b": claim(2, slots(1), slots(0, 1, 2, 3))})
+    assert found == {
+        "a": Share(slots(0, 2), slots()),
+        "b": Share(slots(1, 3), slots()),
+    }
+
+
+def test_the_place_of_a_service_stays_with_its_owner_whoever_joins() -> None:
+    place = slots(0)
+    found = share({"z": claim(4, place, place), "a": claim(-1, slots(), place)})
+    assert found == {"a": Share(slots(), slots()), "z": Share(place, slots())}
+
+
+def test_a_group_of_nobody_has_no_shares() -> None:
+    assert share({}) == {}

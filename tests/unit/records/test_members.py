@@ -1,0 +1,36 @@
+"""What members tell each other is read back as it was said."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirrorfleet.core.errors import CorruptBatchError, UnknownVersionError
+from mirrorfleet.core.ids import SlotNumber
+from mirrorfleet.records.members import (
+    Claim,
+    decode_claim,
+    decode_handed,
+    encode_claim,
+    encode_handed,
+)
+
+HELD = frozenset({SlotNumber(2), SlotNumber(0)})
+KNOWN = HELD | {SlotNumber(1)}
+
+
+def test_a_claim_has_these_bytes_and_is_read_back() -> None:
+    data = encode_claim(Claim(7, HELD, KNOWN))
+    assert data == b'{"v":1,"generation":7,"held":[0,2],"known":[0,1,2]}'
+    assert decode_claim(data) == Claim(7, HELD, KNOWN)
+
+
+def test_what_is_handed_over_has_these_bytes_and_is_read_back() -> None:
+    assert encode_handed(HELD) == b'{"v":1,"handed":[0,2]}'
+    assert decode_handed(b'{"v":1,"handed":[0,2],"more":true}') == HELD
+
+
+def test_a_claim_of_a_newer_build_is_not_guessed_at() -> None:
+    with pytest.raises(UnknownVersionError):
+        decode_claim(b'{"v":2,"generation":7,"held":[],"known":[]}')
+    with pytest.raises(CorruptBatchError):
+        decode_handed(b"")
