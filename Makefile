@@ -42,7 +42,8 @@ demo: $(READY) ## two real regions, both fleets, live traffic, judged; says wher
 demo-down: $(READY) ## stop all of it
 	@$(PY) -m tests.demo down
 
-APART := tests/spark tests/integration/checkpoint tests/integration/security tests/integration/pipe
+APART := tests/spark tests/integration/checkpoint tests/integration/security tests/integration/pipe \
+	tests/integration/lag
 
 .PHONY: test
 test: $(READY) ## the tests, on real brokers; in a few minutes
@@ -55,6 +56,10 @@ test-security: $(READY) ## every mechanism and every refusal, on regions of thei
 .PHONY: test-offsets
 test-offsets: $(READY) ## groups moved between regions, the offset map packed
 	@time $(PY) -m pytest tests/integration/checkpoint --durations=10
+
+.PHONY: test-lag
+test-lag: $(READY) ## lag against the truth, while the mirror lives, stops, crawls and refuses
+	@time $(PY) -m pytest tests/integration/lag -rA --durations=10
 
 .PHONY: test-pipe
 test-pipe: $(SPARK) ## three regions in a row, read by Kafka's own MirrorClient

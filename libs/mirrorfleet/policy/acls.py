@@ -101,7 +101,12 @@ _CONTROL: Final[dict[Service, tuple[tuple[str, tuple[Operation, ...]], ...]]] = 
         ("segments", (_R, Operation.DELETE)),
         ("archive", (_R, _W)),
     ),
-    Service.LAG: (("progress", (_R,)), ("catalog", (_R,)), ("samples", (_W,)), ("events", (_W,))),
+    Service.LAG: (
+        ("progress", (_R,)),
+        ("catalog", (_R,)),
+        ("samples", (_R, _W)),
+        ("events", (_W,)),
+    ),
     Service.CONSOLE: (),
 }
 """Control topics by the last part of their names; `sync` creates all of them."""
@@ -216,6 +221,8 @@ def _mm2(service: Service, source: ClusterAlias) -> Iterator[tuple[str, Operatio
     syncs = f"mm2-offset-syncs.{source}.internal"
     if service is Service.HEARTBEAT:
         yield from ((HEARTBEATS, operation) for operation in (Operation.CREATE, _W))
+    elif service is Service.LAG:
+        yield f"{source}.{HEARTBEATS}", _R
     elif service is Service.CHECKPOINT:
         create = Operation.CREATE
         yield from ((_checkpoints(source), operation) for operation in (create, _R, _W))
@@ -241,9 +248,10 @@ def _control(service: Service, fleet: FleetName, target: ClusterAlias) -> Iterat
         yield Grant(target, service, Resource.TOPIC, Pattern.LITERAL, commands, Operation.WRITE)
     for operation in prefixed:
         yield Grant(target, service, Resource.TOPIC, Pattern.PREFIXED, everything, operation)
-    if service in _IN_GROUPS:
+    if service in _IN_GROUPS or service is Service.LAG:
         group = service_id(fleet, service)
         yield Grant(target, service, Resource.GROUP, Pattern.LITERAL, group, Operation.READ)
+    if service in _IN_GROUPS:
         slots = control_topic(fleet, "slots")
         describe = Operation.DESCRIBE
         yield Grant(target, service, Resource.TOPIC, Pattern.LITERAL, slots, describe)

@@ -125,6 +125,45 @@ MAP_PIECES: Final = _gauge("offset_map_pieces", "Pieces of the offset map in mem
 MAP_BYTES: Final = _gauge("offset_map_bytes", "Bytes of the offset map in memory.")
 PACKED: Final = _counter("packed_segments", "Segments packed into the archive and freed.", "slot")
 
+# lag
+LAG_SECONDS: Final = _gauge(
+    "lag_seconds", "Longest time lag of a topic's partitions; absent if unknown.", "link", "topic"
+)
+LAG_RECORDS: Final = _gauge(
+    "lag_records", "Offsets to copy, of a topic; absent if one is unknown.", "link", "topic"
+)
+LAG_ETA: Final = _gauge(
+    "lag_eta_seconds",
+    "Until a topic is caught up, at present rates; absent if never.",
+    "link",
+    "topic",
+)
+LAG_HEADROOM: Final = _gauge(
+    "lag_headroom_seconds", "Least time before retention takes uncopied records.", "link", "topic"
+)
+LAG_PARTITION_SECONDS: Final = _gauge(
+    "partition_lag_seconds", "Time lag of the worst partitions.", "link", "topic", "partition"
+)
+LAG_PARTITION_RECORDS: Final = _gauge(
+    "partition_lag_records", "Record lag of the worst partitions.", "link", "topic", "partition"
+)
+LAG_VERDICTS: Final = _gauge("lag_partitions", "Partitions by verdict.", "link", "verdict")
+LAG_PROPAGATION: Final = _gauge(
+    "heartbeat_propagation_seconds", "What the last heartbeat took through a link.", "link"
+)
+LAG_HEARD: Final = _gauge(
+    "seconds_since_progress_heard", "Since a worker of a link spoke: above 10, lag is old.", "link"
+)
+LAG_ENDS: Final = _gauge(
+    "seconds_since_source_ends", "Since a source's ends were seen: above 15, lag is old.", "link"
+)
+LAG_SKIPPED: Final = _counter(
+    "lag_records_skipped", "Snapshots and samples that could not be read.", "kind"
+)
+LAG_SAMPLES: Final = _counter("lag_samples", "Samples written.", "link")
+LAG_CHANGES: Final = _counter("lag_verdict_changes", "Verdicts that changed.", "link", "verdict")
+LAG_UNWRITTEN: Final = _counter("lag_samples_lost", "Samples that could not be written.")
+
 # telemetry
 SPANS: Final = _counter("spans", "Spans, by what became of them.", "outcome")
 TRACES: Final = _counter("traces", "Traced batches, by where the trace began.", "link", "origin")

@@ -1,0 +1,1 @@
+"""How late each partition is, and why: pure arithmetic over what was seen of both ends."""

@@ -1,0 +1,196 @@
+"""All partitions that one instance watches: what is fed, who is looked at, what is to be told.
+
+Slots come and go with the instance's share of the progress topic. What belongs to a slot that is
+held is looked at once a second; a sample is due when its verdict changed or its time has come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from mirrorfleet.core.ids import Link, PartitionIdentity, SlotNumber, TopicPartition
+from mirrorfleet.lagging.partition import PartitionLag
+from mirrorfleet.lagging.verdict import Limits
+from mirrorfleet.records.events import Event, EventKind
+from mirrorfleet.records.samples import Verdict, sample_key
+
+if TYPE_CHECKING:
+    from mirrorfleet.records.catalog import CatalogPartition
+    from mirrorfleet.records.progress import Progress
+    from mirrorfleet.records.samples import Sample
+
+IDLE_TIMES: Final = 6
+"""A partition in which nothing happens is sampled so much less often."""
+SAMPLES_S: Final = 500
+"""Samples a second at most, changes apart: with 10,000 partitions each has one in 20 s."""
+ALONE: Final = 20
+"""Equal changes of one topic at one look that are told one by one; more are told as one."""
+
+
+class Change(NamedTuple):
+    """A verdict that changed, with both sides as told."""
+
+    lag: PartitionLag
+    old: Verdict
+    new: Verdict
+    rule: str
+
+
+@dataclass(slots=True)
+class Told:
+    """What one look at a slot gives to tell."""
+
+    samples: list[Sample] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+
+
+class Board:
+    """The partitions by slot."""
+
+    def __init__(self, limits: Limits, *, sample_ms: int) -> None:
+        self.limits = limits
+        self.propagation: dict[Link, int] = {}
+        """Milliseconds that the last heartbeat took; absent when none came lately."""
+        self._sample_ms = sample_ms
+        self._wanted: dict[SlotNumber, dict[PartitionIdentity, CatalogPartition]] = {}
+        self._slots: dict[SlotNumber, dict[PartitionIdentity, PartitionLag]] = {}
+        self._born_ms: dict[PartitionIdentity, int] = {}
+        self._heard: dict[SlotNumber, Progress] = {}
+        self._before: dict[SlotNumber, dict[bytes, Sample]] = {}
+
+    # -- what is watched
+
+    @property
+    def slots(self) -> list[SlotNumber]:
+        """The slots that are held."""
+        return list(self._slots)
+
+    def hold(self, slot: SlotNumber, before: Iterable[Sample], now_ms: int) -> None:
+        """Watch a slot; `before` is what was told of it lately, oldest first."""
+        told = {sample_key(one.link, one.topic, one.partition): one for one in before}
+        self._before[slot] = told
+        self._slots[slot] = {}
+        self._fill(slot, now_ms)
+
+    def drop(self, slot: SlotNumber) -> None:
+        """Watch a slot no more: another instance does."""
+        for known in self._slots.pop(slot, {}):
+            self._born_ms.pop(known, None)
+        self._heard.pop(slot, None)
+        self._before.pop(slot, None)
+
+    def want(self, entries: Iterable[CatalogPartition], now_ms: int) -> None:
+        """What the catalog says is copied now."""
+        wanted: dict[SlotNumber, dict[PartitionIdentity, CatalogPartition]] = {}
+        for entry in entries:
+            wanted.setdefault(entry.slot, {})[entry.identity] = entry
+        self._wanted = wanted
+        for slot in self._slots:
+            self._fill(slot, now_ms)
+
+    def _fill(self, slot: SlotNumber, now_ms: int) -> None:
+        wanted, held = self._wanted.get(slot, {}), self._slots[slot]
+        for identity in [known for known in held if known not in wanted]:
+            del held[identity], self._born_ms[identity]
+        for identity, entry in wanted.items():
+            if identity in held:
+                held[identity].entry = entry
+                continue
+            lag = held[identity] = PartitionLag(entry)
+            self._born_ms[identity] = now_ms
+            key = sample_key(entry.link, entry.source_topic, identity.partition)
+            before = self._before.get(slot, {}).pop(key, None)
+            if before is not None:
+                lag.restored(before)
+        if slot in self._heard:
+            self._feed(held, self._heard[slot])
+
+    # -- what is fed
+
+    def heard(self, progress: Progress) -> None:
+        """A snapshot of a slot; one of a slot that is not held, or older than the last, is not."""
+        held, last = self._slots.get(progress.slot), self._heard.get(progress.slot)
+        if held is None or (last is not None and progress.time_ms < last.time_ms):
+            return
+        self._heard[progress.slot] = progress
+        self._feed(held, progress)
+
+    def _feed(self, held: dict[PartitionIdentity, PartitionLag], progress: Progress) -> None:
+        for partition in progress.partitions:
+            lag = held.get(partition.identity)
+            if lag is not None:
+                lag.reported(partition, progress.time_ms)
+
+    # -- what is found
+
+    def __iter__(self) -> Iterator[PartitionLag]:
+        """Every partition that is watched."""
+        for held in self._slots.values():
+            yield from held.values()
+
+    def __len__(self) -> int:
+        return sum(map(len, self._slots.values()))
+
+    def by_source(self, link: Link) -> dict[TopicPartition, PartitionLag]:
+        """The partitions of a link by their name at the source."""
+        return {
+            TopicPartition(lag.entry.source_topic, lag.entry.identity.partition): lag
+            for lag in self
+            if lag.entry.link == link
+        }
+
+    def heard_ms(self, link: Link) -> int | None:
+        """When a worker of the link spoke last; None when none of its slots was heard."""
+        found = [lag.heard_ms for lag in self if lag.entry.link == link and lag.heard_ms]
+        return max(found, default=None)
+
+    def look(self, slot: SlotNumber, now_ms: int) -> Told:
+        """Judge the partitions of a slot; what is to be told counts as told."""
+        told = Told()
+        period_ms = max(self._sample_ms, len(self) * 1000 // SAMPLES_S)
+        for identity, lag in self._slots.get(slot, {}).items():
+            unknown = lag.heard_ms is None or lag.ends.seen_ms is None
+            if unknown and now_ms - self._born_ms[identity] < self.limits.unseen_ms:
+                continue  # just begun: it would be judged by what was not asked yet
+            self._look(lag, now_ms, period_ms, told)
+        return told
+
+    def _look(self, lag: PartitionLag, now_ms: int, period_ms: int, told: Told) -> None:
+        standing = lag.look(now_ms, self.limits)
+        old, new = lag.sampled_verdict, standing.verdict
+        passed = standing.as_of_ms - lag.sampled_ms
+        if old is new and passed < (period_ms * IDLE_TIMES if new is Verdict.IDLE else period_ms):
+            return
+        if passed <= 0:
+            return  # the same moment was told before
+        told.samples.append(lag.sample(standing, self.propagation.get(lag.entry.link)))
+        lag.sampled_ms, lag.sampled_verdict = standing.as_of_ms, new
+        if old is not None and old is not new and not (old.fine and new.fine):
+            told.changes.append(Change(lag, old, new, standing.rule))
+
+
+def events_of(changes: Iterable[Change], writer: str, now_ms: int) -> list[Event]:
+    """Changes for the ledger: many equal ones of a topic (a mirror that stops) as one."""
+    groups: dict[tuple[Link, str, Verdict, Verdict], list[Change]] = {}
+    for change in changes:
+        entry = change.lag.entry
+        key = (entry.link, entry.source_topic, change.old, change.new)
+        groups.setdefault(key, []).append(change)
+    found: list[Event] = []
+    for (link, topic, old, new), alike in groups.items():
+        together = len(alike) > ALONE
+        for change in alike[:1] if together else alike:
+            more = f" (so {len(alike)} partitions)" if together else ""
+            event = Event(
+                kind=EventKind.VERDICT_CHANGED,
+                time_ms=now_ms,
+                writer=writer,
+                detail=f"{old} -> {new}: {change.rule}{more}",
+                link=link,
+                topic=topic,
+                partition=None if together else change.lag.entry.identity.partition,
+            )
+            found.append(event)
+    return found

@@ -1,0 +1,271 @@
+"""The lag of one partition: fed with snapshots of the mirror and ends of the source, then judged.
+
+    snapshot (about once a second)      end (about once a second)
+        position p, as of s                 E, as of e
+              └──────────────┬──────────────┘
+                 as of s:  time lag = s - (when p became readable)
+                           0 when the end e that was seen last is not above p
+
+A fresh snapshot is judged as of its own time: by now the mirror is further. When snapshots stop
+coming, the position stands, and the lag is as of now.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from mirrorfleet.core.ids import SourceOffset
+from mirrorfleet.lagging.ends import EndHistory
+from mirrorfleet.lagging.rate import Rate
+from mirrorfleet.lagging.verdict import PAUSED, Facts, Limits, Trend, judge
+from mirrorfleet.records.catalog import CatalogState
+from mirrorfleet.records.samples import FOREVER_MS, Sample, Verdict
+
+if TYPE_CHECKING:
+    from mirrorfleet.records.catalog import CatalogPartition
+    from mirrorfleet.records.progress import PartitionProgress
+
+FRESH_MS: Final = 3_000
+"""A snapshot of this age is judged as of its own time; workers write one a second."""
+RATE_S: Final = 10.0
+LOG_START_S: Final = 600.0
+"""Retention works in steps of whole segments, minutes apart."""
+TREND_STEP_MS: Final = 2_000
+TREND_STEPS: Final = 6
+SHRINKS_BY: Final = 0.05
+"""Seconds of lag a second: less is no catching up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What was found at the last look."""
+
+    as_of_ms: int
+    lag_records: int | None
+    time_lag_ms: int | None
+    verdict: Verdict
+    rule: str
+
+
+class PartitionLag:
+    """One copied partition."""
+
+    __slots__ = (
+        "_arrival",
+        "_bytes",
+        "_drain",
+        "_log_start",
+        "_moved_ms",
+        "_records",
+        "_trend",
+        "_waiting_ms",
+        "ends",
+        "entry",
+        "heard_ms",
+        "progress",
+        "sampled_ms",
+        "sampled_verdict",
+        "standing",
+    )
+
+    def __init__(self, entry: CatalogPartition) -> None:
+        self.entry = entry
+        self.ends = EndHistory()
+        self.progress: PartitionProgress | None = None
+        self.heard_ms: int | None = None
+        """As of when the mirror spoke last, by its own clock."""
+        self.standing: Standing | None = None
+        self.sampled_ms = 0
+        self.sampled_verdict: Verdict | None = None
+        self._records, self._bytes = Rate(RATE_S), Rate(RATE_S)
+        self._drain, self._arrival = Rate(RATE_S), Rate(RATE_S)
+        self._log_start = Rate(LOG_START_S)
+        self._moved_ms: int | None = None
+        self._waiting_ms: int | None = None
+        self._trend: deque[tuple[int, int | None, int]] = deque(maxlen=TREND_STEPS)
+
+    # -- what is fed
+
+    def reported(self, progress: PartitionProgress, at_ms: int) -> None:
+        """The mirror spoke; an older word than the last one is left alone."""
+        if self.heard_ms is not None and at_ms < self.heard_ms:
+            return
+        before = self.progress
+        if before is None:
+            self._moved_ms = progress.last_progress_ms
+        elif before.next_source != progress.next_source:
+            self._moved_ms = at_ms
+        self.ends.forget_below(progress.next_source)
+        self.progress, self.heard_ms = progress, at_ms
+        self._records.seen(progress.records, at_ms)
+        self._bytes.seen(progress.bytes, at_ms)
+        self._drain.seen(progress.next_source, at_ms)
+        if progress.log_start >= 0:
+            self._log_start.seen(progress.log_start, at_ms)
+
+    def end_seen(self, end: int, at_ms: int) -> None:
+        """The source's last stable offset, as a leader said it."""
+        self.ends.seen(end, at_ms)
+        self._arrival.seen(end, at_ms)
+        if self._is_waiting(end):
+            self._waiting_ms = self._waiting_ms or at_ms
+        else:
+            self._waiting_ms = None
+
+    def restored(self, sample: Sample) -> None:
+        """What an earlier process knew last: the first thing that is fed."""
+        self.sampled_ms, self.sampled_verdict = sample.time_ms, sample.verdict
+        if sample.source_end is None:
+            return
+        if sample.time_lag_ms and sample.next_source < sample.source_end:
+            self._waiting_ms = sample.time_ms - sample.time_lag_ms
+            self.ends.restore(sample.next_source, self._waiting_ms)
+        self.ends.seen(sample.source_end, sample.time_ms)
+
+    def _is_waiting(self, end: int) -> bool:
+        return self.progress is not None and end > self.progress.next_source
+
+    # -- what is found
+
+    def look(self, now_ms: int, limits: Limits) -> Standing:
+        """Judge it as of now, or as of the last word of the mirror when that is fresh."""
+        as_of = self._as_of(now_ms)
+        lag, time_lag = self._lag(as_of, limits)
+        verdict, rule = judge(self._facts(now_ms, lag, time_lag), limits)
+        self.standing = Standing(as_of, lag, time_lag, verdict, rule)
+        self._remember(as_of, lag, time_lag)
+        return self.standing
+
+    def sample(self, standing: Standing, propagation_ms: int | None) -> Sample:
+        """The standing as a record; `propagation_ms` is the link's."""
+        entry, said = self.entry, self.progress
+        speaks = standing.as_of_ms == self.heard_ms
+        return Sample(
+            time_ms=standing.as_of_ms,
+            source=entry.link.source,
+            target=entry.link.target,
+            topic=entry.source_topic,
+            partition=entry.identity.partition,
+            target_topic=entry.target_topic,
+            slot=entry.slot,
+            state="" if said is None else said.state,
+            lag_records=standing.lag_records,
+            time_lag_ms=standing.time_lag_ms,
+            propagation_ms=propagation_ms,
+            backlog_age_ms=self._backlog_age(standing.as_of_ms),
+            eta_ms=self.eta_ms,
+            headroom_ms=self.headroom_ms,
+            rate_records_s=(self._records.value or 0.0) if speaks else 0.0,
+            rate_bytes_s=(self._bytes.value or 0.0) if speaks else 0.0,
+            source_end=self.ends.end,
+            next_source=SourceOffset(0) if said is None else said.next_source,
+            verdict=standing.verdict,
+            rule=standing.rule,
+        )
+
+    @property
+    def eta_ms(self) -> int | None:
+        """Until nothing waits, at the present rates; None when that is never, or not known."""
+        standing = self.standing
+        if standing is None or standing.lag_records is None:
+            return None
+        if standing.verdict.fine:
+            return 0
+        gain = (self._drain.value or 0.0) - (self._arrival.value or 0.0)
+        silent = standing.verdict in {Verdict.STOPPED, Verdict.FAULTED, Verdict.STUCK}
+        return None if silent or gain <= 0 else round(standing.lag_records / gain * 1000)
+
+    @property
+    def headroom_ms(self) -> int | None:
+        """Until retention reaches the next uncopied record, at least; FOREVER_MS for never."""
+        standing, said = self.standing, self.progress
+        if standing is None:
+            return None
+        found: list[int] = []
+        retention = self.entry.source_retention_ms
+        if retention is not None and retention < 0:
+            found.append(FOREVER_MS)
+        elif retention is not None and standing.time_lag_ms is not None:
+            found.append(retention - standing.time_lag_ms)
+        # retention by size shows only in the log's begin, which comes nearer
+        advance = self._log_start.value
+        if advance and said is not None:
+            found.append(round((said.next_source - said.log_start) / advance * 1000))
+        return max(0, min(found)) if found else None
+
+    def _as_of(self, now_ms: int) -> int:
+        heard = self.heard_ms
+        return now_ms if heard is None or now_ms - heard > FRESH_MS else min(heard, now_ms)
+
+    def _lag(self, as_of: int, limits: Limits) -> tuple[int | None, int | None]:
+        """(offsets, ms); nothing known is None, and 0 only what was seen to be 0."""
+        end, seen, said = self.ends.end, self.ends.seen_ms, self.progress
+        if end is None or seen is None or said is None:
+            return None, None
+        position = said.next_source
+        fresh = as_of - seen <= limits.fresh_ms
+        if position >= end:
+            return (0, 0) if fresh and not self._beyond() else (None, None)
+        lag = end - position if fresh else None
+        since = self.ends.readable_since(position)
+        if since is not None and since > as_of:
+            return (0, 0) if fresh else (None, None)
+        if since is None and said.oldest_uncopied_ms is not None:
+            # older than our samples: the mirror has it in hand and knows its timestamp
+            since = said.oldest_uncopied_ms
+        return lag, None if since is None else max(0, as_of - since)
+
+    def _beyond(self) -> int:
+        """Offsets that the source lacks below the position; a position newer than the end is fine.
+
+        Both are looked at about once a second, so the one that was looked at later is further.
+        """
+        end, seen, said, heard = self.ends.end, self.ends.seen_ms, self.progress, self.heard_ms
+        if end is None or seen is None or said is None or heard is None or seen <= heard:
+            return 0
+        return max(0, said.next_source - end)
+
+    def _facts(self, now_ms: int, lag: int | None, time_lag: int | None) -> Facts:
+        said, ends = self.progress, self.ends
+        active = self.entry.state is CatalogState.ACTIVE
+        since = max(self._moved_ms or 0, self._waiting_ms or 0)
+        end, position = ends.end or 0, 0 if said is None else said.next_source
+        held = 0 if said is None else max(0, said.high_watermark - max(end, position))
+        return Facts(
+            state=PAUSED if not active else "" if said is None else said.state,
+            fault="" if said is None else said.fault,
+            silent_ms=None if self.heard_ms is None else max(0, now_ms - self.heard_ms),
+            unseen_ms=None if ends.seen_ms is None else max(0, now_ms - ends.seen_ms),
+            beyond=self._beyond(),
+            lag_records=lag,
+            time_lag_ms=time_lag,
+            unmoved_ms=now_ms - since if self._waiting_ms is not None else 0,
+            end_unmoved_ms=0 if ends.moved_ms is None else max(0, now_ms - ends.moved_ms),
+            held_records=held,
+            trend=self._where_to(lag, time_lag),
+            before=self.sampled_verdict,
+        )
+
+    def _where_to(self, lag: int | None, time_lag: int | None) -> Trend:
+        if len(self._trend) < TREND_STEPS:
+            return Trend.UNKNOWN
+        first_ms, first_time_lag, first_lag = self._trend[0]
+        last_ms = self._trend[-1][0]
+        if time_lag is not None and first_time_lag is not None:
+            by = (first_time_lag - time_lag) / max(1, last_ms - first_ms)
+            return Trend.SHRINKS if by >= SHRINKS_BY else Trend.LASTS
+        return Trend.SHRINKS if lag is not None and lag < first_lag else Trend.LASTS
+
+    def _remember(self, as_of: int, lag: int | None, time_lag: int | None) -> None:
+        if not lag:
+            self._trend.clear()
+        elif not self._trend or as_of - self._trend[-1][0] >= TREND_STEP_MS:
+            self._trend.append((as_of, time_lag, lag))
+
+    def _backlog_age(self, as_of: int) -> int | None:
+        said = self.progress
+        if said is None or said.oldest_uncopied_ms is None:
+            return None
+        return max(0, as_of - said.oldest_uncopied_ms)

@@ -1,0 +1,80 @@
+"""What was last told of a slot: the end of its `.progress` and `.samples` partitions.
+
+Both are read backwards from their ends by a fixed number of records, because their last records
+are what matters, however old they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from mirrorfleet.core.errors import BrokerError
+from mirrorfleet.core.ids import FleetName, SlotNumber, TopicPartition
+from mirrorfleet.core.names import control_topic
+from mirrorfleet.kafka.offsets import EARLIEST, LATEST, list_offsets
+from mirrorfleet.kafka.stored import committed_records
+from mirrorfleet.records import progress, samples
+from mirrorfleet.records.packing import Skipped
+from mirrorfleet.records.progress import Progress
+from mirrorfleet.records.samples import Sample
+from mirrorfleet.records.topics import ControlKind
+from mirrorfleet.wire.k01_fetch import Isolation
+
+if TYPE_CHECKING:
+    from mirrorfleet.kafka.cluster import Cluster
+    from mirrorfleet.wire.records import Record
+
+SNAPSHOTS: Final = 20
+"""A slot has one key, so its last record is its last snapshot, unless a newer build wrote it."""
+SAMPLES_EACH: Final = 4
+"""Samples a partition; those behind are told more often than those that are idle."""
+LEAST_SAMPLES: Final = 500
+
+
+@dataclass(slots=True)
+class LastTold:
+    """The newest readable snapshot, samples from old to new, and how many were not readable."""
+
+    snapshot: Progress | None = None
+    samples: list[Sample] = field(default_factory=list)
+    skipped: int = 0
+
+
+async def last_told(
+    cluster: Cluster, fleet: FleetName, slot: SlotNumber, partitions: int
+) -> LastTold:
+    """Read it for a slot of that many partitions. Raises: BrokerError, connection errors."""
+    found = LastTold()
+    for record in await _last(cluster, fleet, ControlKind.PROGRESS, slot, SNAPSHOTS):
+        snapshot = progress.decode(record.key, record.value)
+        if isinstance(snapshot, Skipped):
+            found.skipped += 1
+        else:
+            found.snapshot = snapshot
+    most = max(LEAST_SAMPLES, SAMPLES_EACH * partitions)
+    for record in await _last(cluster, fleet, ControlKind.SAMPLES, slot, most):
+        sample = samples.decode(record.key, record.value)
+        if isinstance(sample, Skipped):
+            found.skipped += 1
+        else:
+            found.samples.append(sample)
+    return found
+
+
+async def _last(
+    cluster: Cluster, fleet: FleetName, kind: ControlKind, slot: SlotNumber, most: int
+) -> list[Record]:
+    """The last `most` offsets of a slot's partition, or fewer."""
+    tp = TopicPartition(control_topic(fleet, kind), slot)
+    topic = await cluster.topic(tp.topic)
+    bounds: list[int] = []
+    for spec in (EARLIEST, LATEST):
+        isolation = Isolation.READ_UNCOMMITTED
+        (listed,) = (await list_offsets(cluster, {tp: spec}, isolation=isolation)).values()
+        if isinstance(listed, BrokerError):
+            raise listed
+        bounds.append(listed.offset)
+    first, end = bounds
+    begin = max(first, end - most)
+    return [one async for one in committed_records(cluster, topic, slot, begin, end)]

@@ -1,0 +1,1 @@
+"""How late every copied partition is, why, and until when."""

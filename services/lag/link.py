@@ -1,0 +1,174 @@
+"""One link as `lag` watches it: the ends of its source, and its heartbeats on the target."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from mirrorfleet.config.connect import cluster_settings
+from mirrorfleet.core.errors import MirrorfleetError, RefusedError
+from mirrorfleet.kafka.cluster import Cluster
+from mirrorfleet.kafka.control import ControlTail
+from mirrorfleet.records import heartbeat
+from mirrorfleet.records.overview import duration
+from mirrorfleet.runtime.log import fields, logger
+from mirrorfleet.watching.ends import EndsWatch
+from services.lag.report import LinkView
+
+if TYPE_CHECKING:
+    from mirrorfleet.core.ids import Link, TopicPartition
+    from mirrorfleet.lagging.board import Board
+    from mirrorfleet.lagging.partition import PartitionLag
+    from mirrorfleet.mapping.catalog import CatalogView
+    from mirrorfleet.runtime.entry import Context
+    from services.lag.settings import LagSettings
+
+CLIENT: Final = "mirrorfleet-lag"
+_TROUBLE_S: Final = 1.0
+_HEARTBEATS_S: Final = 5.0
+"""Between two looks for a copy of heartbeats that there is none of yet."""
+BEAT_MS: Final = 10_000
+"""A propagation time older than this says nothing of now."""
+
+_log = logger(__name__)
+
+
+class LinkWatch:
+    """Feeds the board with one link, and says what it cannot see."""
+
+    def __init__(
+        self, context: Context, link: Link, target: Cluster, board: Board, tuning: LagSettings
+    ) -> None:
+        self._context, self._board, self._tuning = context, board, tuning
+        self._target = target
+        self._source = Cluster(cluster_settings(context.estate, link.source, CLIENT))
+        self._ends = EndsWatch(self._source, context.clock, self._end_seen)
+        self._partitions: dict[TopicPartition, PartitionLag] = {}
+        self._beat_ms = 0
+        self.view = LinkView(link, refused=self._ends.refused)
+
+    async def close(self) -> None:
+        """Close the connections to the source."""
+        await self._source.close()
+
+    async def run(self, catalog: CatalogView) -> None:
+        """Look for ever. Raises: RefusedError when the alias means another cluster now."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._look_at_ends(catalog), name="ends")
+            group.create_task(self._look_at_refused(), name="refused ends")
+            group.create_task(self._follow_heartbeats(), name="heartbeats")
+
+    def check(self) -> None:
+        """Say on `/readyz` what is not seen; forget a propagation time that is old."""
+        link, health = self.view.link, self._context.health
+        now_ms, now = self._context.clock.now_ms(), self._context.clock.monotonic()
+        silent = self._silence(now_ms)
+        if silent:
+            health.hold(f"progress {link}", silent)
+        else:
+            health.release(f"progress {link}")
+        seen = self.view.looked_at
+        if seen is None or now - seen > self._tuning.unseen_s:
+            age = "yet" if seen is None else f"for {duration(round((now - seen) * 1000))}"
+            text = f"the source's ends have not been seen {age}: {self.view.trouble}"
+            health.hold(f"source ends {link}", text)
+        else:
+            health.release(f"source ends {link}")
+        if now_ms - self._beat_ms > BEAT_MS:
+            self._board.propagation.pop(link, None)
+
+    def _silence(self, now_ms: int) -> str:
+        link = self.view.link
+        if not any(lag.entry.link == link for lag in self._board):
+            return ""  # nothing of it is ours to watch
+        heard = self._board.heard_ms(link)
+        if heard is None:
+            return (
+                f"no worker has reported yet. Next: mirrorfleet run mirror --target {link.target}"
+            )
+        silent = now_ms - heard
+        limit = self._board.limits.silent_ms
+        return f"workers have been silent for {duration(silent)}" if silent > limit else ""
+
+    # -- ends
+
+    async def _look_at_ends(self, catalog: CatalogView) -> None:
+        clock = self._context.clock
+        opened = False
+        while True:
+            begun = clock.monotonic()
+            try:
+                if not opened:
+                    await self._open(catalog)
+                    opened = True
+                self._partitions = self._board.by_source(self.view.link)
+                answered = await self._ends.look(self._partitions)
+            except RefusedError:
+                raise
+            except MirrorfleetError as error:
+                self._trouble(str(error))
+                await asyncio.sleep(_TROUBLE_S)
+                continue
+            if answered or not self._partitions:
+                self.view.looked_at, self.view.trouble = clock.monotonic(), ""
+            elif self._ends.refused:
+                self._trouble(str(next(iter(self._ends.refused.values()))))
+            await asyncio.sleep(max(0.05, self._tuning.ends_s - (clock.monotonic() - begun)))
+
+    async def _open(self, catalog: CatalogView) -> None:
+        await self._source.open()
+        link = self.view.link
+        recorded = catalog.links.get(link.source)
+        if recorded is not None and recorded.source_cluster != self._source.cluster_id:
+            raise RefusedError(
+                f"alias {link.source} means cluster {self._source.cluster_id} now, but the catalog"
+                f" of fleet {self._context.fleet} knows it as {recorded.source_cluster}.",
+                hint="Give the new cluster a new alias, or correct its bootstrap in the estate.",
+            )
+
+    async def _look_at_refused(self) -> None:
+        while True:
+            await asyncio.sleep(max(_TROUBLE_S, self._tuning.ends_s))
+            try:
+                if await self._ends.look_at_refused():
+                    self.view.looked_at = self._context.clock.monotonic()
+            except MirrorfleetError as error:
+                self._trouble(str(error))
+
+    def _end_seen(self, tp: TopicPartition, end: int, at_ms: int) -> None:
+        lag = self._partitions.get(tp)
+        if lag is not None:
+            lag.end_seen(end, at_ms)
+
+    def _trouble(self, text: str) -> None:
+        if text != self.view.trouble:
+            _log.warning("no source ends", extra=fields(link=str(self.view.link), error=text))
+        self.view.trouble = text
+
+    # -- heartbeats
+
+    async def _follow_heartbeats(self) -> None:
+        """How long copies of the source's heartbeats take, as an ordinary reader sees them."""
+        while True:
+            topic = self._copied_heartbeats()
+            if topic is None:
+                await asyncio.sleep(_HEARTBEATS_S)
+                continue
+            try:
+                async with ControlTail(self._target.settings, topic) as tail:
+                    async for record in tail:
+                        beat = heartbeat.decode(record.key, record.value)
+                        if tail.caught_up and isinstance(beat, heartbeat.Heartbeat):
+                            self._beat_ms = self._context.clock.now_ms()
+                            took = max(0, self._beat_ms - beat.time_ms)
+                            self._board.propagation[self.view.link] = took
+            except MirrorfleetError as error:
+                _log.info("no heartbeats", extra=fields(topic=topic, error=str(error)))
+            await asyncio.sleep(_HEARTBEATS_S)
+
+    def _copied_heartbeats(self) -> str | None:
+        for lag in self._board:
+            entry = lag.entry
+            if entry.link == self.view.link and entry.source_topic == heartbeat.TOPIC:
+                return entry.target_topic
+        return None

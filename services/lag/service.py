@@ -1,0 +1,255 @@
+"""The lag service: hears the mirror, looks at the source, judges, writes samples and events.
+
+    progress (Faust) ──┐
+    source ends ───────┼──> Board ──> samples, verdict-changed events, gauges
+    heartbeats ────────┘
+
+What an instance knows of a slot is read from `.progress` and `.samples` when the slot comes to
+it, so it goes on where another one stopped, and so it does after a restart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from mirrorfleet.config.connect import cluster_settings
+from mirrorfleet.core.errors import MirrorfleetError
+from mirrorfleet.core.ids import SlotNumber, TopicPartition
+from mirrorfleet.core.names import control_topic
+from mirrorfleet.kafka.cluster import Cluster
+from mirrorfleet.kafka.control import ControlWriter
+from mirrorfleet.lagging.board import Board, events_of
+from mirrorfleet.mapping.catalog import CatalogView, follow_catalog
+from mirrorfleet.records import events, progress, samples
+from mirrorfleet.records.packing import Skipped
+from mirrorfleet.records.topics import ControlKind
+from mirrorfleet.runtime import metric_names as names
+from mirrorfleet.runtime.log import fields, logger
+from mirrorfleet.watching.told import last_told
+from services.lag import report, settings
+from services.lag.link import CLIENT, LinkWatch
+from services.lag.stream import ProgressStream
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fastapi import FastAPI
+
+    from mirrorfleet.kafka.control_writer import Entry
+    from mirrorfleet.lagging.board import Told
+    from mirrorfleet.runtime.entry import Context
+    from mirrorfleet.runtime.lifecycle import Stop
+
+CATALOG: Final = "catalog"
+STREAM: Final = "progress stream"
+WRITING: Final = "samples"
+_TROUBLE_S: Final = 2.0
+_WRITE_S: Final = 10.0
+_WANT_S: Final = 2.0
+"""Between two looks at what the catalog wants."""
+_MOST_PENDING: Final = 50_000
+"""Samples that wait for the target; above it the oldest are lost, and counted."""
+
+_log = logger(__name__)
+
+
+def build(context: Context) -> LagService:
+    """The service, configured and not connected."""
+    return LagService(context)
+
+
+class LagService:
+    """One instance."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._settings = settings.parse(context.settings)
+        estate, target = context.estate, context.target
+        self._target = Cluster(cluster_settings(estate, target, CLIENT))
+        self._view = CatalogView()
+        self._known = asyncio.Event()
+        sample_ms = round(self._settings.sample_s * 1000)
+        self._board = Board(self._settings.limits, sample_ms=sample_ms)
+        self._links = {
+            entry.link: LinkWatch(context, entry.link, self._target, self._board, self._settings)
+            for entry in estate.links_into(target)
+        }
+        self._views = [watch.view for watch in self._links.values()]
+        self._assigned: frozenset[SlotNumber] = frozenset()
+        self._reassigned = asyncio.Event()
+        self._pending: deque[tuple[TopicPartition, Entry]] = deque()
+        self._skipped = context.metrics.counter(names.LAG_SKIPPED, "progress")
+        self._lost = context.metrics.counter(names.LAG_UNWRITTEN)
+        report.Gauges(self._board, self._views, context.clock).register(context.metrics)
+
+    async def serve(self, stop: Stop) -> None:
+        """Watch until `stop`.
+
+        Raises: MirrorfleetError when the target refuses us, or the catalog is of a newer build.
+        """
+        for name in (CATALOG, STREAM):
+            self._context.health.hold(name, "not read yet")
+        try:
+            await self._target.open()
+            async with asyncio.TaskGroup() as group:
+                work = group.create_task(self._work(), name="lag")
+                await stop.wait()
+                work.cancel()
+        finally:
+            for link in self._links.values():
+                await link.close()
+            await self._target.close()
+
+    def status(self) -> Mapping[str, object]:
+        """For `/status`."""
+        return report.status(self._board, self._views, self._context.clock)
+
+    def add_routes(self, app: FastAPI) -> None:
+        """`/lag`: partitions, the worst first."""
+        report.add_routes(app, self._board)
+
+    async def _work(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._follow_catalog(), name="catalog")
+            await self._known.wait()
+            for link in self._links.values():
+                group.create_task(link.run(self._view), name=f"link:{link.view.link}")
+            group.create_task(self._follow_progress(), name="progress")
+            group.create_task(self._take_slots(), name="slots")
+            group.create_task(self._judge(), name="judge")
+            group.create_task(self._write(), name="write")
+
+    async def _follow_catalog(self) -> None:
+        health = self._context.health
+
+        def known() -> None:
+            health.release(CATALOG)
+            self._known.set()
+
+        await follow_catalog(
+            self._target.settings,
+            self._context.fleet,
+            self._view,
+            on_caught_up=known,
+            on_trouble=lambda text: health.hold(CATALOG, text),
+        )
+
+    # -- slots and snapshots
+
+    async def _follow_progress(self) -> None:
+        """The stream for ever; one that broke is begun anew."""
+        tuning, health = self._settings, self._context.health
+        timeout_s = self._target.settings.request_timeout_s
+        while True:
+            stream = ProgressStream(
+                self._target.settings,
+                self._context.fleet,
+                session_s=tuning.group_session_s,
+                request_s=timeout_s,
+            )
+            try:
+                await stream.run(self._hear, self._assign)
+            except MirrorfleetError as error:
+                if not error.retriable:
+                    raise
+                health.hold(STREAM, str(error))
+                _log.warning("no progress stream", extra=fields(error=str(error)))
+            await asyncio.sleep(_TROUBLE_S)
+
+    def _hear(self, key: bytes | None, value: bytes | None) -> None:
+        snapshot = progress.decode(key, value)
+        if isinstance(snapshot, Skipped):
+            self._skipped.add()
+        else:
+            self._board.heard(snapshot)
+
+    def _assign(self, slots: frozenset[SlotNumber]) -> None:
+        self._assigned = slots
+        self._reassigned.set()
+
+    async def _take_slots(self) -> None:
+        """Read what was told of the slots that came, forget those that went."""
+        health = self._context.health
+        while True:
+            await self._reassigned.wait()
+            self._reassigned.clear()
+            wanted = self._assigned
+            for slot in set(self._board.slots) - wanted:
+                self._board.drop(slot)
+            try:
+                async with asyncio.TaskGroup() as group:
+                    for slot in wanted - set(self._board.slots):
+                        group.create_task(self._take(slot), name=f"take:{slot}")
+            except* MirrorfleetError as trouble:
+                text = "; ".join(map(str, trouble.exceptions[:3]))
+                health.hold(STREAM, text)
+                _log.warning("slots not read", extra=fields(error=text))
+                await asyncio.sleep(_TROUBLE_S)
+                self._reassigned.set()
+            else:
+                health.release(STREAM)
+
+    async def _take(self, slot: SlotNumber) -> None:
+        many = sum(entry.slot == slot for entry in self._view.partitions.values())
+        told = await last_told(self._target, self._context.fleet, slot, many)
+        self._skipped.add(told.skipped)
+        now_ms = self._context.clock.now_ms()
+        self._board.want(self._view.partitions.values(), now_ms)
+        self._board.hold(slot, told.samples, now_ms)
+        if told.snapshot is not None:
+            self._board.heard(told.snapshot)
+
+    # -- judging and telling
+
+    async def _judge(self) -> None:
+        clock = self._context.clock
+        wanted_at = 0.0
+        while True:
+            begun = clock.monotonic()
+            if begun - wanted_at >= _WANT_S:
+                self._board.want(self._view.partitions.values(), clock.now_ms())
+                wanted_at = begun
+            for slot in self._board.slots:
+                self._tell(slot, self._board.look(slot, clock.now_ms()))
+                await asyncio.sleep(0)  # thousands of partitions: let others have a turn
+            for link in self._links.values():
+                link.check()
+            await asyncio.sleep(max(0.05, self._settings.look_s - (clock.monotonic() - begun)))
+
+    def _tell(self, slot: SlotNumber, told: Told) -> None:
+        context = self._context
+        now_ms = context.clock.now_ms()
+        at = TopicPartition(control_topic(context.fleet, ControlKind.SAMPLES), slot)
+        self._pending.extend((at, samples.encode(sample)) for sample in told.samples)
+        ledger = TopicPartition(control_topic(context.fleet, ControlKind.EVENTS), 0)
+        for event in events_of(told.changes, context.owner, now_ms):
+            self._pending.append((ledger, events.encode(event)))
+        for change in told.changes:
+            link = str(change.lag.entry.link)
+            context.metrics.counter(names.LAG_CHANGES, link, str(change.new)).add()
+        while len(self._pending) > _MOST_PENDING:
+            self._pending.popleft()
+            self._lost.add()
+
+    async def _write(self) -> None:
+        """Samples and events as they come, in order; those of a target that is away wait."""
+        health = self._context.health
+        writer = ControlWriter(self._target, deadline_s=_WRITE_S)
+        while True:
+            batch, self._pending = self._pending, deque()
+            by_partition: dict[TopicPartition, list[Entry]] = {}
+            for at, entry in batch:
+                by_partition.setdefault(at, []).append(entry)
+            try:
+                for at in list(by_partition):
+                    await writer.write(at, by_partition[at], self._context.clock.now_ms())
+                    del by_partition[at]
+                health.release(WRITING)
+            except MirrorfleetError as error:
+                health.hold(WRITING, str(error))
+                _log.warning("samples cannot be written", extra=fields(error=str(error)))
+                left = [(at, entry) for at, entries in by_partition.items() for entry in entries]
+                self._pending.extendleft(reversed(left))
+            await asyncio.sleep(self._settings.look_s)

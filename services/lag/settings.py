@@ -1,0 +1,59 @@
+"""Settings of lag: the `services.lag` subtree of the estate file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from mirrorfleet.config.tuning import parse_tuning
+from mirrorfleet.lagging.verdict import Limits
+
+
+class LagSettings(BaseModel):
+    """All of them have a default; a time lag is right to about `ends_s` with them."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    ends_s: float = Field(default=1.0, ge=0.1, le=60)
+    """Between two looks at the ends of a source."""
+    look_s: float = Field(default=1.0, ge=0.1, le=60)
+    """Between two judgements of each partition."""
+    sample_s: float = Field(default=5.0, ge=0.1, le=3600)
+    """Between two samples of a partition whose verdict stays; six times as long when idle."""
+    allowed_s: float = Field(default=10.0, gt=0)
+    """Time lag up to this is fine."""
+    stuck_s: float = Field(default=15.0, ge=2)
+    """Without a move while records wait: stuck."""
+    silent_s: float = Field(default=10.0, ge=2)
+    """Without a word of the worker: stopped."""
+    unseen_s: float = Field(default=15.0, ge=2)
+    """Without a look at the source's end: unknown."""
+    idle_s: float = Field(default=30.0, ge=1)
+    """Without a new record at the source: idle."""
+    held_s: float = Field(default=60.0, ge=1)
+    """An open transaction that holds records back for so long is told as stuck."""
+    group_session_s: float = Field(default=10.0, ge=6, le=60)
+    """Session of the group that shares the slots out; another instance takes over after it."""
+
+    @property
+    def limits(self) -> Limits:
+        """The same for the rules, in milliseconds."""
+        return Limits(
+            allowed_ms=_ms(self.allowed_s),
+            silent_ms=_ms(self.silent_s),
+            stuck_ms=_ms(self.stuck_s),
+            unseen_ms=_ms(self.unseen_s),
+            fresh_ms=max(Limits().fresh_ms, _ms(3 * self.ends_s)),
+            idle_ms=_ms(self.idle_s),
+            held_ms=_ms(self.held_s),
+        )
+
+
+def _ms(seconds: float) -> int:
+    return round(seconds * 1000)
+
+
+def parse(subtree: Mapping[str, object]) -> LagSettings:
+    """The settings. Raises: ConfigError naming every problem."""
+    return parse_tuning(LagSettings, "lag", subtree)

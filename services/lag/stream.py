@@ -1,0 +1,141 @@
+"""The progress topic as a Faust stream, shared out among the instances of the fleet's `lag`.
+
+Faust's group gives each instance some of the topic's partitions, which are the slots: so `lag`
+scales, and what a dead instance watched goes to the others. No tables, no web, no leader topic:
+what an instance knows, it reads from the control topics when a slot comes to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, Protocol, cast
+
+import faust
+
+from mirrorfleet.config.cluster_settings import Mechanism
+from mirrorfleet.core.errors import ConnectionLostError
+from mirrorfleet.core.ids import FleetName, SlotNumber
+from mirrorfleet.core.names import control_topic, service_id
+from mirrorfleet.kafka.aiokafka_options import client_options
+from mirrorfleet.kafka.tls import make_context
+from mirrorfleet.records.topics import ControlKind
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable
+
+    from mirrorfleet.config.cluster_settings import ClusterSettings
+
+STOP_S: Final = 5.0
+OnRecord = Callable[[bytes | None, bytes | None], None]
+OnSlots = Callable[[frozenset[SlotNumber]], None]
+
+
+class _Partition(Protocol):
+    topic: str
+    partition: int
+
+
+class _Event(Protocol):
+    """One record; key and value as they are."""
+
+    key: bytes | None
+    value: bytes | None
+
+
+class _Stream(Protocol):
+    def events(self) -> AsyncIterator[_Event]: ...
+
+
+class _App(Protocol):
+    """What we use of `faust.App`."""
+
+    async def start(self) -> None: ...
+    async def stop(self) -> None: ...
+    async def wait_until_stopped(self) -> None: ...
+
+
+class ProgressStream:
+    """Snapshots of slots as they are written, for as long as `run` runs."""
+
+    def __init__(
+        self, settings: ClusterSettings, fleet: FleetName, *, session_s: float, request_s: float
+    ) -> None:
+        self._settings = settings
+        self._topic = control_topic(fleet, ControlKind.PROGRESS)
+        self._group = service_id(fleet, "lag")
+        self._session_s, self._request_s = session_s, max(request_s, session_s)
+
+    async def run(self, on_record: OnRecord, on_slots: OnSlots) -> None:
+        """Hand on records and the slots that are ours, until cancelled.
+
+        Raises: ConnectionLostError when Faust gave up; start again after a while.
+        """
+        app = self._app(on_record, on_slots)
+        try:
+            await app.start()
+            await app.wait_until_stopped()
+        except Exception as error:
+            raise ConnectionLostError(f"{self._topic}: {error}") from error
+        finally:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(STOP_S):
+                    await app.stop()
+        raise ConnectionLostError(f"{self._topic}: the stream ended.")
+
+    def _app(self, on_record: OnRecord, on_slots: OnSlots) -> _App:
+        """Made inside the running loop, which Faust looks up as soon as it is asked for."""
+        app = faust.App(
+            self._group,
+            broker=[f"aiokafka://{address}" for address in self._settings.bootstrap],
+            broker_client_id=self._settings.client_id,
+            broker_credentials=_credentials(self._settings),
+            broker_session_timeout=self._session_s,
+            broker_heartbeat_interval=self._session_s / 5,
+            broker_request_timeout=self._request_s,
+            consumer_auto_offset_reset="latest",
+            stream_wait_empty=False,
+            topic_allow_declare=False,
+            topic_disable_leader=True,
+            web_enabled=False,
+            autodiscover=False,
+            loop=asyncio.get_running_loop(),
+        )
+        topic = app.topic(
+            self._topic,
+            key_type=bytes,
+            value_type=bytes,
+            key_serializer="raw",
+            value_serializer="raw",
+        )
+
+        async def watch(stream: _Stream) -> None:
+            async for event in stream.events():
+                on_record(event.key, event.value)
+
+        async def assigned(*found: Iterable[_Partition], **_: object) -> None:
+            partitions = found[-1]  # after the app itself
+            mine = {SlotNumber(tp.partition) for tp in partitions if tp.topic == self._topic}
+            on_slots(frozenset(mine))
+
+        app.agent(topic, name="progress")(watch)
+        app.on_partitions_assigned.connect(assigned, weak=False)
+        return cast("_App", app)
+
+
+def _credentials(settings: ClusterSettings) -> faust.auth.Credentials | None:
+    """How Faust says who we are; None for plain text. Raises: ConfigError."""
+    security = settings.security
+    context = make_context(security) if security.protocol.tls else None
+    if security.mechanism is Mechanism.OAUTHBEARER:
+        provider = client_options(settings)["sasl_oauth_token_provider"]
+        return faust.auth.OAuthCredentials(oauth_cb=provider, ssl_context=context)
+    if security.mechanism is not None:
+        return faust.SASLCredentials(
+            mechanism=security.mechanism.value,
+            username=security.username,
+            password=security.read_password(),
+            ssl_context=context,
+        )
+    return None if context is None else faust.SSLCredentials(context)

@@ -1,0 +1,170 @@
+"""Lag against the truth on real brokers, while the mirror lives, stops, crawls and refuses."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Final
+
+import httpx
+import yaml
+
+from mirrorfleet.records.samples import Verdict
+from tests.faultkit.hold import hold_sync
+from tests.faultkit.process import ServiceProcess, service
+from tests.faultkit.waiting import wait_until
+from tests.integration.lag.pacing import pace, samples_of, truths
+from tests.integration.mirror.fleet import Fleet, wait_faults
+from tests.integration.mirror.making import Made, alter_topic, create, put
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mirrorfleet.records.samples import Sample
+    from services.local.region import Region
+
+TOPIC, QUIET = "lag-paced", "lag-quiet"
+PARTITIONS = 3
+FAULTY = 1
+SLOTS = 2
+RATE = 50.0
+LIMIT = 20_000
+ALLOWED_MS = 1_000
+TUNING: Final = {
+    "sample_s": 0.5,
+    "ends_s": 0.5,
+    "look_s": 0.5,
+    "allowed_s": 2,
+    "stuck_s": 5,
+    "silent_s": 4,
+    "idle_s": 4,
+}
+
+
+class Phases:
+    """What was done when, to say which samples belong to it."""
+
+    def __init__(self) -> None:
+        self._began: list[tuple[str, int]] = []
+
+    def begin(self, name: str) -> None:
+        self._began.append((name, now_ms()))
+
+    def of(self, sample: Sample) -> str:
+        names = [name for name, began in self._began if began <= sample.time_ms]
+        return names[-1] if names else "before"
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def lag_fleet(name: str, east: Region, west: Region, directory: Path) -> Fleet:
+    fleet = Fleet(
+        name, east, west, directory, rules=[{"name": "all", "topics": ["lag-.*"]}], slots=SLOTS
+    )
+    estate = yaml.safe_load(fleet.estate.read_text())
+    estate["services"]["lag"] = TUNING
+    fleet.estate.write_text(yaml.safe_dump(estate))
+    return fleet
+
+
+def crawl(mirror: ServiceProcess, seconds: float) -> None:
+    """Let the worker run only an eighth of the time."""
+    until_s = time.monotonic() + seconds
+    while time.monotonic() < until_s:
+        mirror.freeze()
+        hold_sync(1.4, reason="a worker that gets little of the processor")
+        mirror.thaw()
+        hold_sync(0.2, reason="its turn")
+
+
+def verdict_of(lag: ServiceProcess, partition: int) -> str:
+    rows = lag.get(f"/lag?topic={TOPIC}").json()
+    return next((row["verdict"] for row in rows if row["partition"] == partition), "")
+
+
+def wait_verdict(lag: ServiceProcess, partition: int, *wanted: Verdict) -> None:
+    wait_until(
+        lambda: verdict_of(lag, partition) in wanted,
+        deadline_s=30,
+        what=f"partition {partition} to be {wanted}",
+        ignoring=(httpx.TransportError,),
+    )
+
+
+def run_phases(fleet: Fleet, phases: Phases, running: ExitStack) -> None:
+    east, west = fleet.east, fleet.west
+    with fleet.sync() as sync:
+        wait_until(
+            lambda: sync.status()["partitions"] == PARTITIONS + 1, deadline_s=30, what="the catalog"
+        )
+    alter_topic(west, f"east.{TOPIC}", max_message_bytes=LIMIT)
+    mirror = running.enter_context(fleet.mirror())
+    lag = running.enter_context(
+        service("lag", estate=fleet.estate, target="west", logs=fleet.directory / "logs")
+    )
+    with pace(east, TOPIC, PARTITIONS, rate=RATE):
+        lag.wait_ready(60)
+        phases.begin("live")
+        hold_sync(6, reason="live copying")
+        phases.begin("stopped")
+        mirror.kill()
+        wait_verdict(lag, 0, Verdict.STOPPED)
+        hold_sync(4, reason="a stopped mirror")
+        assert lag.get("/readyz").status_code == 503
+        assert "workers have been silent" in lag.get("/readyz").text
+        lag.kill()
+        lag = running.enter_context(
+            service("lag", estate=fleet.estate, target="west", logs=fleet.directory / "logs")
+        )
+        wait_verdict(lag, 0, Verdict.STOPPED)
+        mirror = running.enter_context(fleet.mirror("again"))
+        wait_verdict(lag, 0, Verdict.OK)
+        assert lag.get("/readyz").is_success
+        phases.begin("slowed")
+        crawl(mirror, 6)
+        phases.begin("faulted")
+        put(east, TOPIC, [Made(b"x" * 3 * LIMIT, b"k", FAULTY)])
+        wait_faults(mirror, (TOPIC, FAULTY))
+        wait_verdict(lag, FAULTY, Verdict.FAULTED)
+        hold_sync(5, reason="one partition that stands still")
+    phases.begin("idle")
+    wait_verdict(lag, 0, Verdict.IDLE)
+    hold_sync(2, reason="an idle source")
+
+
+def test_time_lag_is_within_a_second_of_the_truth_at_each_sample(
+    east: Region, west: Region, tmp_path: Path
+) -> None:
+    create(east, TOPIC, PARTITIONS, message_timestamp_type="LogAppendTime")
+    create(east, QUIET)
+    fleet, phases = lag_fleet("lagtruth", east, west, tmp_path), Phases()
+    with ExitStack() as running:
+        run_phases(fleet, phases, running)
+
+    truth = truths(east, TOPIC, PARTITIONS)
+    found = samples_of(west, fleet.name, TOPIC, SLOTS)
+    wrong: list[str] = []
+    worst: Counter[str] = Counter()
+    count: Counter[str] = Counter()
+    longest: Counter[str] = Counter()
+    for one in found:
+        phase = phases.of(one)
+        true_ms = truth[one.partition].lag_ms(one.next_source, one.time_ms)
+        count[phase] += 1
+        if one.time_lag_ms is None:
+            count[f"{phase}: null"] += 1
+            continue
+        error_ms = abs(one.time_lag_ms - true_ms)
+        worst[phase] = max(worst[phase], error_ms)
+        longest[phase] = max(longest[phase], true_ms)
+        if error_ms > ALLOWED_MS:
+            wrong.append(f"{phase}: said {one.time_lag_ms}, is {true_ms}: {one}")
+    for phase in worst:
+        print(
+            f"{phase}: {count[phase]} samples, {count[phase + ': null']} null, worst error"
+            f" {worst[phase]} ms, longest true lag {longest[phase]} ms"
+        )
+    assert wrong == []

@@ -1,0 +1,145 @@
+"""The board: what is watched, when a sample is due, which changes are told."""
+
+from __future__ import annotations
+
+from mirrorfleet.core.ids import SlotNumber, TopicPartition
+from mirrorfleet.lagging.board import Board, Told, events_of
+from mirrorfleet.lagging.ends import TOLERANCE_MS
+from mirrorfleet.lagging.verdict import Limits
+from mirrorfleet.records.samples import Sample, Verdict
+from tests.unit.lagging.making import SLOT, entry, said, snapshot
+from tests.unit.records.making import LINK
+
+SECOND = 1_000
+
+
+def board(*partitions: int, before: tuple[Sample, ...] = ()) -> Board:
+    made = Board(Limits(), sample_ms=5_000)
+    made.want([entry(partition) for partition in partitions], 0)
+    made.hold(SLOT, before, 0)
+    return made
+
+
+def feed(board: Board, second: int, *, position: int, end: int) -> None:
+    """Ends and a snapshot of every partition."""
+    lags = list(board)
+    for lag in lags:
+        lag.end_seen(end, second * SECOND)
+    words = [said(position, partition=lag.entry.identity.partition) for lag in lags]
+    board.heard(snapshot(second * SECOND, *words))
+
+
+def look(board: Board, second: int) -> Told:
+    return board.look(SLOT, second * SECOND)
+
+
+def test_a_partition_is_sampled_every_five_seconds_and_idle_six_times_less() -> None:
+    busy = board(0)
+    sampled = []
+    for second in range(1, 120):
+        feed(busy, second, position=min(second, 40) * 10, end=min(second, 40) * 10)
+        sampled += [one.time_ms // SECOND for one in look(busy, second).samples]
+
+    # new records until second 40, idle since second 71
+    assert sampled == [*range(1, 71, 5), 71, 101]
+
+
+def test_a_change_of_the_verdict_is_sampled_at_once_and_told() -> None:
+    watched = board(0)
+    feed(watched, 1, position=10, end=10)
+    look(watched, 1)
+    told = []
+    for second in range(2, 14):
+        next(iter(watched)).end_seen(10, second * SECOND)
+        told.append(look(watched, second))
+
+    (change,) = [change for each in told for change in each.changes]
+    (event,) = events_of([change], "lag:1", 77)
+    assert (event.kind, event.time_ms, event.link) == ("verdict-changed", 77, LINK)
+    assert (event.topic, event.partition) == ("orders", 0)
+    assert event.detail == "ok -> stopped: STOP: its worker has been silent for 11s"
+    assert [one.verdict for each in told for one in each.samples][-1] is Verdict.STOPPED
+
+
+def test_idle_and_ok_are_no_change_worth_an_event() -> None:
+    watched = board(0)
+    for second in range(1, 60):
+        feed(watched, second, position=10, end=10)
+        assert look(watched, second).changes == []
+
+
+def test_many_equal_changes_of_a_topic_are_told_as_one() -> None:
+    watched = board(*range(25))
+    feed(watched, 1, position=10, end=10)
+    look(watched, 1)
+
+    found = events_of(look(watched, 13).changes, "lag:1", 0)
+
+    assert [(event.partition, event.detail) for event in found] == [
+        (None, "ok -> stopped: STOP: its worker has been silent for 12s (so 25 partitions)")
+    ]
+
+
+def test_a_new_partition_is_not_judged_before_it_can_be_seen() -> None:
+    watched = board(0)
+    assert look(watched, 10).samples == []
+
+    (sample,) = look(watched, 16).samples
+    assert (sample.verdict, sample.rule) == (Verdict.STOPPED, "no worker has ever reported it")
+
+
+def test_a_verdict_that_held_before_a_restart_is_no_change_after_it() -> None:
+    first = board(0)
+    feed(first, 1, position=10, end=10)
+    look(first, 1)
+    feed(first, 2, position=10, end=500)
+    (told,) = look(first, 13).samples
+
+    again = board(0, before=(told,))
+    again.heard(snapshot(2 * SECOND, said(10)))
+    next(iter(again)).end_seen(900, 20 * SECOND)
+    after = look(again, 20)
+
+    assert after.changes == []
+    assert [one.verdict for one in after.samples] == [Verdict.STOPPED]
+    aged = 7_000 + (told.time_lag_ms or 0)
+    assert abs((after.samples[0].time_lag_ms or 0) - aged) <= TOLERANCE_MS
+
+
+def test_what_the_catalog_dropped_and_what_another_instance_took_is_watched_no_more() -> None:
+    watched = board(0, 1)
+    assert set(watched.by_source(LINK)) == {
+        TopicPartition("orders", 0),
+        TopicPartition("orders", 1),
+    }
+
+    watched.want([entry(1)], 0)
+    assert set(watched.by_source(LINK)) == {TopicPartition("orders", 1)}
+
+    watched.drop(SLOT)
+    watched.heard(snapshot(1, said(10, partition=1)))
+    assert (len(watched), watched.slots) == (0, [])
+
+
+def test_a_partition_that_comes_after_its_snapshot_is_fed_with_it() -> None:
+    watched = board()
+    watched.heard(snapshot(SECOND, said(10)))
+    watched.want([entry(0)], 0)
+
+    assert [lag.heard_ms for lag in watched] == [SECOND]
+    assert watched.heard_ms(LINK) == SECOND
+
+
+def test_thousands_of_partitions_are_sampled_less_often() -> None:
+    watched = board(*range(5_000))
+    feed(watched, 1, position=10, end=100)
+    assert len(look(watched, 1).samples) == 5_000
+
+    feed(watched, 7, position=20, end=100)
+    assert look(watched, 7).samples == []
+    feed(watched, 11, position=30, end=100)
+    assert len(look(watched, 11).samples) == 5_000
+
+
+def test_a_slot_that_is_not_held_gives_nothing() -> None:
+    assert board(0).look(SlotNumber(9), 1) == Told()
