@@ -1,7 +1,8 @@
-"""What a local region needs before it starts; each command leaves it on disk.
+"""What local regions, Spark and browser tests need; each command leaves it on disk.
 
 python -m services.install kafka [VERSION]   Java and Kafka; prints where, as JSON
 python -m services.install spark            Java and the Kafka connector; prints where, as JSON
+python -m services.install browser          Chromium; prints where, as JSON
 python -m services.install credentials JSON  certificates, passwords and tokens (`Wanted`)
 """
 
@@ -12,6 +13,7 @@ import sys
 
 from pydantic import TypeAdapter
 
+from services.install.browser import install_browser
 from services.install.credentials import Wanted, write
 from services.install.jars import DEFAULT_VERSION, install_kafka
 from services.install.paths import InstallError
@@ -30,6 +32,11 @@ def spark() -> None:
     print(json.dumps({"java_home": str(found.java_home), "jars": str(found.jars)}))
 
 
+def browser() -> None:
+    """Print `{"chromium": path}`."""
+    print(json.dumps({"chromium": str(install_browser())}))
+
+
 def credentials(wanted: str) -> None:
     """Write what the JSON of a `Wanted` asks for."""
     write(TypeAdapter(Wanted).validate_json(wanted))
@@ -45,6 +52,8 @@ def main(*arguments: str) -> int:
                 kafka(version)
             case ("spark",):
                 spark()
+            case ("browser",):
+                browser()
             case ("credentials", wanted):
                 credentials(wanted)
             case _:

@@ -1,0 +1,206 @@
+"""Groups on both sides of a link, and offsets translated: in rows and in words. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from mirrorfleet.offsets.homes import answer_for, wanted_groups
+from mirrorfleet.offsets.index import Found
+from mirrorfleet.views.format import count, plural
+from mirrorfleet.views.models import (
+    GroupOffsetRow,
+    GroupPage,
+    GroupRow,
+    GroupsPage,
+    Translation,
+)
+from mirrorfleet.views.paging import paged
+
+if TYPE_CHECKING:
+    from mirrorfleet.core.ids import TopicPartition
+    from mirrorfleet.offsets.copies import Answer, Copies
+    from mirrorfleet.offsets.homes import GroupOffset
+    from mirrorfleet.policy.flows import Flow
+    from mirrorfleet.views.pages import Wanted
+
+NO_GROUP: Final = "Dead"
+"""Kafka's word for a group that a cluster does not know."""
+Offsets = Mapping["TopicPartition", "GroupOffset"]
+
+_FOUND: Final = {
+    Found.EXACT: "the same record",
+    Found.END: "nothing after it is copied yet: the end of the copy",
+    Found.BEFORE: "before the first copied record: that record",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupFacts:
+    """What both clusters said about some groups, by group. A group that is absent is not known.
+
+    `refused` are groups that a cluster did not answer for, with its words.
+    """
+
+    source_states: Mapping[str, str] = field(default_factory=dict)
+    target_states: Mapping[str, str] = field(default_factory=dict)
+    source_offsets: Mapping[str, Offsets] = field(default_factory=dict)
+    target_offsets: Mapping[str, Offsets] = field(default_factory=dict)
+    source_members: Sequence[str] = ()
+    target_members: Sequence[str] = ()
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+
+def listed(flow: Flow, source_states: Mapping[str, str], wanted: Wanted) -> list[str]:
+    """Groups of the source that a rule of the link takes, by name."""
+    text = wanted.text.lower()
+    return [group for group in wanted_groups(flow, source_states) if text in group.lower()]
+
+
+def groups_page(
+    flow: Flow, facts: GroupFacts, copies: Copies, wanted: Wanted, *, map_words: str, now_ms: int
+) -> GroupsPage:
+    """A page of groups; `facts` has offsets for those of this page at least."""
+    names, page = paged(listed(flow, facts.source_states, wanted), wanted.number, wanted.size)
+    return GroupsPage(
+        now_ms=now_ms,
+        source=flow.link.source,
+        target=flow.link.target,
+        trouble="",
+        map_words=map_words,
+        groups=[group_row(name, flow, facts, copies) for name in names],
+        page=page,
+    )
+
+
+def group_page(
+    group: str,
+    flow: Flow,
+    facts: GroupFacts,
+    copies: Copies,
+    wanted: Wanted,
+    *,
+    map_words: str,
+    now_ms: int,
+) -> GroupPage:
+    """A group, offset by offset."""
+    offsets = offset_rows(group, flow, facts, copies)
+    shown, page = paged(offsets, wanted.number, wanted.size)
+    return GroupPage(
+        now_ms=now_ms,
+        source=flow.link.source,
+        target=flow.link.target,
+        group=group,
+        trouble="",
+        map_words=map_words,
+        row=group_row(group, flow, facts, copies),
+        source_members=list(facts.source_members),
+        target_members=list(facts.target_members),
+        offsets=shown,
+        page=page,
+    )
+
+
+def group_row(group: str, flow: Flow, facts: GroupFacts, copies: Copies) -> GroupRow:
+    """A group in one line."""
+    rows = offset_rows(group, flow, facts, copies)
+    verdict, words = _group_words(group, rows, facts)
+    return GroupRow(
+        group=group,
+        source_state=facts.source_states.get(group, NO_GROUP),
+        target_state=facts.target_states.get(group, NO_GROUP),
+        partitions=len(rows),
+        verdict=verdict,
+        words=words,
+    )
+
+
+def offset_rows(group: str, flow: Flow, facts: GroupFacts, copies: Copies) -> list[GroupOffsetRow]:
+    """The offsets of a group for what the link copies under a rule with this group."""
+    mine = facts.source_offsets.get(group, {})
+    theirs = facts.target_offsets.get(group, {})
+    rows: list[GroupOffsetRow] = []
+    for at in sorted(mine):
+        entry = copies.by_source(at)
+        if entry is not None:
+            answer = answer_for(group, at, mine[at].offset, copies, flow)
+            rows.append(_offset_row(at, mine[at].offset, entry.target_topic, answer, theirs))
+    return rows
+
+
+def translation(answer: Answer, source: str, target: str, direction: str) -> Translation:
+    """An answer of the offset map, with the sentence."""
+    words = (
+        f"Offset {count(answer.asked)} of {answer.partition} is offset {count(answer.offset)} of"
+        f" {answer.other}: {_FOUND[answer.found]}. The copy is known up to source offset"
+        f" {count(answer.copied_to)}."
+    )
+    return Translation(
+        source=source,
+        target=target,
+        topic=answer.partition.topic,
+        partition=answer.partition.partition,
+        offset=answer.asked,
+        direction=direction,
+        other_topic=answer.other.topic,
+        other_offset=answer.offset,
+        found=answer.found,
+        copied_to=answer.copied_to,
+        words=words,
+    )
+
+
+def _offset_row(
+    at: TopicPartition, offset: int, target_topic: str, answer: Answer | None, theirs: Offsets
+) -> GroupOffsetRow:
+    there = None if answer is None else theirs.get(answer.other)
+    now = None if there is None else there.offset
+    return GroupOffsetRow(
+        topic=at.topic,
+        partition=at.partition,
+        target_topic=target_topic,
+        source_offset=offset,
+        translated=None if answer is None else answer.offset,
+        found=None if answer is None else answer.found,
+        target_offset=now,
+        words=_offset_words(answer, now),
+    )
+
+
+def _offset_words(answer: Answer | None, now: int | None) -> str:
+    if answer is None:
+        return "nothing of it is in the offset map yet, or no rule takes this group"
+    if now is None:
+        return "not set on the target"
+    if now == answer.offset:
+        return f"in place: {_FOUND[answer.found]}"
+    far = count(abs(now - answer.offset))
+    if now < answer.offset:
+        return f"behind by {far}: a consumer would read these again"
+    return f"ahead by {far}: it went on over there by itself"
+
+
+def _group_words(group: str, rows: Sequence[GroupOffsetRow], facts: GroupFacts) -> tuple[str, str]:
+    if group in facts.refused:
+        return "unknown", facts.refused[group]
+    if not rows:
+        return "none", "it has no offset in a topic that this link copies"
+    unset = sum(row.target_offset is None for row in rows)
+    if unset == len(rows):
+        return "not set", "no offset of it is set on the target"
+    ahead = sum(_difference(row) > 0 for row in rows)
+    behind = sum(_difference(row) < 0 for row in rows)
+    if ahead:
+        return "ahead", f"it went on by itself on the target in {plural(ahead, 'partition')}"
+    if behind:
+        return "behind", f"{plural(behind, 'partition')} will be set again at the next look"
+    if unset:
+        return "partly", f"{plural(unset, 'partition')} of {len(rows)} not set on the target"
+    return "in place", "it can go on over there where it stands here"
+
+
+def _difference(row: GroupOffsetRow) -> int:
+    if row.target_offset is None or row.translated is None:
+        return 0
+    return row.target_offset - row.translated

@@ -1,0 +1,151 @@
+"""What the services of one fleet told through its control topics, kept as readers need it. Pure.
+
+    catalog   -> entries by identity (`CatalogView` keeps them; handed in)
+    progress  -> the newest snapshot of each slot, and rates between two of them
+    samples   -> the newest of each partition
+    events    -> the last `MOST_EVENTS`, newest last
+    reports   -> the last of each key
+
+What cannot be read is counted in `skipped`, by topic.
+"""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from mirrorfleet.core.ids import ClusterAlias, FleetName, Link, PartitionIdentity, SlotNumber
+from mirrorfleet.records import events, progress, reports, samples
+from mirrorfleet.records.catalog import CatalogLink, CatalogPartition
+from mirrorfleet.records.events import Event
+from mirrorfleet.records.overview import STALE_MS, Reported
+from mirrorfleet.records.progress import PartitionProgress, Progress
+from mirrorfleet.records.reports import Report
+from mirrorfleet.records.samples import Sample
+from mirrorfleet.records.topics import ControlKind
+
+MOST_EVENTS: Final = 5_000
+RATE_OVER_MS: Final = 4_000
+"""Rates are taken over at least so long, because owners report each second and commit in steps."""
+
+
+class Rate(NamedTuple):
+    """What one partition copies a second."""
+
+    records_s: float
+    bytes_s: float
+
+
+class _Anchor(NamedTuple):
+    """Where a rate is measured from."""
+
+    time_ms: int
+    records: int
+    nbytes: int
+    owner: str
+
+
+@dataclass(slots=True)
+class Told:
+    """The state of one fleet as far as its topics say; `apply` takes their records."""
+
+    seen: dict[PartitionIdentity, Reported] = field(default_factory=dict)
+    slots: dict[SlotNumber, Progress] = field(default_factory=dict)
+    samples: dict[tuple[Link, str, int], Sample] = field(default_factory=dict)
+    events: deque[Event] = field(default_factory=lambda: deque(maxlen=MOST_EVENTS))
+    reports: dict[tuple[str | int, ...], Report] = field(default_factory=dict)
+    skipped: Tally[ControlKind] = field(default_factory=Tally)
+    _rates: dict[PartitionIdentity, Rate] = field(default_factory=dict)
+    _anchors: dict[PartitionIdentity, _Anchor] = field(default_factory=dict)
+
+    def apply(self, kind: ControlKind, key: bytes | None, value: bytes | None) -> None:
+        """Take one record of a control topic; other kinds than those above are ignored."""
+        match kind:
+            case ControlKind.PROGRESS:
+                found = progress.decode(key, value)
+                if isinstance(found, Progress):
+                    return self._take_snapshot(found)
+            case ControlKind.SAMPLES:
+                sample = samples.decode(key, value)
+                if isinstance(sample, Sample):
+                    return self._take_sample(sample)
+            case ControlKind.EVENTS:
+                event = events.decode(value)
+                if isinstance(event, Event):
+                    return self.events.append(event)
+            case ControlKind.REPORTS:
+                if value is None:
+                    return None  # a tombstone: nothing to show, and nothing wrong
+                report = reports.decode(key, value)
+                if isinstance(report, Report):
+                    self.reports[(report.kind, *report.about)] = report
+                    return None
+            case _:
+                return None
+        self.skipped[kind] += 1
+        return None
+
+    def rate(self, identity: PartitionIdentity, now_ms: int) -> Rate | None:
+        """What the partition copies now; None when its owner is silent or reported only once."""
+        seen = self.seen.get(identity)
+        if seen is None or now_ms - seen.snapshot.time_ms > STALE_MS:
+            return None
+        return self._rates.get(identity)
+
+    def sample_of(self, entry: CatalogPartition) -> Sample | None:
+        """The newest sample of a partition."""
+        return self.samples.get((entry.link, entry.source_topic, entry.identity.partition))
+
+    def _take_sample(self, sample: Sample) -> None:
+        at = (sample.link, sample.topic, sample.partition)
+        known = self.samples.get(at)
+        if known is None or known.time_ms <= sample.time_ms:
+            self.samples[at] = sample
+
+    def _take_snapshot(self, snapshot: Progress) -> None:
+        before = self.slots.get(snapshot.slot)
+        if before is not None and before.time_ms > snapshot.time_ms:
+            return
+        self.slots[snapshot.slot] = snapshot
+        for partition in snapshot.partitions:
+            known = self.seen.get(partition.identity)
+            if known is None or known.snapshot.time_ms <= snapshot.time_ms:
+                self.seen[partition.identity] = Reported(snapshot, partition)
+                self._measure(snapshot, partition)
+
+    def _measure(self, snapshot: Progress, partition: PartitionProgress) -> None:
+        at = partition.identity
+        here = _Anchor(snapshot.time_ms, partition.records, partition.bytes, snapshot.owner)
+        anchor = self._anchors.get(at)
+        if anchor is None or anchor.owner != here.owner or anchor.records > here.records:
+            self._anchors[at] = here
+            self._rates.pop(at, None)
+            return
+        took_ms = here.time_ms - anchor.time_ms
+        if took_ms >= RATE_OVER_MS:
+            scale = 1000 / took_ms
+            copied, nbytes = here.records - anchor.records, here.nbytes - anchor.nbytes
+            self._rates[at] = Rate(copied * scale, nbytes * scale)
+            self._anchors[at] = here
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet:
+    """One fleet at one moment. `trouble` says why its topics cannot be read, "" when they can."""
+
+    target: ClusterAlias
+    name: FleetName
+    partitions: Mapping[PartitionIdentity, CatalogPartition]
+    links: Mapping[ClusterAlias, CatalogLink]
+    told: Told
+    is_read: bool = True
+    """Whether everything that was there at the start has been read."""
+    trouble: str = ""
+    trouble_since_ms: int | None = None
+
+    def of_link(self, link: Link) -> Iterable[CatalogPartition]:
+        """What one link copies."""
+        return (entry for entry in self.partitions.values() if entry.link == link)

@@ -1,0 +1,114 @@
+"""How a partition does, in one word, with the rule that says so.
+
+The lag service judges with knowledge of both ends (`records.samples`); its word is taken while it
+is fresh. Without it the owner's own report is judged by the rules below, in this order: the first
+one that applies. Pure: `now_ms` comes in.
+
+    no report of an owner            unknown      a fault              faulted
+    the owner is silent              stopped      paused               stopped
+    the source did not answer yet    unknown      nothing left         idle, or ok while it moves
+    records wait and nothing moves   stuck        on its backlog       catching-up
+    else                             ok
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from mirrorfleet.records.catalog import CatalogState
+from mirrorfleet.records.overview import STALE_MS, duration
+from mirrorfleet.records.samples import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mirrorfleet.records.catalog import CatalogPartition
+    from mirrorfleet.records.overview import Reported
+    from mirrorfleet.records.progress import PartitionProgress
+    from mirrorfleet.records.samples import Sample
+
+SAMPLE_STALE_MS: Final = 120_000
+"""A sample holds until the next one; quiet partitions are sampled less often than busy ones."""
+IDLE_MS: Final = 10_000
+"""Nothing came for so long: idle."""
+STUCK_MS: Final = 30_000
+"""Records wait and nothing was copied for so long: stuck. A transaction lasts 5 s at most."""
+CATCH_UP: Final = "catch-up"
+"""The mirror's word for a partition that works off its backlog on a connection of its own."""
+
+
+class Judge(StrEnum):
+    """Who gave a verdict."""
+
+    LAG = "the lag service"
+    OWNER = "the owner's report"
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A verdict, its rule in words, who gave it and when (`time_ms`; None: from no report)."""
+
+    verdict: Verdict
+    rule: str
+    judge: Judge
+    time_ms: int | None
+
+
+def worst(verdicts: Iterable[Verdict]) -> Verdict:
+    """The one to show for many; IDLE for none."""
+    return max(verdicts, key=lambda one: one.rank, default=Verdict.IDLE)
+
+
+def judge(
+    entry: CatalogPartition, seen: Reported | None, sample: Sample | None, now_ms: int
+) -> Judged:
+    """The verdict for one partition of the catalog."""
+    if sample is not None and _is_current(sample, seen, now_ms):
+        return Judged(sample.verdict, sample.rule, Judge.LAG, sample.time_ms)
+    if seen is None:
+        silent = "no worker has reported this partition yet"
+        return Judged(Verdict.UNKNOWN, silent, Judge.OWNER, None)
+    verdict, rule = _of_report(entry, seen, now_ms)
+    return Judged(verdict, rule, Judge.OWNER, seen.snapshot.time_ms)
+
+
+def _is_current(sample: Sample, seen: Reported | None, now_ms: int) -> bool:
+    """Fresh, and nothing became known since that it cannot have known: a fault, a silent owner."""
+    if now_ms - sample.time_ms > SAMPLE_STALE_MS:
+        return False
+    if seen is None:
+        return True
+    heard_ms = seen.snapshot.time_ms
+    if now_ms - heard_ms > STALE_MS:
+        return sample.time_ms > heard_ms + STALE_MS
+    overtaken = heard_ms > sample.time_ms
+    return not overtaken or bool(seen.partition.fault) == (sample.verdict is Verdict.FAULTED)
+
+
+def _of_report(entry: CatalogPartition, seen: Reported, now_ms: int) -> tuple[Verdict, str]:
+    partition = seen.partition
+    silent = now_ms - seen.snapshot.time_ms
+    if partition.fault:
+        return Verdict.FAULTED, "its owner reports a fault"
+    if entry.state is CatalogState.PAUSED:
+        return Verdict.STOPPED, "the catalog says paused"
+    if silent > STALE_MS:
+        return Verdict.STOPPED, f"its owner has been silent for {duration(silent)}"
+    lag = partition.lag_records
+    if lag is None:
+        return Verdict.UNKNOWN, "its owner has not read from the source yet"
+    return _of_lag(partition, lag, now_ms - partition.last_progress_ms)
+
+
+def _of_lag(partition: PartitionProgress, lag: int, still_ms: int) -> tuple[Verdict, str]:
+    if lag == 0:
+        if still_ms > IDLE_MS:
+            return Verdict.IDLE, f"nothing is left to copy, nothing came for {duration(still_ms)}"
+        return Verdict.OK, "nothing is left to copy"
+    if still_ms > STUCK_MS:
+        return Verdict.STUCK, f"{lag} records wait and nothing was copied for {duration(still_ms)}"
+    if partition.state == CATCH_UP:
+        return Verdict.CATCHING_UP, "it works off its backlog on a connection of its own"
+    return Verdict.OK, "it copies live"

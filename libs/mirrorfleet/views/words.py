@@ -1,0 +1,279 @@
+"""Why a partition is where it is, and what to do next: in sentences, from a `Standing` alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from mirrorfleet.copying.faults import FaultReason
+from mirrorfleet.records.catalog import CatalogState
+from mirrorfleet.records.overview import STALE_MS
+from mirrorfleet.records.samples import FOREVER_MS, Verdict
+from mirrorfleet.views.format import count, moment, plural, short, size, span
+from mirrorfleet.views.models import LinkView, SegmentView, Step, Summary
+from mirrorfleet.views.verdicts import Judge
+
+if TYPE_CHECKING:
+    from mirrorfleet.offsets.index import PartitionMap
+    from mirrorfleet.records.progress import PartitionProgress
+    from mirrorfleet.views.standing import Standing
+
+_VERDICT_WORDS: Final = {
+    Verdict.IDLE: "idle",
+    Verdict.OK: "well",
+    Verdict.CATCHING_UP: "catching up",
+    Verdict.BEHIND: "behind",
+    Verdict.UNKNOWN: "unknown",
+    Verdict.STUCK: "stuck",
+    Verdict.STOPPED: "stopped",
+    Verdict.FAULTED: "faulted",
+}
+
+_HELP: Final = {
+    FaultReason.RECORD_TOO_LARGE: "Raise max.message.bytes of the target topic to what the source"
+    " topic allows. It is tried again by itself.",
+    FaultReason.KEY_MISSING: "The target topic is compacted and this record has no key. Set"
+    " null_keys: drop-recorded in the rule, or end compaction of the target topic.",
+    FaultReason.TIMESTAMP_REFUSED: "Raise message.timestamp.before.max.ms and"
+    " message.timestamp.after.max.ms of the target topic. It is tried again by itself.",
+    FaultReason.RECORD_REFUSED: "The target refuses this record. Look at it, and at the configs of"
+    " the target topic.",
+    FaultReason.SOURCE_CORRUPT: "The source's bytes fail their own checksum. Look at the disks of"
+    " the broker that leads the partition; another replica may hold the right bytes.",
+    FaultReason.SOURCE_DENIED: "Grant the fleet READ on the source topic. It is tried again by"
+    " itself.",
+    FaultReason.TARGET_DENIED: "Grant the fleet WRITE on the target topic. It is tried again by"
+    " itself.",
+    FaultReason.RETENTION_OVERTOOK: "The source deleted records before they were copied; they are"
+    " gone there. Find out who else has them. Nothing is skipped without your decision.",
+    FaultReason.SOURCE_TRUNCATED: "The source lost records that were copied already (unclean"
+    " election). The copy has more than the source now; decide which side is right.",
+    FaultReason.SOURCE_RECREATED: "The source topic was deleted and made again. The old copy is"
+    " kept; decide whether the new topic belongs into it.",
+    FaultReason.SOURCE_MISSING: "The source topic is not there. When it comes back with the same"
+    " id, copying goes on by itself.",
+    FaultReason.TARGET_RECREATED: "The target topic was deleted and made again, so its records are"
+    " missing there. Find out who did it.",
+    FaultReason.TARGET_TRUNCATED: "The target lost records that it had acknowledged. Look at its"
+    " brokers: unclean election, lost disks.",
+    FaultReason.TARGET_MISSING: "The target topic is not there. When it comes back, copying goes on"
+    " by itself.",
+}
+
+
+def headline(one: Standing) -> str:
+    """The one sentence that stands first."""
+    lag = plural(one.lag_records or 0, "record")
+    match one.judged.verdict:
+        case Verdict.FAULTED:
+            return f"It stands still. {_fault(one)}"
+        case Verdict.STOPPED:
+            return f"Nobody copies it: {one.judged.rule}."
+        case Verdict.STUCK:
+            return f"It is stuck: {one.judged.rule}."
+        case Verdict.UNKNOWN:
+            return f"How far it is cannot be told: {one.judged.rule}."
+        case Verdict.BEHIND:
+            return f"It is behind by {lag}: {one.judged.rule}."
+        case Verdict.CATCHING_UP:
+            return f"It works off a backlog of {lag}; {_eta(one)}."
+        case Verdict.IDLE:
+            return "Everything is copied, and nothing new comes."
+        case Verdict.OK:
+            return (
+                f"It copies live, {lag} behind the source."
+                if one.lag_records
+                else "Everything is copied, and records keep coming."
+            )
+
+
+def why(one: Standing, now_ms: int) -> list[str]:
+    """The facts behind it, the most telling first."""
+    return [*_verdict(one, now_ms), *_place(one), *_source(one), *_work(one, now_ms)]
+
+
+def steps(one: Standing, now_ms: int) -> list[Step]:
+    """What to do next; never empty."""
+    entry, verdict = one.entry, one.judged.verdict
+    target, topic = entry.link.target, entry.source_topic
+    if verdict is Verdict.FAULTED:
+        look = f"mirrorfleet inspect {topic} --cluster {entry.link.source}"
+        return [Step(words=_help(one)), Step(words="Look at the source records.", command=look)]
+    if entry.state is CatalogState.PAUSED:
+        return [Step(words="It is paused in the catalog; nothing to do until it is resumed.")]
+    if one.seen is None or now_ms - one.seen.snapshot.time_ms > STALE_MS:
+        command = f"mirrorfleet run mirror --target {target}"
+        return [
+            Step(
+                words="See whether a mirror worker of this fleet runs; start one.", command=command
+            )
+        ]
+    status = Step(words="See the whole fleet.", command=f"mirrorfleet status --target {target}")
+    if verdict in {Verdict.STUCK, Verdict.BEHIND, Verdict.UNKNOWN}:
+        doubt = "Look whether both clusters answer, and at the log of the owner."
+        return [Step(words=doubt), status]
+    if one.judged.judge is Judge.OWNER:
+        command = f"mirrorfleet run lag --target {target}"
+        words = "Nothing is wrong. For time lag and trends, run the lag service."
+        return [Step(words=words, command=command)]
+    return [Step(words="Nothing: all is well here.")]
+
+
+def segment_view(known: PartitionMap | None) -> SegmentView | None:
+    """The end of the offset map; None when nothing was copied."""
+    last = None if known is None else known.last
+    if known is None or last is None:
+        return None
+    return SegmentView(
+        source_offset=last[0],
+        target_offset=last[1],
+        copied_to=known.source_end,
+        pieces=len(known),
+    )
+
+
+def segment_words(found: SegmentView | None, waiting: str) -> str:
+    """The same in a sentence; `waiting` says how far the map is read, "" when it is."""
+    if waiting:
+        return f"The offset map is not known yet: {waiting}."
+    if found is None:
+        return "The offset map has nothing of it: no record was copied yet."
+    return (
+        f"The last copied record is source offset {count(found.source_offset)} and became target"
+        f" offset {count(found.target_offset)}; the map knows the copy up to source offset"
+        f" {count(found.copied_to)}, in {plural(found.pieces, 'stretch', 'stretches')}."
+    )
+
+
+def link_words(known: str, found: Summary) -> str:
+    """How many partitions do how; `known` says why there is nothing to tell, "" otherwise."""
+    if known:
+        return known
+    if not found.partitions:
+        return "No topic is copied yet."
+    if set(found.verdicts) <= {Verdict.IDLE, Verdict.OK}:
+        return f"All is well: {_what(found)}."
+    bad = sorted(found.verdicts.items(), key=lambda one: -one[0].rank)
+    told = ", ".join(
+        f"{count(number)} {_VERDICT_WORDS[verdict]}" for verdict, number in bad if not verdict.fine
+    )
+    return f"Of {_what(found)}: {told}."
+
+
+def estate_words(links: list[LinkView]) -> str:
+    """The first sentence of all."""
+    if not links:
+        return "No link is in this estate."
+    bad = [one for one in links if not (one.known and one.summary.verdict.fine)]
+    if not bad:
+        every = "The link is well" if len(links) == 1 else f"All {len(links)} links are well"
+        return f"{every}: {_what_all(links)}."
+    names = ", ".join(f"{one.source} → {one.target}" for one in bad)
+    return f"{len(bad)} of {plural(len(links), 'link')} to look at: {names}."
+
+
+def _what(found: Summary) -> str:
+    topics = plural(found.topics, "topic")
+    return f"{plural(found.partitions, 'partition')} of {topics}"
+
+
+def _what_all(links: list[LinkView]) -> str:
+    partitions = sum(one.summary.partitions for one in links)
+    rates = [one.summary.bytes_s for one in links if one.summary.bytes_s is not None]
+    rate = f", {size(sum(rates))}/s" if rates else ""
+    return f"{plural(partitions, 'partition')} copied{rate}"
+
+
+def _verdict(one: Standing, now_ms: int) -> Iterator[str]:
+    judged = one.judged
+    ago = "" if judged.time_ms is None else f", {span(max(0, now_ms - judged.time_ms))} ago"
+    yield f"Verdict {judged.verdict}: {judged.rule} (by {judged.judge}{ago})."
+    if one.known is not None and one.known.fault:
+        yield f"Fault: {one.known.fault}."
+    if one.sample is not None and one.sample.time_lag_ms is not None:
+        time_lag = one.sample.time_lag_ms
+        if time_lag > 0:
+            yield f"The next record to copy has been waiting at the source for {span(time_lag)}."
+
+
+def _place(one: Standing) -> Iterator[str]:
+    entry, known = one.entry, one.known
+    if known is None:
+        return
+    yield (
+        f"The next record to copy is source offset {count(known.next_source)}; on the target it"
+        f" will get offset {count(known.next_target)} of {entry.target_topic} or a later one."
+    )
+    yield (
+        f"{plural(known.records, 'record')} ({size(known.bytes)}) were copied since copying of"
+        f" these two topics began at {entry.start}."
+    )
+
+
+def _source(one: Standing) -> Iterator[str]:
+    known = one.known
+    if known is None:
+        return
+    if known.last_stable < 0:
+        yield "Its owner has not had an answer from the source yet, so the lag is unknown."
+        return
+    yield _end(known)
+    held = known.high_watermark - known.last_stable
+    if held > 0:
+        yield (
+            f"{plural(held, 'more offset')} after it belong to transactions that are still open at"
+            " the source; they are copied when those end."
+        )
+    yield _headroom(one, known)
+
+
+def _end(known: PartitionProgress) -> str:
+    lag = known.lag_records or 0
+    end = f"Committed readers of the source see records up to offset {count(known.last_stable)}"
+    return f"{end}: {plural(lag, 'offset')} to go." if lag else f"{end}: nothing is left to copy."
+
+
+def _headroom(one: Standing, known: PartitionProgress) -> str:
+    above = known.next_source - known.log_start
+    text = f"The source's log begins at {count(known.log_start)}, {count(above)} below the position"
+    left = None if one.sample is None else one.sample.headroom_ms
+    if left is None:
+        return f"{text}."
+    if left >= FOREVER_MS:
+        return f"{text}; retention takes nothing."
+    return f"{text}; retention reaches it in {span(left)} at the earliest."
+
+
+def _work(one: Standing, now_ms: int) -> Iterator[str]:
+    entry = one.entry
+    if one.seen is None:
+        yield f"The catalog gives it to slot {entry.slot}, which no worker has reported."
+        return
+    snapshot = one.seen.snapshot
+    yield (
+        f"Slot {entry.slot} belongs to {snapshot.owner}, which is {snapshot.state} and reported"
+        f" {span(max(0, now_ms - snapshot.time_ms))} ago."
+    )
+    if one.rate is not None and one.rate.records_s > 0:
+        yield f"It copies {short(one.rate.records_s)} records/s, {size(one.rate.bytes_s)}/s."
+    else:
+        yield f"Something was copied last at {moment(one.seen.partition.last_progress_ms)} UTC."
+
+
+def _eta(one: Standing) -> str:
+    return "when it is done is unknown" if one.eta_ms is None else f"done in {span(one.eta_ms)}"
+
+
+def _fault(one: Standing) -> str:
+    known = one.known
+    fault = known.fault if known is not None and known.fault else one.judged.rule
+    return f"{fault[:1].upper()}{fault[1:]}."
+
+
+def _help(one: Standing) -> str:
+    fault = "" if one.known is None else one.known.fault
+    word = fault.partition(" ")[0].rstrip(":")
+    try:
+        return _HELP[FaultReason(word)]
+    except ValueError:
+        return "Read the fault; its neighbours go on, and nothing is skipped."
