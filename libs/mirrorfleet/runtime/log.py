@@ -77,9 +77,15 @@ class JsonLines(logging.Formatter):
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         super().__init__()
-        self._secrets = tuple(
-            sorted((each for each in secrets if len(each) >= _SHORTEST_SECRET), key=len)[::-1]
-        )
+        self._set(secrets)
+
+    def also_strike(self, secrets: Iterable[str]) -> None:
+        """Strike these, too."""
+        self._set({*self._secrets, *secrets})
+
+    def _set(self, secrets: Iterable[str]) -> None:
+        long_enough = (each for each in secrets if len(each) >= _SHORTEST_SECRET)
+        self._secrets = tuple(sorted(long_enough, key=len)[::-1])
 
     def format(self, record: logging.LogRecord) -> str:
         """The line, without its end."""
@@ -118,3 +124,11 @@ def configure(
     root.setLevel(level.upper())
     for noisy in ("aiokafka", "kafka", "uvicorn.access", "asyncio"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
+
+
+def also_strike(secrets: Iterable[str]) -> None:
+    """Strike further secrets, which are known only after `configure`."""
+    found = tuple(secrets)
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler.formatter, JsonLines):
+            handler.formatter.also_strike(found)

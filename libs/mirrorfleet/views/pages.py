@@ -224,7 +224,7 @@ def newest(fleets: Iterable[Fleet]) -> list[EventView]:
 
 
 def _event(fleet: str, event: Event) -> EventView:
-    cause = f" ({event.cause})" if event.cause else ""
+    cause = f" ({event.cause})" if event.cause and event.cause not in event.detail else ""
     return EventView(
         time_ms=event.time_ms,
         fleet=fleet,

@@ -169,7 +169,8 @@ def estate_words(links: list[LinkView]) -> str:
         every = "The link is well" if len(links) == 1 else f"All {len(links)} links are well"
         return f"{every}: {_what_all(links)}."
     names = ", ".join(f"{one.source} → {one.target}" for one in bad)
-    return f"{len(bad)} of {plural(len(links), 'link')} to look at: {names}."
+    more = f" {bad[0].words}" if len(bad) == 1 else ""
+    return f"{len(bad)} of {plural(len(links), 'link')} to look at: {names}.{more}"
 
 
 def _what(found: Summary) -> str:

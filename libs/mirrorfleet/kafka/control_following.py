@@ -1,0 +1,93 @@
+"""A whole control topic followed for people: from its begin or from a time on, then for ever.
+
+Unlike `PartitionTail`, on which correctness rests, a reader for people may jump: where records were
+deleted under it, it goes on at the log's new begin. New partitions are found by and by.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import BrokerError
+from mirrorfleet.core.ids import TopicPartition
+from mirrorfleet.kafka.control_tailing import PartitionTail
+from mirrorfleet.kafka.offsets import EARLIEST, LATEST, OffsetSpec, list_offsets
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mirrorfleet.core.ports import Clock
+    from mirrorfleet.kafka.cluster import Cluster
+    from mirrorfleet.kafka.control_reading import ControlRecord
+
+LOOK_AGAIN_S: Final = 30.0
+"""Between two looks for new partitions."""
+
+
+class TopicTail:
+    """One topic. `caught_up`: whether all that was there at the start has been given out."""
+
+    def __init__(
+        self, cluster: Cluster, topic: str, clock: Clock, *, since_ms: int | None = None
+    ) -> None:
+        """`since_ms`: begin at the first record of this time or later; None: at the begin."""
+        self._cluster = cluster
+        self._topic = topic
+        self._clock = clock
+        self._first = EARLIEST if since_ms is None else OffsetSpec(since_ms)
+        self._tail = PartitionTail(cluster, topic)
+        self._ends: dict[int, int] = {}
+        self._looked_at: float | None = None
+
+    @property
+    def caught_up(self) -> bool:
+        """See the class."""
+        at = self._tail.next_offsets
+        return self._looked_at is not None and all(
+            at.get(number, 0) >= end for number, end in self._ends.items()
+        )
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._tail.close()
+
+    async def poll(self, *, deadline_s: float) -> list[ControlRecord]:
+        """The next records; none after half a second without any.
+
+        Raises: BrokerError (UNKNOWN_TOPIC_OR_PARTITION, not allowed), DeadlineError,
+        ConnectionLostError, AuthenticationError, CorruptBatchError.
+        """
+        now = self._clock.monotonic()
+        if self._looked_at is None or now - self._looked_at >= LOOK_AGAIN_S:
+            await self._look(deadline_s)
+            self._looked_at = now
+        try:
+            return await self._tail.poll(deadline_s=deadline_s)
+        except BrokerError as error:
+            if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
+                raise
+            await self._begin(list(self._tail.next_offsets), EARLIEST, deadline_s)
+            return []
+
+    async def _look(self, deadline_s: float) -> None:
+        topic = await self._cluster.topic(self._topic, refresh=True)
+        new = sorted(topic.partitions.keys() - self._tail.next_offsets.keys())
+        if new:
+            first = self._first if self._looked_at is None else EARLIEST
+            await self._begin(new, first, deadline_s)
+
+    async def _begin(self, numbers: Iterable[int], first: OffsetSpec, deadline_s: float) -> None:
+        at = [TopicPartition(self._topic, number) for number in numbers]
+        starts = await list_offsets(self._cluster, dict.fromkeys(at, first), deadline_s=deadline_s)
+        ends = await list_offsets(self._cluster, dict.fromkeys(at, LATEST), deadline_s=deadline_s)
+        for partition in at:
+            start, end = starts[partition], ends[partition]
+            if isinstance(start, BrokerError):
+                raise start
+            if isinstance(end, BrokerError):
+                raise end
+            # no record of that time or later: -1
+            begin = start.offset if start.offset >= 0 else end.offset
+            self._tail.start(partition.partition, begin)
+            self._ends[partition.partition] = end.offset

@@ -1,0 +1,206 @@
+"""Every view of the console, for pages and API alike; what is not there is a RefusedError."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, Protocol
+
+from mirrorfleet.config.flows import flow_of
+from mirrorfleet.core.errors import MirrorfleetError, RefusedError
+from mirrorfleet.core.ids import ClusterAlias, Link, TopicPartition
+from mirrorfleet.mapping.asking import Direction, translate
+from mirrorfleet.mapping.group_asking import GroupAsker
+from mirrorfleet.offsets.copies import Copies
+from mirrorfleet.views import groups as group_views
+from mirrorfleet.views import pages
+from mirrorfleet.views.groups import GroupFacts
+from mirrorfleet.views.models import (
+    EstateView,
+    EventsPage,
+    GroupPage,
+    GroupsPage,
+    LinkPage,
+    PartitionPage,
+    TopicPage,
+    Translation,
+)
+from mirrorfleet.views.paging import paged
+
+if TYPE_CHECKING:
+    from mirrorfleet.config.model import Estate
+    from mirrorfleet.core.ports import Clock
+    from mirrorfleet.kafka.cluster import Cluster
+    from mirrorfleet.mapping.fleet_watch import ClusterWatch
+    from mirrorfleet.offsets.index import OffsetIndex
+    from mirrorfleet.policy.flows import Flow
+    from mirrorfleet.views.pages import LinkSeen, Wanted
+    from mirrorfleet.views.told import Fleet
+    from services.console.settings import ConsoleSettings
+
+
+class Followed(Protocol):
+    """A fleet that is kept up to date (`FleetWatch`)."""
+
+    index: OffsetIndex
+    map_words: str
+
+    def fleet(self) -> Fleet:
+        """It now."""
+        ...
+
+    def want_map(self) -> None:
+        """Have `index` filled; `map_words` is "" when it is."""
+        ...
+
+
+_KEPT_MS: Final = 500
+"""A look at all partitions of a link serves every page of that half second."""
+
+
+class Board:
+    """Answers from what the watches know; groups are asked for."""
+
+    def __init__(
+        self,
+        estate: Estate,
+        clusters: Mapping[ClusterAlias, ClusterWatch],
+        fleets: Mapping[ClusterAlias, Followed],
+        clock: Clock,
+        settings: ConsoleSettings,
+    ) -> None:
+        self._estate, self._clusters, self._fleets = estate, clusters, fleets
+        self._clock, self._settings = clock, settings
+        self.flows: dict[Link, Flow] = {
+            entry.link: flow_of(estate, entry) for entry in estate.links
+        }
+        self._askers: dict[Link, GroupAsker] = {}
+        self._looks: dict[Link, tuple[int, LinkSeen]] = {}
+
+    def estate(self) -> EstateView:
+        """Everything at a glance."""
+        now_ms = self._clock.now_ms()
+        clusters = [
+            watch.view(self._fleets[alias].fleet() if alias in self._fleets else None)
+            for alias, watch in self._clusters.items()
+        ]
+        seen = [self._look(link) for link in self.flows]
+        return pages.estate_page(self._estate.estate, clusters, seen, now_ms)
+
+    def link(self, link: Link, wanted: Wanted) -> LinkPage:
+        """A link with its topics. Raises: RefusedError."""
+        return pages.link_page(self._look(link), wanted, self._clock.now_ms())
+
+    def topic(self, link: Link, topic: str, wanted: Wanted) -> TopicPage:
+        """A topic with its partitions. Raises: RefusedError."""
+        found = pages.topic_page(self._look(link), topic, wanted, self._clock.now_ms())
+        if found is None:
+            raise RefusedError(f"{link} copies no topic {topic!r}.", hint=self._why_not(link))
+        return found
+
+    def partition(self, link: Link, topic: str, partition: int) -> PartitionPage:
+        """A partition. Raises: RefusedError."""
+        seen = self._look(link)
+        one = pages.find(seen, topic, partition)
+        if one is None:
+            what = f"{link} copies no partition {topic}-{partition}."
+            raise RefusedError(what, hint=self._why_not(link))
+        watch = self._fleets[link.target]
+        watch.want_map()
+        now_ms = self._clock.now_ms()
+        return pages.partition_page(seen, one, watch.index, watch.map_words, now_ms)
+
+    def events(self, wanted: Wanted) -> EventsPage:
+        """What happened in all fleets."""
+        fleets = [watch.fleet() for watch in self._fleets.values()]
+        return pages.events_page(fleets, wanted, self._clock.now_ms())
+
+    async def groups(self, link: Link, wanted: Wanted) -> GroupsPage:
+        """Groups of a link; a cluster that does not answer is a word on the page."""
+        flow, now_ms = self._flow(link), self._clock.now_ms()
+
+        def choose(states: Mapping[str, str]) -> list[str]:
+            names = group_views.listed(flow, states, wanted)
+            return paged(names, wanted.number, wanted.size)[0]
+
+        trouble, facts = "", GroupFacts()
+        try:
+            facts = await self._asker(link).page(choose)
+        except MirrorfleetError as error:
+            trouble = str(error)
+        copies, map_words = self._copies(link)
+        page = group_views.groups_page(
+            flow, facts, copies, wanted, map_words=map_words, now_ms=now_ms
+        )
+        return page.model_copy(update={"trouble": trouble})
+
+    async def group(self, link: Link, group: str, wanted: Wanted) -> GroupPage:
+        """A group, offset by offset. Raises: RefusedError when neither side knows it."""
+        flow, now_ms = self._flow(link), self._clock.now_ms()
+        trouble, facts = "", GroupFacts()
+        try:
+            facts = await self._asker(link).group(group)
+        except MirrorfleetError as error:
+            trouble = str(error)
+        if not trouble and group not in {**facts.source_states, **facts.target_states}:
+            raise RefusedError(f"{link}: no cluster knows a group {group!r}.")
+        copies, map_words = self._copies(link)
+        page = group_views.group_page(
+            group, flow, facts, copies, wanted, map_words=map_words, now_ms=now_ms
+        )
+        return page.model_copy(update={"trouble": trouble, "row": None if trouble else page.row})
+
+    def translate(
+        self, link: Link, at: TopicPartition, offset: int, direction: Direction
+    ) -> Translation:
+        """One offset on the other side. Raises: RefusedError."""
+        copies, map_words = self._copies(link)
+        if map_words:
+            raise RefusedError(f"the offset map of {link} is not known yet: {map_words}.")
+        answer = translate(copies, at, offset, direction)
+        return group_views.translation(answer, link.source, link.target, direction)
+
+    # -- parts
+
+    def _flow(self, link: Link) -> Flow:
+        flow = self.flows.get(link)
+        if flow is None:
+            names = {str(one): one for one in self.flows}
+            hint = pages.unknown_links(names)
+            raise RefusedError(f"the estate has no link {link}.", hint=hint)
+        return flow
+
+    def _look(self, link: Link) -> LinkSeen:
+        self._flow(link)
+        now_ms = self._clock.now_ms()
+        known = self._looks.get(link)
+        if known is not None and 0 <= now_ms - known[0] < _KEPT_MS:
+            return known[1]
+        seen = pages.look(self._fleets[link.target].fleet(), link, now_ms)
+        self._looks[link] = (now_ms, seen)
+        return seen
+
+    def _why_not(self, link: Link) -> str:
+        fleet = self._fleets[link.target].fleet()
+        return fleet.trouble or ("" if fleet.is_read else "Its topics are still being read.")
+
+    def _copies(self, link: Link) -> tuple[Copies, str]:
+        self._flow(link)
+        watch = self._fleets[link.target]
+        watch.want_map()
+        entries = watch.fleet().of_link(link)
+        return Copies(entries, watch.index), watch.map_words
+
+    def _asker(self, link: Link) -> GroupAsker:
+        """Raises: RefusedError when the settings of a cluster are wrong."""
+        known = self._askers.get(link)
+        if known is None:
+            source, target = (self._reachable(alias) for alias in link)
+            known = GroupAsker(source, target, self._clock, self._settings.request_s)
+            self._askers[link] = known
+        return known
+
+    def _reachable(self, alias: ClusterAlias) -> Cluster:
+        watch = self._clusters[alias]
+        if watch.cluster is None:
+            raise RefusedError(watch.trouble)
+        return watch.cluster

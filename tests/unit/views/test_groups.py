@@ -1,0 +1,130 @@
+"""Groups on both sides, and offsets translated, in words."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirrorfleet.core.ids import SourceOffset, TargetOffset, TopicPartition
+from mirrorfleet.offsets.copies import Copies
+from mirrorfleet.offsets.homes import GroupOffset
+from mirrorfleet.offsets.index import OffsetIndex
+from mirrorfleet.policy.filters import NameFilter
+from mirrorfleet.policy.flows import Flow, FlowRule
+from mirrorfleet.policy.naming import Naming
+from mirrorfleet.records.segments import Run
+from mirrorfleet.views.groups import (
+    GroupFacts,
+    group_page,
+    group_row,
+    groups_page,
+    translation,
+)
+from mirrorfleet.views.pages import Wanted
+from tests.unit.records.making import LINK
+from tests.unit.views.making import NOW, entry
+
+A, B = entry(0), entry(1)
+AT_A, AT_B = TopicPartition("orders", 0), TopicPartition("orders", 1)
+THERE_A, THERE_B = TopicPartition("east.orders", 0), TopicPartition("east.orders", 1)
+ELSEWHERE = TopicPartition("local", 0)
+FLOW = Flow(
+    LINK,
+    (FlowRule("all", NameFilter((".*",)), NameFilter((".*",), ("hidden",)), Naming.PREFIX),),
+    NameFilter(()),
+)
+
+
+def copies() -> Copies:
+    """Source 10..20 of both partitions is target 0..10."""
+    index = OffsetIndex()
+    run = Run(
+        source_start=SourceOffset(10),
+        source_end=SourceOffset(20),
+        target_start=TargetOffset(0),
+        holes=(),
+    )
+    for one in (A, B):
+        index.add(one.identity, [run])
+    return Copies([A, B], index)
+
+
+def facts(here: dict[TopicPartition, int], there: dict[TopicPartition, int]) -> GroupFacts:
+    return GroupFacts(
+        source_states={"g": "Stable", "hidden": "Empty", "h<b>": "Empty"},
+        target_states={"g": "Empty"},
+        source_offsets={"g": {at: GroupOffset(offset) for at, offset in here.items()}},
+        target_offsets={"g": {at: GroupOffset(offset) for at, offset in there.items()}},
+    )
+
+
+@pytest.mark.parametrize(
+    ("there", "verdict", "words"),
+    [
+        ({}, "not set", "no offset of it is set on the target"),
+        ({THERE_A: 5}, "partly", "1 partition of 2 not set on the target"),
+        ({THERE_A: 5, THERE_B: 7}, "in place", "it can go on over there where it stands here"),
+        ({THERE_A: 5, THERE_B: 6}, "behind", "1 partition will be set again at the next look"),
+        (
+            {THERE_A: 6, THERE_B: 6},
+            "ahead",
+            "it went on by itself on the target in 1 partition",
+        ),
+    ],
+)
+def test_a_group_is_compared_with_its_own_translation(
+    there: dict[TopicPartition, int], verdict: str, words: str
+) -> None:
+    row = group_row("g", FLOW, facts({AT_A: 15, AT_B: 17, ELSEWHERE: 3}, there), copies())
+
+    assert row.model_dump() == {
+        "group": "g",
+        "source_state": "Stable",
+        "target_state": "Empty",
+        "partitions": 2,
+        "verdict": verdict,
+        "words": words,
+    }
+
+
+def test_each_offset_says_what_it_is_over_there() -> None:
+    found = facts({AT_A: 4, AT_B: 99}, {THERE_A: 2, THERE_B: 7})
+
+    page = group_page("g", FLOW, found, copies(), Wanted(), map_words="", now_ms=NOW)
+
+    assert [(one.translated, one.found, one.target_offset, one.words) for one in page.offsets] == [
+        (0, "before-copy", 2, "ahead by 2: it went on over there by itself"),
+        (10, "end", 7, "behind by 3: a consumer would read these again"),
+    ]
+
+
+def test_a_group_that_a_cluster_does_not_answer_for_is_unknown() -> None:
+    refused = GroupFacts(source_states={"g": "Stable"}, refused={"g": "not coordinator"})
+
+    row = group_row("g", FLOW, refused, copies())
+
+    assert (row.verdict, row.words) == ("unknown", "not coordinator")
+    assert row.target_state == "Dead"
+
+
+def test_only_groups_that_a_rule_takes_are_listed_and_filtered_by_name() -> None:
+    found = facts({}, {})
+
+    def names(text: str) -> list[str]:
+        page = groups_page(FLOW, found, copies(), Wanted(text=text), map_words="", now_ms=NOW)
+        return [one.group for one in page.groups]
+
+    assert names("") == ["g", "h<b>"]
+    assert names("<B") == ["h<b>"]
+
+
+def test_a_translation_is_a_sentence() -> None:
+    answer = copies().to_target(AT_A, 15)
+    assert answer is not None
+
+    found = translation(answer, "east", "west", "to-target")
+
+    assert found.words == (
+        "Offset 15 of orders-0 is offset 5 of east.orders-0: the same record. The copy is known up"
+        " to source offset 20."
+    )
+    assert (found.other_topic, found.other_offset, found.found) == ("east.orders", 5, "exact")

@@ -1,0 +1,72 @@
+"""What is kept of the control topics, and rates between two reports."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mirrorfleet.records import progress, reports
+from mirrorfleet.records.events import Event
+from mirrorfleet.records.reports import Report
+from mirrorfleet.records.topics import ControlKind
+from mirrorfleet.views.told import MOST_EVENTS, Rate, Told
+from tests.unit.views.making import NOW, entry, fleet, report, sample, snapshot
+
+ENTRY = entry()
+
+
+def test_a_rate_is_what_came_between_two_reports_of_the_same_owner() -> None:
+    first = snapshot(report(ENTRY), time_ms=NOW - 5_000)
+    second = snapshot(report(ENTRY, records=115, bytes=10_500), time_ms=NOW - 1_000)
+
+    assert fleet([ENTRY], first).told.rate(ENTRY.identity, NOW) is None
+    assert fleet([ENTRY], first, second).told.rate(ENTRY.identity, NOW) == Rate(5.0, 250.0)
+
+
+def test_a_silent_owner_has_no_rate_and_a_new_owner_begins_anew() -> None:
+    first = snapshot(report(ENTRY), time_ms=NOW - 5_000)
+    second = snapshot(report(ENTRY, records=115), time_ms=NOW - 1_000)
+    other = replace(second, owner="worker-2")
+
+    assert fleet([ENTRY], first, second).told.rate(ENTRY.identity, NOW + 9_001) is None
+    assert fleet([ENTRY], first, other).told.rate(ENTRY.identity, NOW) is None
+
+
+def test_an_older_report_or_sample_changes_nothing() -> None:
+    new, old = snapshot(report(ENTRY, records=2)), snapshot(report(ENTRY), time_ms=1)
+    told = fleet([ENTRY], new, old, sample(ENTRY), sample(ENTRY, time_ms=1)).told
+
+    assert told.seen[ENTRY.identity].partition.records == 2
+    assert told.sample_of(ENTRY) == sample(ENTRY)
+
+
+def test_a_partition_that_moved_to_another_slot_is_known_by_its_newest_report() -> None:
+    there = snapshot(report(ENTRY, records=200), slot=4, time_ms=NOW - 100)
+    told = fleet([ENTRY], snapshot(report(ENTRY)), there, snapshot(report(ENTRY))).told
+
+    assert told.seen[ENTRY.identity].snapshot.slot == 4
+
+
+@pytest.mark.parametrize(
+    "kind", [ControlKind.PROGRESS, ControlKind.SAMPLES, ControlKind.EVENTS, ControlKind.REPORTS]
+)
+def test_what_cannot_be_read_is_counted_and_changes_nothing(kind: ControlKind) -> None:
+    told = Told()
+
+    told.apply(kind, b"\xff", b'{"v": 99}')
+
+    assert told == Told(skipped=told.skipped)
+    assert dict(told.skipped) == {kind: 1}
+
+
+def test_only_the_last_events_and_the_last_report_of_a_key_are_kept() -> None:
+    told = fleet([], *(Event(kind="gap", time_ms=n, writer="w") for n in range(5_001))).told
+    for found in (1, 2):
+        told.apply(ControlKind.REPORTS, *reports.encode(Report("slo", ("a->b", "t"), {"n": found})))
+    told.apply(ControlKind.REPORTS, b'["slo"]', None)
+    told.apply(ControlKind.POSITIONS, *progress.encode(snapshot()))
+
+    assert (len(told.events), told.events[0].time_ms) == (MOST_EVENTS, 1)
+    assert told.reports == {("slo", "a->b", "t"): Report("slo", ("a->b", "t"), {"n": 2})}
+    assert not told.skipped
