@@ -43,7 +43,7 @@ demo-down: $(READY) ## stop all of it
 	@$(PY) -m tests.demo down
 
 APART := tests/spark tests/integration/checkpoint tests/integration/security tests/integration/pipe \
-	tests/integration/lag
+	tests/integration/lag tests/integration/console
 
 .PHONY: test
 test: $(READY) ## the tests, on real brokers; in a few minutes
@@ -64,6 +64,11 @@ test-lag: $(READY) ## lag against the truth, while the mirror lives, stops, craw
 .PHONY: test-pipe
 test-pipe: $(SPARK) ## three regions in a row, read by Kafka's own MirrorClient
 	@time $(PY) -m pytest tests/integration/pipe --durations=10
+
+.PHONY: test-console
+test-console: $(READY) ## the console's pages in a real browser
+	@$(PY) -m services.install browser > /dev/null
+	@time $(PY) -m pytest tests/integration/console --durations=10
 
 .PHONY: spark
 spark: $(SPARK) ## Spark and its Kafka connector, from the hash lock; once

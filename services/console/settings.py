@@ -7,7 +7,7 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from mirrorfleet.config.connect import secret_value
+from mirrorfleet.config.connect import read_secret
 from mirrorfleet.config.model import Estate, Secret
 from mirrorfleet.config.tuning import parse_tuning
 from mirrorfleet.core.errors import ConfigError
@@ -42,11 +42,9 @@ def parse(subtree: Mapping[str, object]) -> ConsoleSettings:
 
 def token_of(estate: Estate, settings: ConsoleSettings) -> str | None:
     """The token itself. Raises: ConfigError when it is not there, or too short."""
-    if settings.token is None:
-        return None
     path = "services.console.token"
-    value = secret_value(estate, path, settings.token)
-    if len(value) < SHORTEST_TOKEN:
+    value = read_secret(estate, path, settings.token)
+    if value is not None and len(value) < SHORTEST_TOKEN:
         raise ConfigError(
             f"{path}: shorter than {SHORTEST_TOKEN} characters.",
             path=path,

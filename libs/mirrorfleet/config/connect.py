@@ -27,11 +27,6 @@ def cluster_settings(estate: Estate, alias: str, client_id: str = "mirrorfleet")
     )
 
 
-def secret_value(estate: Estate, path: str, secret: Secret) -> str:
-    """What a secret of the estate says; `path` names it in errors. Raises: ConfigError."""
-    return _read(estate, path, secret) or ""
-
-
 def _security(estate: Estate, alias: str, model: SecurityModel) -> Security:
     path = f"clusters.{alias}.security"
     password = model.password

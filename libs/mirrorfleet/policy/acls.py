@@ -111,6 +111,12 @@ _CONTROL: Final[dict[Service, tuple[tuple[str, tuple[Operation, ...]], ...]]] = 
 }
 """Control topics by the last part of their names; `sync` creates all of them."""
 
+_GROUPS_AT_TARGET: Final = {
+    Service.CHECKPOINT: Operation.READ,
+    Service.CONSOLE: Operation.DESCRIBE,
+}
+"""What services that look at the groups of others do with them on the target."""
+
 _IN_GROUPS: Final = frozenset({Service.SYNC, Service.HEARTBEAT, Service.CHECKPOINT})
 """Services whose processes find out in a group which of them is active."""
 
@@ -173,16 +179,16 @@ def _at_source(service: Service, flow: Flow, beats: Sequence[str]) -> Iterator[G
         Service.SYNC: (Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS),
         Service.CHECKPOINT: (Operation.DESCRIBE,),
         Service.LAG: (Operation.DESCRIBE,),
+        Service.CONSOLE: (Operation.DESCRIBE,),
     }
     cluster = flow.link.source
     patterns = [pattern for rule in flow.rules for pattern in rule.topics.include]
     for pattern, name in map(_resource, [*patterns, *beats]):
         for operation in operations.get(service, ()):
             yield Grant(cluster, service, Resource.TOPIC, pattern, name, operation)
-    for rule in flow.rules:
-        if service is Service.CHECKPOINT:
-            for pattern, name in map(_resource, rule.groups.include):
-                yield Grant(cluster, service, Resource.GROUP, pattern, name, Operation.DESCRIBE)
+    if service in _GROUPS_AT_TARGET:
+        for pattern, name in _groups(flow):
+            yield Grant(cluster, service, Resource.GROUP, pattern, name, Operation.DESCRIBE)
     if service is Service.CHECKPOINT:
         # what the fleet of the other way wrote for groups here is not their progress
         echoes = _checkpoints(flow.link.target)
@@ -194,6 +200,7 @@ def _at_target(service: Service, flow: Flow, beats: Sequence[str]) -> Iterator[G
         Service.MIRROR: (Operation.WRITE,),
         Service.SYNC: _TARGET_OF_SYNC,
         Service.CHECKPOINT: (Operation.READ,),
+        Service.CONSOLE: (Operation.DESCRIBE,),
     }
     source, target = flow.link
     patterns = [(rule.naming, pattern) for rule in flow.rules for pattern in rule.topics.include]
@@ -201,17 +208,21 @@ def _at_target(service: Service, flow: Flow, beats: Sequence[str]) -> Iterator[G
     for pattern, name in (_renamed(naming, source, one) for naming, one in patterns):
         for operation in operations.get(service, ()):
             yield Grant(target, service, Resource.TOPIC, pattern, name, operation)
-    for rule in flow.rules:
-        if service is Service.CHECKPOINT:
-            for pattern, name in map(_resource, rule.groups.include):
-                yield Grant(target, service, Resource.GROUP, pattern, name, Operation.READ)
+    if service in _GROUPS_AT_TARGET:
+        for pattern, name in _groups(flow):
+            operation = _GROUPS_AT_TARGET[service]
+            yield Grant(target, service, Resource.GROUP, pattern, name, operation)
     for name, operation in _mm2(service, source):
         yield Grant(target, service, Resource.TOPIC, Pattern.LITERAL, name, operation)
 
 
+def _groups(flow: Flow) -> Iterator[tuple[Pattern, str]]:
+    return (_resource(pattern) for rule in flow.rules for pattern in rule.groups.include)
+
+
 def _heartbeats(service: Service, flow: Flow, estate: Sequence[Flow]) -> Sequence[str]:
     """Heartbeats topics of the source that are copied, which no pattern needs to name."""
-    if service is Service.CHECKPOINT:
+    if service in _GROUPS_AT_TARGET:
         return ()
     there = heartbeats_at(estate, flow.link.source)
     return [name for name in there if not is_cycle_by_name(name, flow.link.target)]
@@ -244,8 +255,6 @@ def _control(service: Service, fleet: FleetName, target: ClusterAlias) -> Iterat
         prefixed = (Operation.CREATE, Operation.ALTER, Operation.DESCRIBE_CONFIGS)
     elif service is Service.CONSOLE:
         prefixed = (Operation.READ,)
-        commands = control_topic(fleet, "commands")
-        yield Grant(target, service, Resource.TOPIC, Pattern.LITERAL, commands, Operation.WRITE)
     for operation in prefixed:
         yield Grant(target, service, Resource.TOPIC, Pattern.PREFIXED, everything, operation)
     if service in _IN_GROUPS or service is Service.LAG:

@@ -81,6 +81,19 @@ def test_a_checkpoint_needs_exactly_this(make_flow: MakeFlow) -> None:
     ]
 
 
+def test_a_console_reads_what_the_fleet_told_and_only_describes_the_rest(
+    make_flow: MakeFlow,
+) -> None:
+    flow = make_flow("east west", ("orders", ["orders.*"], "prefix"), groups=(".*",))
+    assert short(grants(WEST, [flow], [Service.CONSOLE])) == [
+        "east group literal * Describe",
+        "east topic prefixed orders Describe",
+        "west group literal * Describe",
+        "west topic prefixed __mirrorfleet.west. Read",
+        "west topic prefixed east.orders Describe",
+    ]
+
+
 def test_no_service_may_write_or_create_or_alter_at_a_source(make_flow: MakeFlow) -> None:
     flow = make_flow("east west", ("all", [".*"], "prefix"), groups=(".*",))
     found = [grant for grant in grants(WEST, [flow], Service) if grant.cluster == "east"]
@@ -111,13 +124,15 @@ def test_a_pattern_without_a_fixed_start_needs_all_topics(make_flow: MakeFlow) -
     assert data == ["east."]
 
 
-def test_groups_of_others_are_read_only_by_the_checkpoint_service(make_flow: MakeFlow) -> None:
+def test_groups_of_others_are_set_only_by_the_checkpoint_service(make_flow: MakeFlow) -> None:
     flow = make_flow("east west", ("r", ["t"], "prefix"), groups=("app-.*",))
     groups = [g for g in grants(WEST, [flow], Service) if g.resource == "group"]
     found = [g for g in groups if not g.name.startswith("mirrorfleet.")]
     assert [(g.cluster, g.service.value, g.name, g.operation.value) for g in found] == [
         ("east", "checkpoint", "app-", "Describe"),
+        ("east", "console", "app-", "Describe"),
         ("west", "checkpoint", "app-", "Read"),
+        ("west", "console", "app-", "Describe"),
     ]
 
 
