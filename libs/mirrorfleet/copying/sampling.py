@@ -13,13 +13,17 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from itertools import islice
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+
+from mirrorfleet.copying.partition import Pace
+from mirrorfleet.core.ids import SourceOffset, TargetOffset
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mirrorfleet.copying.partition import CopyPartition, Queued
-    from mirrorfleet.core.ids import SourceOffset, TargetOffset, TopicId
+    from mirrorfleet.core.ids import TopicId
     from mirrorfleet.records.traces import SampledBatch
 
 REMEMBERED: Final = 4_096
@@ -61,23 +65,29 @@ class Copied(NamedTuple):
     """
 
     partition: CopyPartition
-    batches: list[Stamps]
+    batches: list[Raw]
     closing_at: float
     committed_at: float
 
 
 class Joined(NamedTuple):
-    """A batch of ours (`copied.batches[at]`), and what the hop before said of it."""
+    """A batch of ours, one of `copied`, and what the hop before said of it."""
 
     copied: Copied
-    at: int
+    stamps: Stamps
     before: SampledBatch
 
 
-def stamps_of(queued: Queued, base: TargetOffset, acked_at: float) -> Stamps:
+Raw = tuple[int, int, int, int, int, int, str, float, float, float, float]
+"""The fields of `Stamps`: half the cost, where nearly all of them are never looked at."""
+SENT_AT: Final = 9
+"""Place of `Stamps.sent_at`."""
+
+
+def stamps_of(queued: Queued, base: int, acked_at: float) -> Raw:
     """The stamps of a batch that was appended at `base`; nothing of its payload is kept."""
     batch = queued.batch
-    return Stamps(
+    return (
         batch.first,
         batch.next_offset,
         base,
@@ -90,6 +100,11 @@ def stamps_of(queued: Queued, base: TargetOffset, acked_at: float) -> Stamps:
         queued.sent_at,
         acked_at,
     )
+
+
+def cooked(raw: Raw) -> Stamps:
+    """The same with names."""
+    return Stamps(SourceOffset(raw[0]), SourceOffset(raw[1]), TargetOffset(raw[2]), *raw[3:])
 
 
 class SampleBudget:
@@ -121,6 +136,18 @@ class Joins:
     def listening(self, now: float) -> bool:
         """Whether the hop before traces at all, so that batches must be remembered."""
         return now - self._heard_at < FOLLOWED_S
+
+    def wants(self, partition: CopyPartition, pace: str) -> bool:
+        """Whether a batch copied at that pace may be joined.
+
+        What is live is announced a moment after it was copied, what is old was announced long ago.
+        """
+        if pace == Pace.LIVE:
+            return True
+        identity = partition.identity
+        return bool(self._waiting) and (
+            (identity.source_topic_id, identity.partition) in self._waiting
+        )
 
     def follows(self, topic: TopicId, now: float) -> bool:
         """Whether the hop before chooses which batches of this source topic are traced."""
@@ -157,8 +184,10 @@ class Joins:
         waiting = self._waiting.get(key)
         if not waiting:
             return []
-        passed = copied.batches[-1].next_offset
+        passed = cooked(copied.batches[-1]).next_offset
         self._waiting[key] = [batch for batch in waiting if batch.first >= passed]
+        if not self._waiting[key]:
+            del self._waiting[key]
         found = (_find(copied, batch) for batch in waiting if batch.first < passed)
         return [joined for joined in found if joined is not None]
 
@@ -174,10 +203,11 @@ class Joins:
 
 def _find(copied: Copied, batch: SampledBatch) -> Joined | None:
     """The batch of ours in which the announced one begins."""
-    at = bisect_right(copied.batches, batch.first, key=lambda stamps: stamps.first) - 1
-    if at < 0 or batch.first >= copied.batches[at].next_offset:
+    at = bisect_right(copied.batches, batch.first, key=itemgetter(0)) - 1
+    if at < 0:
         return None
-    return Joined(copied, at, batch)
+    stamps = cooked(copied.batches[at])
+    return Joined(copied, stamps, batch) if batch.first < stamps.next_offset else None
 
 
 def _shorten(table: dict[_Key, _Value], most: int) -> None:

@@ -107,11 +107,10 @@ class SpanQueue:
             self._counts["failed"] += len(spans)
             if not self._failing:
                 self._failing = True
-                _log.warning(
-                    "traces are not delivered", extra=fields(url=self._where, error=str(error))
-                )
+                text = f"{self._where}: {error}"
+                _log.warning("traces are not delivered", extra=fields(error=text))
             return
         self._counts["delivered"] += len(spans)
         if self._failing:
             self._failing = False
-            _log.info("traces are delivered again", extra=fields(url=self._where))
+            _log.info("traces are delivered again")

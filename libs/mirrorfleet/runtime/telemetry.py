@@ -64,7 +64,7 @@ def start_telemetry(
         return OFF
     queue = SpanQueue(_sender(settings, service, fleet, owner), settings.endpoint)
     metrics.on_scrape(SPANS, queue.outcomes)
-    _log.info("traces are on", extra=fields(service=service, url=settings.endpoint))
+    _log.info("traces are on", extra=fields(service=service))
     return Telemetry(queue, settings.traces_per_second)
 
 

@@ -13,8 +13,17 @@ import os
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-from mirrorfleet.copying.sampling import Copied, Joined, Joins, SampleBudget, Stamps, stamps_of
-from mirrorfleet.core.ids import SlotNumber, TargetOffset
+from mirrorfleet.copying.sampling import (
+    SENT_AT,
+    Copied,
+    Joined,
+    Joins,
+    Raw,
+    SampleBudget,
+    cooked,
+    stamps_of,
+)
+from mirrorfleet.core.ids import SlotNumber
 from mirrorfleet.records.traces import KEPT, SampledBatch
 from mirrorfleet.runtime import metric_names as names
 from mirrorfleet.runtime.log import TraceIds, tracing
@@ -55,8 +64,8 @@ class LinkTraces:
         self._announce = announce
         self._joins = Joins()
         self._listening = False
-        self._pending: dict[SlotNumber, dict[CopyPartition, list[Stamps]]] = {}
-        self._sampled: dict[SlotNumber, tuple[CopyPartition, Stamps, TraceIds]] = {}
+        self._pending: dict[SlotNumber, dict[CopyPartition, list[Raw]]] = {}
+        self._sampled: dict[SlotNumber, tuple[CopyPartition, Raw, TraceIds]] = {}
         self._begun = metrics.counter(names.TRACES, self._link, "here")
         self._joined = metrics.counter(names.TRACES, self._link, "before")
 
@@ -66,16 +75,28 @@ class LinkTraces:
         self, partition: CopyPartition, queued: Queued, base_offset: int, now: float
     ) -> None:
         """A batch was appended at `base_offset` of the target."""
-        if now < self._budget.next_at and not self._listening:
+        listening = self._listening and self._joins.wants(partition, queued.pace)
+        if now < self._budget.next_at and not listening:
             return
-        stamps = stamps_of(queued, TargetOffset(base_offset), now)
+        stamps = stamps_of(queued, base_offset, now)
         slot = partition.entry.slot
-        if self._listening:
-            self._pending.setdefault(slot, {}).setdefault(partition, []).append(stamps)
-            if self._joins.follows(partition.identity.source_topic_id, now):
-                return
-        if slot not in self._sampled and self._budget.take(now):
+        if listening:
+            pending = self._pending.get(slot)
+            if pending is None:
+                pending = self._pending[slot] = {}
+            batches = pending.get(partition)
+            if batches is None:
+                pending[partition] = [stamps]
+            else:
+                batches.append(stamps)
+        if now >= self._budget.next_at and self._may_begin(slot, partition, now):
             self._sampled[slot] = (partition, stamps, _fresh_ids())
+
+    def _may_begin(self, slot: SlotNumber, partition: CopyPartition, now: float) -> bool:
+        """Whether a trace begins here: not where the hop before decides."""
+        if slot in self._sampled or self._joins.follows(partition.identity.source_topic_id, now):
+            return False
+        return self._budget.take(now)
 
     def committed(self, transaction: Transaction, commit_s: float) -> None:
         """A transaction is visible now; its commit took `commit_s` of that."""
@@ -86,14 +107,14 @@ class LinkTraces:
             return
         now = self._clock.monotonic()
         sampled = self._sampled.pop(slot, None)
-        if sampled is not None and sampled[1].sent_at >= transaction.opened_at:
-            partition, stamps, ids = sampled
-            copied = Copied(partition, [stamps], now - commit_s, now)
+        if sampled is not None and cooked(sampled[1]).sent_at >= transaction.opened_at:
+            partition, raw, ids = sampled
+            copied = Copied(partition, [raw], now - commit_s, now)
             self._begun.value += 1
-            self._emit(Hop(copied, stamps, ids, None))
+            self._emit(Hop(copied, cooked(raw), ids, None))
         for partition, batches in self._pending.pop(slot, {}).items():
             # What an interrupted transaction left behind was sent before this one began.
-            kept = [each for each in batches if each.sent_at >= transaction.opened_at]
+            kept = [each for each in batches if each[SENT_AT] >= transaction.opened_at]
             if kept:
                 self._join(self._joins.copied(Copied(partition, kept, now - commit_s, now)))
         self._listening = self._joins.listening(now)
@@ -104,11 +125,11 @@ class LinkTraces:
         sampled = self._sampled.pop(slot, None)
         if sampled is None:
             return nullcontext()
-        partition, stamps, ids = sampled
+        partition, raw, ids = sampled
         now = self._clock.monotonic()
-        copied = Copied(partition, [stamps], now, now)
+        copied = Copied(partition, [raw], now, now)
         self._begun.value += 1
-        self._emit(Hop(copied, stamps, ids, None, error=f"aborted-{action}"))
+        self._emit(Hop(copied, cooked(raw), ids, None, error=f"aborted-{action}"))
         return tracing(ids)
 
     # -- what the hop before says
@@ -122,9 +143,8 @@ class LinkTraces:
     def _join(self, found: Iterable[Joined]) -> None:
         for joined in found:
             self._joined.value += 1
-            stamps = joined.copied.batches[joined.at]
             ids = TraceIds(joined.before.trace_id, _fresh_ids().span_id)
-            self._emit(Hop(joined.copied, stamps, ids, joined.before))
+            self._emit(Hop(joined.copied, joined.stamps, ids, joined.before))
 
     def _emit(self, hop: Hop) -> None:
         now, now_ms = self._clock.monotonic(), self._clock.now_ms()

@@ -9,12 +9,15 @@ from mirrorfleet.copying.budget import FrameLease, MemoryBudget
 from mirrorfleet.copying.partition import CopyPartition, Pace, Queued
 from mirrorfleet.copying.sampling import (
     REMEMBERED,
+    SENT_AT,
     WAITING_EACH,
     Copied,
     Joined,
     Joins,
+    Raw,
     SampleBudget,
     Stamps,
+    cooked,
     stamps_of,
 )
 from mirrorfleet.core.ids import SourceOffset, TargetOffset
@@ -55,13 +58,13 @@ def stamps(first: int, end: int) -> Stamps:
 
 
 def copied(*ranges: tuple[int, int], of: CopyPartition | None = None) -> Copied:
-    batches = [stamps(first, end) for first, end in ranges]
+    batches: list[Raw] = [stamps(first, end) for first, end in ranges]
     return Copied(of or partition(), batches, closing_at=5.0, committed_at=6.0)
 
 
 def where(found: list[Joined]) -> list[tuple[int, int]]:
     """(first offset of our batch, offset that was announced)."""
-    return [(each.copied.batches[each.at].first, each.before.first) for each in found]
+    return [(each.stamps.first, each.before.first) for each in found]
 
 
 def test_a_budget_gives_at_most_so_many_a_second_evenly() -> None:
@@ -93,12 +96,12 @@ def test_stamps_keep_times_and_ranges_and_no_payload() -> None:
     asked = FrameLease(MemoryBudget(100), 10, asked_at=0.5)
     queued = Queued(batch, asked, fetched_at=1.0, pace=Pace.LIVE, sent_at=2.0)
 
-    made = stamps_of(queued, TargetOffset(70), acked_at=3.0)
+    made = cooked(stamps_of(queued, 70, acked_at=3.0))
 
     assert made == (10, 14, 70, 3, 68, 9, "live", 0.5, 1.0, 2.0, 3.0)
-    assert stamps_of(replace(queued, lease=FrameLease(MemoryBudget(100), 1)), TargetOffset(0), 3.0)[
-        7
-    ] == (1.0)
+    merged = replace(queued, lease=FrameLease(MemoryBudget(100), 1))
+    assert cooked(stamps_of(merged, 0, 3.0)).asked_at == 1.0
+    assert made.sent_at == made[SENT_AT]
 
 
 def test_an_announcement_after_the_copy_joins_the_batch_in_which_it_begins() -> None:
@@ -142,7 +145,7 @@ def test_an_announcement_in_a_hole_between_batches_is_given_up() -> None:
     joins.announced([SAID], 1.0)
 
     assert joins.copied(copied((100, 104), (110, 120))) == []
-    assert joins._waiting[SOURCE_TOPIC, 0] == []
+    assert not joins._waiting
 
 
 def test_what_is_remembered_and_what_waits_is_bounded() -> None:
@@ -166,3 +169,16 @@ def test_a_topic_is_left_to_the_hop_before_for_a_minute_after_it_spoke() -> None
     assert (joins.listening(69.0), joins.follows(SOURCE_TOPIC, 69.0)) == (True, True)
     assert (joins.listening(71.0), joins.follows(SOURCE_TOPIC, 71.0)) == (False, False)
     assert not joins.follows(UUID(int=99), 11.0)
+
+
+def test_old_batches_are_wanted_only_where_an_announcement_waits_for_them() -> None:
+    joins, here = Joins(), partition()
+
+    assert joins.wants(here, Pace.LIVE)
+    assert not joins.wants(here, Pace.CATCH_UP)
+    joins.announced([replace(SAID, partition=9, span_id=5)], 1.0)
+    assert not joins.wants(here, Pace.CATCH_UP)
+    joins.announced([SAID], 1.0)
+    assert joins.wants(here, Pace.CATCH_UP)
+    joins.copied(copied((100, 120)))
+    assert not joins.wants(here, Pace.CATCH_UP)

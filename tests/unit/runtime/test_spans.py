@@ -115,7 +115,7 @@ def test_failures_are_counted_and_said_once_and_the_end_of_them_too(
         "traces are not delivered",
         "traces are delivered again",
     ]
-    assert caplog.records[0].__dict__["error"] == "503"
+    assert caplog.records[0].__dict__["error"] == "http://c: 503"
 
 
 def test_what_waits_is_delivered_at_the_end(
