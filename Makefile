@@ -43,7 +43,7 @@ demo-down: $(READY) ## stop all of it
 	@$(PY) -m tests.demo down
 
 APART := tests/spark tests/integration/checkpoint tests/integration/security tests/integration/pipe \
-	tests/integration/lag tests/integration/console
+	tests/integration/lag tests/integration/console tests/integration/telemetry
 
 .PHONY: test
 test: $(READY) ## the tests, on real brokers; in a few minutes
@@ -69,6 +69,10 @@ test-pipe: $(SPARK) ## three regions in a row, read by Kafka's own MirrorClient
 test-console: $(READY) ## the console's pages in a real browser
 	@$(PY) -m services.install browser > /dev/null
 	@time $(PY) -m pytest tests/integration/console --durations=10
+
+.PHONY: test-telemetry
+test-telemetry: $(READY) ## one trace over three regions, and collectors that fail
+	@time $(PY) -m pytest tests/integration/telemetry -rA --durations=10
 
 .PHONY: spark
 spark: $(SPARK) ## Spark and its Kafka connector, from the hash lock; once

@@ -41,7 +41,8 @@ def run(estate_file: Path, asked: Asked, output: Output) -> int:
     flows = [flow_of(estate, entry) for entry in links]
     others = {alias: estate.fleet_of(alias) for alias in estate.targets()}
     fleet, every = estate.fleet_of(asked.target), all_flows(estate)
-    found = grants(fleet, flows, services, other_fleets=others, estate=every)
+    traced = others if estate.telemetry.endpoint is not None else {}
+    found = grants(fleet, flows, services, other_fleets=others, traced=traced, estate=every)
     if output is Output.JSON:
         print_json([_as_json(estate, asked, grant) for grant in found])
         return EXIT_OK

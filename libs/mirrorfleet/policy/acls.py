@@ -127,12 +127,14 @@ def grants(
     services: Iterable[Service],
     *,
     other_fleets: Mapping[ClusterAlias, FleetName] | None = None,
+    traced: Mapping[ClusterAlias, FleetName] | None = None,
     estate: Sequence[Flow] = (),
 ) -> list[Grant]:
     """What `services` of the fleet need on the target and on each source; sorted, each once.
 
     `flows` are those into the fleet's target, at least one. `other_fleets` are the fleets that
-    have one of our sources as their target: `sync` reads their catalogs to know copies. `estate`
+    have one of our sources as their target: `sync` reads their catalogs to know copies. `traced`
+    are those of them whose traces are joined: `mirror` reads which batches they sampled. `estate`
     is every flow known: heartbeats come over them to our sources.
     """
     wanted = set(services)
@@ -141,14 +143,20 @@ def grants(
         for flow in flows:
             beats = _heartbeats(service, flow, estate or flows)
             found.update(_at_source(service, flow, beats))
-            other = (other_fleets or {}).get(flow.link.source)
-            if service is Service.SYNC and other is not None:
-                catalog = control_topic(other, "catalog")
-                source = flow.link.source
-                found.add(Grant(source, service, Resource.TOPIC, Pattern.LITERAL, catalog, _R))
+            source = flow.link.source
+            if service is Service.SYNC and other_fleets and source in other_fleets:
+                found.add(
+                    _may_read(source, service, control_topic(other_fleets[source], "catalog"))
+                )
+            if service is Service.MIRROR and traced and source in traced:
+                found.add(_may_read(source, service, control_topic(traced[source], "progress")))
             found.update(_at_target(service, flow, beats))
         found.update(_control(service, fleet, flows[0].link.target))
     return sorted(_without_covered(found))
+
+
+def _may_read(cluster: ClusterAlias, service: Service, topic: str) -> Grant:
+    return Grant(cluster, service, Resource.TOPIC, Pattern.LITERAL, topic, _R)
 
 
 def kafka_acls_lines(

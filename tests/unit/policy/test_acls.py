@@ -30,6 +30,23 @@ def test_a_mirror_needs_exactly_this(make_flow: MakeFlow) -> None:
     ]
 
 
+def test_a_mirror_reads_which_batches_the_fleet_before_traced_only_where_it_joins_them(
+    make_flow: MakeFlow,
+) -> None:
+    flow = make_flow("east west", ("orders", ["orders"], "prefix"))
+    without = grants(WEST, [flow], [Service.MIRROR])
+    traced = {ClusterAlias("east"): FleetName("back")}
+
+    more = grants(WEST, [flow], [Service.MIRROR], traced=traced)
+
+    assert short([each for each in more if each not in without]) == [
+        "east topic literal __mirrorfleet.back.progress Read"
+    ]
+    assert grants(WEST, [flow], [Service.SYNC], traced=traced) == grants(
+        WEST, [flow], [Service.SYNC]
+    )
+
+
 def test_a_sync_needs_exactly_this(make_flow: MakeFlow) -> None:
     flow = make_flow("east west", ("orders", ["orders"], "prefix"))
     other = {ClusterAlias("east"): FleetName("back")}
