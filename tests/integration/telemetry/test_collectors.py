@@ -26,7 +26,7 @@ HERE = {"link": "b->c"}
 
 def metric(process: ServiceProcess, name: str, **labels: str) -> float:
     """A sample of `/metrics`, 0 when it is not there."""
-    wanted = ",".join(f'{key}="{value}"' for key, value in labels.items())
+    wanted = ",".join(f'{key}="{value}"' for key, value in sorted(labels.items()))
     pattern = rf"^mirrorfleet_{name}\{{{re.escape(wanted)}\}} (\S+)$"
     found = re.search(pattern, process.get("/metrics").text, re.MULTILINE)
     return float(found[1]) if found else 0.0
