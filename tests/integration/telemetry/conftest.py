@@ -122,7 +122,10 @@ class Chain:
             yield process
 
     def start_mirror(self, target: str) -> ServiceProcess:
-        """A worker of that fleet, ready; the one before has ended."""
+        """A worker of that fleet, ready; the one before ends first."""
+        if target in self.mirrors:
+            self.mirrors[target].terminate()
+            assert self.mirrors[target].wait_exit(10) == 0
         self.mirrors[target] = self.running.enter_context(self.service("mirror", target))
         return self.mirrors[target]
 
