@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from mirrorfleet.planning.pending import PlannedChange
 from mirrorfleet.planning.topics import Held, Reason
+from mirrorfleet.policy.flows import AclPolicy
 from mirrorfleet.records.events import EventKind
 from mirrorfleet.runtime import metric_names as names
 
@@ -20,12 +22,13 @@ if TYPE_CHECKING:
 _Samples = list[tuple[tuple[str, ...], float]]
 
 SHOWN: Final = 200
-"""Held topics in one `/status`."""
+"""Held topics, and changes that wait, in one `/status`."""
 
 _EVENTS: Final[Mapping[Reason, EventKind]] = {
     Reason.CLAIMED: EventKind.CLAIM_REFUSED,
     Reason.SOURCE_GONE: EventKind.TOPIC_VANISHED,
     Reason.TARGET_GONE: EventKind.TOPIC_VANISHED,
+    Reason.ACL_REFUSED: EventKind.ACL_REFUSED,
 }
 
 
@@ -44,6 +47,10 @@ class LinkReport:
     looked_at: float | None = None
     took_s: float = 0.0
     trouble: str = ""
+    acl_policy: AclPolicy = AclPolicy.IGNORE
+    acl_trouble: str = ""
+    drift: tuple[PlannedChange, ...] = ()
+    """Changes that wait for somebody to say yes."""
     told: frozenset[tuple[str, Reason]] = frozenset()
     """Held topics that an event was written for."""
     seen: frozenset[tuple[str, Reason]] = frozenset()
@@ -79,12 +86,27 @@ class LinkReport:
             "seconds_since_look": self.age_s(now),
             "look_seconds": round(self.took_s, 3),
             "trouble": self.trouble,
+            "acls": {"policy": self.acl_policy, "trouble": self.acl_trouble},
+            "drift": [
+                {"kind": each.kind, "what": each.what, "detail": each.detail}
+                for each in self.drift[:SHOWN]
+            ],
+            "drift_changes": len(self.drift),
             "held": [
                 {"topic": each.topic, "reason": each.reason, "detail": each.detail}
                 for each in self.held[:SHOWN]
             ],
             "held_topics": len(self.held),
         }
+
+    def notes(self) -> str:
+        """What `/readyz` says although the service does its job."""
+        parts = [
+            f"{len(self.drift)} changes wait for `mirrorfleet apply`" if self.drift else "",
+            f"ACLs do not follow: {self.acl_trouble}" if self.acl_trouble else "",
+            f"{len(self.held)} held, the first: {self.held[0].detail}" if self.held else "",
+        ]
+        return "; ".join(filter(None, parts))
 
     def age_s(self, now: float) -> float | None:
         """Seconds since the last look in full."""
@@ -124,6 +146,7 @@ def register_gauges(metrics: Metrics, clock: Clock, reports: Sequence[LinkReport
         ]
 
     metrics.on_scrape(names.SYNC_PENDING, by_link(lambda each: each.pending))
+    metrics.on_scrape(names.SYNC_DRIFT, by_link(lambda each: len(each.drift)))
     metrics.on_scrape(names.CATALOG_ENTRIES, by_link(lambda each: each.entries))
     metrics.on_scrape(names.SYNC_AGE, ages)
     metrics.on_scrape(names.SYNC_TOPICS, topics)

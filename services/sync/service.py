@@ -1,61 +1,53 @@
 """The sync service: one loop a link that looks, plans, changes the target, and publishes.
 
     start:  target, sources -> are they what they were? -> control topics, catalog -> links
-    a look: source -> (target -> plan -> publish what exists -> change topics) until in step
+    a look: source -> (target -> plan -> publish what exists -> change the target) until in step
 
-Links share the target, the catalog and the claims on target topics, so that part is done by one
-link at a time. Nothing is derived from earlier looks but what a reader is told.
+What a look is made of is `mirrorfleet.syncing`; here it goes on for ever, and is told. Links share
+the target, so that part is done by one link at a time. Nothing is derived from earlier looks but
+what a reader is told.
 """
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from mirrorfleet.config.connect import cluster_settings
-from mirrorfleet.config.flows import all_flows, flow_of
 from mirrorfleet.core.errors import MirrorfleetError, RefusedError
-from mirrorfleet.core.ids import ClusterAlias, ClusterId, Link
-from mirrorfleet.kafka.cluster import Cluster
-from mirrorfleet.planning.book import check_link
-from mirrorfleet.planning.plan import LinkView, Plan, plan
-from mirrorfleet.planning.rules import RuleTerms
-from mirrorfleet.planning.slot_load import slots_of_link
-from mirrorfleet.planning.topics import Chosen, choose
-from mirrorfleet.policy.naming import is_internal_topic
-from mirrorfleet.records.catalog import CatalogLink, CatalogState
+from mirrorfleet.planning.pending import automatic, left_out, planned_changes
+from mirrorfleet.planning.rules import Apply
+from mirrorfleet.records.catalog import CatalogState
 from mirrorfleet.records.events import Event, EventKind
-from mirrorfleet.records.topics import ControlKind, control_topic
 from mirrorfleet.runtime import metric_names as names
 from mirrorfleet.runtime.lifecycle import describe, is_ours
 from mirrorfleet.runtime.log import fields, logger
 from mirrorfleet.standby.leading import Leadership
-from mirrorfleet.watching.source import SourceWatch
-from mirrorfleet.watching.target import TargetWatch
+from mirrorfleet.syncing.fleet import FleetSync, Seen
+from mirrorfleet.syncing.making import ACLS, Change, ChangeKind, Done
 from services.sync import settings
-from services.sync.changes import Change, ChangeKind, Done, TopicChanges
 from services.sync.report import LinkReport, event_kind, register_gauges
-from services.sync.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mirrorfleet.config.model import EstateLink
-    from mirrorfleet.planning.observed import SourceView
-    from mirrorfleet.policy.flows import Flow
+    from mirrorfleet.core.ids import Link
+    from mirrorfleet.planning.plan import Plan
     from mirrorfleet.runtime.entry import Context
     from mirrorfleet.runtime.lifecycle import Stop
+    from mirrorfleet.syncing.side import Side
 
-CLIENT: Final = "mirrorfleet-sync"
 STARTING: Final = "catalog"
 _TROUBLE_S: Final = 5.0
 """Pause after a look that failed."""
+_LISTED: Final = 5
+"""Changes that wait, in one event."""
 
 _KINDS: Final = {
     ChangeKind.CREATED: EventKind.TOPIC_CREATED,
     ChangeKind.GROWN: EventKind.PARTITIONS_ADDED,
     ChangeKind.ALTERED: EventKind.CONFIG_CHANGED,
+    ChangeKind.ACL_ADDED: EventKind.ACL_ADDED,
+    ChangeKind.ACL_REMOVED: EventKind.ACL_REMOVED,
 }
 _log = logger(__name__)
 
@@ -65,40 +57,20 @@ def build(context: Context) -> SyncService:
     return SyncService(context)
 
 
-@dataclass(slots=True)
-class _Side:
-    """A link at work. `known`: its source was reached and is what it was."""
-
-    flow: Flow
-    terms: Mapping[str, RuleTerms]
-    wanted_slots: int
-    cluster: Cluster
-    watch: SourceWatch
-    report: LinkReport
-    known: bool = False
-
-    @property
-    def link(self) -> Link:
-        return self.flow.link
-
-
 class SyncService:
     """One instance; another one of the same fleet does no harm."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._settings = settings.parse(context.settings)
-        estate, target = context.estate, context.target
-        self._target = Cluster(cluster_settings(estate, target, CLIENT))
-        self._targets = TargetWatch(
-            self._target,
-            configs_a_look=self._settings.configs_a_look,
-            answer_s=self._settings.change_s,
+        self._fleet = FleetSync(
+            context.estate, context.target, self._settings, context.clock, context.dice
         )
-        self._store = Store(self._target, context.fleet, context.clock)
-        self._changes = TopicChanges(self._target, self._settings, context.clock, context.dice)
-        self._estate = all_flows(estate)
-        self._sides = [self._side(entry) for entry in estate.links_into(target)]
+        self._sides = self._fleet.sides
+        self._store = self._fleet.store
+        self._reports = {
+            side.link: LinkReport(side.link, acl_policy=side.flow.acls) for side in self._sides
+        }
         self._one_at_a_time = asyncio.Lock()
         register_gauges(context.metrics, context.clock, self.reports)
 
@@ -110,13 +82,10 @@ class SyncService:
                 was written.
         """
         try:
-            await self._target.open()
-            await Leadership(self._context, self._target, "sync").run(self._work, stop)
+            await self._fleet.target.open()
+            await Leadership(self._context, self._fleet.target, "sync").run(self._work, stop)
         finally:
-            self._store.close()
-            for side in self._sides:
-                await side.cluster.close()
-            await self._target.close()
+            await self._fleet.close()
 
     def status(self) -> Mapping[str, object]:
         """For `/status`."""
@@ -134,30 +103,19 @@ class SyncService:
     @property
     def reports(self) -> list[LinkReport]:
         """The last look at each link."""
-        return [side.report for side in self._sides]
+        return list(self._reports.values())
 
     # -- start
 
-    def _side(self, entry: EstateLink) -> _Side:
-        estate = self._context.estate
-        flow = flow_of(estate, entry)
-        cluster = Cluster(cluster_settings(estate, entry.source, CLIENT))
-        watch = SourceWatch(
-            cluster,
-            lambda topic: _wants(flow, topic),
-            configs_a_look=self._settings.configs_a_look,
-        )
-        terms = settings.terms_of(entry, estate.cluster(self._context.target))
-        return _Side(flow, terms, entry.slots, cluster, watch, LinkReport(flow.link))
-
     async def _work(self) -> None:
         self._context.health.hold(STARTING, "not read yet")
+        await self._fleet.learn_defaults()
         await self._open_sources()
         await self._store.refresh()
         for side in self._sides:
-            self._check(side)
+            self._fleet.check(side)
         for side in self._sides:
-            if side.report.source_cluster is not None:
+            if side.source_cluster is not None:
                 await self._introduce(side)
         await self._retire_links()
         self._context.health.release(STARTING)
@@ -174,62 +132,35 @@ class SyncService:
         errors: list[MirrorfleetError] = []
         for side in self._sides:
             try:
-                await side.cluster.open()
+                await self._fleet.open_source(side)
             except MirrorfleetError as error:
                 errors.append(error)
                 self._failed(side, error)
-            else:
-                side.report.source_cluster = side.cluster.cluster_id
         if len(errors) == len(self._sides):
             raise errors[0]
         for side in self._sides:
-            self._check(side)
+            self._fleet.check(side)
 
-    def _check(self, side: _Side) -> None:
-        if side.report.source_cluster is not None:
-            source = side.report.source_cluster
-            check_link(self._store.book, side.link, source, self._target.cluster_id)
-
-    async def _introduce(self, side: _Side) -> None:
+    async def _introduce(self, side: Side) -> None:
         """Give a link its slots, the control topics room for them, and both a record."""
-        source = side.cluster.cluster_id
-        book = self._store.book
-        known = book.links.get(source)
-        slots = slots_of_link(
-            known.slots if known else (), side.wanted_slots, book.slots_elsewhere(source)
-        )
-        side.report.slots = slots
-        side.known = True
-        if self._manual:
-            return
-        await self._store.ensure_topics(max(book.highest_slot(), *slots) + 1)
-        await self._targets.learn_defaults(control_topic(self._context.fleet, ControlKind.SLOTS))
-        entry = CatalogLink(
-            link=side.link,
-            source_cluster=source,
-            target_cluster=self._target.cluster_id,
-            slots=slots,
-        )
-        if known != entry:
-            await self._store.publish([entry])
+        entry = self._fleet.give_slots(side)
+        if self._may_change(side):
+            await self._store.ensure_topics(self._fleet.slots)
+            if entry is not None:
+                await self._store.publish([entry])
 
     async def _retire_links(self) -> None:
         """Mark what links copied that are no longer in the estate."""
-        links = {side.link for side in self._sides}
-        gone = [
-            entry
-            for entry in self._store.book.partitions.values()
-            if entry.link not in links and entry.state is not CatalogState.REMOVED
-        ]
-        if gone and not self._manual:
-            await self._store.publish(replace(one, state=CatalogState.REMOVED) for one in gone)
-            for link in {entry.link for entry in gone}:
-                self._tell(EventKind.LINK_REMOVED, link, None, "it is not in the estate")
+        if self._settings.apply is Apply.MANUAL:
+            return
+        for link, entries in self._fleet.retired().items():
+            await self._store.publish(entries)
+            self._tell(EventKind.LINK_REMOVED, link, None, "it is not in the estate")
 
     # -- a link
 
-    async def _follow(self, side: _Side) -> None:
-        clock = self._context.clock
+    async def _follow(self, side: Side) -> None:
+        clock, report = self._context.clock, self._reports[side.link]
         while True:
             started = clock.monotonic()
             try:
@@ -243,88 +174,48 @@ class SyncService:
                 pause = max(_TROUBLE_S, self._settings.period_s)
             else:
                 self._context.health.release(f"link {side.link}")
-                side.report.trouble = ""
-                side.report.looked_at = clock.monotonic()
-                side.report.took_s = side.report.looked_at - started
+                report.trouble = ""
+                report.looked_at = clock.monotonic()
+                report.took_s = report.looked_at - started
                 cycle = self._context.metrics.histogram(names.SYNC_CYCLE, str(side.link))
-                cycle.observe(side.report.took_s)
+                cycle.observe(report.took_s)
             await self._store.flush()
             await asyncio.sleep(pause)
 
-    async def _meet(self, side: _Side) -> None:
+    async def _meet(self, side: Side) -> None:
         """A source that was away at the start."""
-        await side.cluster.open()
-        side.report.source_cluster = side.cluster.cluster_id
+        await self._fleet.open_source(side)
         async with self._one_at_a_time:
             await self._store.refresh()
-            self._check(side)
+            self._fleet.check(side)
             await self._introduce(side)
 
-    async def _look(self, side: _Side) -> float:
+    async def _look(self, side: Side) -> float:
         """Look at both ends and bring the target in step; the pause until the next look."""
-        source = await side.watch.look()
+        source = await self._fleet.look(side)
         async with self._one_at_a_time:
             await self._store.refresh()
             tried: set[Change] = set()
             while True:
-                chosen, planned = await self._plan(side, source)
-                if self._manual:
-                    step = Plan()
-                else:
-                    await self._publish(side, planned)
-                    step = self._changes.next_step(planned, tried)
-                if not step.changes_topics:
+                seen = await self._fleet.plan(side, source)
+                free = automatic(seen.plan, side.terms, self._settings.apply)
+                await self._publish(side, free)
+                step = self._fleet.changes.next_step(side.link, free, tried)
+                if not step.changes_target:
                     break
-                for done in await self._changes.make(step):
-                    self._made(side, done)
-            self._changes.forget(side.link, planned)
-            self._note(side, chosen, planned)
-        unsettled = any(change.kind is ChangeKind.CREATED for change in tried) and planned.pending
+                for done in await self._fleet.make(side, step):
+                    self._made(done)
+            self._fleet.changes.forget(side.link, free)
+            self._note(side, seen, left_out(seen.plan, free))
+        unsettled = any(change.kind is ChangeKind.CREATED for change in tried) and free.pending
         if side.watch.unconfirmed or unsettled:
             return self._settings.confirm_s
         return self._settings.period_s
 
-    async def _plan(self, side: _Side, source: SourceView) -> tuple[Chosen, Plan]:
-        book = self._store.book
-        others = [claim for each in self._sides if each is not side for claim in each.report.claims]
-        chosen = choose(
-            side.flow,
-            source,
-            self._target.cluster_id,
-            [*book.claims(), *others],
-            estate=self._estate,
-            ids=self._ids(),
-        )
-        mine = {
-            (entry.source_topic, entry.target_topic) for entry in book.of_source(source.cluster)
-        }
-        new = [c for c in chosen.claims if (c.source_topic, c.target_topic) not in mine]
-        target = await self._targets.look(
-            (claim.target_topic for claim in chosen.claims), (claim.target_topic for claim in new)
-        )
-        view = LinkView(
-            link=side.link,
-            source=source,
-            target=target,
-            claims=chosen.claims,
-            terms=side.terms,
-            book=book,
-            slots=side.report.slots,
-        )
-        return chosen, plan(view)
-
-    def _ids(self) -> dict[ClusterAlias, ClusterId]:
-        found = {
-            side.link.source: side.report.source_cluster
-            for side in self._sides
-            if side.report.source_cluster is not None
-        }
-        return {**found, self._context.target: self._target.cluster_id}
-
-    async def _publish(self, side: _Side, planned: Plan) -> None:
+    async def _publish(self, side: Side, planned: Plan) -> None:
+        await self._fleet.publish(side, planned)
         if not planned.publish:
             return
-        await self._store.publish(planned.publish)
         count = len(planned.publish)
         self._context.metrics.counter(names.SYNC_CHANGES, str(side.link), "published").add(count)
         removed = {e.source_topic for e in planned.publish if e.state is CatalogState.REMOVED}
@@ -334,31 +225,45 @@ class SyncService:
 
     # -- what is told
 
-    @property
-    def _manual(self) -> bool:
-        return self._settings.apply is settings.Apply.MANUAL
+    def _may_change(self, side: Side) -> bool:
+        """Whether any rule of the link lets us act."""
+        return any(terms.apply is Apply.AUTO for terms in side.terms.values())
 
-    def _made(self, side: _Side, done: Done) -> None:
-        claim, kind = done.change
-        self._targets.configs.forget(claim.target_topic)
-        self._context.metrics.counter(names.SYNC_CHANGES, str(side.link), kind).add()
-        self._tell(_KINDS[kind], side.link, claim.source_topic, done.detail)
+    def _made(self, done: Done) -> None:
+        link, kind, topic = done.change.link, done.change.kind, done.change.topic
+        self._context.metrics.counter(names.SYNC_CHANGES, str(link), kind).add()
+        self._tell(_KINDS[kind], link, topic or None, done.detail)
 
-    def _note(self, side: _Side, chosen: Chosen, planned: Plan) -> None:
-        report = side.report
-        report.claims = chosen.claims
-        report.skipped = chosen.skipped
-        report.pending = planned.pending
+    def _note(self, side: Side, seen: Seen, waiting: Plan) -> None:
+        report = self._reports[side.link]
+        side.claims = report.claims = seen.chosen.claims
+        report.source_cluster, report.slots = side.source_cluster, side.slots
+        report.skipped = seen.chosen.skipped
+        report.pending = seen.plan.pending
         report.entries = len(self._store.book.slots_taken(side.cluster.cluster_id))
-        held = [*chosen.held, *planned.held, *self._changes.held(side.link)]
+        report.acl_trouble = side.acl_trouble
+        self._note_drift(report, waiting)
+        held = [*seen.chosen.held, *seen.plan.held, *self._fleet.changes.held(side.link)]
         for each in report.news(held):
-            self._tell(event_kind(each.reason), side.link, each.topic, each.detail, each.reason)
+            topic = each.topic if each.topic != ACLS else None
+            self._tell(event_kind(each.reason), side.link, topic, each.detail, each.reason)
+        self._context.health.note(f"link {side.link}", report.notes())
 
-    def _failed(self, side: _Side, error: Exception) -> None:
-        text = describe(error)
-        if isinstance(error, RefusedError) and side.report.trouble != text:
+    def _note_drift(self, report: LinkReport, waiting: Plan) -> None:
+        drift = tuple(planned_changes(report.link, waiting))
+        if drift and drift != report.drift:
+            text = "; ".join(f"{each.kind} {each.what} {each.detail}" for each in drift[:_LISTED])
+            detail = f"{len(drift)} changes wait for `mirrorfleet apply`: {text}"
+            self._tell(EventKind.DRIFT_FOUND, report.link, None, detail)
+        elif report.drift and not drift:
+            self._tell(EventKind.DRIFT_ENDED, report.link, None, "in step")
+        report.drift = drift
+
+    def _failed(self, side: Side, error: Exception) -> None:
+        text, report = describe(error), self._reports[side.link]
+        if isinstance(error, RefusedError) and report.trouble != text:
             self._tell(EventKind.LINK_REFUSED, side.link, None, text)
-        side.report.trouble = text
+        report.trouble = text
         self._context.health.hold(f"link {side.link}", text)
         _log.warning("a look failed", extra=fields(link=str(side.link), error=text))
 
@@ -377,7 +282,3 @@ class SyncService:
                 topic=topic,
             )
         )
-
-
-def _wants(flow: Flow, topic: str) -> bool:
-    return not is_internal_topic(topic) and flow.wants(topic)

@@ -1,63 +1,7 @@
-"""Settings of sync: the `services.sync` subtree of the estate file, and what its rules say."""
+"""Settings of sync: the `services.sync` subtree of the estate file."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from enum import StrEnum
+from mirrorfleet.syncing.settings import SyncSettings, parse
 
-from pydantic import BaseModel, ConfigDict, Field
-
-from mirrorfleet.config.model import EstateCluster, EstateLink, Rule
-from mirrorfleet.config.tuning import parse_tuning
-from mirrorfleet.planning.rules import ReplicationPolicy, RuleTerms
-
-
-class Apply(StrEnum):
-    """Whether drift is corrected or only reported."""
-
-    AUTO = "auto"
-    MANUAL = "manual"
-
-
-class SyncSettings(BaseModel):
-    """All of them have a default that shows a change on the target within 5 s."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    apply: Apply = Apply.AUTO
-    period_s: float = Field(default=2.0, ge=0.2, le=60)
-    """Between two looks at a link: two metadata answers each."""
-    confirm_s: float = Field(default=0.7, ge=0.1, le=10)
-    """A topic of a source that is itself the target of a fleet is looked at again after this, so
-    that the other fleet can say first that it is a copy."""
-    configs_a_look: int = Field(default=200, ge=1)
-    """Topics whose configs are read again in one look; new topics always are."""
-    topics_a_request: int = Field(default=50, ge=1)
-    """Topics created in one request: their entries are published before the next one."""
-    change_s: float = Field(default=3.0, gt=0, le=30)
-    """Deadline of a request that changes topics; what is refused for now is asked again later."""
-    retry_longest_s: float = Field(default=60.0, gt=0)
-    """A topic that the target refuses is tried again after 1 s, 2 s, ... and at most this."""
-
-
-def parse(subtree: Mapping[str, object]) -> SyncSettings:
-    """The settings. Raises: ConfigError naming every problem."""
-    return parse_tuning(SyncSettings, "sync", subtree)
-
-
-def terms_of(link: EstateLink, target: EstateCluster) -> Mapping[str, RuleTerms]:
-    """Each rule of a link by its name."""
-    return {rule.name: _terms(rule, target) for rule in link.rules}
-
-
-def _terms(rule: Rule, target: EstateCluster) -> RuleTerms:
-    wanted = rule.replication_factor or target.replication_factor
-    return RuleTerms(
-        start=rule.start,
-        on_source_loss=rule.on_source_loss,
-        null_keys=rule.null_keys,
-        priority=rule.priority,
-        throttle=rule.throttle,
-        adopt=rule.adopt,
-        replication=wanted if isinstance(wanted, int) else ReplicationPolicy(wanted),
-    )
+__all__ = ["SyncSettings", "parse"]

@@ -19,7 +19,7 @@ def flow_of(estate: Estate, entry: EstateLink) -> Flow:
         )
         for rule in entry.rules
     )
-    return Flow(entry.link, rules, NameFilter((*estate.never, *entry.never)))
+    return Flow(entry.link, rules, NameFilter((*estate.never, *entry.never)), entry.acls)
 
 
 def all_flows(estate: Estate) -> tuple[Flow, ...]:

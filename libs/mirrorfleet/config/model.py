@@ -32,7 +32,9 @@ from mirrorfleet.config.cluster_settings import Mechanism, Protocol
 from mirrorfleet.config.redaction import HIDDEN
 from mirrorfleet.core.errors import ConfigError
 from mirrorfleet.core.ids import ClusterAlias, FleetName, Link
+from mirrorfleet.planning.rules import Apply, ConfigPolicy
 from mirrorfleet.policy.filters import compile_pattern
+from mirrorfleet.policy.flows import AclPolicy
 from mirrorfleet.policy.naming import Naming
 from mirrorfleet.records.catalog import Priority
 
@@ -130,6 +132,7 @@ NamePattern = Annotated[StrictStr, AfterValidator(_pattern)]
 ReplicationFactor = (
     Annotated[StrictInt, Field(ge=1, le=32767)] | Literal["source", "broker-default"]
 )
+ConfigName = Annotated[StrictStr, Field(pattern=r"^[a-z][a-z.]*$")]
 FilePath = Annotated[StrictStr, Field(min_length=1)]
 
 
@@ -258,6 +261,11 @@ class Rule(Strict):
     """Whether a target topic that has records already is taken as it is."""
     replication_factor: ReplicationFactor | None = None
     """Of new target topics; the target cluster's by default."""
+    configs: ConfigPolicy = ConfigPolicy.FOLLOW
+    configs_exclude: tuple[ConfigName, ...] = ()
+    """Topic configs that do not follow the source, beside those that never do."""
+    apply: Apply | None = None
+    """Whether `sync` makes changes or only reports them; `services.sync.apply` by default."""
 
 
 class EstateLink(Strict):
@@ -268,6 +276,7 @@ class EstateLink(Strict):
     rules: Annotated[tuple[Rule, ...], Field(min_length=1)]
     never: tuple[NamePattern, ...] = ()
     slots: Annotated[StrictInt, Field(ge=1, le=10_000)] = DEFAULT_SLOTS
+    acls: AclPolicy = AclPolicy.IGNORE
     delivery: Annotated[Literal["exactly-once"], BeforeValidator(_delivery)] = "exactly-once"
 
     @property

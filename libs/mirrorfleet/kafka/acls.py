@@ -1,10 +1,10 @@
-"""ACLs: listed, created, deleted. The protocol's numbers as enums; unknown ones stay UNKNOWN."""
+"""ACLs on a cluster: listed, created, deleted. What an ACL is: `core.access`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from enum import IntEnum
-from typing import NamedTuple, TypeVar
+from typing import Protocol, TypeVar
 
 from kio.schema.create_acls.v2.request import AclCreation, CreateAclsRequest
 from kio.schema.create_acls.v2.response import CreateAclsResponse
@@ -12,79 +12,35 @@ from kio.schema.delete_acls.v2.request import DeleteAclsFilter, DeleteAclsReques
 from kio.schema.delete_acls.v2.response import DeleteAclsResponse
 from kio.schema.describe_acls.v2.request import DescribeAclsRequest
 from kio.schema.describe_acls.v2.response import DescribeAclsResponse
+from kio.schema.errors import ErrorCode as SchemaErrorCode
 from kio.static.primitive import i8
 
+from mirrorfleet.core.access import (
+    AclBinding,
+    AclOperation,
+    AclPattern,
+    AclPermission,
+    AclResource,
+    show,
+)
 from mirrorfleet.core.errors import BrokerError
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.codec import code_of
 from mirrorfleet.kafka.each import each_until_deadline, verdict
 
+__all__ = [
+    "AclBinding",
+    "AclOperation",
+    "AclPattern",
+    "AclPermission",
+    "AclResource",
+    "create_acls",
+    "delete_acls",
+    "describe_acls",
+    "show",
+]
+
 E = TypeVar("E", bound=IntEnum)
-
-
-class AclResource(IntEnum):
-    """What an ACL protects."""
-
-    UNKNOWN = 0
-    ANY = 1
-    TOPIC = 2
-    GROUP = 3
-    CLUSTER = 4
-    TRANSACTIONAL_ID = 5
-    DELEGATION_TOKEN = 6
-    USER = 7
-
-
-class AclPattern(IntEnum):
-    """How an ACL's resource name is meant."""
-
-    UNKNOWN = 0
-    ANY = 1
-    MATCH = 2
-    LITERAL = 3
-    PREFIXED = 4
-
-
-class AclOperation(IntEnum):
-    """What an ACL is about."""
-
-    UNKNOWN = 0
-    ANY = 1
-    ALL = 2
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-    CREATE_TOKENS = 13
-    DESCRIBE_TOKENS = 14
-    TWO_PHASE_COMMIT = 15
-
-
-class AclPermission(IntEnum):
-    """What an ACL says."""
-
-    UNKNOWN = 0
-    ANY = 1
-    DENY = 2
-    ALLOW = 3
-
-
-class AclBinding(NamedTuple):
-    """One ACL."""
-
-    resource: AclResource
-    name: str
-    pattern: AclPattern
-    principal: str
-    host: str
-    operation: AclOperation
-    permission: AclPermission
 
 
 async def describe_acls(
@@ -131,17 +87,24 @@ async def create_acls(
 ) -> dict[AclBinding, BrokerError | None]:
     """Create ACLs; one that is there already is a success. Raises: as `each_until_deadline`."""
 
-    async def attempt(
-        left: list[AclBinding], left_s: float
-    ) -> dict[AclBinding, BrokerError | None]:
-        request = CreateAclsRequest(creations=tuple(_creation(binding) for binding in left))
-        answer = await cluster.ask(request, CreateAclsResponse, deadline_s=left_s)
-        return {
-            binding: verdict(code_of(r.error_code), f"create {show(binding)}", r.error_message)
-            for binding, r in zip(left, answer.results, strict=True)
-        }
+    async def ask(left: list[AclBinding], left_s: float) -> Sequence[_Answer]:
+        request = CreateAclsRequest(
+            creations=tuple(
+                AclCreation(
+                    resource_type=i8(binding.resource),
+                    resource_name=binding.name,
+                    resource_pattern_type=i8(binding.pattern),
+                    principal=binding.principal,
+                    host=binding.host,
+                    operation=i8(binding.operation),
+                    permission_type=i8(binding.permission),
+                )
+                for binding in left
+            )
+        )
+        return (await cluster.ask(request, CreateAclsResponse, deadline_s=left_s)).results
 
-    return await each_until_deadline(cluster, "CreateAcls", bindings, attempt, deadline_s)
+    return await _change(cluster, "CreateAcls", bindings, ask, deadline_s)
 
 
 async def delete_acls(
@@ -149,48 +112,60 @@ async def delete_acls(
 ) -> dict[AclBinding, BrokerError | None]:
     """Delete exactly these ACLs; one that is not there is a success."""
 
+    async def ask(left: list[AclBinding], left_s: float) -> Sequence[_Answer]:
+        filters = tuple(_filter(*binding) for binding in left)
+        request = DeleteAclsRequest(filters=filters)
+        return (await cluster.ask(request, DeleteAclsResponse, deadline_s=left_s)).filter_results
+
+    return await _change(cluster, "DeleteAcls", bindings, ask, deadline_s)
+
+
+class _Answer(Protocol):
+    """What the broker says of one ACL."""
+
+    @property
+    def error_code(self) -> SchemaErrorCode: ...
+    @property
+    def error_message(self) -> str | None: ...
+
+
+async def _change(
+    cluster: Cluster,
+    what: str,
+    bindings: Sequence[AclBinding],
+    ask: Callable[[list[AclBinding], float], Awaitable[Sequence[_Answer]]],
+    deadline_s: float | None,
+) -> dict[AclBinding, BrokerError | None]:
+    """Answers come in the order of what was asked."""
+
     async def attempt(
         left: list[AclBinding], left_s: float
     ) -> dict[AclBinding, BrokerError | None]:
-        request = DeleteAclsRequest(filters=tuple(_filter(binding) for binding in left))
-        answer = await cluster.ask(request, DeleteAclsResponse, deadline_s=left_s)
         return {
-            binding: verdict(code_of(r.error_code), f"delete {show(binding)}", r.error_message)
-            for binding, r in zip(left, answer.filter_results, strict=True)
+            binding: verdict(code_of(r.error_code), f"{what} {show(binding)}", r.error_message)
+            for binding, r in zip(left, await ask(left, left_s), strict=True)
         }
 
-    return await each_until_deadline(cluster, "DeleteAcls", bindings, attempt, deadline_s)
+    return await each_until_deadline(cluster, what, bindings, attempt, deadline_s)
 
 
-def show(binding: AclBinding) -> str:
-    """An ACL in words: "ALLOW User:x READ on TOPIC LITERAL orders from *"."""
-    return (
-        f"{binding.permission.name} {binding.principal} {binding.operation.name} on"
-        f" {binding.resource.name} {binding.pattern.name} {binding.name} from {binding.host}"
-    )
-
-
-def _creation(binding: AclBinding) -> AclCreation:
-    return AclCreation(
-        resource_type=i8(binding.resource),
-        resource_name=binding.name,
-        resource_pattern_type=i8(binding.pattern),
-        principal=binding.principal,
-        host=binding.host,
-        operation=i8(binding.operation),
-        permission_type=i8(binding.permission),
-    )
-
-
-def _filter(binding: AclBinding) -> DeleteAclsFilter:
+def _filter(
+    resource: AclResource,
+    name: str,
+    pattern: AclPattern,
+    principal: str,
+    host: str,
+    operation: AclOperation,
+    permission: AclPermission,
+) -> DeleteAclsFilter:
     return DeleteAclsFilter(
-        resource_type_filter=i8(binding.resource),
-        resource_name_filter=binding.name,
-        pattern_type_filter=i8(binding.pattern),
-        principal_filter=binding.principal,
-        host_filter=binding.host,
-        operation=i8(binding.operation),
-        permission_type=i8(binding.permission),
+        resource_type_filter=i8(resource),
+        resource_name_filter=name,
+        pattern_type_filter=i8(pattern),
+        principal_filter=principal,
+        host_filter=host,
+        operation=i8(operation),
+        permission_type=i8(permission),
     )
 
 

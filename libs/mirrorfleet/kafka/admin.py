@@ -1,4 +1,4 @@
-"""Topics and their configs: created, grown, deleted, described, altered.
+"""Topics: created, grown, deleted; their configs are `kafka.configs`.
 
 Every function answers per resource and retries what is retriable until its deadline. A creation
 whose first answer was lost may be answered TOPIC_ALREADY_EXISTS: callers that want a topic to
@@ -7,10 +7,9 @@ exist take that as success.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum, IntEnum
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, Protocol
 
 from kio.schema.create_partitions.v3.request import CreatePartitionsRequest, CreatePartitionsTopic
 from kio.schema.create_partitions.v3.response import CreatePartitionsResponse
@@ -24,68 +23,21 @@ from kio.schema.delete_topics.v5.request import DeleteTopicsRequest
 from kio.schema.delete_topics.v5.response import DeleteTopicsResponse
 from kio.schema.describe_cluster.v0.request import DescribeClusterRequest
 from kio.schema.describe_cluster.v0.response import DescribeClusterResponse
-from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
-from kio.schema.describe_configs.v4.response import DescribeConfigsResponse, DescribeConfigsResult
-from kio.schema.incremental_alter_configs.v1.request import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
-from kio.schema.incremental_alter_configs.v1.response import IncrementalAlterConfigsResponse
+from kio.schema.errors import ErrorCode as SchemaErrorCode
 from kio.schema.types import TopicName
-from kio.static.primitive import i8, i16, i32
-from kio.static.protocol import Entity
+from kio.static.primitive import i16, i32
 
-from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import BrokerError, ConnectionLostError
+from mirrorfleet.core.error_codes import ErrorCode, error_code
+from mirrorfleet.core.errors import BrokerError
 from mirrorfleet.core.ids import ClusterId
 from mirrorfleet.kafka.cluster import Cluster
-from mirrorfleet.kafka.codec import Request, code_of, milliseconds
-from mirrorfleet.kafka.each import Results, each_until_deadline, verdict
+from mirrorfleet.kafka.codec import code_of, milliseconds
+from mirrorfleet.kafka.controller import Mode, ask_controller, on_controller
+from mirrorfleet.kafka.each import verdict
 from mirrorfleet.kafka.metadata import Broker
-
-R = TypeVar("R", bound=Entity)
-K = TypeVar("K")
 
 BROKER_DEFAULT: Final = -1
 """For partitions or replication factor: what the broker's own defaults say (KIP-464)."""
-
-
-class Mode(Enum):
-    """Whether a change is made or only checked."""
-
-    APPLY = False
-    VALIDATE_ONLY = True
-
-
-class ResourceType(IntEnum):
-    """What a config belongs to, as the protocol numbers it."""
-
-    TOPIC = 2
-    BROKER = 4
-
-
-class ConfigSource(IntEnum):
-    """Where a config's value comes from (DescribeConfigs)."""
-
-    UNKNOWN = 0
-    TOPIC = 1
-    DYNAMIC_BROKER = 2
-    DYNAMIC_DEFAULT_BROKER = 3
-    STATIC_BROKER = 4
-    DEFAULT = 5
-    DYNAMIC_BROKER_LOGGER = 6
-    CLIENT_METRICS = 7
-    GROUP = 8
-
-
-class ConfigValue(NamedTuple):
-    """One config entry; a sensitive one has no value."""
-
-    value: str | None
-    source: ConfigSource
-    read_only: bool
-    sensitive: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,23 +48,6 @@ class NewTopic:
     partitions: int = BROKER_DEFAULT
     replication_factor: int = BROKER_DEFAULT
     configs: Mapping[str, str] = field(default_factory=dict)
-
-
-class AlterOp(IntEnum):
-    """What to do with one config entry (KIP-339)."""
-
-    SET = 0
-    DELETE = 1
-    APPEND = 2
-    SUBTRACT = 3
-
-
-class ConfigChange(NamedTuple):
-    """A change of one config entry; DELETE has no value."""
-
-    name: str
-    op: AlterOp
-    value: str | None = None
 
 
 class ClusterDescription(NamedTuple):
@@ -134,18 +69,28 @@ async def create_topics(
     wanted = {topic.name: topic for topic in topics}
 
     async def attempt(names: list[str], left_s: float) -> dict[str, BrokerError | None]:
-        request = CreateTopicsRequest(
-            topics=tuple(_creatable(wanted[name]) for name in names),
-            timeout=milliseconds(int(left_s * 1000)),
-            validate_only=mode.value,
-        )
-        answer = await _ask_controller(cluster, request, CreateTopicsResponse, left_s)
-        return {
-            str(t.name): verdict(code_of(t.error_code), f"create {t.name}", t.error_message)
-            for t in answer.topics
-        }
+        request = _creation([wanted[name] for name in names], mode, left_s)
+        answer = await ask_controller(cluster, request, CreateTopicsResponse, left_s)
+        return _verdicts("create", answer.topics)
 
-    return await _on_controller(cluster, "CreateTopics", wanted, attempt, deadline_s)
+    return await on_controller(cluster, "CreateTopics", wanted, attempt, deadline_s)
+
+
+async def default_configs(
+    cluster: Cluster, name: str, *, deadline_s: float | None = None
+) -> dict[str, str] | BrokerError:
+    """The configs that a topic of this name would get; nothing is created.
+
+    The name must be free. Raises: as `Cluster.ask`.
+    """
+    request = _creation([NewTopic(name=name)], Mode.VALIDATE_ONLY, deadline_s or 5.0)
+    answer = await cluster.ask(request, CreateTopicsResponse, deadline_s=deadline_s)
+    (topic,) = answer.topics
+    code = code_of(topic.error_code)
+    if code is ErrorCode.NONE:
+        code = error_code(int(topic.topic_config_error_code))
+    error = verdict(code, f"defaults of {name}", topic.error_message)
+    return error or {c.name: c.value for c in topic.configs or () if c.value is not None}
 
 
 async def create_partitions(
@@ -168,13 +113,10 @@ async def create_partitions(
             timeout=milliseconds(int(left_s * 1000)),
             validate_only=mode.value,
         )
-        answer = await _ask_controller(cluster, request, CreatePartitionsResponse, left_s)
-        return {
-            str(t.name): verdict(code_of(t.error_code), f"grow {t.name}", t.error_message)
-            for t in answer.results
-        }
+        answer = await ask_controller(cluster, request, CreatePartitionsResponse, left_s)
+        return _verdicts("grow", answer.results)
 
-    return await _on_controller(cluster, "CreatePartitions", counts, attempt, deadline_s)
+    return await on_controller(cluster, "CreatePartitions", counts, attempt, deadline_s)
 
 
 async def delete_topics(
@@ -187,87 +129,17 @@ async def delete_topics(
             topic_names=tuple(TopicName(name) for name in left),
             timeout=milliseconds(int(left_s * 1000)),
         )
-        answer = await _ask_controller(cluster, request, DeleteTopicsResponse, left_s)
+        answer = await ask_controller(cluster, request, DeleteTopicsResponse, left_s)
         for name in left:
             cluster.forget_leaders(name)
-        return {
-            str(t.name): _deleted(code_of(t.error_code), str(t.name), t.error_message)
-            for t in answer.responses
-        }
+        found = _verdicts("delete", answer.responses)
+        for error in found.values():
+            # not worth waiting for here, whatever Kafka says of other requests
+            if error is not None and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                error.retriable = False
+        return found
 
-    return await _on_controller(cluster, "DeleteTopics", names, attempt, deadline_s)
-
-
-async def describe_configs(
-    cluster: Cluster,
-    topics: Sequence[str],
-    *,
-    keys: Sequence[str] | None = None,
-    deadline_s: float | None = None,
-) -> Results[str, dict[str, ConfigValue]]:
-    """Config entries of topics, defaults included: all, or those of `keys` that the broker knows.
-
-    An unknown topic is an error, not retried.
-    """
-
-    async def attempt(
-        names: list[str], left_s: float
-    ) -> dict[str, dict[str, ConfigValue] | BrokerError]:
-        request = _describe(ResourceType.TOPIC, names, keys)
-        answer = await cluster.ask(request, DescribeConfigsResponse, deadline_s=left_s)
-        return {result.resource_name: _read_configs(result) for result in answer.results}
-
-    return await each_until_deadline(cluster, "DescribeConfigs", topics, attempt, deadline_s)
-
-
-async def describe_broker_config(
-    cluster: Cluster, node_id: int, *, deadline_s: float | None = None
-) -> dict[str, ConfigValue]:
-    """All config entries of one broker, which must answer itself.
-
-    Raises: BrokerError (not allowed), and as `each_until_deadline`.
-    """
-
-    async def attempt(
-        names: list[str], left_s: float
-    ) -> dict[str, dict[str, ConfigValue] | BrokerError]:
-        request = _describe(ResourceType.BROKER, names)
-        answer = await cluster.ask(
-            request, DescribeConfigsResponse, node=node_id, deadline_s=left_s
-        )
-        return {result.resource_name: _read_configs(result) for result in answer.results}
-
-    name = str(node_id)
-    results = await each_until_deadline(cluster, "DescribeConfigs", (name,), attempt, deadline_s)
-    found = results[name]
-    if isinstance(found, BrokerError):
-        raise found
-    return found
-
-
-async def incremental_alter_configs(
-    cluster: Cluster,
-    changes: Mapping[str, Sequence[ConfigChange]],
-    *,
-    mode: Mode = Mode.APPLY,
-    deadline_s: float | None = None,
-) -> dict[str, BrokerError | None]:
-    """Change config entries of topics, others untouched; per topic None or why not."""
-
-    async def attempt(names: list[str], left_s: float) -> dict[str, BrokerError | None]:
-        request = IncrementalAlterConfigsRequest(
-            resources=tuple(_alterable(name, changes[name]) for name in names),
-            validate_only=mode.value,
-        )
-        answer = await _ask_controller(cluster, request, IncrementalAlterConfigsResponse, left_s)
-        return {
-            r.resource_name: verdict(
-                code_of(r.error_code), f"configs of {r.resource_name}", r.error_message
-            )
-            for r in answer.responses
-        }
-
-    return await _on_controller(cluster, "IncrementalAlterConfigs", changes, attempt, deadline_s)
+    return await on_controller(cluster, "DeleteTopics", names, attempt, deadline_s)
 
 
 async def describe_cluster(
@@ -286,32 +158,30 @@ async def describe_cluster(
     )
 
 
-async def _ask_controller(cluster: Cluster, request: Request, expect: type[R], left_s: float) -> R:
-    """Ask the controller (before KRaft only it answers; in KRaft any broker forwards)."""
-    node = cluster.controller if cluster.controller in cluster.brokers else None
-    try:
-        return await cluster.ask(request, expect, node=node, deadline_s=left_s)
-    except ConnectionLostError:
-        await cluster.metadata(())
-        raise
+class _Answer(Protocol):
+    """What the controller says of one topic."""
+
+    @property
+    def name(self) -> TopicName: ...
+    @property
+    def error_code(self) -> SchemaErrorCode: ...
+    @property
+    def error_message(self) -> str | None: ...
 
 
-async def _on_controller(
-    cluster: Cluster,
-    what: str,
-    names: Iterable[str],
-    attempt: Callable[[list[str], float], Awaitable[dict[str, BrokerError | None]]],
-    deadline_s: float | None,
-) -> dict[str, BrokerError | None]:
-    """`each_until_deadline` for changes; NOT_CONTROLLER has the controller looked up again."""
+def _verdicts(verb: str, answers: Iterable[_Answer]) -> dict[str, BrokerError | None]:
+    return {
+        str(t.name): verdict(code_of(t.error_code), f"{verb} {t.name}", t.error_message)
+        for t in answers
+    }
 
-    async def routed(left: list[str], left_s: float) -> dict[str, BrokerError | None]:
-        answers = await attempt(left, left_s)
-        if any(e is not None and e.code is ErrorCode.NOT_CONTROLLER for e in answers.values()):
-            await cluster.metadata(())
-        return answers
 
-    return await each_until_deadline(cluster, what, names, routed, deadline_s)
+def _creation(topics: Sequence[NewTopic], mode: Mode, left_s: float) -> CreateTopicsRequest:
+    return CreateTopicsRequest(
+        topics=tuple(_creatable(topic) for topic in topics),
+        timeout=milliseconds(int(left_s * 1000)),
+        validate_only=mode.value,
+    )
 
 
 def _creatable(topic: NewTopic) -> CreatableTopic:
@@ -322,63 +192,5 @@ def _creatable(topic: NewTopic) -> CreatableTopic:
         assignments=(),
         configs=tuple(
             CreatableTopicConfig(name=name, value=value) for name, value in topic.configs.items()
-        ),
-    )
-
-
-def _deleted(code: ErrorCode, name: str, message: str | None) -> BrokerError | None:
-    """An unknown topic is not worth waiting for here, whatever Kafka says of other requests."""
-    error = verdict(code, f"delete {name}", message)
-    if error is not None and code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        error.retriable = False
-    return error
-
-
-def _describe(
-    kind: ResourceType, names: Sequence[str], keys: Sequence[str] | None = None
-) -> DescribeConfigsRequest:
-    return DescribeConfigsRequest(
-        resources=tuple(
-            DescribeConfigsResource(
-                resource_type=i8(kind),
-                resource_name=name,
-                configuration_keys=None if keys is None else tuple(keys),
-            )
-            for name in names
-        )
-    )
-
-
-def _read_configs(result: DescribeConfigsResult) -> dict[str, ConfigValue] | BrokerError:
-    where = f"configs of {result.resource_name}"
-    error = verdict(code_of(result.error_code), where, result.error_message)
-    if error is not None:
-        if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            error.retriable = False
-        return error
-    return {
-        entry.name: ConfigValue(
-            value=entry.value,
-            source=_source(int(entry.config_source)),
-            read_only=entry.read_only,
-            sensitive=entry.is_sensitive,
-        )
-        for entry in result.configs
-    }
-
-
-def _source(number: int) -> ConfigSource:
-    try:
-        return ConfigSource(number)
-    except ValueError:
-        return ConfigSource.UNKNOWN
-
-
-def _alterable(name: str, changes: Sequence[ConfigChange]) -> AlterConfigsResource:
-    return AlterConfigsResource(
-        resource_type=i8(ResourceType.TOPIC),
-        resource_name=name,
-        configs=tuple(
-            AlterableConfig(name=c.name, config_operation=i8(c.op), value=c.value) for c in changes
         ),
     )

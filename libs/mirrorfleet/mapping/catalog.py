@@ -13,6 +13,7 @@ from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.control import ControlTail
 from mirrorfleet.kafka.stored import committed_records, partition_bounds
 from mirrorfleet.records.catalog import (
+    CatalogAcl,
     CatalogConfig,
     CatalogEntry,
     CatalogLink,
@@ -46,7 +47,7 @@ class CatalogView:
                 self.links[entry.link.source] = entry
             case Removed(identity=PartitionIdentity() as identity):
                 self.partitions.pop(identity, None)
-            case CatalogConfig() | Removed():
+            case CatalogConfig() | CatalogAcl() | Removed():
                 pass
 
     def of_link(self, link: Link) -> list[CatalogPartition]:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mirrorfleet.core.access import AclBinding
 from mirrorfleet.core.errors import RefusedError
 from mirrorfleet.core.ids import ClusterAlias, ClusterId, Link, PartitionIdentity, SlotNumber
 from mirrorfleet.policy.claims import Claim
 from mirrorfleet.records.catalog import (
+    CatalogAcl,
     CatalogConfig,
     CatalogEntry,
     CatalogLink,
@@ -26,6 +28,7 @@ class CatalogBook:
     def __init__(self) -> None:
         self.partitions: dict[PartitionIdentity, CatalogPartition] = {}
         self.links: dict[ClusterId, CatalogLink] = {}
+        self.acls: dict[ClusterId, set[AclBinding]] = {}
         self.config: CatalogConfig | None = None
 
     def learn(self, entry: CatalogEntry | Removed) -> None:
@@ -37,12 +40,20 @@ class CatalogBook:
                 self.links[entry.source_cluster] = entry
             case CatalogConfig():
                 self.config = entry
+            case CatalogAcl():
+                self.acls.setdefault(entry.source_cluster, set()).add(entry.binding)
+            case Removed(acl=CatalogAcl() as acl):
+                self.acls_of(acl.source_cluster).discard(acl.binding)
             case Removed(identity=PartitionIdentity() as identity):
                 self.partitions.pop(identity, None)
 
     def of_source(self, source: ClusterId) -> Iterator[CatalogPartition]:
         """Every entry with this source cluster, removed ones too."""
         return (entry for entry in self.partitions.values() if is_from(entry, source))
+
+    def acls_of(self, source: ClusterId) -> set[AclBinding]:
+        """The ACLs of the target that were added because this source has them."""
+        return self.acls.setdefault(source, set())
 
     def claims(self) -> list[Claim]:
         """What is being copied now, a claim a topic."""

@@ -1,7 +1,7 @@
 """What `sync` saw of a link's two clusters: plain values, from which everything is decided.
 
-The configs kept are the few that decide how a topic is copied; their defaults are Kafka's, so that
-a cluster that does not let us describe configs is treated as one that never changed them.
+The defaults of configs that decide how a topic is copied are Kafka's, so that a cluster that does
+not let us describe configs is treated as one that never changed them; `overrides` are None then.
 """
 
 from __future__ import annotations
@@ -10,20 +10,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from mirrorfleet.core.access import AclBinding
 from mirrorfleet.core.ids import ClusterId, TopicId
+from mirrorfleet.policy.configs import MAX_BYTES
 
 CLEANUP: Final = "cleanup.policy"
 TIMESTAMP_TYPE: Final = "message.timestamp.type"
 RETENTION: Final = "retention.ms"
-MAX_BYTES: Final = "max.message.bytes"
 BEFORE_MAX: Final = "message.timestamp.before.max.ms"
 AFTER_MAX: Final = "message.timestamp.after.max.ms"
 COMPRESSION: Final = "compression.type"
-
-SOURCE_CONFIGS: Final = (CLEANUP, TIMESTAMP_TYPE, RETENTION, MAX_BYTES)
-TARGET_CONFIGS: Final = (
-    CLEANUP, TIMESTAMP_TYPE, MAX_BYTES, COMPRESSION, BEFORE_MAX, AFTER_MAX,
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +64,8 @@ class SourceTopic:
     replicas: int = 1
     created_late: bool = False
     terms: TopicTerms = field(default_factory=TopicTerms)
+    overrides: Mapping[str, str] | None = field(default_factory=dict)
+    """What was set on the topic itself; None when we may not read it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +77,8 @@ class TargetTopic:
     partitions: int
     empty: bool | None = None
     configs: Mapping[str, str | None] = field(default_factory=dict)
+    """Effective values; the keys are the names that this cluster knows."""
+    overrides: Mapping[str, str] | None = field(default_factory=dict)
 
     @property
     def terms(self) -> TopicTerms:
@@ -97,6 +97,8 @@ class SourceView:
     """Topics that are there and not yet to be decided on."""
     origins: Mapping[str, tuple[ClusterId, ...]] = field(default_factory=dict)
     """Topics that are copies, and the cluster ids that they passed."""
+    acls_from: Mapping[ClusterId, frozenset[AclBinding]] = field(default_factory=dict)
+    """ACLs here that fleets added because another cluster has them, by that cluster."""
     unreadable: Mapping[str, str] = field(default_factory=dict)
     """Topics that the source would not show, and why."""
 
@@ -109,3 +111,14 @@ class TargetView:
     brokers: int
     topics: Mapping[str, TargetTopic]
     defaults: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AclsSeen:
+    """The ACLs of a link's two clusters. `trouble` says why they cannot be followed, or is ""."""
+
+    source: frozenset[AclBinding] = frozenset()
+    target: frozenset[AclBinding] = frozenset()
+    echoes: frozenset[AclBinding] = frozenset()
+    """ACLs of the source that a fleet put there because our target has them."""
+    trouble: str = ""

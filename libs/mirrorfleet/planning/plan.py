@@ -11,12 +11,22 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from mirrorfleet.core.ids import Link, PartitionIdentity, SlotNumber
+from mirrorfleet.planning.access import AclEdit, acl_edits
 from mirrorfleet.planning.book import CatalogBook
-from mirrorfleet.planning.observed import SourceTopic, SourceView, TargetTopic, TargetView
+from mirrorfleet.planning.configs import ConfigEdit, config_edits
+from mirrorfleet.planning.observed import (
+    AclsSeen,
+    SourceTopic,
+    SourceView,
+    TargetTopic,
+    TargetView,
+)
 from mirrorfleet.planning.rules import FAIL, FROM_THE_START, RuleTerms
 from mirrorfleet.planning.slot_load import SlotLoad
-from mirrorfleet.planning.topics import Held, Reason, missing_configs, new_topic
+from mirrorfleet.planning.topics import Held, Reason, new_topic
 from mirrorfleet.policy.claims import Claim
+from mirrorfleet.policy.crossing import Crossings
+from mirrorfleet.policy.flows import Flow
 from mirrorfleet.records.catalog import CatalogPartition, CatalogState
 from mirrorfleet.records.topics import TopicSpec
 
@@ -31,18 +41,19 @@ class Creation:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """A target topic that needs as many partitions as its source."""
+    """A target topic that needs as many partitions as its source; it has `now`."""
 
     claim: Claim
     partitions: int
+    now: int
 
 
 @dataclass(frozen=True, slots=True)
 class Alteration:
-    """Configs to set on a target topic."""
+    """Config entries to change on a target topic."""
 
     claim: Claim
-    configs: Mapping[str, str]
+    edits: tuple[ConfigEdit, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +63,7 @@ class Plan:
     create: tuple[Creation, ...] = ()
     grow: tuple[Growth, ...] = ()
     alter: tuple[Alteration, ...] = ()
+    acls: tuple[AclEdit, ...] = ()
     publish: tuple[CatalogPartition, ...] = ()
     held: tuple[Held, ...] = ()
 
@@ -61,9 +73,15 @@ class Plan:
         return bool(self.create or self.grow or self.alter)
 
     @property
+    def changes_target(self) -> bool:
+        """Whether there is anything to do but to publish."""
+        return self.changes_topics or bool(self.acls)
+
+    @property
     def pending(self) -> int:
         """Number of changes."""
-        return len(self.create) + len(self.grow) + len(self.alter) + len(self.publish)
+        topics = len(self.create) + len(self.grow) + len(self.alter)
+        return topics + len(self.acls) + len(self.publish)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +95,17 @@ class LinkView:
     terms: Mapping[str, RuleTerms]
     book: CatalogBook
     slots: tuple[SlotNumber, ...]
+    acls: AclsView | None = None
+    """None: not looked at this time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AclsView:
+    """What the ACLs of a link are decided on; `us` is the fleet's principal on the target."""
+
+    flow: Flow
+    seen: AclsSeen
+    us: str
 
 
 @dataclass(slots=True)
@@ -87,11 +116,12 @@ class _Draft:
     publish: list[CatalogPartition] = field(default_factory=list)
     held: list[Held] = field(default_factory=list)
 
-    def done(self) -> Plan:
+    def done(self, acls: tuple[AclEdit, ...]) -> Plan:
         return Plan(
             create=tuple(self.create),
             grow=tuple(self.grow),
             alter=tuple(self.alter),
+            acls=acls,
             publish=tuple(self.publish),
             held=tuple(self.held),
         )
@@ -110,7 +140,16 @@ def plan(view: LinkView) -> Plan:
         _plan_topic(_Topic(view, claim, entries), load, draft)
     for (topic, _), entries in copies.items():
         _leave(view, topic, entries, draft)
-    return draft.done()
+    return draft.done(_acls(view))
+
+
+def _acls(view: LinkView) -> tuple[AclEdit, ...]:
+    """Also of topics that are held: a right to read what is there does no harm to the copy."""
+    if view.acls is None:
+        return ()
+    crossings = Crossings(view.acls.flow, view.claims, view.acls.us)
+    ours = view.book.acls_of(view.source.cluster)
+    return acl_edits(view.acls.flow.acls, view.acls.seen, ours, crossings)
 
 
 class _Topic:
@@ -179,11 +218,12 @@ def _plan_topic(topic: _Topic, load: SlotLoad, draft: _Draft) -> None:
         draft.create.append(Creation(topic.claim, spec))
         return
     if target.partitions < topic.source.partitions:
-        draft.grow.append(Growth(topic.claim, topic.source.partitions))
-    adopting = None if topic.entries else view.target.defaults
-    configs = missing_configs(topic.source, target, adopting=adopting)
-    if configs:
-        draft.alter.append(Alteration(topic.claim, configs))
+        draft.grow.append(Growth(topic.claim, topic.source.partitions, target.partitions))
+    defaults = view.target.defaults
+    adopting = None if topic.entries else defaults
+    edits = config_edits(topic.source, target, topic.terms, defaults=defaults, adopting=adopting)
+    if edits:
+        draft.alter.append(Alteration(topic.claim, edits))
     draft.publish.extend(_changed(topic, target, load))
 
 

@@ -17,6 +17,21 @@ class ReplicationPolicy(StrEnum):
     """`default.replication.factor` of the target's brokers (KIP-464)."""
 
 
+class ConfigPolicy(StrEnum):
+    """What a rule does with the configs of its topics."""
+
+    FOLLOW = "follow"
+    IGNORE = "ignore"
+    """Only what a copy needs is set; the rest is the target's own affair."""
+
+
+class Apply(StrEnum):
+    """Whether drift is corrected or only reported."""
+
+    AUTO = "auto"
+    MANUAL = "manual"
+
+
 Replication = int | ReplicationPolicy
 
 FROM_THE_START = "earliest"
@@ -34,6 +49,9 @@ class RuleTerms:
     throttle: int | None = None
     adopt: bool = False
     replication: Replication = ReplicationPolicy.SOURCE
+    configs: ConfigPolicy = ConfigPolicy.FOLLOW
+    configs_exclude: frozenset[str] = frozenset()
+    apply: Apply = Apply.AUTO
 
 
 def replication_factor(replication: Replication, source_replicas: int, brokers: int) -> int:

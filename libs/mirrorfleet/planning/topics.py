@@ -1,7 +1,7 @@
 """Which topics of a source are copied to which target topics, and how a target topic is made.
 
 `choose` asks the policies in order: names and patterns, loops, origins by cluster.id, then claims
-against all that is copied already. `new_topic` and `missing_configs` give the target's configs.
+against all that is copied already.
 """
 
 from __future__ import annotations
@@ -9,30 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
 
 from mirrorfleet.core.ids import ClusterAlias, ClusterId
-from mirrorfleet.planning.observed import (
-    AFTER_MAX,
-    BEFORE_MAX,
-    CLEANUP,
-    COMPRESSION,
-    MAX_BYTES,
-    RETENTION,
-    TIMESTAMP_TYPE,
-    SourceTopic,
-    SourceView,
-    TargetTopic,
-    TopicTerms,
-)
+from mirrorfleet.planning.configs import first_configs
+from mirrorfleet.planning.observed import SourceTopic, SourceView
 from mirrorfleet.planning.rules import RuleTerms, replication_factor
 from mirrorfleet.policy.claims import Claim, settle
 from mirrorfleet.policy.cycles import is_cycle_by_origin
 from mirrorfleet.policy.flows import Flow
 from mirrorfleet.policy.selection import Selection, select
 from mirrorfleet.records.topics import TopicSpec
-
-_FOREVER: Final = str(2**63 - 1)
 
 
 class Reason(StrEnum):
@@ -49,6 +35,7 @@ class Reason(StrEnum):
     TARGET_RECREATED = "target-recreated"
     UNREADABLE = "unreadable"
     REFUSED = "refused-by-target"
+    ACL_REFUSED = "acl-refused"
 
     @property
     def may_pass(self) -> bool:
@@ -103,53 +90,13 @@ def choose(
 def new_topic(
     claim: Claim, source: SourceTopic, terms: RuleTerms, defaults: Mapping[str, str], brokers: int
 ) -> TopicSpec:
-    """The target topic to create; `defaults` is what a topic gets there without being asked.
-
-    What decides whether a copy is exact is set whatever the default is, because defaults change.
-    """
-    wanted = {
-        COMPRESSION: "producer",
-        BEFORE_MAX: _FOREVER,
-        AFTER_MAX: _FOREVER,
-        TIMESTAMP_TYPE: "CreateTime",
-        CLEANUP: source.terms.cleanup_policy,
-        RETENTION: str(source.terms.retention_ms),
-    }
-    always = {COMPRESSION, CLEANUP, TIMESTAMP_TYPE}
-    configs = {
-        name: value
-        for name, value in wanted.items()
-        if name in always or (name in defaults and defaults[name] != value)
-    }
-    if source.terms.max_message_bytes > TopicTerms.of(defaults).max_message_bytes:
-        configs[MAX_BYTES] = str(source.terms.max_message_bytes)
+    """The target topic to create; `defaults` is what a topic gets there without being asked."""
     return TopicSpec(
         name=claim.target_topic,
         partitions=source.partitions,
         replication_factor=replication_factor(terms.replication, source.replicas, brokers),
-        configs=configs,
+        configs=first_configs(source, terms, defaults),
     )
-
-
-def missing_configs(
-    source: SourceTopic, target: TargetTopic, *, adopting: Mapping[str, str] | None = None
-) -> dict[str, str]:
-    """What an existing target topic must be given so that it can take the source's batches.
-
-    `adopting` (the target's defaults) is given while the catalog does not have the topic: then it
-    also gets what a new one would have. Nothing else of an existing topic is ever changed.
-    """
-    configs: dict[str, str] = {}
-    if adopting is not None:
-        wanted = {COMPRESSION: "producer", BEFORE_MAX: _FOREVER, AFTER_MAX: _FOREVER}
-        configs |= {
-            name: value
-            for name, value in wanted.items()
-            if target.configs.get(name, adopting.get(name, value)) != value
-        }
-    if source.terms.max_message_bytes > target.terms.max_message_bytes:
-        configs[MAX_BYTES] = str(source.terms.max_message_bytes)
-    return configs
 
 
 def _came_from(target: ClusterId, source: SourceView, claim: Claim) -> bool:

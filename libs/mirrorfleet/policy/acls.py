@@ -21,7 +21,7 @@ from mirrorfleet.core.ids import ClusterAlias, FleetName
 from mirrorfleet.core.names import control_topic, service_id
 from mirrorfleet.policy.cycles import heartbeats_at, is_cycle_by_name
 from mirrorfleet.policy.filters import literal_prefix
-from mirrorfleet.policy.flows import Flow
+from mirrorfleet.policy.flows import AclPolicy, Flow
 from mirrorfleet.policy.naming import HEARTBEATS, Naming, remote_name
 
 
@@ -31,6 +31,11 @@ class Resource(StrEnum):
     TOPIC = "topic"
     GROUP = "group"
     TRANSACTIONAL_ID = "transactional-id"
+    CLUSTER = "cluster"
+    """Its name is always `CLUSTER_NAME`."""
+
+
+CLUSTER_NAME: Final = "kafka-cluster"
 
 
 class Pattern(StrEnum):
@@ -151,6 +156,8 @@ def grants(
             if service is Service.MIRROR and traced and source in traced:
                 found.add(_may_read(source, service, control_topic(traced[source], "progress")))
             found.update(_at_target(service, flow, beats))
+            if service is Service.SYNC and flow.acls is not AclPolicy.IGNORE:
+                found.update(_to_follow_acls(flow))
         found.update(_control(service, fleet, flows[0].link.target))
     return sorted(_without_covered(found))
 
@@ -170,9 +177,15 @@ def kafka_acls_lines(
         lines.append(
             f"kafka-acls.sh --bootstrap-server {bootstrap} --command-config admin.properties"
             f" --add --allow-principal {_quoted(principal)} --allow-host {_quoted(host)}"
-            f" {operations} --{resource} {_quoted(name)} --resource-pattern-type {pattern}"
+            f" {operations} {_resource_option(resource, pattern, name)}"
         )
     return lines
+
+
+def _resource_option(resource: Resource, pattern: Pattern, name: str) -> str:
+    if resource is Resource.CLUSTER:
+        return "--cluster"
+    return f"--{resource} {_quoted(name)} --resource-pattern-type {pattern}"
 
 
 def _not_implied(operations: Iterable[Operation]) -> list[Operation]:
@@ -234,6 +247,14 @@ def _heartbeats(service: Service, flow: Flow, estate: Sequence[Flow]) -> Sequenc
         return ()
     there = heartbeats_at(estate, flow.link.source)
     return [name for name in there if not is_cycle_by_name(name, flow.link.target)]
+
+
+def _to_follow_acls(flow: Flow) -> Iterator[Grant]:
+    """DescribeAcls, CreateAcls and DeleteAcls; ALTER implies DESCRIBE."""
+    needed = (flow.link.source, Operation.DESCRIBE), (flow.link.target, Operation.ALTER)
+    for cluster, operation in needed:
+        resource, name = Resource.CLUSTER, CLUSTER_NAME
+        yield Grant(cluster, Service.SYNC, resource, Pattern.LITERAL, name, operation)
 
 
 def _mm2(service: Service, source: ClusterAlias) -> Iterator[tuple[str, Operation]]:

@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from mirrorfleet.core.ids import Link
 from mirrorfleet.policy.filters import NameFilter
 from mirrorfleet.policy.naming import HEARTBEATS, Naming, is_heartbeats_topic
+
+
+class AclPolicy(StrEnum):
+    """What a link does with ACLs."""
+
+    IGNORE = "ignore"
+    """Nothing. The default: following takes the right to ALTER the target cluster."""
+    ADD = "add"
+    """What is missing is added; nothing is taken back, as MM2."""
+    MIRROR = "mirror"
+    """And what we added is removed when the source no longer has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +38,7 @@ class Flow:
     link: Link
     rules: tuple[FlowRule, ...]
     never: NameFilter
+    acls: AclPolicy = AclPolicy.IGNORE
 
     def takes(self, rule: FlowRule, topic: str) -> bool:
         """Whether `rule`, one of ours, is about the source's `topic`.

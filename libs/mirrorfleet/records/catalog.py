@@ -3,6 +3,7 @@
     key                                                              value
     ["partition", cluster.id, topic id, partition, topic id, inc.]   CatalogPartition
     ["link", source cluster.id]                                      CatalogLink
+    ["acl", source cluster.id, what an ACL is, in seven parts]       CatalogAcl
     ["config"]                                                       CatalogConfig
 
 JSON with "v". An unknown version, kind of key or word raises UnknownVersionError: a mirror that
@@ -15,6 +16,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from mirrorfleet.core.access import (
+    AclBinding,
+    AclOperation,
+    AclPattern,
+    AclPermission,
+    AclResource,
+)
 from mirrorfleet.core.errors import CorruptBatchError
 from mirrorfleet.core.ids import (
     ClusterAlias,
@@ -85,6 +93,14 @@ class CatalogLink:
     slots: tuple[SlotNumber, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class CatalogAcl:
+    """An ACL that `sync` added on the target because a source has it, so that it may remove it."""
+
+    source_cluster: ClusterId
+    binding: AclBinding
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogConfig:
     """`generation` grows with each change that `sync` publishes.
@@ -98,13 +114,14 @@ class CatalogConfig:
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """A tombstone. `identity` is set when the key is a partition's."""
+    """A tombstone. `identity` is set when the key is a partition's, `acl` when it is an ACL's."""
 
     key: bytes
     identity: PartitionIdentity | None
+    acl: CatalogAcl | None = None
 
 
-CatalogEntry = CatalogPartition | CatalogLink | CatalogConfig
+CatalogEntry = CatalogPartition | CatalogLink | CatalogConfig | CatalogAcl
 
 
 def encode(entry: CatalogEntry) -> tuple[bytes, bytes]:
@@ -114,6 +131,8 @@ def encode(entry: CatalogEntry) -> tuple[bytes, bytes]:
             return partition_key(entry.identity), to_json(_partition_value(entry))
         case CatalogLink():
             return link_key(entry.source_cluster), to_json(_link_value(entry))
+        case CatalogAcl():
+            return acl_key(entry), to_json({"v": VERSION})
         case CatalogConfig():
             value = {
                 "v": VERSION,
@@ -137,6 +156,8 @@ def decode(key: bytes | None, value: bytes | None) -> CatalogEntry | Removed:
             return Removed(key, identity) if value is None else _partition(identity, value)
         case ["link", str(cluster)]:
             return Removed(key, None) if value is None else _link(ClusterId(cluster), value)
+        case ["acl", str(cluster), *rest]:
+            return _acl(key, CatalogAcl(ClusterId(cluster), _binding(rest)), value)
         case ["config"]:
             return Removed(key, None) if value is None else _config(value)
     raise unknown_version("catalog key", parts, VERSION)
@@ -150,6 +171,13 @@ def partition_key(identity: PartitionIdentity) -> bytes:
 def link_key(source_cluster: ClusterId) -> bytes:
     """The key of a link's entry."""
     return to_json(["link", source_cluster])
+
+
+def acl_key(entry: CatalogAcl) -> bytes:
+    """The key of an ACL's entry; with a null value it is forgotten."""
+    resource, name, pattern, principal, host, operation, permission = entry.binding
+    words = (resource.name, name, pattern.name, principal, host, operation.name, permission.name)
+    return to_json(["acl", entry.source_cluster, *words])
 
 
 def _partition_value(entry: CatalogPartition) -> dict[str, object]:
@@ -218,6 +246,31 @@ def _link(source_cluster: ClusterId, value: bytes) -> CatalogLink:
         target_cluster=ClusterId(fields.text("target_cluster")),
         slots=tuple(SlotNumber(slot) for slot in fields.integers("slots")),
     )
+
+
+def _acl(key: bytes, entry: CatalogAcl, value: bytes | None) -> CatalogAcl | Removed:
+    if value is None:
+        return Removed(key, None, entry)
+    Fields.parse(value, "catalog acl").check_version(VERSION)
+    return entry
+
+
+def _binding(parts: list[object]) -> AclBinding:
+    match parts:
+        case [str(resource), str(name), str(pattern), str(who), str(host), str(what), str(how)]:
+            try:
+                return AclBinding(
+                    AclResource[resource],
+                    name,
+                    AclPattern[pattern],
+                    who,
+                    host,
+                    AclOperation[what],
+                    AclPermission[how],
+                )
+            except KeyError as error:
+                raise unknown_version("catalog acl", str(error), VERSION) from error
+    raise CorruptBatchError("catalog: an ACL's key without its seven parts")
 
 
 def _config(value: bytes) -> CatalogConfig:

@@ -37,6 +37,11 @@ class EventKind(StrEnum):
     LINK_REFUSED = "link-refused"
     LINK_REMOVED = "link-removed"
     CONFIG_CHANGED = "config-changed"
+    ACL_ADDED = "acl-added"
+    ACL_REMOVED = "acl-removed"
+    ACL_REFUSED = "acl-refused"
+    DRIFT_FOUND = "drift-found"
+    DRIFT_ENDED = "drift-ended"
     VERDICT_CHANGED = "verdict-changed"
 
 

@@ -30,6 +30,7 @@ class Health:
         self._lifecycle = lifecycle
         self._holds: dict[str, str] = {}
         self.role = Role.ACTIVE
+        self._notes: dict[str, str] = {}
 
     def hold(self, name: str, reason: str) -> None:
         """Not ready, because of `reason`, until `release(name)`."""
@@ -42,6 +43,18 @@ class Health:
     def release_all(self) -> None:
         """What the active part had to say is over with it."""
         self._holds.clear()
+        self._notes.clear()
+
+    def note(self, name: str, text: str) -> None:
+        """Say something that does not make the service unready; "" takes it back."""
+        if text:
+            self._notes[name] = text
+        else:
+            self._notes.pop(name, None)
+
+    def notes(self) -> Mapping[str, str]:
+        """What is worth knowing although the service does its job."""
+        return dict(self._notes)
 
     @property
     def ready(self) -> bool:

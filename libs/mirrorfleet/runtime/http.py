@@ -52,7 +52,7 @@ def build_app(
     @app.get("/readyz")
     async def readyz() -> Response:
         reasons = health.reasons()
-        body = {"ready": not reasons, "reasons": reasons}
+        body = {"ready": not reasons, "reasons": reasons, "notes": health.notes()}
         return JSONResponse(body, status_code=_UNAVAILABLE if reasons else 200)
 
     @app.get("/metrics")

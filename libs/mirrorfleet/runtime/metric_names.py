@@ -101,6 +101,7 @@ SLOT_LOSSES: Final = _counter("slot_losses", "Slots dropped, by cause.", "link",
 SYNC_TOPICS: Final = _gauge("sync_topics", "Source topics by state.", "link", "state")
 SYNC_FAULTS: Final = _gauge("sync_topic_faults", "Topics held back, by reason.", "link", "reason")
 SYNC_PENDING: Final = _gauge("sync_pending_changes", "Changes found and not applied.", "link")
+SYNC_DRIFT: Final = _gauge("sync_drift", "Changes that wait for `mirrorfleet apply`.", "link")
 SYNC_CHANGES: Final = _counter("sync_changes", "Changes applied.", "link", "kind")
 SYNC_CYCLE: Final = _histogram("sync_cycle_seconds", LATENCY_S, "One look at a link.", "link")
 SYNC_AGE: Final = _gauge("seconds_since_sync", "Since a link was last looked at in full.", "link")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from mirrorfleet.core.access import AclBinding
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError, CorruptBatchError, UnknownVersionError
 from mirrorfleet.core.ids import ClusterId, TopicPartition
@@ -14,7 +15,8 @@ from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.control import read_to_end
 from mirrorfleet.kafka.metadata import TopicMeta
 from mirrorfleet.kafka.offsets import LATEST, list_offsets
-from mirrorfleet.planning.observed import SOURCE_CONFIGS, SourceTopic, SourceView, TopicTerms
+from mirrorfleet.planning.book import CatalogBook
+from mirrorfleet.planning.observed import SourceTopic, SourceView, TopicTerms
 from mirrorfleet.records import catalog
 from mirrorfleet.records.topics import ControlKind, control_kind
 from mirrorfleet.runtime.log import fields, logger
@@ -33,7 +35,7 @@ class SourceWatch:
     ) -> None:
         self.cluster = cluster
         self._wants = wants
-        self._configs = ConfigMemory(cluster, SOURCE_CONFIGS, configs_a_look)
+        self._configs = ConfigMemory(cluster, configs_a_look)
         self._catalogs = OtherCatalogs(cluster)
         self._first: frozenset[str] | None = None
         self._seen: frozenset[str] = frozenset()
@@ -47,7 +49,7 @@ class SourceWatch:
         """
         metadata = await self.cluster.metadata(None)
         there = {name: topic for name, topic in metadata.topics.items() if is_there(topic)}
-        origins = await self._catalogs.origins(there)
+        await self._catalogs.refresh(there)
         names = frozenset(there)
         if self._first is None:
             self._first = names
@@ -64,7 +66,8 @@ class SourceWatch:
                 for topic in wanted
                 if topic.name in configs
             },
-            origins=origins,
+            origins=self._catalogs.origins,
+            acls_from=self._catalogs.acls_from,
             present=names,
             waiting=(names - ready) | {t.name for t in wanted if t.name not in configs},
             unreadable={
@@ -81,30 +84,31 @@ class OtherCatalogs:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._ends: dict[str, int] = {}
-        self._origins: dict[str, Origins] = {}
+        self._books: dict[str, CatalogBook] = {}
+        self.origins: Origins = {}
+        self.acls_from: Mapping[ClusterId, frozenset[AclBinding]] = {}
 
     @property
     def any(self) -> bool:
         """Whether the source is the target of some fleet."""
         return bool(self._ends)
 
-    async def origins(self, topics: Iterable[str]) -> Origins:
-        """Cluster ids that each copied topic passed; a catalog is read again when it has grown.
+    async def refresh(self, topics: Iterable[str]) -> None:
+        """Read each catalog among `topics` again if it has grown.
 
         Raises:
             MirrorfleetError: a catalog that is there cannot be read, and it is no matter of access.
         """
+        before = dict(self._ends)
         for topic in topics:
             known = control_kind(topic)
             if known is not None and known[1] is ControlKind.CATALOG:
-                await self._refresh(topic)
-        merged: dict[str, tuple[ClusterId, ...]] = {}
-        for found in self._origins.values():
-            for topic, passed in found.items():
-                merged[topic] = tuple(dict.fromkeys((*merged.get(topic, ()), *passed)))
-        return merged
+                await self._read(topic)
+        if before != self._ends:
+            self.origins = _origins_in(self._books.values())
+            self.acls_from = _acls_in(self._books.values())
 
-    async def _refresh(self, topic: str) -> None:
+    async def _read(self, topic: str) -> None:
         at = TopicPartition(topic, 0)
         listed = (await list_offsets(self._cluster, {at: LATEST}))[at]
         if isinstance(listed, BrokerError):
@@ -119,7 +123,7 @@ class OtherCatalogs:
             # Names still tell; who has `.*` both ways under other aliases is asked to grant READ.
             _log.warning("origins are unknown", extra=fields(topic=topic, error=str(error)))
             records = []
-        self._origins[topic] = _origins_in([(each.key, each.value) for each in records])
+        self._books[topic] = _book_of([(each.key, each.value) for each in records])
         self._ends[topic] = listed.offset
 
 
@@ -130,19 +134,36 @@ def _source_topic(topic: TopicMeta, configs: Configs, *, known: bool) -> SourceT
         partitions=len(topic.partitions),
         replicas=len(topic.partitions[min(topic.partitions)].replicas),
         created_late=not known,
-        terms=TopicTerms.of(configs),
+        terms=TopicTerms.of(configs.values),
+        overrides=configs.overrides,
     )
 
 
-def _origins_in(records: Iterable[tuple[bytes | None, bytes | None]]) -> Origins:
-    """Target topic to cluster ids, from the records of a catalog; removed copies still count."""
-    entries: dict[object, catalog.CatalogPartition] = {}
+def _book_of(records: Iterable[tuple[bytes | None, bytes | None]]) -> CatalogBook:
+    """Another fleet's catalog, as far as we can read it."""
+    book = CatalogBook()
     for key, value in records:
         try:
-            entry = catalog.decode(key, value)
+            book.learn(catalog.decode(key, value))
         except (UnknownVersionError, CorruptBatchError) as error:
             _log.warning("another fleet's catalog has what we cannot read: %s", error)
-            continue
-        if isinstance(entry, catalog.CatalogPartition):
-            entries[entry.identity] = entry
-    return {entry.target_topic: entry.origins for entry in entries.values()}
+    return book
+
+
+def _origins_in(books: Iterable[CatalogBook]) -> Origins:
+    """Cluster ids that each copied topic passed; removed copies still count."""
+    merged: dict[str, tuple[ClusterId, ...]] = {}
+    for book in books:
+        passed = {entry.target_topic: entry.origins for entry in book.partitions.values()}
+        for topic, ids in passed.items():
+            merged[topic] = tuple(dict.fromkeys((*merged.get(topic, ()), *ids)))
+    return merged
+
+
+def _acls_in(books: Iterable[CatalogBook]) -> dict[ClusterId, frozenset[AclBinding]]:
+    """ACLs that fleets added here, by the cluster that they came from."""
+    merged: dict[ClusterId, frozenset[AclBinding]] = {}
+    for book in books:
+        for cluster, bindings in book.acls.items():
+            merged[cluster] = merged.get(cluster, frozenset()) | bindings
+    return merged

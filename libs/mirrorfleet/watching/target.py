@@ -5,23 +5,18 @@ Nothing is decided here.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping
-from typing import Final
 
 from mirrorfleet.core.errors import BrokerError
 from mirrorfleet.core.ids import TopicPartition
-from mirrorfleet.kafka.admin import describe_configs
+from mirrorfleet.kafka.admin import default_configs
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.metadata import TopicMeta
 from mirrorfleet.kafka.offsets import EARLIEST, LATEST, ListedOffset, list_offsets
-from mirrorfleet.planning.observed import TARGET_CONFIGS, TargetTopic, TargetView
+from mirrorfleet.planning.observed import TargetTopic, TargetView
 from mirrorfleet.runtime.log import fields, logger
-from mirrorfleet.watching.configs import DENIED, ConfigMemory, is_there
+from mirrorfleet.watching.configs import ConfigMemory, Configs, is_there
 from mirrorfleet.wire.k01_fetch import Isolation
-
-_DEFAULTS_TRIES: Final = 50
-_DEFAULTS_PAUSE_S: Final = 0.1
 
 _log = logger(__name__)
 
@@ -32,7 +27,7 @@ class TargetWatch:
     def __init__(self, cluster: Cluster, *, configs_a_look: int, answer_s: float) -> None:
         self.cluster = cluster
         self._answer_s = answer_s
-        self.configs = ConfigMemory(cluster, TARGET_CONFIGS, configs_a_look)
+        self.configs = ConfigMemory(cluster, configs_a_look)
         self._defaults: Mapping[str, str] = {}
 
     async def look(self, wanted: Iterable[str], foreign: Iterable[str]) -> TargetView:
@@ -47,7 +42,7 @@ class TargetWatch:
             topic for name, topic in metadata.topics.items() if name in names and is_there(topic)
         ]
         configs = await self.configs.of(there)
-        suspects = set(foreign)
+        suspects, unread = set(foreign), Configs()
         empty = await self._empty([topic for topic in there if topic.name in suspects])
         return TargetView(
             cluster=metadata.cluster_id,
@@ -58,7 +53,8 @@ class TargetWatch:
                     topic_id=topic.topic_id,
                     partitions=len(topic.partitions),
                     empty=empty.get(topic.name),
-                    configs=configs.get(topic.name, {}),
+                    configs=configs.get(topic.name, unread).values,
+                    overrides=configs.get(topic.name, unread).overrides,
                 )
                 for topic in there
             },
@@ -66,25 +62,15 @@ class TargetWatch:
         )
 
     async def learn_defaults(self, topic: str) -> None:
-        """Take the configs of one of our own topics for what the target gives by default.
+        """Ask what the target would give a topic of this name; nothing is created.
 
-        A topic made a moment ago may not be known to every broker yet.
-
-        Raises:
-            BrokerError: it stays unknown; what we may not read is left unknown.
+        What it does not tell us stays unknown. Raises: MirrorfleetError: it does not answer.
         """
-        tries = 1 if self._defaults else _DEFAULTS_TRIES
-        for left in reversed(range(tries)):
-            answer = (await describe_configs(self.cluster, [topic]))[topic]
-            if not isinstance(answer, BrokerError):
-                self._defaults = {k: v.value for k, v in answer.items() if v.value is not None}
-                return
-            if answer.code in DENIED:
-                _log.warning("no defaults known", extra=fields(topic=topic, error=str(answer)))
-                return
-            if not left:
-                raise answer
-            await asyncio.sleep(_DEFAULTS_PAUSE_S)
+        answer = await default_configs(self.cluster, topic)
+        if isinstance(answer, BrokerError):
+            _log.warning("no defaults known", extra=fields(topic=topic, error=str(answer)))
+            return
+        self._defaults = answer
 
     async def _empty(self, topics: Iterable[TopicMeta]) -> dict[str, bool | None]:
         """Whether each topic holds nothing; None when some partition does not answer."""

@@ -12,20 +12,21 @@ from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError, DeadlineError
 from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.kafka.admin import (
-    AlterOp,
-    ConfigChange,
-    ConfigSource,
-    Mode,
     NewTopic,
     create_partitions,
     create_topics,
     delete_topics,
-    describe_broker_config,
     describe_cluster,
+)
+from mirrorfleet.kafka.cluster import Cluster
+from mirrorfleet.kafka.configs import (
+    AlterOp,
+    ConfigChange,
+    ConfigSource,
+    describe_broker_config,
     describe_configs,
     incremental_alter_configs,
 )
-from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.control import (
     ControlRecord,
     ControlTail,
@@ -33,6 +34,7 @@ from mirrorfleet.kafka.control import (
     read_to_end,
     read_up_to,
 )
+from mirrorfleet.kafka.controller import Mode
 from mirrorfleet.kafka.offsets import (
     EARLIEST,
     LATEST,

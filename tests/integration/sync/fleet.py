@@ -13,8 +13,9 @@ from typing import Final
 from mirrorfleet.config.load import parse_estate
 from mirrorfleet.config.model import Estate
 from mirrorfleet.core.ids import ClusterAlias, FleetName, TopicPartition
-from mirrorfleet.kafka.admin import NewTopic, create_partitions, create_topics, describe_configs
+from mirrorfleet.kafka.admin import NewTopic, create_partitions, create_topics
 from mirrorfleet.kafka.cluster import Cluster
+from mirrorfleet.kafka.configs import describe_configs
 from mirrorfleet.kafka.control import ControlWriter, read_to_end
 from mirrorfleet.records import catalog, events
 from mirrorfleet.records.catalog import CatalogPartition, CatalogState

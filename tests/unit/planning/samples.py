@@ -41,6 +41,7 @@ def a_flow(*patterns: str, naming: Naming = Naming.PREFIX, link: Link = LINK) ->
 def orders(
     partitions: int = 2, *, topic_id: UUID = SOURCE_ID, late: bool = False, **terms: object
 ) -> SourceTopic:
+    """`terms` are the configs set on the topic, with '_' for '.'."""
     configs = {name.replace("_", "."): str(value) for name, value in terms.items()}
     return SourceTopic(
         name="orders",
@@ -49,6 +50,7 @@ def orders(
         replicas=3,
         created_late=late,
         terms=TopicTerms.of(configs),
+        overrides=configs,
     )
 
 

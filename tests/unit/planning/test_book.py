@@ -10,8 +10,15 @@ from mirrorfleet.core.errors import RefusedError
 from mirrorfleet.core.ids import ClusterAlias, ClusterId, Link, SlotNumber
 from mirrorfleet.planning.book import CatalogBook, check_link
 from mirrorfleet.policy.claims import Claim
-from mirrorfleet.records.catalog import CatalogLink, CatalogState, Removed, partition_key
+from mirrorfleet.records.catalog import (
+    CatalogAcl,
+    CatalogLink,
+    CatalogState,
+    Removed,
+    partition_key,
+)
 from tests.unit.planning.samples import EAST, LINK, WEST, copied, orders, planned
+from tests.unit.policy.test_crossing import an_acl
 
 
 def a_book(link: Link = LINK, source: ClusterId = EAST, target: ClusterId = WEST) -> CatalogBook:
@@ -27,6 +34,16 @@ def test_a_topic_is_one_claim_however_many_partitions_it_has() -> None:
         book.learn(entry)
 
     assert book.claims() == [Claim(LINK, "all", "orders", "east.orders")]
+
+
+def test_acls_that_were_added_are_known_by_their_source_until_they_are_forgotten() -> None:
+    book = a_book()
+    read = CatalogAcl(EAST, an_acl("ALLOW User:a READ TOPIC LITERAL east.orders"))
+    book.learn(read)
+    assert (book.acls_of(EAST), book.acls_of(WEST)) == ({read.binding}, set())
+
+    book.learn(Removed(b"", None, read))
+    assert book.acls_of(EAST) == set()
 
 
 def test_removed_entries_claim_nothing_and_load_no_slot() -> None:

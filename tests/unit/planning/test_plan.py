@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mirrorfleet.core.ids import ClusterId, PartitionIdentity, SlotNumber
+from mirrorfleet.planning.configs import ConfigEdit
 from mirrorfleet.planning.plan import Growth
 from mirrorfleet.planning.rules import RuleTerms
 from mirrorfleet.planning.topics import Held, Reason
@@ -82,7 +83,7 @@ def test_a_source_that_grew_grows_the_target_before_the_catalog() -> None:
     before = planned(orders(4), copied(2), entries=entries)
     after = planned(orders(4), copied(4), entries=entries)
 
-    assert before.grow == (Growth(CLAIM, 4),)
+    assert before.grow == (Growth(CLAIM, 4, 2),)
     assert before.publish == ()
     assert [(each.identity.partition, each.slot) for each in after.publish] == [(2, 0), (3, 1)]
 
@@ -158,7 +159,9 @@ def test_adopt_takes_a_target_topic_with_records_and_makes_it_fit() -> None:
         terms=RuleTerms(adopt=True),
     )
 
-    assert [each.configs for each in result.alter] == [{"compression.type": "producer"}]
+    assert [each.edits for each in result.alter] == [
+        (ConfigEdit("compression.type", "gzip", "producer"),)
+    ]
     assert len(result.publish) == 1
 
 
@@ -169,7 +172,9 @@ def test_a_topic_of_the_catalog_is_not_foreign_because_it_has_records() -> None:
 def test_bigger_batches_at_the_source_raise_the_limit_of_the_target() -> None:
     result = planned(orders(1, max_message_bytes=5_000_000), copied(1), entries=published(1))
 
-    assert [each.configs for each in result.alter] == [{"max.message.bytes": "5000000"}]
+    assert [each.edits for each in result.alter] == [
+        (ConfigEdit("max.message.bytes", "1048588", "5000000"),)
+    ]
 
 
 def test_a_vanished_source_topic_is_told_and_its_entries_are_kept() -> None:

@@ -7,7 +7,7 @@ import pytest
 from mirrorfleet.core.ids import ClusterAlias, Link
 from mirrorfleet.planning.observed import SourceTopic, SourceView
 from mirrorfleet.planning.rules import ReplicationPolicy, RuleTerms, replication_factor
-from mirrorfleet.planning.topics import Chosen, Reason, choose, missing_configs, new_topic
+from mirrorfleet.planning.topics import Chosen, Reason, choose, new_topic
 from mirrorfleet.policy.claims import Claim
 from mirrorfleet.policy.naming import Naming
 from tests.unit.planning.samples import (
@@ -17,7 +17,6 @@ from tests.unit.planning.samples import (
     SOURCE_ID,
     WEST,
     a_flow,
-    copied,
     orders,
 )
 
@@ -118,38 +117,10 @@ def test_a_new_topic_sets_what_makes_a_copy_exact_and_leaves_other_defaults() ->
     }
 
 
-def test_a_new_topic_takes_over_cleanup_retention_and_batch_size() -> None:
-    source = orders(
-        1, cleanup_policy="compact,delete", retention_ms=-1, max_message_bytes=9_000_000
-    )
-
-    configs = new_topic(CLAIM, source, RuleTerms(), KAFKA_4, 3).configs
-
-    assert configs["cleanup.policy"] == "compact,delete"
-    assert configs["retention.ms"] == "-1"
-    assert configs["max.message.bytes"] == "9000000"
-
-
 def test_a_new_topic_asks_nothing_that_an_old_broker_does_not_know() -> None:
     configs = new_topic(CLAIM, orders(1), RuleTerms(), {"compression.type": "producer"}, 3).configs
 
     assert sorted(configs) == ["cleanup.policy", "compression.type", "message.timestamp.type"]
-
-
-def test_smaller_batches_at_the_source_do_not_lower_the_target() -> None:
-    assert missing_configs(orders(1, max_message_bytes=1000), copied(1)) == {}
-
-
-def test_an_adopted_topic_that_fits_is_not_altered() -> None:
-    fitting = copied(
-        1,
-        configs={
-            "message.timestamp.before.max.ms": FOREVER,
-            "message.timestamp.after.max.ms": FOREVER,
-        },
-    )
-
-    assert missing_configs(orders(1), fitting, adopting=KAFKA_4) == {}
 
 
 @pytest.mark.parametrize(

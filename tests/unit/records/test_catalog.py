@@ -9,6 +9,7 @@ import pytest
 from mirrorfleet.core.errors import CorruptBatchError, UnknownVersionError
 from mirrorfleet.core.ids import ClusterId, SlotNumber
 from mirrorfleet.records.catalog import (
+    CatalogAcl,
     CatalogConfig,
     CatalogLink,
     CatalogPartition,
@@ -19,6 +20,7 @@ from mirrorfleet.records.catalog import (
     encode,
     partition_key,
 )
+from tests.unit.policy.test_crossing import an_acl
 from tests.unit.records.making import CLUSTER, LINK, identity
 
 PARTITION = CatalogPartition(
@@ -93,6 +95,30 @@ def test_a_tombstone_says_what_was_removed() -> None:
     key = partition_key(identity(3))
     assert decode(key, None) == Removed(key, identity(3))
     assert decode(b'["config"]', None) == Removed(b'["config"]', None)
+
+
+def test_an_acl_is_all_in_its_key_and_is_forgotten_by_a_tombstone() -> None:
+    entry = CatalogAcl(CLUSTER, an_acl("ALLOW User:a READ TOPIC PREFIXED east.ord"))
+    key = (
+        b'["acl","%s","TOPIC","east.ord","PREFIXED","User:a","10.0.0.1","READ","ALLOW"]'
+        % CLUSTER.encode()
+    )
+
+    assert encode(entry) == (key, b'{"v":1}')
+    assert decode(key, b'{"v":1}') == entry
+    assert decode(key, None) == Removed(key, None, entry)
+
+
+@pytest.mark.parametrize(
+    ("key", "error"),
+    [
+        (b'["acl","c","TOPIC","n","FUZZY","User:a","*","READ","ALLOW"]', UnknownVersionError),
+        (b'["acl","c","TOPIC","n"]', CorruptBatchError),
+    ],
+)
+def test_an_acl_that_we_cannot_know_stops_us(key: bytes, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        decode(key, b'{"v":1}')
 
 
 def test_fields_of_a_newer_release_are_left_alone() -> None:

@@ -28,12 +28,17 @@ async def test_ready_follows_the_life_of_the_service() -> None:
         early = await client.get("/readyz")
         life.move(Serving())
         late = await client.get("/readyz")
+        health.note("link", "3 changes wait")
+        noted = await client.get("/readyz")
+        health.note("link", "")
 
+    assert health.notes() == {}
     assert (early.status_code, early.json()) == (
         503,
-        {"ready": False, "reasons": {"lifecycle": "starting"}},
+        {"ready": False, "reasons": {"lifecycle": "starting"}, "notes": {}},
     )
-    assert (late.status_code, late.json()) == (200, {"ready": True, "reasons": {}})
+    assert (late.status_code, late.json()) == (200, {"ready": True, "reasons": {}, "notes": {}})
+    assert (noted.status_code, noted.json()["notes"]) == (200, {"link": "3 changes wait"})
 
 
 async def test_alive_status_and_metrics_are_answered() -> None:

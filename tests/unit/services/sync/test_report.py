@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from mirrorfleet.planning.pending import Kind, PlannedChange
 from mirrorfleet.planning.topics import Held, Reason
 from mirrorfleet.records.events import EventKind
 from mirrorfleet.runtime.metrics import Exposition, Metrics
 from services.sync.report import LinkReport, event_kind, register_gauges
 from tests.unit.planning.samples import CLAIM, LINK
-from tests.unit.services.sync.test_changes import HandClock
+from tests.unit.syncing.test_making import HandClock
 
 NAME = Held("a", Reason.NAME, "too long")
 GONE = Held("b", Reason.SOURCE_GONE, "gone")
@@ -57,7 +58,13 @@ def test_each_reason_has_its_event(reason: Reason, kind: EventKind) -> None:
 def test_the_status_of_a_link_is_ready_for_json() -> None:
     report = LinkReport(LINK, looked_at=10.0, took_s=0.1234, claims=(CLAIM,), pending=2)
     report.news([NAME])
+    report.drift = (PlannedChange("east->west", Kind.GROW, "east.orders", "1 -> 2 partitions"),)
+    report.acl_trouble = "east has no ACL authorizer"
 
+    assert report.notes() == (
+        "1 changes wait for `mirrorfleet apply`; ACLs do not follow: east has no ACL authorizer;"
+        " 1 held, the first: too long"
+    )
     assert report.status(12.5) == {
         "link": "east->west",
         "source_cluster": None,
@@ -69,6 +76,9 @@ def test_the_status_of_a_link_is_ready_for_json() -> None:
         "seconds_since_look": 2.5,
         "look_seconds": 0.123,
         "trouble": "",
+        "acls": {"policy": "ignore", "trouble": "east has no ACL authorizer"},
+        "drift": [{"kind": "add-partitions", "what": "east.orders", "detail": "1 -> 2 partitions"}],
+        "drift_changes": 1,
         "held": [{"topic": "a", "reason": "name", "detail": "too long"}],
         "held_topics": 1,
     }

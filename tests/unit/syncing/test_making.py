@@ -16,9 +16,9 @@ from mirrorfleet.planning.plan import Creation, Growth, Plan
 from mirrorfleet.planning.topics import Held, Reason
 from mirrorfleet.policy.claims import Claim
 from mirrorfleet.records.topics import TopicSpec
-from services.sync import changes
-from services.sync.changes import Change, ChangeKind, TopicChanges
-from services.sync.settings import SyncSettings
+from mirrorfleet.syncing import making
+from mirrorfleet.syncing.making import Change, ChangeKind, TargetChanges
+from mirrorfleet.syncing.settings import SyncSettings
 from tests.unit.planning.samples import LINK
 
 A = Claim(LINK, "all", "a", "east.a")
@@ -69,7 +69,7 @@ class Broker:
 @pytest.fixture
 def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
     found = Broker()
-    monkeypatch.setattr(changes, "create_topics", found.create_topics)
+    monkeypatch.setattr(making, "create_topics", found.create_topics)
     return found
 
 
@@ -79,10 +79,10 @@ def clock() -> HandClock:
 
 
 @pytest.fixture
-def made(clock: HandClock) -> TopicChanges:
+def made(clock: HandClock) -> TargetChanges:
     cluster = Cluster(ClusterSettings(alias=ClusterAlias("west"), bootstrap=("nowhere:1",)))
     settings = SyncSettings(topics_a_request=2, retry_longest_s=3)
-    return TopicChanges(cluster, settings, clock, NoDice())
+    return TargetChanges(cluster, settings, clock, NoDice())
 
 
 def creating(*claims: Claim) -> Plan:
@@ -95,76 +95,76 @@ def created(step: Plan) -> list[str]:
     return [each.spec.name for each in step.create]
 
 
-async def test_what_was_made_is_told_with_its_size(made: TopicChanges, broker: Broker) -> None:
-    (done,) = await made.make(made.next_step(creating(A), set()))
+async def test_what_was_made_is_told_with_its_size(made: TargetChanges, broker: Broker) -> None:
+    (done,) = await made.make(LINK, made.next_step(LINK, creating(A), set()))
 
-    assert done.change == Change(A, ChangeKind.CREATED)
+    assert done.change == Change(LINK, ChangeKind.CREATED, "a", "east.a")
     assert done.detail == "east.a with 3 partitions"
 
 
 async def test_one_refused_topic_is_held_and_the_other_is_made(
-    made: TopicChanges, broker: Broker
+    made: TargetChanges, broker: Broker
 ) -> None:
     broker.refuses["east.a"] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
-    done = await made.make(made.next_step(creating(A, B), set()))
+    done = await made.make(LINK, made.next_step(LINK, creating(A, B), set()))
 
-    assert [each.change.claim for each in done] == [B]
+    assert [each.change.topic for each in done] == ["b"]
     assert made.held(LINK) == (Held("a", Reason.REFUSED, DENIED),)
 
 
 async def test_a_refused_topic_is_asked_again_later_and_later(
-    made: TopicChanges, broker: Broker, clock: HandClock
+    made: TargetChanges, broker: Broker, clock: HandClock
 ) -> None:
     broker.refuses["east.a"] = ErrorCode.POLICY_VIOLATION
     asked_at: list[float] = []
     for _ in range(20):
-        step = made.next_step(creating(A), set())
+        step = made.next_step(LINK, creating(A), set())
         if step.changes_topics:
             asked_at.append(clock.at)
-            await made.make(step)
+            await made.make(LINK, step)
         clock.at += 0.5
 
     assert asked_at == [100.0, 101.0, 103.0, 106.0, 109.0]
 
 
 async def test_success_ends_the_refusal(
-    made: TopicChanges, broker: Broker, clock: HandClock
+    made: TargetChanges, broker: Broker, clock: HandClock
 ) -> None:
     broker.refuses["east.a"] = ErrorCode.POLICY_VIOLATION
-    await made.make(made.next_step(creating(A), set()))
+    await made.make(LINK, made.next_step(LINK, creating(A), set()))
     broker.refuses.clear()
     clock.at += 5
 
-    await made.make(made.next_step(creating(A), set()))
+    await made.make(LINK, made.next_step(LINK, creating(A), set()))
 
     assert made.held(LINK) == ()
 
 
 async def test_a_topic_that_exists_already_is_no_refusal_and_was_not_made(
-    made: TopicChanges, broker: Broker
+    made: TargetChanges, broker: Broker
 ) -> None:
     broker.refuses["east.a"] = ErrorCode.TOPIC_ALREADY_EXISTS
 
-    assert await made.make(made.next_step(creating(A), set())) == []
+    assert await made.make(LINK, made.next_step(LINK, creating(A), set())) == []
     assert made.held(LINK) == ()
 
 
-def test_a_step_takes_no_more_than_one_request_and_nothing_twice(made: TopicChanges) -> None:
+def test_a_step_takes_no_more_than_one_request_and_nothing_twice(made: TargetChanges) -> None:
     plan = creating(A, B, Claim(LINK, "all", "c", "east.c"))
     tried: set[Change] = set()
 
-    steps = [created(made.next_step(plan, tried)) for _ in range(3)]
+    steps = [created(made.next_step(LINK, plan, tried)) for _ in range(3)]
 
     assert steps == [["east.a", "east.b"], ["east.c"], []]
 
 
 async def test_a_refusal_that_nobody_wants_any_more_is_forgotten(
-    made: TopicChanges, broker: Broker
+    made: TargetChanges, broker: Broker
 ) -> None:
     broker.refuses["east.a"] = ErrorCode.POLICY_VIOLATION
-    await made.make(made.next_step(creating(A), set()))
+    await made.make(LINK, made.next_step(LINK, creating(A), set()))
 
-    made.forget(LINK, Plan(grow=(Growth(A, 4),)))
+    made.forget(LINK, Plan(grow=(Growth(A, 4, 1),)))
 
     assert made.held(LINK) == ()

@@ -8,9 +8,9 @@ import pytest
 
 from mirrorfleet.config.load import parse_estate
 from mirrorfleet.core.errors import ConfigError
-from mirrorfleet.planning.rules import ReplicationPolicy, RuleTerms
+from mirrorfleet.planning.rules import Apply, ConfigPolicy, ReplicationPolicy, RuleTerms
 from mirrorfleet.records.catalog import Priority
-from services.sync.settings import Apply, parse, terms_of
+from mirrorfleet.syncing.settings import parse, terms_of
 
 ESTATE = """
 estate: e
@@ -24,7 +24,8 @@ links:
     rules:
       - {name: plain, topics: [a]}
       - {name: full, topics: [b], on_source_loss: recopy, null_keys: drop-recorded,
-         priority: high, start: latest, throttle: 5, adopt: true, replication_factor: source}
+         priority: high, start: latest, throttle: 5, adopt: true, replication_factor: source,
+         configs: ignore, configs_exclude: [retention.ms], apply: manual}
   - {from: east, to: north, rules: [{name: one, topics: [a], replication_factor: broker-default}]}
 """
 
@@ -34,6 +35,7 @@ def test_defaults_show_a_change_within_5_s() -> None:
 
     assert settings.apply is Apply.AUTO
     assert settings.period_s + settings.confirm_s < 4
+    assert settings.period_s + settings.acls_period_s <= 5
 
 
 @pytest.mark.parametrize(
@@ -53,7 +55,7 @@ def test_a_rule_says_its_terms_and_the_cluster_what_it_leaves_open() -> None:
     estate = parse_estate(ESTATE, "e.yaml", directory=Path())
     west, north = estate.links
 
-    assert terms_of(west, estate.cluster("west")) == {
+    assert terms_of(west, estate.cluster("west"), Apply.AUTO) == {
         "plain": RuleTerms(replication=3),
         "full": RuleTerms(
             start="latest",
@@ -63,8 +65,11 @@ def test_a_rule_says_its_terms_and_the_cluster_what_it_leaves_open() -> None:
             throttle=5,
             adopt=True,
             replication=ReplicationPolicy.SOURCE,
+            configs=ConfigPolicy.IGNORE,
+            configs_exclude=frozenset({"retention.ms"}),
+            apply=Apply.MANUAL,
         ),
     }
-    assert terms_of(north, estate.cluster("north"))["one"] == RuleTerms(
-        replication=ReplicationPolicy.BROKER_DEFAULT
+    assert terms_of(north, estate.cluster("north"), Apply.MANUAL)["one"] == RuleTerms(
+        replication=ReplicationPolicy.BROKER_DEFAULT, apply=Apply.MANUAL
     )

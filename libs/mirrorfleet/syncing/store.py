@@ -19,12 +19,12 @@ from mirrorfleet.kafka.control import ControlWriter, read_to_end
 from mirrorfleet.kafka.offsets import LATEST, list_offsets
 from mirrorfleet.planning.book import CatalogBook
 from mirrorfleet.records import catalog, events
-from mirrorfleet.records.topics import ControlKind, control_topic, control_topics
+from mirrorfleet.records.catalog import CatalogAcl, CatalogEntry, Removed
+from mirrorfleet.records.topics import ControlKind, TopicSpec, control_topic, control_topics
 from mirrorfleet.runtime.log import fields, logger
 
 if TYPE_CHECKING:
     from mirrorfleet.core.ports import Clock
-    from mirrorfleet.records.catalog import CatalogEntry
     from mirrorfleet.records.events import Event
 
 FULL_REPLICATION: Final = 3
@@ -47,6 +47,7 @@ class Store:
         self._events = TopicPartition(control_topic(fleet, ControlKind.EVENTS), 0)
         self._expected_end = 0
         self._waiting: deque[Event] = deque(maxlen=_EVENTS_KEPT)
+        self._made = False
         self.book = CatalogBook()
         self.replication_factor = 0
 
@@ -66,17 +67,32 @@ class Store:
         """Close the writer's connections."""
         self._writer.close()
 
-    async def ensure_topics(self, slots: int) -> None:
-        """Create what is missing of the control topics; give the per-slot ones `slots` partitions.
+    async def wanted_topics(self, slots: int) -> tuple[list[TopicSpec], dict[str, int]]:
+        """Control topics that are missing, and those with too few partitions for `slots` slots.
 
         Raises:
-            BrokerError: the target refuses one, with the operation and the topic in its text.
+            MirrorfleetError: the target does not answer.
         """
         metadata = await self._cluster.metadata(None)
         self.replication_factor = min(FULL_REPLICATION, len(metadata.brokers))
         wanted = control_topics(
             self._fleet, slots=slots, replication_factor=self.replication_factor
         )
+        short = {
+            spec.name: spec.partitions
+            for spec in wanted
+            if spec.name in metadata.topics
+            and 0 < len(metadata.topics[spec.name].partitions) < spec.partitions
+        }
+        return [spec for spec in wanted if spec.name not in metadata.topics], short
+
+    async def ensure_topics(self, slots: int) -> None:
+        """Create what is missing of the control topics; give the per-slot ones `slots` partitions.
+
+        Raises:
+            BrokerError: the target refuses one, with the operation and the topic in its text.
+        """
+        specs, short = await self.wanted_topics(slots)
         missing = [
             NewTopic(
                 name=spec.name,
@@ -84,15 +100,8 @@ class Store:
                 replication_factor=spec.replication_factor,
                 configs=spec.configs,
             )
-            for spec in wanted
-            if spec.name not in metadata.topics
+            for spec in specs
         ]
-        short = {
-            spec.name: spec.partitions
-            for spec in wanted
-            if spec.name in metadata.topics
-            and 0 < len(metadata.topics[spec.name].partitions) < spec.partitions
-        }
         self._raise_first("CREATE", await create_topics(self._cluster, missing) if missing else {})
         self._raise_first("ALTER", await create_partitions(self._cluster, short) if short else {})
         if missing or short:
@@ -135,28 +144,38 @@ class Store:
         self.book, self._expected_end = book, listed.offset
         _log.info("catalog read", extra=fields(topic=topic, count=len(book.partitions)))
 
-    async def publish(self, entries: Iterable[CatalogEntry]) -> None:
+    async def publish(
+        self, entries: Iterable[CatalogEntry], forgotten: Iterable[CatalogAcl] = ()
+    ) -> None:
         """Write entries, then the generation that they make up; nothing at all without entries.
 
         Raises:
             MirrorfleetError: not all was written; what was is read back by the next `refresh`.
         """
-        changed = list(entries)
+        changed: list[CatalogEntry | Removed] = [*entries]
+        changed += [Removed(catalog.acl_key(each), None, each) for each in forgotten]
         if not changed:
             return
         before = self.book.config or catalog.CatalogConfig(generation=0)
-        config = catalog.CatalogConfig(
-            generation=before.generation + 1, format_level=before.format_level
+        changed.append(
+            catalog.CatalogConfig(
+                generation=before.generation + 1, format_level=before.format_level
+            )
         )
-        everything: list[CatalogEntry] = [*changed, config]
-        for start in range(0, len(everything), _RECORDS_A_WRITE):
-            part = everything[start : start + _RECORDS_A_WRITE]
+        for start in range(0, len(changed), _RECORDS_A_WRITE):
+            part = changed[start : start + _RECORDS_A_WRITE]
             await self._writer.write(
-                self._catalog, [catalog.encode(entry) for entry in part], self._clock.now_ms()
+                self._catalog, [_record(entry) for entry in part], self._clock.now_ms()
             )
             self._expected_end += len(part)
             for entry in part:
                 self.book.learn(entry)
+
+    async def _is_there(self, topic: str) -> bool:
+        self._made = self._made or (
+            (await self._cluster.metadata((topic,))).topics[topic].error is ErrorCode.NONE
+        )
+        return self._made
 
     def tell(self, event: Event) -> None:
         """Have an event written with the next `flush`."""
@@ -168,6 +187,8 @@ class Store:
         if not waiting:
             return
         try:
+            if not await self._is_there(self._events.topic):
+                return  # nobody has agreed yet that we write anything
             await self._writer.write(
                 self._events, [events.encode(event) for event in waiting], self._clock.now_ms()
             )
@@ -176,3 +197,7 @@ class Store:
             return
         for _ in waiting:
             self._waiting.popleft()
+
+
+def _record(entry: CatalogEntry | Removed) -> tuple[bytes, bytes | None]:
+    return (entry.key, None) if isinstance(entry, Removed) else catalog.encode(entry)

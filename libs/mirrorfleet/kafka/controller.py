@@ -1,0 +1,55 @@
+"""Requests that change a cluster: sent to its controller, each part answered for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from enum import Enum
+from typing import TypeVar
+
+from kio.static.protocol import Entity
+
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import BrokerError, ConnectionLostError
+from mirrorfleet.kafka.cluster import Cluster
+from mirrorfleet.kafka.codec import Request
+from mirrorfleet.kafka.each import each_until_deadline
+
+R = TypeVar("R", bound=Entity)
+
+Answers = Mapping[str, BrokerError | None]
+"""By name: done, or why not."""
+
+
+class Mode(Enum):
+    """Whether a change is made or only checked."""
+
+    APPLY = False
+    VALIDATE_ONLY = True
+
+
+async def ask_controller(cluster: Cluster, request: Request, expect: type[R], left_s: float) -> R:
+    """Ask the controller (before KRaft only it answers; in KRaft any broker forwards)."""
+    node = cluster.controller if cluster.controller in cluster.brokers else None
+    try:
+        return await cluster.ask(request, expect, node=node, deadline_s=left_s)
+    except ConnectionLostError:
+        await cluster.metadata(())
+        raise
+
+
+async def on_controller(
+    cluster: Cluster,
+    what: str,
+    names: Iterable[str],
+    attempt: Callable[[list[str], float], Awaitable[dict[str, BrokerError | None]]],
+    deadline_s: float | None,
+) -> dict[str, BrokerError | None]:
+    """`each_until_deadline` for changes; NOT_CONTROLLER has the controller looked up again."""
+
+    async def routed(left: list[str], left_s: float) -> dict[str, BrokerError | None]:
+        answers = await attempt(left, left_s)
+        if any(e is not None and e.code is ErrorCode.NOT_CONTROLLER for e in answers.values()):
+            await cluster.metadata(())
+        return answers
+
+    return await each_until_deadline(cluster, what, names, routed, deadline_s)

@@ -1,0 +1,185 @@
+"""A plan in words, and parts of a plan. No I/O.
+
+Every change has a line before it happens: a `PlannedChange` names what, and from what to what.
+`mirrorfleet plan` prints them, `sync` reports them where it may not act, and `mirrorfleet apply`
+makes only those that were shown: a plan made later is cut down to them by `within`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TypeVar
+
+from mirrorfleet.core.ids import Link
+from mirrorfleet.planning.access import AclStep
+from mirrorfleet.planning.plan import Alteration, Creation, Growth, Plan
+from mirrorfleet.planning.rules import Apply, RuleTerms
+from mirrorfleet.records.catalog import CatalogPartition, CatalogState
+
+T = TypeVar("T")
+
+
+class Kind(StrEnum):
+    """What a change does."""
+
+    CONTROL_TOPIC = "control-topic"
+    LINK = "link"
+    CREATE = "create-topic"
+    GROW = "add-partitions"
+    CONFIG = "config"
+    ACL_ADD = "add-acl"
+    ACL_REMOVE = "remove-acl"
+    COPY = "copy"
+    STOP = "stop-copying"
+
+
+_ACL_KINDS = {
+    AclStep.ADD: Kind.ACL_ADD,
+    AclStep.REMOVE: Kind.ACL_REMOVE,
+    AclStep.FORGET: Kind.ACL_REMOVE,
+}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class PlannedChange:
+    """`what` is the target topic, the control topic, the ACL or the link."""
+
+    link: str
+    kind: Kind
+    what: str
+    detail: str = ""
+
+    @property
+    def key(self) -> tuple[str, Kind, str, str]:
+        """What must be the same for it to be the same change; how copying starts may differ."""
+        same = "" if self.kind is Kind.COPY else self.detail
+        return self.link, self.kind, self.what, same
+
+
+def planned_changes(link: Link, plan: Plan) -> list[PlannedChange]:
+    """All of a link's plan, in the order in which it is made."""
+    return list(_lines(str(link), plan))
+
+
+def within(link: Link, plan: Plan, agreed: Collection[PlannedChange]) -> Plan:
+    """The part of `plan` that was agreed to."""
+    keys = {change.key for change in agreed}
+
+    def kept(change: PlannedChange) -> bool:
+        return change.key in keys
+
+    name = str(link)
+    alter = (_cut(name, each, kept) for each in plan.alter)
+    return replace(
+        plan,
+        create=tuple(each for each in plan.create if kept(_creation(name, each))),
+        grow=tuple(each for each in plan.grow if kept(_growth(name, each))),
+        alter=tuple(each for each in alter if each.edits),
+        acls=tuple(
+            each
+            for each in plan.acls
+            if kept(PlannedChange(name, _ACL_KINDS[each.step], str(each)))
+        ),
+        publish=tuple(each for each in plan.publish if kept(_entry(name, [each]))),
+    )
+
+
+def automatic(plan: Plan, terms: Mapping[str, RuleTerms], otherwise: Apply) -> Plan:
+    """What may be done without being asked: all but what belongs to a rule with `apply: manual`.
+
+    `otherwise` is for entries of rules that are gone. ACLs belong to the whole link.
+    """
+
+    def free(rule: str) -> bool:
+        return (terms[rule].apply if rule in terms else otherwise) is Apply.AUTO
+
+    return replace(
+        plan,
+        create=tuple(each for each in plan.create if free(each.claim.rule)),
+        grow=tuple(each for each in plan.grow if free(each.claim.rule)),
+        alter=tuple(each for each in plan.alter if free(each.claim.rule)),
+        acls=plan.acls if otherwise is Apply.AUTO and all(map(free, terms)) else (),
+        publish=tuple(each for each in plan.publish if free(each.rule)),
+    )
+
+
+def left_out(plan: Plan, part: Plan) -> Plan:
+    """What of `plan` is not in `part`: drift that nobody corrects by himself."""
+    return Plan(
+        create=_without(plan.create, part.create),
+        grow=_without(plan.grow, part.grow),
+        alter=_without(plan.alter, part.alter),
+        acls=_without(plan.acls, part.acls),
+        publish=_without(plan.publish, part.publish),
+    )
+
+
+def _without(whole: Iterable[T], part: Collection[T]) -> tuple[T, ...]:
+    return tuple(each for each in whole if each not in part)
+
+
+def _lines(link: str, plan: Plan) -> Iterator[PlannedChange]:
+    for edit in plan.acls:
+        yield PlannedChange(link, _ACL_KINDS[edit.step], str(edit))
+    for creation in plan.create:
+        yield _creation(link, creation)
+        source, count = creation.claim.source_topic, creation.spec.partitions
+        yield PlannedChange(
+            link, Kind.COPY, creation.spec.name, f"from {source}: {_numbers(range(count))}"
+        )
+    for growth in plan.grow:
+        yield _growth(link, growth)
+        source, name = growth.claim.source_topic, growth.claim.target_topic
+        new = range(growth.now, growth.partitions)
+        yield PlannedChange(link, Kind.COPY, name, f"from {source}: {_numbers(new)}")
+    for alteration in plan.alter:
+        for config in alteration.edits:
+            name = alteration.claim.target_topic
+            yield PlannedChange(link, Kind.CONFIG, name, str(config))
+    groups: dict[tuple[str, bool], list[CatalogPartition]] = {}
+    for entry in plan.publish:
+        removed = entry.state is CatalogState.REMOVED
+        groups.setdefault((entry.target_topic, removed), []).append(entry)
+    for entries in groups.values():
+        yield _entry(link, entries)
+
+
+def _creation(link: str, each: Creation) -> PlannedChange:
+    spec = each.spec
+    factor = "the broker's default" if spec.replication_factor == -1 else spec.replication_factor
+    configs = ", ".join(f"{name}={value}" for name, value in sorted(spec.configs.items()))
+    text = f"{spec.partitions} partitions, replication factor {factor}, {configs}"
+    return PlannedChange(link, Kind.CREATE, spec.name, text)
+
+
+def _growth(link: str, each: Growth) -> PlannedChange:
+    text = f"{each.now} -> {each.partitions} partitions"
+    return PlannedChange(link, Kind.GROW, each.claim.target_topic, text)
+
+
+def _cut(link: str, each: Alteration, kept: Callable[[PlannedChange], bool]) -> Alteration:
+    name = each.claim.target_topic
+    edits = (e for e in each.edits if kept(PlannedChange(link, Kind.CONFIG, name, str(e))))
+    return replace(each, edits=tuple(edits))
+
+
+def _entry(link: str, entries: list[CatalogPartition]) -> PlannedChange:
+    """One line for the entries of a topic."""
+    first = entries[0]
+    numbers = _numbers(entry.identity.partition for entry in entries)
+    if first.state is CatalogState.REMOVED:
+        return PlannedChange(
+            link, Kind.STOP, first.target_topic, f"no rule takes {first.source_topic}"
+        )
+    return PlannedChange(
+        link, Kind.COPY, first.target_topic, f"from {first.source_topic}: {numbers}"
+    )
+
+
+def _numbers(partitions: Iterable[int]) -> str:
+    found = sorted(partitions)
+    if len(found) == 1:
+        return f"partition {found[0]}"
+    return f"partitions {found[0]} to {found[-1]}"

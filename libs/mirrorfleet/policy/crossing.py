@@ -1,0 +1,127 @@
+"""Which ACLs of a source hold for the copies on a target, and under which names. No I/O.
+
+    source                                  target
+    ALLOW READ TOPIC LITERAL orders         ... LITERAL east.orders
+    ALLOW ALL  TOPIC LITERAL orders         ALLOW READ ... : only the fleet writes copies
+    ALLOW or DENY WRITE                     nothing
+    ALLOW READ TOPIC PREFIXED ord           PREFIXED east.ord; identity naming: LITERAL, each copy
+    ALLOW READ TOPIC LITERAL *              PREFIXED east.   ; identity naming: LITERAL, each copy
+    ALLOW READ GROUP LITERAL app            the same, when a rule follows the group
+
+MM2's MirrorSourceConnector takes literal topic ACLs but ALLOW WRITE, and makes ALLOW ALL to READ.
+Here neither WRITE nor ALL crosses as a denial either, because it would stop the fleet's own
+writes; and a right is never wider there than here: under identity naming a prefix would also mean
+topics of the target's own.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from mirrorfleet.core.access import (
+    AclBinding,
+    AclOperation,
+    AclPattern,
+    AclPermission,
+    AclResource,
+)
+from mirrorfleet.policy.claims import Claim
+from mirrorfleet.policy.filters import NameFilter, is_literal
+from mirrorfleet.policy.flows import Flow
+from mirrorfleet.policy.naming import Naming, remote_name
+
+EVERYONE: Final = "User:*"
+ANY_NAME: Final = "*"
+_BECOMES: Final = {AclOperation.ALL: AclOperation.READ, AclOperation.WRITE: None}
+_OURS: Final = frozenset(
+    {
+        AclOperation.CREATE,
+        AclOperation.ALTER,
+        AclOperation.ALTER_CONFIGS,
+        AclOperation.DESCRIBE_CONFIGS,
+    }
+)
+"""What the fleet itself must be able to do with copies."""
+
+
+def crossing(binding: AclBinding, us: str) -> AclBinding | None:
+    """The ACL as it may hold on the other side, its name still the source's; None: it may not.
+
+    `us` is the fleet's principal on the target: it is never denied anything.
+    """
+    known = {binding.resource, binding.pattern, binding.operation, binding.permission}
+    if 0 in known or binding.resource not in {AclResource.TOPIC, AclResource.GROUP}:
+        return None
+    operation = _BECOMES.get(binding.operation, binding.operation)
+    if operation is None:
+        return None
+    if binding.permission is AclPermission.DENY and (
+        binding.principal == us or (binding.principal == EVERYONE and operation in _OURS)
+    ):
+        return None
+    return binding._replace(operation=operation)
+
+
+class Crossings:
+    """The ACLs of one link: `claims` are what it copies."""
+
+    def __init__(self, flow: Flow, claims: Iterable[Claim], us: str) -> None:
+        self._flow = flow
+        self._us = us
+        self._naming = {rule.name: rule.naming for rule in flow.rules}
+        self._copies = {claim.source_topic: claim for claim in claims}
+        self._names = sorted(self._copies)
+
+    def of(self, bindings: Iterable[AclBinding]) -> frozenset[AclBinding]:
+        """What should hold on the target for these ACLs of the source."""
+        return frozenset(made for binding in bindings for made in self._of_one(binding))
+
+    def _of_one(self, binding: AclBinding) -> Iterator[AclBinding]:
+        crossed = crossing(binding, self._us)
+        if crossed is None:
+            return
+        if crossed.resource is AclResource.GROUP:
+            if any(_takes(rule.groups, crossed) for rule in self._flow.rules):
+                yield crossed
+            return
+        copies = self._covered(crossed)
+        if is_wide(crossed):
+            prefix = "" if crossed.name == ANY_NAME else crossed.name
+            if any(self._naming[claim.rule] is Naming.PREFIX for claim in copies):
+                name = remote_name(Naming.PREFIX, self._flow.link.source, prefix)
+                yield crossed._replace(name=name, pattern=AclPattern.PREFIXED)
+            copies = [one for one in copies if self._naming[one.rule] is not Naming.PREFIX]
+        for claim in copies:
+            yield crossed._replace(name=claim.target_topic, pattern=AclPattern.LITERAL)
+
+    def _covered(self, binding: AclBinding) -> Sequence[Claim]:
+        """The copied topics that an ACL is about."""
+        if not is_wide(binding):
+            found = self._copies.get(binding.name)
+            return [found] if found is not None else []
+        prefix = "" if binding.name == ANY_NAME else binding.name
+        names: list[str] = []
+        for name in self._names[bisect_left(self._names, prefix) :]:
+            if not name.startswith(prefix):
+                break
+            names.append(name)
+        return [self._copies[name] for name in names]
+
+
+def is_wide(binding: AclBinding) -> bool:
+    """Whether it is about more than one name; `*` is any, as a prefix it is a letter."""
+    literal_any = binding.pattern is AclPattern.LITERAL and binding.name == ANY_NAME
+    return literal_any or binding.pattern is AclPattern.PREFIXED
+
+
+def _takes(groups: NameFilter, binding: AclBinding) -> bool:
+    """Whether all groups that the ACL is about are followed: a right is never wider there."""
+    if not is_wide(binding):
+        return groups.matches(binding.name)
+    if groups.exclude:
+        return False
+    prefix = "" if binding.name == ANY_NAME else binding.name
+    stems = [one.removesuffix(".*") for one in groups.include if one.endswith(".*")]
+    return any(prefix.startswith(one) for one in stems if not one or is_literal(one))

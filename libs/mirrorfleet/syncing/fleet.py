@@ -1,0 +1,213 @@
+"""A fleet's target and its links: opened, looked at, planned, changed. Nothing runs by itself.
+
+    open:   target, sources -> are they what they were? -> control topics, catalog
+    a look: source -> (target -> plan -> publish what exists -> change the target) until in step
+
+Links share the target, the catalog and the claims on target topics: callers plan and change for
+one link at a time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from mirrorfleet.config.connect import cluster_settings
+from mirrorfleet.config.flows import all_flows
+from mirrorfleet.core.ids import ClusterAlias, ClusterId, Link
+from mirrorfleet.core.names import control_topic
+from mirrorfleet.kafka.cluster import Cluster
+from mirrorfleet.planning.access import AclStep
+from mirrorfleet.planning.book import check_link
+from mirrorfleet.planning.plan import AclsView, LinkView, Plan, plan
+from mirrorfleet.planning.slot_load import slots_of_link
+from mirrorfleet.planning.topics import Chosen, choose
+from mirrorfleet.policy.flows import AclPolicy
+from mirrorfleet.records.catalog import CatalogAcl, CatalogLink, CatalogPartition, CatalogState
+from mirrorfleet.syncing.making import ChangeKind, Done, TargetChanges
+from mirrorfleet.syncing.side import CLIENT, Side, a_side
+from mirrorfleet.syncing.store import Store
+from mirrorfleet.watching.target import TargetWatch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mirrorfleet.config.model import Estate
+    from mirrorfleet.core.access import AclBinding
+    from mirrorfleet.core.ports import Clock, Dice
+    from mirrorfleet.planning.observed import SourceView
+    from mirrorfleet.syncing.settings import SyncSettings
+
+
+class Seen(NamedTuple):
+    """One look at a link, and what follows from it."""
+
+    source: SourceView
+    chosen: Chosen
+    plan: Plan
+
+
+class FleetSync:
+    """All links into one target."""
+
+    def __init__(
+        self,
+        estate: Estate,
+        target: ClusterAlias,
+        settings: SyncSettings,
+        clock: Clock,
+        dice: Dice,
+    ) -> None:
+        self._fleet = estate.fleet_of(target)
+        self._estate = all_flows(estate)
+        self.settings = settings
+        self.target = Cluster(cluster_settings(estate, target, CLIENT))
+        self.store = Store(self.target, self._fleet, clock)
+        self.changes = TargetChanges(self.target, settings, clock, dice)
+        self._targets = TargetWatch(
+            self.target, configs_a_look=settings.configs_a_look, answer_s=settings.change_s
+        )
+        self.sides = [
+            a_side(estate, entry, self.target, settings, clock)
+            for entry in estate.links_into(target)
+        ]
+
+    async def close(self) -> None:
+        """Close every connection."""
+        self.store.close()
+        for side in self.sides:
+            await side.cluster.close()
+        await self.target.close()
+
+    # -- start
+
+    async def learn_defaults(self) -> None:
+        """Learn what a new topic gets on the target. Raises: MirrorfleetError: no answer."""
+        await self._targets.learn_defaults(control_topic(self._fleet, "probe"))
+
+    async def open_source(self, side: Side) -> None:
+        """Reach a link's source. Raises: MirrorfleetError."""
+        await side.cluster.open()
+        side.source_cluster = side.cluster.cluster_id
+
+    def check(self, side: Side) -> None:
+        """Raises: RefusedError when the link's aliases do not mean what they meant."""
+        if side.source_cluster is not None:
+            source = side.source_cluster
+            check_link(self.store.book, side.link, source, self.target.cluster_id)
+
+    def give_slots(self, side: Side) -> CatalogLink | None:
+        """Decide on the link's slots; its record, when the catalog has another one or none."""
+        source = side.cluster.cluster_id
+        book = self.store.book
+        known = book.links.get(source)
+        side.slots = slots_of_link(
+            known.slots if known else (), side.wanted_slots, book.slots_elsewhere(source)
+        )
+        side.known = True
+        entry = CatalogLink(
+            link=side.link,
+            source_cluster=source,
+            target_cluster=self.target.cluster_id,
+            slots=side.slots,
+        )
+        return entry if entry != known else None
+
+    @property
+    def slots(self) -> int:
+        """How many slots the control topics need room for."""
+        mine = [slot for side in self.sides for slot in side.slots]
+        return max([self.store.book.highest_slot(), *mine]) + 1
+
+    def retired(self) -> dict[Link, list[CatalogPartition]]:
+        """What links copied that are no longer in the estate, marked as removed."""
+        links = {side.link for side in self.sides}
+        gone: dict[Link, list[CatalogPartition]] = {}
+        for entry in self.store.book.partitions.values():
+            if entry.link not in links and entry.state is not CatalogState.REMOVED:
+                removed = replace(entry, state=CatalogState.REMOVED)
+                gone.setdefault(entry.link, []).append(removed)
+        return gone
+
+    # -- a look
+
+    async def look(self, side: Side) -> SourceView:
+        """What the source has now. Raises: MirrorfleetError."""
+        return await side.watch.look()
+
+    async def plan(self, side: Side, source: SourceView) -> Seen:
+        """Look at the target and say what must change there. Raises: MirrorfleetError."""
+        book = self.store.book
+        others = [claim for each in self.sides if each is not side for claim in each.claims]
+        chosen = choose(
+            side.flow,
+            source,
+            self.target.cluster_id,
+            [*book.claims(), *others],
+            estate=self._estate,
+            ids=self._ids(),
+        )
+        mine = {
+            (entry.source_topic, entry.target_topic) for entry in book.of_source(source.cluster)
+        }
+        new = [c for c in chosen.claims if (c.source_topic, c.target_topic) not in mine]
+        target = await self._targets.look(
+            (claim.target_topic for claim in chosen.claims), (claim.target_topic for claim in new)
+        )
+        view = LinkView(
+            link=side.link,
+            source=source,
+            target=target,
+            claims=chosen.claims,
+            terms=side.terms,
+            book=book,
+            slots=side.slots,
+            acls=await self._acls(side, source),
+        )
+        return Seen(source, chosen, plan(view))
+
+    async def publish(self, side: Side, planned: Plan) -> None:
+        """Write what is copied now, and forget ACLs that are gone. Raises: MirrorfleetError."""
+        gone = [each.binding for each in planned.acls if each.step is AclStep.FORGET]
+        await self.store.publish(planned.publish, _entries(side, gone))
+
+    async def make(self, side: Side, step: Plan) -> list[Done]:
+        """Change the target. Raises: MirrorfleetError: it does not answer at all.
+
+        An ACL is remembered before it is added, and forgotten after it is removed: a crash in
+        between leaves one too many in the catalog, never one that nobody would take back.
+        """
+        known = self.store.book.acls_of(side.cluster.cluster_id)
+        adding = [each.binding for each in step.acls if each.step is AclStep.ADD]
+        await self.store.publish(_entries(side, [each for each in adding if each not in known]))
+        made = await self.changes.make(side.link, step)
+        changed = [each.change for each in made]
+        removed = [one.acl for one in changed if one.kind is ChangeKind.ACL_REMOVED and one.acl]
+        await self.store.publish((), _entries(side, removed))
+        if step.acls:
+            side.acls.forget()
+        for change in changed:
+            self._targets.configs.forget(change.target)
+        return made
+
+    async def _acls(self, side: Side, source: SourceView) -> AclsView | None:
+        if side.flow.acls is AclPolicy.IGNORE:
+            return None
+        echoes = source.acls_from.get(self.target.cluster_id, frozenset())
+        seen = await side.acls.look(echoes)
+        side.acl_trouble = seen.trouble
+        us = self.target.settings.security.principal
+        return AclsView(flow=side.flow, seen=seen, us=us)
+
+    def _ids(self) -> dict[ClusterAlias, ClusterId]:
+        found = {
+            side.link.source: side.source_cluster
+            for side in self.sides
+            if side.source_cluster is not None
+        }
+        return {**found, self.target.settings.alias: self.target.cluster_id}
+
+
+def _entries(side: Side, bindings: Iterable[AclBinding]) -> list[CatalogAcl]:
+    source = side.cluster.cluster_id
+    return [CatalogAcl(source, each) for each in bindings]

@@ -1,0 +1,284 @@
+"""Changing a target: topics, their configs, ACLs. One refused change never holds up another.
+
+A refusal is remembered per link, thing and kind of change, shown as held, and tried again later
+and later. Success of the same change ends it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+
+from mirrorfleet.core.access import AclBinding, show
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import may_not
+from mirrorfleet.kafka.acls import create_acls, delete_acls
+from mirrorfleet.kafka.admin import NewTopic, create_partitions, create_topics
+from mirrorfleet.kafka.configs import AlterOp, ConfigChange, incremental_alter_configs
+from mirrorfleet.planning.access import AclStep
+from mirrorfleet.planning.plan import Plan
+from mirrorfleet.planning.topics import Held, Reason
+
+if TYPE_CHECKING:
+    from mirrorfleet.core.errors import BrokerError
+    from mirrorfleet.core.ids import Link
+    from mirrorfleet.core.ports import Clock, Dice
+    from mirrorfleet.kafka.cluster import Cluster
+    from mirrorfleet.planning.configs import ConfigEdit
+    from mirrorfleet.policy.claims import Claim
+    from mirrorfleet.syncing.settings import SyncSettings
+
+K = TypeVar("K", str, AclBinding)
+
+ACLS: Final = "(acls)"
+"""Stands for a topic where ACLs of a link are held."""
+
+
+class ChangeKind(StrEnum):
+    """What was done to a target; the word of the metric."""
+
+    CREATED = "created"
+    GROWN = "grown"
+    ALTERED = "altered"
+    ACL_ADDED = "acl-added"
+    ACL_REMOVED = "acl-removed"
+
+
+_OPERATIONS: Final = {
+    ChangeKind.CREATED: "CREATE",
+    ChangeKind.GROWN: "ALTER",
+    ChangeKind.ALTERED: "ALTER_CONFIGS",
+    ChangeKind.ACL_ADDED: "ALTER",
+    ChangeKind.ACL_REMOVED: "ALTER",
+}
+"""The right that each change needs (Kafka's table of operations by API)."""
+
+_ACL_KINDS: Final = {AclStep.ADD: ChangeKind.ACL_ADDED, AclStep.REMOVE: ChangeKind.ACL_REMOVED}
+_DENIED: Final = frozenset(
+    {ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED}
+)
+
+
+class Change(NamedTuple):
+    """One change of one target topic, or of an ACL: then `topic` and `target` are ""."""
+
+    link: Link
+    kind: ChangeKind
+    topic: str = ""
+    """The source's."""
+    target: str = ""
+    acl: AclBinding | None = None
+
+
+class Done(NamedTuple):
+    """A change that the target has made, and what to say about it."""
+
+    change: Change
+    detail: str
+
+
+@dataclass(slots=True)
+class _Refusal:
+    text: str
+    failures: int = 0
+    retry_at: float = 0.0
+
+
+class TargetChanges:
+    """Makes changes on one target, and remembers what it refused."""
+
+    def __init__(self, cluster: Cluster, settings: SyncSettings, clock: Clock, dice: Dice) -> None:
+        self._cluster = cluster
+        self._settings = settings
+        self._clock = clock
+        self._dice = dice
+        self._refused: dict[Change, _Refusal] = {}
+
+    def next_step(self, link: Link, plan: Plan, tried: set[Change]) -> Plan:
+        """What of `plan` is due and not `tried`, no more than one request takes; marks it tried."""
+
+        def due(change: Change) -> bool:
+            refusal = self._refused.get(change)
+            waits = refusal is not None and refusal.retry_at > self._clock.monotonic()
+            return not waits and change not in tried
+
+        def topics(kind: ChangeKind) -> Callable[[Claim], bool]:
+            return lambda claim: due(_of_topic(claim, kind))
+
+        created = topics(ChangeKind.CREATED)
+        creations = [each for each in plan.create if created(each.claim)]
+        grown, altered = topics(ChangeKind.GROWN), topics(ChangeKind.ALTERED)
+        step = Plan(
+            create=tuple(creations[: self._settings.topics_a_request]),
+            grow=tuple(each for each in plan.grow if grown(each.claim)),
+            alter=tuple(each for each in plan.alter if altered(each.claim)),
+            acls=tuple(
+                each
+                for each in plan.acls
+                if each.step in _ACL_KINDS
+                and due(Change(link, _ACL_KINDS[each.step], acl=each.binding))
+            ),
+        )
+        tried.update(_changes(link, step))
+        return step
+
+    async def make(self, link: Link, step: Plan) -> list[Done]:
+        """Make the changes; refusals are kept for `held`. ACLs first: a denial before its topic.
+
+        Raises:
+            MirrorfleetError: the target does not answer at all.
+        """
+        return [
+            *await self._acls(link, step, AclStep.ADD),
+            *await self._acls(link, step, AclStep.REMOVE),
+            *await self._create(step),
+            *await self._grow(step),
+            *await self._alter(step),
+        ]
+
+    def held(self, link: Link) -> tuple[Held, ...]:
+        """What the target refuses now; ACLs as one."""
+        mine = [(each, refusal) for each, refusal in self._refused.items() if each.link == link]
+        acls = [refusal.text for change, refusal in mine if not change.topic]
+        text = f"{len(acls)} ACLs, the first: {acls[0]}" if acls else ""
+        return (
+            *(
+                Held(change.topic, Reason.REFUSED, refusal.text)
+                for change, refusal in mine
+                if change.topic
+            ),
+            *([Held(ACLS, Reason.ACL_REFUSED, text)] if acls else []),
+        )
+
+    def forget(self, link: Link, planned: Plan) -> None:
+        """Drop refusals of changes that are no longer wanted."""
+        wanted = set(_changes(link, planned))
+        for change in [one for one in self._refused if one.link == link]:
+            if change not in wanted:
+                del self._refused[change]
+
+    async def _create(self, step: Plan) -> list[Done]:
+        if not step.create:
+            return []
+        topics = [
+            NewTopic(
+                name=each.spec.name,
+                partitions=each.spec.partitions,
+                replication_factor=each.spec.replication_factor,
+                configs=each.spec.configs,
+            )
+            for each in step.create
+        ]
+        answers = await create_topics(self._cluster, topics, deadline_s=self._settings.change_s)
+        return self._settle(
+            answers,
+            {
+                _of_topic(
+                    each.claim, ChangeKind.CREATED
+                ): f"{each.spec.name} with {each.spec.partitions} partitions"
+                for each in step.create
+            },
+        )
+
+    async def _grow(self, step: Plan) -> list[Done]:
+        if not step.grow:
+            return []
+        counts = {each.claim.target_topic: each.partitions for each in step.grow}
+        answers = await create_partitions(self._cluster, counts, deadline_s=self._settings.change_s)
+        return self._settle(
+            answers,
+            {
+                _of_topic(
+                    each.claim, ChangeKind.GROWN
+                ): f"{each.claim.target_topic} from {each.now} to {each.partitions} partitions"
+                for each in step.grow
+            },
+        )
+
+    async def _alter(self, step: Plan) -> list[Done]:
+        if not step.alter:
+            return []
+        changes = {each.claim.target_topic: _altered(each.edits) for each in step.alter}
+        answers = await incremental_alter_configs(
+            self._cluster, changes, deadline_s=self._settings.change_s
+        )
+        return self._settle(
+            answers,
+            {
+                _of_topic(
+                    each.claim, ChangeKind.ALTERED
+                ): f"{each.claim.target_topic}: {', '.join(map(str, each.edits))}"
+                for each in step.alter
+            },
+        )
+
+    async def _acls(self, link: Link, step: Plan, what: AclStep) -> list[Done]:
+        bindings = [each.binding for each in step.acls if each.step is what]
+        if not bindings:
+            return []
+        ask = create_acls if what is AclStep.ADD else delete_acls
+        answers = await ask(self._cluster, bindings, deadline_s=self._settings.change_s)
+        kind = _ACL_KINDS[what]
+        return self._settle(
+            answers, {Change(link, kind, acl=binding): show(binding) for binding in bindings}
+        )
+
+    def _settle(
+        self, answers: Mapping[K, BrokerError | None], asked: Mapping[Change, str]
+    ) -> list[Done]:
+        errors: dict[object, BrokerError | None] = dict(answers.items())
+        done: list[Done] = []
+        for change, detail in asked.items():
+            error = errors.get(change.acl or change.target)
+            if error is None:
+                self._refused.pop(change, None)
+                done.append(Done(change, detail))
+            elif error.code is ErrorCode.TOPIC_ALREADY_EXISTS:
+                self._refused.pop(change, None)  # the next look says what it is
+            else:
+                self._refuse(change, self._text(change, error))
+        return done
+
+    def _text(self, change: Change, error: BrokerError) -> str:
+        if error.code not in _DENIED:
+            return str(error)
+        who, alias = self._cluster.settings.security.principal, self._cluster.settings.alias
+        resource = f"Topic:{change.target}" if change.topic else "Cluster"
+        text = may_not(who, _OPERATIONS[change.kind], resource, alias)
+        return f"{text}. `mirrorfleet acls` prints what is needed."
+
+    def _refuse(self, change: Change, text: str) -> None:
+        refusal = self._refused.setdefault(change, _Refusal(""))
+        refusal.text = text
+        pause = min(self._settings.retry_longest_s, 2.0**refusal.failures)
+        refusal.failures = min(refusal.failures + 1, 16)
+        refusal.retry_at = self._clock.monotonic() + pause * self._dice.uniform(0.8, 1.2)
+
+
+def _of_topic(claim: Claim, kind: ChangeKind) -> Change:
+    return Change(claim.link, kind, claim.source_topic, claim.target_topic)
+
+
+def _changes(link: Link, plan: Plan) -> Iterator[Change]:
+    """Every change of a plan but the catalog's."""
+    parts: Iterable[tuple[ChangeKind, Iterable[Claim]]] = (
+        (ChangeKind.CREATED, (each.claim for each in plan.create)),
+        (ChangeKind.GROWN, (each.claim for each in plan.grow)),
+        (ChangeKind.ALTERED, (each.claim for each in plan.alter)),
+    )
+    for kind, claims in parts:
+        yield from (_of_topic(claim, kind) for claim in claims)
+    for edit in plan.acls:
+        if edit.step in _ACL_KINDS:
+            yield Change(link, _ACL_KINDS[edit.step], acl=edit.binding)
+
+
+def _altered(edits: Sequence[ConfigEdit]) -> list[ConfigChange]:
+    return [
+        ConfigChange(edit.name, AlterOp.DELETE)
+        if edit.new is None
+        else ConfigChange(edit.name, AlterOp.SET, edit.new)
+        for edit in edits
+    ]

@@ -1,0 +1,68 @@
+"""One link of a fleet at work: what the estate says of it, its source, and what it has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from mirrorfleet.config.connect import cluster_settings
+from mirrorfleet.config.flows import flow_of
+from mirrorfleet.kafka.cluster import Cluster
+from mirrorfleet.policy.naming import is_internal_topic
+from mirrorfleet.syncing.settings import SyncSettings, terms_of
+from mirrorfleet.watching.acls import AclWatch
+from mirrorfleet.watching.source import SourceWatch
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mirrorfleet.config.model import Estate, EstateLink
+    from mirrorfleet.core.ids import ClusterId, Link, SlotNumber
+    from mirrorfleet.core.ports import Clock
+    from mirrorfleet.planning.rules import RuleTerms
+    from mirrorfleet.policy.claims import Claim
+    from mirrorfleet.policy.flows import Flow
+
+CLIENT: Final = "mirrorfleet-sync"
+
+
+@dataclass(slots=True)
+class Side:
+    """`known`: its source was reached and is what it was; `claims` are those of the last look."""
+
+    flow: Flow
+    terms: Mapping[str, RuleTerms]
+    wanted_slots: int
+    cluster: Cluster
+    watch: SourceWatch
+    acls: AclWatch
+    source_cluster: ClusterId | None = None
+    slots: tuple[SlotNumber, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    acl_trouble: str = ""
+    known: bool = False
+
+    @property
+    def link(self) -> Link:
+        """Both aliases."""
+        return self.flow.link
+
+
+def a_side(
+    estate: Estate, entry: EstateLink, target: Cluster, settings: SyncSettings, clock: Clock
+) -> Side:
+    """A link, configured and not connected."""
+    flow = flow_of(estate, entry)
+    cluster = Cluster(cluster_settings(estate, entry.source, CLIENT))
+
+    def wants(topic: str) -> bool:
+        return not is_internal_topic(topic) and flow.wants(topic)
+
+    return Side(
+        flow=flow,
+        terms=terms_of(entry, estate.cluster(entry.target), settings.apply),
+        wanted_slots=entry.slots,
+        cluster=cluster,
+        watch=SourceWatch(cluster, wants, configs_a_look=settings.configs_a_look),
+        acls=AclWatch(cluster, target, clock, period_s=settings.acls_period_s),
+    )

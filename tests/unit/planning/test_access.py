@@ -1,0 +1,72 @@
+"""ACLs are added where they are missing, and only our own are taken back."""
+
+from __future__ import annotations
+
+from mirrorfleet.core.access import AclBinding
+from mirrorfleet.planning.access import AclEdit, AclStep, acl_edits
+from mirrorfleet.planning.observed import AclsSeen
+from mirrorfleet.policy.crossing import Crossings
+from mirrorfleet.policy.flows import AclPolicy
+from tests.unit.planning.samples import CLAIM, a_flow
+from tests.unit.policy.test_crossing import an_acl
+
+THERE = an_acl("ALLOW User:a READ TOPIC LITERAL orders")
+HERE = an_acl("ALLOW User:a READ TOPIC LITERAL east.orders")
+DENIED = an_acl("DENY User:z READ TOPIC LITERAL orders")
+DENIED_HERE = an_acl("DENY User:z READ TOPIC LITERAL east.orders")
+
+
+def edits(seen: AclsSeen, *ours: AclBinding, policy: AclPolicy = AclPolicy.MIRROR) -> list[AclEdit]:
+    return list(acl_edits(policy, seen, ours, Crossings(a_flow(), [CLAIM], "User:fleet")))
+
+
+def seen(
+    source: set[AclBinding], target: set[AclBinding], echoes: set[AclBinding] | None = None
+) -> AclsSeen:
+    return AclsSeen(
+        source=frozenset(source), target=frozenset(target), echoes=frozenset(echoes or ())
+    )
+
+
+def test_what_is_missing_is_added_and_denials_come_first() -> None:
+    assert edits(seen({THERE, DENIED}, set())) == [
+        AclEdit(AclStep.ADD, DENIED_HERE),
+        AclEdit(AclStep.ADD, HERE),
+    ]
+
+
+def test_what_is_there_is_no_change_whoever_made_it() -> None:
+    assert edits(seen({THERE}, {HERE})) == []
+    assert edits(seen({THERE}, {HERE}), HERE) == []
+
+
+def test_what_we_added_goes_when_the_source_has_it_no_more() -> None:
+    assert edits(seen(set(), {HERE}), HERE) == [AclEdit(AclStep.REMOVE, HERE)]
+
+
+def test_what_an_operator_gave_on_the_target_stays() -> None:
+    assert edits(seen(set(), {HERE})) == []
+
+
+def test_add_takes_nothing_back() -> None:
+    assert edits(seen(set(), {HERE}), HERE, policy=AclPolicy.ADD) == []
+
+
+def test_ours_that_somebody_removed_is_forgotten() -> None:
+    assert edits(seen(set(), set()), HERE) == [AclEdit(AclStep.FORGET, HERE)]
+
+
+def test_ours_that_somebody_removed_is_added_again_while_the_source_has_it() -> None:
+    assert edits(seen({THERE}, set()), HERE) == [AclEdit(AclStep.ADD, HERE)]
+
+
+def test_what_a_fleet_put_on_the_source_from_here_does_not_come_back() -> None:
+    assert edits(seen({THERE}, set(), echoes={THERE})) == []
+
+
+def test_a_cluster_without_an_authorizer_is_left_alone() -> None:
+    assert edits(AclsSeen(trouble="east has no ACL authorizer"), HERE) == []
+
+
+def test_ignore_does_nothing() -> None:
+    assert edits(seen({THERE}, set()), policy=AclPolicy.IGNORE) == []

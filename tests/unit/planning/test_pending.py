@@ -1,0 +1,100 @@
+"""A plan in words, and the parts of it that may be made."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mirrorfleet.planning.access import AclEdit, AclStep
+from mirrorfleet.planning.configs import ConfigEdit
+from mirrorfleet.planning.pending import (
+    Kind,
+    PlannedChange,
+    automatic,
+    left_out,
+    planned_changes,
+    within,
+)
+from mirrorfleet.planning.plan import Alteration, Creation, Growth, Plan
+from mirrorfleet.planning.rules import Apply, RuleTerms
+from mirrorfleet.policy.claims import Claim
+from mirrorfleet.records.catalog import CatalogState
+from mirrorfleet.records.topics import TopicSpec
+from tests.unit.planning.samples import CLAIM, LINK, copied, orders, planned
+from tests.unit.policy.test_crossing import an_acl
+
+STOCK = Claim(LINK, "slow", "stock", "east.stock")
+READ = an_acl("ALLOW User:a READ TOPIC LITERAL east.orders")
+ALL = Plan(
+    create=(Creation(CLAIM, TopicSpec("east.orders", 3, 2, {"retention.ms": "5"})),),
+    grow=(Growth(STOCK, 4, 1),),
+    alter=(Alteration(STOCK, (ConfigEdit("a.b", "1", "2"), ConfigEdit("c.d", "3", None))),),
+    acls=(AclEdit(AclStep.ADD, READ), AclEdit(AclStep.REMOVE, READ._replace(name="east.x"))),
+)
+NAME = "east->west"
+
+
+def test_each_change_has_a_line_with_its_values() -> None:
+    read = "ALLOW User:a READ on TOPIC LITERAL {} from 10.0.0.1"
+    assert planned_changes(LINK, ALL) == [
+        PlannedChange(NAME, Kind.ACL_ADD, read.format("east.orders")),
+        PlannedChange(NAME, Kind.ACL_REMOVE, read.format("east.x")),
+        PlannedChange(
+            NAME, Kind.CREATE, "east.orders", "3 partitions, replication factor 2, retention.ms=5"
+        ),
+        PlannedChange(NAME, Kind.COPY, "east.orders", "from orders: partitions 0 to 2"),
+        PlannedChange(NAME, Kind.GROW, "east.stock", "1 -> 4 partitions"),
+        PlannedChange(NAME, Kind.COPY, "east.stock", "from stock: partitions 1 to 3"),
+        PlannedChange(NAME, Kind.CONFIG, "east.stock", "a.b: 1 -> 2"),
+        PlannedChange(NAME, Kind.CONFIG, "east.stock", "c.d: 3 -> default"),
+    ]
+
+
+def test_entries_of_a_topic_are_one_line() -> None:
+    plan = planned(orders(3), copied(3))
+    stopped = tuple(replace(each, state=CatalogState.REMOVED) for each in plan.publish)
+
+    assert planned_changes(LINK, plan) == [
+        PlannedChange(NAME, Kind.COPY, "east.orders", "from orders: partitions 0 to 2")
+    ]
+    assert planned_changes(LINK, Plan(publish=stopped)) == [
+        PlannedChange(NAME, Kind.STOP, "east.orders", "no rule takes orders")
+    ]
+
+
+def test_what_was_agreed_to_is_all_that_is_made() -> None:
+    agreed = planned_changes(LINK, ALL)
+
+    assert within(LINK, ALL, agreed) == ALL
+    assert within(LINK, ALL, []).pending == 0
+    assert within(LINK, ALL, agreed[-1:]) == Plan(
+        alter=(Alteration(STOCK, (ConfigEdit("c.d", "3", None),)),)
+    )
+
+
+def test_a_change_that_became_another_one_was_not_agreed_to() -> None:
+    agreed = planned_changes(LINK, ALL)
+    later = Plan(grow=(Growth(STOCK, 9, 1),))
+
+    assert within(LINK, later, agreed).pending == 0
+
+
+def test_copying_starts_where_its_topic_was_agreed_to() -> None:
+    entries = planned(orders(3), copied(3)).publish
+
+    assert within(LINK, Plan(publish=entries), planned_changes(LINK, ALL)).publish == entries
+
+
+def test_a_manual_rule_waits_and_the_others_go_on() -> None:
+    terms = {"all": RuleTerms(), "slow": RuleTerms(apply=Apply.MANUAL)}
+
+    free = automatic(ALL, terms, Apply.AUTO)
+
+    assert free == Plan(create=ALL.create)
+    assert left_out(ALL, free) == replace(ALL, create=())
+
+
+def test_nothing_waits_when_all_is_automatic() -> None:
+    terms = {"all": RuleTerms(), "slow": RuleTerms()}
+
+    assert left_out(ALL, automatic(ALL, terms, Apply.AUTO)).pending == 0
+    assert automatic(ALL, {}, Apply.MANUAL).pending == 0

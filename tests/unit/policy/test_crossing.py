@@ -1,0 +1,80 @@
+"""Which ACLs hold for copies, and under which names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from mirrorfleet.core.access import (
+    AclBinding,
+    AclOperation,
+    AclPattern,
+    AclPermission,
+    AclResource,
+)
+from mirrorfleet.core.ids import ClusterAlias, Link
+from mirrorfleet.policy.claims import Claim
+from mirrorfleet.policy.crossing import Crossings
+from mirrorfleet.policy.filters import NameFilter
+from mirrorfleet.policy.flows import Flow, FlowRule
+from mirrorfleet.policy.naming import Naming
+
+CASES = yaml.safe_load(Path("tests/golden/policy_crossing.yaml").read_text(encoding="utf-8"))
+LINK = Link(ClusterAlias("east"), ClusterAlias("west"))
+NONE = NameFilter(())
+COPIES = (
+    Claim(LINK, "pre", "orders", "east.orders"),
+    Claim(LINK, "pre", "orders-eu", "east.orders-eu"),
+    Claim(LINK, "same", "same-a", "same-a"),
+    Claim(LINK, "same", "same-b", "same-b"),
+)
+
+
+def a_flow(*groups: str) -> Flow:
+    rules = (
+        FlowRule("pre", NameFilter(("orders.*",)), NameFilter(groups), Naming.PREFIX),
+        FlowRule("same", NameFilter(("same.*",)), NONE, Naming.IDENTITY),
+    )
+    return Flow(LINK, rules, NONE)
+
+
+def an_acl(text: str) -> AclBinding:
+    permission, principal, operation, resource, pattern, name = text.split()
+    return AclBinding(
+        AclResource[resource],
+        name,
+        AclPattern[pattern],
+        principal,
+        "10.0.0.1",
+        AclOperation[operation],
+        AclPermission[permission],
+    )
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+def test_what_an_acl_becomes(case: dict) -> None:  # type: ignore[type-arg]  # plain YAML
+    crossings = Crossings(a_flow("app-.*"), COPIES, "User:fleet")
+
+    assert crossings.of([an_acl(case["acl"])]) == {an_acl(text) for text in case["becomes"]}
+
+
+def test_any_group_crosses_when_all_are_followed() -> None:
+    any_group = an_acl("ALLOW User:a READ GROUP LITERAL *")
+
+    assert Crossings(a_flow(".*"), COPIES, "").of([any_group]) == {any_group}
+
+
+@pytest.mark.parametrize("operation", AclOperation)
+@pytest.mark.parametrize("permission", [AclPermission.ALLOW, AclPermission.DENY])
+@pytest.mark.parametrize("resource", [AclResource.TOPIC, AclResource.GROUP])
+def test_nothing_that_crosses_is_about_writing(
+    operation: AclOperation, permission: AclPermission, resource: AclResource
+) -> None:
+    one = an_acl("ALLOW User:a READ TOPIC LITERAL *")
+    one = one._replace(operation=operation, permission=permission, resource=resource)
+
+    crossed = Crossings(a_flow(".*"), COPIES, "").of([one])
+
+    assert {each.operation for each in crossed}.isdisjoint({AclOperation.WRITE, AclOperation.ALL})
