@@ -83,6 +83,7 @@ class SyncService:
         """
         try:
             await self._fleet.target.open()
+            await self._open_sources()  # what is refused now has not even joined a group
             await Leadership(self._context, self._fleet.target, "sync").run(self._work, stop)
         finally:
             await self._fleet.close()

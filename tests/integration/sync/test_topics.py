@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mirrorfleet.kafka.admin import delete_topics
-from mirrorfleet.records.catalog import CatalogConfig, CatalogLink, CatalogPartition, decode
+from mirrorfleet.records.catalog import CatalogConfig, CatalogLink, decode
 from mirrorfleet.records.topics import ControlKind, control_topic
 from services.local.region import Region
 from tests.faultkit.waiting import until
@@ -184,29 +184,3 @@ async def test_a_topic_that_vanishes_is_told_and_its_entry_is_kept(
 
     assert await on_west.copies(sync.fleet) == [(topic, f"east.{topic}", 0)]
     assert f"east.{topic}" in await on_west.topics()
-
-
-async def test_a_second_instance_changes_nothing_that_the_first_one_decided(
-    east: Region, west: Region, on_east: Hand, on_west: Hand
-) -> None:
-    word = fresh("twice")
-    estate = an_estate(east, west, a_link(f"{word}.*"))
-    async with syncing(estate) as one, syncing(estate) as two:
-        for number in range(3):
-            await on_east.create(f"{word}-{number}", 3)
-        wanted = [(f"{word}-{n}", f"east.{word}-{n}", p) for n in range(3) for p in range(3)]
-        await on_west.shows(one.fleet, wanted)
-        await until(
-            lambda: all(r.pending == 0 for each in (one, two) for r in each.service.reports),
-            deadline_s=PROMISED_S,
-            what="both in step",
-        )
-    written = await on_west.raw_catalog(one.fleet)
-
-    slots: dict[bytes, set[int]] = {}
-    for key, value in written:
-        entry = decode(key, value)
-        if isinstance(entry, CatalogPartition):
-            slots.setdefault(key, set()).add(entry.slot)
-    assert len(slots) == 9
-    assert {len(each) for each in slots.values()} == {1}
