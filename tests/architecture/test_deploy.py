@@ -21,10 +21,16 @@ ADDRESSES = {
     "KAFKA_CONTROLLER_QUORUM_VOTERS",
     "KAFKA_LISTENERS",
     "KAFKA_ADVERTISED_LISTENERS",
+    "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP",  # one more: HOST, for clients on the laptop
     "KAFKA_LOG_DIRS",
 }
+JAVA = {"CLUSTER_ID", "KAFKA_HEAP_OPTS"}
+"""What the image takes and the broker does not see."""
+
 REGIONS = ("east", "west")
-FLEET = ("east-mirror", "east-sync", "west-mirror", "west-sync")
+PROGRAMS = ("checkpoint", "heartbeat", "mirror", "sync")
+FLEET = tuple(f"{program}-{region}" for program in PROGRAMS for region in REGIONS)
+PAGES = ("grafana", "jaeger", "otel-collector", "prometheus")
 ESTATE = ROOT / "deploy/config/compose.estate.yaml"
 DOCKERFILE = (ROOT / "deploy/Dockerfile").read_text("utf-8")
 
@@ -36,6 +42,10 @@ def compose() -> dict[str, object]:
 
 def containers() -> dict[str, Service]:
     return cast("dict[str, Service]", compose()["services"])
+
+
+def list_of(service: Service, key: str) -> list[str]:
+    return cast("list[str]", service.get(key, []))
 
 
 def environment(service: Service) -> dict[str, str]:
@@ -67,8 +77,30 @@ def test_a_misspelt_key_is_no_compose_file() -> None:
         jsonschema.validate(wrong, schema)
 
 
-def test_there_are_two_regions_and_both_fleets() -> None:
-    assert sorted(containers()) == sorted([*REGIONS, *FLEET])
+def test_there_are_two_regions_and_both_fleets_and_the_pages() -> None:
+    profiles = {name: service["profiles"] for name, service in containers().items()}
+
+    assert profiles == {
+        **{name: ["core"] for name in [*REGIONS, *FLEET]},
+        **{name: ["observability"] for name in PAGES},
+    }
+
+
+def test_core_is_what_starts_when_nothing_is_said() -> None:
+    assert "COMPOSE_PROFILES=core" in (ROOT / ".env").read_text("utf-8").splitlines()
+
+
+def test_every_port_is_published_on_localhost_only() -> None:
+    ports = [port for service in containers().values() for port in list_of(service, "ports")]
+
+    assert ports
+    assert [port for port in ports if not port.startswith("127.0.0.1:")] == []
+
+
+def test_no_container_keeps_capabilities_or_gains_rights() -> None:
+    for name, service in containers().items():
+        assert service["cap_drop"] == ["ALL"], name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
 
 
 @pytest.mark.parametrize("region", REGIONS)
@@ -76,7 +108,7 @@ def test_a_container_broker_has_the_settings_of_a_local_one(region: str) -> None
     container = environment(containers()[region])
     local = local_broker()
 
-    assert set(container) - {"CLUSTER_ID"} == set(local)
+    assert set(container) - JAVA == set(local)
     assert {key: container[key] for key in set(local) - ADDRESSES} == {
         key: local[key] for key in set(local) - ADDRESSES
     }
@@ -90,12 +122,12 @@ def test_every_file_that_compose_mounts_or_reads_exists() -> None:
     mounts = [
         mount.split(":")[0]
         for service in containers().values()
-        for mount in cast("list[str]", service.get("volumes", []))
+        for mount in list_of(service, "volumes")
     ]
     files = [mount for mount in mounts if mount.startswith("./")]
     named = set(mounts) - set(files)
 
-    assert [file for file in files if not (ROOT / file).is_file()] == []
+    assert [file for file in files if not (ROOT / file).exists()] == []
     assert named == set(cast("dict[str, None]", compose()["volumes"]))
 
 
@@ -110,7 +142,7 @@ def test_the_fleets_reach_a_region_where_it_advertises_itself(region: str) -> No
 
 @pytest.mark.parametrize("name", FLEET)
 def test_a_fleet_container_runs_its_service_for_its_target(name: str) -> None:
-    target, program = name.split("-")
+    program, target = name.split("-")
     service = containers()[name]
     command = cast("list[str]", service["command"])
 
@@ -119,7 +151,7 @@ def test_a_fleet_container_runs_its_service_for_its_target(name: str) -> None:
     assert (ROOT / "services" / program / "__main__.py").is_file()
     assert load_estate(ESTATE, {}).links_into(target)
     assert service["read_only"] is True
-    assert service["cap_drop"] == ["ALL"]
+    assert "container_name" not in service  # it could not be scaled
 
 
 @pytest.mark.parametrize("name", FLEET)
@@ -127,7 +159,7 @@ def test_the_health_check_asks_the_port_that_the_service_listens_on(name: str) -
     command = cast("list[str]", containers()[name]["command"])
     port = command[command.index("--http-port") + 1]
 
-    assert f"MIRRORFLEET_HEALTH_URL=http://127.0.0.1:{port}/healthz" in DOCKERFILE
+    assert f"MIRRORFLEET_HEALTH_URL=http://127.0.0.1:{port}/readyz" in DOCKERFILE
     assert "HEALTHCHECK" in DOCKERFILE
 
 
