@@ -43,7 +43,8 @@ demo-down: $(READY) ## stop all of it
 	@$(PY) -m tests.demo down
 
 APART := tests/spark tests/integration/checkpoint tests/integration/security tests/integration/pipe \
-	tests/integration/lag tests/integration/console tests/integration/telemetry
+	tests/integration/lag tests/integration/console tests/integration/telemetry \
+	tests/integration/health tests/observability
 
 .PHONY: test
 test: $(READY) ## the tests, on real brokers; in a few minutes
@@ -73,6 +74,17 @@ test-console: $(READY) ## the console's pages in a real browser
 .PHONY: test-telemetry
 test-telemetry: $(READY) ## one trace over three regions, and collectors that fail
 	@time $(PY) -m pytest tests/integration/telemetry -rA --durations=10
+
+.PHONY: test-health
+test-health: $(READY) ## every service goes red for the fault that it names, and green again
+	@time $(PY) -m pytest tests/integration/health --durations=10
+
+.PHONY: test-observability
+test-observability: $(READY) ## alert rules and dashboards, on a real Prometheus (Debian's)
+	@command -v promtool >/dev/null || { apt-get -qq update \
+		&& apt-get -qq install --no-install-recommends prometheus >/dev/null; } || { \
+		echo "error: make test-observability needs Prometheus on PATH" >&2; exit 1; }
+	@time $(PY) -m pytest tests/observability --durations=10
 
 .PHONY: spark
 spark: $(SPARK) ## Spark and its Kafka connector, from the hash lock; once

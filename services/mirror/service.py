@@ -112,6 +112,7 @@ class MirrorService:
     async def _serve_with(self, stop: Stop, target: Cluster) -> None:
         context = self._context
         targets = Leaders(target, context.clock)
+        context.health.watch(f"target {context.target}", lambda: targets.trouble)
         self._worker = worker = Worker(
             owner=context.owner,
             fleet=context.fleet,
@@ -265,6 +266,7 @@ class MirrorService:
         self._check_source(source, cluster)
         link = Link(source, context.target)
         leaders = Leaders(cluster, context.clock)
+        context.health.watch(hold, lambda: leaders.trouble)
         keeper = helpers.create_task(leaders.keep(), name=f"leaders:{source}")
         traces = self._tracing.link(link)
         upstream = Upstream(cluster, context.estate.fleet_of(source))

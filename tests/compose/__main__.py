@@ -21,7 +21,7 @@ from tests.compose.engine import BUILD_S, ROOT, EngineError, Project, docker, pu
 from tests.demo.checks import Check, check_side, check_topics, topic_names
 from tests.demo.plan import SIDES
 from tests.faultkit.hold import hold_sync
-from tests.faultkit.traffic import traffic
+from tests.faultkit.traffic import TrafficError, traffic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,7 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
         project = Project(NAME, environment(Path(scratch)))
         try:
             found = verify(project, asked)
-        except (EngineError, AssertionError) as error:
+        except (EngineError, TrafficError, AssertionError) as error:
             say(f"\nfailed: {error}")
             tell_logs(project)
             return 1
@@ -166,6 +166,7 @@ def make_traffic(
             ok=True,
             found=f"{worker.name} ready again {time.monotonic() - began:.1f} s after kill -9",
         )
+        say(str(killed))
         return {name: each.wait_end(seconds) for name, each in runs.items()}, killed
 
 

@@ -81,11 +81,8 @@ class Prometheus:
         )
 
 
-@contextmanager
-def prometheus(directory: Path, services: Mapping[str, ServiceProcess]) -> Iterator[Prometheus]:
-    """Run one that scrapes these services (by name) every second and has the rules of deploy."""
-    program = shutil.which("prometheus")
-    assert program, "no Prometheus on PATH: `make test-observability` installs Debian's"
+def configuration(services: Mapping[str, ServiceProcess]) -> dict[str, object]:
+    """Like deploy/prometheus/prometheus.yml, for processes: same job and labels, every second."""
     targets = [
         {
             "targets": [process.wait_url().removeprefix("http://")],
@@ -93,13 +90,20 @@ def prometheus(directory: Path, services: Mapping[str, ServiceProcess]) -> Itera
         }
         for name, process in services.items()
     ]
-    config = {
+    return {
         "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
         "rule_files": [str(RULES / "*.yml")],
         "scrape_configs": [{"job_name": "mirrorfleet", "static_configs": targets}],
     }
+
+
+@contextmanager
+def prometheus(directory: Path, services: Mapping[str, ServiceProcess]) -> Iterator[Prometheus]:
+    """Run one that scrapes these services (by name) every second and has the rules of deploy."""
+    program = shutil.which("prometheus")
+    assert program, "no Prometheus on PATH: `make test-observability` installs Debian's"
     file = directory / "prometheus.yml"
-    file.write_text(yaml.safe_dump(config), encoding="utf-8")
+    file.write_text(yaml.safe_dump(configuration(services)), encoding="utf-8")
     (port,) = free_ports(1)
     process = RunningProcess(
         "prometheus",

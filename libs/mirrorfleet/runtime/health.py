@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from mirrorfleet.runtime.lifecycle import Failed, Lifecycle, Serving
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 
 class Role(StrEnum):
@@ -29,6 +29,7 @@ class Health:
     def __init__(self, lifecycle: Lifecycle) -> None:
         self._lifecycle = lifecycle
         self._holds: dict[str, str] = {}
+        self._watched: dict[str, Callable[[], str]] = {}
         self.role = Role.ACTIVE
         self._notes: dict[str, str] = {}
 
@@ -44,6 +45,7 @@ class Health:
         """What the active part had to say is over with it."""
         self._holds.clear()
         self._notes.clear()
+        self._watched.clear()
 
     def note(self, name: str, text: str) -> None:
         """Say something that does not make the service unready; "" takes it back."""
@@ -56,6 +58,10 @@ class Health:
         """What is worth knowing although the service does its job."""
         return dict(self._notes)
 
+    def watch(self, name: str, trouble: Callable[[], str]) -> None:
+        """From now on, not ready while `trouble()` says something; asked with each question."""
+        self._watched[name] = trouble
+
     @property
     def ready(self) -> bool:
         """Whether the service does its job now."""
@@ -64,7 +70,9 @@ class Health:
     def reasons(self) -> Mapping[str, str]:
         """Why the service is not ready; empty when it is."""
         state = self._lifecycle.state
+        seen = {name: trouble() for name, trouble in self._watched.items()}
+        holds = {**self._holds, **{name: text for name, text in seen.items() if text}}
         if isinstance(state, Serving):
-            return dict(self._holds)
+            return holds
         cause = f": {state.cause}" if isinstance(state, Failed) else ""
-        return {"lifecycle": f"{self._lifecycle.name}{cause}", **self._holds}
+        return {"lifecycle": f"{self._lifecycle.name}{cause}", **holds}

@@ -44,6 +44,8 @@ class Leaders:
         self._listeners: list[Callable[[], None]] = []
         self.absent_since: dict[str, float] = {}
         self._denied: set[str] = set()
+        self.trouble = ""
+        """Why the table could not be renewed the last time; empty when it could."""
 
     def on_change(self, listener: Callable[[], None]) -> None:
         """Call `listener` after each renewal."""
@@ -83,7 +85,9 @@ class Leaders:
             self._wanted.clear()
             try:
                 await self.renew()
+                self.trouble = ""
             except MirrorfleetError as error:
+                self.trouble = str(error)
                 _log.warning("metadata is not to be had", extra=fields(error=str(error)))
             await asyncio.sleep(LEAST_S)
             try:

@@ -41,6 +41,21 @@ async def test_ready_follows_the_life_of_the_service() -> None:
     assert (noted.status_code, noted.json()["notes"]) == (200, {"link": "3 changes wait"})
 
 
+async def test_a_watched_trouble_is_asked_with_each_question() -> None:
+    life = Lifecycle()
+    life.move(Serving())
+    health = Health(life)
+    trouble = ["no route to west"]
+    health.watch("target west", lambda: trouble[0])
+    async with client_of(health, Metrics()) as client:
+        red = await client.get("/readyz")
+        trouble[0] = ""
+        green = await client.get("/readyz")
+
+    assert (red.status_code, red.json()["reasons"]) == (503, {"target west": "no route to west"})
+    assert (green.status_code, green.json()["reasons"]) == (200, {})
+
+
 async def test_alive_status_and_metrics_are_answered() -> None:
     metrics = Metrics()
     metrics.gauge(metric_names.IN_FLIGHT).set(5)

@@ -1,0 +1,153 @@
+"""`/healthz` and `/readyz` of every service: red for the fault that they name, and green again."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+
+from services.local.region import RegionSpec
+from tests.conftest import running
+from tests.faultkit.estate import write_estate
+from tests.faultkit.process import ServiceProcess, service
+from tests.faultkit.regions import address
+from tests.faultkit.waiting import wait_until
+from tests.integration.mirror.making import create
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from services.local.region import Region
+
+pytestmark = pytest.mark.timeout(240)
+
+SERVICES = ("sync", "mirror", "checkpoint", "heartbeat")
+READY_S = 60.0
+RED_S = 45.0
+GREEN_S = 60.0
+LOOK_S = 1.0
+"""An answer that takes longer is none: the loop stands still."""
+
+
+@dataclass
+class World:
+    """A link east -> west with all services, on regions that may be stopped."""
+
+    east: Region
+    west: Region
+    services: dict[str, ServiceProcess] = field(default_factory=dict)
+
+    def reasons(self, name: str) -> dict[str, str]:
+        """What holds a service back; empty when it is ready."""
+        answer = self.services[name].get("/readyz")
+        reasons: dict[str, str] = answer.json()["reasons"]
+        assert answer.status_code == (503 if reasons else 200)
+        return reasons
+
+    def is_alive(self, name: str) -> bool:
+        """Whether the loop of a service turns."""
+        try:
+            answer = httpx.get(self.services[name].wait_url() + "/healthz", timeout=LOOK_S)
+        except httpx.TimeoutException:
+            return False
+        return answer.is_success
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """All of it, ready."""
+    directory = tmp_path_factory.mktemp("health")
+    for east, west in running(RegionSpec(name="east"), RegionSpec(name="west")):
+        create(east, "orders", 2)
+        estate = write_estate(
+            directory,
+            source=address(east),
+            target=address(west),
+            fleet="health",
+            topics=["orders"],
+            services={"sync": {"period_s": 0.5}, "checkpoint": {"period_s": 0.5}},
+        )
+        made = World(east, west)
+        with ExitStack() as stack:
+            for name in SERVICES:
+                one = service(name, estate=estate, target="west", logs=directory)
+                made.services[name] = stack.enter_context(one)
+            for process in made.services.values():
+                process.wait_ready(READY_S)
+            yield made
+
+
+def target_of(world: World) -> Region:
+    return world.west
+
+
+def source_of(world: World) -> Region:
+    return world.east
+
+
+@pytest.mark.parametrize(
+    ("stopped", "named"),
+    [
+        pytest.param(
+            target_of,
+            {
+                "sync": "link east->west",
+                "mirror": "target west",
+                "checkpoint": "link east->west",
+                "heartbeat": "heartbeats on west",
+            },
+            id="the target is down",
+        ),
+        pytest.param(
+            source_of,
+            {
+                "sync": "link east->west",
+                "mirror": "source east",
+                "checkpoint": "link east->west",
+            },
+            id="the source is down",
+        ),
+    ],
+)
+def test_a_service_is_not_ready_while_what_it_needs_is_down(
+    world: World, stopped: Callable[[World], Region], named: dict[str, str]
+) -> None:
+    (broker,) = stopped(world).brokers
+    broker.kill()
+    try:
+        for name, hold in named.items():
+            wait_until(
+                lambda: hold in world.reasons(name),  # noqa: B023 - called before the next turn
+                deadline_s=RED_S,
+                what=f"{name} to say that {hold} holds it back",
+            )
+        red = {name for name in SERVICES if world.reasons(name)}
+        alive = {name for name in SERVICES if world.is_alive(name)}
+    finally:
+        broker.restart()
+
+    assert red == set(named)
+    assert alive == set(SERVICES)
+    for name in SERVICES:
+        wait_until(
+            lambda: not world.reasons(name),  # noqa: B023 - called before the next turn
+            deadline_s=GREEN_S,
+            what=f"{name} to be ready again",
+        )
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_a_service_whose_loop_stands_still_is_not_alive(world: World, name: str) -> None:
+    process = world.services[name]
+    process.freeze()
+    try:
+        alive = world.is_alive(name)
+    finally:
+        process.thaw()
+
+    assert not alive
+    wait_until(lambda: world.is_alive(name), deadline_s=GREEN_S, what=f"{name} to be alive again")
+    wait_until(lambda: not world.reasons(name), deadline_s=GREEN_S, what=f"{name} to be ready")
