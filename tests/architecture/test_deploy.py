@@ -28,7 +28,7 @@ JAVA = {"CLUSTER_ID", "KAFKA_HEAP_OPTS"}
 """What the image takes and the broker does not see."""
 
 REGIONS = ("east", "west")
-PROGRAMS = ("checkpoint", "heartbeat", "mirror", "sync")
+PROGRAMS = ("checkpoint", "heartbeat", "lag", "mirror", "sync")
 FLEET = tuple(f"{program}-{region}" for program in PROGRAMS for region in REGIONS)
 PAGES = ("grafana", "jaeger", "otel-collector", "prometheus")
 ESTATE = ROOT / "deploy/config/compose.estate.yaml"

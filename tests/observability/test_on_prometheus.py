@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(180)
 
 TOPIC = "watched"
-SERVICES = ("sync", "mirror", "checkpoint", "heartbeat")
+SERVICES = ("sync", "mirror", "checkpoint", "heartbeat", "lag")
 READY_S = 60.0
 SEEN_S = 60.0
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -18,13 +19,13 @@ from tests.faultkit.waiting import wait_until
 from tests.integration.mirror.making import create
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from services.local.region import Region
 
 pytestmark = pytest.mark.timeout(240)
 
-SERVICES = ("sync", "mirror", "checkpoint", "heartbeat")
+SERVICES = ("sync", "mirror", "checkpoint", "heartbeat", "lag")
 READY_S = 60.0
 RED_S = 45.0
 GREEN_S = 60.0
@@ -80,57 +81,77 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             yield made
 
 
-def target_of(world: World) -> Region:
-    return world.west
-
-
-def source_of(world: World) -> Region:
-    return world.east
-
-
-@pytest.mark.parametrize(
-    ("stopped", "named"),
-    [
-        pytest.param(
-            target_of,
-            {
-                "sync": "link east->west",
-                "mirror": "target west",
-                "checkpoint": "link east->west",
-                "heartbeat": "heartbeats on west",
-            },
-            id="the target is down",
-        ),
-        pytest.param(
-            source_of,
-            {
-                "sync": "link east->west",
-                "mirror": "source east",
-                "checkpoint": "link east->west",
-            },
-            id="the source is down",
-        ),
-    ],
-)
-def test_a_service_is_not_ready_while_what_it_needs_is_down(
-    world: World, stopped: Callable[[World], Region], named: dict[str, str]
-) -> None:
-    (broker,) = stopped(world).brokers
+@contextmanager
+def stopped(region: Region) -> Iterator[None]:
+    """Kill its broker, and start it again."""
+    (broker,) = region.brokers
     broker.kill()
     try:
+        yield
+    finally:
+        broker.restart()
+
+
+@contextmanager
+def frozen(process: ServiceProcess) -> Iterator[None]:
+    """Let it stand still for a while."""
+    process.freeze()
+    try:
+        yield
+    finally:
+        process.thaw()
+
+
+Fault = Callable[[World], AbstractContextManager[None]]
+
+
+def no_target(world: World) -> AbstractContextManager[None]:
+    return stopped(world.west)
+
+
+def no_source(world: World) -> AbstractContextManager[None]:
+    return stopped(world.east)
+
+
+def no_worker(world: World) -> AbstractContextManager[None]:
+    return frozen(world.services["mirror"])
+
+
+FAULTS: dict[Fault, dict[str, str]] = {
+    no_target: {
+        "sync": "link east->west",
+        "mirror": "target west",
+        "checkpoint": "link east->west",
+        "heartbeat": "heartbeats on west",
+        "lag": "progress east->west",
+    },
+    no_source: {
+        "sync": "link east->west",
+        "mirror": "source east",
+        "checkpoint": "link east->west",
+        "lag": "source ends east->west",
+    },
+    no_worker: {"lag": "progress east->west"},
+}
+"""What each service says that holds it back; who is not named stays ready."""
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+def test_a_service_is_not_ready_while_what_it_needs_is_away(world: World, fault: Fault) -> None:
+    named = FAULTS[fault]
+    with fault(world):
+        answering = [name for name in SERVICES if fault is not no_worker or name != "mirror"]
         for name, hold in named.items():
             wait_until(
                 lambda: hold in world.reasons(name),  # noqa: B023 - called before the next turn
                 deadline_s=RED_S,
                 what=f"{name} to say that {hold} holds it back",
             )
-        red = {name for name in SERVICES if world.reasons(name)}
-        alive = {name for name in SERVICES if world.is_alive(name)}
-    finally:
-        broker.restart()
+        red = {name for name in answering if world.reasons(name)}
+        alive = [name for name in answering if world.is_alive(name)]
 
     assert red == set(named)
-    assert alive == set(SERVICES)
+    assert alive == answering
     for name in SERVICES:
         wait_until(
             lambda: not world.reasons(name),  # noqa: B023 - called before the next turn
@@ -141,12 +162,8 @@ def test_a_service_is_not_ready_while_what_it_needs_is_down(
 
 @pytest.mark.parametrize("name", SERVICES)
 def test_a_service_whose_loop_stands_still_is_not_alive(world: World, name: str) -> None:
-    process = world.services[name]
-    process.freeze()
-    try:
+    with frozen(world.services[name]):
         alive = world.is_alive(name)
-    finally:
-        process.thaw()
 
     assert not alive
     wait_until(lambda: world.is_alive(name), deadline_s=GREEN_S, what=f"{name} to be alive again")
