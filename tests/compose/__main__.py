@@ -35,6 +35,7 @@ RATE = 500.0
 """Records a second in each region; a laptop with everything on it judges them in seconds."""
 
 HUGE = 3000
+PROFILES = ("--profile", "core", "--profile", "observability")
 DOWN_S = 180.0
 TAIL = 12
 """Lines of the log of a container that is not well."""
@@ -77,7 +78,7 @@ def environment(scratch: Path) -> dict[str, str]:
 
     What pip is told by variables goes into a file that the build gets as a secret.
     """
-    ports = free_ports(3)
+    ports = free_ports(4)
     conf = scratch / "pip.conf"
     told = {name: os.environ[name] for name in sorted(os.environ) if name.startswith("PIP_")}
     keys = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_PROXY", "PIP_TRUSTED_HOST", "PIP_TIMEOUT")
@@ -92,6 +93,7 @@ def environment(scratch: Path) -> dict[str, str]:
         "EAST_PORT": str(ports[0]),
         "WEST_PORT": str(ports[1]),
         "CONSOLE_PORTS": f"{ports[2]}-{ports[2] + 1}",
+        "PROMETHEUS_PORT": str(ports[3]),
         "MIRRORFLEET_PIP_CONF": str(conf),
     }
     authorities = os.environ.get("PIP_CERT") or os.environ.get("SSL_CERT_FILE")
@@ -124,7 +126,15 @@ def verify(project: Project, asked: argparse.Namespace) -> list[Check]:
         found += [*judged, check_topics(side, topic_names(bootstraps[side.name]))]
         say(f"\n{report}")
     found += [checks.check_pages(project), check_standbys(project)]
+    if pulls(prometheus_image(project)):
+        found.append(checks.check_prometheus(project))
     return found
+
+
+def prometheus_image(project: Project) -> str:
+    """The image that docker-compose.yml names for it."""
+    images = project.compose("--profile", "observability", "config", "--images")
+    return next(line for line in images.splitlines() if "prometheus" in line)
 
 
 def prepare_images(project: Project, *, stand_ins: bool) -> None:
@@ -199,7 +209,7 @@ def tell_logs(project: Project) -> None:
 def down(project: Project) -> None:
     """Remove containers, networks and data; images stay."""
     try:
-        project.compose("down", "--volumes", "--remove-orphans", deadline_s=DOWN_S)
+        project.compose(*PROFILES, "down", "--volumes", "--remove-orphans", deadline_s=DOWN_S)
         label = f"label=com.docker.compose.project={NAME}"
         left = docker("ps", "--all", "--quiet", "--filter", label).split()
         say("taken down" if not left else f"still there: {left}")

@@ -6,8 +6,11 @@ import json
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+import httpx
+
 from tests.compose.engine import EngineError, docker
 from tests.demo.checks import Check
+from tests.faultkit.process import HTTP_S
 from tests.faultkit.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -76,9 +79,7 @@ def check_pages(project: Project) -> Check:
     """Every service answers on every page."""
     failed: list[str] = []
     answered = 0
-    for each in filter(is_ours, project.containers()):
-        if each.service.startswith("spark"):
-            continue  # jobs, no pages
+    for each in filter(is_scraped, project.containers()):
         pages = CONSOLE_PAGES if each.service == "console" else SERVICE_PAGES
         try:
             answered += len(
@@ -108,6 +109,32 @@ def kill_worker(project: Project, service: str) -> Container:
 def restarts(container: Container) -> int:
     """How often Docker started it again by itself."""
     return int(docker("inspect", "--format", "{{.RestartCount}}", container.name))
+
+
+def check_prometheus(project: Project) -> Check:
+    """Prometheus finds every instance by name, standbys too, and none is red."""
+    project.compose("up", "--detach", "--no-build", "--no-deps", "prometheus", deadline_s=HEALTHY_S)
+    expected = sum(is_scraped(each) for each in project.containers())
+    url = f"http://127.0.0.1:{project.env['PROMETHEUS_PORT']}/api/v1/targets"
+
+    def look() -> list[str]:
+        targets = httpx.get(url, timeout=HTTP_S).json()["data"]["activeTargets"]
+        health[:] = [each["health"] for each in targets if each["scrapePool"] == "mirrorfleet"]
+        return health if health == ["up"] * expected else []
+
+    health: list[str] = []
+    try:
+        wait_until(
+            look, deadline_s=BACK_S, what="targets", ignoring=(httpx.TransportError, ValueError)
+        )
+    except AssertionError:
+        return Check("Prometheus", ok=False, found=f"{health} instead of {expected} that are up")
+    return Check("Prometheus", ok=True, found=f"scrapes {expected} instances, all up")
+
+
+def is_scraped(container: Container) -> bool:
+    """Whether it has metrics: the services."""
+    return is_ours(container) and not container.service.startswith(("spark", "prometheus"))
 
 
 def image_sizes(project: Project) -> dict[str, int]:
