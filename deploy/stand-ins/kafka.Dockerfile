@@ -10,7 +10,7 @@ RUN useradd --uid 1000 --create-home appuser \
  && chown -R appuser /opt/kafka /etc/kafka /mnt/shared/config /var/lib/kafka
 COPY libs /opt/kafka/libs
 COPY server.properties log4j2.yaml tools-log4j2.yaml /etc/kafka/docker/
-COPY --chmod=0755 kafka-run /etc/kafka/docker/run
+COPY kafka-run /etc/kafka/docker/run
 USER appuser
 EXPOSE 9092
 VOLUME ["/var/lib/kafka/data", "/mnt/shared/config"]
