@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import socket
+import subprocess
+import sys
 from pathlib import Path
 from typing import cast
 
@@ -159,8 +162,9 @@ def test_the_health_check_asks_the_port_that_the_service_listens_on(name: str) -
     command = cast("list[str]", containers()[name]["command"])
     port = command[command.index("--http-port") + 1]
 
-    assert f"MIRRORFLEET_HEALTH_URL=http://127.0.0.1:{port}/readyz" in DOCKERFILE
+    assert f"MIRRORFLEET_HEALTH_PORT={port}\n" in DOCKERFILE
     assert "HEALTHCHECK" in DOCKERFILE
+    assert "healthcheck" not in containers()[name]  # the image's own
 
 
 def test_the_image_runs_as_a_user_without_rights() -> None:
@@ -177,10 +181,49 @@ def test_the_image_installs_the_locked_packages_only() -> None:
 
 
 def test_what_the_image_copies_exists() -> None:
-    copied = re.findall(r"^COPY (?!--from)(\S+)", DOCKERFILE, re.MULTILINE)
+    lines = re.findall(r"^COPY (?!--from)(.+) \S+$", DOCKERFILE, re.MULTILINE)
+    copied = [path for line in lines for path in line.split()]
 
-    assert copied == ["requirements/base.lock", "libs", "services", "LICENSE"]
+    assert copied == [
+        "requirements/base.lock",
+        "libs",
+        "services",
+        "deploy/healthcheck.py",
+        "LICENSE",
+    ]
     assert [path for path in copied if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        (b"HTTP/1.1 200 OK\r\n\r\n", 0),
+        (b"HTTP/1.1 503 Service Unavailable\r\n\r\n", 1),
+        (b"", 1),
+    ],
+)
+def test_the_health_check_says_what_the_service_says(answer: bytes, code: int) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        environment = {"MIRRORFLEET_HEALTH_PORT": str(server.getsockname()[1])}
+        command = [sys.executable, "-I", "-S", str(ROOT / "deploy/healthcheck.py")]
+        with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as check:
+            connection, _ = server.accept()
+            with connection:
+                assert connection.recv(64).startswith(b"GET /readyz ")
+                connection.sendall(answer)
+
+    assert check.returncode == code
+
+
+def test_a_service_that_does_not_listen_is_not_healthy() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    command = [sys.executable, "-I", "-S", str(ROOT / "deploy/healthcheck.py")]
+    environment = {"MIRRORFLEET_HEALTH_PORT": str(port)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 1
+    assert f"port {port}: " in done.stderr
 
 
 def test_the_example_estate_is_valid() -> None:
