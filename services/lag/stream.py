@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
 import faust
@@ -72,19 +73,22 @@ class ProgressStream:
 
         Raises: ConnectionLostError when Faust gave up; start again after a while.
         """
-        app = self._app(on_record, on_slots)
-        try:
-            await app.start()
-            await app.wait_until_stopped()
-        except Exception as error:
-            raise ConnectionLostError(f"{self._topic}: {error}") from error
-        finally:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(STOP_S):
-                    await app.stop()
+        # Faust makes a folder for tables that we do not have, by default where it was started,
+        # and that cannot be written in a container
+        with TemporaryDirectory(prefix="mirrorfleet-lag-") as folder:
+            app = self._app(folder, on_record, on_slots)
+            try:
+                await app.start()
+                await app.wait_until_stopped()
+            except Exception as error:
+                raise ConnectionLostError(f"{self._topic}: {error}") from error
+            finally:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(STOP_S):
+                        await app.stop()
         raise ConnectionLostError(f"{self._topic}: the stream ended.")
 
-    def _app(self, on_record: OnRecord, on_slots: OnSlots) -> _App:
+    def _app(self, folder: str, on_record: OnRecord, on_slots: OnSlots) -> _App:
         """Made inside the running loop, which Faust looks up as soon as it is asked for."""
         app = faust.App(
             self._group,
@@ -100,6 +104,7 @@ class ProgressStream:
             topic_disable_leader=True,
             web_enabled=False,
             autodiscover=False,
+            datadir=folder,
             loop=asyncio.get_running_loop(),
         )
         topic = app.topic(

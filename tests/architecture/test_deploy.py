@@ -32,6 +32,7 @@ JAVA = {"CLUSTER_ID", "KAFKA_HEAP_OPTS"}
 
 REGIONS = ("east", "west")
 PROGRAMS = ("checkpoint", "heartbeat", "lag", "mirror", "sync")
+ALONE = ("console",)
 FLEET = tuple(f"{program}-{region}" for program in PROGRAMS for region in REGIONS)
 PAGES = ("grafana", "jaeger", "otel-collector", "prometheus")
 ESTATE = ROOT / "deploy/config/compose.estate.yaml"
@@ -84,7 +85,7 @@ def test_there_are_two_regions_and_both_fleets_and_the_pages() -> None:
     profiles = {name: service["profiles"] for name, service in containers().items()}
 
     assert profiles == {
-        **{name: ["core"] for name in [*REGIONS, *FLEET]},
+        **{name: ["core"] for name in [*REGIONS, *FLEET, *ALONE]},
         **{name: ["observability"] for name in PAGES},
     }
 
@@ -143,21 +144,21 @@ def test_the_fleets_reach_a_region_where_it_advertises_itself(region: str) -> No
     assert f"CLIENTS://{address}" in advertised.split(",")
 
 
-@pytest.mark.parametrize("name", FLEET)
+@pytest.mark.parametrize("name", [*FLEET, *ALONE])
 def test_a_fleet_container_runs_its_service_for_its_target(name: str) -> None:
-    program, target = name.split("-")
+    program, _, target = name.partition("-")
     service = containers()[name]
     command = cast("list[str]", service["command"])
 
     assert command[0] == f"services.{program}"
-    assert command[command.index("--target") + 1] == target
+    assert command[command.index("--target") + 1] == (target or "west")
     assert (ROOT / "services" / program / "__main__.py").is_file()
-    assert load_estate(ESTATE, {}).links_into(target)
+    assert load_estate(ESTATE, {}).links_into(target or "west")
     assert service["read_only"] is True
     assert "container_name" not in service  # it could not be scaled
 
 
-@pytest.mark.parametrize("name", FLEET)
+@pytest.mark.parametrize("name", [*FLEET, *ALONE])
 def test_the_health_check_asks_the_port_that_the_service_listens_on(name: str) -> None:
     command = cast("list[str]", containers()[name]["command"])
     port = command[command.index("--http-port") + 1]
