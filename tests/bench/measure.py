@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from tests.faultkit.process import RunningProcess
 from tests.faultkit.waiting import wait_until
@@ -35,13 +36,19 @@ class Ends:
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
         self._consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "bench"})
         self._partitions = [TopicPartition(topic, number) for number in range(partitions)]
+        self._ends = [0] * partitions
 
     def total(self) -> int:
-        """Sum of the end offsets; control records count as well."""
-        return sum(
-            self._consumer.get_watermark_offsets(each, timeout=10, cached=False)[1]
-            for each in self._partitions
-        )
+        """Sum of the end offsets; control records count as well.
+
+        A partition whose new leader is not known everywhere yet counts with its last end.
+        """
+        for number, partition in enumerate(self._partitions):
+            with contextlib.suppress(KafkaException):
+                self._ends[number] = self._consumer.get_watermark_offsets(
+                    partition, timeout=10, cached=False
+                )[1]
+        return sum(self._ends)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
