@@ -44,7 +44,13 @@ class _Waiting(NamedTuple):
     plain_answer: bool
     """Whether the answer has the old header: ApiVersions only, so that any client can read it."""
     deadline: float
-    what: str
+    api_key: int
+    version: int
+
+    @property
+    def what(self) -> str:
+        """What the request is called in messages."""
+        return f"{api_name(self.api_key)} v{self.version}"
 
 
 class _Held(NamedTuple):
@@ -112,6 +118,16 @@ class Connection(asyncio.BufferedProtocol):
         return self._drained is not None
 
     @property
+    def must_wait(self) -> bool:
+        """Whether `ready` has anything to wait for; False is the quick way past it."""
+        return (
+            self._drained is not None
+            or self._failure is not None
+            or self._muted_until > self._loop.time()
+            or (self.renewal is not None and self.renewal.due <= self._loop.time())
+        )
+
+    @property
     def traffic(self) -> Traffic:
         """What went through so far."""
         return Traffic(self._bytes_in, self._bytes_out, self._requests)
@@ -173,7 +189,8 @@ class Connection(asyncio.BufferedProtocol):
             flexible,
             api_key == API_VERSIONS,
             deadline,
-            f"{api_name(api_key)} v{version}",
+            api_key,
+            version,
         )
         return waiting, answer
 

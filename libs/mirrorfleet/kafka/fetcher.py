@@ -107,6 +107,8 @@ class FetchLane:
         self.connection.close()
 
     async def _ready(self) -> None:
+        if not self.connection.must_wait:
+            return
         try:
             async with asyncio.timeout(self._deadline_s):
                 await self.connection.ready()

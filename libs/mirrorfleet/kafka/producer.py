@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from mirrorfleet.core.errors import DeadlineError, UnsupportedError
+from mirrorfleet.core.ids import NO_TOPIC_ID
 from mirrorfleet.kafka.connection import Connection
 from mirrorfleet.kafka.frames import Frame
 from mirrorfleet.kafka.versions import TransactionVersion
@@ -22,10 +23,10 @@ from mirrorfleet.wire.k00_produce import (
     MIN_VERSION,
     ProduceAck,
     ProduceEntry,
+    Topics,
     decode_produce,
     encode_head,
     encode_produce,
-    topic_names,
 )
 from mirrorfleet.wire.topic_refs import FIRST_WITH_TOPIC_IDS
 
@@ -62,6 +63,7 @@ class ProduceLane:
         self._transactional_id = transactional_id
         self._deadline_s = deadline_s
         self._heads: dict[tuple[int, int], bytes] = {}
+        self._topics = Topics(self._version)
 
     @property
     def in_flight(self) -> int:
@@ -78,6 +80,8 @@ class ProduceLane:
 
         Raises: ConnectionLostError, DeadlineError, AuthenticationError.
         """
+        if not self.connection.must_wait:
+            return
         try:
             async with asyncio.timeout(self._deadline_s):
                 await self.connection.ready()
@@ -101,17 +105,20 @@ class ProduceLane:
         if head is None:
             head = encode_head(self._transactional_id, acks, timeout_ms)
             self._heads[(acks, timeout_ms)] = head
-        names = topic_names(version, entries)
+        topics = self._topics
+        if topics.version != version:
+            topics = self._topics = Topics(version)
 
         def read(frame: Frame, start: int) -> list[ProduceAck]:
-            found, throttle_ms = decode_produce(version, frame, start, names)
-            self.connection.throttle(throttle_ms)
+            found, throttle_ms = decode_produce(version, frame, start, topics.names)
+            if throttle_ms:
+                self.connection.throttle(throttle_ms)
             return found
 
         return self.connection.request(
             API_KEY,
             version,
-            encode_produce(version, head, entries),
+            encode_produce(topics, head, entries),
             read,
             flexible=True,
             deadline_s=timeout_ms / 1000 + self._deadline_s,
@@ -125,6 +132,7 @@ class ProduceLane:
         """By id when every topic has one (v13 refuses a recreated topic by itself)."""
         if self._version < FIRST_WITH_TOPIC_IDS:
             return self._version
-        if not all(entry.topic_id.int for entry in entries):
-            return FIRST_WITH_TOPIC_IDS - 1
+        for entry in entries:
+            if entry.topic_id is NO_TOPIC_ID or not entry.topic_id.int:
+                return FIRST_WITH_TOPIC_IDS - 1
         return self._version

@@ -27,7 +27,7 @@ from mirrorfleet.runtime.log import fields, logger
 from mirrorfleet.slots import healing, taking
 from mirrorfleet.slots.fetching import Lanes
 from mirrorfleet.slots.sending import AbortError, ControlEntry, Sender
-from mirrorfleet.slots.waits import reserved, wait_for
+from mirrorfleet.slots.waits import Bell, reserved
 from mirrorfleet.wire.codecs import Codec
 from mirrorfleet.wire.records import control_batch
 
@@ -89,12 +89,12 @@ class SlotRunner:
         self.trouble = ""
         self.tasks: asyncio.TaskGroup | None = None
         self._worker = worker
-        self._wake = asyncio.Event()
-        self._room = asyncio.Event()
-        self._routes = asyncio.Event()
+        self._wake = Bell()
+        self._room = Bell()
+        self._routes = Bell()
         self._entries_changed = False
-        self.targets.on_change(self._routes.set)
-        self.sources.on_change(self._routes.set)
+        self.targets.on_change(self._routes.ring)
+        self.sources.on_change(self._routes.ring)
 
     # -- what the worker says
 
@@ -195,10 +195,10 @@ class SlotRunner:
                 new += [entry] if healing.may_start(self, identity) else []
             elif self.slot.partitions[identity].entry != entry:
                 self.slot.renew(entry)
-                self._routes.set()
+                self._routes.ring()
         if new:
             await taking.admit(self, sender, new)
-            self._routes.set()
+            self._routes.ring()
 
     async def _keep_alive(self, sender: Sender) -> None:
         barrier = Barrier(owner=self.owner, producer=sender.producer, time_ms=self.clock.now_ms())
@@ -304,26 +304,26 @@ class SlotRunner:
 
     def wake(self) -> None:
         """There may be something to send."""
-        self._wake.set()
+        self._wake.ring()
 
     def answered(self, answer: asyncio.Future[list[ProduceAck]]) -> None:
         """A produce answer came; its error, if any, is looked at when it is reaped."""
         if not answer.cancelled():
             answer.exception()
-        self._wake.set()
-        self._room.set()
+        self._wake.ring()
+        self._room.ring()
 
     async def woken(self, at_most_s: float) -> None:
         """Wait for something to send, an answer, or the time."""
-        await wait_for(self._wake, at_most_s)
+        await self._wake.heard(at_most_s)
 
     async def room(self, at_most_s: float) -> None:
         """Wait until queues may have room again."""
-        await wait_for(self._room, at_most_s)
+        await self._room.heard(at_most_s)
 
     async def routes_changed(self, at_most_s: float) -> None:
         """Wait for new partitions or leaders."""
-        await wait_for(self._routes, at_most_s)
+        await self._routes.heard(at_most_s)
 
     def hold_back(self, partition: CopyPartition) -> None:
         """Its target has no leader: drop what is queued and look again in a moment."""
@@ -338,7 +338,7 @@ class SlotRunner:
         self.trouble = ""
         self.markers.committed(self.number, len(positions))
         self.meters.committed(transaction, commit_s, self.clock.now_ms())
-        self._room.set()
+        self._room.ring()
         for partition, touch in transaction.touched.items():
             partition.last_timestamp = max(partition.last_timestamp, touch.last_timestamp)
             if partition.dropped:
@@ -358,7 +358,7 @@ class SlotRunner:
     def retry(self, partition: CopyPartition) -> None:
         """Fetch a partition that stood still again; nothing of it is in an open transaction."""
         self.slot.heal(partition)
-        self._routes.set()
+        self._routes.ring()
 
     def source_trouble(self, error: MirrorfleetError) -> None:
         """A fetch connection is lost: leaders may have moved."""

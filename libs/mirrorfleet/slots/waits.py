@@ -1,21 +1,51 @@
-"""Waiting in a task: for an event with a limit, for memory. Cancelling leaves nothing behind."""
+"""Waiting in a task: for a bell with a limit, for memory. Cancelling leaves nothing behind."""
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from mirrorfleet.copying.budget import MemoryBudget
 
 
-async def wait_for(event: asyncio.Event, at_most_s: float) -> None:
-    """Until `event` is set or the time is over; the event is cleared."""
-    with suppress(TimeoutError):
-        async with asyncio.timeout(at_most_s):
-            await event.wait()
-    event.clear()
+class Bell:
+    """Rung by anyone, heard by whoever waits, or by the next one who does.
+
+    An `asyncio.Event` under `asyncio.timeout` says the same at three times the price, and a slot
+    waits for each answer of the target.
+    """
+
+    __slots__ = ("_rung", "_waiters")
+
+    def __init__(self) -> None:
+        self._rung = False
+        self._waiters: list[asyncio.Future[None]] = []
+
+    def ring(self) -> None:
+        """Wake all who wait; with nobody there the next wait ends at once."""
+        self._rung = True
+        for waiter in self._waiters:
+            _end(waiter)
+
+    async def heard(self, at_most_s: float) -> None:
+        """Until it rings or the time is over; it is silent then."""
+        if not self._rung:
+            loop = asyncio.get_running_loop()
+            waiter: asyncio.Future[None] = loop.create_future()
+            self._waiters.append(waiter)
+            timer = loop.call_later(at_most_s, _end, waiter)
+            try:
+                await waiter
+            finally:
+                timer.cancel()
+                self._waiters.remove(waiter)
+        self._rung = False
+
+
+def _end(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
 
 
 async def reserved(budget: MemoryBudget, size: int) -> None:

@@ -13,7 +13,7 @@ answer that it came from. Source: ProduceRequest.json and ProduceResponse.json o
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from mirrorfleet.core.error_codes import ErrorCode, error_code
@@ -86,26 +86,47 @@ def encode_head(transactional_id: str | None, acks: int, timeout_ms: int) -> byt
     return compact_string(transactional_id) + _HEAD.pack(acks, timeout_ms)
 
 
-def encode_produce(version: int, head: bytes, entries: Sequence[ProduceEntry]) -> list[Part]:
+class Topics:
+    """The topics of a producer's requests in one version, remembered from request to request."""
+
+    __slots__ = ("_encoded", "names", "version")
+
+    def __init__(self, version: int) -> None:
+        self.version = version
+        self.names: dict[bytes, TopicRef] = {}
+        """By `topic_key`: to read answers with."""
+        self._encoded: dict[str, tuple[TopicId, bytes]] = {}
+
+    def encode(self, topic: str, topic_id: TopicId) -> bytes:
+        """How a request names the topic. Raises: ValueError when an id is needed and absent."""
+        known = self._encoded.get(topic)
+        if known is not None and (known[0] is topic_id or known[0] == topic_id):
+            return known[1]
+        ref = TopicRef(topic, topic_id)
+        encoded = encode_topic(self.version, ref)
+        self._encoded[topic] = (topic_id, encoded)
+        self.names[topic_key(self.version, ref)] = ref
+        return encoded
+
+
+def encode_produce(topics: Topics, head: bytes, entries: Sequence[ProduceEntry]) -> list[Part]:
     """The parts of a request body; payloads are passed through as they are.
 
     Raises: ValueError when v13 has no topic id, or when a partition is listed twice: the broker
     keeps a request in a map by partition, so the first of the two would be lost silently
     (KafkaApis.handleProduceRequest).
     """
-    topics: dict[str, list[ProduceEntry]] = {}
+    by_topic: dict[str, list[ProduceEntry]] = {}
     for entry in entries:
-        topics.setdefault(entry.topic, []).append(entry)
+        by_topic.setdefault(entry.topic, []).append(entry)
     parts: list[Part] = []
-    pending = head + uvarint(len(topics) + 1)
-    for topic, listed in topics.items():
+    pending = head + uvarint(len(by_topic) + 1)
+    for topic, listed in by_topic.items():
         _refuse_repeats(topic, listed)
-        ref = TopicRef(topic, listed[0].topic_id)
-        pending += encode_topic(version, ref) + uvarint(len(listed) + 1)
-        for entry in listed:
-            header, payload = entry.header, entry.payload
+        pending += topics.encode(topic, listed[0].topic_id) + uvarint(len(listed) + 1)
+        for _, _, partition, header, payload in listed:
             size = uvarint(len(header) + len(payload) + 1)
-            parts.append(pending + _INT32.pack(entry.partition) + size + header)
+            parts.append(pending + _INT32.pack(partition) + size + header)
             parts.append(payload)
             pending = NO_TAGS
         pending += NO_TAGS
@@ -116,12 +137,6 @@ def encode_produce(version: int, head: bytes, entries: Sequence[ProduceEntry]) -
 def _refuse_repeats(topic: str, entries: Sequence[ProduceEntry]) -> None:
     if len(entries) > 1 and len({entry.partition for entry in entries}) < len(entries):
         raise ValueError(f"a partition of {topic} is listed twice in one Produce request")
-
-
-def topic_names(version: int, entries: Iterable[ProduceEntry]) -> dict[bytes, TopicRef]:
-    """Topics by `topic_key`, to read the answer to these entries with."""
-    refs = {TopicRef(entry.topic, entry.topic_id) for entry in entries}
-    return {topic_key(version, ref): ref for ref in refs}
 
 
 def decode_produce(

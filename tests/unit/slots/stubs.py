@@ -22,7 +22,7 @@ from mirrorfleet.slots.leaders import LeaderAt
 from mirrorfleet.slots.runner import SlotRunner
 from mirrorfleet.slots.sending import ControlEntry, Sender
 from mirrorfleet.slots.settings import SlotSettings
-from mirrorfleet.slots.waits import wait_for
+from mirrorfleet.slots.waits import Bell
 from mirrorfleet.wire.records import control_batch
 from tests.unit.copying.making import slot
 
@@ -133,7 +133,7 @@ class Runner:
         )
         self.meters = SimpleNamespace(acknowledged=lambda partition, queued, base_offset, now: None)
         self.commits_seen: list[Sequence[Position]] = []
-        self._wake = asyncio.Event()
+        self._wake = Bell()
 
     def control_entries(
         self, positions: Sequence[Position], segment: Segment | None
@@ -151,10 +151,10 @@ class Runner:
 
     def answered(self, answer: asyncio.Future[list[ProduceAck]]) -> None:
         del answer
-        self._wake.set()
+        self._wake.ring()
 
     async def woken(self, at_most_s: float) -> None:
-        await wait_for(self._wake, at_most_s)
+        await self._wake.heard(at_most_s)
 
     def committed(self, transaction: object, positions: Sequence[Position], took: float) -> None:
         del transaction, took

@@ -4,7 +4,7 @@ import asyncio
 from contextlib import suppress
 
 from mirrorfleet.copying.budget import MemoryBudget
-from mirrorfleet.slots.waits import reserved, wait_for
+from mirrorfleet.slots.waits import Bell, reserved
 from tests.faultkit.waiting import until
 
 
@@ -47,18 +47,41 @@ async def test_a_wait_cancelled_in_the_moment_of_its_grant_gives_the_memory_back
     assert budget.used == 0
 
 
-async def test_an_event_is_cleared_after_it_was_waited_for() -> None:
-    event = asyncio.Event()
-    event.set()
+async def test_a_bell_that_rang_before_is_heard_at_once_and_once() -> None:
+    bell = Bell()
+    bell.ring()
+    began = asyncio.get_running_loop().time()
 
-    await wait_for(event, 1.0)
+    await bell.heard(30.0)
+    assert asyncio.get_running_loop().time() - began < 1
 
-    assert not event.is_set()
+    await bell.heard(0.05)
+    assert asyncio.get_running_loop().time() - began >= 0.05
 
 
-async def test_waiting_for_an_event_ends_in_time() -> None:
-    event = asyncio.Event()
+async def test_everybody_who_waits_hears_the_bell() -> None:
+    bell = Bell()
+    waiting = [asyncio.ensure_future(bell.heard(30.0)) for _ in range(2)]
+    await asyncio.wait(waiting, timeout=0)
+    bell.ring()
+    bell.ring()
 
-    await wait_for(event, 0.001)
+    done, _ = await asyncio.wait(waiting, timeout=1)
 
-    assert not event.is_set()
+    assert len(done) == 2
+
+
+async def test_a_wait_for_a_bell_that_was_cancelled_leaves_nothing_behind() -> None:
+    bell = Bell()
+    waiting = asyncio.ensure_future(bell.heard(30.0))
+    await asyncio.wait([waiting], timeout=0)
+    waiting.cancel()
+    with suppress(asyncio.CancelledError):
+        await waiting
+    heard = asyncio.ensure_future(bell.heard(30.0))
+    await asyncio.wait([heard], timeout=0)
+
+    bell.ring()
+
+    done, _ = await asyncio.wait([heard], timeout=1)
+    assert done == {heard}

@@ -20,12 +20,12 @@ from mirrorfleet.core.ids import NO_TOPIC_ID
 from mirrorfleet.wire.k00_produce import (
     ProduceAck,
     ProduceEntry,
+    Topics,
     decode_produce,
     encode_head,
     encode_produce,
-    topic_names,
 )
-from mirrorfleet.wire.topic_refs import Leader
+from mirrorfleet.wire.topic_refs import Leader, TopicRef
 
 VERSIONS = (9, 10, 11, 12, 13)
 ORDERS = UUID("00000000-0000-4000-8000-00000000000a")
@@ -47,7 +47,7 @@ ENTRIES = [
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_request_reads_back_with_an_independent_coder(version: int) -> None:
     head = encode_head("mirrorfleet.west.east.3", -1, 5000)
-    raw = b"".join(encode_produce(version, head, ENTRIES))
+    raw = b"".join(encode_produce(Topics(version), head, ENTRIES))
 
     schema: Any = load_payload_module(0, version, EntityType.request)
     request, size = entity_reader(schema.ProduceRequest)(raw, 0)
@@ -72,7 +72,7 @@ def test_a_request_without_transaction_has_no_transactional_id() -> None:
 
 def test_payloads_are_passed_through_uncopied() -> None:
     payload = memoryview(bytearray(b"a big one"))
-    parts = encode_produce(12, b"", [entry("orders", ORDERS, 0, payload)])
+    parts = encode_produce(Topics(12), b"", [entry("orders", ORDERS, 0, payload)])
     assert parts[1] is payload
 
 
@@ -80,12 +80,12 @@ def test_payloads_are_passed_through_uncopied() -> None:
 def test_a_partition_listed_twice_is_refused(version: int) -> None:
     twice = [entry("orders", ORDERS, 3, b"one"), entry("orders", ORDERS, 3, b"two")]
     with pytest.raises(ValueError, match="partition of orders is listed twice"):
-        encode_produce(version, b"", twice)
+        encode_produce(Topics(version), b"", twice)
 
 
 def test_a_request_by_id_needs_the_id() -> None:
     with pytest.raises(ValueError, match="needs the topic id of orders"):
-        encode_produce(13, b"", [entry("orders", NO_TOPIC_ID, 0, b"")])
+        encode_produce(Topics(13), b"", [entry("orders", NO_TOPIC_ID, 0, b"")])
 
 
 def partition(schema: Any, index: int, code: SchemaErrorCode, base: int, **more: object) -> object:
@@ -139,10 +139,27 @@ def answer(version: int) -> bytes:
     return out.getvalue()
 
 
+def names(version: int) -> dict[bytes, TopicRef]:
+    """What a producer that sent ENTRIES remembers."""
+    topics = Topics(version)
+    encode_produce(topics, b"", ENTRIES)
+    return topics.names
+
+
+def test_a_recreated_topic_is_named_by_its_new_id() -> None:
+    topics = Topics(13)
+    encode_produce(topics, b"", [entry("orders", ORDERS, 0, b"")])
+
+    parts = encode_produce(topics, b"", [entry("orders", CARTS, 0, b"")])
+
+    assert bytes(parts[0])[1:17] == CARTS.bytes
+    assert {ref.topic_id for ref in topics.names.values()} == {ORDERS, CARTS}
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_an_answer_of_an_independent_coder_is_understood(version: int) -> None:
     raw = b"head." + answer(version)
-    acks, throttle_ms = decode_produce(version, raw, 5, topic_names(version, ENTRIES))
+    acks, throttle_ms = decode_produce(version, raw, 5, names(version))
     moved_to = Leader(2, 9) if version >= 10 else None
     message = "One or more records have been rejected"
     errors = ((3, "no key"), (8, ""))
@@ -159,7 +176,7 @@ def test_an_answer_cut_short_is_an_error_and_not_a_short_list(version: int) -> N
     raw = answer(version)
     for end in range(len(raw) - 2):
         with pytest.raises((IndexError, ValueError, struct.error)):
-            decode_produce(version, raw[:end], 0, topic_names(version, ENTRIES))
+            decode_produce(version, raw[:end], 0, names(version))
 
 
 def test_an_error_code_of_a_newer_broker_is_the_unknown_error() -> None:
