@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from mirrorfleet.core.ids import PartitionIdentity, SourceOffset, TargetOffset
+from mirrorfleet.core.ids import PartitionIdentity, SourceOffset, TargetOffset, TopicPartition
 from mirrorfleet.records.positions import Position
 from mirrorfleet.wire.copybatch import CopyBatch, Dropped, NullKeys, Terms
 
@@ -80,6 +80,11 @@ class CopyPartition:
     """When `walked_to` last left `committed` without a commit (monotonic seconds)."""
     progress_at: float = 0.0
     """When a commit last moved this partition, or it was seen to be at the end."""
+    target: TopicPartition = field(init=False)
+    """Where its batches go; the name of a copy never changes."""
+
+    def __post_init__(self) -> None:
+        self.target = TopicPartition(self.entry.target_topic, self.entry.identity.partition)
 
     @property
     def identity(self) -> PartitionIdentity:

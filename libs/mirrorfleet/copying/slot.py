@@ -29,7 +29,13 @@ from mirrorfleet.wire.rewrite import next_sequence
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mirrorfleet.core.ids import PartitionIdentity, SlotNumber, SourceOffset, TopicId
+    from mirrorfleet.core.ids import (
+        PartitionIdentity,
+        SlotNumber,
+        SourceOffset,
+        TopicId,
+        TopicPartition,
+    )
     from mirrorfleet.records.positions import Position
     from mirrorfleet.wire.copybatch import AbortedTransaction, CopyBatch, Terms
 
@@ -68,7 +74,7 @@ class Slot:
         self.number = number
         self.generation = 0
         self.partitions: dict[PartitionIdentity, CopyPartition] = {}
-        self.sequences: dict[tuple[str, int], int] = {}
+        self.sequences: dict[TopicPartition, int] = {}
         self.known: dict[PartitionIdentity, Position] = {}
         """Positions read from the control topic, of partitions assigned or not."""
         self._by_source: dict[tuple[TopicId, int], CopyPartition] = {}
@@ -297,11 +303,10 @@ class Slot:
         self._ready[partition] = None
         return taken[0]
 
-    def take_sequence(self, topic: str, partition: int, count: int) -> int:
+    def take_sequence(self, at: TopicPartition, count: int) -> int:
         """The base sequence for `count` records of a target partition, in this producer epoch."""
-        key = (topic, partition)
-        base = self.sequences.get(key, 0)
-        self.sequences[key] = next_sequence(base, count)
+        base = self.sequences.get(at, 0)
+        self.sequences[at] = next_sequence(base, count)
         return base
 
     # -- commits

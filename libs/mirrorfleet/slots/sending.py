@@ -25,7 +25,7 @@ from mirrorfleet.core.errors import (
     MirrorfleetError,
     may_not,
 )
-from mirrorfleet.core.ids import NO_TOPIC_ID, ProducerIdentity, TopicPartition
+from mirrorfleet.core.ids import NO_TOPIC_ID, ProducerIdentity, TopicId, TopicPartition
 from mirrorfleet.kafka.producer import ProduceAck, ProduceEntry, ProduceLane
 from mirrorfleet.kafka.transactions import Transactions, TransactionVersion
 from mirrorfleet.wire.rewrite import stamp
@@ -212,12 +212,16 @@ class Sender:
         """Send one round to every broker with room; whether anything was sent."""
         sent = False
         for node, partitions in self._by_node(transaction).items():
-            pipe = await self._pipe(node)
+            pipe = self._pipes.get(node)
+            if pipe is None or pipe.lane.connection.closed:
+                pipe = await self._pipe(node)
             if len(pipe.flights) >= self._depth.limit:
                 continue
-            await self._room_in(pipe)
+            if pipe.lane.connection.must_wait:
+                await self._room_in(pipe)
             items = self._round(transaction, partitions)
-            await self._add([item.entry for item in items])
+            if self._transactions.version is TransactionVersion.V1:
+                await self._add([item.entry for item in items])
             sent = True
             if pipe.opened:
                 self._send(pipe, items)
@@ -227,10 +231,10 @@ class Sender:
 
     def _by_node(self, transaction: Transaction) -> dict[int, list[CopyPartition]]:
         runner = self._runner
+        leader_of = runner.targets.of
         found: dict[int, list[CopyPartition]] = {}
         for partition in runner.slot.ready_partitions():
-            entry = partition.entry
-            at = runner.targets.of(entry.target_topic, entry.identity.partition)
+            at = leader_of(*partition.target)
             if at is not None:
                 found.setdefault(at.node, []).append(partition)
             elif partition not in transaction.touched:
@@ -241,33 +245,34 @@ class Sender:
     def _round(self, transaction: Transaction, partitions: list[CopyPartition]) -> list[Outgoing]:
         """One batch of each partition, up to the size of a request."""
         items = []
-        size = 0
+        left = self._runner.settings.request_bytes
         now = self._runner.clock.monotonic()
+        next_batch = self._runner.slot.next_batch
         for partition in partitions:
-            queued = self._runner.slot.next_batch(partition)
+            queued = next_batch(partition)
             transaction.sent(partition, queued, now)
-            entry = partition.entry
-            at = TopicPartition(entry.target_topic, entry.identity.partition)
-            items.append(self._outgoing(partition, at, queued.batch))
-            size += queued.batch.size
-            if size >= self._runner.settings.request_bytes:
+            topic_id = partition.entry.identity.target_topic_id
+            items.append(self._outgoing(partition, partition.target, topic_id, queued.batch))
+            left -= queued.batch.size
+            if left <= 0:
                 break
         return items
 
     def _outgoing(
-        self, partition: CopyPartition | None, at: TopicPartition, batch: CopyBatch
+        self,
+        partition: CopyPartition | None,
+        at: TopicPartition,
+        topic_id: TopicId,
+        batch: CopyBatch,
     ) -> Outgoing:
-        sequence = self._runner.slot.take_sequence(at.topic, at.partition, batch.count)
+        sequence = self._runner.slot.take_sequence(at, batch.count)
         header = stamp(batch, self.producer, sequence, transactional=True)
-        if partition is None:
-            topic_id = self._runner.targets.topic_id(at.topic) or NO_TOPIC_ID
-        else:
-            topic_id = partition.identity.target_topic_id
         entry = ProduceEntry(at.topic, topic_id, at.partition, header, batch.payload)
         return Outgoing(partition, batch, entry)
 
     def _control(self, entry: ControlEntry) -> Outgoing:
-        return self._outgoing(None, entry.at, entry.batch)
+        topic_id = self._runner.targets.topic_id(entry.at.topic) or NO_TOPIC_ID
+        return self._outgoing(None, entry.at, topic_id, entry.batch)
 
     # -- requests and answers
 
@@ -286,8 +291,6 @@ class Sender:
 
     async def _room_in(self, pipe: Pipe) -> None:
         """Wait while the connection takes no more: the answer to a slow network is to wait."""
-        if not pipe.lane.congested:
-            return
         try:
             await pipe.lane.ready()
         except (ConnectionLostError, DeadlineError) as error:
@@ -337,15 +340,17 @@ class Sender:
         """Book the acknowledged batches; give back those to send again."""
         by_partition = {(ack.topic, ack.partition): ack for ack in acks}
         again = []
+        now = self._runner.clock.monotonic()
+        meters = self._runner.meters
         for item in items:
-            ack = by_partition.get((item.entry.topic, item.entry.partition))
+            partition, _, entry = item
+            ack = by_partition.get((entry.topic, entry.partition))
             if ack is None:
-                raise AbortError(f"no word on {item.entry.topic}-{item.entry.partition}")
+                raise AbortError(f"no word on {entry.topic}-{entry.partition}")
             if ack.error is ErrorCode.NONE:
-                if item.partition is not None:
-                    queued = transaction.acknowledged(item.partition, ack.base_offset)
-                    now = self._runner.clock.monotonic()
-                    self._runner.meters.acknowledged(item.partition, queued, ack.base_offset, now)
+                if partition is not None:
+                    queued = transaction.acknowledged(partition, ack.base_offset)
+                    meters.acknowledged(partition, queued, ack.base_offset, now)
             elif produce_action(ack.error, first=first) is Action.SEND_AGAIN:
                 again.append(item)
             else:

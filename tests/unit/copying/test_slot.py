@@ -6,7 +6,7 @@ from mirrorfleet.copying.budget import MemoryBudget
 from mirrorfleet.copying.faults import Fault, FaultReason
 from mirrorfleet.copying.partition import CopyPartition, Pace, terms_of
 from mirrorfleet.copying.slot import Slot
-from mirrorfleet.core.ids import SourceOffset, TargetOffset
+from mirrorfleet.core.ids import SourceOffset, TargetOffset, TopicPartition
 from mirrorfleet.records.catalog import Priority
 from mirrorfleet.records.positions import Position
 from tests.unit.copying.making import entry, fetched, give, identity, slot
@@ -107,14 +107,14 @@ def test_merged_memory_is_given_back_when_the_batch_is_done() -> None:
 def test_sequences_count_records_per_target_partition() -> None:
     made = slot()
 
-    assert made.take_sequence("east.orders", 0, 10) == 0
-    assert made.take_sequence("east.orders", 0, 5) == 10
-    assert made.take_sequence("east.orders", 1, 5) == 0
+    assert made.take_sequence(TopicPartition("east.orders", 0), 10) == 0
+    assert made.take_sequence(TopicPartition("east.orders", 0), 5) == 10
+    assert made.take_sequence(TopicPartition("east.orders", 1), 5) == 0
 
 
 def test_a_new_producer_id_discards_everything_the_slot_knew() -> None:
     made = slot()
-    made.take_sequence("east.orders", 0, 10)
+    made.take_sequence(TopicPartition("east.orders", 0), 10)
     made.known[identity()] = partition_of(made).committed
 
     made.forget_all()

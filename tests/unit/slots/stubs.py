@@ -63,7 +63,7 @@ class Lane:
     def __init__(self, target: Target) -> None:
         self._target = target
         self.congested = False
-        self.connection = SimpleNamespace(closed=False)
+        self.connection = SimpleNamespace(closed=False, must_wait=False)
 
     def send(
         self, entries: Sequence[ProduceEntry], *, timeout_ms: int
