@@ -8,12 +8,13 @@ It holds no state that is not in topics: a second instance of a fleet does the s
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.config.connect import cluster_settings
 from mirrorfleet.config.flows import flow_of
 from mirrorfleet.core.errors import MirrorfleetError, RefusedError
-from mirrorfleet.core.ids import Link, PartitionIdentity, SlotNumber
+from mirrorfleet.core.ids import ClusterAlias, Link, PartitionIdentity, SlotNumber
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.mapping.catalog import CatalogView, follow_catalog
 from mirrorfleet.mapping.following import MapFollower
@@ -58,7 +59,7 @@ class CheckpointService:
         self._context = context
         self._settings = settings.parse(context.settings)
         estate, target = context.estate, context.target
-        self._target = Cluster(cluster_settings(estate, target, CLIENT))
+        self._target = self._cluster(target)
         self._store = KafkaMapStore(self._target, context.fleet, context.clock)
         self._map = MapFollower(self._target, context.fleet, self._store)
         self._view = CatalogView()
@@ -106,11 +107,16 @@ class CheckpointService:
 
     def _add(self, entry: EstateLink) -> None:
         context = self._context
-        source = Cluster(cluster_settings(context.estate, entry.source, CLIENT))
+        source = self._cluster(entry.source)
         self._sources[entry.link] = source
         self._links[entry.link] = LinkGroups(
             flow_of(context.estate, entry), source, self._target, self._settings, context.clock
         )
+
+    def _cluster(self, alias: ClusterAlias) -> Cluster:
+        """No request is waited for longer than the settings say: a cluster away is told soon."""
+        known = cluster_settings(self._context.estate, alias, CLIENT)
+        return Cluster(replace(known, request_timeout_s=self._settings.request_s))
 
     def _copies(self, link: Link) -> Copies:
         return Copies(self._view.of_link(link), self._map.index)

@@ -25,7 +25,7 @@ class CheckpointSettings(BaseModel):
     period_s: float = Field(default=5.0, ge=0.2, le=60)
     """Between two looks at the groups of a link."""
     request_s: float = Field(default=15.0, gt=0, le=60)
-    """Deadline of one kind of request to a cluster, tries included."""
+    """Deadline of one kind of request to a cluster, tries included; then the service is red."""
     rewrite_s: float = Field(default=86_400.0, ge=1)
     """Offsets that do not move are written again: the target forgets them after 7 days
     (offsets.retention.minutes)."""

@@ -88,7 +88,7 @@ class TcpConnector:
         loop = asyncio.get_running_loop()
         try:
             transport, connection = await loop.create_connection(
-                lambda: Connection(peer, self._settings.client_id),
+                lambda: Connection(f"{peer} ({self._settings.alias})", self._settings.client_id),
                 host,
                 port,
                 ssl=context,

@@ -5,6 +5,7 @@ Answers come from the control topics and both clusters alone, so they work witho
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Final
@@ -22,6 +23,7 @@ from mirrorfleet.offsets.homes import GroupOffset, answer_for, wanted_groups
 from mirrorfleet.policy.flows import Flow
 
 MOST_OFFSET: Final = 2**63 - 1
+_NUMBER: Final = re.compile("[0-9]{1,10}")
 
 
 class Direction(StrEnum):
@@ -40,7 +42,7 @@ def parse_partition(text: str) -> TopicPartition:
     topic, _, number = text.rpartition("-")
     return (
         TopicPartition(topic, int(number))
-        if topic and number.isdigit()
+        if topic and _NUMBER.fullmatch(number)
         else TopicPartition(text, 0)
     )
 

@@ -5,36 +5,20 @@ from __future__ import annotations
 import random
 from bisect import bisect_left
 from collections.abc import AsyncIterator
-from itertools import count
 from typing import Final
 
 import pytest
 
-from mirrorfleet.core.errors import CorruptBatchError, UnknownVersionError
-from mirrorfleet.core.ids import (
-    FleetName,
-    PartitionIdentity,
-    SlotNumber,
-    SourceOffset,
-    TargetOffset,
-    TopicPartition,
-)
-from mirrorfleet.kafka.admin import NewTopic, create_topics
+from mirrorfleet.core.ids import PartitionIdentity, SourceOffset, TargetOffset
 from mirrorfleet.kafka.cluster import Cluster
-from mirrorfleet.kafka.control import ControlWriter
-from mirrorfleet.mapping.following import MapFollower
-from mirrorfleet.mapping.packing import pack_slot
-from mirrorfleet.mapping.store import KafkaMapStore
 from mirrorfleet.offsets.index import OffsetIndex
-from mirrorfleet.records.segments import Run, Segment, encode_segment
-from mirrorfleet.records.topics import ControlKind, control_topic, control_topics
-from mirrorfleet.runtime.clock import SystemClock
+from mirrorfleet.records.segments import Run, Segment
+from mirrorfleet.records.topics import ControlKind
 from services.local.region import Region
+from tests.integration.checkpoint.stored_map import SLOT, StoredMap
 from tests.unit.offsets.making import PARTITIONS, run_of
 
-SLOT: Final = SlotNumber(1)
 ASKED: Final = 1_000_000
-NUMBERS: Final = count(1)
 
 
 class Copied:
@@ -46,6 +30,10 @@ class Copied:
         self.sources: dict[PartitionIdentity, list[int]] = {one: [] for one in PARTITIONS}
         self.targets: dict[PartitionIdentity, list[int]] = {one: [] for one in PARTITIONS}
         self.ends = dict.fromkeys(PARTITIONS, 0)
+
+    def transactions(self, count: int) -> list[Segment]:
+        """The segments of so many."""
+        return [self.transaction() for _ in range(count)]
 
     def transaction(self) -> Segment:
         """Up to three runs of each partition; markers, aborted and removed records between."""
@@ -86,57 +74,20 @@ class Copied:
                 assert back.offset == (sources[at] if at < len(sources) else self.ends[one])
 
 
-class Fleet:
-    """Control topics of two slots, and somebody who writes segments into one."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self.cluster = cluster
-        self.name = FleetName(f"map{next(NUMBERS)}")
-        self.store = KafkaMapStore(cluster, self.name, SystemClock())
-        self._writer = ControlWriter(cluster)
-
-    async def make(self) -> None:
-        specs = control_topics(self.name, slots=2, replication_factor=1)
-        topics = [
-            NewTopic(name=s.name, partitions=s.partitions, replication_factor=1, configs=s.configs)
-            for s in specs
-        ]
-        assert set((await create_topics(self.cluster, topics)).values()) == {None}
-
-    async def write(self, copied: Copied, transactions: int) -> None:
-        at = TopicPartition(control_topic(self.name, ControlKind.SEGMENTS), SLOT)
-        await self.put(at, *(encode_segment(copied.transaction()) for _ in range(transactions)))
-
-    async def put(self, at: TopicPartition, *values: bytes) -> None:
-        await self._writer.write(at, [(None, value) for value in values], 1_700_000_000_000)
-
-    async def follower(self) -> MapFollower:
-        made = MapFollower(self.cluster, self.name, self.store)
-        made.want([SLOT, SlotNumber(0)])
-        await made.catch_up()
-        return made
-
-    async def pack(self) -> None:
-        while (await pack_slot(self.store, SLOT, most_offsets=300)).left:
-            pass
-
-    def close(self) -> None:
-        self.store.close()
-        self._writer.close()
-
-
 @pytest.fixture
-async def fleet(west: Region) -> AsyncIterator[Fleet]:
+async def fleet(west: Region) -> AsyncIterator[StoredMap]:
     async with Cluster(west.settings()) as cluster:
-        made = Fleet(cluster)
+        made = StoredMap(cluster)
         await made.make()
         yield made
         made.close()
 
 
-async def test_a_million_offsets_translate_exactly_before_and_after_packing(fleet: Fleet) -> None:
+async def test_a_million_offsets_translate_exactly_before_and_after_packing(
+    fleet: StoredMap,
+) -> None:
     copied = Copied()
-    await fleet.write(copied, 2_000)
+    await fleet.write(copied.transactions(2_000))
     before = await fleet.follower()
     copied.check(before.index, ASKED)
     before.close()
@@ -150,35 +101,18 @@ async def test_a_million_offsets_translate_exactly_before_and_after_packing(flee
 
 
 async def test_segments_freed_before_they_were_followed_are_found_in_the_archive(
-    fleet: Fleet,
+    fleet: StoredMap,
 ) -> None:
     copied = Copied()
-    await fleet.write(copied, 200)
+    await fleet.write(copied.transactions(200))
     follower = await fleet.follower()
     copied.check(follower.index, 1_000)
 
-    await fleet.write(copied, 700)
+    await fleet.write(copied.transactions(700))
     await fleet.pack()
-    await fleet.write(copied, 30)
+    await fleet.write(copied.transactions(30))
     while follower.applied(SLOT) < 930:
         await follower.step()
     follower.close()
 
     copied.check(follower.index, 10_000)
-
-
-async def test_segments_of_a_newer_build_or_that_contradict_stop_the_reader(fleet: Fleet) -> None:
-    at = [TopicPartition(control_topic(fleet.name, ControlKind.SEGMENTS), slot) for slot in (0, 1)]
-    await fleet.put(at[0], b"\x07" + encode_segment(Copied().transaction())[1:])
-    runs = ((PARTITIONS[0], (run_of(0, 5, 0),)), (PARTITIONS[0], (run_of(7, 9, 3),)))
-    await fleet.put(at[1], *(encode_segment(Segment(SLOT, 1, (run,))) for run in runs))
-
-    for slot, error, said in (
-        (0, UnknownVersionError, "segment: version 7 is not known"),
-        (1, CorruptBatchError, f"offset map of {PARTITIONS[0]}: .* disagree"),
-    ):
-        follower = MapFollower(fleet.cluster, fleet.name, fleet.store)
-        follower.want([SlotNumber(slot)])
-        with pytest.raises(error, match=said.replace("(", r"\(").replace(")", r"\)")):
-            await follower.catch_up()
-        follower.close()

@@ -93,6 +93,7 @@ class Pipe:
                     made = service(name, estate=self.estate, target=fleet, logs=logs)
                     self.services[fleet, name] = stack.enter_context(made)
             for process in self.services.values():
+                process.wait_url(READY_S)  # they all start at once
                 process.wait_ready(READY_S)
             yield
 

@@ -38,6 +38,8 @@ def copies(*, copied: int) -> Copies:
         ("a-b-12", TopicPartition("a-b", 12)),
         ("a-b", TopicPartition("a-b", 0)),
         ("-1", TopicPartition("-1", 0)),
+        ("orders-\u00b2", TopicPartition("orders-\u00b2", 0)),
+        ("orders-" + "9" * 5000, TopicPartition("orders-" + "9" * 5000, 0)),
     ],
 )
 def test_a_partition_is_named_as_kafka_prints_it(text: str, found: TopicPartition) -> None:
