@@ -122,7 +122,7 @@ def first_read(region: Region, group: str, at: TopicPartition) -> bytes | None:
         consumer.close()
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 async def test_200_groups_go_on_both_ways_at_the_first_record_they_have_not_committed(
     world: World, clusters: Clusters, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -130,7 +130,7 @@ async def test_200_groups_go_on_both_ways_at_the_first_record_they_have_not_comm
     for way in world.ways:
         make_topics(way, dice)
     with world.running("sync", "mirror"):
-        placed = await fill_and_place(world, clusters, dice, rounds=40)
+        placed = await fill_and_place(world, clusters, dice, rounds=25)
         for way in world.ways:
             await check_offsets(way, clusters, dice, 20_000)  # nothing is packed yet
         with world.running("checkpoint"):
@@ -143,7 +143,7 @@ async def test_200_groups_go_on_both_ways_at_the_first_record_they_have_not_comm
                 check_translate(way)
     # every service is started again: the map is read from the archive, and the sources move on
     with world.running("sync", "mirror", "checkpoint"):
-        moved = await fill_and_place(world, clusters, dice, rounds=15, before=placed)
+        moved = await fill_and_place(world, clusters, dice, rounds=10, before=placed)
         for way, places in zip(world.ways, moved, strict=True):
             await wait_in_place(way, clusters, places)
             await check_offsets(way, clusters, dice, 500_000)
@@ -227,7 +227,7 @@ def check_first_records(way: Way, places: Places) -> None:
     """Real consumers of some of the groups."""
     sources = {topic: way.log(topic) for topic in way.topics}
     checked = 0
-    for group, offsets in list(places.items())[:6]:
+    for group, offsets in list(places.items())[:3]:
         for at, place in offsets.items():
             wanted = next_value(sources[at.topic][at.partition], place.offset)
             if wanted is not None:

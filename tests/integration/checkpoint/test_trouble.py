@@ -95,16 +95,8 @@ async def stored_map(west: Region) -> AsyncIterator[StoredMap]:
         made.close()
 
 
-@pytest.mark.timeout(120)
-@pytest.mark.parametrize("fault", FAULTS)
-async def test_a_map_that_cannot_be_believed_is_answered_from_by_nobody(
-    stored_map: StoredMap,
-    east: Region,
-    west: Region,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    fault: str,
-) -> None:
+async def a_copied_partition(stored_map: StoredMap, east: Region) -> PartitionIdentity:
+    """A catalog that says so of orders-0."""
     async with Cluster(east.settings()) as source:
         link = CatalogLink(
             link=Link(EAST, WEST),
@@ -122,7 +114,21 @@ async def test_a_map_that_cannot_be_believed_is_answered_from_by_nobody(
     await stored_map.put(
         ControlKind.CATALOG, SlotNumber(0), catalog.encode(link), catalog.encode(entry)
     )
-    kind, entries, said = planted(fault, entry.identity)
+    return entry.identity
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_a_map_that_cannot_be_believed_is_answered_from_by_nobody(
+    stored_map: StoredMap,
+    east: Region,
+    west: Region,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    fault: str,
+) -> None:
+    one = await a_copied_partition(stored_map, east)
+    kind, entries, said = planted(fault, one)
     await stored_map.put(kind, SLOT, *entries)
     estate = write_estate(
         tmp_path,

@@ -5,6 +5,7 @@ py4j needs no compiler, so the same test runs where Java is only a runtime. It c
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -37,7 +38,8 @@ def java(*jars: Path) -> list[str]:
     program, folder = installed(DEFAULT_KAFKA)
     path = ":".join([f"{folder}/*", *map(str, jars)])
     quick = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m"]
-    return [program, *quick, f"-Dlog4j2.configurationFile={LOG4J}", "-cp", path]
+    log = [f"-Dlog4j2.configurationFile={LOG4J}", f"-Dmirrorfleet.log={os.devnull}"]
+    return [program, *quick, *log, "-cp", path]
 
 
 class MirrorTools:

@@ -19,7 +19,7 @@ from tests.faultkit.estate import write_estate
 from tests.faultkit.process import ServiceProcess, service
 from tests.faultkit.regions import address
 from tests.faultkit.waiting import wait_until
-from tests.integration.mirror.making import Seen, delete, seen
+from tests.integration.mirror.making import Seen, create, delete, seen
 from tests.integration.pipe.pipe import Pipe
 
 VALUE = struct.Struct(">hq")
@@ -75,14 +75,18 @@ def test_a_target_that_takes_no_heartbeats_is_told_until_it_does(
         topics=["x"],
         services={"heartbeat": {"write_s": 2}},
     )
+    create(west, "__mirrorfleet.beats.slots", 4)  # of sync, which does not run here
     with service("heartbeat", estate=estate, target="west", logs=tmp_path) as process:
         process.wait_ready(30)
         assert made_as(west) == (1, "compact")
         before = beats(west, "heartbeats", 1, b"\0\4east\0\4west")
 
         west.broker(1).pause()
-        wait_until(lambda: reasons(process), deadline_s=10, what="heartbeat to be red")
-        said = reasons(process)["heartbeats on west"]
+        said = wait_until(
+            lambda: reasons(process).get("heartbeats on west"),
+            deadline_s=10,
+            what="heartbeat to be red",
+        )
         assert said == "west: no heartbeat was acknowledged within 2 s."
         assert process.get("/status").json()["links"][0]["trouble"] == said
 
