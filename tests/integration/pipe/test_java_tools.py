@@ -29,10 +29,9 @@ def by_hand(pipe: Pipe, fleet: str, places: Places) -> Places:
     for group, offsets in places.items():
         wanted[group] = {}
         for at, (offset, metadata) in offsets.items():
-            left = [one for one in sources[at.partition] if one.offset >= offset]
+            read = sum(1 for one in sources[at.partition] if one.offset < offset)
             copy = copies[at.partition]
-            found = [one.offset for one in copy if left and one.value == left[0].value]
-            there = found[0] if found else copy[-1].offset + 1
+            there = copy[read].offset if read < len(copy) else copy[-1].offset + 1
             wanted[group][TopicPartition(target, at.partition)] = GroupOffset(there, metadata)
     return wanted
 
