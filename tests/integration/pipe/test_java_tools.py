@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -44,17 +45,18 @@ def test_kafkas_translate_offsets_gives_our_numbers(
     places = pipe.places[source]
     wanted = by_hand(pipe, fleet, places)
 
-    def translated() -> bool:
-        for group in wanted:
-            found = tools.translate_offsets(pipe.regions[fleet], source, group)
-            assert found == wanted[group], group
-        return True
-
-    wait_until(
-        translated, deadline_s=60, what="checkpoints of all groups", ignoring=(AssertionError,)
-    )
-    for group, offsets in places.items():
+    def translated(group: str) -> dict[TopicPartition, GroupOffset]:
         java = tools.translate_offsets(pipe.regions[fleet], source, group)
+        assert java == wanted[group], group
+        return java
+
+    for group, offsets in places.items():
+        java = wait_until(
+            partial(translated, group),
+            deadline_s=60,
+            what=f"the checkpoints of {group}",
+            ignoring=(AssertionError,),
+        )
         ours = {
             TopicPartition(f"{source}.{at.topic}", at.partition): pipe.translated(fleet, at, offset)
             for at, (offset, _) in offsets.items()
