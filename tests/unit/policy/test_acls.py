@@ -184,3 +184,12 @@ def test_a_heartbeat_service_needs_exactly_this(make_flow: MakeFlow) -> None:
         "west topic literal heartbeats Create",
         "west topic literal heartbeats Write",
     ]
+
+
+def test_heartbeats_that_would_go_back_are_not_granted(make_flow: MakeFlow) -> None:
+    flows = [make_flow(link, ("r", ["t"], "prefix")) for link in ("east west", "west east")]
+    found = grants(WEST, flows[:1], [Service.MIRROR], estate=flows)
+    assert [g.name for g in found if g.name.endswith("heartbeats")] == [
+        "heartbeats",
+        "east.heartbeats",
+    ]
