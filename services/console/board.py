@@ -53,8 +53,10 @@ class Followed(Protocol):
         ...
 
 
-_KEPT_MS: Final = 500
-"""A look at all partitions of a link serves every page of that half second."""
+_KEPT_S: Final = 0.5
+"""A look at all partitions of a link serves every page of that half second ..."""
+_SHARE: Final = 10
+"""... and for ten times as long as it took, so that looking costs a tenth of a core at most."""
 
 
 class Board:
@@ -74,7 +76,7 @@ class Board:
             entry.link: flow_of(estate, entry) for entry in estate.links
         }
         self._askers: dict[Link, GroupAsker] = {}
-        self._looks: dict[Link, tuple[int, LinkSeen]] = {}
+        self._looks: dict[Link, tuple[float, LinkSeen]] = {}
 
     def estate(self) -> EstateView:
         """Everything at a glance."""
@@ -171,12 +173,13 @@ class Board:
 
     def _look(self, link: Link) -> LinkSeen:
         self._flow(link)
-        now_ms = self._clock.now_ms()
+        begun = self._clock.monotonic()
         known = self._looks.get(link)
-        if known is not None and 0 <= now_ms - known[0] < _KEPT_MS:
+        if known is not None and begun < known[0]:
             return known[1]
-        seen = pages.look(self._fleets[link.target].fleet(), link, now_ms)
-        self._looks[link] = (now_ms, seen)
+        seen = pages.look(self._fleets[link.target].fleet(), link, self._clock.now_ms())
+        ended = self._clock.monotonic()
+        self._looks[link] = (ended + max(_KEPT_S, _SHARE * (ended - begun)), seen)
         return seen
 
     def _why_not(self, link: Link) -> str:

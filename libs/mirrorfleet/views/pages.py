@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mirrorfleet.records.identity import topic_id_text
 from mirrorfleet.records.samples import Verdict
@@ -29,6 +29,7 @@ from mirrorfleet.views.verdicts import worst
 if TYPE_CHECKING:
     from mirrorfleet.core.ids import Link
     from mirrorfleet.offsets.index import OffsetIndex
+    from mirrorfleet.records.catalog import CatalogPartition
     from mirrorfleet.records.events import Event
     from mirrorfleet.views.told import Fleet
 
@@ -75,7 +76,7 @@ def estate_page(
         verdict=worst(verdicts),
         clusters=list(clusters),
         links=links,
-        events=newest(fleets.values())[:LAST_EVENTS],
+        events=[event_view(one) for one in newest(fleets.values())[:LAST_EVENTS]],
     )
 
 
@@ -118,7 +119,7 @@ def link_page(seen: LinkSeen, wanted: Wanted, now_ms: int) -> LinkPage:
     if wanted.show == PROBLEMS:
         topics = [one for one in topics if not one.summary.verdict.fine]
     shown, page = paged(topics, wanted.number, wanted.size)
-    events = [one for one in newest([fleet]) if one.source in {None, link.source}]
+    events = [one for one in newest([fleet]) if one.event.link in {None, link}]
     return LinkPage(
         now_ms=now_ms,
         link=link_view(seen),
@@ -126,7 +127,7 @@ def link_page(seen: LinkSeen, wanted: Wanted, now_ms: int) -> LinkPage:
         owners=_owners(seen, now_ms),
         topics=shown,
         page=page,
-        events=events[:LAST_EVENTS],
+        events=[event_view(one) for one in events[:LAST_EVENTS]],
         reports=_reports(fleet, link),
     )
 
@@ -176,12 +177,7 @@ def partition_page(
     """Why a partition is where it is; `map_words`: how far the map is read, "" when it is."""
     entry, identity = one.entry, one.entry.identity
     segment = words.segment_view(index.of(identity))
-    mine = [
-        event
-        for event in newest([seen.fleet])
-        if (event.source, event.topic) == (seen.link.source, entry.source_topic)
-        and event.partition in {None, identity.partition}
-    ]
+    mine = [one for one in newest([seen.fleet]) if _is_about(one.event, entry)]
     return PartitionPage(
         now_ms=now_ms,
         source=seen.link.source,
@@ -200,30 +196,41 @@ def partition_page(
         incarnation=identity.incarnation,
         source_topic_id=topic_id_text(identity.source_topic_id),
         target_topic_id=topic_id_text(identity.target_topic_id),
-        events=mine[:LAST_EVENTS],
+        events=[event_view(one) for one in mine[:LAST_EVENTS]],
     )
 
 
 def events_page(fleets: Iterable[Fleet], wanted: Wanted, now_ms: int) -> EventsPage:
     """What happened in all fleets, newest first; `wanted.text` looks at kind, topic and words."""
     text = wanted.text.lower()
-    found = [
-        one
-        for one in newest(fleets)
-        if text in f"{one.kind} {one.topic or ''} {one.words} {one.fleet}".lower()
-    ]
+    found = [one for one in newest(fleets) if text in one.words.lower()]
     shown, page = paged(found, wanted.number, wanted.size)
-    return EventsPage(now_ms=now_ms, events=shown, page=page)
+    return EventsPage(now_ms=now_ms, events=[event_view(one) for one in shown], page=page)
 
 
-def newest(fleets: Iterable[Fleet]) -> list[EventView]:
+class Happened(NamedTuple):
+    """An event of a fleet."""
+
+    fleet: str
+    event: Event
+
+    @property
+    def words(self) -> str:
+        """All of it that can be looked for."""
+        event = self.event
+        return f"{event.kind} {event.topic or ''} {event.detail} {event.cause} {self.fleet}"
+
+
+def newest(fleets: Iterable[Fleet]) -> list[Happened]:
     """Events of fleets, newest first."""
-    found = [_event(fleet.name, event) for fleet in fleets for event in fleet.told.events]
-    found.sort(key=lambda one: one.time_ms, reverse=True)
+    found = [Happened(fleet.name, event) for fleet in fleets for event in fleet.told.events]
+    found.sort(key=lambda one: one.event.time_ms, reverse=True)
     return found
 
 
-def _event(fleet: str, event: Event) -> EventView:
+def event_view(of: Happened) -> EventView:
+    """An event for people."""
+    fleet, event = of
     cause = f" ({event.cause})" if event.cause and event.cause not in event.detail else ""
     return EventView(
         time_ms=event.time_ms,
@@ -238,6 +245,14 @@ def _event(fleet: str, event: Event) -> EventView:
         end=event.end,
         words=f"{event.detail}{cause}".strip(),
     )
+
+
+def _is_about(event: Event, entry: CatalogPartition) -> bool:
+    """Whether it is about this partition, or all of its topic."""
+    return (event.link, event.topic) == (entry.link, entry.source_topic) and event.partition in {
+        None,
+        entry.identity.partition,
+    }
 
 
 def _owners(seen: LinkSeen, now_ms: int) -> list[OwnerView]:

@@ -38,6 +38,17 @@ def test_the_message_says_what_and_the_keys_say_which() -> None:
     }
 
 
+def test_a_secret_that_is_known_only_later_is_struck_too() -> None:
+    log, stream = lines_of("hunter22")
+    formatter = log.handlers[0].formatter
+    assert isinstance(formatter, JsonLines)
+
+    formatter.also_strike(["a token"])
+    log.warning("hunter22 sent a token")
+
+    assert json.loads(stream.getvalue())["message"] == "*** sent ***"
+
+
 def test_a_key_outside_the_dictionary_is_not_shown() -> None:
     log, stream = lines_of()
 
