@@ -9,6 +9,7 @@ pages, because that is when they are looked at.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.config.connect import cluster_settings
@@ -103,7 +104,8 @@ class ConsoleService:
             return ClusterWatch(ClusterAlias(alias), None, context.clock, str(error))
         secrets = (found.security.password, found.security.token_client_secret)
         also_strike(secret for secret in (*secrets, found.security.key_password) if secret)
-        return ClusterWatch(ClusterAlias(alias), Cluster(found), context.clock)
+        quick = replace(found, request_timeout_s=self._settings.request_s)
+        return ClusterWatch(ClusterAlias(alias), Cluster(quick), context.clock)
 
     def _health_of(self, alias: ClusterAlias) -> Callable[[str], None]:
         health, name = self._context.health, f"fleet {self._context.estate.fleet_of(alias)}"

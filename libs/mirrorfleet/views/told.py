@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from mirrorfleet.core.ids import ClusterAlias, FleetName, Link, PartitionIdentity, SlotNumber
+from mirrorfleet.core.ids import ClusterAlias, FleetName, Link, PartitionIdentity
 from mirrorfleet.records import events, progress, reports, samples
 from mirrorfleet.records.catalog import CatalogLink, CatalogPartition
 from mirrorfleet.records.events import Event
@@ -53,7 +53,6 @@ class Told:
     """The state of one fleet as far as its topics say; `apply` takes their records."""
 
     seen: dict[PartitionIdentity, Reported] = field(default_factory=dict)
-    slots: dict[SlotNumber, Progress] = field(default_factory=dict)
     samples: dict[tuple[Link, str, int], Sample] = field(default_factory=dict)
     events: deque[Event] = field(default_factory=lambda: deque(maxlen=MOST_EVENTS))
     reports: dict[tuple[str | int, ...], Report] = field(default_factory=dict)
@@ -106,10 +105,6 @@ class Told:
             self.samples[at] = sample
 
     def _take_snapshot(self, snapshot: Progress) -> None:
-        before = self.slots.get(snapshot.slot)
-        if before is not None and before.time_ms > snapshot.time_ms:
-            return
-        self.slots[snapshot.slot] = snapshot
         for partition in snapshot.partitions:
             known = self.seen.get(partition.identity)
             if known is None or known.snapshot.time_ms <= snapshot.time_ms:

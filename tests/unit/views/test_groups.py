@@ -50,7 +50,7 @@ def copies() -> Copies:
 
 def facts(here: dict[TopicPartition, int], there: dict[TopicPartition, int]) -> GroupFacts:
     return GroupFacts(
-        source_states={"g": "Stable", "hidden": "Empty", "h<b>": "Empty"},
+        source_states={"g": "Stable", "hidden": "Empty", "h<B>": "Empty"},
         target_states={"g": "Empty"},
         source_offsets={"g": {at: GroupOffset(offset) for at, offset in here.items()}},
         target_offsets={"g": {at: GroupOffset(offset) for at, offset in there.items()}},
@@ -113,8 +113,8 @@ def test_only_groups_that_a_rule_takes_are_listed_and_filtered_by_name() -> None
         page = groups_page(FLOW, found, copies(), Wanted(text=text), map_words="", now_ms=NOW)
         return [one.group for one in page.groups]
 
-    assert names("") == ["g", "h<b>"]
-    assert names("<B") == ["h<b>"]
+    assert names("") == ["g", "h<B>"]
+    assert names("<b") == ["h<B>"]
 
 
 def test_a_translation_is_a_sentence() -> None:

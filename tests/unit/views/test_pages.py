@@ -106,6 +106,7 @@ def test_a_fleet_that_cannot_be_read_is_unknown_with_the_reason() -> None:
     page = pages.estate_page("demo", [], [look(down, LINK, NOW)], NOW)
 
     assert page.links[0].words == "west cannot be read: west: no broker answers"
+    assert not page.links[0].known
     assert page.words == (
         "1 of 1 link to look at: east → west. west cannot be read: west: no broker answers"
     )
