@@ -71,13 +71,13 @@ class Tab:
         """Keep a picture, when somebody wants them."""
         folder = os.environ.get(KEEP)
         if folder:
-            self.page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
+            self.page.screenshot(path=Path(folder) / f"{name}.png")
 
 
 @pytest.fixture
 def tab(world: World, browser: Browser, request: pytest.FixtureRequest) -> Iterator[Tab]:
     context = browser.new_context(
-        viewport={"width": 1100, "height": 700},
+        viewport={"width": 1100, "height": 760},
         color_scheme="dark" if "dark" in request.node.name else "light",
     )
     context.set_default_timeout(TAB_MS)

@@ -23,7 +23,7 @@ PAGES = {
     "estate": ("/", "east → west"),
     "link": (LINK, "east.shop-payments"),
     "topic": (ORDERS, "6 partitions"),
-    "partition": (f"{ORDERS}/0", "The next record to copy is source offset"),
+    "partition": (f"{ORDERS}/0", "(by the lag service, "),
     "partition-faulted": (f"{LINK}/topics/{LOST}/0", "[100, 120) were deleted before they were"),
     "groups": (f"{LINK}/groups", "4 groups"),
     "group": (f"{LINK}/group?name=billing", "in place: the same record"),

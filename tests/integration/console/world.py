@@ -180,6 +180,12 @@ def member(world: World, group: str) -> Iterator[None]:
         consumer.close()
 
 
+def time_lag(world: World) -> object:
+    """Of east -> west, as the console has it; None when it is not known."""
+    links = world.console.get("/api/estate").json()["links"]
+    return links[0]["summary"]["time_lag_ms"]
+
+
 @contextmanager
 def living(east: Region, west: Region, directory: Path) -> Iterator[World]:
     """All of it; `shop-returns-0` has lost records and stands still."""
@@ -192,9 +198,12 @@ def living(east: Region, west: Region, directory: Path) -> Iterator[World]:
         lose_records(world)
         place_groups(world)
         with (
-            world.running("mirror-west", "checkpoint-west", "console-west"),
+            world.running("mirror-west", "checkpoint-west", "lag-west", "console-west"),
             traffic(world),
             member(world, "tills"),
         ):
             world.console = world.services["console-west"]
+            wait_until(
+                lambda: time_lag(world) is not None, deadline_s=READY_S, what="samples of lag"
+            )
             yield world
