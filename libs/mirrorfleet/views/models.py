@@ -54,7 +54,9 @@ class Summary(Model):
     lag_unknown: int
     """Partitions whose lag is not known; they are not in `lag_records`."""
     time_lag_ms: int | None
-    """The longest of all, as the lag service says."""
+    """The longest that is known, as the lag service says."""
+    time_lag_unknown: int
+    """Partitions whose time lag is not known; it may be longer than `time_lag_ms`."""
     eta_ms: int | None
     """Until the last backlog is gone."""
     headroom_ms: int | None

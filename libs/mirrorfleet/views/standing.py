@@ -41,8 +41,9 @@ class Standing:
 
     @property
     def lag_records(self) -> int | None:
-        """Source offsets that are not copied."""
-        return None if self.seen is None else self.seen.partition.lag_records
+        """Source offsets that are not copied: by the owner, else by the lag service."""
+        told = None if self.seen is None else self.seen.partition.lag_records
+        return self.sample.lag_records if told is None and self.sample is not None else told
 
     @property
     def eta_ms(self) -> int | None:
@@ -86,6 +87,7 @@ def summary(of: Sequence[Standing]) -> Summary:
     rates = [one.rate for one in of if one.rate is not None]
     etas = [one.eta_ms for one in of]
     samples = [one.sample for one in of if one.sample is not None]
+    time_lags = _known(one.time_lag_ms for one in samples)
     return Summary(
         partitions=len(of),
         topics=len({one.entry.source_topic for one in of}),
@@ -95,7 +97,8 @@ def summary(of: Sequence[Standing]) -> Summary:
         bytes_s=sum(rate.bytes_s for rate in rates) if rates else None,
         lag_records=sum(lags) if lags else None,
         lag_unknown=len(of) - len(lags),
-        time_lag_ms=max(_known(one.time_lag_ms for one in samples), default=None),
+        time_lag_ms=max(time_lags, default=None),
+        time_lag_unknown=len(of) - len(time_lags),
         eta_ms=None if None in etas else max(_known(etas), default=0),
         headroom_ms=min(_known(one.headroom_ms for one in samples), default=None),
     )
@@ -103,6 +106,13 @@ def summary(of: Sequence[Standing]) -> Summary:
 
 def _known(values: Iterable[int | None]) -> list[int]:
     return [value for value in values if value is not None]
+
+
+def _source_end(one: Standing) -> int | None:
+    known = one.known
+    if known is not None and known.last_stable >= 0:
+        return known.last_stable
+    return None if one.sample is None else one.sample.source_end
 
 
 def row_of(one: Standing, now_ms: int) -> PartitionRow:
@@ -124,7 +134,7 @@ def row_of(one: Standing, now_ms: int) -> PartitionRow:
         next_source=None if known is None else known.next_source,
         next_target=None if known is None else known.next_target,
         log_start=None if read is None else read.log_start,
-        last_stable=None if read is None else read.last_stable,
+        last_stable=_source_end(one),
         high_watermark=None if read is None else read.high_watermark,
         lag_records=one.lag_records,
         time_lag_ms=None if sample is None else sample.time_lag_ms,

@@ -189,7 +189,7 @@ def _verdict(one: Standing, now_ms: int) -> Iterator[str]:
     judged = one.judged
     ago = "" if judged.time_ms is None else f", {span(max(0, now_ms - judged.time_ms))} ago"
     yield f"Verdict {judged.verdict}: {judged.rule} (by {judged.judge}{ago})."
-    if one.known is not None and one.known.fault:
+    if one.known is not None and one.known.fault and one.known.fault not in judged.rule:
         yield f"Fault: {one.known.fault}."
     if one.sample is not None and one.sample.time_lag_ms is not None:
         time_lag = one.sample.time_lag_ms
@@ -216,7 +216,7 @@ def _source(one: Standing) -> Iterator[str]:
     if known is None:
         return
     if known.last_stable < 0:
-        yield "Its owner has not had an answer from the source yet, so the lag is unknown."
+        yield "Its owner does not read the source, so it does not know how far the source is."
         return
     yield _end(known)
     held = known.high_watermark - known.last_stable

@@ -56,6 +56,7 @@ def test_a_link_counts_what_is_known_and_says_what_is_not() -> None:
         "lag_records": 20,
         "lag_unknown": 1,
         "time_lag_ms": None,
+        "time_lag_unknown": 3,
         "eta_ms": None,
         "headroom_ms": None,
     }
@@ -72,7 +73,30 @@ def test_time_lag_and_headroom_are_those_of_the_worst_partition() -> None:
     summary = pages.link_view(look(found, LINK, NOW)).summary
 
     assert (summary.time_lag_ms, summary.headroom_ms, summary.eta_ms) == (90_000, 5_000, 7_000)
-    assert summary.verdict is Verdict.BEHIND
+    assert (summary.verdict, summary.time_lag_unknown) == (Verdict.BEHIND, 0)
+
+
+def test_a_copied_partition_does_not_hide_one_whose_lag_is_unknown() -> None:
+    unread = report(B, last_stable=-1, high_watermark=-1, fault="boom")
+    stopped = sample(B, verdict=Verdict.FAULTED, time_lag_ms=None, lag_records=None)
+    told = fleet([A, B], snapshot(report(A), unread), sample(A, time_lag_ms=0), stopped)
+
+    summary = pages.link_view(look(told, LINK, NOW)).summary
+
+    assert (summary.time_lag_ms, summary.time_lag_unknown) == (0, 1)
+    assert (summary.lag_records, summary.lag_unknown) == (10, 1)
+
+
+def test_where_the_owner_does_not_read_the_lag_services_numbers_are_shown() -> None:
+    unread = report(B, last_stable=-1, high_watermark=-1, fault="boom")
+    told = fleet([B], snapshot(unread), sample(B, verdict=Verdict.FAULTED, rule="stopped: boom"))
+
+    page = partition_page(told, B)
+
+    assert (page.row.lag_records, page.row.last_stable, page.row.high_watermark) == (10, 110, None)
+    assert [one for one in page.why if "boom" in one] == [
+        "Verdict faulted: stopped: boom (by the lag service, 2.0s ago)."
+    ]
 
 
 def test_the_estate_names_the_links_to_look_at() -> None:
