@@ -86,6 +86,14 @@ test-observability: $(READY) ## alert rules and dashboards, on a real Prometheus
 		echo "error: make test-observability needs Prometheus on PATH" >&2; exit 1; }
 	@time $(PY) -m pytest tests/observability --durations=10
 
+.PHONY: screenshots
+screenshots: $(READY) ## the console's pages as pictures, from the regions of its tests
+	@$(PY) -m services.install browser > /dev/null
+	@mkdir -p .local/screenshots
+	@MIRRORFLEET_SCREENSHOTS=.local/screenshots $(PY) -m pytest tests/integration/console -q
+	@cd .local/screenshots && cp estate.png estate-dark.png link.png partition.png \
+		partition-faulted.png group.png translate.png ../../docs/screenshots/
+
 .PHONY: spark
 spark: $(SPARK) ## Spark and its Kafka connector, from the hash lock; once
 
