@@ -155,3 +155,30 @@ def test_a_missing_estate_file_is_said(capsys: pytest.CaptureFixture[str]) -> No
 
     assert run(program, ["--estate", "/nowhere/estate.yaml", "--target", "west"]) == 1
     assert "/nowhere/estate.yaml" in capsys.readouterr().err
+
+
+def test_an_address_of_a_collector_that_is_none_is_refused_before_anything_is_built(
+    estate: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program, built = probe()
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4317")
+
+    code = run(program, ["--estate", estate, "--target", "west"])
+
+    assert (code, built) == (1, [])
+    assert capsys.readouterr().err == (
+        "error: mirrorfleet probe: environment variable OTEL_EXPORTER_OTLP_ENDPOINT:"
+        " 'collector:4317' is not http://host:port. Correct it, or unset it to run without"
+        " traces.\n"
+    )
+
+
+def test_without_an_address_a_service_has_no_telemetry(
+    estate: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, built = probe()
+    monkeypatch.delenv("OTEL_EXPORTER_OTLP_ENDPOINT", raising=False)
+
+    run(program, ["--estate", estate, "--target", "west"])
+
+    assert not built[0].context.telemetry.on

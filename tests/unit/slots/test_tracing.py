@@ -287,6 +287,19 @@ def test_what_an_interrupted_transaction_left_behind_is_not_traced() -> None:
     assert world.telemetry.spans == []
 
 
+def test_what_an_interrupted_transaction_left_behind_is_not_joined() -> None:
+    world = World(per_second=0)
+    world.traces.announced([_elsewhere()])
+    world.acknowledge(Transaction(90.0))
+    after = Transaction(97.0)
+    after.touched[world.partition] = Touch(TargetOffset(900))
+    world.traces.committed(after, commit_s=1.0)
+
+    world.traces.announced([BEFORE])
+
+    assert world.telemetry.spans == []
+
+
 def test_an_aborted_batch_is_a_failed_trace_and_its_log_line_says_which() -> None:
     world = World()
     world.acknowledge(Transaction(90.0))
