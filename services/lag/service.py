@@ -22,7 +22,7 @@ from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.control import ControlWriter
 from mirrorfleet.lagging.board import Board, events_of
 from mirrorfleet.mapping.catalog import CatalogView, follow_catalog
-from mirrorfleet.records import events, progress, samples
+from mirrorfleet.records import events, progress, samples, traces
 from mirrorfleet.records.packing import Skipped
 from mirrorfleet.records.topics import ControlKind
 from mirrorfleet.runtime import metric_names as names
@@ -159,6 +159,8 @@ class LagService:
             await asyncio.sleep(_TROUBLE_S)
 
     def _hear(self, key: bytes | None, value: bytes | None) -> None:
+        if traces.is_ours(key):
+            return
         snapshot = progress.decode(key, value)
         if isinstance(snapshot, Skipped):
             self._skipped.add()

@@ -20,6 +20,7 @@ from mirrorfleet.records import (
     registry,
     samples,
     segments,
+    traces,
 )
 from mirrorfleet.records.identity import topic_id_text
 from mirrorfleet.records.topics import ControlKind, control_kind
@@ -35,7 +36,9 @@ _OURS: Final[dict[ControlKind, _Decode]] = {
     ControlKind.SEGMENTS: lambda _, value: segments.decode_segment(value or b""),
     ControlKind.ARCHIVE: archive.decode,
     ControlKind.REGISTRY: registry.decode,
-    ControlKind.PROGRESS: progress.decode,
+    ControlKind.PROGRESS: lambda key, value: (
+        traces.decode(value) if traces.is_ours(key) else progress.decode(key, value)
+    ),
     ControlKind.SAMPLES: samples.decode,
     ControlKind.EVENTS: lambda _, value: events.decode(value),
 }

@@ -69,13 +69,13 @@ def is_ours(key: bytes | None) -> bool:
     return key is not None and key[:1] == bytes((_MARK,))
 
 
-def decode(value: bytes | None) -> list[SampledBatch] | Skipped:
+def decode(value: bytes | None) -> tuple[SampledBatch, ...] | Skipped:
     """The batches of a record whose key `is_ours`; never raises."""
     if value is None:
         return Skipped("traces: no value")
     try:
         data = Reader(value, "traces", version=VERSION)
-        batches = [_read(data) for _ in range(data.length())]
+        batches = tuple(_read(data) for _ in range(data.length()))
         data.end()
     except (UnknownVersionError, CorruptBatchError) as error:
         return Skipped(str(error))

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from mirrorfleet.core.ids import ClusterAlias, FleetName, Link, PartitionIdentity
-from mirrorfleet.records import events, progress, reports, samples
+from mirrorfleet.records import events, progress, reports, samples, traces
 from mirrorfleet.records.catalog import CatalogLink, CatalogPartition
 from mirrorfleet.records.events import Event
 from mirrorfleet.records.overview import STALE_MS, Reported
@@ -63,7 +63,7 @@ class Told:
     def apply(self, kind: ControlKind, key: bytes | None, value: bytes | None) -> None:
         """Take one record of a control topic; other kinds than those above are ignored."""
         match kind:
-            case ControlKind.PROGRESS:
+            case ControlKind.PROGRESS if not traces.is_ours(key):
                 found = progress.decode(key, value)
                 if isinstance(found, Progress):
                     return self._take_snapshot(found)

@@ -113,12 +113,11 @@ class Chain:
 
     @contextmanager
     def service(self, name: str, target: str) -> Iterator[ServiceProcess]:
-        """One service, ready."""
+        """One service, starting."""
         logs, env = self.directory / "logs", {"COLLECTOR_TOKEN": TOKEN}
         with service(
             name, estate=self.estate, target=target, logs=logs, environment=env
         ) as process:
-            process.wait_ready(READY_S)
             yield process
 
     def start_mirror(self, target: str) -> ServiceProcess:
@@ -126,8 +125,9 @@ class Chain:
         if target in self.mirrors:
             self.mirrors[target].terminate()
             assert self.mirrors[target].wait_exit(10) == 0
-        self.mirrors[target] = self.running.enter_context(self.service("mirror", target))
-        return self.mirrors[target]
+        made = self.mirrors[target] = self.running.enter_context(self.service("mirror", target))
+        made.wait_ready(READY_S)
+        return made
 
     def produce(self) -> Sent:
         """One batch of numbered records, with a trace context of the application's own."""
@@ -186,6 +186,7 @@ def chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chain]:
         create(made.regions["a"], TOPIC)
         for target in ("b", "c"):
             stack.enter_context(made.service("sync", target))
+        for target in ("b", "c"):
             made.start_mirror(target)
         made.arrivals = arrivals = Arrivals(made.regions["c"])
         arrivals.start()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from mirrorfleet.records import positions
+from mirrorfleet.core.ids import SlotNumber
+from mirrorfleet.records import positions, traces
 from mirrorfleet.records.readable import decoder_of
 from tests.unit.records.test_positions import POSITION
+from tests.unit.records.test_traces import BATCH
 
 
 def read(topic: str, key: bytes | None, value: bytes | None) -> str:
@@ -27,6 +29,15 @@ def test_mirrormakers_topics_read_too() -> None:
     assert read("heartbeats", key, value) == "Heartbeat(source=A, target=B, time_ms=1234567890)"
     assert read("mm2-offset-syncs.a.internal", b"", b"").startswith("Skipped(")
     assert read("a.checkpoints.internal", None, None).startswith("Skipped(")
+
+
+def test_sampled_batches_read_beside_the_snapshots_of_the_same_topic() -> None:
+    key, value = traces.encode(SlotNumber(0), [BATCH])
+
+    assert read("__mirrorfleet.west.progress", key, value) == (
+        "[SampledBatch(topic_id=AAAAAAAAAAAAAAAAAAAAAQ, partition=2, first=300, count=40,"
+        " trace_id=2748, span_id=13, committed_ms=5, hop=1)]"
+    )
 
 
 def test_a_record_that_cannot_be_read_says_why() -> None:

@@ -30,7 +30,7 @@ def test_batches_are_written_so_and_read_back() -> None:
 
     assert (key, value) == (b"\x74\x01\x03", VALUE)
     assert traces.is_ours(key)
-    assert traces.decode(VALUE) == [BATCH]
+    assert traces.decode(VALUE) == (BATCH,)
 
 
 def test_only_the_last_32_are_written() -> None:
@@ -38,7 +38,7 @@ def test_only_the_last_32_are_written() -> None:
 
     found = traces.decode(traces.encode(SlotNumber(3), many)[1])
 
-    assert isinstance(found, list)
+    assert isinstance(found, tuple)
     assert [each.first for each in found] == list(range(8, 40))
 
 

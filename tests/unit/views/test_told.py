@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from mirrorfleet.records import progress, reports
+from mirrorfleet.core.ids import SlotNumber
+from mirrorfleet.records import progress, reports, traces
 from mirrorfleet.records.events import Event
 from mirrorfleet.records.reports import Report
 from mirrorfleet.records.topics import ControlKind
@@ -70,3 +71,11 @@ def test_only_the_last_events_and_the_last_report_of_a_key_are_kept() -> None:
     assert (len(told.events), told.events[0].time_ms) == (MOST_EVENTS, 1)
     assert told.reports == {("slo", "a->b", "t"): Report("slo", ("a->b", "t"), {"n": 2})}
     assert not told.skipped
+
+
+def test_sampled_batches_are_no_snapshot_and_nothing_that_was_skipped() -> None:
+    told = Told()
+
+    told.apply(ControlKind.PROGRESS, *traces.encode(SlotNumber(0), []))
+
+    assert told == Told()
