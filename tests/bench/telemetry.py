@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 import yaml
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from mirrorfleet.copying.budget import FrameLease, MemoryBudget
@@ -93,8 +93,14 @@ def _copy(
                 deadline_s=30,
                 what=f"sync to make {target_topic}",
             )
+        ends = Ends(address(west), target_topic, workload.partitions)
+        wait_until(
+            lambda: ends.total() == 0,
+            deadline_s=30,
+            what=f"leaders of {target_topic}",
+            ignoring=(KafkaException,),
+        )
         with service("mirror", estate=estate, target="west", logs=logs) as mirror:
-            ends = Ends(address(west), target_topic, workload.partitions)
             drained = drain(mirror, ends, workload.records, DEADLINE_S)
         spans = len(otlp.spans())
     AdminClient({"bootstrap.servers": address(west)}).delete_topics([target_topic])[
