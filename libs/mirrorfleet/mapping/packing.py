@@ -18,7 +18,7 @@ from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.offsets import EARLIEST, list_offsets
 from mirrorfleet.mapping.store import Entry, MapStore
 from mirrorfleet.offsets.copies import source_of, target_of
-from mirrorfleet.offsets.packing import MOST_RUNS, Floor, Packing, obsolete, plan_packing
+from mirrorfleet.offsets.packing import FULL, Floor, Full, Packing, obsolete, plan_packing
 from mirrorfleet.records.archive import BlockKey, decode_key, encode, encode_key
 from mirrorfleet.records.catalog import CatalogPartition
 from mirrorfleet.records.topics import ControlKind
@@ -43,7 +43,7 @@ async def pack_slot(
     *,
     at_least: int = 1,
     most_offsets: int = MOST_OFFSETS,
-    most_runs: int = MOST_RUNS,
+    full: Full = FULL,
 ) -> Packed:
     """One pass over the oldest segments of a slot; does nothing for fewer than `at_least` offsets.
 
@@ -56,7 +56,7 @@ async def pack_slot(
     until = min(waiting.end, waiting.start + most_offsets)
     segments = await store.segments(slot, waiting.start, until)
     stored, end = await _read_archive(store, slot)
-    packing = plan_packing(stored, (each.segment for each in segments), most_runs=most_runs)
+    packing = plan_packing(stored, (each.segment for each in segments), full=full)
     await _write(store, slot, packing, end)
     if packing.remove:
         await store.write(slot, [(encode_key(key), None) for key in packing.remove])

@@ -10,7 +10,7 @@ anywhere and run again. Two packers at once leave blocks that overlap; nothing i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Final, NamedTuple
@@ -20,8 +20,21 @@ from mirrorfleet.core.ids import PartitionIdentity, SourceOffset, TargetOffset
 from mirrorfleet.records.archive import Block, BlockKey, decode, encode_key
 from mirrorfleet.records.segments import Run, Segment
 
-MOST_RUNS: Final = 4_096
-"""Runs of a block: some 30 kB, so that making the last one longer stays cheap."""
+
+class Full(NamedTuple):
+    """When a block has no more room. `weight` is the sum of `run_weight`."""
+
+    runs: int
+    weight: int
+
+    def reached(self, runs: Sequence[Run]) -> bool:
+        """Whether a block of these runs is left as it is."""
+        return len(runs) >= self.runs or sum(map(run_weight, runs)) >= self.weight
+
+
+FULL: Final = Full(runs=4_096, weight=1_000_000)
+"""Usually some 30 kB, so that making the last block longer stays cheap; never much more than 4 MB,
+however many payloads the runs have: the archive topic takes records of 8 MB."""
 
 Stored = Mapping[BlockKey, bytes]
 """The archive of one slot: values by key."""
@@ -42,9 +55,12 @@ class Floor(NamedTuple):
     target: TargetOffset
 
 
-def plan_packing(
-    stored: Stored, segments: Iterable[Segment], *, most_runs: int = MOST_RUNS
-) -> Packing:
+def run_weight(run: Run) -> int:
+    """What a run adds to a block: about four bytes each."""
+    return 1 + len(run.payloads) + len(run.holes)
+
+
+def plan_packing(stored: Stored, segments: Iterable[Segment], *, full: Full = FULL) -> Packing:
     """How to get every run of `segments` into the archive.
 
     Raises: CorruptBatchError when segments and archive disagree, UnknownVersionError.
@@ -58,7 +74,7 @@ def plan_packing(
     write: list[Block] = []
     for identity in sorted(by_identity):
         ordered = [run for _, run in sorted(by_identity[identity].items())]
-        write += _blocks(stored, keys.get(identity, []), identity, ordered, most_runs)
+        write += _blocks(stored, keys.get(identity, []), identity, ordered, full)
     return Packing(tuple(write), covered([*stored, *(block.key for block in write)]))
 
 
@@ -102,7 +118,7 @@ def _blocks(
     keys: list[BlockKey],
     identity: PartitionIdentity,
     runs: list[Run],
-    most_runs: int,
+    full: Full,
 ) -> list[Block]:
     newest = max(keys, key=lambda key: (key.end, -key.first), default=None)
     end = newest.end if newest is not None else TargetOffset(0)
@@ -111,10 +127,21 @@ def _blocks(
     if not fresh:
         return []
     base = _runs_of(stored, newest) if newest is not None else ()
-    rows = (*(base if len(base) < most_runs else ()), *fresh)
-    return [
-        Block(identity, rows[begin : begin + most_runs]) for begin in range(0, len(rows), most_runs)
-    ]
+    rows = (*(() if full.reached(base) else base), *fresh)
+    return [Block(identity, part) for part in _cut(rows, full)]
+
+
+def _cut(runs: Iterable[Run], full: Full) -> Iterator[tuple[Run, ...]]:
+    kept: list[Run] = []
+    weight = 0
+    for run in runs:
+        kept.append(run)
+        weight += run_weight(run)
+        if len(kept) >= full.runs or weight >= full.weight:
+            yield tuple(kept)
+            kept, weight = [], 0
+    if kept:
+        yield tuple(kept)
 
 
 def _check_packed(stored: Stored, keys: list[BlockKey], runs: list[Run]) -> None:

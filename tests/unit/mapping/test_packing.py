@@ -10,7 +10,7 @@ from mirrorfleet.core.errors import CorruptBatchError
 from mirrorfleet.core.ids import SlotNumber, SourceOffset, TargetOffset
 from mirrorfleet.mapping.packing import Packed, live_blocks, pack_slot, prune_slot
 from mirrorfleet.mapping.store import Entry
-from mirrorfleet.offsets.packing import Floor
+from mirrorfleet.offsets.packing import Floor, Full
 from mirrorfleet.records.segments import Segment
 from tests.unit.mapping.lists import DiedError, ListStore
 from tests.unit.offsets.making import PARTITIONS, run_of
@@ -27,7 +27,7 @@ SEGMENTS = [
 
 
 async def pack_all(store: ListStore) -> None:
-    while (await pack_slot(store, SLOT, most_offsets=6, most_runs=2)).left:
+    while (await pack_slot(store, SLOT, most_offsets=6, full=Full(2, 100))).left:
         pass
 
 
