@@ -12,6 +12,7 @@ import sys
 import tarfile
 import tempfile
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -160,10 +161,11 @@ def ivy_module(wanted: Wanted) -> str:
 
 
 def _ivy_jar(directory: Path) -> Path:
-    """Ivy out of pyspark's source archive, kept beside the versions; the rest is not unpacked."""
+    """Ivy out of pyspark: the installed one, else its source archive, kept beside the versions."""
     jar = directory / "ivy.jar"
-    if jar.exists():
-        return jar
+    installed = _installed_ivy()
+    if jar.exists() or installed is not None:
+        return installed or jar
     say("PATH has no mvn; taking Ivy out of pyspark (434 MB, once)")
     with tempfile.TemporaryDirectory(dir=directory) as name:
         command = [
@@ -194,3 +196,10 @@ def _ivy_jar(directory: Path) -> Path:
                 unfinished.write_bytes(source.read())
         unfinished.rename(jar)
     return jar
+
+
+def _installed_ivy() -> Path | None:
+    found = find_spec("pyspark")
+    if found is None or found.origin is None:
+        return None
+    return next(iter((Path(found.origin).parent / "jars").glob("ivy-*.jar")), None)

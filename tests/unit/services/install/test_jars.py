@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from importlib.machinery import ModuleSpec
+from pathlib import Path
 
 import pytest
 
+from services.install import jars
 from services.install.jars import install_kafka, ivy_module, pom, progress, wanted_of
 from services.install.paths import InstallError
 from services.install.shell import reason
@@ -26,6 +29,18 @@ def test_ivy_is_told_the_same_as_maven() -> None:
     ]
 
     assert wanted == [("org.apache.kafka", name, "3.9.1") for name in KAFKA]
+
+
+def test_ivy_comes_out_of_an_installed_pyspark_before_anything_is_downloaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ivy = tmp_path / "pyspark" / "jars" / "ivy-2.5.3.jar"
+    ivy.parent.mkdir(parents=True)
+    ivy.touch()
+    installed = ModuleSpec("pyspark", None, origin=str(tmp_path / "pyspark" / "__init__.py"))
+    monkeypatch.setattr(jars, "find_spec", {"pyspark": installed}.get)
+
+    assert jars._ivy_jar(tmp_path) == ivy
 
 
 @pytest.mark.parametrize("version", ["4.3", "2.8.0", "latest", "../4.3.0", ""])
