@@ -18,7 +18,12 @@ from mirrorfleet.core.errors import MirrorfleetError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-TIMEOUT_MS: Final = 60_000
+TIMEOUT_MS: Final = 30_000
+_HINTS: Final = {
+    "UnknownTopicOrPartitionException": "`sync` of this fleet makes its control topics: start it.",
+    "TimeoutException": "Is the cluster up, and its address in the estate right?",
+}
+_HINT: Final = "Check the addresses and rights of this cluster in the estate."
 _RECORDS_TO_DELETE: Final = "org.apache.kafka.clients.admin.RecordsToDelete"
 
 
@@ -40,7 +45,11 @@ class Admin:
     def __init__(self, session: SparkSession, options: Mapping[str, str]) -> None:
         self._gateway = session.sparkContext._gateway
         self._jvm = session.sparkContext._jvm
-        self._options = {"request.timeout.ms": str(TIMEOUT_MS // 2), **options}
+        timeouts = {
+            "request.timeout.ms": str(TIMEOUT_MS // 2),
+            "default.api.timeout.ms": str(TIMEOUT_MS),
+        }
+        self._options = {**timeouts, **options}
 
     def ranges(self, topic: str) -> dict[int, Range]:
         """By partition; the end is the last stable offset.
@@ -104,14 +113,16 @@ class Admin:
             finally:
                 client.close(self._jvm.java.time.Duration.ofSeconds(5))
         except Py4JJavaError as error:
+            cause = _telling(error)
             raise BrokerSideError(
-                f"{what} at {self._options['bootstrap.servers']}: {_words(error)}.",
-                hint="Check the addresses and rights of this cluster in the estate.",
+                f"{what} at {self._options['bootstrap.servers']}: {cause.toString()}.",
+                hint=_HINTS.get(cause.getClass().getSimpleName(), _HINT),
             ) from None
 
 
-def _words(error: Py4JJavaError) -> str:
+def _telling(error: Py4JJavaError) -> JavaObject:
+    """The first of its causes that we have words for; the last one when there is none."""
     cause = error.java_exception
-    while cause.getCause() is not None:
+    while cause.getClass().getSimpleName() not in _HINTS and cause.getCause() is not None:
         cause = cause.getCause()
-    return str(cause)
+    return cause

@@ -56,24 +56,35 @@ def _window(rows: Sequence[Row]) -> str:
 
 
 def _table(rows: Sequence[Row]) -> str:
-    heads = ("link", "topic", *PROMISES, "worst lag", "copied", "lost", "partition-minutes")
+    heads = (
+        "link",
+        "topic",
+        *PROMISES,
+        "worst lag",
+        "copied",
+        "lost",
+        "faults",
+        "partition-minutes",
+    )
     lines = ["<tr>" + "".join(f"<th>{head}</th>" for head in heads) + "</tr>"]
     for row in rows:
         cells = [f"<td>{escape(str(row['link']))}</td><td>{escape(str(row['topic']))}</td>"]
         cells += [_share(row[name], least) for name, least in PROMISES.items()]
         worst = row["worst_lag_ms"]
         cells.append(f"<td>{'-' if worst is None else f'{_int(worst) / 1000:.1f} s'}</td>")
-        cells += [f"<td>{row[name]}</td>" for name in ("copied", "lost", "minutes")]
+        cells += [f"<td>{row[name]}</td>" for name in ("copied", "lost", "faults", "minutes")]
         lines.append("<tr>" + "".join(cells) + "</tr>")
     return "<table>\n" + "\n".join(lines) + "\n</table>\n"
 
 
 def _share(value: object, least: float) -> str:
-    if not isinstance(value, float):
-        return "<td>-</td>"
-    # cut, not rounded: 99.9996 % is not 100 %
-    text = f"{int(value * 100_000) / 1000:.3f} %"
-    return f'<td class="broken">{text}</td>' if value < least else f"<td>{text}</td>"
+    broken = ' class="broken"' if isinstance(value, float) and value < least else ""
+    return f"<td{broken}>{percent(value)}</td>"
+
+
+def percent(share: object) -> str:
+    """Cut, not rounded: 99.9996 % is not 100 %. "-" for none."""
+    return f"{int(share * 100_000) / 1000:.3f} %" if isinstance(share, float) else "-"
 
 
 def _plots(row: Row, minutes: Sequence[Row]) -> str:

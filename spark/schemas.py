@@ -89,6 +89,7 @@ TOTALS: Final = _struct(
     target_records=_LONG,
     matched=_LONG,
     missing=_LONG,
+    explained=_LONG,
     extra=_LONG,
     altered=_LONG,
     out_of_order=_LONG,
@@ -100,23 +101,12 @@ SAMPLES: Final = _struct(
     link=_TEXT,
     topic=_TEXT,
     partition=_INT,
-    identity=_BYTES,
     state=_TEXT,
+    verdict=_TEXT,
     lag_ms=_LONG,
-    records=_LONG,
+    next_source=_LONG,
 )
-"""What was seen of a partition at a time. `lag_ms` is null when it is not known."""
-
-PROGRESS: Final = _struct(
-    time_ms=_LONG,
-    topic=_TEXT,
-    partition=_INT,
-    identity=_BYTES,
-    state=_TEXT,
-    lag_ms=_LONG,
-    records=_LONG,
-)
-"""`SAMPLES` before the catalog has said the link."""
+"""What was seen of a partition at a time. `lag_ms` is the time lag, null when it is not known."""
 
 EVENTS: Final = _struct(
     time_ms=_LONG,
@@ -129,13 +119,22 @@ EVENTS: Final = _struct(
     records=_LONG,
 )
 
+LEDGER: Final = _struct(
+    link=_TEXT, topic=_TEXT, partition=_INT, first=_LONG, end=_LONG, records=_LONG
+)
+"""Gaps: source offsets [first, end); `records` null where their number is not provable."""
+
 CATALOG: Final = _struct(
+    time_ms=_LONG,
     identity=_BYTES,
     link=_TEXT,
-    source_topic=_TEXT,
+    topic=_TEXT,
+    partition=_INT,
+    state=_TEXT,
     target_topic=_TEXT,
     target_append_time=T.BooleanType(),
 )
+"""`time_ms` is when the entry was written last; `topic` is the source's."""
 
 SLO: Final = _struct(
     link=_TEXT,
@@ -148,6 +147,7 @@ SLO: Final = _struct(
     available_minutes=_LONG,
     copied=_LONG,
     lost=_LONG,
+    faults=_LONG,
     freshness=T.DoubleType(),
     availability=T.DoubleType(),
     completeness=T.DoubleType(),

@@ -39,7 +39,8 @@ def open_session(
     builder = SparkSession.builder.appName(f"mirrorfleet {name}")
     if master is not None or "SPARK_ENV_LOADED" not in os.environ:
         builder = builder.master(master or "local[*]")
-    for key, value in {**SETTINGS, **_jars(), **(settings or {})}.items():
+    bar = {"spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower()}
+    for key, value in {**SETTINGS, **bar, **_jars(), **(settings or {})}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")

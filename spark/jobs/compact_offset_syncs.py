@@ -17,7 +17,8 @@ from pyspark.sql import functions as F
 from mirrorfleet.core.errors import CorruptBatchError
 from mirrorfleet.records.topics import ControlKind
 from spark import io
-from spark.jobs.running import Job, refuse_problems, run, say
+from spark.jobs.running import Job, refuse_problems, run
+from spark.output import say
 from spark.transforms import compaction
 
 

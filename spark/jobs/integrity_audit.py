@@ -1,7 +1,8 @@
 """Every record of a topic compared on both sides, through the offset map.
 
 Reads the map first and both topics after it, so that all that the map speaks of is there. What is
-not copied yet, or not held any more on one side, is not compared. Skew: the busiest partition.
+not copied yet, or not held any more on one side, is not compared; what the gap ledger names is
+listed, and is no fault. Skew: the busiest partition.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from mirrorfleet.records.reports import Report, ReportKind
 from mirrorfleet.records.topics import ControlKind
 from spark import io, schemas
 from spark.broker import Range
-from spark.jobs.running import Job, catalog_entries, refuse_problems, run, say
-from spark.transforms import compaction, integrity
+from spark.jobs.running import Job, catalog_entries, happened, refuse_problems, run
+from spark.output import say, writable
+from spark.transforms import compaction, integrity, slo
 
 SHOWN: Final = 50
 """Findings that are printed; all are in the Parquet."""
@@ -32,6 +34,7 @@ _BAD: Final = ("missing", "extra", "altered", "out_of_order", "displaced")
 def work(job: Job) -> None:
     """Raises: RefusedError, CorruptBatchError, BrokerSideError."""
     asked = job.arguments
+    folder = None if asked.output is None else writable(asked.output)
     link = str(Link(ClusterAlias(asked.source), job.alias))
     entries = _entries(job, link, asked.topic)
     mapped = _positions(job, entries).persist()
@@ -42,17 +45,19 @@ def work(job: Job) -> None:
     compared = integrity.FIELDS[:-1] if entries[0].target_append_time else integrity.FIELDS
     one = io.read_topic(job.session, source.options, asked.topic, ours)
     other = io.read_topic(job.session, job.target.options, copied_to, theirs)
+    ledger = slo.ledger(happened(job))
     audit = integrity.compare(
         integrity.digests(one, compared),
         integrity.digests(other, compared),
         mapped,
         job.session.createDataFrame(_held(asked, ours, theirs), schemas.HELD),
+        ledger.where((F.col("link") == link) & (F.col("topic") == asked.topic)),
     )
-    _tell(job, audit, link)
+    _tell(job, audit, link, folder)
 
 
 def _entries(job: Job, link: str, topic: str) -> list[Row]:
-    wanted = catalog_entries(job).where((F.col("link") == link) & (F.col("source_topic") == topic))
+    wanted = catalog_entries(job).where((F.col("link") == link) & (F.col("topic") == topic))
     found: list[Row] = wanted.collect()
     if not found:
         raise RefusedError(
@@ -92,7 +97,7 @@ def _held(
     ]
 
 
-def _tell(job: Job, audit: integrity.Audit, link: str) -> None:
+def _tell(job: Job, audit: integrity.Audit, link: str, folder: Path | None) -> None:
     topic = job.arguments.topic
     totals = [row.asDict() for row in audit.totals.orderBy("partition").collect()]
     for row in totals:
@@ -104,9 +109,9 @@ def _tell(job: Job, audit: integrity.Audit, link: str) -> None:
             f"{row.kind} {topic}-{row.partition}: source {row.source_first}..{row.source_last},"
             f" target {row.target_first}..{row.target_last}, {row.records} records {row.detail}"
         )
-    if job.arguments.output is not None:
+    if folder is not None:
         labelled = findings.withColumns({"link": F.lit(link), "topic": F.lit(topic)})
-        io.write_parquet(labelled, Path(job.arguments.output) / "integrity", ["link", "topic"])
+        io.write_parquet(labelled, folder / "integrity", ["link", "topic"])
     job.report([Report(ReportKind.INTEGRITY, (link, topic), summed)])
     bad = {name: count for name, count in summed.items() if name in _BAD and count}
     if bad:

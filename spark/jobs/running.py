@@ -31,6 +31,7 @@ from mirrorfleet.records.topics import ControlKind
 from spark import io, schemas
 from spark.broker import Admin
 from spark.kafka_options import client_options
+from spark.output import say
 from spark.session import open_session
 from spark.transforms import coding
 
@@ -92,8 +93,12 @@ def run(
     options: Callable[[argparse.ArgumentParser], None] = lambda _: None,
 ) -> int:
     """Parse, connect, work. `options` adds the job's own arguments."""
-    parser = argparse.ArgumentParser(prog=f"python -m spark.jobs.{name}")
-    parser.add_argument("--estate", type=Path, required=True)
+    parser = argparse.ArgumentParser(
+        prog=f"python -m spark.jobs.{name}",
+        description=sys.modules[work.__module__].__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--estate", type=Path, required=True, help="the estate file")
     parser.add_argument("--target", required=True, help="alias of the fleet's cluster")
     parser.add_argument("--master", help="any Spark master; this machine when not given")
     options(parser)
@@ -117,17 +122,21 @@ def run(
     return 0
 
 
-def say(text: str) -> None:
-    """A line of progress."""
-    print(text, file=sys.stderr, flush=True)
-
-
 def catalog_entries(job: Job) -> DataFrame:
     """Every partition that is copied now: `CATALOG`."""
     catalog = job.target.read(job.topic(ControlKind.CATALOG))
-    newest = catalog.groupBy("key").agg(F.max_by("value", "offset").alias("value"))
+    newest = catalog.groupBy("key").agg(
+        F.max_by("value", "offset").alias("value"),
+        F.max_by("timestamp_ms", "offset").alias("timestamp_ms"),
+    )
     entries = newest.where(F.col("value").isNotNull())
     return entries.mapInArrow(coding.decode_partitions, schemas.CATALOG)
+
+
+def happened(job: Job) -> DataFrame:
+    """Every event that is still kept: `EVENTS`."""
+    records = job.target.read(job.topic(ControlKind.EVENTS)).select("value")
+    return records.mapInArrow(coding.decode_events, schemas.EVENTS)
 
 
 def refuse_problems(found: DataFrame) -> None:

@@ -1,8 +1,8 @@
 """Freshness, completeness and availability of every link and topic over a window.
 
-Reads samples of progress, the catalog and events; writes Parquet (one folder a window, replaced
+Reads the samples of `lag`, the catalog and events; writes Parquet (one folder a window, replaced
 when run again), an HTML page with plots, and one report a topic into the reports topic.
-Small data: a row a second and partition at most.
+Small data: a row in five seconds and partition at most.
 """
 
 from __future__ import annotations
@@ -20,33 +20,46 @@ from pyspark.sql import functions as F
 from mirrorfleet.records.reports import Report, ReportKind
 from mirrorfleet.records.topics import ControlKind
 from spark import io, schemas
-from spark.jobs.running import Job, catalog_entries, run, say
-from spark.page import page
+from spark.jobs.running import Job, catalog_entries, happened, run
+from spark.output import say, writable
+from spark.page import PROMISES, page, percent
 from spark.transforms import coding, slo
 
 HOUR_MS: Final = 3_600_000
 
 
 def work(job: Job) -> None:
-    """Raises: BrokerSideError; OSError when the output cannot be written."""
+    """Raises: RefusedError, BrokerSideError; OSError when the output cannot be written."""
+    folder = writable(job.arguments.output)
     start_ms, end_ms = _window(job.arguments)
-    samples, events = _samples(job).persist(), _events(job)
-    say(f"samples: {samples.count()} in the progress topic")
-    counted = slo.minutes(samples, start_ms=start_ms, end_ms=end_ms).persist()
-    found = slo.report(counted, samples, events, start_ms=start_ms, end_ms=end_ms).persist()
-    series = slo.series(counted).persist()
-    folder = Path(job.arguments.output)
+    within_ms = int(job.arguments.fresh_within * 1000)
+    samples, wanted = _samples(job).persist(), catalog_entries(job)
+    say(f"samples: {_inside(samples, start_ms, end_ms)} in the window")
+    counted = slo.minutes(
+        samples, wanted, start_ms=start_ms, end_ms=end_ms, fresh_within_ms=within_ms
+    ).persist()
+    found = slo.report(counted, samples, happened(job), start_ms=start_ms, end_ms=end_ms).persist()
+    rows = [row.asDict() for row in found.orderBy("link", "topic").collect()]
+    say(f"topics: {len(rows)}")
+    _write(folder, found, slo.series(counted).persist(), start_ms)
+    job.report([Report(ReportKind.SLO, (row["link"], row["topic"], start_ms), row) for row in rows])
+    for row in rows:
+        shares = ", ".join(f"{name} {percent(row[name])}" for name in PROMISES)
+        print(f"{row['link']} {row['topic']}: {shares}, lost {row['lost']}")
+    print(f"page: {folder / 'slo.html'}")
+
+
+def _write(folder: Path, found: DataFrame, series: DataFrame, start_ms: int) -> None:
     io.write_parquet(found, folder / "slo", ["window_start_ms"])
     window = series.withColumn("window_start_ms", F.lit(start_ms))
     io.write_parquet(window, folder / "series", ["window_start_ms"])
-    rows = [row.asDict() for row in found.collect()]
-    text = page(rows, [row.asDict() for row in series.collect()])
-    (folder / "slo.html").write_text(text, encoding="utf-8")
-    job.report([Report(ReportKind.SLO, (row["link"], row["topic"], start_ms), row) for row in rows])
-    for row in rows:
-        shares = ", ".join(f"{name} {row[name]}" for name in ("freshness", "availability"))
-        print(f"{row['link']} {row['topic']}: {shares}, completeness {row['completeness']}")
-    print(f"page: {folder / 'slo.html'}")
+    rows, minutes = ([row.asDict() for row in frame.collect()] for frame in (found, series))
+    (folder / "slo.html").write_text(page(rows, minutes), encoding="utf-8")
+
+
+def _inside(samples: DataFrame, start_ms: int, end_ms: int) -> int:
+    inside: int = samples.where(F.col("time_ms").between(start_ms, end_ms - 1)).count()
+    return inside
 
 
 def _window(arguments: argparse.Namespace) -> tuple[int, int]:
@@ -57,21 +70,18 @@ def _window(arguments: argparse.Namespace) -> tuple[int, int]:
 
 
 def _samples(job: Job) -> DataFrame:
-    progress = job.target.read(job.topic(ControlKind.PROGRESS)).select("key", "value")
-    seen = progress.mapInArrow(coding.decode_progress, schemas.PROGRESS)
-    return slo.with_links(seen, catalog_entries(job))
-
-
-def _events(job: Job) -> DataFrame:
-    records = job.target.read(job.topic(ControlKind.EVENTS)).select("value")
-    events = records.mapInArrow(coding.decode_events, schemas.EVENTS)
-    return events.select(schemas.columns(schemas.EVENTS))
+    records = job.target.read(job.topic(ControlKind.SAMPLES)).select("key", "value")
+    return records.mapInArrow(coding.decode_samples, schemas.SAMPLES)
 
 
 def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", required=True, help="folder for Parquet and the page")
     parser.add_argument("--hours", type=float, default=24.0, help="length of the window")
     parser.add_argument("--end-ms", type=int, help="end of the window; now when not given")
+    seconds = slo.FRESH_WITHIN_MS / 1000
+    parser.add_argument(
+        "--fresh-within", type=float, default=seconds, help="seconds of time lag that are allowed"
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -7,18 +7,19 @@ cannot be read becomes a row with a `problem`: whoever reads decides, in words, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 import pyarrow as pa
 
 from mirrorfleet.core.errors import CorruptBatchError, UnknownVersionError
-from mirrorfleet.core.ids import PartitionIdentity, SourceOffset, TargetOffset
+from mirrorfleet.core.ids import Link, PartitionIdentity, SourceOffset, TargetOffset
 from mirrorfleet.offsets.index import pieces_of
-from mirrorfleet.records import archive, events, progress
+from mirrorfleet.offsets.packing import Full, run_weight
+from mirrorfleet.records import archive, events, samples
 from mirrorfleet.records.catalog import CatalogPartition
 from mirrorfleet.records.catalog import decode as decode_catalog
 from mirrorfleet.records.identity import read_identity, write_identity
-from mirrorfleet.records.packing import Reader, Skipped, Writer
+from mirrorfleet.records.packing import Reader, Writer
 from mirrorfleet.records.segments import Run, decode_segment
 
 Batches = Iterable[pa.RecordBatch]
@@ -67,15 +68,16 @@ _PIECES = pa.schema(
         ("partition", pa.int32()),
     ]
 )
-_PROGRESS = pa.schema(
+_SAMPLES = pa.schema(
     [
         ("time_ms", pa.int64()),
+        ("link", pa.string()),
         ("topic", pa.string()),
         ("partition", pa.int32()),
-        ("identity", pa.binary()),
         ("state", pa.string()),
+        ("verdict", pa.string()),
         ("lag_ms", pa.int64()),
-        ("records", pa.int64()),
+        ("next_source", pa.int64()),
     ]
 )
 _EVENTS = pa.schema(
@@ -92,20 +94,16 @@ _EVENTS = pa.schema(
 )
 _CATALOG = pa.schema(
     [
+        ("time_ms", pa.int64()),
         ("identity", pa.binary()),
         ("link", pa.string()),
-        ("source_topic", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("state", pa.string()),
         ("target_topic", pa.string()),
         ("target_append_time", pa.bool_()),
     ]
 )
-
-
-class Full(NamedTuple):
-    """When a block has no more room. `weight` is the sum of `run_weight`."""
-
-    runs: int
-    weight: int
 
 
 def identity_bytes(identity: PartitionIdentity) -> bytes:
@@ -118,11 +116,6 @@ def identity_bytes(identity: PartitionIdentity) -> bytes:
 def parse_identity(data: bytes) -> PartitionIdentity:
     """What `identity_bytes` wrote."""
     return read_identity(Reader(data, "identity", version=_IDENTITY_VERSION))
-
-
-def run_weight(run: Run) -> int:
-    """What a run adds to a block: about four bytes each."""
-    return 1 + len(run.payloads) + len(run.holes)
 
 
 def decode_segments(batches: Batches) -> Iterator[pa.RecordBatch]:
@@ -140,18 +133,19 @@ def cut_runs(batches: Batches) -> Iterator[pa.RecordBatch]:
     return _arrow(_PIECES, (row for record in _rows(batches) for row in _pieces(record)))
 
 
-def decode_progress(batches: Batches) -> Iterator[pa.RecordBatch]:
-    """(key, value) to `PROGRESS`; what cannot be read is skipped, nothing is decided by it."""
-    return _arrow(_PROGRESS, (row for record in _rows(batches) for row in _progress(record)))
+def decode_samples(batches: Batches) -> Iterator[pa.RecordBatch]:
+    """(key, value) to `SAMPLES`; what cannot be read is skipped, nothing is decided by it."""
+    records = _rows(batches)
+    decoded = (samples.decode(_maybe_bytes(r["key"]), _maybe_bytes(r["value"])) for r in records)
+    return _arrow(_SAMPLES, (_sample(one) for one in decoded if isinstance(one, samples.Sample)))
 
 
 def decode_partitions(batches: Batches) -> Iterator[pa.RecordBatch]:
-    """(key, value) of the catalog, values not null, to `CATALOG`.
+    """(timestamp_ms, key, value) of the catalog, values not null, to `CATALOG`.
 
     Raises: UnknownVersionError, CorruptBatchError.
     """
-    entries = (decode_catalog(_bytes(row["key"]), _bytes(row["value"])) for row in _rows(batches))
-    return _arrow(_CATALOG, (_entry(one) for one in entries if isinstance(one, CatalogPartition)))
+    return _arrow(_CATALOG, (row for record in _rows(batches) for row in _entry(record)))
 
 
 def decode_events(batches: Batches) -> Iterator[pa.RecordBatch]:
@@ -259,29 +253,17 @@ def _pieces(row: Row) -> Iterator[Row]:
         }
 
 
-def _progress(record: Row) -> Iterator[Row]:
-    snapshot = progress.decode(_maybe_bytes(record["key"]), _maybe_bytes(record["value"]))
-    if isinstance(snapshot, Skipped):
-        return
-    for seen in snapshot.partitions:
-        yield {
-            "time_ms": snapshot.time_ms,
-            "topic": seen.source_topic,
-            "partition": seen.identity.partition,
-            "identity": identity_bytes(seen.identity),
-            "state": seen.state,
-            "lag_ms": _lag_ms(seen, snapshot.time_ms),
-            "records": seen.records,
-        }
-
-
-def _lag_ms(seen: progress.PartitionProgress, now_ms: int) -> int | None:
-    """The age of what is not copied yet; since the last progress when its age is not known."""
-    if seen.lag_records is None:
-        return None
-    if seen.oldest_uncopied_ms is not None:
-        return max(0, now_ms - seen.oldest_uncopied_ms)
-    return 0 if seen.lag_records == 0 else max(0, now_ms - seen.last_progress_ms)
+def _sample(sample: samples.Sample) -> Row:
+    return {
+        "time_ms": sample.time_ms,
+        "link": str(Link(sample.source, sample.target)),
+        "topic": sample.topic,
+        "partition": sample.partition,
+        "state": sample.state,
+        "verdict": sample.verdict,
+        "lag_ms": sample.time_lag_ms,
+        "next_source": sample.next_source,
+    }
 
 
 def _event(event: events.Event) -> Row:
@@ -297,14 +279,19 @@ def _event(event: events.Event) -> Row:
     }
 
 
-def _entry(entry: CatalogPartition) -> Row:
-    return {
-        "identity": identity_bytes(entry.identity),
-        "link": str(entry.link),
-        "source_topic": entry.source_topic,
-        "target_topic": entry.target_topic,
-        "target_append_time": entry.target_append_time,
-    }
+def _entry(record: Row) -> Iterator[Row]:
+    entry = decode_catalog(_bytes(record["key"]), _bytes(record["value"]))
+    if isinstance(entry, CatalogPartition):
+        yield {
+            "time_ms": record["timestamp_ms"],
+            "identity": identity_bytes(entry.identity),
+            "link": str(entry.link),
+            "topic": entry.source_topic,
+            "partition": entry.identity.partition,
+            "state": entry.state,
+            "target_topic": entry.target_topic,
+            "target_append_time": entry.target_append_time,
+        }
 
 
 def _run_row(identity: bytes, run: Run) -> Row:

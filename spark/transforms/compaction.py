@@ -17,13 +17,10 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from mirrorfleet.offsets.packing import MOST_RUNS
+from mirrorfleet.offsets.packing import FULL, Full
 from spark import schemas
 from spark.transforms import coding
 
-FULL: Final = coding.Full(runs=MOST_RUNS, weight=1_000_000)
-"""As many runs as the packer in the fleet puts into a block, so that both write the same ones;
-and never much more than 4 MB, however many payloads the runs have."""
 _RUN_KEY: Final = ["slot", "identity", "target_start", "target_end", "source_start", "source_end"]
 
 
@@ -66,7 +63,7 @@ def new_runs(segments: DataFrame, archived: DataFrame) -> DataFrame:
     return _once(rest).select("slot", *schemas.RUN_COLUMNS)
 
 
-def pack(segments: DataFrame, archived: DataFrame, full: coding.Full = FULL) -> DataFrame:
+def pack(segments: DataFrame, archived: DataFrame, full: Full = FULL) -> DataFrame:
     """`SEGMENT_RUNS` and `ARCHIVE_RUNS` to the `BLOCKS` to write."""
     new = new_runs(segments, archived).withColumn("origin", F.lit("new"))
     gone = covered(archived).select("slot", F.col("key").alias("block"))

@@ -8,6 +8,7 @@
     displaced      the content is there and in order, but not where the map says
     altered        other content where the map (or the displacement in force) says
     missing        a source record without any of these
+    explained      one that the map leaves out and the gap ledger names; no fault
     extra          a target record without any of these
 
 Contents are compared by a SHA-256 over key, value, headers in order and timestamp, made before
@@ -122,8 +123,10 @@ def limits(mapped: DataFrame, held: DataFrame) -> DataFrame:
     )
 
 
-def compare(source: DataFrame, target: DataFrame, mapped: DataFrame, held: DataFrame) -> Audit:
-    """`digests` of both sides, `POSITIONS` and `HELD` to everything that is not as it should be."""
+def compare(
+    source: DataFrame, target: DataFrame, mapped: DataFrame, held: DataFrame, ledger: DataFrame
+) -> Audit:
+    """`digests` of both sides, `POSITIONS`, `HELD`, `LEDGER`: all that is not as it should be."""
     inside = F.broadcast(limits(mapped, held))
     ours = _named(_within(source, inside, "source"), "source")
     theirs = _named(_within(target, inside, "target"), "target")
@@ -143,23 +146,39 @@ def compare(source: DataFrame, target: DataFrame, mapped: DataFrame, held: DataF
     rest_source = rest_source.select("partition", "expected", *_columns("source"))
     rest_target = facing.where(~same & F.col("target_offset").isNotNull())
     rest_target = rest_target.select("partition", *_columns("target"))
-    moved = _moved(rest_source, rest_target)
+    moved = _moved(rest_source, rest_target).persist()
     ordered = _ordered(placed, moved).persist()
     rest_source = rest_source.join(moved, on=["partition", "source_offset"], how="left_anti")
     rest_target = rest_target.join(moved, on=["partition", "target_offset"], how="left_anti")
-    altered = _altered(rest_source, rest_target, ordered)
+    altered = _altered(rest_source, rest_target, ordered).persist()
     missing = rest_source.join(altered, on=["partition", "source_offset"], how="left_anti")
-    extra = rest_target.join(altered, on=["partition", "target_offset"], how="left_anti")
+    extra = rest_target.join(altered, on=["partition", "target_offset"], how="left_anti").persist()
     single = reduce(
         DataFrame.unionByName,
         [
             _finding(altered, F.lit("altered"), F.col("detail")),
-            _finding(_blank(missing, "target"), F.lit("missing"), _where_expected()),
+            _missing(missing, ledger),
             _finding(_repeats(extra, facing), F.lit("extra"), F.col("detail")),
             _finding(ordered.where("kind != 'matched'"), F.col("kind"), _where_expected()),
         ],
     ).persist()
     return Audit(findings=_stretches(single), totals=_totals(facing, ordered, single))
+
+
+def _missing(missing: DataFrame, ledger: DataFrame) -> DataFrame:
+    """Findings; what the map gives a place is missing, whatever the ledger says."""
+    gaps = ledger.select(
+        F.col("partition").alias("of"), "first", "end", F.lit("explained").alias("kind")
+    )
+    left_out = (
+        (F.col("of") == F.col("partition"))
+        & F.col("expected").isNull()
+        & F.col("source_offset").between(F.col("first"), F.col("end") - 1)
+    )
+    told = missing.join(F.broadcast(gaps), on=left_out, how="left")
+    once = told.dropDuplicates(["partition", "source_offset"])  # gaps may overlap
+    detail = F.when(F.col("kind").isNotNull(), "in the gap ledger").otherwise(_where_expected())
+    return _finding(_blank(once, "target"), F.coalesce("kind", F.lit("missing")), detail)
 
 
 def _within(side: DataFrame, inside: DataFrame, name: str) -> DataFrame:
@@ -315,7 +334,7 @@ def _totals(facing: DataFrame, ordered: DataFrame, single: DataFrame) -> DataFra
     kinds = single.select("partition", "kind").unionByName(
         ordered.where("kind = 'matched'").select("partition", "kind")
     )
-    counted = ["matched", "missing", "extra", "altered", "out_of_order", "displaced"]
+    counted = ["matched", "missing", "explained", "extra", "altered", "out_of_order", "displaced"]
     counts = kinds.groupBy("partition").agg(
         *(F.count_if(F.col("kind") == kind).alias(kind) for kind in counted)
     )

@@ -1,28 +1,36 @@
-"""How well a link kept its promises over a window, from samples and events.
+"""How well a link kept its promises over a window, from samples, the catalog and events.
 
-A *partition-minute* is counted from the first minute in which the partition was seen until the
-window ends, except where it was paused. One without any sample is neither fresh nor available:
-silence is never good news. Late and repeated samples change nothing, because a minute takes its
-worst sample, and counters their ends.
+A *partition-minute* is counted from the first minute in which the partition is known (by a sample,
+or by its entry in the catalog) until the window ends, or until its last sample when the catalog
+does not want it copied any more; except where it was paused. A sample holds until the next one,
+three minutes at most; a minute in which none holds is neither fresh nor available: silence is never
+good news. Late and repeated samples change nothing.
 
-    freshness      share of counted partition-minutes whose worst lag is within the promise
-    availability   share of them in which every sample says live or catch-up
-    completeness   copied / (copied + lost): lost are the records of the gap ledger
+    freshness      share of counted partition-minutes whose worst time lag is within the promise
+    availability   share of them in which no verdict says that copying stands still
+    completeness   copied / (copied + lost)
+
+    copied   source offsets that positions moved over, without those of the gap ledger; markers and
+             removed records are among them, because a sample knows offsets, not records
+    lost     records of the gap ledger; where their number is not provable, all offsets of the gap
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from mirrorfleet.records.events import EventKind
 from spark import schemas
 
 MINUTE_MS: Final = 60_000
+HOLDS_MS: Final = 180_000
+"""`lag` samples an idle partition every 30 s, and every 120 s when it watches 10,000 of them."""
 FRESH_WITHIN_MS: Final = 60_000
-SERVING: Final = ("live", "catch-up")
+SERVING: Final = ("ok", "idle", "catching-up", "behind")
+"""Verdicts under which records are copied, or would be if there were any."""
 PAUSED: Final = "paused"
 LOSSES: Final = (str(EventKind.GAP), str(EventKind.RECORDS_DROPPED))
 
@@ -31,44 +39,74 @@ _PARTITION: Final = ["link", "topic", "partition"]
 
 
 def minutes(
-    samples: DataFrame, *, start_ms: int, end_ms: int, fresh_within_ms: int = FRESH_WITHIN_MS
+    samples: DataFrame,
+    wanted: DataFrame,
+    *,
+    start_ms: int,
+    end_ms: int,
+    fresh_within_ms: int = FRESH_WITHIN_MS,
 ) -> DataFrame:
-    """Counted partition-minutes of [start_ms, end_ms): their `fresh`, `available` and worst lag."""
-    inside = samples.select(schemas.columns(schemas.SAMPLES)).where(
-        (F.col("time_ms") >= start_ms) & (F.col("time_ms") < end_ms)
-    )
-    minute = F.floor(F.col("time_ms") / MINUTE_MS) * MINUTE_MS
-    serving = F.col("state").isin(*SERVING)
-    seen = (
-        inside.withColumn("minute_ms", minute.cast("long"))
-        .groupBy(*_PARTITION, "minute_ms")
-        .agg(
-            F.max("lag_ms").alias("worst_lag_ms"),
-            F.coalesce(F.bool_and(F.col("lag_ms") <= fresh_within_ms), F.lit(False)).alias("fresh"),
-            F.bool_or(F.col("lag_ms").isNull()).alias("unknown"),
-            F.coalesce(F.bool_and(serving), F.lit(False)).alias("available"),
-            F.coalesce(F.bool_and(F.col("state") == PAUSED), F.lit(False)).alias("paused"),
-        )
-    )
-    last = (end_ms - 1) // MINUTE_MS * MINUTE_MS
-    expected = (
-        seen.groupBy(_PARTITION)
-        .agg(F.min("minute_ms").alias("first"))
-        .select(
-            *_PARTITION,
-            F.explode(F.sequence("first", F.lit(last), F.lit(MINUTE_MS))).alias("minute_ms"),
-        )
-    )
+    """`SAMPLES` and `CATALOG` to the counted partition-minutes of [start_ms, end_ms).
+
+    (link, topic, partition, minute_ms, fresh, available, worst_lag_ms)
+    """
+    before_end = samples.select(schemas.columns(schemas.SAMPLES)).where(F.col("time_ms") < end_ms)
+    seen = _seen(_held(before_end, start_ms, end_ms), fresh_within_ms)
+    expected = _expected(before_end, wanted, start_ms, end_ms)
     counted = expected.join(seen, on=[*_PARTITION, "minute_ms"], how="left").where(
         ~F.coalesce("paused", F.lit(False))
     )
     return counted.select(
         *_PARTITION,
         "minute_ms",
-        F.coalesce(F.col("fresh") & ~F.col("unknown"), F.lit(False)).alias("fresh"),
+        F.coalesce("fresh", F.lit(False)).alias("fresh"),
         F.coalesce("available", F.lit(False)).alias("available"),
         "worst_lag_ms",
     )
+
+
+def _held(samples: DataFrame, start_ms: int, end_ms: int) -> DataFrame:
+    """`SAMPLES` with a row for each `minute_ms` of the window in which a sample holds."""
+    at = F.col("time_ms")
+    following = F.lead(at).over(Window.partitionBy(_PARTITION).orderBy(at))
+    until = F.least(following, at + HOLDS_MS, F.lit(end_ms))
+    # one that another of the same time replaces still counts for its own minute
+    lasting = samples.withColumn("until", F.greatest(until, at + 1)).where(
+        F.col("until") > start_ms
+    )
+    first, last = F.greatest(at, F.lit(start_ms)), F.col("until") - 1
+    every = F.sequence(_minute(first), _minute(last), F.lit(MINUTE_MS))
+    return lasting.withColumn("minute_ms", F.explode(every))
+
+
+def _seen(held: DataFrame, fresh_within_ms: int) -> DataFrame:
+    """What the samples of a minute say together. A lag that is not known is no small one."""
+    in_time = F.coalesce(F.col("lag_ms") <= fresh_within_ms, F.lit(False))
+    serving = F.coalesce(F.col("verdict").isin(*SERVING), F.lit(False))
+    return held.groupBy(*_PARTITION, "minute_ms").agg(
+        F.max("lag_ms").alias("worst_lag_ms"),
+        F.bool_and(in_time).alias("fresh"),
+        F.bool_and(serving).alias("available"),
+        F.bool_and(F.coalesce(F.col("state") == PAUSED, F.lit(False))).alias("paused"),
+    )
+
+
+def _expected(samples: DataFrame, wanted: DataFrame, start_ms: int, end_ms: int) -> DataFrame:
+    """Every minute in which a partition should have been seen."""
+    active = wanted.where(F.col("state") == "active").where(F.col("time_ms") < end_ms)
+    known = samples.select(*_PARTITION, "time_ms", F.lit(0).alias("wanted")).unionByName(
+        active.select(*_PARTITION, "time_ms", F.lit(1).alias("wanted"))
+    )
+    last = _minute(F.when(F.max("wanted") == 1, F.lit(end_ms - 1)).otherwise(F.max("time_ms")))
+    spans = known.groupBy(_PARTITION).agg(
+        _minute(F.greatest(F.min("time_ms"), F.lit(start_ms))).alias("first"), last.alias("last")
+    )
+    every = F.explode(F.sequence("first", "last", F.lit(MINUTE_MS)))
+    return spans.where("last >= first").select(*_PARTITION, every.alias("minute_ms"))
+
+
+def _minute(time_ms: Column) -> Column:
+    return (F.floor(time_ms / MINUTE_MS) * MINUTE_MS).cast("long")
 
 
 def series(counted: DataFrame) -> DataFrame:
@@ -85,7 +123,7 @@ def series(counted: DataFrame) -> DataFrame:
 def report(
     counted: DataFrame, samples: DataFrame, events: DataFrame, *, start_ms: int, end_ms: int
 ) -> DataFrame:
-    """One row a link and topic: `SLO`."""
+    """`minutes`, `SAMPLES` and `EVENTS` to one row a link and topic: `SLO`."""
     inside = (F.col("time_ms") >= start_ms) & (F.col("time_ms") < end_ms)
     kept = counted.groupBy(_TOPIC).agg(
         F.countDistinct("partition").alias("partitions"),
@@ -95,10 +133,12 @@ def report(
         F.max("worst_lag_ms").alias("worst_lag_ms"),
     )
     sums = (
-        kept.join(copied(samples.where(inside)), on=_TOPIC, how="full")
-        .join(lost(events.where(inside)), on=_TOPIC, how="full")
+        kept.join(passed(samples).where(inside).groupBy(_TOPIC).agg(_sum("passed")), _TOPIC, "full")
+        .join(losses(events.where(inside)), on=_TOPIC, how="full")
+        .join(faults(events.where(inside)), on=_TOPIC, how="full")
         .withColumns({"window_start_ms": F.lit(start_ms), "window_end_ms": F.lit(end_ms)})
         .fillna(0, _COUNTS)
+        .withColumn("copied", F.greatest(F.col("passed") - F.col("offsets"), F.lit(0)))
     )
     shares = sums.withColumns(
         {
@@ -111,31 +151,54 @@ def report(
     return shares.select(typed)
 
 
-def copied(samples: DataFrame) -> DataFrame:
-    """Records copied of each topic, by the counters: (link, topic, copied)."""
-    grown = samples.groupBy(*_TOPIC, "identity").agg(
-        (F.max("records") - F.min("records")).alias("copied")
+def passed(samples: DataFrame) -> DataFrame:
+    """How far each position moved since the sample before: (link, topic, time_ms, passed).
+
+    A position that went back is that of a topic made again, and begins at 0.
+    """
+    at = F.col("next_source")
+    before = F.lag(at).over(Window.partitionBy(_PARTITION).orderBy("time_ms", "next_source"))
+    moved = F.when(at >= before, at - before).when(at < before, at).otherwise(F.lit(0))
+    known = samples.where(at.isNotNull())
+    return known.select(*_TOPIC, "time_ms", moved.alias("passed"))
+
+
+def losses(events: DataFrame) -> DataFrame:
+    """The gap ledger of each topic: (link, topic, lost, offsets)."""
+    gaps = ledger(events).withColumn("offsets", F.col("end") - F.col("first"))
+    return gaps.groupBy(_TOPIC).agg(
+        F.sum(F.coalesce("records", "offsets")).alias("lost"), _sum("offsets")
     )
-    return grown.groupBy(_TOPIC).agg(F.sum("copied").alias("copied"))
 
 
-def lost(events: DataFrame) -> DataFrame:
-    """Records in the gap ledger; where their number is not provable, every offset counts."""
-    ledger = events.where(F.col("kind").isin(*LOSSES) & F.col("topic").isNotNull())
-    records = F.coalesce("records", F.col("end") - F.col("first"), F.lit(0))
+def ledger(events: DataFrame) -> DataFrame:
+    """Source offsets [first, end) that are known not to be copied, each gap once: `LEDGER`."""
+    named = F.col("topic").isNotNull() & F.col("first").isNotNull() & F.col("end").isNotNull()
+    gaps = events.where(F.col("kind").isin(*LOSSES) & named)
     # an event may be written twice; its range is what it says, once
-    once = ledger.select(*_PARTITION, "first", "end", records.alias("records")).distinct()
-    return once.groupBy(_TOPIC).agg(F.sum("records").alias("lost"))
+    return gaps.groupBy(*_PARTITION, "first", "end").agg(F.min("records").alias("records"))
 
 
-def with_links(progress: DataFrame, catalog: DataFrame) -> DataFrame:
-    """`PROGRESS` to `SAMPLES`: the catalog says whose link an identity is."""
-    links = catalog.select("identity", "link")
-    joined = progress.join(F.broadcast(links), on="identity", how="inner")
-    return joined.select(schemas.columns(schemas.SAMPLES))
+def faults(events: DataFrame) -> DataFrame:
+    """How often a partition of each topic stood still: (link, topic, faults)."""
+    happened = events.where(F.col("kind") == str(EventKind.PARTITION_FAULTED))
+    return happened.groupBy(_TOPIC).agg(F.count("*").alias("faults"))
 
 
-_COUNTS: Final = ["partitions", "minutes", "fresh_minutes", "available_minutes", "copied", "lost"]
+_COUNTS: Final = [
+    "partitions",
+    "minutes",
+    "fresh_minutes",
+    "available_minutes",
+    "passed",
+    "offsets",
+    "lost",
+    "faults",
+]
+
+
+def _sum(name: str) -> Column:
+    return F.sum(name).alias(name)
 
 
 def _share(part: str, whole: str) -> Column:

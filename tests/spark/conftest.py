@@ -39,17 +39,28 @@ def session() -> Iterator[SparkSession]:
         "tests",
         master="local[2]",
         settings={
-            "spark.driver.memory": "1g",
+            "spark.driver.memory": "2g",
+            "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
             "spark.sql.shuffle.partitions": "2",
             **SMALL,
             "spark.ui.enabled": "false",
+            "spark.ui.retainedJobs": "10",
+            "spark.ui.retainedStages": "10",
+            "spark.sql.ui.retainedExecutions": "1",
             "spark.ui.showConsoleProgress": "false",
         },
     )
     yield opened
     opened.stop()
+
+
+@pytest.fixture(autouse=True)
+def forgetting(session: SparkSession) -> Iterator[None]:
+    """Each plan is compared with every frame that is kept, so a thousand of them cost minutes."""
+    yield
+    session.catalog.clearCache()
 
 
 @pytest.fixture

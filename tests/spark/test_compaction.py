@@ -6,11 +6,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from mirrorfleet.core.ids import SourceOffset, TargetOffset
-from mirrorfleet.offsets.packing import plan_packing
+from mirrorfleet.offsets.packing import Full, plan_packing
 from mirrorfleet.records import archive
 from mirrorfleet.records.segments import Run, decode_segment
 from spark.transforms import compaction
-from spark.transforms.coding import Full
 from tests.spark.frames import ARCHIVE, SEGMENTS, frame, identity, plan, run, segment
 
 FULL = Full(runs=4, weight=100)
@@ -171,7 +170,7 @@ def test_both_packers_write_the_same_blocks(fleet: Fleet) -> None:
     commit_each(fleet, runs(2, 4))
     segments = [decode_segment(value) for _, _, value in fleet.segments]
 
-    wanted = plan_packing({known.key: archive.encode(known)[1]}, segments, most_runs=FULL.runs)
+    wanted = plan_packing({known.key: archive.encode(known)[1]}, segments, full=FULL)
 
     assert fleet.blocks() == [(0, *archive.encode(block)) for block in wanted.write]
 
@@ -204,7 +203,7 @@ def test_an_uninterrupted_run_leaves_full_blocks_and_one_that_is_open(
     }
 
 
-@pytest.mark.parametrize("written", [[0], [1], [2], [0, 2], [0, 1, 2]], ids=str)
+@pytest.mark.parametrize("written", [[1], [0, 2]], ids=str)
 def test_a_run_killed_while_it_wrote_and_run_again_ends_in_the_same(
     session: SparkSession,
     written: list[int],
@@ -265,7 +264,8 @@ def test_a_broken_block_is_a_problem(fleet: Fleet) -> None:
 
     (problem,) = compaction.problems(fleet.decoded()[1]).collect()
 
-    assert problem.problem.startswith("archive, partition 0, offset 0: archive block")
+    said = "archive, partition 0, offset 0: archive: 1 payloads do not fit what is left"
+    assert problem.problem == said
 
 
 def test_no_plan_runs_python_a_row_at_a_time(fleet: Fleet) -> None:

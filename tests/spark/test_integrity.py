@@ -33,10 +33,11 @@ class Audited:
     def __init__(self, session: SparkSession) -> None:
         self.session = session
 
-    def mapped(self, runs: Sequence[Run]) -> DataFrame:
+    def mapped(self, runs: Sequence[Run], partitions: int = 1) -> DataFrame:
+        """The map of some partitions, which all have these runs."""
         rows = [
             (
-                coding.identity_bytes(identity()),
+                coding.identity_bytes(identity(number)),
                 one.source_start,
                 one.source_end,
                 one.target_start,
@@ -45,6 +46,7 @@ class Audited:
                 list(one.payloads),
             )
             for one in runs
+            for number in range(partitions)
         ]
         known = frame(self.session, [(0, None, *row) for row in rows], schemas.SEGMENT_RUNS)
         return integrity.positions(known)
@@ -56,23 +58,25 @@ class Audited:
         runs: Sequence[Run],
         held: Sequence[tuple[int, ...]] = HELD,
         compared: Sequence[str] = integrity.FIELDS,
+        ledger: Sequence[object] = (),
     ) -> integrity.Audit:
         one, other = (
             integrity.digests(frame(self.session, side, schemas.RECORDS), compared)
             for side in (source, target)
         )
         limits = frame(self.session, held, schemas.HELD)
-        return integrity.compare(one, other, self.mapped(runs), limits)
+        known = frame(self.session, ledger, schemas.LEDGER)
+        return integrity.compare(one, other, self.mapped(runs, len(held)), limits, known)
 
     def found(
         self,
         source: Sequence[object],
         target: Sequence[object],
         runs: Sequence[Run],
-        held: Sequence[tuple[int, ...]] = HELD,
+        ledger: Sequence[object] = (),
     ) -> list[tuple[object, ...]]:
         """(kind, first and last source offset, first and last target offset, detail) by order."""
-        rows = self.audit(source, target, runs, held).findings.drop("partition", "records")
+        rows = self.audit(source, target, runs, ledger=ledger).findings.drop("partition", "records")
         return sorted((tuple(row) for row in rows.collect()), key=repr)
 
 
@@ -88,7 +92,7 @@ def test_an_exact_copy_has_no_findings(audited: Audited) -> None:
     audit = audited.audit(TEN, topic(*range(10), start=100), [run(0, 100, 10)])
 
     assert audit.findings.collect() == []
-    assert [tuple(row) for row in audit.totals.collect()] == [(0, 10, 10, 10, 0, 0, 0, 0, 0)]
+    assert [tuple(row) for row in audit.totals.collect()] == [(0, 10, 10, 10, 0, 0, 0, 0, 0, 0)]
 
 
 def test_two_empty_sides_have_no_findings_and_no_totals(audited: Audited) -> None:
@@ -129,26 +133,32 @@ def changed(offset: int, **fields: object) -> list[tuple[object, ...]]:
     return [tuple(row[name] for name in NAMES) for row in rows]
 
 
-@pytest.mark.parametrize(
-    ("target", "finding"),
-    [
-        ([row for row in TEN if row[1] != 3], ("missing", 3, 3, None, None, "belongs at target 3")),
-        (changed(4, value=b"v5"), ("altered", 4, 4, 4, 4, "value")),
-        (changed(4, value=None), ("altered", 4, 4, 4, 4, "value")),
-        (changed(4, key=b""), ("altered", 4, 4, 4, 4, "key")),
-        (changed(4, timestamp_ms=1_005), ("altered", 4, 4, 4, 4, "timestamp")),
-        (
-            changed(4, headers=[("b", None), ("a", b"1")]),
-            ("altered", 4, 4, 4, 4, "header order"),
-        ),
-        (changed(4, headers=[("a", b"1"), ("b", b"")]), ("altered", 4, 4, 4, 4, "headers")),
-        (changed(4, headers=None), ("altered", 4, 4, 4, 4, "headers")),
-    ],
-)
-def test_a_planted_fault_is_found_at_its_offset_and_nothing_else(
-    audited: Audited, target: Sequence[object], finding: tuple[object, ...]
-) -> None:
-    assert audited.found(TEN, target, [run(0, 0, 10)]) == [finding]
+FAULTS: list[tuple[Sequence[tuple[object, ...]], tuple[object, ...]]] = [
+    ([row for row in TEN if row[1] != 3], ("missing", 3, 3, None, None, "belongs at target 3")),
+    (changed(4, value=b"v5"), ("altered", 4, 4, 4, 4, "value")),
+    (changed(4, value=None), ("altered", 4, 4, 4, 4, "value")),
+    (changed(4, key=b""), ("altered", 4, 4, 4, 4, "key")),
+    (changed(4, timestamp_ms=1_005), ("altered", 4, 4, 4, 4, "timestamp")),
+    (changed(4, headers=[("b", None), ("a", b"1")]), ("altered", 4, 4, 4, 4, "header order")),
+    (changed(4, headers=[("a", b"1"), ("b", b"")]), ("altered", 4, 4, 4, 4, "headers")),
+    (changed(4, headers=None), ("altered", 4, 4, 4, 4, "headers")),
+]
+
+
+def test_a_planted_fault_is_found_at_its_offset_and_nothing_else(audited: Audited) -> None:
+    """Each in a partition of its own."""
+    numbers = range(len(FAULTS))
+
+    audit = audited.audit(
+        [(n, *row[1:]) for n in numbers for row in TEN],
+        [(n, *row[1:]) for n in numbers for row in FAULTS[n][0]],
+        [run(0, 0, 10)],
+        [(n, *HELD[0][1:]) for n in numbers],
+    )
+
+    found = {row.partition: row for row in audit.findings.drop("records").collect()}
+    assert {n: (row[0], *row[2:]) for n, row in found.items()} == {n: FAULTS[n][1] for n in numbers}
+    assert audit.findings.count() == len(FAULTS)
 
 
 def test_a_swap_is_found_as_both_records(audited: Audited) -> None:
@@ -179,6 +189,28 @@ def test_a_record_that_the_map_leaves_out_is_missing(audited: Audited) -> None:
 
     assert audited.found(TEN, target, [run(0, 0, 3), run(4, 3, 6)]) == [
         ("missing", 3, 3, None, None, "the map has no place for it"),
+    ]
+
+
+def gap(first: int, end: int, partition: int = 0) -> object:
+    return ("east->west", "orders", partition, first, end, None)
+
+
+def test_what_the_gap_ledger_names_is_explained_and_not_missing(audited: Audited) -> None:
+    target = topic(0, 1, 2, 5, 7, 8, 9)
+    runs = [run(0, 0, 3), run(5, 3, 1), run(7, 4, 3)]
+
+    assert audited.found(TEN, target, runs, [gap(2, 5), gap(2, 5), gap(6, 7, partition=1)]) == [
+        ("explained", 3, 4, None, None, "in the gap ledger"),
+        ("missing", 6, 6, None, None, "the map has no place for it"),
+    ]
+
+
+def test_the_gap_ledger_does_not_explain_what_the_map_says_was_copied(audited: Audited) -> None:
+    target = [row for row in TEN if row[1] != 3]
+
+    assert audited.found(TEN, target, [run(0, 0, 10)], [gap(0, 10)]) == [
+        ("missing", 3, 3, None, None, "belongs at target 3")
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,15 +11,18 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from mirrorfleet.core.ids import SourceOffset
+from mirrorfleet.core.ids import ClusterAlias, SlotNumber, SourceOffset
 from mirrorfleet.offsets.index import OffsetIndex
 from mirrorfleet.records import archive
+from mirrorfleet.records.samples import Sample, Verdict, encode
 from mirrorfleet.records.segments import decode_segment
 from services.local.region import Region
 from spark.jobs import compact_offset_syncs, integrity_audit, slo_report
 from tests.faultkit.waiting import wait_until
-from tests.integration.mirror.fleet import Fleet
+from tests.integration.mirror.fleet import Fleet, wait_values
 from tests.integration.mirror.making import (
+    ONE_BATCH,
+    Made,
     abort,
     commit,
     create,
@@ -31,6 +35,7 @@ from tests.integration.mirror.making import (
 
 TOPIC = "spark-orders"
 COPY = f"east.{TOPIC}"
+DROPPED = "spark-keyless"
 SLOTS = 2
 PARTITIONS = 2
 
@@ -46,12 +51,20 @@ def fleet(
         for partition in range(PARTITIONS):
             commit(writer, TOPIC, numbered(round_ * 50, round_ * 50 + 50, partition=partition))
         abort(writer, TOPIC, numbered(0, 10))
-    rules = [{"name": "spark", "topics": [TOPIC]}]
+    create(east, DROPPED)
+    keys = (b"a", b"b", None, b"c", None, b"d")
+    put(east, DROPPED, [Made(b"%d" % n, key) for n, key in enumerate(keys)], **ONE_BATCH)
+    create(west, f"east.{DROPPED}", cleanup_policy="compact")
+    rules: list[dict[str, object]] = [
+        {"name": "spark", "topics": [TOPIC]},
+        {"name": "drop", "topics": [DROPPED], "null_keys": "drop-recorded"},
+    ]
     started = Fleet("spark", east, west, tmp_path_factory.mktemp("spark"), rules=rules, slots=SLOTS)
     with ExitStack() as running:
         running.enter_context(started.sync())
         running.enter_context(started.mirror())
         wait_copied(west, 600)
+        wait_values(west, f"east.{DROPPED}", 0, [b"0", b"1", b"3", b"5"])
         yield started
 
 
@@ -93,7 +106,7 @@ def test_the_map_is_packed_freed_and_says_the_same_as_before(
     fleet: Fleet, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = translated(fleet)
-    assert len(before) == PARTITIONS
+    assert len(before) == PARTITIONS + 1
 
     assert compact_offset_syncs.main(arguments(fleet)) == 0
 
@@ -115,30 +128,75 @@ def test_an_exact_copy_is_intact(fleet: Fleet, capsys: pytest.CaptureFixture[str
     assert f"{TOPIC}-0: source_records 300, target_records 300, matched 300, missing 0" in said.out
 
 
-def test_service_levels_are_reported_as_page_parquet_and_record(
+def test_records_that_policy_left_out_are_explained_by_the_ledger(
     fleet: Fleet, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    end_ms = 60_000 * (1 + max(event_times(fleet)) // 60_000)
+    asked = ["--source", "east", "--topic", DROPPED, "--output", str(tmp_path)]
 
-    code = slo_report.main(
-        arguments(fleet, "--output", str(tmp_path), "--hours", "1", "--end-ms", str(end_ms))
-    )
+    code = integrity_audit.main(arguments(fleet, *asked))
 
     said = capsys.readouterr()
     assert code == 0, said.err
+    assert "matched 4, missing 0, explained 2, extra 0, altered 0" in said.out
+    line = f"explained {DROPPED}-0: source 2..2, target None..None, 1 records in the gap ledger"
+    assert line in said.out
+    assert list(tmp_path.glob("integrity/link=*/topic=*/*.parquet"))
+
+
+def seen(fleet: Fleet, time_ms: int, partition: int, verdict: Verdict, lag_ms: int | None) -> Made:
+    """A sample, as `lag` writes it."""
+    sample = Sample(
+        time_ms=time_ms,
+        source=ClusterAlias("east"),
+        target=ClusterAlias("west"),
+        topic=TOPIC,
+        partition=partition,
+        target_topic=COPY,
+        slot=SlotNumber(0),
+        state="live",
+        lag_records=0,
+        time_lag_ms=lag_ms,
+        propagation_ms=None,
+        backlog_age_ms=None,
+        eta_ms=None,
+        headroom_ms=None,
+        rate_records_s=0.0,
+        rate_bytes_s=0.0,
+        source_end=300,
+        next_source=SourceOffset(300),
+        verdict=verdict,
+        rule="",
+    )
+    key, value = encode(sample)
+    return Made(value, key)
+
+
+def test_service_levels_are_reported_as_page_parquet_and_record(
+    fleet: Fleet, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # a window of five minutes that begins after the catalog was written
+    start_ms = 60_000 * (1 + time.time_ns() // 60_000_000_000)
+    minutes = [start_ms + n * 60_000 for n in range(5)]
+    samples = [seen(fleet, at, p, Verdict.OK, 10) for at in minutes for p in range(PARTITIONS)]
+    samples.append(seen(fleet, minutes[2] + 1, 1, Verdict.STUCK, 61_000))
+    samples.append(seen(fleet, minutes[2] + 2, 1, Verdict.OK, 0))
+    put(fleet.west, fleet.control("samples"), [*samples, Made(b'{"v":99}', b"newer")])
+    window = ["--hours", str(5 / 60), "--end-ms", str(start_ms + 5 * 60_000)]
+
+    code = slo_report.main(arguments(fleet, "--output", str(tmp_path), *window))
+
+    said = capsys.readouterr()
+    assert code == 0, said.err
+    shares = "freshness 90.000 %, availability 90.000 %, completeness -, lost 0"
+    assert f"east->west {TOPIC}: {shares}" in said.out
+    silent = "freshness 0.000 %, availability 0.000 %, completeness -, lost 0"
+    assert f"east->west {DROPPED}: {silent}" in said.out
     page = (tmp_path / "slo.html").read_text()
-    assert TOPIC in page
-    assert "<svg" in page
-    assert list(tmp_path.glob("slo/window_start_ms=*/*.parquet"))
+    assert (page.count("<svg"), page.count('class="broken"')) == (4, 4)
+    assert list(tmp_path.glob(f"slo/window_start_ms={start_ms}/*.parquet"))
     reports = [json.loads(value or b"") for value in values(fleet.west, fleet.control("reports"))]
-    (found,) = [each for each in reports if each["kind"] == "slo"]
-    assert (found["link"], found["topic"]) == ("east->west", TOPIC)
-    assert (found["partitions"], found["lost"], found["available_minutes"] > 0) == (2, 0, True)
-
-
-def event_times(fleet: Fleet) -> list[int]:
-    found = values(fleet.west, fleet.control("events"))
-    return [json.loads(value)["time_ms"] for value in found if value]
+    (found,) = [each for each in reports if each["kind"] == "slo" and each["topic"] == TOPIC]
+    assert (found["partitions"], found["fresh_minutes"], found["available_minutes"]) == (2, 9, 9)
 
 
 def test_a_record_that_nobody_copied_is_named_and_the_job_fails(
@@ -161,11 +219,14 @@ def test_what_cannot_be_done_is_said_and_nothing_is_written(
 ) -> None:
     file = tmp_path / "file"
     file.write_text("in the way")
+    before = values(fleet.west, fleet.control("reports"))
 
     unknown = integrity_audit.main(arguments(fleet, "--source", "east", "--topic", "none"))
+    nowhere = integrity_audit.main(arguments(fleet, "--source", "mars", "--topic", TOPIC))
     refused = slo_report.main(arguments(fleet, "--output", str(file)))
 
     said = capsys.readouterr().err
-    assert (unknown, refused) == (1, 1)
+    assert (unknown, nowhere, refused) == (1, 1, 1)
     assert "error: topic none is not copied over east->west. See: mirrorfleet status" in said
-    assert "error: slo_report: " in said
+    assert f"error: output folder {file}: File exists. Give another --output." in said
+    assert values(fleet.west, fleet.control("reports")) == before

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from spark import schemas
 from spark.transforms import slo
@@ -12,53 +12,65 @@ from tests.spark.frames import frame, plan
 START = 600_000
 END = START + 4 * 60_000
 """A window of four minutes, 10 to 13."""
+WINDOW = {"start_ms": START, "end_ms": END}
 
-Sample = tuple[int, str, str, int, bytes, str | None, int | None, int]
+Sample = tuple[int, str, str, int, str | None, str | None, int | None, int]
 
 
 def sample(
     minute: float,
     partition: int = 0,
-    state: str | None = "live",
+    verdict: str | None = "ok",
     lag: int | None = 0,
-    records: int = 0,
+    at: int = 0,
+    state: str = "live",
 ) -> Sample:
-    at = START + int(minute * 60_000)
-    return (at, "east->west", "orders", partition, b"id%d" % partition, state, lag, records)
+    """Seen `minute` minutes into the window, when the next offset was `at`."""
+    time_ms = START + round(minute * 60_000)
+    return (time_ms, "east->west", "orders", partition, state, verdict, lag, at)
+
+
+def steady(first: float, last: float, partition: int = 0) -> list[Sample]:
+    """A good sample every half minute, from `first` to before `last`."""
+    return [sample(first + n / 2, partition) for n in range(round((last - first) * 2))]
 
 
 def event(
-    kind: str, records: int | None, *, first: int = 0, end: int = 9, at: int = START
+    kind: str, records: int | None, *, first: int | None = 0, end: int | None = 9, at: int = START
 ) -> object:
     return (at, kind, "east->west", "orders", 0, first, end, records)
+
+
+def entry(partition: int = 0, *, at: float = -9, state: str = "active") -> object:
+    time_ms = START + round(at * 60_000)
+    return (time_ms, b"id", "east->west", "orders", partition, state, "east.orders", False)
 
 
 class Evaluate:
     def __init__(self, session: SparkSession) -> None:
         self.session = session
 
-    def minutes(self, samples: Sequence[object]) -> list[tuple[object, ...]]:
-        """(partition, minute of the window, fresh, available, worst lag), in order."""
+    def counted(self, samples: Sequence[object], catalog: Sequence[object]) -> DataFrame:
         known = frame(self.session, samples, schemas.SAMPLES)
-        rows = slo.minutes(known, start_ms=START, end_ms=END).collect()
-        return sorted(
-            (
-                row.partition,
-                (row.minute_ms - START) // 60_000,
-                row.fresh,
-                row.available,
-                row.worst_lag_ms,
-            )
-            for row in rows
-        )
+        wanted = frame(self.session, catalog, schemas.CATALOG)
+        return slo.minutes(known, wanted, **WINDOW)
+
+    def minutes(
+        self, samples: Sequence[object], catalog: Sequence[object] = ()
+    ) -> list[tuple[object, ...]]:
+        """(partition, minute of the window, fresh, available, worst lag), in order."""
+        rows = self.counted(samples, catalog).drop("link", "topic").collect()
+        return sorted((row[0], (row.minute_ms - START) // 60_000, *row[2:]) for row in rows)
 
     def report(
-        self, samples: Sequence[object], events: Sequence[object] = ()
+        self,
+        samples: Sequence[object],
+        events: Sequence[object] = (),
+        catalog: Sequence[object] = (),
     ) -> list[dict[str, object]]:
         known = frame(self.session, samples, schemas.SAMPLES)
         happened = frame(self.session, events, schemas.EVENTS)
-        counted = slo.minutes(known, start_ms=START, end_ms=END)
-        rows = slo.report(counted, known, happened, start_ms=START, end_ms=END)
+        rows = slo.report(self.counted(samples, catalog), known, happened, **WINDOW)
         return [row.asDict() for row in rows.collect()]
 
 
@@ -67,127 +79,155 @@ def evaluate(session: SparkSession) -> Evaluate:
     return Evaluate(session)
 
 
-def test_without_samples_there_is_no_report(evaluate: Evaluate) -> None:
+def test_without_samples_and_catalog_there_is_no_report(evaluate: Evaluate) -> None:
     assert evaluate.minutes([]) == []
     assert evaluate.report([]) == []
 
 
-def test_a_report_is_what_a_hand_makes_of_it(evaluate: Evaluate) -> None:
-    samples = [
-        # partition 0: fresh, late (61 s), silent, fresh
-        sample(0.0, records=100),
-        sample(0.5, records=150),
-        sample(1.2, lag=5_000),
-        sample(1.3, lag=61_000),
-        sample(3.9, lag=60_000, records=400),
-        # partition 1 is seen from minute 1 on: starting, faulted, paused
-        sample(1.0, 1, state="starting", lag=None),
-        sample(2.0, 1, state="live", lag=0, records=0),
-        sample(2.5, 1, state="faulted", lag=0, records=97),
-        sample(3.5, 1, state="paused", lag=0, records=97),
-    ]
-    events = [event("gap", 3), event("gap", None, first=20, end=27), event("slot-taken", 99)]
+BY_HAND = [
+    # partition 0: good, late (61 s), then nothing new
+    sample(-0.5, at=100),
+    sample(0.5, at=150),
+    sample(1.2, verdict="behind", lag=61_000, at=150),
+    sample(1.3, verdict="catching-up", lag=60_000, at=390),
+    # partition 1 was added in minute 11: unknown, stuck for a moment, paused
+    sample(1.0, 1, "unknown", None),
+    sample(1.5, 1, "ok", 0, 10),
+    sample(2.1, 1, "stuck", 5_000, 97),
+    sample(2.2, 1, "idle", 0, 97),
+    sample(2.9, 1, "stopped", 5_000, 97, "paused"),
+]
 
-    assert evaluate.report(samples, events) == [
+
+def test_a_report_is_what_a_hand_makes_of_it(evaluate: Evaluate) -> None:
+    events = [
+        event("gap", 3, first=200, end=210),
+        event("gap", None, first=300, end=307),
+        event("partition-faulted", None, first=None, end=None),
+        event("slot-taken", 99),
+    ]
+
+    assert evaluate.report(BY_HAND, events, [entry(), entry(1, at=1.0)]) == [
         {
             "link": "east->west",
             "topic": "orders",
             "window_start_ms": START,
             "window_end_ms": END,
             "partitions": 2,
-            "minutes": 6,  # four of partition 0; two of partition 1, whose third is paused
-            "fresh_minutes": 3,  # 10, 13; and 12 of partition 1
-            "available_minutes": 3,  # 10, 11, 13
-            "copied": 497,  # 400 and 97
-            "lost": 10,  # 3 and 27 - 20
-            "freshness": 3 / 6,
-            "availability": 3 / 6,
-            "completeness": 497 / 507,
+            "minutes": 6,  # four of partition 0; 11 and 12 of partition 1, which pauses in 13
+            # of partition 0 minute 10, and 12 and 13, where the sample of 11.3 holds;
+            # of partition 1 minute 12
+            "fresh_minutes": 4,
+            "available_minutes": 4,  # of partition 0 all four; none of partition 1
+            # 100 to 390, and 0 to 97 from where it was first seen; without 10 and 7 in the ledger
+            "copied": 370,
+            "lost": 10,  # 3 and 307 - 300
+            "faults": 1,
+            "freshness": 4 / 6,
+            "availability": 4 / 6,
+            "completeness": 370 / 380,
             "worst_lag_ms": 61_000,
         }
     ]
 
 
 def test_a_minute_takes_its_worst_sample(evaluate: Evaluate) -> None:
-    samples = [sample(3.1, lag=1), sample(3.2, lag=70_000, state="faulted"), sample(3.3, lag=2)]
+    samples = [sample(3.1, lag=1), sample(3.2, lag=70_000, verdict="faulted"), sample(3.3, lag=2)]
 
     assert evaluate.minutes(samples) == [(0, 3, False, False, 70_000)]
 
 
-@pytest.mark.parametrize(("state", "lag"), [("live", None), (None, 0)])
-def test_what_is_not_known_is_not_good(
-    evaluate: Evaluate, state: str | None, lag: int | None
-) -> None:
-    ((_, _, fresh, available, _),) = evaluate.minutes([sample(3.0, state=state, lag=lag)])
+def test_a_sample_holds_into_the_minutes_after_it_but_not_for_ever(evaluate: Evaluate) -> None:
+    assert evaluate.minutes([sample(-0.2, verdict="stuck", lag=9)], [entry()]) == [
+        (0, 0, True, False, 9),
+        (0, 1, True, False, 9),
+        (0, 2, True, False, 9),  # until 2.8
+        (0, 3, False, False, None),
+    ]
 
-    assert (fresh, available) == (lag is not None, state is not None)
+
+def test_what_follows_ends_what_held(evaluate: Evaluate) -> None:
+    samples = [sample(1.5, verdict="stuck"), *steady(2.0, 4.0)]
+
+    assert [row[:4] for row in evaluate.minutes(samples)] == [
+        (0, 1, True, False),
+        (0, 2, True, True),
+        (0, 3, True, True),
+    ]
+
+
+@pytest.mark.parametrize(("verdict", "lag"), [("ok", None), (None, 0), ("unknown", 0)])
+def test_what_is_not_known_is_not_good(
+    evaluate: Evaluate, verdict: str | None, lag: int | None
+) -> None:
+    ((_, _, fresh, available, _),) = evaluate.minutes([sample(3.0, verdict=verdict, lag=lag)])
+
+    assert (fresh, available) == (lag is not None, verdict == "ok")
+
+
+def test_a_partition_that_nobody_ever_saw_is_neither_fresh_nor_available(
+    evaluate: Evaluate,
+) -> None:
+    catalog = [entry(at=2.5), entry(1, at=9), entry(2, state="paused")]
+
+    assert evaluate.minutes([], catalog) == [(0, 2, False, False, None), (0, 3, False, False, None)]
+
+
+def test_a_partition_that_is_not_copied_any_more_is_counted_until_its_last_sample(
+    evaluate: Evaluate,
+) -> None:
+    minutes = evaluate.minutes([*steady(0, 1.5), *steady(-5, -4, partition=1)])
+
+    assert [row[:2] for row in minutes] == [(0, 0), (0, 1)]
 
 
 def test_repeated_and_late_samples_change_nothing(evaluate: Evaluate) -> None:
-    samples = [sample(0, lag=9, records=1), sample(1, lag=8, records=5), sample(3, records=7)]
+    samples = [sample(0, lag=9, at=1), sample(1, lag=8, at=5), sample(3, at=7)]
 
     assert evaluate.report([*reversed(samples), *samples, samples[0]]) == evaluate.report(samples)
 
 
 def test_samples_and_events_outside_of_the_window_are_not_counted(evaluate: Evaluate) -> None:
-    inside = [sample(2, records=5), sample(3, records=9)]
-    outside = [sample(-0.01, records=1, lag=99_000), sample(4, records=999)]
+    inside = [sample(2, at=5), sample(3, at=9)]
+    outside = [sample(4, at=999, lag=99_000)]
     late = [event("gap", 5, at=START - 1), event("gap", 5, at=END)]
 
     assert evaluate.report([*inside, *outside], late) == evaluate.report(inside)
 
 
 def test_a_gap_that_was_told_twice_is_lost_once(evaluate: Evaluate) -> None:
-    events = [event("gap", 4), event("gap", 4, at=START + 5), event("records-dropped", 1, first=50)]
+    events = [event("gap", 4), event("gap", 4, at=START + 5), event("records-dropped", 1, first=8)]
 
-    (row,) = evaluate.report([sample(0, records=10), sample(1, records=15)], events)
+    (row,) = evaluate.report([sample(0, at=10), sample(1, at=25)], events)
 
     assert (row["copied"], row["lost"], row["completeness"]) == (5, 5, 0.5)
 
 
-def test_a_counter_of_a_topic_made_again_counts_by_itself(evaluate: Evaluate) -> None:
-    again = (START + 1, "east->west", "orders", 0, b"other", "live", 0, 3)
+def test_a_position_of_a_topic_made_again_begins_at_nothing(evaluate: Evaluate) -> None:
+    (row,) = evaluate.report([sample(0, at=90), sample(1, at=100), sample(2, at=3)])
 
-    (row,) = evaluate.report([sample(0, records=90), sample(1, records=100), again])
-
-    assert row["copied"] == 10
+    assert row["copied"] == 13
 
 
 def test_the_series_sums_partitions_by_the_minute(evaluate: Evaluate) -> None:
-    known = frame(
-        evaluate.session,
-        [sample(2, 0, lag=5), sample(2, 1, state="faulted", lag=90_000), sample(3, 0)],
-        schemas.SAMPLES,
-    )
+    samples = [sample(2, 0, lag=5), sample(2, 1, verdict="faulted", lag=90_000), sample(3, 0)]
 
-    rows = slo.series(slo.minutes(known, start_ms=START, end_ms=END)).collect()
+    rows = slo.series(evaluate.counted(samples, [entry()])).collect()
 
     assert sorted(tuple(row)[2:] for row in rows) == [
+        (START, 1, 0, 0, None),
+        (START + 60_000, 1, 0, 0, None),
         (START + 120_000, 2, 1, 1, 90_000),
-        (START + 180_000, 2, 1, 1, 0),
-    ]
-
-
-def test_the_catalog_says_whose_link_a_partition_is(evaluate: Evaluate) -> None:
-    progress = [(1, "orders", 0, b"a", "live", 0, 5), (1, "orders", 0, b"gone", "live", 0, 5)]
-    catalog = [(b"a", "east->west", "orders", "east.orders", False)]
-
-    joined = slo.with_links(
-        frame(evaluate.session, progress, schemas.PROGRESS),
-        frame(evaluate.session, catalog, schemas.CATALOG),
-    )
-
-    assert [tuple(row) for row in joined.collect()] == [
-        (1, "east->west", "orders", 0, b"a", "live", 0, 5)
+        (START + 180_000, 1, 1, 1, 0),
     ]
 
 
 def test_no_plan_runs_python_a_row_at_a_time(evaluate: Evaluate) -> None:
     known = frame(evaluate.session, [sample(0)], schemas.SAMPLES)
     happened = frame(evaluate.session, [event("gap", 1)], schemas.EVENTS)
-    counted = slo.minutes(known, start_ms=START, end_ms=END)
+    counted = evaluate.counted([sample(0)], [entry()])
 
-    text = plan(slo.report(counted, known, happened, start_ms=START, end_ms=END))
+    text = plan(slo.report(counted, known, happened, **WINDOW))
 
     assert "HashAggregate" in text
     assert "EvalPython" not in text

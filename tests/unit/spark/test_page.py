@@ -13,6 +13,7 @@ ROW = {
     "minutes": 120,
     "copied": 7,
     "lost": 0,
+    "faults": 1,
     "freshness": 0.99899,
     "availability": 1.0,
     "completeness": None,
