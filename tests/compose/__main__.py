@@ -181,11 +181,12 @@ def make_traffic(
 
 
 def check_standbys(project: Project) -> Check:
-    """Every service of a fleet but mirror takes a second instance."""
+    """Every service but mirror takes a second instance."""
     names = sorted(
         each.service
         for each in project.containers()
-        if each.service.endswith("-west") and not each.service.startswith("mirror-")
+        if each.service == "console"
+        or (each.service.endswith("-west") and not each.service.startswith(("mirror-", "spark-")))
     )
     scales = [part for name in names for part in ("--scale", f"{name}=2")]
     command = ["up", "--detach", "--no-build", "--no-recreate", *scales]

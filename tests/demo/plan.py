@@ -82,6 +82,7 @@ def strangers(names: set[str], side: Side) -> set[str]:
     """
     other = next(each for each in SIDES if each.name == side.other)
     expected = {topic.name for topic in side.topics} | {pair.target for pair in other.pairs}
+    expected.add(f"{side.other}.heartbeats")  # copied on like data, as MM2 does
     return {name for name in names - expected if not is_internal(name)}
 
 

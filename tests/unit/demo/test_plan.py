@@ -31,9 +31,11 @@ def test_both_fleets_have_both_services_and_sync_starts_first() -> None:
 def test_a_copy_of_a_copy_is_a_stranger_and_a_copy_is_none() -> None:
     east = SIDES[0]
     own_and_copies = {"orders", "clicks", "customers", "west.orders", "west.shipments"}
+    own_and_copies.add("west.heartbeats")
     internal = {"__consumer_offsets", "heartbeats", "west.checkpoints.internal"}
     assert strangers(own_and_copies | internal, east) == set()
     assert strangers(own_and_copies | {"west.east.orders"}, east) == {"west.east.orders"}
+    assert strangers({"east.heartbeats"}, east) == {"east.heartbeats"}
 
 
 def test_internal_topics_are_those_of_kafka_of_ours_and_of_mm2() -> None:
