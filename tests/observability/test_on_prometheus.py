@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from tests.architecture.test_observability import DASHBOARDS, expressions
 from tests.faultkit.estate import write_estate
@@ -67,7 +67,12 @@ def watched(
 def commit_group(region: Region) -> None:
     consumer = Consumer({"bootstrap.servers": address(region), "group.id": "watched-group"})
     try:
-        consumer.commit(offsets=[TopicPartition(TOPIC, 0, 1)], asynchronous=False)
+        wait_until(
+            lambda: consumer.commit(offsets=[TopicPartition(TOPIC, 0, 1)], asynchronous=False),
+            deadline_s=READY_S,
+            what="the first offset of a group, while its coordinator is elected",
+            ignoring=(KafkaException,),
+        )
     finally:
         consumer.close()
 
