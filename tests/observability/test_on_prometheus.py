@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from services.local.region import Region
     from tests.observability.prometheus import Prometheus
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(400)
 
 TOPIC = "watched"
 SERVICES = ("sync", "mirror", "checkpoint", "heartbeat", "lag")
-READY_S = 60.0
+READY_S = 120.0
 SEEN_S = 60.0
 
 
@@ -60,6 +60,7 @@ def watched(
             for name in SERVICES
         }
         for each in services.values():
+            each.wait_url(READY_S)
             each.wait_ready(READY_S)
         yield Watched(services, stack.enter_context(prometheus(directory, services)))
 

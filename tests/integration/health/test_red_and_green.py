@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
     from services.local.region import Region
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(400)
 
 SERVICES = ("sync", "mirror", "checkpoint", "heartbeat", "lag")
-READY_S = 60.0
-RED_S = 45.0
-GREEN_S = 60.0
+READY_S = 120.0
+RED_S = 90.0
+GREEN_S = 120.0
 LOOK_S = 1.0
 """An answer that takes longer is none: the loop stands still."""
 
@@ -82,6 +82,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
                 one = service(name, estate=estate, target="west", logs=directory)
                 made.services[name] = stack.enter_context(one)
             for process in made.services.values():
+                process.wait_url(READY_S)
                 process.wait_ready(READY_S)
             yield made
 
