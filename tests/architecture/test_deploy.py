@@ -34,6 +34,7 @@ REGIONS = ("east", "west")
 PROGRAMS = ("checkpoint", "heartbeat", "lag", "mirror", "sync")
 ALONE = ("console",)
 FLEET = tuple(f"{program}-{region}" for program in PROGRAMS for region in REGIONS)
+JOBS = ("spark-east", "spark-west")
 PAGES = ("grafana", "jaeger", "otel-collector", "prometheus")
 ESTATE = ROOT / "deploy/config/compose.estate.yaml"
 DOCKERFILE = (ROOT / "deploy/Dockerfile").read_text("utf-8")
@@ -85,7 +86,7 @@ def test_there_are_two_regions_and_both_fleets_and_the_pages() -> None:
     profiles = {name: service["profiles"] for name, service in containers().items()}
 
     assert profiles == {
-        **{name: ["core"] for name in [*REGIONS, *FLEET, *ALONE]},
+        **{name: ["core"] for name in (*REGIONS, *FLEET, *ALONE, *JOBS)},
         **{name: ["observability"] for name in PAGES},
     }
 
@@ -203,6 +204,19 @@ def test_what_the_image_copies_exists() -> None:
         (b"", 1),
     ],
 )
+@pytest.mark.parametrize("name", JOBS)
+def test_a_jobs_container_runs_them_on_a_schedule_and_keeps_the_reports(name: str) -> None:
+    target = name.removeprefix("spark-")
+    service = containers()[name]
+    command = cast("list[str]", service["command"])
+
+    assert command[0] == "spark.jobs.schedule"
+    assert command[command.index("--target") + 1] == target
+    output = command[command.index("--output") + 1]
+    assert f"{target}-reports:{output}" in list_of(service, "volumes")
+    assert service["read_only"] is True
+
+
 def test_the_health_check_says_what_the_service_says(answer: bytes, code: int) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         environment = {"MIRRORFLEET_HEALTH_PORT": str(server.getsockname()[1])}
