@@ -196,14 +196,6 @@ def test_what_the_image_copies_exists() -> None:
     assert [path for path in copied if not (ROOT / path).exists()] == []
 
 
-@pytest.mark.parametrize(
-    ("answer", "code"),
-    [
-        (b"HTTP/1.1 200 OK\r\n\r\n", 0),
-        (b"HTTP/1.1 503 Service Unavailable\r\n\r\n", 1),
-        (b"", 1),
-    ],
-)
 @pytest.mark.parametrize("name", JOBS)
 def test_a_jobs_container_runs_them_on_a_schedule_and_keeps_the_reports(name: str) -> None:
     target = name.removeprefix("spark-")
@@ -217,6 +209,14 @@ def test_a_jobs_container_runs_them_on_a_schedule_and_keeps_the_reports(name: st
     assert service["read_only"] is True
 
 
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        (b"HTTP/1.1 200 OK\r\n\r\n", 0),
+        (b"HTTP/1.1 503 Service Unavailable\r\n\r\n", 1),
+        (b"", 1),
+    ],
+)
 def test_the_health_check_says_what_the_service_says(answer: bytes, code: int) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         environment = {"MIRRORFLEET_HEALTH_PORT": str(server.getsockname()[1])}
