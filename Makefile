@@ -35,7 +35,7 @@ $(READY): requirements/dev.lock pyproject.toml
 	@touch $(READY)
 
 .PHONY: demo
-demo: $(READY) ## two real regions, both fleets, live traffic, judged; says where to look
+demo: $(SPARK) ## two real regions, both fleets, live traffic, judged; says where to look
 	@$(PY) -m tests.demo up
 
 .PHONY: demo-down

@@ -18,9 +18,22 @@ from typing import NoReturn
 
 import httpx
 
-from tests.demo import detached
+from mirrorfleet.config.load import load_estate
+from tests.demo import detached, tour
 from tests.demo.checks import Check, check_side, check_topics, make_traffic, topic_names
-from tests.demo.plan import ESTATE, HOME, LOGS, NAME, ROOT, SIDES, ServiceName, estate, services
+from tests.demo.plan import (
+    CONSOLE,
+    ESTATE,
+    HOME,
+    LOGS,
+    NAME,
+    ROOT,
+    SIDES,
+    ServiceName,
+    estate,
+    services,
+)
+from tests.faultkit.collector import Collector, collector
 from tests.faultkit.process import HTTP_S, url_of
 from tests.faultkit.waiting import wait_until
 
@@ -46,7 +59,8 @@ def main(arguments: list[str] | None = None) -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _leave)
     try:
-        up()
+        with collector(otlp_port()) as otlp:
+            up(otlp)
     except (Exception, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001  # whatever it is, nothing may be left running
         say(f"\nthe demo failed: {type(error).__name__}: {error}")
         for log in sorted(LOGS.glob("*.log")):
@@ -73,12 +87,20 @@ def mirrorfleet(*arguments: str) -> list[str]:
     return [*program, *arguments]
 
 
-def up() -> None:
+def otlp_port() -> int:
+    """The port that fleets which already run send their traces to; 0 (any) when none do."""
+    if not ESTATE.exists():
+        return 0
+    endpoint = load_estate(ESTATE, {}).telemetry.endpoint or ""
+    return int(endpoint.rpartition(":")[2] or 0)
+
+
+def up(otlp: Collector) -> None:
     """Start what does not run, make traffic, check it, say where to look."""
     began = time.monotonic()
     say("two regions …")
     bootstraps = start_regions()
-    ESTATE.write_text(estate(bootstraps), encoding="utf-8")
+    ESTATE.write_text(estate(bootstraps, otlp.url), encoding="utf-8")
     LOGS.mkdir(exist_ok=True)
     say(f"  {', '.join(f'{name} at {at}' for name, at in bootstraps.items())}")
     say("two fleets …")
@@ -87,7 +109,13 @@ def up() -> None:
     for name, url in urls.items():
         say(f"  {name} at {url}")
     say("traffic both ways …")
-    tallies = make_traffic(bootstraps, seed=f"{time.time():.0f}")
+    seed = f"{time.time():.0f}"
+    tallies = make_traffic(bootstraps, seed=seed)
+    groups = [
+        tour.leave(bootstraps[side.name], f"billing-{seed}", topic.name, topic.partitions)
+        for side in SIDES
+        for topic in [next(each for each in side.topics if not each.compacted)]
+    ]
     if ended := [name for name, process in processes.items() if not process.runs]:
         raise DemoError(f"under the traffic ended: {', '.join(ended)}")
     say("judging every record …")
@@ -97,6 +125,13 @@ def up() -> None:
         checks += [*found, check_topics(side, topic_names(bootstraps[side.name]))]
         say(f"\n{report}")
     checks.append(check_status())
+    for side, group in zip(SIDES, groups, strict=True):
+        checks.append(tour.check_group(bootstraps[side.other], side, group))
+        checks.append(tour.check_lag(side, urls[f"lag-{side.other}"]))
+    checks.append(tour.check_trace(otlp))
+    checks.append(tour.check_pages(urls[f"{CONSOLE}-west"], [t.name for t in SIDES[0].topics]))
+    say("one run of each Spark job …")
+    checks += tour.check_reports(SIDES[0])
     say("\n" + "\n".join(map(str, checks)))
     if not all(check.ok for check in checks):
         raise DemoError("a check failed, see above")

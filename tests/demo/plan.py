@@ -20,8 +20,14 @@ HOME = ROOT / ".local" / NAME
 ESTATE = HOME / "estate.yaml"
 LOGS = HOME / "logs"
 
-SERVICES = ("sync", "mirror")
+REPORTS = HOME / "reports"
+"""Where the Spark jobs write."""
+
+SERVICES = ("sync", "mirror", "heartbeat", "checkpoint", "lag")
 """Of each fleet, in the order of their start."""
+
+CONSOLE = "console"
+"""One for the whole estate; it looks at both fleets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +67,22 @@ class ServiceName(NamedTuple):
 
 def services() -> list[ServiceName]:
     """All processes, in the order of their start."""
-    return [ServiceName(service, side.name) for side in SIDES for service in SERVICES]
+    fleets = [ServiceName(service, side.name) for side in SIDES for service in SERVICES]
+    return [*fleets, ServiceName(CONSOLE, "west")]
 
 
-def estate(bootstraps: dict[str, str]) -> str:
-    """Write the estate file: all topics, both ways, under prefixed names."""
+def estate(bootstraps: dict[str, str], otlp: str) -> str:
+    """Write the estate file: all topics and groups, both ways, under prefixed names.
+
+    Traces go to `otlp`, where the demo listens while it runs; copying goes on without it.
+    """
     lines = [f"estate: {NAME}", "clusters:"]
     lines += [f'  {alias}: {{bootstrap: "{address}"}}' for alias, address in bootstraps.items()]
     lines.append("links:")
     for side in SIDES:
         lines += [f"  - from: {side.name}", f"    to: {side.other}", "    rules:"]
-        lines.append('      - {name: all, topics: [".*"], naming: prefix}')
+        lines.append('      - {name: all, topics: [".*"], groups: [".*"], naming: prefix}')
+    lines += ["telemetry:", f'  endpoint: "{otlp}"']
     return "\n".join([*lines, ""])
 
 

@@ -8,23 +8,32 @@ from tests.demo.plan import SIDES, estate, is_internal, services, strangers
 
 
 def test_the_estate_copies_all_topics_both_ways_under_prefixed_names() -> None:
-    rules = [{"name": "all", "topics": [".*"], "naming": "prefix"}]
-    assert yaml.safe_load(estate({"east": "127.0.0.1:1", "west": "127.0.0.1:2"})) == {
+    rules = [{"name": "all", "topics": [".*"], "groups": [".*"], "naming": "prefix"}]
+    bootstraps = {"east": "127.0.0.1:1", "west": "127.0.0.1:2"}
+    assert yaml.safe_load(estate(bootstraps, "http://127.0.0.1:3")) == {
         "estate": "demo",
         "clusters": {"east": {"bootstrap": "127.0.0.1:1"}, "west": {"bootstrap": "127.0.0.1:2"}},
         "links": [
             {"from": "east", "to": "west", "rules": rules},
             {"from": "west", "to": "east", "rules": rules},
         ],
+        "telemetry": {"endpoint": "http://127.0.0.1:3"},
     }
 
 
-def test_both_fleets_have_both_services_and_sync_starts_first() -> None:
+def test_both_fleets_have_every_service_and_sync_starts_first() -> None:
     assert [str(name) for name in services()] == [
         "sync-east",
         "mirror-east",
+        "heartbeat-east",
+        "checkpoint-east",
+        "lag-east",
         "sync-west",
         "mirror-west",
+        "heartbeat-west",
+        "checkpoint-west",
+        "lag-west",
+        "console-west",
     ]
 
 
@@ -36,6 +45,7 @@ def test_a_copy_of_a_copy_is_a_stranger_and_a_copy_is_none() -> None:
     assert strangers(own_and_copies | internal, east) == set()
     assert strangers(own_and_copies | {"west.east.orders"}, east) == {"west.east.orders"}
     assert strangers({"east.heartbeats"}, east) == {"east.heartbeats"}
+    assert strangers({"west.east.heartbeats"}, east) == {"west.east.heartbeats"}
 
 
 def test_internal_topics_are_those_of_kafka_of_ours_and_of_mm2() -> None:
