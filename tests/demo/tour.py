@@ -30,7 +30,7 @@ MOVE_S: Final = 30.0
 LAG_S: Final = 30.0
 TRACE_S: Final = 20.0
 HTTP_S: Final = 10.0
-JOB_S: Final = 120.0
+JOB_S: Final = 300.0
 STAGES: Final = frozenset(("fetch", "queue", "produce", "commit"))
 JOBS: Final = ("compact_offset_syncs", "slo_report", "integrity_audit")
 
