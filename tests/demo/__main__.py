@@ -108,6 +108,21 @@ def up(otlp: Collector) -> None:
     urls = {str(name): wait_ready(name, processes[str(name)]) for name in services()}
     for name, url in urls.items():
         say(f"  {name} at {url}")
+    checks = show(bootstraps, processes, urls, otlp)
+    say("\n" + "\n".join(map(str, checks)))
+    if not all(check.ok for check in checks):
+        raise DemoError("a check failed, see above")
+    say(where_to_look(urls, bootstraps))
+    say(f"\nthe demo took {time.monotonic() - began:.0f} s")
+
+
+def show(
+    bootstraps: dict[str, str],
+    processes: dict[str, detached.Detached],
+    urls: dict[str, str],
+    otlp: Collector,
+) -> list[Check]:
+    """Make traffic, and look at what every service made of it."""
     say("traffic both ways …")
     seed = f"{time.time():.0f}"
     tallies = make_traffic(bootstraps, seed=seed)
@@ -132,11 +147,7 @@ def up(otlp: Collector) -> None:
     checks.append(tour.check_pages(urls[f"{CONSOLE}-west"], [t.name for t in SIDES[0].topics]))
     say("one run of each Spark job …")
     checks += tour.check_reports(SIDES[0])
-    say("\n" + "\n".join(map(str, checks)))
-    if not all(check.ok for check in checks):
-        raise DemoError("a check failed, see above")
-    say(where_to_look(urls, bootstraps))
-    say(f"\nthe demo took {time.monotonic() - began:.0f} s")
+    return checks
 
 
 def start_regions() -> dict[str, str]:
