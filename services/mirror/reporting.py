@@ -49,18 +49,23 @@ def snapshot(runner: SlotRunner, now_ms: int, now: float) -> Progress:
         time_ms=now_ms,
         owner=runner.owner,
         state=str(runner.state),
-        partitions=tuple(_progress(partition, now_ms, now) for partition in partitions_of(runner)),
+        partitions=tuple(
+            _progress(partition, runner.slot.settled(partition), now_ms, now)
+            for partition in partitions_of(runner)
+        ),
     )
 
 
-def _progress(partition: CopyPartition, now_ms: int, now: float) -> PartitionProgress:
+def _progress(
+    partition: CopyPartition, settled: SourceOffset, now_ms: int, now: float
+) -> PartitionProgress:
     source, committed = partition.source, partition.committed
     oldest = partition.queue[0].batch.base_timestamp if partition.queue else None
     return PartitionProgress(
         identity=partition.identity,
         source_topic=partition.entry.source_topic,
         target_topic=partition.entry.target_topic,
-        next_source=committed.next_source,
+        next_source=settled,
         next_target=committed.next_target,
         high_watermark=SourceOffset(source.high_watermark),
         last_stable=SourceOffset(source.last_stable),

@@ -27,7 +27,7 @@ from mirrorfleet.wire.reshape import MERGE_BELOW
 from mirrorfleet.wire.rewrite import next_sequence
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
 
     from mirrorfleet.core.ids import (
         PartitionIdentity,
@@ -77,6 +77,8 @@ class Slot:
         self.sequences: dict[TopicPartition, int] = {}
         self.known: dict[PartitionIdentity, Position] = {}
         """Positions read from the control topic, of partitions assigned or not."""
+        self.open: Container[CopyPartition] = ()
+        """Partitions with data in the open transaction, or in one that was not undone yet."""
         self._by_source: dict[tuple[TopicId, int], CopyPartition] = {}
         self._ready: dict[CopyPartition, None] = {}
         self._learned: dict[PartitionIdentity, Learned] = {}
@@ -310,6 +312,15 @@ class Slot:
         return base
 
     # -- commits
+
+    def settled(self, partition: CopyPartition) -> SourceOffset:
+        """Up to where everything is copied and committed, or was nothing to copy.
+
+        That is further than the committed position while markers are all that came since.
+        """
+        if partition.queue or partition in self.open:
+            return partition.committed.next_source
+        return partition.walked_to
 
     def moved_without_data(self, now: float, after_s: float) -> list[CopyPartition]:
         """Partitions whose position went on by skipping only, longer ago than `after_s`."""

@@ -26,6 +26,7 @@ VERSION: Final = 1
 class PartitionProgress:
     """One partition of the slot, as of `Progress.time_ms`.
 
+    Everything below `next_source` is committed on the target, or was nothing to copy.
     `high_watermark`, `last_stable` and `log_start` are the source's, -1 before the first fetch.
     `records` and `bytes` count since the start of this incarnation. `oldest_uncopied_ms` is the
     timestamp of the oldest record fetched but not committed, None when there is none. `state` is

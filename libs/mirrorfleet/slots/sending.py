@@ -124,6 +124,7 @@ class Sender:
         """
         runner = self._runner
         transaction = self._begin()
+        runner.slot.open = transaction.touched
         try:
             await self._send_data(transaction)
             acked_at = runner.clock.monotonic()
@@ -142,6 +143,7 @@ class Sender:
             raise
         now = runner.clock.monotonic()
         runner.slot.committed(positions, now)
+        runner.slot.open = ()
         runner.committed(transaction, positions, now - acked_at)
         self._depth.committed()
         return True

@@ -281,3 +281,17 @@ def test_refusals_of_one_batch_are_counted_and_another_begins_anew() -> None:
     counts = [made.refused_again(partition, each) for each in (first, first, second, second)]
 
     assert counts == [1, 2, 1, 2]
+
+
+def test_settled_is_past_markers_and_never_past_what_waits_or_is_in_the_open_transaction() -> None:
+    made = slot()
+    partition = partition_of(made)
+    give(made, partition, fetched((0, [BIG])), end=1)
+    assert made.settled(partition) == 0
+
+    queued = made.next_batch(partition)
+    made.open = {partition: queued}
+    assert made.settled(partition) == 0
+
+    made.open = ()
+    assert made.settled(partition) == 1
