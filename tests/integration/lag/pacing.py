@@ -7,24 +7,29 @@ which it was appended, on the same clock as everything else on this machine.
 from __future__ import annotations
 
 import threading
+import time
 from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mirrorfleet.records import samples
+from mirrorfleet.core.ids import ClusterAlias
+from mirrorfleet.records import heartbeat, samples
+from mirrorfleet.records.heartbeat import Heartbeat
 from mirrorfleet.records.samples import Sample
+from tests.integration.lag.fleet import SLOTS
 from tests.integration.mirror.making import producer, read
 
 if TYPE_CHECKING:
     from services.local.region import Region
 
 LINGER_MS = 5
+EAST, WEST = ClusterAlias("east"), ClusterAlias("west")
 
 
 class Pace:
-    """`rate` records a second into each partition of a topic, from a thread."""
+    """`rate` records a second into each partition of a topic, and a heartbeat, from a thread."""
 
     def __init__(self, region: Region, topic: str, partitions: int, rate: float) -> None:
         self._producer = producer(region, linger_ms=LINGER_MS)
@@ -37,6 +42,9 @@ class Pace:
         while not self._ended.wait(self._pause_s):
             for partition in range(self._partitions):
                 self._producer.produce(self._topic, b"%020d" % number, b"k", partition)
+            if number % int(1 / self._pause_s) == 0:
+                key, value = heartbeat.encode(Heartbeat(EAST, WEST, time.time_ns() // 1_000_000))
+                self._producer.produce(heartbeat.TOPIC, value, key)
             self._producer.poll(0)
             number += 1
 
@@ -83,9 +91,9 @@ def truths(region: Region, topic: str, partitions: int) -> list[Truth]:
     ]
 
 
-def samples_of(region: Region, fleet: str, topic: str, slots: int) -> list[Sample]:
+def samples_of(region: Region, fleet: str, topic: str) -> list[Sample]:
     """All samples of a topic, in the order of their times."""
-    logs = read(region, f"__mirrorfleet.{fleet}.samples", slots)
+    logs = read(region, f"__mirrorfleet.{fleet}.samples", SLOTS)
     found = [samples.decode(one.key, one.value) for log in logs for one in log]
     wanted = [one for one in found if isinstance(one, Sample) and one.topic == topic]
     return sorted(wanted, key=lambda one: one.time_ms)

@@ -1,0 +1,101 @@
+"""What `lag` says of its own sight: readiness, metrics, and records that it cannot read."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from tests.faultkit.process import ServiceProcess, service
+from tests.faultkit.waiting import wait_until
+from tests.integration.lag.fleet import lag_fleet
+from tests.integration.lag.puppet import Puppet, catalog_of
+from tests.integration.mirror.making import Made, create, put
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from services.local.region import Region
+
+TOPIC = "lagsee-orders"
+RECORDS = 10
+SOON_S = 30.0
+
+
+def reasons(lag: ServiceProcess) -> dict[str, str]:
+    found = lag.get("/readyz").json()["reasons"]
+    assert isinstance(found, dict)
+    return found
+
+
+def wait_reason(lag: ServiceProcess, name: str, text: str) -> None:
+    wait_until(
+        lambda: text in reasons(lag).get(name, ""), deadline_s=SOON_S, what=f"{name}: {text}"
+    )
+
+
+def metric(lag: ServiceProcess, series: str) -> float | None:
+    found = re.search(rf"^{re.escape(series)} (\S+)$", lag.get("/metrics").text, re.MULTILINE)
+    return float(found[1]) if found else None
+
+
+def row(lag: ServiceProcess) -> dict[str, object]:
+    (found,) = lag.get(f"/lag?topic={TOPIC}").json()
+    assert isinstance(found, dict)
+    return found
+
+
+def test_it_says_what_it_cannot_see_and_is_ready_again_when_it_can(
+    east: Region, west: Region, tmp_path: Path
+) -> None:
+    create(east, TOPIC)
+    put(east, TOPIC, [Made(b"%d" % number) for number in range(RECORDS)])
+    fleet = lag_fleet("lagsee", east, west, tmp_path, topics=["lagsee-.*"], unseen_s=3)
+    with fleet.sync() as sync:
+        wait_until(lambda: sync.status()["partitions"] == 1, deadline_s=30, what="the catalog")
+    (entry,) = catalog_of(west, fleet)
+    puppet = Puppet(west, fleet, entry)
+    logs = tmp_path / "logs"
+    labels = f'link="east->west",topic="{TOPIC}"'
+    with service("lag", estate=fleet.estate, target="west", logs=logs) as lag:
+        with puppet.speaking():
+            puppet.position = RECORDS
+            lag.wait_ready(SOON_S)
+            wait_until(
+                lambda: metric(lag, f"mirrorfleet_lag_seconds{{{labels}}}") == 0,
+                deadline_s=SOON_S,
+                what="no lag",
+            )
+            puppet.write(b"\x09\x00", b"\x09 of a newer build")
+            puppet.write(b"junk", b"")
+            wait_until(
+                lambda: metric(lag, 'mirrorfleet_lag_records_skipped_total{kind="progress"}') == 2,
+                deadline_s=SOON_S,
+                what="two records skipped",
+            )
+            assert reasons(lag) == {}
+
+            (broker,) = east.brokers
+            broker.pause()
+            try:
+                wait_reason(lag, "source ends east->west", "have not been seen for")
+                wait_until(
+                    lambda: row(lag)["verdict"] == "unknown", deadline_s=SOON_S, what="doubt"
+                )
+                assert (row(lag)["time_lag_ms"], row(lag)["lag_records"]) == (None, None)
+                assert metric(lag, f"mirrorfleet_lag_seconds{{{labels}}}") is None
+                assert (
+                    metric(lag, 'mirrorfleet_seconds_since_source_ends{link="east->west"}') or 0
+                ) > 3
+            finally:
+                broker.resume()
+            lag.wait_ready(SOON_S)
+            wait_until(lambda: row(lag)["time_lag_ms"] == 0, deadline_s=SOON_S, what="no lag again")
+
+        wait_reason(lag, "progress east->west", "workers have been silent for")
+        assert row(lag)["verdict"] == "stopped"
+        assert (metric(lag, 'mirrorfleet_seconds_since_progress_heard{link="east->west"}') or 0) > 3
+        with puppet.speaking():
+            lag.wait_ready(SOON_S)
+            assert row(lag)["verdict"] in {"ok", "idle"}
+    changes = [event["detail"] for event in fleet.events("verdict-changed")]
+    assert [str(text).partition(":")[0] for text in changes if "idle" not in str(text)[:4]] != []

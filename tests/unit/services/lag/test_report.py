@@ -1,0 +1,115 @@
+"""What `lag` shows: series by topic, few by partition, and nothing where nothing is known."""
+
+from __future__ import annotations
+
+import httpx
+from fastapi import FastAPI
+
+from mirrorfleet.lagging.board import Board
+from mirrorfleet.lagging.verdict import Limits
+from mirrorfleet.runtime.metrics import Exposition, Metrics
+from services.lag import report, settings
+from tests.unit.lagging.making import SLOT, entry, said, snapshot
+from tests.unit.records.making import LINK
+
+NOW_MS = 20_000
+
+
+class Clock:
+    def now_ms(self) -> int:
+        return NOW_MS
+
+    def monotonic(self) -> float:
+        return 100.0
+
+
+def board(*positions: int, seen: bool = True) -> Board:
+    """Partitions of one topic at these positions; the source's end went from 0 to 1,000 in 10 s."""
+    made = Board(Limits(), sample_ms=5_000)
+    made.want([entry(partition) for partition in range(len(positions))], 0)
+    made.hold(SLOT, (), 0)
+    words = [said(at, partition=number, moved_ms=NOW_MS) for number, at in enumerate(positions)]
+    for second in range(11):
+        for lag in made if seen else ():
+            lag.end_seen(second * 100, 10_000 + second * 1_000)
+    made.heard(snapshot(NOW_MS, *words))
+    made.look(SLOT, NOW_MS)
+    return made
+
+
+def scraped(board: Board) -> list[str]:
+    metrics = Metrics()
+    views = [report.LinkView(LINK, looked_at=97.0)]
+    report.Gauges(board, views, Clock()).register(metrics)
+    lines = Exposition(metrics).text().decode().splitlines()
+    return [line for line in lines if line.startswith("mirrorfleet_")]
+
+
+def test_topics_have_their_worst_partitions_time_and_all_partitions_records() -> None:
+    lines = scraped(board(1_000, 700, 400))
+
+    assert 'mirrorfleet_lag_seconds{link="east->west",topic="orders"} 5.995' in lines
+    assert 'mirrorfleet_lag_records{link="east->west",topic="orders"} 900.0' in lines
+    assert 'mirrorfleet_lag_partitions{link="east->west",verdict="ok"} 3.0' in lines
+
+
+def test_only_partitions_that_are_not_fine_have_series_of_their_own_and_not_many() -> None:
+    fine = scraped(board(1_000, 900))
+    assert [line for line in fine if "partition=" in line] == []
+
+    bad = board(*[5] * 300)
+    for lag in bad:
+        lag.reported(said(5, partition=lag.entry.identity.partition, fault="why"), NOW_MS)
+    bad.look(SLOT, NOW_MS)
+    assert len([one for one in scraped(bad) if "partition_lag_seconds{" in one]) == report.WORST
+
+
+def test_what_is_not_known_is_absent_and_the_age_of_the_look_tells() -> None:
+    lines = scraped(board(10, seen=False))
+
+    assert [line for line in lines if line.startswith("mirrorfleet_lag_seconds{")] == []
+    assert [line for line in lines if line.startswith("mirrorfleet_lag_records{")] == []
+    assert 'mirrorfleet_seconds_since_source_ends{link="east->west"} 3.0' in lines
+    assert 'mirrorfleet_seconds_since_progress_heard{link="east->west"} 0.0' in lines
+
+
+def test_status_counts_verdicts_and_shows_what_is_not_fine() -> None:
+    watched = board(1_000, 5)
+    list(watched)[1].reported(said(5, partition=1, fault="too large"), NOW_MS)
+    watched.look(SLOT, NOW_MS)
+
+    found = report.status(watched, [report.LinkView(LINK, looked_at=97.0)], Clock())
+
+    assert found["links"] == [
+        {
+            "link": "east->west",
+            "verdicts": {"faulted": 1, "ok": 1},
+            "propagation_ms": None,
+            "progress_heard_ms_ago": 0,
+            "ends_seen_s_ago": 3.0,
+            "trouble": "",
+            "ends_refused": {},
+        }
+    ]
+    assert [row["partition"] for row in found["worst"]] == [1]  # type: ignore[attr-defined]  # rows are JSON-ready objects
+
+
+async def test_lag_is_asked_for_by_topic_with_the_worst_first_and_bad_questions_are_refused() -> (
+    None
+):
+    app = FastAPI()
+    report.add_routes(app, board(1_000, 400))
+    transport = httpx.ASGITransport(app=app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://lag") as client:
+        rows = (await client.get("/lag", params={"topic": "orders"})).json()
+        nobody = (await client.get("/lag", params={"topic": "<script>"})).json()
+        refused = await client.get("/lag", params={"limit": "0"})
+
+    assert [(row["partition"], row["time_lag_ms"]) for row in rows] == [(1, 5_995), (0, 0)]
+    assert (nobody, refused.status_code) == ([], 422)
+
+
+def test_settings_give_the_rules_their_limits_in_milliseconds() -> None:
+    limits = settings.parse({"allowed_s": 2.5, "ends_s": 4}).limits
+
+    assert (limits.allowed_ms, limits.fresh_ms, limits.silent_ms) == (2_500, 12_000, 10_000)
