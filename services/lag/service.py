@@ -46,7 +46,7 @@ CATALOG: Final = "catalog"
 STREAM: Final = "progress stream"
 WRITING: Final = "samples"
 _TROUBLE_S: Final = 2.0
-_WRITE_S: Final = 10.0
+_WRITE_S: Final = 5.0
 _WANT_S: Final = 2.0
 """Between two looks at what the catalog wants."""
 _MOST_PENDING: Final = 50_000

@@ -94,8 +94,15 @@ def test_it_says_what_it_cannot_see_and_is_ready_again_when_it_can(
         wait_reason(lag, "progress east->west", "workers have been silent for")
         assert row(lag)["verdict"] == "stopped"
         assert (metric(lag, 'mirrorfleet_seconds_since_progress_heard{link="east->west"}') or 0) > 3
+        (target,) = west.brokers
+        target.pause()
+        try:
+            wait_reason(lag, "samples", "west")
+        finally:
+            target.resume()
         with puppet.speaking():
             lag.wait_ready(SOON_S)
             assert row(lag)["verdict"] in {"ok", "idle"}
-    changes = [event["detail"] for event in fleet.events("verdict-changed")]
-    assert [str(text).partition(":")[0] for text in changes if "idle" not in str(text)[:4]] != []
+    details = [str(event["detail"]).partition(":")[0] for event in fleet.events("verdict-changed")]
+    steps = [text.replace("idle", "ok") for text in details]
+    assert steps == ["ok -> unknown", "unknown -> ok", "ok -> stopped", "stopped -> ok"]

@@ -136,7 +136,7 @@ def test_time_lag_is_within_a_second_of_the_truth_at_each_sample(
     report = compared(found, truth, phases)
     print("\n".join(str(line) for line in report.lines))
     assert report.wrong == []
-    assert report.phases == {"live", "stopped", "slowed", "faulted", "idle"}
+    assert report.phases >= {"live", "stopped", "slowed", "faulted", "idle"}
     assert report.nulls <= len(found) // 100
 
     beats = [one.propagation_ms for one in found if phases.of(one) == "live"]
