@@ -44,7 +44,7 @@ class LagSettings(BaseModel):
             silent_ms=_ms(self.silent_s),
             stuck_ms=_ms(self.stuck_s),
             unseen_ms=_ms(self.unseen_s),
-            fresh_ms=max(Limits().fresh_ms, _ms(3 * self.ends_s)),
+            fresh_ms=min(_ms(self.unseen_s), max(Limits().fresh_ms, _ms(3 * self.ends_s))),
             idle_ms=_ms(self.idle_s),
             held_ms=_ms(self.held_s),
         )
