@@ -191,6 +191,8 @@ class LagService:
                 await asyncio.sleep(_TROUBLE_S)
                 self._reassigned.set()
             else:
+                for link in self._links.values():
+                    link.check()  # before anybody may take us for ready
                 health.release(STREAM)
 
     async def _take(self, slot: SlotNumber) -> None:

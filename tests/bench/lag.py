@@ -167,69 +167,79 @@ def snapshots(catalog: list[CatalogPartition], world: World) -> list[tuple[bytes
     ]
 
 
-async def measure(count: int) -> dict[str, float]:
-    """CPU seconds by part, for `SECONDS` seconds of the service."""
-    world, catalog = World(), entries(count)
-    board = Board(Limits(), sample_ms=5_000)
-    board.want(catalog, world.now_ms())
-    for number in range(SLOTS):
-        board.hold(SlotNumber(number), (), world.now_ms())
-    broker = Broker(world)
-    known = board.by_source(LINK)
-    ends = EndsWatch(
-        cast("Cluster", broker),
-        cast("Clock", world),
-        lambda tp, end, at: known[tp].end_seen(end, at),
-    )
-    metrics = Metrics()
-    Gauges(board, [LinkView(LINK)], cast("Clock", world)).register(metrics)
-    exposition = Exposition(metrics)
-    spent: dict[str, float] = {}
+class Bench:
+    """The service's parts without its sockets; `spent` has CPU seconds by part."""
 
-    def lap(name: str, since: float) -> float:
+    def __init__(self, count: int) -> None:
+        self.world, self.catalog = World(), entries(count)
+        self.board = Board(Limits(), sample_ms=5_000)
+        self.board.want(self.catalog, self.world.now_ms())
+        for number in range(SLOTS):
+            self.board.hold(SlotNumber(number), (), self.world.now_ms())
+        clock = cast("Clock", self.world)
+        self.broker = Broker(self.world)
+        self.known = self.board.by_source(LINK)
+        self.ends = EndsWatch(cast("Cluster", self.broker), clock, self._end_seen)
+        metrics = Metrics()
+        Gauges(self.board, [LinkView(LINK)], clock).register(metrics)
+        self.exposition = Exposition(metrics)
+        self.spent: dict[str, float] = {}
+        self.written = self.size = 0
+
+    def _end_seen(self, tp: TopicPartition, end: int, at_ms: int) -> None:
+        self.known[tp].end_seen(end, at_ms)
+
+    def lap(self, name: str, since: float) -> float:
         now = time.process_time()
-        spent[name] = spent.get(name, 0.0) + now - since - broker.other_s
-        broker.other_s = 0.0
+        self.spent[name] = self.spent.get(name, 0.0) + now - since - self.broker.other_s
+        self.broker.other_s = 0.0
         return now
 
-    written = size = 0
-    for world.second in range(1, SECONDS + 1):
-        words = snapshots(catalog, world)
+    async def second(self) -> None:
+        """One second of the service."""
+        words, board, now_ms = snapshots(self.catalog, self.world), self.board, self.world.now_ms()
         at = time.process_time()
         for key, value in words:
             snapshot = progress.decode(key, value)
             assert not isinstance(snapshot, Skipped)
             board.heard(snapshot)
-        at = lap("snapshots", at)
-        known = board.by_source(LINK)
-        await ends.look(known)
-        at = lap("source ends", at)
-        if world.second % 2 == 0:
-            board.want(catalog, world.now_ms())
-        told = [(slot, board.look(slot, world.now_ms())) for slot in board.slots]
-        at = lap("judging", at)
-        for _, each in told:
+        at = self.lap("snapshots", at)
+        self.known = board.by_source(LINK)
+        await self.ends.look(self.known)
+        at = self.lap("source ends", at)
+        if self.world.second % 2 == 0:
+            board.want(self.catalog, now_ms)
+        told = [board.look(slot, now_ms) for slot in board.slots]
+        at = self.lap("judging", at)
+        for each in told:
             encoded = [samples.encode(sample) for sample in each.samples]
-            written += len(encoded)
-            size += sum(len(value) for _, value in encoded)
+            self.written += len(encoded)
+            self.size += sum(len(value) for _, value in encoded)
             if encoded:
-                control_batch(encoded, world.now_ms())
-        at = lap("samples", at)
-        if world.second % SCRAPE_S == 0:
-            exposition.text()
-            lap("scrapes", at)
-    spent["samples a second"], spent["sample bytes a second"] = written / SECONDS, size / SECONDS
-    return spent
+                control_batch(encoded, now_ms)
+        at = self.lap("samples", at)
+        if self.world.second % SCRAPE_S == 0:
+            self.exposition.text()
+            self.lap("scrapes", at)
+
+
+async def measure(count: int) -> Bench:
+    """`SECONDS` seconds of the service."""
+    bench = Bench(count)
+    for bench.world.second in range(1, SECONDS + 1):
+        await bench.second()
+    return bench
 
 
 def main() -> None:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
-    found = asyncio.run(measure(count))
-    sizes = {name: found.pop(name) for name in list(found) if name.endswith("a second")}
-    for name, cpu_s in found.items():
+    bench = asyncio.run(measure(count))
+    for name, cpu_s in bench.spent.items():
         print(f"{name:12} {cpu_s / SECONDS:6.3f} core")
-    print(f"{count} partitions, all of them moving: {sum(found.values()) / SECONDS:.2f} core")
-    print(", ".join(f"{value:,.0f} {name}" for name, value in sizes.items()))
+    total = sum(bench.spent.values()) / SECONDS
+    print(f"{count} partitions, all of them moving: {total:.2f} core")
+    written, size = bench.written / SECONDS, bench.size / SECONDS
+    print(f"{written:,.0f} samples a second, {size / 1000:,.0f} kB a second")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
+
+import pytest
 
 from tests.faultkit.process import ServiceProcess, service
 from tests.faultkit.waiting import wait_until
@@ -12,13 +15,19 @@ from tests.integration.lag.puppet import Puppet, catalog_of
 from tests.integration.mirror.making import Made, create, put
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from services.local.region import Region
+    from tests.integration.mirror.fleet import Fleet
 
 TOPIC = "lagsee-orders"
 RECORDS = 10
 SOON_S = 30.0
+LAG = f'mirrorfleet_lag_seconds{{link="east->west",topic="{TOPIC}"}}'
+SKIPPED = 'mirrorfleet_lag_records_skipped_total{kind="progress"}'
+ENDS_AGE = 'mirrorfleet_seconds_since_source_ends{link="east->west"}'
+HEARD_AGE = 'mirrorfleet_seconds_since_progress_heard{link="east->west"}'
 
 
 def reasons(lag: ServiceProcess) -> dict[str, str]:
@@ -44,65 +53,68 @@ def row(lag: ServiceProcess) -> dict[str, object]:
     return found
 
 
-def test_it_says_what_it_cannot_see_and_is_ready_again_when_it_can(
-    east: Region, west: Region, tmp_path: Path
-) -> None:
+@pytest.fixture
+def fleet(east: Region, west: Region, tmp_path: Path) -> Fleet:
+    """A fleet with a catalog of one partition, and nobody who copies it."""
     create(east, TOPIC)
     put(east, TOPIC, [Made(b"%d" % number) for number in range(RECORDS)])
-    fleet = lag_fleet("lagsee", east, west, tmp_path, topics=["lagsee-.*"], unseen_s=3)
-    with fleet.sync() as sync:
+    made = lag_fleet("lagsee", east, west, tmp_path, topics=["lagsee-.*"], unseen_s=3)
+    with made.sync() as sync:
         wait_until(lambda: sync.status()["partitions"] == 1, deadline_s=30, what="the catalog")
+    return made
+
+
+@contextmanager
+def paused(region: Region) -> Iterator[None]:
+    """Its only broker stands still; connections stay."""
+    (broker,) = region.brokers
+    broker.pause()
+    try:
+        yield
+    finally:
+        broker.resume()
+
+
+def check_skipping(lag: ServiceProcess, puppet: Puppet) -> None:
+    """Records of a newer build, and none at all, are counted and harm nothing."""
+    wait_until(lambda: metric(lag, LAG) == 0, deadline_s=SOON_S, what="no lag")
+    puppet.write(b"\x09\x00", b"\x09 of a newer build")
+    puppet.write(b"junk", b"")
+    wait_until(lambda: metric(lag, SKIPPED) == 2, deadline_s=SOON_S, what="two skipped")
+    assert reasons(lag) == {}
+
+
+def check_source_away(lag: ServiceProcess, east: Region) -> None:
+    with paused(east):
+        wait_reason(lag, "source ends east->west", "have not been seen for")
+        wait_until(lambda: row(lag)["verdict"] == "unknown", deadline_s=SOON_S, what="doubt")
+        assert (row(lag)["time_lag_ms"], row(lag)["lag_records"]) == (None, None)
+        assert metric(lag, LAG) is None
+        assert (metric(lag, ENDS_AGE) or 0) > 3
+    lag.wait_ready(SOON_S)
+    wait_until(lambda: row(lag)["time_lag_ms"] == 0, deadline_s=SOON_S, what="no lag again")
+
+
+def test_it_says_what_it_cannot_see_and_is_ready_again_when_it_can(
+    east: Region, west: Region, fleet: Fleet
+) -> None:
     (entry,) = catalog_of(west, fleet)
     puppet = Puppet(west, fleet, entry)
-    logs = tmp_path / "logs"
-    labels = f'link="east->west",topic="{TOPIC}"'
-    with service("lag", estate=fleet.estate, target="west", logs=logs) as lag:
+    puppet.position = RECORDS
+    with service("lag", estate=fleet.estate, target="west", logs=fleet.directory / "logs") as lag:
         with puppet.speaking():
-            puppet.position = RECORDS
             lag.wait_ready(SOON_S)
-            wait_until(
-                lambda: metric(lag, f"mirrorfleet_lag_seconds{{{labels}}}") == 0,
-                deadline_s=SOON_S,
-                what="no lag",
-            )
-            puppet.write(b"\x09\x00", b"\x09 of a newer build")
-            puppet.write(b"junk", b"")
-            wait_until(
-                lambda: metric(lag, 'mirrorfleet_lag_records_skipped_total{kind="progress"}') == 2,
-                deadline_s=SOON_S,
-                what="two records skipped",
-            )
-            assert reasons(lag) == {}
-
-            (broker,) = east.brokers
-            broker.pause()
-            try:
-                wait_reason(lag, "source ends east->west", "have not been seen for")
-                wait_until(
-                    lambda: row(lag)["verdict"] == "unknown", deadline_s=SOON_S, what="doubt"
-                )
-                assert (row(lag)["time_lag_ms"], row(lag)["lag_records"]) == (None, None)
-                assert metric(lag, f"mirrorfleet_lag_seconds{{{labels}}}") is None
-                assert (
-                    metric(lag, 'mirrorfleet_seconds_since_source_ends{link="east->west"}') or 0
-                ) > 3
-            finally:
-                broker.resume()
-            lag.wait_ready(SOON_S)
-            wait_until(lambda: row(lag)["time_lag_ms"] == 0, deadline_s=SOON_S, what="no lag again")
-
+            check_skipping(lag, puppet)
+            check_source_away(lag, east)
         wait_reason(lag, "progress east->west", "workers have been silent for")
         assert row(lag)["verdict"] == "stopped"
-        assert (metric(lag, 'mirrorfleet_seconds_since_progress_heard{link="east->west"}') or 0) > 3
-        (target,) = west.brokers
-        target.pause()
-        try:
+        assert (metric(lag, HEARD_AGE) or 0) > 3
+        with paused(west):
             wait_reason(lag, "samples", "west")
-        finally:
-            target.resume()
         with puppet.speaking():
             lag.wait_ready(SOON_S)
             assert row(lag)["verdict"] in {"ok", "idle"}
+
     details = [str(event["detail"]).partition(":")[0] for event in fleet.events("verdict-changed")]
     steps = [text.replace("idle", "ok") for text in details]
     assert steps == ["ok -> unknown", "unknown -> ok", "ok -> stopped", "stopped -> ok"]

@@ -75,47 +75,63 @@ def wait_verdict(lag: ServiceProcess, partition: int, *wanted: Verdict) -> None:
     )
 
 
-def run_phases(fleet: Fleet, phases: Phases, running: ExitStack) -> None:
-    east, west = fleet.east, fleet.west
-    with fleet.sync() as sync:
-        wait_until(
-            lambda: sync.status()["partitions"] == PARTITIONS + 2, deadline_s=30, what="the catalog"
-        )
-    alter_topic(west, f"east.{TOPIC}", max_message_bytes=LIMIT)
-    mirror = running.enter_context(fleet.mirror())
-    lag = running.enter_context(
-        service("lag", estate=fleet.estate, target="west", logs=fleet.directory / "logs")
-    )
-    with pace(east, TOPIC, PARTITIONS, rate=RATE):
-        lag.wait_ready(60)
-        phases.begin("live")
+class Scene:
+    """A fleet at work, and what is done to it."""
+
+    def __init__(self, fleet: Fleet, running: ExitStack) -> None:
+        self.fleet, self.running, self.phases = fleet, running, Phases()
+        with fleet.sync() as sync:
+            wait_until(
+                lambda: sync.status()["partitions"] == PARTITIONS + 2,
+                deadline_s=30,
+                what="the catalog",
+            )
+        alter_topic(fleet.west, f"east.{TOPIC}", max_message_bytes=LIMIT)
+        self.mirror = running.enter_context(fleet.mirror())
+        self.lag = self.start_lag()
+
+    def start_lag(self) -> ServiceProcess:
+        logs = self.fleet.directory / "logs"
+        found = service("lag", estate=self.fleet.estate, target="west", logs=logs)
+        return self.running.enter_context(found)
+
+    def live(self) -> None:
+        self.lag.wait_ready(60)
+        wait_verdict(self.lag, 0, Verdict.OK)
+        self.phases.begin("live")
         hold_sync(6, reason="live copying")
-        phases.begin("stopped")
-        mirror.terminate()
-        assert mirror.wait_exit(20) == 0
-        wait_verdict(lag, 0, Verdict.STOPPED)
+
+    def stopped(self) -> None:
+        """The mirror ends, and `lag` is killed and started again meanwhile."""
+        self.phases.begin("stopped")
+        self.mirror.terminate()
+        assert self.mirror.wait_exit(20) == 0
+        wait_verdict(self.lag, 0, Verdict.STOPPED)
         hold_sync(4, reason="a stopped mirror")
-        assert lag.get("/readyz").status_code == 503
-        assert "workers have been silent" in lag.get("/readyz").text
-        lag.kill()
-        lag = running.enter_context(
-            service("lag", estate=fleet.estate, target="west", logs=fleet.directory / "logs")
-        )
-        wait_verdict(lag, 0, Verdict.STOPPED)
-        mirror = running.enter_context(fleet.mirror("again"))
-        wait_verdict(lag, 0, Verdict.OK)
-        assert lag.get("/readyz").is_success
-        phases.begin("slowed")
-        crawl(mirror, 6)
-        phases.begin("faulted")
-        put(east, TOPIC, [Made(b"x" * 3 * LIMIT, b"k", FAULTY)])
-        wait_faults(mirror, (TOPIC, FAULTY))
-        wait_verdict(lag, FAULTY, Verdict.FAULTED)
+        assert "workers have been silent" in self.lag.get("/readyz").text
+        self.lag.kill()
+        self.lag = self.start_lag()
+        wait_verdict(self.lag, 0, Verdict.STOPPED)
+        self.mirror = self.running.enter_context(self.fleet.mirror("again"))
+        wait_verdict(self.lag, 0, Verdict.OK)
+        assert self.lag.get("/readyz").is_success
+
+    def slowed(self) -> None:
+        self.phases.begin("slowed")
+        crawl(self.mirror, 8)
+
+    def faulted(self) -> None:
+        self.phases.begin("faulted")
+        put(self.fleet.east, TOPIC, [Made(b"x" * 3 * LIMIT, b"k", FAULTY)])
+        wait_faults(self.mirror, (TOPIC, FAULTY))
+        wait_verdict(self.lag, FAULTY, Verdict.FAULTED)
         hold_sync(5, reason="one partition that stands still")
-    phases.begin("idle")
-    commit(transactional(east, "lag-quiet"), QUIET, [Made(b"then a marker")])
-    wait_verdict(lag, 0, Verdict.IDLE)
-    hold_sync(2, reason="an idle source")
+
+    def idle(self) -> None:
+        self.phases.begin("idle")
+        commit(transactional(self.fleet.east, QUIET), QUIET, [Made(b"then a marker")])
+        wait_verdict(self.lag, 0, Verdict.IDLE)
+        hold_sync(2, reason="an idle source")
 
 
 def test_time_lag_is_within_a_second_of_the_truth_at_each_sample(
@@ -124,13 +140,17 @@ def test_time_lag_is_within_a_second_of_the_truth_at_each_sample(
     create(east, TOPIC, PARTITIONS, message_timestamp_type="LogAppendTime")
     create(east, QUIET)
     create(east, HEARTBEATS)
-    fleet, phases = (
-        lag_fleet("lagtruth", east, west, tmp_path, topics=["lag-.*", HEARTBEATS]),
-        Phases(),
-    )
+    fleet = lag_fleet("lagtruth", east, west, tmp_path, topics=["lag-.*", HEARTBEATS])
     with ExitStack() as running:
-        run_phases(fleet, phases, running)
+        scene = Scene(fleet, running)
+        with pace(east, TOPIC, PARTITIONS, rate=RATE):
+            scene.live()
+            scene.stopped()
+            scene.slowed()
+            scene.faulted()
+        scene.idle()
 
+    phases = scene.phases
     truth = truths(east, TOPIC, PARTITIONS)
     found = samples_of(west, fleet.name, TOPIC)
     report = compared(found, truth, phases)
