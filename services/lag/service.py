@@ -248,12 +248,15 @@ class LagService:
                 by_partition.setdefault(at, []).append(entry)
             try:
                 for at in list(by_partition):
-                    await writer.write(at, by_partition[at], self._context.clock.now_ms())
+                    async with asyncio.timeout(_WRITE_S):
+                        await writer.write(at, by_partition[at], self._context.clock.now_ms())
                     del by_partition[at]
                 health.release(WRITING)
-            except MirrorfleetError as error:
-                health.hold(WRITING, str(error))
-                _log.warning("samples cannot be written", extra=fields(error=str(error)))
+            except (MirrorfleetError, TimeoutError) as error:
+                writer.close()  # an answer that is still on its way belongs to nobody
+                text = str(error) or f"{self._target.name} gave no answer within {_WRITE_S:g} s"
+                health.hold(WRITING, text)
+                _log.warning("samples cannot be written", extra=fields(error=text))
                 left = [(at, entry) for at, entries in by_partition.items() for entry in entries]
                 self._pending.extendleft(reversed(left))
             await asyncio.sleep(self._settings.look_s)
