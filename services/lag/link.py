@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 CLIENT: Final = "mirrorfleet-lag"
 _TROUBLE_S: Final = 1.0
-_HEARTBEATS_S: Final = 5.0
+_HEARTBEATS_S: Final = 1.0
 """Between two looks for a copy of heartbeats that there is none of yet."""
 BEAT_MS: Final = 10_000
 """A propagation time older than this says nothing of now."""

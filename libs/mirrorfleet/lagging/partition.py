@@ -132,7 +132,7 @@ class PartitionLag:
     def look(self, now_ms: int, limits: Limits) -> Standing:
         """Judge it as of now, or as of the last word of the mirror when that is fresh."""
         as_of = self._as_of(now_ms)
-        lag, time_lag = self._lag(as_of, limits)
+        lag, time_lag = self._lag(as_of, now_ms - limits.fresh_ms)
         verdict, rule = judge(self._facts(now_ms, lag, time_lag), limits)
         self.standing = Standing(as_of, lag, time_lag, verdict, rule)
         self._remember(as_of, lag, time_lag)
@@ -199,13 +199,13 @@ class PartitionLag:
         heard = self.heard_ms
         return now_ms if heard is None or now_ms - heard > FRESH_MS else min(heard, now_ms)
 
-    def _lag(self, as_of: int, limits: Limits) -> tuple[int | None, int | None]:
+    def _lag(self, as_of: int, fresh_from: int) -> tuple[int | None, int | None]:
         """(offsets, ms); nothing known is None, and 0 only what was seen to be 0."""
         end, seen, said = self.ends.end, self.ends.seen_ms, self.progress
         if end is None or seen is None or said is None:
             return None, None
         position = said.next_source
-        fresh = as_of - seen <= limits.fresh_ms
+        fresh = seen >= fresh_from
         if position >= end:
             return (0, 0) if fresh and not self._beyond() else (None, None)
         lag = end - position if fresh else None

@@ -159,7 +159,7 @@ def test_time_lag_is_within_a_second_of_the_truth_at_each_sample(
     assert report.phases >= {"live", "stopped", "slowed", "faulted", "idle"}
     assert report.nulls == []
 
-    beats = [one.propagation_ms for one in found if phases.of(one) == "live"]
+    beats = [one.propagation_ms for one in found if phases.of(one) in {"live", "faulted"}]
     assert any(beat is not None and 0 <= beat < ALLOWED_MS for beat in beats), beats
     last = samples_of(west, fleet.name, QUIET)[-1]
     assert (last.lag_records, last.time_lag_ms, last.next_source) == (0, 0, 2)
