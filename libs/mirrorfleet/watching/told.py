@@ -14,7 +14,7 @@ from mirrorfleet.core.ids import FleetName, SlotNumber, TopicPartition
 from mirrorfleet.core.names import control_topic
 from mirrorfleet.kafka.offsets import EARLIEST, LATEST, list_offsets
 from mirrorfleet.kafka.stored import committed_records
-from mirrorfleet.records import progress, samples
+from mirrorfleet.records import progress, samples, traces
 from mirrorfleet.records.packing import Skipped
 from mirrorfleet.records.progress import Progress
 from mirrorfleet.records.samples import Sample
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from mirrorfleet.kafka.cluster import Cluster
     from mirrorfleet.wire.records import Record
 
-SNAPSHOTS: Final = 20
-"""A slot has one key, so its last record is its last snapshot, unless a newer build wrote it."""
+SNAPSHOTS: Final = 60
+"""The last snapshot is among so many: a worker writes one a second, and traces as seldom."""
 SAMPLES_EACH: Final = 4
 """Samples a partition; those behind are told more often than those that are idle."""
 LEAST_SAMPLES: Final = 500
@@ -47,6 +47,8 @@ async def last_told(
     """Read it for a slot of that many partitions. Raises: BrokerError, connection errors."""
     found = LastTold()
     for record in await _last(cluster, fleet, ControlKind.PROGRESS, slot, SNAPSHOTS):
+        if traces.is_ours(record.key):
+            continue
         snapshot = progress.decode(record.key, record.value)
         if isinstance(snapshot, Skipped):
             found.skipped += 1
