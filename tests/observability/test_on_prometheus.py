@@ -50,7 +50,11 @@ def watched(
         fleet="watched",
         topics=[TOPIC],
         rule={"groups": ["watched-.*"]},
-        services={"sync": {"period_s": 0.5}, "checkpoint": {"period_s": 0.5}},
+        services={
+            "sync": {"period_s": 0.5},
+            "checkpoint": {"period_s": 0.5},
+            "heartbeat": {"place": "source"},  # no other fleet writes any there
+        },
     )
     with ExitStack() as stack:
         stack.enter_context(traffic(address(east), [f"{TOPIC}:4"], rate=500))
