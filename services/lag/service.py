@@ -165,7 +165,7 @@ class LagService:
         if isinstance(snapshot, Skipped):
             self._skipped.add()
         else:
-            self._board.heard(snapshot)
+            self._board.heard(snapshot, self._context.clock.now_ms())
 
     def _assign(self, slots: frozenset[SlotNumber]) -> None:
         self._assigned = slots
@@ -203,7 +203,7 @@ class LagService:
         self._board.want(self._view.partitions.values(), now_ms)
         self._board.hold(slot, told.samples, now_ms)
         if told.snapshot is not None:
-            self._board.heard(told.snapshot)
+            self._board.heard(told.snapshot, now_ms)
 
     # -- judging and telling
 

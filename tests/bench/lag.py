@@ -202,7 +202,7 @@ class Bench:
         for key, value in words:
             snapshot = progress.decode(key, value)
             assert not isinstance(snapshot, Skipped)
-            board.heard(snapshot)
+            board.heard(snapshot, now_ms)
         at = self.lap("snapshots", at)
         self.known = board.by_source(LINK)
         await self.ends.look(self.known)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mirrorfleet.core.ids import Link, PartitionIdentity, SlotNumber, TopicPartition
+from mirrorfleet.lagging.ends import CLOCK_STEP_MS
 from mirrorfleet.lagging.partition import PartitionLag
 from mirrorfleet.lagging.verdict import Limits
 from mirrorfleet.records.events import Event, EventKind
@@ -109,10 +110,15 @@ class Board:
 
     # -- what is fed
 
-    def heard(self, progress: Progress) -> None:
-        """A snapshot of a slot; one of a slot that is not held, or older than the last, is not."""
+    def heard(self, progress: Progress, now_ms: int) -> None:
+        """A snapshot of a slot; one of a slot that is not held, or older than the last, is not.
+
+        A last one from the future was written before the clock was set back: it counts no more.
+        """
         held, last = self._slots.get(progress.slot), self._heard.get(progress.slot)
-        if held is None or (last is not None and progress.time_ms < last.time_ms):
+        if held is None:
+            return
+        if last is not None and progress.time_ms < last.time_ms <= now_ms + CLOCK_STEP_MS:
             return
         self._heard[progress.slot] = progress
         self._feed(held, progress)
@@ -161,9 +167,11 @@ class Board:
         standing = lag.look(now_ms, self.limits)
         old, new = lag.sampled_verdict, standing.verdict
         passed = standing.as_of_ms - lag.sampled_ms
-        if old is new and passed < (period_ms * IDLE_TIMES if new is Verdict.IDLE else period_ms):
+        if old is new and -CLOCK_STEP_MS < passed < (
+            period_ms * IDLE_TIMES if new is Verdict.IDLE else period_ms
+        ):
             return
-        if passed <= 0:
+        if -CLOCK_STEP_MS < passed <= 0:
             return  # the same moment was told before
         told.samples.append(lag.sample(standing, self.propagation.get(lag.entry.link)))
         lag.sampled_ms, lag.sampled_verdict = standing.as_of_ms, new

@@ -89,9 +89,7 @@ class PartitionLag:
     # -- what is fed
 
     def reported(self, progress: PartitionProgress, at_ms: int) -> None:
-        """The mirror spoke; an older word than the last one is left alone."""
-        if self.heard_ms is not None and at_ms < self.heard_ms:
-            return
+        """The mirror spoke."""
         before = self.progress
         if before is None:
             self._moved_ms = progress.last_progress_ms

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from math import exp
 
+from mirrorfleet.lagging.ends import CLOCK_STEP_MS
+
 
 class Rate:
     """Units a second, a moving average over about `memory_s`; None before two looks."""
@@ -18,9 +20,9 @@ class Rate:
     def seen(self, count: int, at_ms: int) -> None:
         """The counter stood at `count`; one that went back begins anew."""
         passed_s = (at_ms - self._at_ms) / 1000
-        if self._at_ms and passed_s <= 0:
+        if self._at_ms and -CLOCK_STEP_MS / 1000 < passed_s <= 0:
             return
-        if self._at_ms and count >= self._count:
+        if self._at_ms and count >= self._count and passed_s > 0:
             now = (count - self._count) / passed_s
             old = now if self.value is None else self.value
             self.value = now + (old - now) * exp(-passed_s / self._memory_s)

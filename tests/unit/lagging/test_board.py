@@ -26,7 +26,7 @@ def feed(board: Board, second: int, *, position: int, end: int) -> None:
     for lag in lags:
         lag.end_seen(end, second * SECOND)
     words = [said(position, partition=lag.entry.identity.partition) for lag in lags]
-    board.heard(snapshot(second * SECOND, *words))
+    board.heard(snapshot(second * SECOND, *words), second * SECOND)
 
 
 def look(board: Board, second: int) -> Told:
@@ -96,7 +96,7 @@ def test_a_verdict_that_held_before_a_restart_is_no_change_after_it() -> None:
     (told,) = look(first, 13).samples
 
     again = board(0, before=(told,))
-    again.heard(snapshot(2 * SECOND, said(10)))
+    again.heard(snapshot(2 * SECOND, said(10)), 20 * SECOND)
     next(iter(again)).end_seen(900, 20 * SECOND)
     after = look(again, 20)
 
@@ -117,13 +117,13 @@ def test_what_the_catalog_dropped_and_what_another_instance_took_is_watched_no_m
     assert set(watched.by_source(LINK)) == {TopicPartition("orders", 1)}
 
     watched.drop(SLOT)
-    watched.heard(snapshot(1, said(10, partition=1)))
+    watched.heard(snapshot(1, said(10, partition=1)), 1)
     assert (len(watched), watched.slots) == (0, [])
 
 
 def test_a_partition_that_comes_after_its_snapshot_is_fed_with_it() -> None:
     watched = board()
-    watched.heard(snapshot(SECOND, said(10)))
+    watched.heard(snapshot(SECOND, said(10)), SECOND)
     watched.want([entry(0)], 0)
 
     assert [lag.heard_ms for lag in watched] == [SECOND]
@@ -143,3 +143,37 @@ def test_thousands_of_partitions_are_sampled_less_often() -> None:
 
 def test_a_slot_that_is_not_held_gives_nothing() -> None:
     assert board(0).look(SlotNumber(9), 1) == Told()
+
+
+def position_of(watched: Board) -> int:
+    (lag,) = watched
+    assert lag.progress is not None
+    return lag.progress.next_source
+
+
+def test_an_older_snapshot_is_left_alone_unless_the_clock_was_set_back() -> None:
+    watched = board(0)
+    watched.heard(snapshot(60 * SECOND, said(90)), 60 * SECOND)
+    watched.heard(snapshot(59 * SECOND, said(10)), 61 * SECOND)
+    assert position_of(watched) == 90
+
+    watched.heard(snapshot(21 * SECOND, said(95)), 21 * SECOND)
+    assert position_of(watched) == 95
+
+
+def test_a_clock_that_was_set_back_does_not_silence_the_samples() -> None:
+    watched = board(0)
+    feed(watched, 3_600, position=10, end=10)
+    assert len(look(watched, 3_600).samples) == 1
+
+    feed(watched, 100, position=20, end=20)
+    assert [one.time_ms for one in look(watched, 100).samples] == [100 * SECOND]
+
+
+def test_one_moment_is_told_once() -> None:
+    watched = board(0)
+    feed(watched, 1, position=10, end=10)
+    told = [*look(watched, 1).samples, *look(watched, 2).samples]
+    next(iter(watched)).reported(said(10, fault="why"), SECOND)
+
+    assert len(told + look(watched, 3).samples) == 1

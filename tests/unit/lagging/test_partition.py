@@ -252,12 +252,14 @@ def test_a_restart_goes_on_from_the_last_sample() -> None:
     assert after.look(25_500, LIMITS).time_lag_ms == 25_500 - (20_000 + 2_512)
 
 
-def test_an_older_snapshot_is_left_alone() -> None:
-    lag = watched({0: 0, 1: 100}, {1: 90})
-    lag.reported(said(10), 500)
+def test_a_record_that_came_after_the_snapshot_was_no_lag_then() -> None:
+    lag = watched({0: 0, 1: 100}, {1: 100})
+    lag.end_seen(100, 2_000)
+    lag.end_seen(200, 3_000)
 
-    assert lag.progress is not None
-    assert lag.progress.next_source == 90
+    standing = lag.look(3_000, LIMITS)
+
+    assert (standing.as_of_ms, standing.lag_records, standing.time_lag_ms) == (1_000, 0, 0)
 
 
 def test_a_paused_partition_is_stopped_by_will() -> None:

@@ -32,7 +32,7 @@ def board(*positions: int, seen: bool = True) -> Board:
     for second in range(11):
         for lag in made if seen else ():
             lag.end_seen(second * 100, 10_000 + second * 1_000)
-    made.heard(snapshot(NOW_MS, *words))
+    made.heard(snapshot(NOW_MS, *words), NOW_MS)
     made.look(SLOT, NOW_MS)
     return made
 
