@@ -5,7 +5,7 @@ The client lives in the driver's JVM, beside the connector, and takes the same p
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -51,28 +51,33 @@ class Admin:
         }
         self._options = {**timeouts, **options}
 
-    def ranges(self, topic: str) -> dict[int, Range]:
-        """By partition; the end is the last stable offset.
+    def ranges(self, topic: str, since_ms: int | None = None) -> dict[int, Range]:
+        """By partition, of records since a time or of all; the end is the last stable offset.
 
         Raises: BrokerSideError.
         """
-        jvm = self._jvm
-        admin = jvm.org.apache.kafka.clients.admin
+        spec = self._jvm.org.apache.kafka.clients.admin.OffsetSpec
+        first = spec.earliest() if since_ms is None else spec.forTimestamp(since_ms)
         with self._client(f"topic {topic}") as client:
-            names = jvm.java.util.ArrayList()
+            names = self._jvm.java.util.ArrayList()
             names.add(topic)
             described = client.describeTopics(names).allTopicNames().get().get(topic)
-            numbers = [each.partition() for each in described.partitions()]
-            committed = jvm.org.apache.kafka.common.IsolationLevel.READ_COMMITTED
-            ends: list[dict[int, int]] = []
-            for spec in (admin.OffsetSpec.earliest(), admin.OffsetSpec.latest()):
-                asked = jvm.java.util.HashMap()
-                for number in numbers:
-                    asked.put(self._partition(topic, number), spec)
-                answer = client.listOffsets(asked, admin.ListOffsetsOptions(committed)).all().get()
-                found = ((each.getKey(), each.getValue()) for each in answer.entrySet())
-                ends.append({where.partition(): at.offset() for where, at in found})
-        return {number: Range(ends[0][number], ends[1][number]) for number in sorted(numbers)}
+            numbers = sorted(each.partition() for each in described.partitions())
+            starts = self._offsets(client, topic, numbers, first)
+            ends = self._offsets(client, topic, numbers, spec.latest())
+        # a partition without a record since then is told as -1
+        return {n: Range(starts[n] if starts[n] >= 0 else ends[n], ends[n]) for n in numbers}
+
+    def _offsets(
+        self, client: JavaObject, topic: str, numbers: Sequence[int], spec: JavaObject
+    ) -> dict[int, int]:
+        committed = self._jvm.org.apache.kafka.common.IsolationLevel.READ_COMMITTED
+        options = self._jvm.org.apache.kafka.clients.admin.ListOffsetsOptions(committed)
+        asked = self._jvm.java.util.HashMap()
+        for number in numbers:
+            asked.put(self._partition(topic, number), spec)
+        answer = client.listOffsets(asked, options).all().get()
+        return {each.getKey().partition(): each.getValue().offset() for each in answer.entrySet()}
 
     def free(self, topic: str, before: Mapping[int, int]) -> None:
         """Delete the records below an offset of each partition, for ever.

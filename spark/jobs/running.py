@@ -46,9 +46,10 @@ class Cluster:
     options: Mapping[str, str]
     admin: Admin
 
-    def read(self, topic: str) -> DataFrame:
-        """All that is committed now: `RECORDS`."""
-        return io.read_topic(self.session, self.options, topic, self.admin.ranges(topic))
+    def read(self, topic: str, since_ms: int | None = None) -> DataFrame:
+        """All that is committed now, or what was written since a time: `RECORDS`."""
+        ranges = self.admin.ranges(topic, since_ms)
+        return io.read_topic(self.session, self.options, topic, ranges)
 
     def write(self, topic: str, records: DataFrame) -> None:
         """Append (partition, key, value)."""

@@ -33,7 +33,8 @@ def work(job: Job) -> None:
     folder = writable(job.arguments.output)
     start_ms, end_ms = _window(job.arguments)
     within_ms = int(job.arguments.fresh_within * 1000)
-    samples, wanted = _samples(job).persist(), catalog_entries(job)
+    samples = _samples(job, start_ms - slo.HOLDS_MS).persist()
+    wanted = catalog_entries(job)
     say(f"samples: {_inside(samples, start_ms, end_ms)} in the window")
     counted = slo.minutes(
         samples, wanted, start_ms=start_ms, end_ms=end_ms, fresh_within_ms=within_ms
@@ -69,8 +70,8 @@ def _window(arguments: argparse.Namespace) -> tuple[int, int]:
     return end - int(arguments.hours * HOUR_MS) // slo.MINUTE_MS * slo.MINUTE_MS, end
 
 
-def _samples(job: Job) -> DataFrame:
-    records = job.target.read(job.topic(ControlKind.SAMPLES)).select("key", "value")
+def _samples(job: Job, since_ms: int) -> DataFrame:
+    records = job.target.read(job.topic(ControlKind.SAMPLES), since_ms).select("key", "value")
     return records.mapInArrow(coding.decode_samples, schemas.SAMPLES)
 
 
