@@ -30,7 +30,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.filterwarnings(LEFT_OPEN))
-            item.add_marker(pytest.mark.timeout(300))
+            item.add_marker(pytest.mark.timeout(300, func_only=True))
 
 
 @pytest.fixture(scope="session")

@@ -57,7 +57,12 @@ def fleet(
     create(west, f"east.{DROPPED}", cleanup_policy="compact")
     rules: list[dict[str, object]] = [
         {"name": "spark", "topics": [TOPIC]},
-        {"name": "drop", "topics": [DROPPED], "null_keys": "drop-recorded"},
+        {
+            "name": "drop",
+            "topics": [DROPPED],
+            "null_keys": "drop-recorded",
+            "configs_exclude": ["cleanup.policy"],
+        },
     ]
     started = Fleet("spark", east, west, tmp_path_factory.mktemp("spark"), rules=rules, slots=SLOTS)
     with ExitStack() as running:
