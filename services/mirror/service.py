@@ -24,8 +24,10 @@ from mirrorfleet.core.errors import (
     may_not,
 )
 from mirrorfleet.core.ids import ClusterAlias, Link, PartitionIdentity, SlotNumber, TopicPartition
+from mirrorfleet.core.names import service_id
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.control import ControlTail, ControlWriter
+from mirrorfleet.kafka.membership import Membership
 from mirrorfleet.records import catalog as catalog_codec
 from mirrorfleet.records import events as event_codec
 from mirrorfleet.records import progress as progress_codec
@@ -36,8 +38,8 @@ from mirrorfleet.runtime import metric_names as names
 from mirrorfleet.runtime.log import fields, logger
 from mirrorfleet.slots.leaders import Leaders
 from mirrorfleet.slots.meters import LinkMeters
-from mirrorfleet.slots.runner import SlotRunner
-from mirrorfleet.slots.taking import last_barrier
+from mirrorfleet.slots.owning import Owning
+from mirrorfleet.slots.taking import check_versions
 from mirrorfleet.slots.trace_topics import Tracing, Upstream
 from mirrorfleet.slots.worker import SourceSide, Worker
 from services.mirror import reporting, settings
@@ -45,8 +47,11 @@ from services.mirror import reporting, settings
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from mirrorfleet.records.members import Slots
+    from mirrorfleet.kafka.transactions import TransactionVersion
     from mirrorfleet.runtime.entry import Context
     from mirrorfleet.runtime.lifecycle import Stop
+    from mirrorfleet.slots.runner import SlotRunner
 
 CATALOG: Final = "catalog"
 CHECK_S: Final = 10.0
@@ -75,7 +80,11 @@ class MirrorService:
         self._connecting: set[ClusterAlias] = set()
         self._following: list[asyncio.Task[None]] = []
         self._worker: Worker | None = None
-        self._changed = asyncio.Event()
+        self._owning: Owning | None = None
+        self._checked: set[SlotNumber] = set()
+        self._shared: tuple[Slots, Slots] = (frozenset(), frozenset())
+        """All slots of the fleet, and those that copy something."""
+        self._changed, self._known = asyncio.Event(), asyncio.Event()
         self._tracing = Tracing(
             context.telemetry, context.metrics, context.clock, fleet=context.fleet
         )
@@ -89,7 +98,7 @@ class MirrorService:
             "partitions": len(self._entries),
             "memory_bytes": 0 if worker is None else worker.budget.used,
             "memory_peak_bytes": 0 if worker is None else worker.budget.peak,
-            "slots": reporting.status(self._runners.values()),
+            "slots": reporting.status(self._owning.ours() if self._owning else ()),
         }
 
     async def serve(self, stop: Stop) -> None:
@@ -113,7 +122,43 @@ class MirrorService:
         context = self._context
         targets = Leaders(target, context.clock)
         context.health.watch(f"target {context.target}", lambda: targets.trouble)
-        self._worker = worker = Worker(
+        membership = Membership(
+            target,
+            group=service_id(context.fleet, "mirror"),
+            topic=control_topic(context.fleet, ControlKind.SLOTS),
+            clock=context.clock,
+            known=lambda: self._shared,
+        )
+        version = await target.transaction_version()
+        self._worker = worker = self._make_worker(targets, version, membership)
+        targets.need(control_topic(context.fleet, kind) for kind in _CONTROL)
+        worker.event(EventKind.WORKER_STARTED)
+        async with asyncio.TaskGroup() as slots, asyncio.TaskGroup() as helpers:
+            self._owning = owning = Owning(
+                worker, membership, runners=self._runners, tasks=slots, stop=stop
+            )
+            background = [
+                helpers.create_task(targets.keep(), name="leaders:target"),
+                helpers.create_task(self._follow_catalog(worker), name="catalog"),
+                helpers.create_task(self._assign(owning, helpers, stop), name="assign"),
+                helpers.create_task(self._be_member(membership), name="group"),
+                helpers.create_task(owning.keep(), name="owning"),
+                helpers.create_task(self._report(worker), name="report"),
+            ]
+            await stop.wait()
+            await owning.drained()
+            worker.event(EventKind.WORKER_STOPPED)
+            await self._report_once(worker, ControlWriter(target))
+            for task in background:
+                task.cancel()
+            for side in self._sides.values():
+                side.keeper.cancel()
+
+    def _make_worker(
+        self, targets: Leaders, version: TransactionVersion, membership: Membership
+    ) -> Worker:
+        context, target = self._context, targets.cluster
+        return Worker(
             owner=context.owner,
             fleet=context.fleet,
             settings=self._settings,
@@ -121,29 +166,16 @@ class MirrorService:
             dice=context.dice,
             target=target,
             targets=targets,
-            version=await target.transaction_version(),
+            version=version,
             principal=target.settings.security.principal,
             budget=MemoryBudget(self._settings.memory_bytes),
+            confirm=membership.confirm,
         )
-        targets.need(control_topic(context.fleet, kind) for kind in _CONTROL)
-        worker.event(EventKind.WORKER_STARTED)
-        async with asyncio.TaskGroup() as slots, asyncio.TaskGroup() as helpers:
-            background = [
-                helpers.create_task(targets.keep(), name="leaders:target"),
-                helpers.create_task(self._follow_catalog(worker), name="catalog"),
-                helpers.create_task(self._assign(slots, helpers, stop), name="assign"),
-                helpers.create_task(self._report(worker), name="report"),
-                helpers.create_task(self._tracing.announce(target), name="announce"),
-            ]
-            await stop.wait()
-            for runner in self._runners.values():
-                await runner.ended.wait()
-            worker.event(EventKind.WORKER_STOPPED)
-            await self._report_once(worker, ControlWriter(target))
-            for task in [*background, *self._following]:
-                task.cancel()
-            for side in self._sides.values():
-                side.keeper.cancel()
+
+    async def _be_member(self, membership: Membership) -> None:
+        """Join the workers' group as soon as there are slots to share out."""
+        await self._known.wait()
+        await membership.run()
 
     # -- the catalog
 
@@ -186,9 +218,12 @@ class MirrorService:
                 self._entries.pop(identity, None)
 
     async def _assign(
-        self, slots: asyncio.TaskGroup, helpers: asyncio.TaskGroup, stop: Stop
+        self,
+        owning: Owning,
+        helpers: asyncio.TaskGroup,
+        stop: Stop,
     ) -> None:
-        """Give each slot its partitions, after each change of the catalog."""
+        """Give each slot its partitions, after each change of the catalog or of what we hold."""
         while True:
             await self._changed.wait()
             self._changed.clear()
@@ -197,20 +232,18 @@ class MirrorService:
             for identity, entry in self._entries.items():
                 by_slot.setdefault(entry.slot, {})[identity] = entry
                 sources[entry.slot] = entry.link.source
-            await self._check_positions(
-                number
-                for number, source in sources.items()
-                if source in self._sides and number not in self._runners
-            )
+            await self._check_positions(n for n, s in sources.items() if s in self._sides)
+            busy: Slots = frozenset(by_slot)
+            self._shared = busy.union(*(link.slots for link in self._links.values())), busy
+            self._known.set()
             for number, source in sources.items():
                 side = self._sides.get(source)
-                if side is not None and number not in self._runners:
-                    self._start(slots, side, number, stop)
-                elif side is None and source not in self._connecting:
+                if side is not None:
+                    owning.assign(number, side, by_slot[number])
+                elif source not in self._connecting:
                     self._connecting.add(source)
                     helpers.create_task(self._connect(source, helpers, stop), name=f"to:{source}")
-            for number, runner in self._runners.items():
-                runner.assign(by_slot.get(number, {}))
+            owning.keep_only(by_slot.keys())
 
     async def _check_positions(self, numbers: Iterable[SlotNumber]) -> None:
         """Positions of a newer build end this process before it takes any slot from its owner.
@@ -226,7 +259,7 @@ class MirrorService:
         async def check(number: SlotNumber) -> None:
             try:
                 async with asyncio.timeout(CHECK_S):
-                    await last_barrier(worker.target, TopicPartition(topic, number))
+                    await check_versions(worker.target, TopicPartition(topic, number))
             except UnknownVersionError:
                 raise
             except (MirrorfleetError, TimeoutError) as error:
@@ -234,15 +267,9 @@ class MirrorService:
                 _log.info("positions not checked", extra=fields(slot=number, error=str(error)))
 
         async with asyncio.TaskGroup() as group:
-            for number in numbers:
+            for number in set(numbers) - self._checked:
+                self._checked.add(number)
                 group.create_task(check(number), name=f"check:{number}")
-
-    def _start(
-        self, slots: asyncio.TaskGroup, side: SourceSide, number: SlotNumber, stop: Stop
-    ) -> None:
-        if self._worker is not None and not stop.is_set():
-            runner = self._runners[number] = SlotRunner(self._worker, side, number)
-            slots.create_task(runner.run(stop), name=f"slot:{number}")
 
     async def _connect(self, source: ClusterAlias, helpers: asyncio.TaskGroup, stop: Stop) -> None:
         """Connect the source of a link, however long that takes; other links go on meanwhile."""
@@ -305,7 +332,7 @@ class MirrorService:
     async def _report_once(self, worker: Worker, writer: ControlWriter) -> None:
         now_ms, now = worker.clock.now_ms(), worker.clock.monotonic()
         topic = control_topic(worker.fleet, ControlKind.PROGRESS)
-        for runner in self._runners.values():
+        for runner in self._owning.ours() if self._owning else ():
             if runner.state is SlotState.LOST:
                 continue  # its snapshot is its owner's to write
             snapshot = reporting.snapshot(runner, now_ms, now)

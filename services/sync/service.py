@@ -21,7 +21,7 @@ from mirrorfleet.records.events import Event, EventKind
 from mirrorfleet.runtime import metric_names as names
 from mirrorfleet.runtime.lifecycle import describe, is_ours
 from mirrorfleet.runtime.log import fields, logger
-from mirrorfleet.standby.leading import Leadership
+from mirrorfleet.standby.leading import leadership
 from mirrorfleet.syncing.fleet import FleetSync, Seen
 from mirrorfleet.syncing.making import ACLS, Change, ChangeKind, Done
 from services.sync import settings
@@ -58,7 +58,7 @@ def build(context: Context) -> SyncService:
 
 
 class SyncService:
-    """One instance; another one of the same fleet does no harm."""
+    """One instance; of several of a fleet one is active, and the catalog is fenced."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -66,8 +66,10 @@ class SyncService:
         self._fleet = FleetSync(
             context.estate, context.target, self._settings, context.clock, context.dice
         )
+        self._leadership = leadership(context, self._fleet.target, "sync")
         self._sides = self._fleet.sides
         self._store = self._fleet.store
+        self._store.is_ours = self._leadership.is_ours
         self._reports = {
             side.link: LinkReport(side.link, acl_policy=side.flow.acls) for side in self._sides
         }
@@ -84,7 +86,7 @@ class SyncService:
         try:
             await self._fleet.target.open()
             await self._open_sources()  # what is refused now has not even joined a group
-            await Leadership(self._context, self._fleet.target, "sync").run(self._work, stop)
+            await self._leadership.run(self._work, stop)
         finally:
             await self._fleet.close()
 
@@ -112,6 +114,8 @@ class SyncService:
         self._context.health.hold(STARTING, "not read yet")
         await self._fleet.learn_defaults()
         await self._open_sources()
+        if not self._manual:
+            await self._store.take()
         await self._store.refresh()
         for side in self._sides:
             self._fleet.check(side)

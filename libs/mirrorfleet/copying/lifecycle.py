@@ -4,6 +4,7 @@ WAITING ──> FENCING ──> READING ──> COPYING ──> RELEASED
    ^           │           │           │
    └───────────┴───────────┴───────────┘  (failure: wait, then fence again)
                any ──> LOST   another owner holds the slot; never taken back by force
+     RELEASED, LOST ──> WAITING   the group gives the slot to this worker again
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _MOVES: Final = {
     SlotState.FENCING: {SlotState.READING, SlotState.WAITING, SlotState.LOST, SlotState.RELEASED},
     SlotState.READING: {SlotState.COPYING, SlotState.WAITING, SlotState.LOST, SlotState.RELEASED},
     SlotState.COPYING: {SlotState.WAITING, SlotState.LOST, SlotState.RELEASED},
-    SlotState.RELEASED: {SlotState.FENCING},
+    SlotState.RELEASED: {SlotState.WAITING},
     SlotState.LOST: {SlotState.WAITING, SlotState.RELEASED},
 }
 

@@ -8,7 +8,7 @@ A claim of an older generation loses: a member that slept is no owner any more.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from mirrorfleet.core.ids import SlotNumber
@@ -23,32 +23,42 @@ class Share(NamedTuple):
 
 
 def share(claims: Mapping[str, Claim]) -> dict[str, Share]:
-    """Each member's share of all slots that somebody knows; the same input, the same answer."""
-    if not claims:
-        return {}
+    """Each member's share of all slots that somebody knows; the same input, the same answer.
+
+    Slots with something to copy are evened out by themselves, so that nobody gets only idle ones.
+    """
     before = _owners(claims)
-    after: dict[str, set[SlotNumber]] = {member: set() for member in sorted(claims)}
-    everything = sorted(frozenset[SlotNumber]().union(*(one.known for one in claims.values())))
-    for slot in everything:
-        if slot in before:
-            after[before[slot]].add(slot)
-    for slot in everything:
-        if slot not in before:
-            after[_least(after)].add(slot)
-    while True:
+    none: Slots = frozenset()
+    busy = none.union(*(one.busy for one in claims.values()))
+    idle = none.union(*(one.known for one in claims.values())) - busy
+    after = dict.fromkeys(sorted(claims), none)
+    for part in (busy, idle):
+        for member, slots in _evened(part, before, list(after)).items():
+            after[member] |= slots
+    return {
+        member: Share(
+            slots, frozenset(slot for slot in slots if before.get(slot, member) != member)
+        )
+        for member, slots in after.items()
+    }
+
+
+def _evened(
+    slots: Slots, before: Mapping[SlotNumber, str], members: Sequence[str]
+) -> dict[str, set[SlotNumber]]:
+    after: dict[str, set[SlotNumber]] = {member: set() for member in members}
+    for slot in slots & before.keys():
+        after[before[slot]].add(slot)
+    for slot in sorted(slots - before.keys()):
+        after[_least(after)].add(slot)
+    while after:
         most, least = max(after, key=lambda member: len(after[member])), _least(after)
         if len(after[most]) - len(after[least]) <= 1:
             break
         moved = max(after[most])
         after[most].remove(moved)
         after[least].add(moved)
-    return {
-        member: Share(
-            frozenset(slots),
-            frozenset(slot for slot in slots if before.get(slot, member) != member),
-        )
-        for member, slots in after.items()
-    }
+    return after
 
 
 def _owners(claims: Mapping[str, Claim]) -> dict[SlotNumber, str]:

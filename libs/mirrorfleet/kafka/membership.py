@@ -61,7 +61,7 @@ _AGAIN_S: Final = 1.0
 _LEAVE_S: Final = 1.5
 _CONFIRM_S: Final = 2.0
 _MS: Final = 1000
-_NOBODY: Final = Claim(-1, frozenset(), frozenset())
+_NOBODY: Final = Claim(-1, frozenset(), frozenset(), frozenset())
 
 
 class _Coordinator(Protocol):
@@ -104,8 +104,12 @@ class Membership:
         group: str,
         topic: str,
         clock: Clock,
-        known: Callable[[], Slots],
+        known: Callable[[], tuple[Slots, Slots]],
     ) -> None:
+        """`known` gives all slots that we know of, and those of them with something to copy.
+
+        It is asked again and again: when its answer changes, the slots are shared out anew.
+        """
         self.share: Share | None = None
         self.generation = -1
         self.confirmed_at = float("-inf")
@@ -116,8 +120,10 @@ class Membership:
         self._topic = topic
         self._clock = clock
         self._known = known
+        self._claimed = known()
         self._changed = asyncio.Event()
         self._coordinator: _Coordinator | None = None
+        self._asking = asyncio.Lock()
         self._asked = CoordinatorConnection(cluster, group, CoordinatorKind.GROUP)
 
     async def run(self) -> None:
@@ -154,7 +160,8 @@ class Membership:
         )
         sent_at = self._clock.monotonic()
         try:
-            connection = await self._asked.get(_CONFIRM_S)
+            async with self._asking:  # many slots ask at once, one connection serves all
+                connection = await self._asked.get(_CONFIRM_S)
             answer = await call(connection, request, HeartbeatResponse, _CONFIRM_S)
         except MirrorfleetError:
             self._asked.drop()
@@ -167,13 +174,12 @@ class Membership:
             self._asked.drop()
         return False
 
-    def rejoin(self) -> None:
-        """Have the slots shared out again: we know others than before."""
-        if self._coordinator is not None:
-            self._coordinator.request_rejoin()
+    def wake(self) -> None:
+        """End the wait in `changed`: something else happened that whoever waits must see."""
+        self._changed.set()
 
     async def changed(self, at_most_s: float) -> None:
-        """Wait for a new share, trouble, or the time."""
+        """Wait for a new share, trouble, `wake`, or the time."""
         with suppress(TimeoutError):
             async with asyncio.timeout(at_most_s):
                 await self._changed.wait()
@@ -195,6 +201,9 @@ class Membership:
             while True:
                 await asyncio.sleep(_LOOK_S)
                 coordinator.check_errors()
+                # looked at here: aiokafka forgets a wish to join again while it joins
+                if self._claimed != self._known():
+                    coordinator.request_rejoin()
         except KafkaError as error:
             raise self._explained(translate(error, f"{settings.alias}: {self.group}")) from error
         finally:
@@ -223,7 +232,8 @@ class Membership:
 
     def _claim(self) -> Claim:
         held = frozenset[SlotNumber]() if self.share is None else self.share.slots
-        return Claim(self.generation, held, self._known())
+        self._claimed = self._known()
+        return Claim(self.generation, held, *self._claimed)
 
     def _take(self, given: Share) -> None:
         """A generation is complete."""

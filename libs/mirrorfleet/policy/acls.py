@@ -122,8 +122,8 @@ _GROUPS_AT_TARGET: Final = {
 }
 """What services that look at the groups of others do with them on the target."""
 
-_IN_GROUPS: Final = frozenset({Service.SYNC, Service.HEARTBEAT, Service.CHECKPOINT})
-"""Services whose processes find out in a group which of them is active."""
+_IN_GROUPS: Final = frozenset({Service.MIRROR, Service.SYNC, Service.HEARTBEAT, Service.CHECKPOINT})
+"""Services whose processes find out in a group which of them is active, or has which slots."""
 
 
 def grants(
@@ -293,10 +293,13 @@ def _control(service: Service, fleet: FleetName, target: ClusterAlias) -> Iterat
         slots = control_topic(fleet, "slots")
         describe = Operation.DESCRIBE
         yield Grant(target, service, Resource.TOPIC, Pattern.LITERAL, slots, describe)
+    resource = Resource.TRANSACTIONAL_ID
     if service is Service.MIRROR:
         ids = f"mirrorfleet.{fleet}."
-        resource = Resource.TRANSACTIONAL_ID
         yield Grant(target, service, resource, Pattern.PREFIXED, ids, Operation.WRITE)
+    elif service is Service.SYNC:
+        own = service_id(fleet, service)
+        yield Grant(target, service, resource, Pattern.LITERAL, own, Operation.WRITE)
 
 
 def _resource(pattern: str) -> tuple[Pattern, str]:

@@ -3,7 +3,7 @@
 They travel as user data of Kafka's consumer protocol, so the group looks like any other to
 `kafka-consumer-groups.sh`. A member of another build is understood or counts as one without claims.
 
-    claim  {"v":1,"generation":7,"held":[0,2],"known":[0,1,2,3]}
+    claim  {"v":1,"generation":7,"held":[0,2],"known":[0,1,2,3],"busy":[0,3]}
     share  {"v":1,"handed":[2]}        the slots themselves are the assigned partitions
 """
 
@@ -20,11 +20,15 @@ Slots = frozenset[SlotNumber]
 
 
 class Claim(NamedTuple):
-    """What a member brings to a rebalance: its slots as of `generation`, and all that it knows."""
+    """What a member brings to a rebalance: its slots as of `generation`, and all that it knows.
+
+    `busy` are the known slots that have something to copy.
+    """
 
     generation: int
     held: Slots
     known: Slots
+    busy: Slots
 
 
 def encode_claim(claim: Claim) -> bytes:
@@ -34,6 +38,7 @@ def encode_claim(claim: Claim) -> bytes:
         "generation": claim.generation,
         "held": sorted(claim.held),
         "known": sorted(claim.known),
+        "busy": sorted(claim.busy),
     }
     return to_json(values)
 
@@ -42,8 +47,8 @@ def decode_claim(data: bytes) -> Claim:
     """The claim. Raises: UnknownVersionError, CorruptBatchError."""
     found = Fields.parse(data, "claim")
     found.check_version(VERSION)
-    held, known = _slots(found.integers("held")), _slots(found.integers("known"))
-    return Claim(found.integer("generation"), held, known)
+    held, known, busy = (_slots(found.integers(name)) for name in ("held", "known", "busy"))
+    return Claim(found.integer("generation"), held, known, busy)
 
 
 def encode_handed(handed: Slots) -> bytes:

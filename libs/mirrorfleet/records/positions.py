@@ -5,6 +5,7 @@ counts: about 53 bytes of key and 25 of value.
 
     key    version  'P'  identity                        a position
            version  'B'                                  the barrier: one a slot (= partition)
+           version  'R'                                  the release: one a slot
     value  version  flags  next source  leader epoch + 1  next target - next source
            records  bytes  time  [fault: offset - next source, kind, detail]
 
@@ -29,8 +30,10 @@ from mirrorfleet.records.packing import Reader, Writer, unknown_version
 VERSION: Final = 1
 _POSITION: Final = ord("P")
 _BARRIER: Final = ord("B")
+_RELEASE: Final = ord("R")
 _HAS_FAULT: Final = 1
 BARRIER_KEY: Final = bytes((VERSION, _BARRIER))
+RELEASE_KEY: Final = bytes((VERSION, _RELEASE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,18 @@ class Barrier:
     time_ms: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Released:
+    """The last record of an owner that gives the slot away, which `generation` of the group asked.
+
+    It says only that there is no need to wait: whoever takes the slot fences all the same.
+    """
+
+    owner: str
+    generation: int
+    time_ms: int
+
+
 @dataclass(frozen=True, slots=True)
 class RemovedPosition:
     """A tombstone: the partition is no longer copied."""
@@ -76,18 +91,23 @@ class RemovedPosition:
     identity: PartitionIdentity
 
 
-def encode(entry: Position | Barrier | RemovedPosition) -> tuple[bytes, bytes | None]:
+Entry = Position | Barrier | Released | RemovedPosition
+
+
+def encode(entry: Entry) -> tuple[bytes, bytes | None]:
     """Key and value."""
     match entry:
         case Position():
             return position_key(entry.identity), _encode_position(entry)
         case Barrier():
             return BARRIER_KEY, _encode_barrier(entry)
+        case Released():
+            return RELEASE_KEY, _encode_released(entry)
         case RemovedPosition():
             return position_key(entry.identity), None
 
 
-def decode(key: bytes | None, value: bytes | None) -> Position | Barrier | RemovedPosition:
+def decode(key: bytes | None, value: bytes | None) -> Entry:
     """The entry.
 
     Raises: UnknownVersionError for a version or kind of a newer build; CorruptBatchError for
@@ -95,10 +115,10 @@ def decode(key: bytes | None, value: bytes | None) -> Position | Barrier | Remov
     """
     if not key:
         raise CorruptBatchError("positions: a record without key")
-    if key == BARRIER_KEY:
+    if key in (BARRIER_KEY, RELEASE_KEY):
         if value is None:
-            raise CorruptBatchError("positions: a barrier without value")
-        return _decode_barrier(value)
+            raise CorruptBatchError("positions: a barrier or release without value")
+        return _decode_barrier(value) if key == BARRIER_KEY else _decode_released(value)
     data = Reader(key, "positions key", version=VERSION)
     kind = data.take(1)[0]
     if kind != _POSITION:
@@ -172,5 +192,20 @@ def _decode_barrier(value: bytes) -> Barrier:
         producer=ProducerIdentity(data.unsigned(), data.unsigned()),
         time_ms=data.unsigned(),
     )
+    data.end()
+    return entry
+
+
+def _encode_released(entry: Released) -> bytes:
+    out = Writer(VERSION)
+    out.text(entry.owner)
+    out.unsigned(entry.generation)
+    out.unsigned(entry.time_ms)
+    return out.done()
+
+
+def _decode_released(value: bytes) -> Released:
+    data = Reader(value, "release", version=VERSION)
+    entry = Released(owner=data.text(), generation=data.unsigned(), time_ms=data.unsigned())
     data.end()
     return entry

@@ -22,6 +22,7 @@ __all__ = [
     "control_kind",
     "control_topic",
     "control_topics",
+    "durability",
     "mm2_topics",
 ]
 
@@ -130,6 +131,18 @@ def control_kind(topic: str) -> tuple[FleetName, ControlKind] | None:
     if not topic.startswith(CONTROL_PREFIX) or not fleet or last not in set(ControlKind):
         return None
     return FleetName(fleet), ControlKind(last)
+
+
+def durability(replication_factor: int) -> str:
+    """What an acknowledged record survives, in words; 0 copies: not known yet."""
+    match replication_factor:
+        case 0:
+            return "unknown"
+        case 1:
+            return "one copy: a lost disk loses records; use three brokers"
+        case 2:
+            return "two copies, one needed: a crash of both may lose records; use three brokers"
+    return "three copies, two needed"
 
 
 def _durable(replication_factor: int) -> dict[str, str]:

@@ -53,6 +53,7 @@ class Fields(TypedDict, total=False):
     partition: int
     offset: int
     slot: int
+    generation: int
     error: str
     fleet: str
     service: str

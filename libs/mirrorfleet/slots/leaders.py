@@ -35,7 +35,7 @@ class Leaders:
     """Leaders, topic ids and absence of the topics that somebody needs."""
 
     def __init__(self, cluster: Cluster, clock: Clock) -> None:
-        self._cluster = cluster
+        self.cluster = cluster
         self._clock = clock
         self._topics: set[str] = set()
         self._leaders: dict[tuple[str, int], LeaderAt] = {}
@@ -100,7 +100,7 @@ class Leaders:
         """Read the metadata of all needed topics once."""
         if not self._topics:
             return
-        metadata = await self._cluster.metadata(sorted(self._topics))
+        metadata = await self.cluster.metadata(sorted(self._topics))
         now = self._clock.monotonic()
         for name in self._topics:
             topic = metadata.topics.get(name)

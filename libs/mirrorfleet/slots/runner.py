@@ -6,7 +6,6 @@ Only this file decides what an error means for the slot; `sending`, `fetching`, 
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.copying.faults import Action, Fault
@@ -27,7 +26,7 @@ from mirrorfleet.runtime.log import fields, logger
 from mirrorfleet.slots import healing, taking
 from mirrorfleet.slots.fetching import Lanes
 from mirrorfleet.slots.sending import AbortError, ControlEntry, Sender
-from mirrorfleet.slots.waits import Bell, reserved
+from mirrorfleet.slots.waits import Bell, deciding, reserved
 from mirrorfleet.wire.codecs import Codec
 from mirrorfleet.wire.records import control_batch
 
@@ -85,6 +84,8 @@ class SlotRunner:
         self.unstarted: dict[PartitionIdentity, CopyPartition] = {}
         self.state = SlotState.WAITING
         self.stopping = False
+        self.left_in: int | None = None
+        """The generation of the group that gave the slot to another member."""
         self.ended = asyncio.Event()
         self.trouble = ""
         self.tasks: asyncio.TaskGroup | None = None
@@ -107,28 +108,41 @@ class SlotRunner:
         self.wake()
 
     async def run(self, stop: Stop) -> None:
-        """Hold the slot until `stop`; then finish the open transaction and release it."""
+        """Hold the slot until `stop`, or until another owner takes it (then the state is LOST).
+
+        On `stop` the open transaction is finished. Each take needs the word of the coordinator of
+        the group at that moment: after any trouble we may have slept through a replacement.
+        """
+        self.stopping, self.left_in = False, None
+        self.ended.clear()
         stop.on_set(self._stop)
+        self.move(SlotState.WAITING)
         failures = 0
-        while not stop.is_set():
+        while not (stop.is_set() or self.is_lost):
             try:
-                await self._hold(stop)
-                failures = 0
+                if await self._worker.confirm():
+                    await self._hold(stop)
+                    failures = 0
+                else:
+                    failures += 1
+                    self.trouble = "the group's coordinator does not say that we are a member"
             except UnknownVersionError:
                 raise
             except FencedError as error:
-                failures += 1
-                await self._fenced(error)
+                self._fenced(error)
             except MirrorfleetError as error:
                 failures = 1 if self.state is SlotState.COPYING else failures + 1
                 self._interrupted(error)
-            if not stop.is_set():
+            if not (stop.is_set() or self.is_lost):
                 await stop.wait_at_most(backoff_s(failures, self.dice.uniform(0, 1)))
-            if self.state is SlotState.LOST and not stop.is_set():
-                await stop.wait()
-        if self.state is not SlotState.LOST:
+        if not self.is_lost:
             self.move(SlotState.RELEASED)
         self.ended.set()
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether another owner has the slot, as far as we know."""
+        return self.state is SlotState.LOST
 
     def _stop(self) -> None:
         self.stopping = True
@@ -144,15 +158,22 @@ class SlotRunner:
                 lanes = group.create_task(Lanes(self, group).keep(), name=f"lanes:{self.number}")
                 await self._copy(sender, stop)
                 lanes.cancel()
+                await self._release(sender)
                 raise _DoneError
         except* _DoneError:
             pass
         except* MirrorfleetError as group_error:
-            raise _first(group_error) from group_error
+            raise deciding(group_error) from group_error
         finally:
             self.tasks = None
             sender.close()
             self.slot.rewind()
+
+    async def _release(self, sender: Sender) -> None:
+        if self.left_in is not None:
+            released = taking.release_entry(self, self.left_in)
+            self.left_in = None
+            await sender.commit_control([released])
 
     async def _copy(self, sender: Sender, stop: Stop) -> None:
         failures = 0
@@ -223,19 +244,13 @@ class SlotRunner:
         if error.action is Action.SLOT_DENIED:
             raise RetakeError(str(error)) from error
 
-    async def _fenced(self, error: FencedError) -> None:
-        """Take the slot again only if nobody else did: the last barrier says who did."""
+    def _fenced(self, error: FencedError) -> None:
+        """Whether we take it again is for the group to say, not for us."""
         self.meters.lost(error)
-        _log.warning("fenced", extra=self._fields(error))
         self.trouble = str(error)
-        self.move(SlotState.WAITING)
-        with suppress(MirrorfleetError):
-            positions = self.control_partition(ControlKind.POSITIONS)
-            barrier = await taking.last_barrier(self.target, positions)
-            if barrier is not None and barrier.owner != self.owner:
-                self.trouble = f"owned by {barrier.owner} since {barrier.time_ms}"
-                self.move(SlotState.LOST)
-                self._worker.event(EventKind.SLOT_LOST, self.link, detail=self.trouble)
+        _log.warning("fenced", extra=self._fields(error))
+        self.move(SlotState.LOST)
+        self._worker.event(EventKind.SLOT_LOST, self.link, detail=f"slot {self.number}: {error}")
 
     def _interrupted(self, error: MirrorfleetError) -> None:
         self.trouble = str(error)
@@ -381,19 +396,3 @@ class SlotRunner:
 
 class _DoneError(Exception):
     """Raised to end the tasks of a slot when copying ended as asked."""
-
-
-def _first(group: BaseExceptionGroup[MirrorfleetError]) -> MirrorfleetError:
-    """The error that decides: fencing above all, then whatever came first."""
-    found: list[MirrorfleetError] = []
-
-    def collect(each: BaseExceptionGroup[MirrorfleetError]) -> None:
-        for error in each.exceptions:
-            if isinstance(error, BaseExceptionGroup):
-                collect(error)
-            else:
-                found.append(error)
-
-    collect(group)
-    fenced = [error for error in found if isinstance(error, FencedError)]
-    return (fenced or found)[0]

@@ -19,7 +19,7 @@ from mirrorfleet.kafka.control import ControlRecord, read_up_to
 from mirrorfleet.kafka.offsets import EARLIEST, LATEST, ListedOffset, OffsetSpec, list_offsets
 from mirrorfleet.kafka.transactions import Transactions
 from mirrorfleet.records import positions as codec
-from mirrorfleet.records.positions import Barrier, Position
+from mirrorfleet.records.positions import Barrier, Position, Released
 from mirrorfleet.records.topics import ControlKind
 from mirrorfleet.slots import healing
 from mirrorfleet.slots.sending import ControlEntry, Sender
@@ -99,6 +99,16 @@ def barrier_entry(runner: SlotRunner, barrier: Barrier) -> ControlEntry:
     )
 
 
+def release_entry(runner: SlotRunner, generation: int) -> ControlEntry:
+    """What lets the next owner begin without waiting."""
+    now_ms = runner.clock.now_ms()
+    released = Released(owner=runner.owner, generation=generation, time_ms=now_ms)
+    return ControlEntry(
+        runner.control_partition(ControlKind.POSITIONS),
+        control_batch([codec.encode(released)], now_ms),
+    )
+
+
 async def read_positions(runner: SlotRunner, barrier: Barrier) -> dict[PartitionIdentity, Position]:
     """Every position of the slot that was committed before `barrier`.
 
@@ -123,8 +133,8 @@ async def read_positions(runner: SlotRunner, barrier: Barrier) -> dict[Partition
     return found
 
 
-async def last_barrier(target: Cluster, at: TopicPartition) -> Barrier | None:
-    """The newest barrier that can be read now in a positions partition: who took the slot last.
+async def check_versions(target: Cluster, at: TopicPartition) -> None:
+    """Read a positions partition once to where it ends now.
 
     Raises:
         UnknownVersionError: a record of a newer build.
@@ -132,17 +142,12 @@ async def last_barrier(target: Cluster, at: TopicPartition) -> Barrier | None:
     end = (await list_offsets(target, {at: LATEST}))[at]
     if isinstance(end, BrokerError):
         raise end
-    newest: Barrier | None = None
 
     def at_end(record: ControlRecord) -> bool:
-        nonlocal newest
-        entry = codec.decode(record.key, record.value)
-        if isinstance(entry, Barrier):
-            newest = entry
+        codec.decode(record.key, record.value)
         return False
 
     await read_up_to(target, at, at_end, deadline_s=READ_DEADLINE_S, end_offset=end.offset)
-    return newest
 
 
 async def admit(runner: SlotRunner, sender: Sender, entries: list[CatalogPartition]) -> None:

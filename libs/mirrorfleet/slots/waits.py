@@ -1,9 +1,14 @@
-"""Waiting in a task: for a bell with a limit, for memory. Cancelling leaves nothing behind."""
+"""Waiting in a task: for a bell with a limit, for memory; and which error of several decides.
+
+Cancelling leaves nothing behind.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING
+
+from mirrorfleet.core.errors import FencedError, MirrorfleetError
 
 if TYPE_CHECKING:
     from mirrorfleet.copying.budget import MemoryBudget
@@ -65,3 +70,19 @@ async def reserved(budget: MemoryBudget, size: int) -> None:
         if not budget.withdraw(grant) and granted.done() and not granted.cancelled():
             budget.release(size)
         raise
+
+
+def deciding(group: BaseExceptionGroup[MirrorfleetError]) -> MirrorfleetError:
+    """The error that decides: fencing above all, then whatever came first."""
+    found: list[MirrorfleetError] = []
+
+    def collect(each: BaseExceptionGroup[MirrorfleetError]) -> None:
+        for error in each.exceptions:
+            if isinstance(error, BaseExceptionGroup):
+                collect(error)
+            else:
+                found.append(error)
+
+    collect(group)
+    fenced = [error for error in found if isinstance(error, FencedError)]
+    return (fenced or found)[0]

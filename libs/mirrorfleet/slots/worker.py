@@ -12,6 +12,7 @@ from mirrorfleet.runtime.log import fields, logger
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Awaitable, Callable
 
     from mirrorfleet.copying.budget import MemoryBudget
     from mirrorfleet.copying.partition import CopyPartition
@@ -55,6 +56,8 @@ class Worker:
     version: TransactionVersion
     principal: str
     budget: MemoryBudget
+    confirm: Callable[[], Awaitable[bool]]
+    """Asks the coordinator of the workers' group whether we are a member now."""
     markers: MarkerShare = field(default_factory=MarkerShare)
     events: deque[Event] = field(default_factory=lambda: deque(maxlen=EVENTS_KEPT))
 

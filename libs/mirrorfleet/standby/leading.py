@@ -49,7 +49,7 @@ class Leadership:
             group=service_id(context.fleet, service),
             topic=control_topic(context.fleet, ControlKind.SLOTS),
             clock=context.clock,
-            known=lambda: _PLACE,
+            known=lambda: (_PLACE, _PLACE),
         )
 
     async def run(self, active: Callable[[], Awaitable[None]], stop: Stop) -> None:

@@ -1,26 +1,35 @@
 """The fleet's own topics: made, the catalog read and written, events written.
 
-What is written is an upsert of what should be. Before each use the end of the catalog is compared
-with what was written here, so that a second instance's records are read and not overwritten.
+What is written is an upsert of what should be. The catalog is written in transactions that only the
+active sync can commit: one that slept would give a partition a second slot. Before each use its end
+is compared with what was written here, so that the records of others are read, not overwritten.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError, MirrorfleetError, may_not
 from mirrorfleet.core.ids import FleetName, TopicPartition
+from mirrorfleet.core.names import service_id
 from mirrorfleet.kafka.admin import NewTopic, create_partitions, create_topics
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.control import ControlWriter, read_to_end
+from mirrorfleet.kafka.fenced_writer import FencedWriter
 from mirrorfleet.kafka.offsets import LATEST, list_offsets
 from mirrorfleet.planning.book import CatalogBook
 from mirrorfleet.records import catalog, events
 from mirrorfleet.records.catalog import CatalogAcl, CatalogEntry, Removed
-from mirrorfleet.records.topics import ControlKind, TopicSpec, control_topic, control_topics
+from mirrorfleet.records.topics import (
+    ControlKind,
+    TopicSpec,
+    control_topic,
+    control_topics,
+    durability,
+)
 from mirrorfleet.runtime.log import fields, logger
 
 if TYPE_CHECKING:
@@ -28,6 +37,8 @@ if TYPE_CHECKING:
     from mirrorfleet.records.events import Event
 
 FULL_REPLICATION: Final = 3
+COMMIT_MARKER: Final = 1
+"""Offsets that the end of a transaction takes in the log."""
 _RECORDS_A_WRITE: Final = 500
 _EVENTS_KEPT: Final = 1_000
 """Events that wait while the target does not take them; the oldest go first."""
@@ -43,6 +54,9 @@ class Store:
         self._fleet = fleet
         self._clock = clock
         self._writer = ControlWriter(cluster)
+        self._fenced = FencedWriter(cluster, service_id(fleet, "sync"), may_take=self._may_take)
+        self.is_ours: Callable[[], Awaitable[bool]] | None = None
+        """Whether this process is the active one; None for an operator, who always may write."""
         self._catalog = TopicPartition(control_topic(fleet, ControlKind.CATALOG), 0)
         self._events = TopicPartition(control_topic(fleet, ControlKind.EVENTS), 0)
         self._expected_end = 0
@@ -54,18 +68,19 @@ class Store:
     @property
     def durability(self) -> str:
         """What an acknowledged record survives here, in words."""
-        match self.replication_factor:
-            case 0:
-                return "unknown"
-            case 1:
-                return "one copy: a lost disk loses records; use three brokers"
-            case 2:
-                return "two copies, one needed: a crash of both may lose records; use three brokers"
-        return "three copies, two needed"
+        return durability(self.replication_factor)
 
     def close(self) -> None:
-        """Close the writer's connections."""
+        """Close the writers' connections."""
         self._writer.close()
+        self._fenced.close()
+
+    async def _may_take(self) -> bool:
+        return self.is_ours is None or await self.is_ours()
+
+    async def take(self) -> None:
+        """Fence the sync that was active before: what it may still write is refused."""
+        await self._fenced.take()
 
     async def wanted_topics(self, slots: int) -> tuple[list[TopicSpec], dict[str, int]]:
         """Control topics that are missing, and those with too few partitions for `slots` slots.
@@ -164,10 +179,10 @@ class Store:
         )
         for start in range(0, len(changed), _RECORDS_A_WRITE):
             part = changed[start : start + _RECORDS_A_WRITE]
-            await self._writer.write(
+            await self._fenced.write(
                 self._catalog, [_record(entry) for entry in part], self._clock.now_ms()
             )
-            self._expected_end += len(part)
+            self._expected_end += len(part) + COMMIT_MARKER
             for entry in part:
                 self.book.learn(entry)
 

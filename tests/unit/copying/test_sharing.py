@@ -12,7 +12,7 @@ def slots(*numbers: int) -> Slots:
 
 
 def claim(generation: int, held: Slots, known: Slots) -> Claim:
-    return Claim(generation, held, known)
+    return Claim(generation, held, known, known)
 
 
 ALL = slots(0, 1, 2, 3, 4, 5, 6, 7)
@@ -59,6 +59,15 @@ def test_the_place_of_a_service_stays_with_its_owner_whoever_joins() -> None:
     place = slots(0)
     found = share({"z": claim(4, place, place), "a": claim(-1, slots(), place)})
     assert found == {"a": Share(slots(), slots()), "z": Share(place, slots())}
+
+
+def test_a_second_worker_gets_half_of_the_slots_that_have_something_to_copy() -> None:
+    busy = slots(0, 1, 2)
+    found = share({"a": Claim(1, ALL, ALL, busy), "b": Claim(-1, slots(), ALL, busy)})
+    assert found == {
+        "a": Share(slots(0, 1, 3, 4, 5), slots()),
+        "b": Share(slots(2, 6, 7), slots(2, 6, 7)),
+    }
 
 
 def test_a_group_of_nobody_has_no_shares() -> None:

@@ -18,12 +18,14 @@ def test_a_mirror_needs_exactly_this(make_flow: MakeFlow) -> None:
     assert short(grants(WEST, [flow], [Service.MIRROR])) == [
         "east topic literal heartbeats Read",
         "east topic prefixed orders Read",
+        "west group literal mirrorfleet.west.mirror Read",
         "west topic literal __mirrorfleet.west.catalog Read",
         "west topic literal __mirrorfleet.west.events Write",
         "west topic literal __mirrorfleet.west.positions Read",
         "west topic literal __mirrorfleet.west.positions Write",
         "west topic literal __mirrorfleet.west.progress Write",
         "west topic literal __mirrorfleet.west.segments Write",
+        "west topic literal __mirrorfleet.west.slots Describe",
         "west topic literal east.heartbeats Write",
         "west topic prefixed east.orders Write",
         "west transactional-id prefixed mirrorfleet.west. Write",
@@ -72,6 +74,7 @@ def test_a_sync_needs_exactly_this(make_flow: MakeFlow) -> None:
         "west topic prefixed __mirrorfleet.west. Alter",
         "west topic prefixed __mirrorfleet.west. Create",
         "west topic prefixed __mirrorfleet.west. DescribeConfigs",
+        "west transactional-id literal mirrorfleet.west.sync Write",
     ]
 
 

@@ -19,9 +19,9 @@ KNOWN = HELD | {SlotNumber(1)}
 
 
 def test_a_claim_has_these_bytes_and_is_read_back() -> None:
-    data = encode_claim(Claim(7, HELD, KNOWN))
-    assert data == b'{"v":1,"generation":7,"held":[0,2],"known":[0,1,2]}'
-    assert decode_claim(data) == Claim(7, HELD, KNOWN)
+    data = encode_claim(Claim(7, HELD, KNOWN, HELD))
+    assert data == b'{"v":1,"generation":7,"held":[0,2],"known":[0,1,2],"busy":[0,2]}'
+    assert decode_claim(data) == Claim(7, HELD, KNOWN, HELD)
 
 
 def test_what_is_handed_over_has_these_bytes_and_is_read_back() -> None:
@@ -31,6 +31,6 @@ def test_what_is_handed_over_has_these_bytes_and_is_read_back() -> None:
 
 def test_a_claim_of_a_newer_build_is_not_guessed_at() -> None:
     with pytest.raises(UnknownVersionError):
-        decode_claim(b'{"v":2,"generation":7,"held":[],"known":[]}')
+        decode_claim(b'{"v":2,"generation":7,"held":[],"known":[],"busy":[]}')
     with pytest.raises(CorruptBatchError):
         decode_handed(b"")

@@ -10,9 +10,11 @@ from mirrorfleet.core.errors import CorruptBatchError, UnknownVersionError
 from mirrorfleet.core.ids import ProducerIdentity, SourceOffset, TargetOffset
 from mirrorfleet.records.positions import (
     BARRIER_KEY,
+    RELEASE_KEY,
     Barrier,
     Position,
     PositionFault,
+    Released,
     RemovedPosition,
     decode,
     encode,
@@ -75,6 +77,14 @@ def test_a_barrier_has_one_key_a_slot() -> None:
     assert decode(key, value) == barrier
 
 
+def test_a_release_has_one_key_a_slot() -> None:
+    released = Released(owner="w1", generation=300, time_ms=5)
+    key, value = encode(released)
+    assert key == RELEASE_KEY == b"\x01R"
+    assert value == b"\x01\x02w1\xac\x02\x05"
+    assert decode(key, value) == released
+
+
 def test_a_tombstone_removes_an_identity() -> None:
     removed = RemovedPosition(identity(3))
     assert encode(removed) == (bytes.fromhex(KEY), None)
@@ -89,8 +99,9 @@ def test_a_tombstone_removes_an_identity() -> None:
         ("0151" + KEY[4:], VALUE),
         (KEY, "0102" + VALUE[4:]),
         ("0142", "02"),
+        ("0152", "02"),
     ],
-    ids=["key version", "value version", "kind", "flags", "barrier version"],
+    ids=["key version", "value version", "kind", "flags", "barrier version", "release version"],
 )
 def test_what_a_newer_build_wrote_stops_us(key: str, value: str) -> None:
     with pytest.raises(UnknownVersionError, match="not known to this build"):

@@ -1,0 +1,154 @@
+"""Writing records of ours to control topics so that a process that lost its place cannot.
+
+    take (InitProducerId) ─> write: one transaction ─> write ─> ... ─> refused: another one took it
+
+Each `write` is a transaction of one transactional id, seen whole or not at all by read_committed
+readers. After anything but a clear success the id is taken again before the next attempt, and only
+if `may_take` says that the place is still ours: one that slept must never fence its heir.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from mirrorfleet.copying.faults import Action, produce_action
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import BrokerError, FencedError, MirrorfleetError, RefusedError
+from mirrorfleet.core.ids import ProducerIdentity, TopicPartition
+from mirrorfleet.kafka.backoff import Attempts
+from mirrorfleet.kafka.cluster import Cluster
+from mirrorfleet.kafka.control_writer import Entry
+from mirrorfleet.kafka.producer import ProduceEntry, ProduceLane
+from mirrorfleet.kafka.transactions import Transactions, TransactionVersion
+from mirrorfleet.wire.copybatch import CopyBatch
+from mirrorfleet.wire.records import control_batch
+from mirrorfleet.wire.rewrite import stamp
+
+_TIMEOUT_MS: Final = 15_000
+"""The coordinator aborts what a dead process left open after this."""
+_AGAIN_S: Final = 0.02
+"""As the Java client: the coordinator still writes the markers of the transaction before."""
+
+
+class FencedWriter:
+    """One write at a time, by the one process that has the transactional id."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        transactional_id: str,
+        *,
+        may_take: Callable[[], Awaitable[bool]],
+        deadline_s: float = 30.0,
+    ) -> None:
+        self._cluster = cluster
+        self._id = transactional_id
+        self._may_take = may_take
+        self._deadline_s = deadline_s
+        self._transactions: Transactions | None = None
+        self._producer: ProducerIdentity | None = None
+        self._sequences: dict[TopicPartition, int] = {}
+        self._lane: ProduceLane | None = None
+        self._node = -1
+
+    async def take(self) -> None:
+        """Fence whoever had the id before; what it left open is aborted when this returns.
+
+        Raises: RefusedError when the place is not ours; as `Transactions.init_producer_id`.
+        """
+        self._producer = None
+        self._sequences.clear()
+        if not await self._may_take():
+            raise RefusedError(f"{self._id}: another process is active, or nobody can say.")
+        if self._transactions is None:
+            version = await self._cluster.transaction_version()
+            self._transactions = Transactions(self._cluster, self._id, version)
+        self._producer = await self._transactions.init_producer_id(
+            timeout_ms=_TIMEOUT_MS, deadline_s=self._deadline_s
+        )
+
+    async def write(self, tp: TopicPartition, entries: Sequence[Entry], now_ms: int) -> None:
+        """Write records of time `now_ms` in one batch and transaction: all of them or none.
+
+        Raises: FencedError (another process took the id), RefusedError as `take`, DeadlineError
+        (it is not known whether they are written), BrokerError (not allowed, too large).
+        """
+        batch = control_batch(entries, now_ms)
+        where = f"{self._cluster.name}: writing {tp}"
+        attempts = Attempts(where, self._deadline_s, self._cluster.dice)
+        while True:
+            try:
+                if self._producer is None:
+                    await self.take()
+                await self._transact(tp, batch, attempts)
+            except MirrorfleetError as error:
+                self._producer = None
+                self._drop_lane()
+                self._cluster.forget_leaders(tp.topic)
+                if not error.retriable:
+                    raise
+                await attempts.pause(error)
+            else:
+                return
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._drop_lane()
+        if self._transactions is not None:
+            self._transactions.close()
+
+    async def _transact(self, tp: TopicPartition, batch: CopyBatch, attempts: Attempts) -> None:
+        transactions, producer = self._transactions, self._producer
+        if transactions is None or producer is None:
+            raise RefusedError(f"{self._id} is not taken.")
+        self._producer = None  # until the outcome is known
+        if transactions.version is TransactionVersion.V1:
+            await transactions.add_partitions(producer, [tp], deadline_s=attempts.left_s)
+        await self._append(tp, batch, producer, attempts)
+        following = await transactions.end(producer, commit=True, deadline_s=attempts.left_s)
+        if following == producer:
+            self._sequences[tp] = self._sequences.get(tp, 0) + batch.count
+        else:
+            self._sequences.clear()
+        if not transactions.resent:
+            self._producer = following
+
+    async def _append(
+        self, tp: TopicPartition, batch: CopyBatch, producer: ProducerIdentity, attempts: Attempts
+    ) -> None:
+        header = stamp(batch, producer, self._sequences.get(tp, 0), transactional=True)
+        leader = await self._cluster.leader(tp)
+        topic = await self._cluster.topic(tp.topic)
+        entry = ProduceEntry(tp.topic, topic.topic_id, tp.partition, header, batch.payload)
+        lane = await self._lane_to(leader.node_id)
+        where = f"{self._cluster.name}: writing {tp} as {self._id}"
+        while True:
+            await lane.ready()
+            (ack,) = await lane.send((entry,))
+            if ack.error is ErrorCode.NONE:
+                return
+            error = BrokerError(ack.error, where, detail=ack.message or "")
+            match produce_action(ack.error, first=True):
+                case Action.SEND_AGAIN:
+                    await attempts.pause(error, at_most_s=_AGAIN_S)
+                case Action.FENCED:
+                    raise FencedError(f"{error}: another process took over.") from error
+                case _:
+                    raise error
+
+    async def _lane_to(self, node: int) -> ProduceLane:
+        """The one connection of this id to a broker."""
+        lane = self._lane
+        if lane is None or lane.connection.closed or node != self._node:
+            self._drop_lane()
+            connection = await self._cluster.connect(node, purpose=f"write {self._id}")
+            version = await self._cluster.transaction_version()
+            lane = ProduceLane(connection, transactional_id=self._id, transactions=version)
+            self._lane, self._node = lane, node
+        return lane
+
+    def _drop_lane(self) -> None:
+        if self._lane is not None:
+            self._lane.close()
+            self._lane = None

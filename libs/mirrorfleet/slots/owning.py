@@ -1,0 +1,196 @@
+"""The slots of this worker: begun and ended as the group says, released ones seen in positions.
+
+    Membership ──share──> Ownership (pure) ──steps──> begin / end of a SlotRunner's run
+    positions  ──released──^        ^──ended, confirmed──┘
+
+Nothing here makes writing safe; fencing does. This makes moves short and keeps the rest in peace.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from mirrorfleet.copying.ownership import PATIENCE_S, End, Ownership, Standing
+from mirrorfleet.core.errors import BrokerError, MirrorfleetError
+from mirrorfleet.core.ids import SlotNumber, TopicPartition
+from mirrorfleet.kafka.control_tailing import PartitionTail
+from mirrorfleet.kafka.offsets import EARLIEST, LATEST, list_offsets
+from mirrorfleet.records import positions
+from mirrorfleet.records.positions import Released
+from mirrorfleet.records.topics import ControlKind, control_topic
+from mirrorfleet.runtime.lifecycle import Stop
+from mirrorfleet.runtime.log import fields, logger
+from mirrorfleet.slots.runner import SlotRunner
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from mirrorfleet.copying.sharing import Share
+    from mirrorfleet.core.ids import PartitionIdentity
+    from mirrorfleet.kafka.membership import Membership
+    from mirrorfleet.records.catalog import CatalogPartition
+    from mirrorfleet.slots.worker import SourceSide, Worker
+
+    Entries = dict[PartitionIdentity, CatalogPartition]
+
+LOOK_S: Final = 1.0
+"""Between two looks at what is dropped or awaited, when nothing happens."""
+LOOK_BACK: Final = 64
+"""The release may be written before we look: it is among the last records of the partition then."""
+RELEASE_WAIT_MS: Final = 100
+
+_log = logger(__name__)
+
+
+class Owning:
+    """The runners of one worker; `runners` has each slot that ever ran here."""
+
+    def __init__(
+        self,
+        worker: Worker,
+        membership: Membership,
+        *,
+        runners: dict[SlotNumber, SlotRunner],
+        tasks: asyncio.TaskGroup,
+        stop: Stop,
+    ) -> None:
+        self._worker = worker
+        self._membership = membership
+        self._runners = runners
+        self._tasks = tasks
+        self._stop = stop
+        self._topic = control_topic(worker.fleet, ControlKind.POSITIONS)
+        self._clock = worker.clock
+        self._slots = Ownership()
+        self._wanted: dict[SlotNumber, tuple[SourceSide, Entries]] = {}
+        self._stops: dict[SlotNumber, Stop] = {}
+        self._seen: Share | None = None
+
+    def ours(self) -> list[SlotRunner]:
+        """Slots that run here, and those that were lost; of others it is not ours to tell."""
+        return [
+            runner
+            for number, runner in self._runners.items()
+            if self._slots.standing(number) is not None
+        ]
+
+    def assign(self, number: SlotNumber, side: SourceSide, entries: Entries) -> None:
+        """What a slot copies; it runs as soon as it is ours."""
+        self._wanted[number] = (side, entries)
+        runner = self._runners.get(number)
+        if runner is not None:
+            runner.assign(entries)
+        side.leaders.need(entry.source_topic for entry in entries.values())
+        self._worker.targets.need(entry.target_topic for entry in entries.values())
+        self._start(number)
+
+    def keep_only(self, numbers: Collection[SlotNumber]) -> None:
+        """The other slots have nothing to copy any more."""
+        for number in self._wanted.keys() - numbers:
+            self.assign(number, self._wanted[number][0], {})
+
+    async def drained(self) -> None:
+        """End all runs, each with its open transaction finished."""
+        for each in self._stops.values():
+            each.set()
+        for number in list(self._stops):
+            await self._runners[number].ended.wait()
+
+    async def keep(self) -> None:
+        """Act on each new share, release and end; runs until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                share, generation = self._membership.share, self._membership.generation
+                if share is not None and share is not self._seen:
+                    self._seen = share
+                    self._slots.given(share, self._clock.monotonic())
+                    text = f"{sorted(share.slots)}, to be released {sorted(share.handed)}"
+                    _log.info("slots given: %s", text, extra=fields(generation=generation))
+                    if share.handed:
+                        watch = self._watch(share.handed, generation)
+                        group.create_task(watch, name=f"released:{generation}")
+                await self._confirm_dropped()
+                self._step()
+                left_s = self._slots.next_at() - self._clock.monotonic()
+                await self._membership.changed(min(max(left_s, 0.0), LOOK_S))
+
+    async def _confirm_dropped(self) -> None:
+        """What was fenced is taken again only on the coordinator's word, given after that."""
+        dropped = self._slots.with_standing(Standing.DROPPED)
+        if dropped and await self._membership.confirm():
+            self._slots.confirmed(dropped)
+
+    def _step(self) -> None:
+        steps = self._slots.steps(self._clock.monotonic())
+        for slot in steps.end:
+            self._leave(slot)
+        for slot in steps.begin:
+            self._start(slot)
+
+    def _start(self, number: SlotNumber) -> None:
+        is_held = self._slots.standing(number) is Standing.HELD
+        if number not in self._wanted or number in self._stops or not is_held:
+            return
+        if self._stop.is_set():
+            return
+        side, entries = self._wanted[number]
+        runner = self._runners.get(number)
+        if runner is None:
+            runner = self._runners[number] = SlotRunner(self._worker, side, number)
+        runner.assign(entries)
+        stop = self._stops[number] = Stop(self._clock, self._stop.remaining())
+        self._tasks.create_task(self._run(runner, stop), name=f"slot:{number}")
+
+    async def _run(self, runner: SlotRunner, stop: Stop) -> None:
+        await runner.run(stop)
+        if self._stop.is_set():
+            return  # its last progress is still to be told
+        del self._stops[runner.number]
+        if not runner.is_lost:
+            # what another worker copies now is not ours to tell of
+            runner.slot.forget_all()
+            runner.unstarted.clear()
+        self._slots.ended(runner.number, End.FENCED if runner.is_lost else End.DRAINED)
+        self._membership.wake()
+
+    def _leave(self, number: SlotNumber) -> None:
+        """The group gave a slot of ours to another worker."""
+        stop = self._stops.get(number)
+        if stop is None:
+            self._slots.ended(number, End.DRAINED)
+        else:
+            self._runners[number].left_in = self._membership.generation
+            stop.set()
+
+    async def _watch(self, slots: Iterable[SlotNumber], generation: int) -> None:
+        """Look for the releases of slots; without them the owners are fenced after a while."""
+        tail = PartitionTail(self._worker.target, self._topic)
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                await self._follow(tail, frozenset(slots), generation)
+        except (MirrorfleetError, TimeoutError) as error:
+            _log.info("not all slots were released", extra=fields(error=str(error)))
+        finally:
+            tail.close()
+
+    async def _follow(
+        self, tail: PartitionTail, slots: frozenset[SlotNumber], generation: int
+    ) -> None:
+        at = {slot: TopicPartition(self._topic, slot) for slot in slots}
+        starts = await list_offsets(self._worker.target, dict.fromkeys(at.values(), EARLIEST))
+        ends = await list_offsets(self._worker.target, dict.fromkeys(at.values(), LATEST))
+        for slot, tp in at.items():
+            start, end = starts[tp], ends[tp]
+            if isinstance(start, BrokerError) or isinstance(end, BrokerError):
+                continue  # the time decides
+            tail.start(slot, max(start.offset, end.offset - LOOK_BACK))
+        left = set(slots)
+        while left:
+            for record in await tail.poll(deadline_s=PATIENCE_S, max_wait_ms=RELEASE_WAIT_MS):
+                entry = positions.decode(record.key, record.value)
+                slot = SlotNumber(record.partition)
+                if isinstance(entry, Released) and entry.generation >= generation:
+                    left.discard(slot)
+                    self._slots.released(slot)
+                    self._membership.wake()
