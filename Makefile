@@ -44,7 +44,8 @@ demo-down: $(READY) ## stop all of it
 
 APART := tests/spark tests/integration/checkpoint tests/integration/security tests/integration/pipe \
 	tests/integration/lag tests/integration/console tests/integration/telemetry \
-	tests/integration/health tests/observability
+	tests/integration/health tests/observability tests/integration/workers \
+	tests/integration/standby
 
 .PHONY: test
 test: $(READY) ## the tests, on real brokers; in a few minutes
@@ -93,6 +94,10 @@ screenshots: $(READY) ## the console's pages as pictures, from the regions of it
 	@MIRRORFLEET_SCREENSHOTS=.local/screenshots $(PY) -m pytest tests/integration/console -q
 	@cd .local/screenshots && cp estate.png estate-dark.png link.png partition.png \
 		partition-faulted.png group.png translate.png ../../docs/screenshots/
+
+.PHONY: test-workers
+test-workers: $(READY) ## workers and standbys that join, leave, die and oversleep under load
+	@time $(PY) -m pytest tests/integration/workers tests/integration/standby -s --durations=10
 
 .PHONY: spark
 spark: $(SPARK) ## Spark and its Kafka connector, from the hash lock; once

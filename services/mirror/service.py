@@ -47,8 +47,8 @@ from services.mirror import reporting, settings
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from mirrorfleet.records.members import Slots
     from mirrorfleet.kafka.transactions import TransactionVersion
+    from mirrorfleet.records.members import Slots
     from mirrorfleet.runtime.entry import Context
     from mirrorfleet.runtime.lifecycle import Stop
     from mirrorfleet.slots.runner import SlotRunner
@@ -144,12 +144,13 @@ class MirrorService:
                 helpers.create_task(self._be_member(membership), name="group"),
                 helpers.create_task(owning.keep(), name="owning"),
                 helpers.create_task(self._report(worker), name="report"),
+                helpers.create_task(self._tracing.announce(target), name="announce"),
             ]
             await stop.wait()
             await owning.drained()
             worker.event(EventKind.WORKER_STOPPED)
             await self._report_once(worker, ControlWriter(target))
-            for task in background:
+            for task in [*background, *self._following]:
                 task.cancel()
             for side in self._sides.values():
                 side.keeper.cancel()

@@ -72,7 +72,7 @@ class Owning:
         return [
             runner
             for number, runner in self._runners.items()
-            if self._slots.standing(number) is not None
+            if self._slots.standing(number) not in (None, Standing.AWAITED)
         ]
 
     def assign(self, number: SlotNumber, side: SourceSide, entries: Entries) -> None:
