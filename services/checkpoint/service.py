@@ -24,7 +24,7 @@ from mirrorfleet.offsets.copies import Copies
 from mirrorfleet.runtime import metric_names as names
 from mirrorfleet.runtime.lifecycle import describe, is_ours
 from mirrorfleet.runtime.log import fields, logger
-from mirrorfleet.standby.leading import Leadership
+from mirrorfleet.standby.leading import leadership
 from services.checkpoint import report, settings
 from services.checkpoint.link import LinkGroups
 
@@ -84,7 +84,7 @@ class CheckpointService:
             await self._target.open()
             async with asyncio.TaskGroup() as group:
                 read = group.create_task(self._read(), name="read")
-                await Leadership(self._context, self._target, "checkpoint").run(self._write, stop)
+                await leadership(self._context, self._target, "checkpoint").run(self._write, stop)
                 read.cancel()
         finally:
             for link in self._links.values():

@@ -2,7 +2,7 @@
 
     standby ──(the group gives us the place)──> active ──(no word of the group for 6 s)──> standby
 
-    await Leadership(context, cluster, "checkpoint").run(self._work, stop)
+    await leadership(context, cluster, "checkpoint").run(self._work, stop)
 
 The place is slot 0 of a group of the service's own. A killed process loses it after 6 s, one that
 ends gives it back at once. The lease is counted from the last request that was answered, so it ends
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from mirrorfleet.core.ids import SlotNumber
 from mirrorfleet.core.names import control_topic, service_id
@@ -26,8 +26,11 @@ from mirrorfleet.runtime.log import fields, logger
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from mirrorfleet.copying.sharing import Share
+    from mirrorfleet.core.ports import Clock
     from mirrorfleet.kafka.cluster import Cluster
     from mirrorfleet.runtime.entry import Context
+    from mirrorfleet.runtime.health import Health
     from mirrorfleet.runtime.lifecycle import Stop
 
 GROUP: Final = "group"
@@ -37,20 +40,52 @@ _PLACE: Final = frozenset({SlotNumber(0)})
 _log = logger(__name__)
 
 
+class Member(Protocol):
+    """What is asked of a `Membership`."""
+
+    share: Share | None
+    confirmed_at: float
+    trouble: str
+
+    @property
+    def group(self) -> str:
+        """The name of the group."""
+        ...
+
+    async def run(self) -> None:
+        """Be a member until cancelled."""
+        ...
+
+    async def confirm(self) -> bool:
+        """Ask the coordinator whether we are one."""
+        ...
+
+    async def changed(self, at_most_s: float) -> None:
+        """Wait for news or the time."""
+        ...
+
+
+def leadership(context: Context, cluster: Cluster, service: str) -> Leadership:
+    """The leadership of a service of the fleet whose target is `cluster`."""
+    membership = Membership(
+        cluster,
+        group=service_id(context.fleet, service),
+        topic=control_topic(context.fleet, ControlKind.SLOTS),
+        clock=context.clock,
+        known=lambda: (_PLACE, _PLACE),
+    )
+    return Leadership(membership, context.health, context.clock, service)
+
+
 class Leadership:
     """The active part of a service, run while this process leads."""
 
-    def __init__(self, context: Context, cluster: Cluster, service: str) -> None:
-        self._health = context.health
-        self._clock = context.clock
+    def __init__(self, membership: Member, health: Health, clock: Clock, service: str) -> None:
+        self._membership = membership
+        self._health = health
+        self._clock = clock
         self._service = service
-        self._membership = Membership(
-            cluster,
-            group=service_id(context.fleet, service),
-            topic=control_topic(context.fleet, ControlKind.SLOTS),
-            clock=context.clock,
-            known=lambda: (_PLACE, _PLACE),
-        )
+        health.hold(GROUP, "not a member of the group of this service yet")
 
     async def run(self, active: Callable[[], Awaitable[None]], stop: Stop) -> None:
         """Be active or standby until `stop`; `active` is cancelled when the place is lost.
@@ -62,7 +97,6 @@ class Leadership:
         `Membership.run`.
         """
         self._health.role = Role.STANDBY
-        self._health.hold(GROUP, "not a member of the group of this service yet")
         async with asyncio.TaskGroup() as group:
             member = group.create_task(self._membership.run(), name=f"group:{self._service}")
             lead = group.create_task(self._lead(active), name=f"lead:{self._service}")
@@ -88,6 +122,8 @@ class Leadership:
             async with asyncio.TaskGroup() as group:
                 work = group.create_task(_awaited(active), name=f"active:{self._service}")
                 watch = group.create_task(self._until_lost(), name=f"lease:{self._service}")
+                await asyncio.sleep(0)  # it says first what holds it back
+                self._health.release(GROUP)
                 await asyncio.wait((work, watch), return_when=asyncio.FIRST_COMPLETED)
                 work.cancel()
                 watch.cancel()
@@ -99,12 +135,13 @@ class Leadership:
         membership, health = self._membership, self._health
         while True:
             if await membership.confirm():
-                health.release(GROUP)
                 if self._has_place:
                     return
+                health.release(GROUP)
+            elif membership.trouble:
+                health.hold(GROUP, membership.trouble)
             elif self._clock.monotonic() >= membership.confirmed_at + SESSION_S:
-                trouble = membership.trouble or f"the coordinator of {membership.group} is silent"
-                health.hold(GROUP, trouble)
+                health.hold(GROUP, f"{membership.group}: its coordinator names no member here")
             await membership.changed(HEARTBEAT_S)
 
     async def _until_lost(self) -> None:
