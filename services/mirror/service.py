@@ -141,13 +141,14 @@ class MirrorService:
                 helpers.create_task(targets.keep(), name="leaders:target"),
                 helpers.create_task(self._follow_catalog(worker), name="catalog"),
                 helpers.create_task(self._assign(owning, helpers, stop), name="assign"),
-                helpers.create_task(self._be_member(membership), name="group"),
                 helpers.create_task(owning.keep(), name="owning"),
                 helpers.create_task(self._report(worker), name="report"),
                 helpers.create_task(self._tracing.announce(target), name="announce"),
             ]
+            member = helpers.create_task(self._be_member(membership), name="group")
             await stop.wait()
             await owning.drained()
+            member.cancel()  # the others take the slots while we say goodbye
             worker.event(EventKind.WORKER_STOPPED)
             await self._report_once(worker, ControlWriter(target))
             for task in [*background, *self._following]:

@@ -114,7 +114,7 @@ class SyncService:
         self._context.health.hold(STARTING, "not read yet")
         await self._fleet.learn_defaults()
         await self._open_sources()
-        if not self._manual:
+        if any(map(self._may_change, self._sides)):
             await self._store.take()
         await self._store.refresh()
         for side in self._sides:
