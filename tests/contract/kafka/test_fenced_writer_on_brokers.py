@@ -60,7 +60,7 @@ async def test_a_writer_that_was_replaced_writes_nothing_and_does_not_take_the_i
     await sleeper.write(at, [(b"a", b"3")], TIME_MS)
     await heir.take()
 
-    with pytest.raises(FencedError, match="another (process took over|owner has it)"):
+    with pytest.raises(FencedError, match=r"another (process took over|owner has it)"):
         await sleeper.write(at, [(b"a", b"4")], TIME_MS)
     place.is_ours = False
     with pytest.raises(RefusedError, match="another process is active"):
