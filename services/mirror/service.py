@@ -126,6 +126,7 @@ class MirrorService:
             target,
             group=service_id(context.fleet, "mirror"),
             topic=control_topic(context.fleet, ControlKind.SLOTS),
+            owner=context.owner,
             clock=context.clock,
             known=lambda: self._shared,
         )

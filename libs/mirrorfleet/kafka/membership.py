@@ -40,6 +40,7 @@ from mirrorfleet.kafka.call import call
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.codec import code_of
 from mirrorfleet.kafka.coordinator import COORDINATOR_MOVED, CoordinatorConnection, CoordinatorKind
+from mirrorfleet.kafka.leftovers import remove_leftovers
 from mirrorfleet.records.members import (
     Claim,
     Slots,
@@ -103,12 +104,14 @@ class Membership:
         *,
         group: str,
         topic: str,
+        owner: str,
         clock: Clock,
         known: Callable[[], tuple[Slots, Slots]],
     ) -> None:
-        """`known` gives all slots that we know of, and those of them with something to copy.
+        """`owner` is the name of this process, of the form that `remove_leftovers` knows.
 
-        It is asked again and again: when its answer changes, the slots are shared out anew.
+        `known` gives all slots that we know of, and those of them with something to copy. It is
+        asked again and again: when its answer changes, the slots are shared out anew.
         """
         self.share: Share | None = None
         self.generation = -1
@@ -118,6 +121,7 @@ class Membership:
         self._cluster = cluster
         self.group = group
         self._topic = topic
+        self._owner = owner
         self._clock = clock
         self._known = known
         self._claimed = known()
@@ -190,11 +194,14 @@ class Membership:
         options = client_options(settings)
         # an answer to JoinGroup waits for the slowest member
         longest_s = max(settings.request_timeout_s, SESSION_S + 2 * HEARTBEAT_S)
-        client = AIOKafkaClient(**{**options, "request_timeout_ms": int(longest_s * _MS)})
+        mine = {"client_id": self._owner, "request_timeout_ms": int(longest_s * _MS)}
+        client = AIOKafkaClient(**{**options, **mine})
         client.set_topics([self._topic])
         coordinator: _Coordinator | None = None
         try:
             await client.bootstrap()
+            with suppress(MirrorfleetError):  # then they are waited for
+                await remove_leftovers(self._cluster, self.group, self._owner)
             subscription = SubscriptionState()
             subscription.subscribe({self._topic})
             coordinator = self._coordinator = self._join(client, subscription)

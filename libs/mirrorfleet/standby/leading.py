@@ -71,6 +71,7 @@ def leadership(context: Context, cluster: Cluster, service: str) -> Leadership:
         cluster,
         group=service_id(context.fleet, service),
         topic=control_topic(context.fleet, ControlKind.SLOTS),
+        owner=context.owner,
         clock=context.clock,
         known=lambda: (_PLACE, _PLACE),
     )
