@@ -148,6 +148,7 @@ class MirrorService:
             ]
             member = helpers.create_task(self._be_member(membership), name="group")
             await stop.wait()
+            await owning.handed_over()
             await owning.drained()
             member.cancel()  # the others take the slots while we say goodbye
             worker.event(EventKind.WORKER_STOPPED)

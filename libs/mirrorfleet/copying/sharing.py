@@ -26,14 +26,16 @@ def share(claims: Mapping[str, Claim]) -> dict[str, Share]:
     """Each member's share of all slots that somebody knows; the same input, the same answer.
 
     Slots with something to copy are evened out by themselves, so that nobody gets only idle ones.
+    Who leaves keeps nothing, unless all do.
     """
     before = _owners(claims)
     none: Slots = frozenset()
     busy = none.union(*(one.busy for one in claims.values()))
     idle = none.union(*(one.known for one in claims.values())) - busy
     after = dict.fromkeys(sorted(claims), none)
+    staying = [member for member in after if not claims[member].leaving] or list(after)
     for part in (busy, idle):
-        for member, slots in _evened(part, before, list(after)).items():
+        for member, slots in _evened(part, before, staying).items():
             after[member] |= slots
     return {
         member: Share(
@@ -47,9 +49,10 @@ def _evened(
     slots: Slots, before: Mapping[SlotNumber, str], members: Sequence[str]
 ) -> dict[str, set[SlotNumber]]:
     after: dict[str, set[SlotNumber]] = {member: set() for member in members}
-    for slot in slots & before.keys():
+    kept = {slot for slot in slots if before.get(slot) in after}
+    for slot in kept:
         after[before[slot]].add(slot)
-    for slot in sorted(slots - before.keys()):
+    for slot in sorted(slots - kept):
         after[_least(after)].add(slot)
     while after:
         most, least = max(after, key=lambda member: len(after[member])), _least(after)

@@ -124,7 +124,8 @@ class Membership:
         self._owner = owner
         self._clock = clock
         self._known = known
-        self._claimed = known()
+        self._leaving = False
+        self._claimed = (*known(), False)
         self._changed = asyncio.Event()
         self._coordinator: _Coordinator | None = None
         self._asking = asyncio.Lock()
@@ -178,6 +179,12 @@ class Membership:
             self._asked.drop()
         return False
 
+    def leave(self) -> None:
+        """Have our slots given to others, if there are any; we stay a member until `run` ends."""
+        self._leaving = True
+        if self._coordinator is not None:
+            self._coordinator.request_rejoin()
+
     def wake(self) -> None:
         """End the wait in `changed`: something else happened that whoever waits must see."""
         self._changed.set()
@@ -209,7 +216,7 @@ class Membership:
                 await asyncio.sleep(_LOOK_S)
                 coordinator.check_errors()
                 # looked at here: aiokafka forgets a wish to join again while it joins
-                if self._claimed != self._known():
+                if self._claimed != self._wishes():
                     coordinator.request_rejoin()
         except KafkaError as error:
             raise self._explained(translate(error, f"{settings.alias}: {self.group}")) from error
@@ -239,8 +246,11 @@ class Membership:
 
     def _claim(self) -> Claim:
         held = frozenset[SlotNumber]() if self.share is None else self.share.slots
-        self._claimed = self._known()
+        self._claimed = self._wishes()
         return Claim(self.generation, held, *self._claimed)
+
+    def _wishes(self) -> tuple[Slots, Slots, bool]:
+        return *self._known(), self._leaving
 
     def _take(self, given: Share) -> None:
         """A generation is complete."""

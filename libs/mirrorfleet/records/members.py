@@ -3,7 +3,7 @@
 They travel as user data of Kafka's consumer protocol, so the group looks like any other to
 `kafka-consumer-groups.sh`. A member of another build is understood or counts as one without claims.
 
-    claim  {"v":1,"generation":7,"held":[0,2],"known":[0,1,2,3],"busy":[0,3]}
+    claim  {"v":1,"generation":7,"held":[0,2],"known":[0,1,2,3],"busy":[0,3],"leaving":false}
     share  {"v":1,"handed":[2]}        the slots themselves are the assigned partitions
 """
 
@@ -22,13 +22,14 @@ Slots = frozenset[SlotNumber]
 class Claim(NamedTuple):
     """What a member brings to a rebalance: its slots as of `generation`, and all that it knows.
 
-    `busy` are the known slots that have something to copy.
+    `busy` are the known slots that have something to copy. Who is `leaving` wants no slots.
     """
 
     generation: int
     held: Slots
     known: Slots
     busy: Slots
+    leaving: bool = False
 
 
 def encode_claim(claim: Claim) -> bytes:
@@ -39,6 +40,7 @@ def encode_claim(claim: Claim) -> bytes:
         "held": sorted(claim.held),
         "known": sorted(claim.known),
         "busy": sorted(claim.busy),
+        "leaving": claim.leaving,
     }
     return to_json(values)
 
@@ -48,7 +50,7 @@ def decode_claim(data: bytes) -> Claim:
     found = Fields.parse(data, "claim")
     found.check_version(VERSION)
     held, known, busy = (_slots(found.integers(name)) for name in ("held", "known", "busy"))
-    return Claim(found.integer("generation"), held, known, busy)
+    return Claim(found.integer("generation"), held, known, busy, found.flag("leaving"))
 
 
 def encode_handed(handed: Slots) -> bytes:

@@ -9,6 +9,7 @@ Nothing here makes writing safe; fencing does. This makes moves short and keeps 
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.copying.ownership import PATIENCE_S, End, Ownership, Standing
@@ -39,6 +40,8 @@ LOOK_S: Final = 1.0
 LOOK_BACK: Final = 64
 """The release may be written before we look: it is among the last records of the partition then."""
 RELEASE_WAIT_MS: Final = 100
+HAND_OVER_S: Final = 3.0
+"""For a rebalance (others hear of it with their next heartbeat) and the drains."""
 
 _log = logger(__name__)
 
@@ -66,6 +69,9 @@ class Owning:
         self._wanted: dict[SlotNumber, tuple[SourceSide, Entries]] = {}
         self._stops: dict[SlotNumber, Stop] = {}
         self._seen: Share | None = None
+        self._left_with: Share | None = None
+        self._left = asyncio.Event()
+        self._is_ending = False
 
     def ours(self) -> list[SlotRunner]:
         """Slots that run here, and those that were lost; of others it is not ours to tell."""
@@ -90,8 +96,29 @@ class Owning:
         for number in self._wanted.keys() - numbers:
             self.assign(number, self._wanted[number][0], {})
 
+    async def handed_over(self) -> None:
+        """Let other members take our slots one after the other, for a while; alone, go on at once.
+
+        So a slot stands still for a move and not until the others have missed us.
+        """
+        if self._membership.share is None or not self._stops:
+            return
+        self._left_with = self._membership.share
+        self._membership.leave()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(HAND_OVER_S):
+                await self._left.wait()
+
+    def _note_leaving(self) -> None:
+        """See whether all is handed over, or nobody is there to take it."""
+        share = self._membership.share
+        is_answered = self._left_with is not None and share is not self._left_with
+        if is_answered and share is not None and (share.slots or not self._stops):
+            self._left.set()
+
     async def drained(self) -> None:
-        """End all runs, each with its open transaction finished."""
+        """End all runs that are left, each with its open transaction finished."""
+        self._is_ending = True
         for each in self._stops.values():
             each.set()
         for number in list(self._stops):
@@ -112,6 +139,7 @@ class Owning:
                         group.create_task(watch, name=f"released:{generation}")
                 await self._confirm_dropped()
                 self._step()
+                self._note_leaving()
                 left_s = self._slots.next_at() - self._clock.monotonic()
                 await self._membership.changed(min(max(left_s, 0.0), LOOK_S))
 
@@ -144,7 +172,7 @@ class Owning:
 
     async def _run(self, runner: SlotRunner, stop: Stop) -> None:
         await runner.run(stop)
-        if self._stop.is_set():
+        if self._is_ending:
             return  # its last progress is still to be told
         del self._stops[runner.number]
         if not runner.is_lost:

@@ -70,5 +70,21 @@ def test_a_second_worker_gets_half_of_the_slots_that_have_something_to_copy() ->
     }
 
 
+def test_who_leaves_hands_its_slots_over() -> None:
+    half = slots(0, 1, 2, 3)
+    leaver = Claim(3, half, ALL, ALL, leaving=True)
+    assert share({"a": leaver, "b": claim(3, ALL - half, ALL)}) == {
+        "a": Share(slots(), slots()),
+        "b": Share(ALL, half),
+    }
+
+
+def test_when_all_leave_each_keeps_what_it_has() -> None:
+    half = slots(0, 1, 2, 3)
+    claims = {"a": Claim(3, half, ALL, ALL, leaving=True)}
+    claims["b"] = Claim(3, ALL - half, ALL, ALL, leaving=True)
+    assert share(claims) == {"a": Share(half, slots()), "b": Share(ALL - half, slots())}
+
+
 def test_a_group_of_nobody_has_no_shares() -> None:
     assert share({}) == {}

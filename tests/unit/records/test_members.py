@@ -19,9 +19,11 @@ KNOWN = HELD | {SlotNumber(1)}
 
 
 def test_a_claim_has_these_bytes_and_is_read_back() -> None:
-    data = encode_claim(Claim(7, HELD, KNOWN, HELD))
-    assert data == b'{"v":1,"generation":7,"held":[0,2],"known":[0,1,2],"busy":[0,2]}'
-    assert decode_claim(data) == Claim(7, HELD, KNOWN, HELD)
+    data = encode_claim(Claim(7, HELD, KNOWN, HELD, leaving=True))
+    assert (
+        data == b'{"v":1,"generation":7,"held":[0,2],"known":[0,1,2],"busy":[0,2],"leaving":true}'
+    )
+    assert decode_claim(data) == Claim(7, HELD, KNOWN, HELD, leaving=True)
 
 
 def test_what_is_handed_over_has_these_bytes_and_is_read_back() -> None:
