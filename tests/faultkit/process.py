@@ -132,7 +132,7 @@ class RunningProcess:
 class ServiceProcess(RunningProcess):
     """A service of ours, with its HTTP side."""
 
-    def wait_url(self, deadline_s: float = 20.0) -> str:
+    def wait_url(self, deadline_s: float = 60.0) -> str:
         """Wait until the service says where it listens."""
 
         def look() -> str:
