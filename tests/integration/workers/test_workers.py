@@ -110,9 +110,10 @@ def stalls(lines: list[Timeline], owner: str, begin_ms: int, end_ms: int) -> lis
     ]
 
 
-def within(what: str, found: list[float], count: int, limit_s: float) -> None:
+def within(what: str, found: list[float], count: int, limit_s: float) -> bool:
+    """Whether there are so many and none is longer; prints the longest."""
     print(f"longest {what}: {max(found, default=0.0):.2f} s of {len(found)}")
-    assert (len(found), max(found) < limit_s) == (count, True), (what, found)
+    return len(found) == count and max(found) < limit_s
 
 
 @pytest.mark.timeout(300)
@@ -153,9 +154,12 @@ def test_slots_move_while_workers_join_leave_and_die_and_nothing_is_lost_or_repe
     kept = stalls(lines, owner, joined_ms, left_ms) + stalls(lines, heir, killed_ms, ended_ms)
     assert report.verdict is Verdict.PASS
     assert evidence.bit, evidence.detail
-    within("planned move", [one.stall_s for one in moves], 12, MOVE_S)
-    within("take-over", [one.stall_s for one in deaths], 4, TAKE_OVER_S)
-    within("stall of a kept slot", kept, 8, KEPT_S)
+    quick = (
+        within("planned move", [one.stall_s for one in moves], 12, MOVE_S),
+        within("take-over", [one.stall_s for one in deaths], 4, TAKE_OVER_S),
+        within("stall of a kept slot", kept, 8, KEPT_S),
+    )
+    assert quick == (True, True, True)
 
 
 def freeze_in_transaction(worker: ServiceProcess, fleet: Workers) -> None:
