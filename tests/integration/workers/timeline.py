@@ -20,13 +20,24 @@ if TYPE_CHECKING:
 
 
 class Taking(NamedTuple):
-    """A worker took a slot. `stall_s` is from the commit before it to the commit after it."""
+    """A worker took a slot: last commit -> release (if any) -> barrier -> first commit, in ms."""
 
     slot: int
     owner: str
+    last_ms: int
+    released_ms: int | None
     time_ms: int
-    was_released: bool
-    stall_s: float
+    first_ms: int
+
+    @property
+    def stall_s(self) -> float:
+        """How long the slot stood still."""
+        return (self.first_ms - self.last_ms) / 1000
+
+    def __str__(self) -> str:
+        released = "never" if self.released_ms is None else f"{self.released_ms - self.last_ms} ms"
+        taken, first = self.time_ms - self.last_ms, self.first_ms - self.last_ms
+        return f"slot {self.slot}: released {released}, taken {taken} ms, going {first} ms"
 
 
 @dataclass
@@ -43,6 +54,10 @@ class Timeline:
         edges = [begin_ms, *times, end_ms]
         return max(b - a for a, b in pairwise(edges)) / 1000
 
+    def owner_at(self, time_ms: int) -> str:
+        """Who made the last commit before."""
+        return next((who for t, who in reversed(self.commits) if t <= time_ms), "")
+
 
 def timelines(target: Region, fleet: str) -> list[Timeline]:
     """Every slot of a fleet that ever committed, from its positions as they are now."""
@@ -50,7 +65,7 @@ def timelines(target: Region, fleet: str) -> list[Timeline]:
     records = asyncio.run(read_to_end(target.settings(), topic))
     found: dict[int, Timeline] = {}
     owners: dict[int, str] = {}
-    released: set[int] = set()
+    released: dict[int, int] = {}
     waiting: dict[int, Taking] = {}
     for record in records:
         slot = record.partition
@@ -59,15 +74,16 @@ def timelines(target: Region, fleet: str) -> list[Timeline]:
         match entry:
             case Barrier() if owners.get(slot) != entry.owner:
                 owners[slot] = entry.owner
-                waiting[slot] = Taking(slot, entry.owner, entry.time_ms, slot in released, 0.0)
-                released.discard(slot)
+                last_ms = line.commits[-1][0] if line.commits else 0
+                waiting[slot] = Taking(
+                    slot, entry.owner, last_ms, released.pop(slot, None), entry.time_ms, 0
+                )
             case Released():
-                released.add(slot)
+                released[slot] = entry.time_ms
             case Position():
                 taking = waiting.pop(slot, None)
                 if taking is not None and line.commits:
-                    stall_s = (record.timestamp - line.commits[-1][0]) / 1000
-                    line.takings.append(taking._replace(stall_s=stall_s))
+                    line.takings.append(taking._replace(first_ms=record.timestamp))
                 line.commits.append((record.timestamp, owners.get(slot, "")))
             case _:
                 pass
