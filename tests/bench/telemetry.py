@@ -42,9 +42,8 @@ from tests.bench.measure import Ends, drain
 from tests.bench.workloads import MEGABYTE, WORKLOADS, Workload, create, fill
 from tests.faultkit.collector import collector
 from tests.faultkit.process import service
-from tests.faultkit.regions import access, address
+from tests.faultkit.regions import address
 from tests.faultkit.waiting import wait_until
-from tests.judge.reading import partitions_of
 from tests.unit.copying.making import LINK, slot
 
 if TYPE_CHECKING:
@@ -86,26 +85,19 @@ def _copy(
     logs, target_topic = directory / name, f"{name}.{TOPIC}"
     with collector() as otlp:
         estate = _estate(mode, name, otlp.url, east, west, logs)
-        with service("sync", estate=estate, target="west", logs=logs) as sync:
-            sync.wait_ready(60)
+        with service("sync", estate=estate, target="west", logs=logs):
+            ends = Ends(address(west), target_topic, workload.partitions)
             wait_until(
-                lambda: target_topic in partitions_of(access(west), [target_topic]),
+                lambda: ends.total() == 0,
                 deadline_s=30,
                 what=f"sync to make {target_topic}",
+                ignoring=(KafkaException,),
             )
-        ends = Ends(address(west), target_topic, workload.partitions)
-        wait_until(
-            lambda: ends.total() == 0,
-            deadline_s=30,
-            what=f"leaders of {target_topic}",
-            ignoring=(KafkaException,),
-        )
-        with service("mirror", estate=estate, target="west", logs=logs) as mirror:
-            drained = drain(mirror, ends, workload.records, DEADLINE_S)
+            with service("mirror", estate=estate, target="west", logs=logs) as mirror:
+                drained = drain(mirror, ends, workload.records, DEADLINE_S)
         spans = len(otlp.spans())
-    AdminClient({"bootstrap.servers": address(west)}).delete_topics([target_topic])[
-        target_topic
-    ].result(30)
+    admin = AdminClient({"bootstrap.servers": address(west)})  # kept: its end cancels the futures
+    admin.delete_topics([target_topic])[target_topic].result(30)
     copied_mb = workload.megabytes * drained.share
     cost = drained.cpu_s / copied_mb * 1_000
     rate = copied_mb / drained.seconds
