@@ -44,7 +44,9 @@ class Fleet:
         self.directory = directory
         directory.mkdir(parents=True, exist_ok=True)
         self.estate = directory / "estate.yaml"
-        link = {"from": "east", "to": "west", "slots": slots, "rules": [dict(r) for r in rules]}
+        # targets are made peculiar on purpose: their configs must not follow the source's
+        own = [{"configs": "ignore", **rule} for rule in rules]
+        link = {"from": "east", "to": "west", "slots": slots, "rules": own}
         estate = {
             "estate": name,
             "clusters": {
