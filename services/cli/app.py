@@ -118,6 +118,32 @@ def inspect_topic(
 
 
 @app.command()
+def plan(
+    estate: EstateOption = _ESTATE,
+    target: TargetOption = None,
+    output: OutputOption = Output.TABLE,
+) -> int:
+    """Name each change before it happens. Writes nothing; exit 2 when there are any."""
+    from services.cli import plan as command  # noqa: PLC0415 - loaded when used
+
+    return command.run_plan(estate, target, output)
+
+
+@app.command()
+def apply(
+    estate: EstateOption = _ESTATE,
+    target: TargetOption = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,  # noqa: FBT002 - typer's way to say a switch
+    output: OutputOption = Output.TABLE,
+) -> int:
+    """Show the plan, ask, make exactly these changes, and report each."""
+    from services.cli import plan as command  # noqa: PLC0415 - loaded when used
+
+    consent = command.Consent.GIVEN if yes else command.Consent.ASK
+    return command.run_apply(estate, target, consent, output)
+
+
+@app.command()
 def groups(
     target: IntoOption,
     source: FromOption = None,

@@ -25,6 +25,7 @@ def write_estate(  # noqa: PLR0913 - estates have that many parts, all by name
     fleet: str,
     topics: Sequence[str],
     rule: Mapping[str, object] | None = None,
+    link: Mapping[str, object] | None = None,
     slots: int = FEW_SLOTS,
     services: Mapping[str, Mapping[str, object]] | None = None,
     security: Mapping[str, Mapping[str, object]] | None = None,
@@ -52,6 +53,7 @@ def write_estate(  # noqa: PLR0913 - estates have that many parts, all by name
                 "to": "west",
                 "slots": slots,
                 "rules": [{"name": "all", "topics": list(topics), **(rule or {})}],
+                **(link or {}),
             }
         ],
         "services": {name: dict(tuning) for name, tuning in (services or {}).items()},

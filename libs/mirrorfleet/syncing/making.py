@@ -152,6 +152,11 @@ class TargetChanges:
             *([Held(ACLS, Reason.ACL_REFUSED, text)] if acls else []),
         )
 
+    def refused(self, link: Link) -> set[str]:
+        """The target topics and ACLs, in words, that the target refuses now."""
+        mine = [change for change in self._refused if change.link == link]
+        return {show(change.acl) if change.acl else change.target for change in mine}
+
     def forget(self, link: Link, planned: Plan) -> None:
         """Drop refusals of changes that are no longer wanted."""
         wanted = set(_changes(link, planned))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -12,10 +12,18 @@ from typing import Final
 
 from mirrorfleet.config.load import parse_estate
 from mirrorfleet.config.model import Estate
+from mirrorfleet.core.access import AclBinding
 from mirrorfleet.core.ids import ClusterAlias, FleetName, TopicPartition
+from mirrorfleet.kafka.acls import create_acls, delete_acls, describe_acls
 from mirrorfleet.kafka.admin import NewTopic, create_partitions, create_topics
 from mirrorfleet.kafka.cluster import Cluster
-from mirrorfleet.kafka.configs import describe_configs
+from mirrorfleet.kafka.configs import (
+    AlterOp,
+    ConfigChange,
+    ConfigSource,
+    describe_configs,
+    incremental_alter_configs,
+)
 from mirrorfleet.kafka.control import ControlWriter, read_to_end
 from mirrorfleet.records import catalog, events
 from mirrorfleet.records.catalog import CatalogPartition, CatalogState
@@ -25,7 +33,7 @@ from mirrorfleet.runtime.clock import SystemClock, SystemDice
 from mirrorfleet.runtime.entry import Context
 from mirrorfleet.runtime.health import Health
 from mirrorfleet.runtime.lifecycle import Lifecycle, Serving, Stop
-from mirrorfleet.runtime.metrics import Metrics
+from mirrorfleet.runtime.metrics import Exposition, Metrics
 from services.local.region import Region
 from services.sync.service import SyncService
 from tests.faultkit.waiting import until
@@ -86,6 +94,7 @@ class Running:
     stop: Stop
     fleet: FleetName
     health: Health
+    metrics: Metrics
 
     def held(self) -> dict[str, str]:
         """Held topics and why."""
@@ -94,6 +103,11 @@ class Running:
     def skipped(self) -> int:
         """Copies that are rightly not copied back."""
         return self.service.reports[0].skipped
+
+    def changes(self) -> list[str]:
+        """The counters of changes that were made."""
+        text = Exposition(self.metrics).text().decode()
+        return [line for line in text.splitlines() if line.startswith("mirrorfleet_sync_changes")]
 
     def looks(self) -> bool:
         """Whether each link was looked at."""
@@ -122,7 +136,13 @@ def a_context(estate: Estate, target: str) -> Context:
 async def syncing(estate: Estate, target: str = "west") -> AsyncIterator[Running]:
     """The sync of the target's fleet, after its first look."""
     context = a_context(estate, target)
-    running = Running(SyncService(context), Stop(context.clock, 5.0), context.fleet, context.health)
+    running = Running(
+        SyncService(context),
+        Stop(context.clock, 5.0),
+        context.fleet,
+        context.health,
+        context.metrics,
+    )
     async with asyncio.TaskGroup() as group:
         group.create_task(running.service.serve(running.stop))
         try:
@@ -165,6 +185,31 @@ class Hand:
         answer = (await describe_configs(self.cluster, [topic], keys=keys))[topic]
         assert isinstance(answer, dict), answer
         return {name: value.value for name, value in answer.items()}
+
+    async def alter(self, topic: str, **values: str | None) -> None:
+        """Set configs (with '_' for '.'), or with None take them away."""
+        changes = [
+            ConfigChange(name.replace("_", "."), AlterOp.DELETE if v is None else AlterOp.SET, v)
+            for name, v in values.items()
+        ]
+        assert await incremental_alter_configs(self.cluster, {topic: changes}) == {topic: None}
+
+    async def overrides(self, topic: str) -> dict[str, str | None]:
+        """The configs that were set on a topic."""
+        answer = (await describe_configs(self.cluster, [topic]))[topic]
+        assert isinstance(answer, dict), answer
+        return {n: v.value for n, v in answer.items() if v.source is ConfigSource.TOPIC}
+
+    async def give(self, *acls: AclBinding) -> None:
+        assert set((await create_acls(self.cluster, acls)).values()) == {None}
+
+    async def take_back(self, *acls: AclBinding) -> None:
+        assert set((await delete_acls(self.cluster, acls)).values()) == {None}
+
+    async def acls(self, names: Iterable[str]) -> set[AclBinding]:
+        """The ACLs whose resource has one of these names."""
+        wanted = set(names)
+        return {each for each in await describe_acls(self.cluster) if each.name in wanted}
 
     async def raw_catalog(self, fleet: FleetName) -> list[tuple[bytes, bytes | None]]:
         """Every record of the catalog, in order."""

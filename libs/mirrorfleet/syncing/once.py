@@ -1,0 +1,215 @@
+"""A fleet brought in step once, by hand: what would change, and then exactly that.
+
+    open -> preview -> (somebody agrees) -> apply -> every change looked up again
+
+A change that was not shown is never made: when the world moved on since the preview, what is
+different now is left and said.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from mirrorfleet.core.errors import MirrorfleetError
+from mirrorfleet.planning.pending import Kind, PlannedChange, planned_changes, within
+from mirrorfleet.syncing.making import Change
+
+if TYPE_CHECKING:
+    from mirrorfleet.planning.plan import Plan
+    from mirrorfleet.records.catalog import CatalogLink
+    from mirrorfleet.records.topics import TopicSpec
+    from mirrorfleet.syncing.fleet import FleetSync
+    from mirrorfleet.syncing.side import Side
+
+SETTLE_S: Final = 20.0
+"""A topic made now is known to every broker, with leaders, well within this."""
+_PAUSE_S: Final = 0.2
+
+
+class Refused(NamedTuple):
+    """A topic that does not flow as its rule wants, or a link (`topic` ""), and why."""
+
+    link: str
+    topic: str
+    reason: str
+    detail: str
+
+
+@dataclass(slots=True)
+class Preview:
+    """What would change. `unreached` are links whose source did not answer."""
+
+    changes: list[PlannedChange] = field(default_factory=list)
+    refused: list[Refused] = field(default_factory=list)
+    unreached: list[Refused] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of what was agreed; `further` was found meanwhile and left."""
+
+    made: list[PlannedChange]
+    not_made: list[PlannedChange]
+    further: list[PlannedChange]
+    refused: list[Refused]
+
+
+class Once:
+    """One fleet, opened, looked at, changed, closed."""
+
+    def __init__(self, fleet: FleetSync) -> None:
+        self._fleet = fleet
+        self._unreached: list[Refused] = []
+        self._links: list[CatalogLink] = []
+
+    async def open(self) -> None:
+        """Reach both ends of every link and read the catalog; writes nothing.
+
+        Raises: RefusedError when a link is not what it was; MirrorfleetError: no target, or none
+        of the sources.
+        """
+        fleet = self._fleet
+        await fleet.target.open()
+        await fleet.learn_defaults()
+        await fleet.store.refresh()
+        errors: list[MirrorfleetError] = []
+        for side in fleet.sides:
+            try:
+                await fleet.open_source(side)
+            except MirrorfleetError as error:
+                errors.append(error)
+                self._unreached.append(Refused(str(side.link), "", "unreachable", str(error)))
+        if len(errors) == len(fleet.sides):
+            raise errors[0]
+        for side in self._reached:
+            fleet.check(side)
+            entry = fleet.give_slots(side)
+            if entry is not None:
+                self._links.append(entry)
+
+    async def preview(self) -> Preview:
+        """Look, and say what would change. Raises: MirrorfleetError."""
+        found = Preview(unreached=list(self._unreached))
+        found.changes += _control_lines(*await self._fleet.store.wanted_topics(self._fleet.slots))
+        found.changes += [_link_line(entry) for entry in self._missing_links()]
+        found.changes += self._retired_lines()
+        for side in self._reached:
+            planned, refused = await self._plan(side)
+            found.changes += planned_changes(side.link, planned)
+            found.refused += refused
+        return found
+
+    async def apply(self, agreed: Sequence[PlannedChange]) -> Outcome:
+        """Make these changes and no others. Raises: MirrorfleetError: a cluster does not answer.
+
+        After an error some may be made: a preview afterwards shows the rest.
+        """
+        kinds = {change.kind for change in agreed}
+        store = self._fleet.store
+        if Kind.CONTROL_TOPIC in kinds:
+            await store.ensure_topics(self._fleet.slots)
+        if Kind.LINK in kinds:
+            await store.publish(self._missing_links())
+        retired = set(self._retired_lines()) & set(agreed)
+        for link, entries in self._fleet.retired().items():
+            names = {line.what for line in retired if line.link == str(link)}
+            await store.publish(each for each in entries if each.target_topic in names)
+        for side in self._reached:
+            await self._bring_in_step(side, agreed)
+        return await self._compare(agreed)
+
+    @property
+    def _reached(self) -> list[Side]:
+        return [side for side in self._fleet.sides if side.source_cluster is not None]
+
+    def _missing_links(self) -> list[CatalogLink]:
+        known = self._fleet.store.book.links
+        return [entry for entry in self._links if known.get(entry.source_cluster) != entry]
+
+    def _retired_lines(self) -> list[PlannedChange]:
+        return [
+            PlannedChange(str(link), Kind.STOP, topic, "the link is not in the estate")
+            for link, entries in self._fleet.retired().items()
+            for topic in sorted({entry.target_topic for entry in entries})
+        ]
+
+    async def _plan(self, side: Side) -> tuple[Plan, list[Refused]]:
+        source = await self._fleet.look(side)
+        if side.watch.unconfirmed:  # another fleet may be about to say that they are copies
+            await asyncio.sleep(self._fleet.settings.confirm_s)
+            source = await self._fleet.look(side)
+        seen = await self._fleet.plan(side, source)
+        side.claims = seen.chosen.claims
+        name = str(side.link)
+        held = [*seen.chosen.held, *seen.plan.held, *self._fleet.changes.held(side.link)]
+        refused = [Refused(name, each.topic, each.reason, each.detail) for each in held]
+        if side.acl_trouble:
+            refused.append(Refused(name, "", "acls", side.acl_trouble))
+        return seen.plan, refused
+
+    async def _bring_in_step(self, side: Side, agreed: Collection[PlannedChange]) -> None:
+        """Until nothing agreed is left to try, or what was made does not settle in time."""
+        fleet, tried = self._fleet, set[Change]()
+        source = await fleet.look(side)
+        clock = asyncio.get_running_loop()
+        until = clock.time() + SETTLE_S
+        while clock.time() < until:
+            part = within(side.link, (await fleet.plan(side, source)).plan, agreed)
+            await fleet.publish(side, part)
+            part = replace(part, publish=())
+            step = fleet.changes.next_step(side.link, part, tried)
+            if step.changes_target:
+                await fleet.make(side, step)
+            elif self._is_settled(side, part, agreed):
+                return
+            else:
+                await asyncio.sleep(_PAUSE_S)
+
+    def _is_settled(self, side: Side, part: Plan, agreed: Iterable[PlannedChange]) -> bool:
+        """Whether all is made but what was refused; a topic made now is copied a little later."""
+        refused = self._fleet.changes.refused(side.link)
+        left = [change for change in planned_changes(side.link, part) if change.what not in refused]
+        waiting = [
+            change
+            for change in agreed
+            if change.link == str(side.link) and change.what not in refused
+        ]
+        return not left and all(map(self._is_copied, waiting))
+
+    def _is_copied(self, change: PlannedChange) -> bool:
+        """Whether the catalog has what the change wants there; other kinds are not its matter."""
+        copied = {claim.target_topic for claim in self._fleet.store.book.claims()}
+        return change.kind is not Kind.COPY or change.what in copied
+
+    async def _compare(self, agreed: Sequence[PlannedChange]) -> Outcome:
+        """What a second look says: what it would still change was not made."""
+        after = await self.preview()
+        left = {change.key for change in after.changes}
+        asked = {change.key for change in agreed}
+        made = [each for each in agreed if each.key not in left and self._is_copied(each)]
+        return Outcome(
+            made=made,
+            not_made=[change for change in agreed if change not in made],
+            further=[change for change in after.changes if change.key not in asked],
+            refused=after.refused,
+        )
+
+
+def _control_lines(missing: Iterable[TopicSpec], short: Mapping[str, int]) -> list[PlannedChange]:
+    made = [
+        PlannedChange("", Kind.CONTROL_TOPIC, spec.name, f"{spec.partitions} partitions")
+        for spec in missing
+    ]
+    grown = [
+        PlannedChange("", Kind.CONTROL_TOPIC, name, f"grows to {count} partitions")
+        for name, count in short.items()
+    ]
+    return [*made, *grown]
+
+
+def _link_line(entry: CatalogLink) -> PlannedChange:
+    text = f"slots {entry.slots[0]} to {entry.slots[-1]}, source cluster {entry.source_cluster}"
+    return PlannedChange(str(entry.link), Kind.LINK, str(entry.link), text)

@@ -1,0 +1,143 @@
+"""An estate held against its clusters: who answers, what the rules match, who clashes.
+
+Nothing is written. Problems stop a fleet, warnings do not.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mirrorfleet.config.model import Estate
+from mirrorfleet.core.errors import MirrorfleetError
+from mirrorfleet.core.ids import ClusterAlias, ClusterId
+from mirrorfleet.kafka.cluster import Cluster
+from mirrorfleet.policy.claims import Claim, settle
+from mirrorfleet.policy.flows import Flow
+from mirrorfleet.policy.selection import Selection, Why, select
+
+Opener = Callable[[Estate, str], Cluster]
+"""Gives a client of a cluster by its alias, not connected."""
+
+
+@dataclass(slots=True)
+class Report:
+    """What was found: problems make the exit code 1, warnings do not."""
+
+    problems: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    clusters: list[dict[str, object]] = field(default_factory=list)
+    rules: list[dict[str, object]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A cluster that answered."""
+
+    alias: ClusterAlias
+    cluster_id: ClusterId
+    brokers: int
+    topics: tuple[str, ...]
+
+
+async def check_live(estate: Estate, flows: Sequence[Flow], report: Report, opened: Opener) -> None:
+    """Look at every cluster of the flows; what is found goes into `report`."""
+    seen: dict[ClusterAlias, Seen] = {}
+    for alias in aliases(flows):
+        try:
+            seen[alias] = await _look(estate, alias, opened)
+        except MirrorfleetError as error:
+            line = estate.line_of(f"clusters.{alias}.bootstrap")
+            hint = f"Check clusters.{alias} (line {line}), and that the cluster is up."
+            report.problems.append(f"{alias}: {error} {hint}")
+    report.clusters = [
+        {"cluster": s.alias, "cluster_id": s.cluster_id, "brokers": s.brokers}
+        for s in seen.values()
+    ]
+    selections = {
+        flow: _check_flow(flow, flows, seen, report)
+        for flow in flows
+        if flow.link.source in seen and flow.link.target in seen
+    }
+    _check_claims(selections, report)
+
+
+async def _look(estate: Estate, alias: ClusterAlias, opened: Opener) -> Seen:
+    async with opened(estate, alias) as cluster:
+        found = await cluster.metadata(None)
+        return Seen(alias, cluster.cluster_id, len(found.brokers), tuple(sorted(found.topics)))
+
+
+def _check_flow(
+    flow: Flow, flows: Sequence[Flow], seen: Mapping[ClusterAlias, Seen], report: Report
+) -> Selection:
+    source, target = seen[flow.link.source], seen[flow.link.target]
+    if source.cluster_id == target.cluster_id:
+        report.problems.append(
+            f"{flow.link}: both ends are cluster.id {source.cluster_id}: one cluster under two"
+            " names. Correct `bootstrap` of one of them."
+        )
+        return Selection((), ())
+    ids = {alias: one.cluster_id for alias, one in seen.items()}
+    selection = select(flow, source.topics, estate=flows, ids=ids)
+    for rule in flow.rules:
+        topics = [claim.source_topic for claim in selection.claims if claim.rule == rule.name]
+        report.rules.append(rule_row(flow, rule.name, topics))
+        matched = [topic for topic in source.topics if rule.topics.matches(topic)]
+        if not matched:
+            report.problems.append(_nothing_matches(flow, rule.name, source))
+    for refusal in selection.refusals:
+        text = f"{flow.link}, rule {refusal.rule!r}: {refusal.topic!r}: {refusal.detail}"
+        if refusal.why is Why.IDENTITY_LOOP:
+            report.problems.append(text)
+        elif not refusal.why.expected:
+            report.warnings.append(text)
+    return selection
+
+
+def _nothing_matches(flow: Flow, rule: str, source: Seen) -> str:
+    wanted = next(one.topics for one in flow.rules if one.name == rule)
+    patterns = ", ".join(wanted.include)
+    near = [
+        name
+        for pattern in wanted.include
+        for name in difflib.get_close_matches(pattern.rstrip(".*"), source.topics, n=1)
+    ]
+    hint = (
+        f"Nearest: {near[0]!r}."
+        if near
+        else "Patterns match whole names; without the right to DESCRIBE it a topic is not visible."
+    )
+    return (
+        f"{flow.link}, rule {rule!r}: no topic of {source.alias} matches {patterns}"
+        f" ({len(source.topics)} topics are visible). {hint}"
+    )
+
+
+def _check_claims(selections: Mapping[Flow, Selection], report: Report) -> None:
+    by_target: dict[ClusterAlias, list[Claim]] = {}
+    for flow, selection in selections.items():
+        by_target.setdefault(flow.link.target, []).extend(selection.claims)
+    for claims in by_target.values():
+        report.problems.extend(map(str, settle((), claims).clashes))
+
+
+def aliases(flows: Iterable[Flow]) -> list[ClusterAlias]:
+    """Every cluster of the flows, once."""
+    return list(dict.fromkeys(alias for flow in flows for alias in flow.link))
+
+
+def rule_row(flow: Flow, name: str, topics: Sequence[str] | None) -> dict[str, object]:
+    """A rule, and what it matches as far as that was looked at."""
+    rule = next(one for one in flow.rules if one.name == name)
+    row: dict[str, object] = {
+        "link": str(flow.link),
+        "rule": name,
+        "patterns": list(rule.topics.include),
+        "naming": rule.naming,
+    }
+    if topics is not None:
+        row["topics"] = len(topics)
+        row["examples"] = list(topics[:3])
+    return row

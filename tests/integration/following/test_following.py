@@ -1,0 +1,186 @@
+"""What changes at a source is followed on the target, by a `sync` with the least rights."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from mirrorfleet.config.load import load_estate
+from mirrorfleet.core.access import AclBinding, AclOperation
+from mirrorfleet.kafka.admin import NewTopic, create_topics
+from mirrorfleet.policy.acls import Operation
+from tests.faultkit.waiting import until
+from tests.integration.following.conftest import Guarded
+from tests.integration.following.kit import an_acl, estate_of, grant_sync
+from tests.integration.sync.fleet import Hand, Running, fresh, syncing
+
+FOLLOWED_S: Final = 10.0
+MANY: Final = 1_000
+CYCLE_S: Final = 5.0
+
+
+async def followed(what: str, hand: Hand, names: set[str], wanted: set[AclBinding]) -> float:
+    """Wait for exactly these ACLs; the seconds that it took."""
+
+    async def same() -> bool:
+        return await hand.acls(names) == wanted
+
+    started = time.monotonic()
+    await until(same, deadline_s=FOLLOWED_S, what=what)
+    return time.monotonic() - started
+
+
+async def configured(hand: Hand, topic: str, wanted: dict[str, str]) -> float:
+    """Wait for these overrides beside those that make a copy exact."""
+    ours = {"compression.type", "cleanup.policy", "message.timestamp.type"}
+    ours |= {"message.timestamp.before.max.ms", "message.timestamp.after.max.ms"}
+
+    async def same() -> bool:
+        found = await hand.overrides(topic)
+        return {name: found[name] for name in found.keys() - ours} == wanted
+
+    started = time.monotonic()
+    await until(same, deadline_s=FOLLOWED_S, what=f"{wanted} on {topic}")
+    return time.monotonic() - started
+
+
+@pytest.mark.timeout(240)
+async def test_a_config_an_acl_and_a_partition_count_are_followed_and_write_never_crosses(
+    guarded: Guarded, on_source: Hand, on_target: Hand, tmp_path: Path
+) -> None:
+    topic, group = fresh("orders"), fresh("app")
+    file = estate_of(
+        guarded,
+        tmp_path,
+        f"{topic}.*",
+        rule={"groups": [f"{group}.*"]},
+        link={"acls": "mirror"},
+    )
+    await grant_sync(file, on_source, on_target)
+    await on_source.create(topic, 1, {"retention.ms": "1000000"})
+    copy = f"east.{topic}"
+    names = {copy, group}
+    local = an_acl(f"ALLOW User:local READ TOPIC LITERAL {copy}")
+    await on_target.give(local)
+    there = [
+        an_acl(f"ALLOW User:alice READ TOPIC LITERAL {topic}"),
+        an_acl(f"ALLOW User:bob ALL TOPIC PREFIXED {topic}"),
+        an_acl(f"ALLOW User:carol WRITE TOPIC LITERAL {topic}"),
+        an_acl(f"DENY User:dan READ TOPIC LITERAL {topic}"),
+        an_acl(f"ALLOW User:alice READ GROUP LITERAL {group}"),
+    ]
+    here = {
+        local,
+        an_acl(f"ALLOW User:alice READ TOPIC LITERAL {copy}"),
+        an_acl(f"ALLOW User:bob READ TOPIC PREFIXED {copy}"),
+        an_acl(f"DENY User:dan READ TOPIC LITERAL {copy}"),
+        an_acl(f"ALLOW User:alice READ GROUP LITERAL {group}"),
+    }
+    async with syncing(load_estate(file)) as sync:
+        await on_target.shows(sync.fleet, [(topic, copy, 0)])
+        await configured(on_target, copy, {"retention.ms": "1000000"})
+
+        await on_source.alter(topic, retention_ms="2000000", min_insync_replicas="1")
+        config_s = await configured(on_target, copy, {"retention.ms": "2000000"})
+        await on_source.give(*there)
+        acl_s = await followed("the ACLs", on_target, names, here)
+        await on_source.grow(topic, 4)
+        started = time.monotonic()
+        await on_target.shows(sync.fleet, [(topic, copy, number) for number in range(4)])
+        grow_s = time.monotonic() - started
+
+        await on_source.alter(topic, retention_ms=None)
+        await configured(on_target, copy, {})
+        await on_source.take_back(*there)
+        revoked_s = await followed("only what was given there", on_target, names, {local})
+        refused = sync.held()
+        kinds = [each.kind for each in await on_target.events(sync.fleet)]
+
+    print(
+        f"followed after: config {config_s:.1f} s, ACL {acl_s:.1f} s, partitions {grow_s:.1f} s,"
+        f" revocation {revoked_s:.1f} s"
+    )
+    assert refused == {}
+    assert kinds.count("acl-added") == kinds.count("acl-removed") == 4
+    assert {each.operation for each in here}.isdisjoint({AclOperation.WRITE, AclOperation.ALL})
+
+
+@pytest.mark.timeout(400)
+async def test_a_cycle_over_1000_unchanged_topics_writes_nothing_and_is_quick(
+    guarded: Guarded, on_source: Hand, on_target: Hand, tmp_path: Path
+) -> None:
+    word = fresh("many")
+    file = estate_of(guarded, tmp_path, f"{word}-.*", link={"acls": "mirror"})
+    await grant_sync(file, on_source, on_target)
+    names = [f"{word}-{number:04}" for number in range(MANY)]
+    for start in range(0, MANY, 100):
+        topics = [
+            NewTopic(name=n, partitions=1, replication_factor=1, configs={"retention.ms": "1000"})
+            for n in names[start : start + 100]
+        ]
+        made = await create_topics(on_source.cluster, topics, deadline_s=60)
+        assert set(made.values()) == {None}
+    await on_source.give(
+        *(an_acl(f"ALLOW User:alice READ TOPIC LITERAL {name}") for name in names[:100])
+    )
+    async with syncing(load_estate(file)) as sync:
+        report = sync.service.reports[0]
+        await until(
+            lambda: report.entries == MANY and report.pending == 0,
+            deadline_s=200,
+            what="all of them in step",
+        )
+        before = await state_of(on_target, sync)
+        took: list[float] = []
+        for _ in range(3):
+            seen = report.looked_at
+            await until(
+                lambda seen=seen: report.looked_at != seen,  # type: ignore[misc]  # bound now
+                deadline_s=60,
+                what="the next look",
+            )
+            took.append(report.took_s)
+        after = await state_of(on_target, sync)
+
+    print(f"a cycle over {MANY} unchanged topics: {', '.join(f'{s:.2f} s' for s in took)}")
+    assert after == before
+    assert max(took) < CYCLE_S
+
+
+async def state_of(hand: Hand, sync: Running) -> tuple[object, ...]:
+    """Everything that a needless write would change."""
+    metrics = sync.service.status()
+    return (
+        len(await hand.raw_catalog(sync.fleet)),
+        len(await hand.events(sync.fleet)),
+        metrics["generation"],
+        sync.changes(),
+    )
+
+
+async def test_what_may_not_be_followed_is_said_and_copying_goes_on(
+    guarded: Guarded, on_source: Hand, on_target: Hand, tmp_path: Path
+) -> None:
+    topic = fresh("unseen")
+    file = estate_of(guarded, tmp_path, topic, link={"acls": "add"})
+    given = await grant_sync(file, on_source, on_target)
+    alter = [each for each in given if each.operation.name == Operation.ALTER.name]
+    (cluster,) = [each for each in alter if each.name == "kafka-cluster"]
+    await on_target.take_back(cluster)
+    try:
+        await on_source.create(topic)
+        async with syncing(load_estate(file)) as sync:
+            await on_target.shows(sync.fleet, [(topic, f"east.{topic}", 0)])
+            await until(
+                lambda: (
+                    "may not DESCRIBE Cluster on west" in sync.health.notes()["link east->west"]
+                ),
+                deadline_s=FOLLOWED_S,
+                what="a note on the right that is missing",
+            )
+            assert sync.health.ready
+    finally:
+        await on_target.give(cluster)
