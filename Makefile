@@ -45,7 +45,7 @@ demo-down: $(READY) ## stop all of it
 APART := tests/spark tests/integration/checkpoint tests/integration/security tests/integration/pipe \
 	tests/integration/lag tests/integration/console tests/integration/telemetry \
 	tests/integration/health tests/observability tests/integration/workers \
-	tests/integration/standby
+	tests/integration/standby tests/integration/following
 
 .PHONY: test
 test: $(READY) ## the tests, on real brokers; in a few minutes
@@ -58,6 +58,10 @@ test-security: $(READY) ## every mechanism and every refusal, on regions of thei
 .PHONY: test-offsets
 test-offsets: $(READY) ## groups moved between regions, the offset map packed
 	@time $(PY) -m pytest tests/integration/checkpoint --durations=10
+
+.PHONY: test-following
+test-following: $(READY) ## configs, ACLs and partitions followed, planned and applied, with few rights
+	@time $(PY) -m pytest tests/integration/following -rA --durations=10
 
 .PHONY: test-lag
 test-lag: $(READY) ## lag against the truth, while the mirror lives, stops, crawls and refuses

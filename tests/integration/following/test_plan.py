@@ -10,13 +10,18 @@ import pytest
 
 from mirrorfleet.config.load import load_estate
 from services.cli.__main__ import main
+from services.sync.report import LinkReport
 from tests.faultkit.waiting import until
 from tests.integration.following.conftest import Guarded
 from tests.integration.following.kit import an_acl, estate_of, grant_sync
-from tests.integration.sync.fleet import PROMISED_S, Hand, fresh, syncing
+from tests.integration.sync.fleet import PROMISED_S, Hand, Running, fresh, syncing
 
 Captured = pytest.CaptureFixture[str]
-FOREVER = "9223372036854775807"
+CREATED = (
+    "2 partitions, replication factor 1, cleanup.policy=delete, compression.type=producer,"
+    " message.timestamp.after.max.ms=9223372036854775807, message.timestamp.type=CreateTime,"
+    " retention.ms=1000000"
+)
 
 
 async def cli(capsys: Captured, command: str, file: Path, *more: str) -> tuple[int, str]:
@@ -33,80 +38,95 @@ async def planned(capsys: Captured, file: Path) -> tuple[int, list[tuple[str, st
     return code, [line for line in lines if line[0] not in {"control-topic", "link"}]
 
 
+MANUAL = {"apply": "manual", "period_s": 0.5, "acls_period_s": 0.5}
+
+
+async def drifts(report: LinkReport, lines: int) -> list[tuple[str, str, str]]:
+    """Wait until so many changes wait for somebody to say yes."""
+    await until(lambda: len(report.drift) == lines, deadline_s=PROMISED_S, what=f"{lines} lines")
+    return [(each.kind, each.what, each.detail) for each in report.drift]
+
+
 @pytest.mark.timeout(240)
 async def test_the_plan_names_each_change_before_it_happens_and_apply_makes_exactly_these(
     guarded: Guarded, on_source: Hand, on_target: Hand, tmp_path: Path, capsys: Captured
 ) -> None:
     topic = fresh("planned")
     copy, long = f"east.{topic}", topic + "x" * (247 - len(topic))
-    file = estate_of(
-        guarded,
-        tmp_path,
-        f"{topic}.*",
-        link={"acls": "mirror"},
-        sync={"apply": "manual", "period_s": 0.5, "acls_period_s": 0.5},
-    )
+    file = estate_of(guarded, tmp_path, f"{topic}.*", link={"acls": "mirror"}, sync=MANUAL)
     await grant_sync(file, on_source, on_target)
     await on_source.create(topic, 2, {"retention.ms": "1000000"})
     await on_source.create(long)
     await on_source.give(an_acl(f"ALLOW User:alice ALL TOPIC LITERAL {topic}"))
     before = await on_target.topics()
-    first = [
-        ("add-acl", f"ALLOW User:alice READ on TOPIC LITERAL {copy} from *", ""),
-        (
-            "create-topic",
-            copy,
-            (
-                "2 partitions, replication factor 1, cleanup.policy=delete, compression.type=producer,"
-                f" message.timestamp.after.max.ms={FOREVER}, message.timestamp.type=CreateTime,"
-                " retention.ms=1000000"
-            ),
-        ),
-        ("copy", copy, f"from {topic}: partitions 0 to 1"),
-    ]
 
-    assert await planned(capsys, file) == (2, first)
+    assert await planned(capsys, file) == (
+        2,
+        [
+            ("add-acl", f"ALLOW User:alice READ on TOPIC LITERAL {copy} from *", ""),
+            ("create-topic", copy, CREATED),
+            ("copy", copy, f"from {topic}: partitions 0 to 1"),
+        ],
+    )
     _, text = await cli(capsys, "plan", file, "-o", "json")
-    assert [(one["topic"], one["reason"]) for one in json.loads(text)["refused"]] == [
-        (long, "name")
-    ]
+    refused = [(one["topic"], one["reason"]) for one in json.loads(text)["refused"]]
+    assert refused == [(long, "name")]
+    assert (await cli(capsys, "apply", file))[0] == 1  # nobody is there to be asked
+    assert (await on_target.topics(), await on_target.acls([copy])) == (before, set())
+
+    code, text = await cli(capsys, "apply", file, "--yes", "-o", "json")
+
+    assert (code, {row["outcome"] for row in json.loads(text)}) == (0, {"made"})
+    found = await on_target.overrides(copy)
+    assert ", ".join(f"{name}={found[name]}" for name in sorted(found)) in CREATED
+    assert await on_target.acls([copy]) == {an_acl(f"ALLOW User:alice READ TOPIC LITERAL {copy}")}
+    assert await planned(capsys, file) == (0, [])
+
+
+async def told(hand: Hand, sync: Running) -> bool:
+    """Whether drift was told, and its end after it; nothing else happened."""
+    kinds = [each.kind for each in await hand.events(sync.fleet)]
+    return set(kinds) == {"drift-found", "drift-ended"} and kinds[-1] == "drift-ended"
+
+
+@pytest.mark.timeout(240)
+async def test_where_changes_are_made_by_hand_sync_reports_drift_and_apply_ends_it(
+    guarded: Guarded, on_source: Hand, on_target: Hand, tmp_path: Path, capsys: Captured
+) -> None:
+    topic = fresh("drift")
+    copy = f"east.{topic}"
+    file = estate_of(guarded, tmp_path, topic, sync=MANUAL)
+    await grant_sync(file, on_source, on_target)
+    await on_source.create(topic, 1, {"retention.ms": "1000000"})
+    assert (await cli(capsys, "apply", file, "--yes"))[0] == 0
     async with syncing(load_estate(file)) as sync:
         (report,) = sync.service.reports
-        await until(lambda: len(report.drift) == 3, deadline_s=PROMISED_S, what="the drift")
-        assert [(d.kind, d.what, d.detail) for d in report.drift] == first
-        note = sync.health.notes()["link east->west"]
-        assert note.startswith("3 changes wait for `mirrorfleet apply`")
-        assert sync.health.ready
-        assert (await cli(capsys, "apply", file))[0] == 1  # nobody is there to be asked
-        assert set(await on_target.topics()) - set(before) <= {"__consumer_offsets"}
-        assert await on_target.acls([copy]) == set()
-
-        code, text = await cli(capsys, "apply", file, "--yes", "-o", "json")
-
-        assert code == 0
-        assert {row["outcome"] for row in json.loads(text)} == {"made"}
-        await on_target.shows(sync.fleet, [(topic, copy, 0), (topic, copy, 1)])
-        assert await planned(capsys, file) == (0, [])
-        await until(lambda: not report.drift, deadline_s=PROMISED_S, what="nothing to wait")
-
+        assert await drifts(report, 0) == []
         await on_source.alter(topic, retention_ms="5000000")
         await on_source.grow(topic, 3)
-        await until(lambda: len(report.drift) == 3, deadline_s=PROMISED_S, what="the new drift")
-        assert (await on_target.overrides(copy))["retention.ms"] == "1000000"
-        assert await planned(capsys, file) == (
-            2,
-            [
-                ("add-partitions", copy, "2 -> 3 partitions"),
-                ("copy", copy, f"from {topic}: partition 2"),
-                ("config", copy, "retention.ms: 1000000 -> 5000000"),
-            ],
-        )
+        lines = await drifts(report, 3)
+        note = sync.health.notes()["link east->west"]
+        gauge = [line for line in sync.metric("sync_drift") if not line.startswith("#")]
+        untouched = await on_target.overrides(copy), (await on_target.topics())[copy]
+        assert await planned(capsys, file) == (2, lines)
         assert (await cli(capsys, "apply", file, "--yes"))[0] == 0
-        assert (await on_target.overrides(copy))["retention.ms"] == "5000000"
-        await until(lambda: not report.drift, deadline_s=PROMISED_S, what="nothing to wait again")
+        assert await drifts(report, 0) == []
+        await on_target.shows(sync.fleet, [(topic, copy, number) for number in range(3)])
+        await until(
+            lambda: told(on_target, sync),
+            deadline_s=PROMISED_S,
+            what="an event for drift, and one for its end",
+        )
 
-    kinds = [each.kind for each in await on_target.events(sync.fleet)]
-    assert kinds.count("drift-found") == kinds.count("drift-ended") == 2
+    assert lines == [
+        ("add-partitions", copy, "1 -> 3 partitions"),
+        ("copy", copy, f"from {topic}: partitions 1 to 2"),
+        ("config", copy, "retention.ms: 1000000 -> 5000000"),
+    ]
+    assert (note, sync.health.ready) == ("3 changes wait for `mirrorfleet apply`", True)
+    assert gauge == ['mirrorfleet_sync_drift{link="east->west"} 3.0']
+    assert (untouched[0]["retention.ms"], untouched[1]) == ("1000000", 1)
+    assert (await on_target.overrides(copy))["retention.ms"] == "5000000"
 
 
 async def test_what_was_refused_is_said_and_the_rest_is_made(

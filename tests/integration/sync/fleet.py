@@ -104,10 +104,10 @@ class Running:
         """Copies that are rightly not copied back."""
         return self.service.reports[0].skipped
 
-    def changes(self) -> list[str]:
-        """The counters of changes that were made."""
+    def metric(self, name: str) -> list[str]:
+        """What `/metrics` says of one."""
         text = Exposition(self.metrics).text().decode()
-        return [line for line in text.splitlines() if line.startswith("mirrorfleet_sync_changes")]
+        return [line for line in text.splitlines() if line.startswith(f"mirrorfleet_{name}")]
 
     def looks(self) -> bool:
         """Whether each link was looked at."""
