@@ -101,11 +101,11 @@ class LinkView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AclsView:
-    """What the ACLs of a link are decided on; `us` is the fleet's principal on the target."""
+    """What the ACLs of a link are decided on; `us` are the fleet's principals on both sides."""
 
     flow: Flow
     seen: AclsSeen
-    us: str
+    us: frozenset[str]
 
 
 @dataclass(slots=True)

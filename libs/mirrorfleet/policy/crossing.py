@@ -17,7 +17,7 @@ topics of the target's own.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 from mirrorfleet.core.access import (
@@ -46,20 +46,19 @@ _OURS: Final = frozenset(
 """What the fleet itself must be able to do with copies."""
 
 
-def crossing(binding: AclBinding, us: str) -> AclBinding | None:
+def crossing(binding: AclBinding, us: Collection[str]) -> AclBinding | None:
     """The ACL as it may hold on the other side, its name still the source's; None: it may not.
 
-    `us` is the fleet's principal on the target: it is never denied anything.
+    `us` are the fleet's principals: what they may do on either side is not the source's to say.
     """
     known = {binding.resource, binding.pattern, binding.operation, binding.permission}
     if 0 in known or binding.resource not in {AclResource.TOPIC, AclResource.GROUP}:
         return None
     operation = _BECOMES.get(binding.operation, binding.operation)
-    if operation is None:
+    if operation is None or binding.principal in us:
         return None
-    if binding.permission is AclPermission.DENY and (
-        binding.principal == us or (binding.principal == EVERYONE and operation in _OURS)
-    ):
+    denies_all = binding.permission is AclPermission.DENY and binding.principal == EVERYONE
+    if denies_all and operation in _OURS:
         return None
     return binding._replace(operation=operation)
 
@@ -67,7 +66,7 @@ def crossing(binding: AclBinding, us: str) -> AclBinding | None:
 class Crossings:
     """The ACLs of one link: `claims` are what it copies."""
 
-    def __init__(self, flow: Flow, claims: Iterable[Claim], us: str) -> None:
+    def __init__(self, flow: Flow, claims: Iterable[Claim], us: Collection[str]) -> None:
         self._flow = flow
         self._us = us
         self._naming = {rule.name: rule.naming for rule in flow.rules}

@@ -196,7 +196,8 @@ class FleetSync:
         echoes = source.acls_from.get(self.target.cluster_id, frozenset())
         seen = await side.acls.look(echoes)
         side.acl_trouble = seen.trouble
-        us = self.target.settings.security.principal
+        ends = (side.cluster, self.target)
+        us = frozenset(cluster.settings.security.principal for cluster in ends)
         return AclsView(flow=side.flow, seen=seen, us=us)
 
     def _ids(self) -> dict[ClusterAlias, ClusterId]:

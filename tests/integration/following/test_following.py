@@ -10,7 +10,6 @@ import pytest
 
 from mirrorfleet.config.load import load_estate
 from mirrorfleet.core.access import AclBinding
-from mirrorfleet.kafka.admin import NewTopic, create_topics
 from mirrorfleet.policy.acls import Operation
 from tests.faultkit.waiting import until
 from tests.integration.following.conftest import Guarded
@@ -18,8 +17,6 @@ from tests.integration.following.kit import an_acl, estate_of, grant_sync
 from tests.integration.sync.fleet import Hand, Running, fresh, syncing
 
 FOLLOWED_S: Final = 10.0
-MANY: Final = 1_000
-CYCLE_S: Final = 5.0
 
 
 async def followed(hand: Hand, names: set[str], wanted: set[AclBinding]) -> float:
@@ -103,59 +100,6 @@ async def test_a_config_an_acl_and_a_partition_count_are_followed_and_write_neve
     print("followed after " + ", ".join(f"{what} {took[what]:.1f} s" for what in took))
     assert sync.held() == {}
     assert kinds.count("acl-added") == kinds.count("acl-removed") == 4
-
-
-@pytest.mark.timeout(400)
-async def test_a_cycle_over_1000_unchanged_topics_writes_nothing_and_is_quick(
-    guarded: Guarded, on_source: Hand, on_target: Hand, tmp_path: Path
-) -> None:
-    word = fresh("many")
-    file = estate_of(guarded, tmp_path, f"{word}-.*", link={"acls": "mirror"})
-    await grant_sync(file, on_source, on_target)
-    names = [f"{word}-{number:04}" for number in range(MANY)]
-    for start in range(0, MANY, 100):
-        topics = [
-            NewTopic(name=n, partitions=1, replication_factor=1, configs={"retention.ms": "1000"})
-            for n in names[start : start + 100]
-        ]
-        made = await create_topics(on_source.cluster, topics, deadline_s=60)
-        assert set(made.values()) == {None}
-    await on_source.give(
-        *(an_acl(f"ALLOW User:alice READ TOPIC LITERAL {name}") for name in names[:100])
-    )
-    async with syncing(load_estate(file)) as sync:
-        report = sync.service.reports[0]
-        await until(
-            lambda: report.entries == MANY and report.pending == 0,
-            deadline_s=200,
-            what="all of them in step",
-        )
-        before = await state_of(on_target, sync)
-        took: list[float] = []
-        for _ in range(3):
-            seen = report.looked_at
-            await until(
-                lambda seen=seen: report.looked_at != seen,  # type: ignore[misc]  # bound now
-                deadline_s=60,
-                what="the next look",
-            )
-            took.append(report.took_s)
-        after = await state_of(on_target, sync)
-
-    print(f"a cycle over {MANY} unchanged topics: {', '.join(f'{s:.2f} s' for s in took)}")
-    assert after == before
-    assert max(took) < CYCLE_S
-
-
-async def state_of(hand: Hand, sync: Running) -> tuple[object, ...]:
-    """Everything that a needless write would change."""
-    metrics = sync.service.status()
-    return (
-        len(await hand.raw_catalog(sync.fleet)),
-        len(await hand.events(sync.fleet)),
-        metrics["generation"],
-        sync.metric("sync_changes"),
-    )
 
 
 async def test_what_may_not_be_followed_is_said_and_copying_goes_on(

@@ -38,12 +38,19 @@ async def planned(capsys: Captured, file: Path) -> tuple[int, list[tuple[str, st
     return code, [line for line in lines if line[0] not in {"control-topic", "link"}]
 
 
+FOLLOWED_S = 10.0
 MANUAL = {"apply": "manual", "period_s": 0.5, "acls_period_s": 0.5}
 
 
 async def drifts(report: LinkReport, lines: int) -> list[tuple[str, str, str]]:
     """Wait until so many changes wait for somebody to say yes."""
-    await until(lambda: len(report.drift) == lines, deadline_s=PROMISED_S, what=f"{lines} lines")
+
+    def same() -> bool:
+        if len(report.drift) != lines:
+            raise LookupError(f"{report.drift} {report.trouble}")
+        return True
+
+    await until(same, deadline_s=FOLLOWED_S, what=f"{lines} lines", ignoring=(LookupError,))
     return [(each.kind, each.what, each.detail) for each in report.drift]
 
 

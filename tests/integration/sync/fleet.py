@@ -207,9 +207,9 @@ class Hand:
         assert set((await delete_acls(self.cluster, acls)).values()) == {None}
 
     async def acls(self, names: Iterable[str]) -> set[AclBinding]:
-        """The ACLs whose resource has one of these names."""
-        wanted = set(names)
-        return {each for each in await describe_acls(self.cluster) if each.name in wanted}
+        """The ACLs whose resource has one of these names, but those of `sync` itself."""
+        found, wanted = await describe_acls(self.cluster), set(names)
+        return {each for each in found if each.name in wanted and each.principal != "User:sync"}
 
     async def raw_catalog(self, fleet: FleetName) -> list[tuple[bytes, bytes | None]]:
         """Every record of the catalog, in order."""

@@ -17,7 +17,7 @@ DENIED_HERE = an_acl("DENY User:z READ TOPIC LITERAL east.orders")
 
 
 def edits(seen: AclsSeen, *ours: AclBinding, policy: AclPolicy = AclPolicy.MIRROR) -> list[AclEdit]:
-    return list(acl_edits(policy, seen, ours, Crossings(a_flow(), [CLAIM], "User:fleet")))
+    return list(acl_edits(policy, seen, ours, Crossings(a_flow(), [CLAIM], ())))
 
 
 def seen(

@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mirrorfleet.core.ids import ClusterAlias, FleetName
-from mirrorfleet.policy.acls import Grant, Operation, Service, grants, kafka_acls_lines
+from mirrorfleet.policy.acls import (
+    Grant,
+    Operation,
+    Resource,
+    Service,
+    grants,
+    kafka_acls_lines,
+)
+from mirrorfleet.policy.flows import AclPolicy
 from tests.unit.policy.conftest import MakeFlow
 
 WEST = FleetName("west")
@@ -196,3 +206,27 @@ def test_heartbeats_that_would_go_back_are_not_granted(make_flow: MakeFlow) -> N
         "heartbeats",
         "east.heartbeats",
     ]
+
+
+def test_who_follows_acls_may_see_them_at_the_source_and_change_them_at_the_target(
+    make_flow: MakeFlow,
+) -> None:
+    flow = replace(make_flow("east west", ("all", ["orders"], "prefix")), acls=AclPolicy.MIRROR)
+
+    found = grants(WEST, [flow], [Service.SYNC, Service.MIRROR])
+
+    wanted = [each for each in found if each.resource is Resource.CLUSTER]
+    assert [(each.cluster, each.service, each.operation) for each in wanted] == [
+        ("east", Service.SYNC, Operation.DESCRIBE),
+        ("west", Service.SYNC, Operation.ALTER),
+    ]
+    (line,) = kafka_acls_lines(wanted[:1], principal="User:a", host="*", bootstrap="h:1")
+    assert line.endswith("--operation Describe --cluster")
+
+
+def test_who_ignores_acls_needs_no_right_to_the_cluster(make_flow: MakeFlow) -> None:
+    flow = make_flow("east west", ("all", ["orders"], "prefix"))
+
+    found = grants(WEST, [flow], [Service.SYNC])
+
+    assert Resource.CLUSTER not in {each.resource for each in found}

@@ -55,7 +55,7 @@ def an_acl(text: str) -> AclBinding:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
 def test_what_an_acl_becomes(case: dict) -> None:  # type: ignore[type-arg]  # plain YAML
-    crossings = Crossings(a_flow("app-.*"), COPIES, "User:fleet")
+    crossings = Crossings(a_flow("app-.*"), COPIES, {"User:fleet"})
 
     assert crossings.of([an_acl(case["acl"])]) == {an_acl(text) for text in case["becomes"]}
 
@@ -63,7 +63,19 @@ def test_what_an_acl_becomes(case: dict) -> None:  # type: ignore[type-arg]  # p
 def test_any_group_crosses_when_all_are_followed() -> None:
     any_group = an_acl("ALLOW User:a READ GROUP LITERAL *")
 
-    assert Crossings(a_flow(".*"), COPIES, "").of([any_group]) == {any_group}
+    assert Crossings(a_flow(".*"), COPIES, ()).of([any_group]) == {any_group}
+
+
+@pytest.mark.parametrize(
+    ("include", "exclude"), [((".*",), ("app-secret",)), (("a|b.*",), ()), (("a[pq].*",), ())]
+)
+def test_a_prefix_of_groups_is_left_when_not_all_of_it_is_surely_followed(
+    include: tuple[str, ...], exclude: tuple[str, ...]
+) -> None:
+    rule = FlowRule("g", NONE, NameFilter(include, exclude), Naming.PREFIX)
+    some = an_acl("ALLOW User:a READ GROUP PREFIXED a|bx")
+
+    assert Crossings(Flow(LINK, (rule,), NONE), (), ()).of([some]) == set()
 
 
 @pytest.mark.parametrize("operation", AclOperation)
@@ -75,6 +87,6 @@ def test_nothing_that_crosses_is_about_writing(
     one = an_acl("ALLOW User:a READ TOPIC LITERAL *")
     one = one._replace(operation=operation, permission=permission, resource=resource)
 
-    crossed = Crossings(a_flow(".*"), COPIES, "").of([one])
+    crossed = Crossings(a_flow(".*"), COPIES, ()).of([one])
 
     assert {each.operation for each in crossed}.isdisjoint({AclOperation.WRITE, AclOperation.ALL})
