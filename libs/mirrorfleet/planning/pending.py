@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeVar
 
-from mirrorfleet.core.ids import Link
+from mirrorfleet.core.ids import Link, PartitionIdentity
 from mirrorfleet.planning.access import AclStep
 from mirrorfleet.planning.plan import Alteration, Creation, Growth, Plan
 from mirrorfleet.planning.rules import Apply, RuleTerms
@@ -32,6 +32,8 @@ class Kind(StrEnum):
     ACL_ADD = "add-acl"
     ACL_REMOVE = "remove-acl"
     COPY = "copy"
+    TERMS = "terms"
+    """A partition is copied as before, under what its rule and its source say now."""
     STOP = "stop-copying"
 
 
@@ -54,7 +56,7 @@ class PlannedChange:
     @property
     def key(self) -> tuple[str, Kind, str, str]:
         """What must be the same for it to be the same change; how copying starts may differ."""
-        same = "" if self.kind is Kind.COPY else self.detail
+        same = "" if self.kind in {Kind.COPY, Kind.TERMS} else self.detail
         return self.link, self.kind, self.what, same
 
 
@@ -82,7 +84,7 @@ def within(link: Link, plan: Plan, agreed: Collection[PlannedChange]) -> Plan:
             for each in plan.acls
             if kept(PlannedChange(name, _ACL_KINDS[each.step], str(each)))
         ),
-        publish=tuple(each for each in plan.publish if kept(_entry(name, [each]))),
+        publish=tuple(each for each in plan.publish if kept(_entry(name, [each], plan.known))),
     )
 
 
@@ -138,12 +140,12 @@ def _lines(link: str, plan: Plan) -> Iterator[PlannedChange]:
         for config in alteration.edits:
             name = alteration.claim.target_topic
             yield PlannedChange(link, Kind.CONFIG, name, str(config))
-    groups: dict[tuple[str, bool], list[CatalogPartition]] = {}
+    groups: dict[tuple[str, Kind], list[CatalogPartition]] = {}
     for entry in plan.publish:
-        removed = entry.state is CatalogState.REMOVED
-        groups.setdefault((entry.target_topic, removed), []).append(entry)
+        kind = _entry(link, [entry], plan.known).kind
+        groups.setdefault((entry.target_topic, kind), []).append(entry)
     for entries in groups.values():
-        yield _entry(link, entries)
+        yield _entry(link, entries, plan.known)
 
 
 def _creation(link: str, each: Creation) -> PlannedChange:
@@ -165,17 +167,16 @@ def _cut(link: str, each: Alteration, kept: Callable[[PlannedChange], bool]) -> 
     return replace(each, edits=tuple(edits))
 
 
-def _entry(link: str, entries: list[CatalogPartition]) -> PlannedChange:
-    """One line for the entries of a topic."""
-    first = entries[0]
+def _entry(
+    link: str, entries: list[CatalogPartition], known: Collection[PartitionIdentity]
+) -> PlannedChange:
+    """One line for entries of a topic with the same fate."""
+    source, target = entries[0].source_topic, entries[0].target_topic
+    if entries[0].state is CatalogState.REMOVED:
+        return PlannedChange(link, Kind.STOP, target, f"no rule takes {source}")
+    kind = Kind.TERMS if entries[0].identity in known else Kind.COPY
     numbers = _numbers(entry.identity.partition for entry in entries)
-    if first.state is CatalogState.REMOVED:
-        return PlannedChange(
-            link, Kind.STOP, first.target_topic, f"no rule takes {first.source_topic}"
-        )
-    return PlannedChange(
-        link, Kind.COPY, first.target_topic, f"from {first.source_topic}: {numbers}"
-    )
+    return PlannedChange(link, kind, target, f"from {source}: {numbers}")
 
 
 def _numbers(partitions: Iterable[int]) -> str:

@@ -65,6 +65,8 @@ class Plan:
     alter: tuple[Alteration, ...] = ()
     acls: tuple[AclEdit, ...] = ()
     publish: tuple[CatalogPartition, ...] = ()
+    known: frozenset[PartitionIdentity] = frozenset()
+    """What of `publish` the catalog has already, under other terms."""
     held: tuple[Held, ...] = ()
 
     @property
@@ -116,13 +118,16 @@ class _Draft:
     publish: list[CatalogPartition] = field(default_factory=list)
     held: list[Held] = field(default_factory=list)
 
-    def done(self, acls: tuple[AclEdit, ...]) -> Plan:
+    def done(self, acls: tuple[AclEdit, ...], book: CatalogBook) -> Plan:
         return Plan(
             create=tuple(self.create),
             grow=tuple(self.grow),
             alter=tuple(self.alter),
             acls=acls,
             publish=tuple(self.publish),
+            known=frozenset(
+                entry.identity for entry in self.publish if entry.identity in book.partitions
+            ),
             held=tuple(self.held),
         )
 
@@ -140,7 +145,7 @@ def plan(view: LinkView) -> Plan:
         _plan_topic(_Topic(view, claim, entries), load, draft)
     for (topic, _), entries in copies.items():
         _leave(view, topic, entries, draft)
-    return draft.done(_acls(view))
+    return draft.done(_acls(view), view.book)
 
 
 def _acls(view: LinkView) -> tuple[AclEdit, ...]:

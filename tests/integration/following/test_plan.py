@@ -14,7 +14,7 @@ from services.sync.report import LinkReport
 from tests.faultkit.waiting import until
 from tests.integration.following.conftest import Guarded
 from tests.integration.following.kit import an_acl, estate_of, grant_sync
-from tests.integration.sync.fleet import PROMISED_S, Hand, Running, fresh, syncing
+from tests.integration.sync.fleet import Hand, Running, fresh, syncing
 
 Captured = pytest.CaptureFixture[str]
 CREATED = (
@@ -111,7 +111,7 @@ async def test_where_changes_are_made_by_hand_sync_reports_drift_and_apply_ends_
         assert await drifts(report, 0) == []
         await on_source.alter(topic, retention_ms="5000000")
         await on_source.grow(topic, 3)
-        lines = await drifts(report, 3)
+        lines = await drifts(report, 4)
         note = sync.health.notes()["link east->west"]
         gauge = [line for line in sync.metric("sync_drift") if not line.startswith("#")]
         untouched = await on_target.overrides(copy), (await on_target.topics())[copy]
@@ -121,7 +121,7 @@ async def test_where_changes_are_made_by_hand_sync_reports_drift_and_apply_ends_
         await on_target.shows(sync.fleet, [(topic, copy, number) for number in range(3)])
         await until(
             lambda: told(on_target, sync),
-            deadline_s=PROMISED_S,
+            deadline_s=FOLLOWED_S,
             what="an event for drift, and one for its end",
         )
 
@@ -129,9 +129,10 @@ async def test_where_changes_are_made_by_hand_sync_reports_drift_and_apply_ends_
         ("add-partitions", copy, "1 -> 3 partitions"),
         ("copy", copy, f"from {topic}: partitions 1 to 2"),
         ("config", copy, "retention.ms: 1000000 -> 5000000"),
+        ("terms", copy, f"from {topic}: partition 0"),
     ]
-    assert (note, sync.health.ready) == ("3 changes wait for `mirrorfleet apply`", True)
-    assert gauge == ['mirrorfleet_sync_drift{link="east->west"} 3.0']
+    assert (note, sync.health.ready) == ("4 changes wait for `mirrorfleet apply`", True)
+    assert gauge == ['mirrorfleet_sync_drift{link="east->west"} 4.0']
     assert (untouched[0]["retention.ms"], untouched[1]) == ("1000000", 1)
     assert (await on_target.overrides(copy))["retention.ms"] == "5000000"
 

@@ -61,6 +61,17 @@ def test_entries_of_a_topic_are_one_line() -> None:
     ]
 
 
+def test_new_terms_of_what_is_copied_already_are_told_apart_from_a_new_copy() -> None:
+    entries = planned(orders(1), copied(1)).publish
+
+    plan = planned(orders(2, retention_ms=5), copied(2), entries=entries)
+
+    assert planned_changes(LINK, replace(plan, alter=())) == [
+        PlannedChange(NAME, Kind.TERMS, "east.orders", "from orders: partition 0"),
+        PlannedChange(NAME, Kind.COPY, "east.orders", "from orders: partition 1"),
+    ]
+
+
 def test_what_was_agreed_to_is_all_that_is_made() -> None:
     agreed = planned_changes(LINK, ALL)
 
