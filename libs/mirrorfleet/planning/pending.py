@@ -115,6 +115,7 @@ def left_out(plan: Plan, part: Plan) -> Plan:
         alter=_without(plan.alter, part.alter),
         acls=_without(plan.acls, part.acls),
         publish=_without(plan.publish, part.publish),
+        known=plan.known,
     )
 
 

@@ -107,8 +107,7 @@ async def test_control_topics_have_a_partition_for_each_slot_of_every_link(
     async with syncing(an_estate(east, west, wider, fleet=fleet)):
         pass
 
-    found = await on_west.topics()
-    assert {kind: found[control_topic(sync.fleet, kind)] for kind in ControlKind} == {
+    wanted = {
         ControlKind.CATALOG: 1,
         ControlKind.POSITIONS: 6,
         ControlKind.SEGMENTS: 6,
@@ -121,6 +120,12 @@ async def test_control_topics_have_a_partition_for_each_slot_of_every_link(
         ControlKind.REPORTS: 1,
         ControlKind.SLOTS: 6,
     }
+
+    async def same() -> bool:
+        found = await on_west.topics()
+        return {kind: found[control_topic(sync.fleet, kind)] for kind in ControlKind} == wanted
+
+    await until(same, deadline_s=PROMISED_S, what=f"{wanted}")
 
 
 async def test_everything_both_ways_never_goes_back(

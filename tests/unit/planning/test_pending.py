@@ -70,6 +70,7 @@ def test_new_terms_of_what_is_copied_already_are_told_apart_from_a_new_copy() ->
         PlannedChange(NAME, Kind.TERMS, "east.orders", "from orders: partition 0"),
         PlannedChange(NAME, Kind.COPY, "east.orders", "from orders: partition 1"),
     ]
+    assert planned_changes(LINK, left_out(plan, Plan())) == planned_changes(LINK, plan)
 
 
 def test_what_was_agreed_to_is_all_that_is_made() -> None:
