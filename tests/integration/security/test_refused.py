@@ -80,7 +80,8 @@ def ways(sasl: Region, mutual: Region, wrong: WrongListeners, directory: Path) -
         "password": Way(
             address(sasl),
             {**right, **other_password(directory)},
-            f"{address(sasl)}: SASL SCRAM-SHA-512 as User:mirror failed: Authentication failed",
+            f"{address(sasl)} (west): SASL SCRAM-SHA-512 as User:mirror failed: "
+            "Authentication failed",
         ),
         "unknown CA": Way(
             address(sasl),
@@ -92,7 +93,7 @@ def ways(sasl: Region, mutual: Region, wrong: WrongListeners, directory: Path) -
         "our certificate": Way(
             address(mutual),
             {**section(mutual, "mirror"), **certificate},
-            f"{address(mutual)} refused our certificate:",
+            f"{address(mutual)} (west) refused our certificate:",
         ),
     }
 
@@ -166,9 +167,10 @@ def test_services_without_any_right_at_the_target_end_with_1_and_name_the_first(
 
     assert codes == [1, 1]
     assert after == before
-    for process in (sync, mirror):
+    firsts = {sync: "Group:mirrorfleet.rightless.sync", mirror: f"Topic:{catalog}"}
+    for process, first in firsts.items():
         last = process.text().splitlines()[-1]
-        assert f"User:mirror may not READ Topic:{catalog} on west" in last
+        assert f"User:mirror may not READ {first} on west" in last
         assert "`mirrorfleet acls` prints what is needed." in last
 
 
@@ -274,7 +276,7 @@ def test_a_wrong_password_for_a_source_is_a_health_reason_until_its_file_is_corr
     south = ways(sasl, mutual, wrong, directory)["password"]
     south = south._replace(
         security={**south.security, "username": "admin"},
-        said=south.said.replace("User:mirror", "User:admin"),
+        said=south.said.replace("User:mirror", "User:admin").replace("(west)", "(south)"),
     )
     secret = directory / "other.password"
     check_recovery(
