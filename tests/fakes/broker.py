@@ -11,9 +11,11 @@ and on real brokers wherever both can show the same thing.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import datetime as dt
 import io
 import struct
+import uuid
 from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -210,7 +212,7 @@ class FakeBroker:
     def _metadata(self, asked: Asked) -> object:
         return self.metadata(asked)
 
-    def metadata(self, asked: Asked, throttle_ms: int = 0) -> object:
+    def metadata(self, asked: Asked, throttle_ms: int = 0) -> Any:
         """The brokers, and no topics."""
         schema = answers(asked)
         return schema.MetadataResponse(
@@ -276,3 +278,31 @@ def refuse_end(code: ErrorCode) -> Step:
 def refuse_init(code: ErrorCode) -> Step:
     """A step that answers InitProducerId with an error."""
     return lambda asked: init_answer(asked, code)
+
+
+def topic_of(broker: FakeBroker, name: str) -> Step:
+    """A step that answers Metadata with one topic of two partitions, led by broker 1."""
+
+    def answer(asked: Asked) -> object:
+        schema = answers(asked)
+        topic = schema.MetadataResponseTopic(
+            error_code=ErrorCode.none,
+            name=name,
+            topic_id=uuid.UUID(int=7),
+            is_internal=False,
+            partitions=tuple(
+                schema.MetadataResponsePartition(
+                    error_code=ErrorCode.none,
+                    partition_index=number,
+                    leader_id=1,
+                    leader_epoch=0,
+                    replica_nodes=(1,),
+                    isr_nodes=(1,),
+                    offline_replicas=(),
+                )
+                for number in range(2)
+            ),
+        )
+        return dataclasses.replace(broker.metadata(asked), topics=(topic,))
+
+    return answer

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import NamedTuple, Self, TypeVar
+from typing import Final, NamedTuple, Self, TypeVar
 
 from kio.schema.metadata.v10.request import MetadataRequest, MetadataRequestTopic
 from kio.schema.metadata.v10.response import MetadataResponse
@@ -38,6 +38,9 @@ from mirrorfleet.kafka.opening import Connector, TcpConnector
 from mirrorfleet.kafka.versions import ApiVersions, TransactionVersion, transaction_version
 
 R = TypeVar("R", bound=Entity)
+
+_LEAST_S: Final = 5.0
+"""Least share of one address in the time of a request that any broker may answer."""
 
 
 class PartitionLeader(NamedTuple):
@@ -257,7 +260,7 @@ class Cluster:
         """Send a request to `node`, or to any broker, and give the answer as it is.
 
         With a `node` it is sent once. Without, the brokers that we know and then the bootstrap
-        addresses are tried in turn, until one answers.
+        addresses are tried in turn, until one answers; one that is frozen costs its share only.
 
         Raises: ConnectionLostError, DeadlineError, AuthenticationError, UnsupportedError.
         """
@@ -266,10 +269,12 @@ class Cluster:
             return await call(await self.shared(node), request, expect, deadline_s)
         attempts = Attempts(f"{self.name}: any broker", deadline_s, self.dice)
         last: MirrorfleetError | None = None
-        for address in self._addresses():
+        addresses = list(self._addresses())
+        for left, address in zip(range(len(addresses), 0, -1), addresses, strict=True):
             try:
                 connection = await self._pooled(address)
-                return await call(connection, request, expect, attempts.left_s)
+                share_s = max(_LEAST_S, attempts.left_s / left)
+                return await call(connection, request, expect, min(share_s, attempts.left_s))
             except (ConnectionLostError, DeadlineError) as error:
                 last = error
         raise last or ConnectionLostError(f"{self.name}: no bootstrap address is configured.")

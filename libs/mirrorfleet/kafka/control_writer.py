@@ -27,6 +27,9 @@ _NO_SEQUENCE: Final = -1
 _MAX_BATCH_BYTES: Final = 512 << 10
 """Well below the smallest usual max.message.bytes (1 MB)."""
 _RECORD_OVERHEAD: Final = 32
+_ATTEMPT_S: Final = 10.0
+"""For one attempt: twice what a broker waits for its followers. One that is frozen or cut off costs
+no more, and meanwhile its partitions get another leader."""
 
 
 class ControlWriter:
@@ -61,7 +64,7 @@ class ControlWriter:
         attempts = Attempts(where, self._deadline_s, self._cluster.dice)
         while True:
             try:
-                ack = await self._send(tp, header, batch.payload)
+                ack = await self._attempt(tp, header, batch.payload, attempts)
                 if ack.error is ErrorCode.NONE:
                     return
                 raise BrokerError(ack.error, where, detail=ack.message or "")
@@ -72,6 +75,22 @@ class ControlWriter:
                     raise
                 await attempts.pause(error)
             self._cluster.forget_leaders(tp.topic)
+
+    async def _attempt(
+        self,
+        tp: TopicPartition,
+        header: bytes,
+        payload: memoryview | bytes,
+        attempts: Attempts,
+    ) -> ProduceAck:
+        """One attempt under its own deadline; a connection that gave no answer is closed."""
+        limit_s = min(attempts.left_s, _ATTEMPT_S)
+        try:
+            async with asyncio.timeout(limit_s):
+                return await self._send(tp, header, payload)
+        except TimeoutError:
+            self.close()
+            raise DeadlineError(f"no answer within {limit_s:.1f} s.") from None
 
     async def _send(
         self, tp: TopicPartition, header: bytes, payload: memoryview | bytes

@@ -27,6 +27,8 @@ from mirrorfleet.wire.rewrite import stamp
 
 _TIMEOUT_MS: Final = 15_000
 """The coordinator aborts what a dead process left open after this."""
+_ANSWER_S: Final = 5.0
+"""For an answer beyond the broker's own time-out: one that is frozen must not cost all attempts."""
 _AGAIN_S: Final = 0.02
 """As the Java client: the coordinator still writes the markers of the transaction before."""
 
@@ -144,7 +146,12 @@ class FencedWriter:
             self._drop_lane()
             connection = await self._cluster.connect(node, purpose=f"write {self._id}")
             version = await self._cluster.transaction_version()
-            lane = ProduceLane(connection, transactional_id=self._id, transactions=version)
+            lane = ProduceLane(
+                connection,
+                transactional_id=self._id,
+                transactions=version,
+                deadline_s=_ANSWER_S,
+            )
             self._lane, self._node = lane, node
         return lane
 

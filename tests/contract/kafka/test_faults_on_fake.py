@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -20,6 +21,7 @@ from mirrorfleet.core.errors import (
 )
 from mirrorfleet.core.ids import NO_TOPIC_ID, ClusterAlias, ProducerIdentity, TopicPartition
 from mirrorfleet.kafka.cluster import Cluster
+from mirrorfleet.kafka.control import ControlWriter
 from mirrorfleet.kafka.fetcher import FetchLane, FetchPoint
 from mirrorfleet.kafka.producer import ProduceEntry, ProduceLane
 from mirrorfleet.kafka.transactions import Transactions, TransactionVersion
@@ -291,6 +293,33 @@ async def test_a_broker_that_never_answers_costs_no_more_than_the_time_out(
     quick = settings(broker.bootstrap, request_timeout_s=0.2)
     with pytest.raises(DeadlineError, match=r"no answer from .* to Metadata v10 in time"):
         await Cluster(quick).open()
+
+
+async def test_a_frozen_broker_costs_its_share_and_another_one_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mirrorfleet.kafka.cluster._LEAST_S", 0.1)
+    async with FakeBroker() as frozen, FakeBroker() as other:
+        quick = settings(frozen.bootstrap, other.bootstrap, request_timeout_s=0.8)
+        frozen.then(fake.METADATA, fake.stay_silent)
+        began = time.monotonic()
+        await Cluster(quick).open()
+        took = time.monotonic() - began
+    assert len(other.asked(fake.METADATA)) == 1
+    assert 0.4 <= took < 0.7
+
+
+async def test_a_write_to_a_frozen_broker_ends_at_its_deadline(
+    broker: FakeBroker, cluster: Cluster
+) -> None:
+    broker.then(fake.METADATA, *[fake.topic_of(broker, "t")] * 2)
+    broker.then(fake.PRODUCE, fake.stay_silent)
+    writer = ControlWriter(cluster, deadline_s=0.5)
+    began = time.monotonic()
+    with pytest.raises(DeadlineError, match=r"writing t-0: gave up after 0.5 s; last: no answer"):
+        await writer.write(BOTH[0], [(b"k", b"v")], 0)
+    assert time.monotonic() - began < 0.8
+    writer.close()
 
 
 async def test_a_throttled_client_is_quiet_for_as_long_as_it_was_told(
