@@ -82,6 +82,11 @@ class Depth:
         """How many requests may wait for their answer."""
         return self._limit
 
+    @property
+    def refill(self) -> int:
+        """Fill up again from here: one look for several answers costs less than one for each."""
+        return self._limit * 3 // 4
+
     def aborted(self) -> None:
         """Trouble: half as deep."""
         self._limit = max(1, self._limit // 2)

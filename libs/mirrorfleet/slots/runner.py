@@ -15,7 +15,7 @@ from mirrorfleet.copying.slot import Slot
 from mirrorfleet.core.errors import FencedError, MirrorfleetError, UnknownVersionError
 from mirrorfleet.core.ids import Link, PartitionIdentity, SlotNumber, TopicPartition
 from mirrorfleet.core.names import transactional_id
-from mirrorfleet.kafka.producer import ProduceAck, ProduceLane
+from mirrorfleet.kafka.producer import ProduceLane
 from mirrorfleet.kafka.transactions import TransactionVersion
 from mirrorfleet.records import positions as position_codec
 from mirrorfleet.records.events import EventKind
@@ -25,7 +25,8 @@ from mirrorfleet.records.topics import ControlKind, control_topic
 from mirrorfleet.runtime.log import fields, logger
 from mirrorfleet.slots import healing, taking
 from mirrorfleet.slots.fetching import Lanes
-from mirrorfleet.slots.sending import AbortError, ControlEntry, Sender
+from mirrorfleet.slots.outgoing import ControlEntry
+from mirrorfleet.slots.sending import AbortError, Sender
 from mirrorfleet.slots.waits import Bell, deciding, reserved
 from mirrorfleet.wire.codecs import Codec
 from mirrorfleet.wire.records import control_batch
@@ -321,11 +322,8 @@ class SlotRunner:
         """There may be something to send."""
         self._wake.ring()
 
-    def answered(self, answer: asyncio.Future[list[ProduceAck]]) -> None:
-        """A produce answer came; its error, if any, is looked at when it is reaped."""
-        if not answer.cancelled():
-            answer.exception()
-        self._wake.ring()
+    def queues_fell(self) -> None:
+        """Batches left their queues: there may be room to fetch more."""
         self._room.ring()
 
     async def woken(self, at_most_s: float) -> None:

@@ -11,9 +11,8 @@ again only when its answer proves that it was not appended; any doubt aborts.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.copying.faults import Action, produce_action
 from mirrorfleet.copying.schedule import Depth, commit_interval, may_close, must_close
@@ -26,8 +25,9 @@ from mirrorfleet.core.errors import (
     may_not,
 )
 from mirrorfleet.core.ids import NO_TOPIC_ID, ProducerIdentity, TopicId, TopicPartition
-from mirrorfleet.kafka.producer import ProduceAck, ProduceEntry, ProduceLane
+from mirrorfleet.kafka.producer import ProduceEntry
 from mirrorfleet.kafka.transactions import Transactions, TransactionVersion
+from mirrorfleet.slots.outgoing import ControlEntry, Flight, Outgoing, Pipe
 from mirrorfleet.wire.rewrite import stamp
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from mirrorfleet.copying.faults import Fault
     from mirrorfleet.copying.partition import CopyPartition
+    from mirrorfleet.kafka.producer import ProduceAck
     from mirrorfleet.slots.runner import SlotRunner
     from mirrorfleet.wire.copybatch import CopyBatch
 
@@ -67,38 +68,6 @@ class AbortError(MirrorfleetError):
         self.fault = fault
 
 
-class ControlEntry(NamedTuple):
-    """A batch of ours for a control topic."""
-
-    at: TopicPartition
-    batch: CopyBatch
-
-
-class Outgoing(NamedTuple):
-    """A batch in a request; `partition` is None for control records."""
-
-    partition: CopyPartition | None
-    batch: CopyBatch
-    entry: ProduceEntry
-
-
-class Flight(NamedTuple):
-    """A request without an answer yet."""
-
-    answer: asyncio.Future[list[ProduceAck]]
-    items: list[Outgoing]
-
-
-@dataclass(slots=True)
-class Pipe:
-    """The slot's connection to one target broker."""
-
-    lane: ProduceLane
-    flights: deque[Flight] = field(default_factory=deque)
-    opened: bool = False
-    """Whether the broker has accepted a request of the current transaction."""
-
-
 class Sender:
     """Owns the producer identity and the produce connections of a taken slot."""
 
@@ -111,6 +80,8 @@ class Sender:
         self._pipes: dict[int, Pipe] = {}
         self._added: set[TopicPartition] = set()
         self._depth = Depth(runner.settings.requests_in_flight)
+        self._look_at = 0
+        """So many requests without an answer are few enough to look at those that have one."""
         self.committed_at = runner.clock.monotonic()
 
     # -- transactions
@@ -203,6 +174,7 @@ class Sender:
             age = now - transaction.opened_at
             interval = commit_interval(runner.markers.per_round, policy)
             full = runner.stopping or must_close(age, transaction.sent_bytes, interval, policy)
+            self._look_at = 0 if full else self._depth.refill
             if not full and await self._fill(transaction):
                 continue
             flying = any(pipe.flights for pipe in self._pipes.values())
@@ -224,7 +196,9 @@ class Sender:
             items = self._round(transaction, partitions)
             if self._transactions.version is TransactionVersion.V1:
                 await self._add([item.entry for item in items])
-            sent = True
+            if not sent:
+                sent = True
+                self._runner.queues_fell()
             if pipe.opened:
                 self._send(pipe, items)
             else:
@@ -280,8 +254,16 @@ class Sender:
 
     def _send(self, pipe: Pipe, items: list[Outgoing]) -> None:
         answer = self._request(pipe, items)
-        answer.add_done_callback(self._runner.answered)
+        pipe.unanswered += 1
+        answer.add_done_callback(partial(self._answered, pipe))
         pipe.flights.append(Flight(answer, items))
+
+    def _answered(self, pipe: Pipe, answer: asyncio.Future[list[ProduceAck]]) -> None:
+        """Wake the sender when a look is worth it: several places free, all answered, trouble."""
+        pipe.unanswered -= 1
+        failed = answer.cancelled() or answer.exception() is not None
+        if failed or pipe.unanswered <= self._look_at:
+            self._runner.wake()
 
     def _request(self, pipe: Pipe, items: list[Outgoing]) -> asyncio.Future[list[ProduceAck]]:
         try:

@@ -22,7 +22,8 @@ from mirrorfleet.records import positions as codec
 from mirrorfleet.records.positions import Barrier, Position, Released
 from mirrorfleet.records.topics import ControlKind
 from mirrorfleet.slots import healing
-from mirrorfleet.slots.sending import ControlEntry, Sender
+from mirrorfleet.slots.outgoing import ControlEntry
+from mirrorfleet.slots.sending import Sender
 from mirrorfleet.wire.k01_fetch import Isolation
 from mirrorfleet.wire.records import control_batch
 

@@ -72,6 +72,12 @@ def test_the_depth_never_falls_below_one() -> None:
     assert depth.limit == 1
 
 
+def test_a_pipe_is_filled_up_from_three_quarters_and_a_short_one_when_it_is_empty() -> None:
+    assert Depth(16).refill == 12
+    assert Depth(2).refill == 1
+    assert Depth(1).refill == 0
+
+
 def test_full_answers_double_the_fetch_window_and_small_ones_halve_it() -> None:
     window = FetchWindow(256, 2_048)
     window.answered(256)

@@ -19,8 +19,9 @@ from mirrorfleet.records import positions as position_codec
 from mirrorfleet.records.positions import Position
 from mirrorfleet.records.segments import Segment, encode_segment
 from mirrorfleet.slots.leaders import LeaderAt
+from mirrorfleet.slots.outgoing import ControlEntry
 from mirrorfleet.slots.runner import SlotRunner
-from mirrorfleet.slots.sending import ControlEntry, Sender
+from mirrorfleet.slots.sending import Sender
 from mirrorfleet.slots.settings import SlotSettings
 from mirrorfleet.slots.waits import Bell
 from mirrorfleet.wire.records import control_batch
@@ -149,9 +150,11 @@ class Runner:
         del node
         return Lane(self._target)
 
-    def answered(self, answer: asyncio.Future[list[ProduceAck]]) -> None:
-        del answer
+    def wake(self) -> None:
         self._wake.ring()
+
+    def queues_fell(self) -> None:
+        pass
 
     async def woken(self, at_most_s: float) -> None:
         await self._wake.heard(at_most_s)

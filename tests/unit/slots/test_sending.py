@@ -61,6 +61,36 @@ async def test_nothing_follows_the_first_request_until_it_is_accepted() -> None:
     assert target.seen.count("produce east.orders-0") == 3
 
 
+async def test_a_full_pipe_is_filled_up_after_a_quarter_of_its_answers_and_not_after_each() -> None:
+    target = Target()
+    sender, runner = sender_of(target)
+    frame = fetched(*((offset, [BIG]) for offset in range(30)))
+    give(runner.slot, runner.slot.partitions[identity()], frame, end=30)
+    produced: list[int] = []
+
+    def sent() -> int:
+        return target.seen.count("produce east.orders-0")
+
+    target.hold_data = True
+    async with asyncio.TaskGroup() as group:
+        group.create_task(sender.transact())
+        await until(lambda: target.held, deadline_s=5, what="the first request")
+        target.held.pop()()
+        await until(lambda: sent() == 17, deadline_s=5, what="sixteen more in flight")
+        for _ in range(4):
+            target.held.pop(0)()
+            for _ in range(10):
+                await asyncio.sleep(0)
+            produced.append(sent())
+        target.hold_data = False
+        for reply in target.held:
+            reply()
+
+    assert produced == [17, 17, 17, 21]
+    assert sent() == 30
+    assert target.seen[-1] == "commit"
+
+
 async def test_only_what_was_refused_is_sent_again_with_the_same_sequence() -> None:
     target = Target()
     target.refuse("east.orders", ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NONE)
