@@ -137,8 +137,8 @@ soak: $(READY) ## the same drills, an hour each
 	@MIRRORFLEET_FAULT_SECONDS=3600 $(PY) -m pytest tests/faults --durations=0 -rA --timeout=0
 
 .PHONY: bench
-bench: $(READY) ## MB/s and CPU of the shipped service
-	@$(PY) -m tests.bench
+bench: $(READY) ## the fleet and real MirrorMaker 2 in one run; BENCH=--quick takes five minutes
+	@$(PY) -m tests.bench $(BENCH)
 
 .PHONY: local
 local: $(READY) ## the two regions only; stop them with `make local-down`

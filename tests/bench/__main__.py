@@ -1,175 +1,192 @@
-"""`make bench`: the shipped service on real brokers, figures printed whatever they are.
+"""`make bench`: the shipped service and real MirrorMaker 2 in one run, on the same brokers.
 
-    python -m tests.bench [--workload 1k-plain] [--rounds 3] [--json FILE]
+    python -m tests.bench [--workload 1k-plain]... [--peer mm2-tuned]... [--rounds 3] [--quick]
+                          [--security sasl_ssl] [--json FILE]
     python -m tests.bench --bytes-a-day
 
-A round fills a topic, then starts the mirror on the backlog and measures from its first copied
-record to its last. The median of the rounds counts. One round before them warms the brokers: their
-Java code is interpreted at first and costs three times as much.
+Systems take turns on the same source topic, each making a copy of its own; MM2 runs for 30 seconds
+before it is measured, and both deliveries of it with default and tuned clients count. The median
+of the rounds is printed, whatever it is, and the fleet is compared with the best of each delivery.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import shutil
-import statistics
+import subprocess
 import sys
-import tempfile
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from services.local.region import Region, RegionSpec, Tuning, start_regions
+from services.local.security import Kind
 from tests.bench import footprint
-from tests.bench.measure import Drain, Ends, drain
-from tests.bench.workloads import WORKLOADS, Workload, create, fill
-from tests.faultkit.estate import write_estate
-from tests.faultkit.process import service
-from tests.faultkit.regions import access, address
-from tests.faultkit.waiting import wait_until
-from tests.judge.reading import partitions_of
+from tests.bench.measure import Drain, Ends, Window, costs, drain, peak_rss_mb
+from tests.bench.rows import Row, comparison, figures, median, save, table
+from tests.bench.sides import HOME, pair
+from tests.bench.systems import FLEET, PEERS, Bench, Delivery, System, running
+from tests.bench.workloads import WORKLOADS, Workload, create, delete, fill
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from tests.bench.systems import Copier
 
-HOME = Path(__file__).resolve().parents[2] / ".local"
-DEADLINE_S = 300.0
-NOT_MEASURED = (
-    "src_broker_cpu_s_per_gb",
-    "dst_broker_cpu_s_per_gb",
-    "p50_ms",
-    "p99_ms",
-    "p999_ms",
-    "stall_s",
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """One round in the units of the table."""
-
-    mb_s: float
-    records_s: float
-    cpu_s_per_gb: float
-    records_per_core_s: float
-    rss_mb: float
+ROOT: Final = Path(__file__).resolve().parents[2]
+MEASURED_S: Final = 20.0
+WARM_S: Final = 30.0
+"""Java interprets at first; the fleet gets a tenth, for its connections."""
+QUICK: Final = ("1k-plain", "latency")
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run what was asked for; 0 when it ran."""
     options = _parser().parse_args(arguments)
-    with pair() as (east, west, directory):
+    with pair(Kind(options.security)) as (east, west, directory):
         if options.bytes_a_day:
-            footprint.run(east, west, directory, partitions=options.partitions)
+            footprint.run(east.region, west.region, directory, partitions=options.partitions)
             return 0
-        workload = WORKLOADS[options.workload]
-        rounds = [_round(workload, n, east, west, directory) for n in range(options.rounds + 1)]
-    _show(workload, rounds[1:], options.json)
+        bench = Bench(east, west, directory)
+        rows: list[Row] = []
+        for name in options.workload or (QUICK if options.quick else ("1k-plain",)):
+            rows += _Turns(bench, WORKLOADS[name], options).rows()
+            save(rows, options.json)
+    _say(table(rows))
+    _say("MM2's clients in mm2-tuned: tests/bench/systems.py, TUNED and TUNED_LATENCY")
+    for line in comparison(rows):
+        _say(line)
+    _say(f"written to {options.json}")
     return 0
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description="Measure.")
-    parser.add_argument("--workload", choices=sorted(WORKLOADS), default="1k-plain")
+    parser.add_argument("--workload", choices=sorted(WORKLOADS), action="append")
+    parser.add_argument("--peer", choices=("mm2", "mm2-tuned", "none"), action="append")
+    parser.add_argument("--delivery", choices=[str(each) for each in Delivery], action="append")
+    parser.add_argument("--security", choices=("plaintext", "sasl_ssl"), default="plaintext")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--megabytes", type=int, help="of a backlog")
+    parser.add_argument("--quick", action="store_true", help="one short round, in five minutes")
     parser.add_argument("--json", type=Path, default=HOME / "bench" / "latest.json")
     parser.add_argument("--bytes-a-day", action="store_true")
     parser.add_argument("--partitions", type=int, default=1_000)
     return parser
 
 
-@contextmanager
-def pair() -> Iterator[tuple[Region, Region, Path]]:
-    """Two regions with production flags, gone afterwards."""
-    HOME.mkdir(exist_ok=True)
-    directory = Path(tempfile.mkdtemp(prefix="bench-", dir=HOME))
-    specs = [
-        RegionSpec(name=name, tuning=Tuning.STEADY, heap_mb=1_024) for name in ("east", "west")
-    ]
-    try:
-        regions = start_regions(specs, directory)
-        try:
-            yield regions[0], regions[1], directory
-        finally:
-            for region in regions:
-                region.stop()
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
+def _peers(options: argparse.Namespace) -> list[System]:
+    names = options.peer or (["mm2-tuned"] if options.quick else ["mm2", "mm2-tuned"])
+    deliveries = options.delivery or list(Delivery)
+    return [peer for peer in PEERS if peer.name in names and peer.delivery in deliveries]
 
 
-def _round(workload: Workload, number: int, east: Region, west: Region, directory: Path) -> Figures:
-    topic = f"bench-{workload.name}-{number}"
-    fleet = f"bench{number}"
-    estate = write_estate(
-        directory / fleet,
-        source=address(east),
-        target=address(west),
-        fleet=fleet,
-        topics=[topic],
-    )
-    logs = directory / fleet
-    name = f"round {number}" if number else "to warm up"
-    _say(f"{name}: filling {workload.megabytes} MB")
-    create(address(east), topic, workload.partitions)
-    fill(address(east), topic, workload)
-    with service("sync", estate=estate, target="west", logs=logs) as sync:
-        sync.wait_ready(60)
-        _wait_for(west, f"east.{topic}", workload.partitions)
-        with service("mirror", estate=estate, target="west", logs=logs) as mirror:
-            ends = Ends(address(west), f"east.{topic}", workload.partitions)
-            figures = _figures(workload, drain(mirror, ends, workload.records, DEADLINE_S))
-    _say(f"{name}: {figures.mb_s:.0f} MB/s, {figures.cpu_s_per_gb:.2f} CPU-s per GB")
-    return figures
+class _Turns:
+    """One workload: the systems one after the other, round by round."""
 
+    def __init__(self, bench: Bench, workload: Workload, options: argparse.Namespace) -> None:
+        quick = options.quick
+        megabytes = options.megabytes or workload.megabytes // (3 if quick else 1)
+        self._bench = bench
+        self._workload = replace(workload, megabytes=megabytes if workload.megabytes else 0)
+        self._rounds = 1 if quick else options.rounds
+        self._systems = [FLEET, *_peers(options)]
+        self._warm_s = WARM_S / 3 if quick else WARM_S
+        self._security = options.security
+        self._topic = f"bench-{workload.name}"
+        self._number = 0
 
-def _wait_for(region: Region, topic: str, partitions: int) -> None:
-    """Sync makes the target topic; the mirror is measured, not sync."""
-    target = access(region)
-    wait_until(
-        lambda: len(partitions_of(target, [topic]).get(topic, [])) == partitions,
-        deadline_s=30,
-        what=f"sync to make {topic}",
-    )
+    def rows(self) -> list[Row]:
+        """Measure all, and give a row for each system."""
+        workload, source = self._workload, self._bench.source
+        create(source.access, self._topic, workload.partitions)
+        if workload.megabytes:
+            _say(f"{workload.name}: filling {workload.megabytes} MB")
+            fill(source.access, self._topic, workload)
+        found: dict[System, list[dict[str, float]]] = {system: [] for system in self._systems}
+        for number in range(self._rounds):
+            for system in self._systems:
+                measured = self._turn(system)
+                found[system].append(measured)
+                shown = ", ".join(f"{name} {value:,.2f}" for name, value in measured.items())
+                title = f"{workload.name} round {number + 1}: {system.name} {system.delivery}"
+                _say(f"{title}: {shown}")
+        delete(source.access, self._topic)
+        return [self._row(system, median(rounds)) for system, rounds in found.items()]
 
+    def _turn(self, system: System) -> dict[str, float]:
+        self._number += 1
+        bench, workload = self._bench, self._workload
+        with running(system, bench, workload, self._topic, self._next_number()) as copier:
+            if workload.paced_s:
+                measured = self._paced(system, copier)
+            else:
+                measured = figures(workload, self._drained(system, copier))
+        delete(bench.target.access, copier.topic)
+        return measured
 
-def _figures(workload: Workload, drained: Drain) -> Figures:
-    copied_mb = workload.megabytes * drained.share
-    records = workload.records * drained.share
-    return Figures(
-        mb_s=copied_mb / drained.seconds,
-        records_s=records / drained.seconds,
-        cpu_s_per_gb=drained.cpu_s / copied_mb * 1_000,
-        records_per_core_s=records / drained.cpu_s,
-        rss_mb=drained.peak_rss_mb,
-    )
+    def _next_number(self) -> int:
+        """Names of a round are used once in a region: workloads come one after the other."""
+        return list(WORKLOADS).index(self._workload.name) * 1_000 + self._number
 
+    def _drained(self, system: System, copier: Copier) -> Drain:
+        bench, workload = self._bench, self._workload
+        warm_s = self._warm_s / 10 if system.is_fleet else self._warm_s
+        ends = Ends(bench.target.access, copier.topic, workload.partitions)
+        regions = (bench.source.region, bench.target.region)
+        window = Window(warm_s=warm_s, most_s=MEASURED_S)
+        return drain(copier.processes, regions, ends, workload.records, window)
 
-def _show(workload: Workload, rounds: list[Figures], file: Path) -> None:
-    def median(field: str) -> float:
-        values: list[float] = [getattr(each, field) for each in rounds]
-        return statistics.median(values)
+    def _paced(self, system: System, copier: Copier) -> dict[str, float]:
+        """Warmed by the same load, then measured."""
+        bench, workload = self._bench, self._workload
+        regions = (bench.source.region, bench.target.region)
+        self._delays(copier, self._warm_s / 3 if system.is_fleet else self._warm_s)
+        before = costs(copier.processes, *regions)
+        delays = self._delays(copier, MEASURED_S)
+        after = costs(copier.processes, *regions)
+        if delays["received"] < delays["expected"] * 0.99:
+            _say(f"only {delays['received']:.0f} of {delays['expected']:.0f} records came in time")
+        drained = Drain(
+            seconds=MEASURED_S,
+            records=int(delays["expected"]),
+            cpu_s=after.copier - before.copier,
+            source_cpu_s=after.source - before.source,
+            target_cpu_s=after.target - before.target,
+            peak_rss_mb=peak_rss_mb(copier.processes[0].pid),
+        )
+        quantiles = {name: value for name, value in delays.items() if name.endswith("_ms")}
+        return figures(workload, drained) | quantiles
 
-    row: dict[str, object] = {
-        "workload": workload.name,
-        "delivery": "exactly-once",
-        "system": "fleet",
-        "kafka": RegionSpec(name="any").kafka,
-        "rtt_ms": 0,
-        "security": "plaintext",
-        **{field: round(median(field), 3) for field in Figures.__slots__},
-    }
-    row |= dict.fromkeys(NOT_MEASURED)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps([row], indent=1) + "\n")
-    _say(
-        f"{workload.name}, exactly-once, median of {len(rounds)}: {median('mb_s'):.0f} MB/s, "
-        f"{median('cpu_s_per_gb'):.2f} CPU-s per GB, "
-        f"{median('records_per_core_s') / 1e6:.2f} M records per core-second, "
-        f"{median('rss_mb'):.0f} MB resident"
-    )
-    _say(f"written to {file}")
+    def _delays(self, copier: Copier, seconds: float) -> dict[str, float]:
+        bench, workload = self._bench, self._workload
+        asked = {
+            "source": bench.source.access.client,
+            "target": bench.target.access.client,
+            "topic": self._topic,
+            "copy": copier.topic,
+            "partitions": workload.partitions,
+            "record_bytes": workload.record_bytes,
+            "rate_s": workload.paced_s,
+            "seconds": seconds,
+        }
+        answer = subprocess.run(
+            [sys.executable, "-m", "tests.bench.latency", json.dumps(asked)],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+            timeout=300,
+        )
+        found: dict[str, float] = json.loads(answer.stdout)
+        return found
+
+    def _row(self, system: System, measured: dict[str, float]) -> Row:
+        return Row(
+            workload=self._workload.name,
+            delivery=system.delivery,
+            system=system.name,
+            kafka=self._bench.source.region.spec.kafka,
+            security=self._security,
+            **measured,
+        )
 
 
 def _say(text: str) -> None:

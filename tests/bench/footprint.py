@@ -12,7 +12,7 @@ from tests.bench.workloads import create
 from tests.faultkit.estate import write_estate
 from tests.faultkit.hold import hold_sync
 from tests.faultkit.process import service
-from tests.faultkit.regions import address
+from tests.faultkit.regions import access, address
 from tests.faultkit.traffic import traffic
 from tests.faultkit.waiting import wait_until
 
@@ -42,7 +42,7 @@ def run(east: Region, west: Region, directory: Path, *, partitions: int) -> None
         topics=[topic],
         slots=SLOTS,
     )
-    create(address(east), topic, partitions)
+    create(access(east), topic, partitions)
     logs = directory / fleet
     rate = float(RECORDS_A_PARTITION * partitions)
     with (

@@ -1,4 +1,4 @@
-"""What a process costs and how far a copy has come, seen from outside."""
+"""What processes cost and how far a copy has come, seen from outside."""
 
 from __future__ import annotations
 
@@ -7,11 +7,18 @@ import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from tests.faultkit.process import RunningProcess
 from tests.faultkit.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from services.local.region import Region
+    from tests.faultkit.process import RunningProcess
+    from tests.judge.reading import ClusterAccess
 
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -30,11 +37,16 @@ def peak_rss_mb(pid: int) -> float:
     return 0.0
 
 
+def brokers_cpu_s(region: Region) -> float:
+    """User and system seconds of the brokers of a region so far."""
+    return sum(cpu_s(broker.pid) for broker in region.brokers if broker.pid is not None)
+
+
 class Ends:
     """End offsets of a topic, asked again and again."""
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
-        self._consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "bench"})
+    def __init__(self, access: ClusterAccess, topic: str, partitions: int) -> None:
+        self._consumer = Consumer({**access.client, "group.id": "bench"})
         self._partitions = [TopicPartition(topic, number) for number in range(partitions)]
         self._ends = [0] * partitions
 
@@ -52,26 +64,73 @@ class Ends:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Costs:
+    """CPU seconds spent so far."""
+
+    copier: float
+    source: float
+    target: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Drain:
-    """How a backlog was copied."""
+    """How a piece of a backlog was copied."""
 
     seconds: float
+    records: int
+    """Copied inside the measured time."""
     cpu_s: float
-    share: float
-    """Part of the backlog inside the measured time."""
+    source_cpu_s: float
+    target_cpu_s: float
     peak_rss_mb: float
 
 
-def drain(process: RunningProcess, ends: Ends, records: int, deadline_s: float) -> Drain:
-    """Measure from the first records on the target until all are there."""
-    wait_until(lambda: ends.total() > 0, deadline_s=60, what="the first copied records")
-    began, cpu, already = time.monotonic(), cpu_s(process.pid), ends.total()
-    wait_until(
-        lambda: ends.total() >= records, deadline_s=deadline_s, what=f"{records} copied records"
+def costs(processes: Sequence[RunningProcess], source: Region, target: Region) -> Costs:
+    """What copier and brokers have used up to now."""
+    return Costs(
+        copier=sum(cpu_s(process.pid) for process in processes),
+        source=brokers_cpu_s(source),
+        target=brokers_cpu_s(target),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """When to measure: after `warm_s` seconds of copying, for at most `most_s`."""
+
+    warm_s: float
+    most_s: float
+    deadline_s: float = 300.0
+
+
+def drain(
+    processes: Sequence[RunningProcess],
+    regions: tuple[Region, Region],
+    ends: Ends,
+    records: int,
+    window: Window,
+) -> Drain:
+    """Measure a part of the backlog; the first process is the one whose memory counts."""
+    wait_until(lambda: ends.total() > 0, deadline_s=120, what="the first copied records")
+    warm = time.monotonic() + window.warm_s
+    wait_until(
+        lambda: time.monotonic() >= warm or ends.total() >= records // 2,
+        deadline_s=window.warm_s + 60,
+        what="a warm copier",
+    )
+    began, before, already = time.monotonic(), costs(processes, *regions), ends.total()
+    over = began + window.most_s
+    wait_until(
+        lambda: time.monotonic() >= over or ends.total() >= records,
+        deadline_s=window.deadline_s,
+        what=f"{records} copied records",
+    )
+    seconds, after = time.monotonic() - began, costs(processes, *regions)
     return Drain(
-        seconds=time.monotonic() - began,
-        cpu_s=cpu_s(process.pid) - cpu,
-        share=max(0.0, 1 - already / records),
-        peak_rss_mb=peak_rss_mb(process.pid),
+        seconds=seconds,
+        records=min(ends.total(), records) - already,
+        cpu_s=after.copier - before.copier,
+        source_cpu_s=after.source - before.source,
+        target_cpu_s=after.target - before.target,
+        peak_rss_mb=peak_rss_mb(processes[0].pid),
     )

@@ -17,7 +17,7 @@ import statistics
 import sys
 import threading
 import timeit
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -37,12 +37,12 @@ from mirrorfleet.runtime.metrics import Metrics
 from mirrorfleet.runtime.telemetry import OFF
 from mirrorfleet.slots.tracing import LinkTraces
 from mirrorfleet.wire.copybatch import CopyBatch
-from tests.bench.__main__ import DEADLINE_S, pair
-from tests.bench.measure import Ends, drain
+from tests.bench.measure import Ends, Window, drain
+from tests.bench.sides import pair
 from tests.bench.workloads import MEGABYTE, WORKLOADS, Workload, create, fill
 from tests.faultkit.collector import collector
 from tests.faultkit.process import service
-from tests.faultkit.regions import address
+from tests.faultkit.regions import access, address
 from tests.faultkit.waiting import wait_until
 from tests.unit.copying.making import LINK, slot
 
@@ -57,6 +57,7 @@ UPSTREAM = "__mirrorfleet.upstream.progress"
 TOPIC = "backlog"
 TIMES = 20_000
 TRIES = 10
+ALL = Window(warm_s=0, most_s=300)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -67,9 +68,12 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     workload = replace(WORKLOADS["1k-plain"], megabytes=options.megabytes)
     found: dict[str, list[float]] = {mode: [] for mode in MODES}
-    with pair() as (east, west, directory), _announcing(east):
-        create(address(east), TOPIC, workload.partitions)
-        fill(address(east), TOPIC, workload)
+    with ExitStack() as stack:
+        source, target, directory = stack.enter_context(pair())
+        east, west = source.region, target.region
+        stack.enter_context(_announcing(east))
+        create(source.access, TOPIC, workload.partitions)
+        fill(source.access, TOPIC, workload)
         for number in range(options.rounds):
             for mode in MODES:
                 name = f"{mode}{number}"
@@ -86,7 +90,7 @@ def _copy(
     with collector() as otlp:
         estate = _estate(mode, name, otlp.url, east, west, logs)
         with service("sync", estate=estate, target="west", logs=logs):
-            ends = Ends(address(west), target_topic, workload.partitions)
+            ends = Ends(access(west), target_topic, workload.partitions)
             wait_until(
                 lambda: ends.total() == 0,
                 deadline_s=30,
@@ -94,11 +98,11 @@ def _copy(
                 ignoring=(KafkaException,),
             )
             with service("mirror", estate=estate, target="west", logs=logs) as mirror:
-                drained = drain(mirror, ends, workload.records, DEADLINE_S)
+                drained = drain([mirror], (east, west), ends, workload.records, ALL)
         spans = len(otlp.spans())
     admin = AdminClient({"bootstrap.servers": address(west)})  # kept: its end cancels the futures
     admin.delete_topics([target_topic])[target_topic].result(30)
-    copied_mb = workload.megabytes * drained.share
+    copied_mb = drained.records * workload.record_bytes / MEGABYTE
     cost = drained.cpu_s / copied_mb * 1_000
     rate = copied_mb / drained.seconds
     print(f"{name:12} {rate:6.0f} MB/s  {cost:5.2f} CPU-s per GB  {spans} spans", flush=True)
@@ -127,7 +131,7 @@ def _estate(mode: str, name: str, url: str, east: Region, west: Region, logs: Pa
 @contextmanager
 def _announcing(region: Region) -> Iterator[None]:
     """A hop before that traces two batches a second, of a topic that nobody copies."""
-    create(address(region), UPSTREAM, 4)
+    create(access(region), UPSTREAM, 4)
     ended = threading.Event()
     producer = Producer({"bootstrap.servers": address(region)})
 

@@ -98,9 +98,14 @@ class ClusterAccess:
     bootstrap: str
     properties: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def client(self) -> dict[str, str | int | float | bool]:
+        """Settings of any client of librdkafka."""
+        return {"bootstrap.servers": self.bootstrap, **QUIET, **self.properties}
+
     def admin(self) -> AdminClient:
         """Give a client for questions."""
-        return AdminClient({"bootstrap.servers": self.bootstrap, **QUIET, **self.properties})
+        return AdminClient(self.client)
 
 
 class Ends(NamedTuple):

@@ -1,0 +1,93 @@
+"""Latency from producer to a reader of the copy, in a process of its own.
+
+    python -m tests.bench.latency '{"source": {...}, "target": {...}, ...}'
+
+Writes records with their time at a steady rate, reads the copy as a consumer of committed records
+does, and prints the delays as JSON (milliseconds).
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+STAMP = struct.Struct(">d")
+AFTER_S = 5.0
+"""How long to wait for the last records."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What to do; `source` and `target` are settings of librdkafka."""
+
+    source: dict[str, Any]
+    target: dict[str, Any]
+    topic: str
+    copy: str
+    partitions: int
+    record_bytes: int
+    rate_s: int
+    seconds: float
+
+
+def measure(asked: Asked) -> dict[str, float]:
+    """The delays at three quantiles, and how many there were."""
+    consumer = Consumer(
+        {
+            **asked.target,
+            "group.id": "bench-latency",
+            "isolation.level": "read_committed",
+            "fetch.wait.max.ms": 5,
+            "enable.auto.commit": False,
+        }
+    )
+    begin = [TopicPartition(asked.copy, number) for number in range(asked.partitions)]
+    for each in begin:
+        each.offset = consumer.get_watermark_offsets(each, timeout=30)[1]
+    consumer.assign(begin)
+    over = time.time() + asked.seconds
+    writer = threading.Thread(target=_write, args=(asked, over))
+    writer.start()
+    delays: list[float] = []
+    while time.time() < over + AFTER_S:
+        for message in consumer.consume(500, 0.02):
+            if message.error() is None:
+                (sent,) = STAMP.unpack_from(message.value() or b"")
+                delays.append((time.time() - sent) * 1_000)
+    writer.join()
+    consumer.close()
+    expected = int(asked.rate_s * asked.seconds)
+    return {"expected": expected, "received": len(delays), **quantiles(delays)}
+
+
+def _write(asked: Asked, over: float) -> None:
+    producer = Producer({**asked.source, "linger.ms": 0})
+    padding = b"x" * (asked.record_bytes - STAMP.size)
+    began, number = time.time(), 0
+    while (now := time.time()) < over:
+        while number < (now - began) * asked.rate_s:
+            value = STAMP.pack(time.time()) + padding
+            producer.produce(asked.topic, value, partition=number % asked.partitions)
+            number += 1
+        producer.poll(0.001)
+    producer.flush(30)
+
+
+def quantiles(delays: list[float]) -> dict[str, float]:
+    """The 50th, 99th and 99.9th percentile by nearest rank; -1 when there is none."""
+    ordered = sorted(delays)
+    return {
+        f"{name}_ms": ordered[min(int(len(ordered) * share), len(ordered) - 1)] if ordered else -1
+        for name, share in (("p50", 0.5), ("p99", 0.99), ("p999", 0.999))
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(Asked(**json.loads(sys.argv[1])))))

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from tests.bench.latency import quantiles
+from tests.bench.measure import Drain
+from tests.bench.rows import Row, comparison, figures, median, save, table
+from tests.bench.workloads import Workload
+
+WORKLOAD = Workload(name="1k-plain", partitions=8, record_bytes=1_000, megabytes=4_000)
+
+
+def row(system: str, delivery: str, **measured: float) -> Row:
+    found = Row(workload="1k-plain", delivery=delivery, system=system, kafka="4.3.0")
+    for name, value in measured.items():
+        found = replace(found, **{name: value})  # type: ignore[arg-type]  # figures only
+    return found
+
+
+def test_a_drain_in_the_units_of_the_table() -> None:
+    drained = Drain(
+        seconds=10.0,
+        records=2_000_000,
+        cpu_s=3.0,
+        source_cpu_s=4.0,
+        target_cpu_s=8.0,
+        peak_rss_mb=120.0,
+    )
+
+    assert figures(WORKLOAD, drained) == {
+        "mb_s": 200.0,
+        "records_s": 200_000.0,
+        "cpu_s_per_gb": 1.5,
+        "records_per_core_s": 2_000_000 / 3,
+        "src_broker_cpu_s_per_gb": 2.0,
+        "dst_broker_cpu_s_per_gb": 4.0,
+        "rss_mb": 120.0,
+    }
+
+
+def test_the_median_is_taken_figure_by_figure() -> None:
+    rounds = [
+        {"mb_s": 1.0, "rss_mb": 9.0},
+        {"mb_s": 3.0, "rss_mb": 7.0},
+        {"mb_s": 2.0, "rss_mb": 8},
+    ]
+
+    assert median(rounds) == {"mb_s": 2.0, "rss_mb": 8.0}
+
+
+def test_the_fleet_is_compared_with_the_best_peer_of_each_delivery() -> None:
+    rows = [
+        row("fleet", "exactly-once", cpu_s_per_gb=1.5, mb_s=300.0),
+        row("mm2", "exactly-once", cpu_s_per_gb=18.0, mb_s=50.0),
+        row("mm2-tuned", "exactly-once", cpu_s_per_gb=9.0, mb_s=150.0),
+        row("mm2", "at-least-once", cpu_s_per_gb=12.0, mb_s=100.0),
+    ]
+
+    assert comparison(rows) == [
+        "1k-plain, MM2 exactly-once: 6.00 times less CPU, 2.00 times the MB/s",
+        "1k-plain, MM2 at-least-once: 8.00 times less CPU, 3.00 times the MB/s",
+    ]
+
+
+def test_a_latency_is_compared_as_a_part_of_the_best_one() -> None:
+    rows = [
+        row("fleet", "exactly-once", p99_ms=50.0),
+        row("mm2", "exactly-once", p99_ms=1_600.0),
+        row("mm2-tuned", "exactly-once", p99_ms=200.0),
+    ]
+
+    assert comparison(rows) == ["1k-plain, MM2 exactly-once: 0.25 times MM2's best p99"]
+
+
+def test_what_does_not_apply_is_null_in_the_file_and_a_dash_in_the_table(tmp_path: Path) -> None:
+    file = tmp_path / "bench" / "latest.json"
+    rows = [row("fleet", "exactly-once", mb_s=1234.5)]
+
+    save(rows, file)
+
+    (written,) = json.loads(file.read_text())
+    assert written["mb_s"] == 1234.5
+    assert written["p99_ms"] is None
+    assert written["stall_s"] is None
+    assert table(rows).splitlines()[1].split() == [
+        *("1k-plain", "exactly-once", "fleet", "1,234"),
+        *["-"] * 9,
+    ]
+
+
+def test_quantiles_by_nearest_rank() -> None:
+    delays = [float(number) for number in range(1, 1_001)]
+
+    assert quantiles(delays) == {"p50_ms": 501.0, "p99_ms": 991.0, "p999_ms": 1_000.0}
+    assert quantiles([]) == {"p50_ms": -1, "p99_ms": -1, "p999_ms": -1}
