@@ -12,7 +12,7 @@ import yaml
 
 from mirrorfleet.runtime import metric_names
 from mirrorfleet.runtime.metric_names import Kind, Metric
-from tests.architecture.source import ROOT
+from tests.architecture.source import ROOT, tracked
 
 Yaml = dict[str, object]
 RULES = sorted((ROOT / "deploy/rules").glob("*.yml"))
@@ -50,6 +50,14 @@ def expressions(dashboard: Path) -> list[str]:
 def test_there_are_rules_and_dashboards() -> None:
     assert RULES
     assert DASHBOARDS
+
+
+def test_every_metric_of_the_table_is_written_somewhere() -> None:
+    code = "".join(file.read_text("utf-8") for file in tracked("libs/*.py", "services/*.py"))
+    table = [name for name, each in vars(metric_names).items() if isinstance(each, Metric)]
+
+    # once in the table itself
+    assert [name for name in table if len(re.findall(rf"\b{name}\b", code)) < 2] == []
 
 
 def test_rules_read_metrics_that_services_have() -> None:

@@ -67,9 +67,7 @@ SERIES_REFUSED: Final = _counter(
 # mirror
 RECORDS: Final = _counter("records", "Records committed on the target.", "link", "topic")
 BYTES: Final = _counter("bytes", "Batch bytes committed on the target.", "link", "topic")
-BATCHES: Final = _counter("batches", "Batches, by how they crossed.", "link", "path")
 FETCHED_BYTES: Final = _counter("fetched_bytes", "Bytes read from the source.", "link")
-ABORTED_RECORDS: Final = _counter("aborted_records", "Records of aborted batches skipped.", "link")
 DROPPED_RECORDS: Final = _counter("dropped_records", "Records left out by policy.", "link", "kind")
 TRANSACTIONS: Final = _counter("transactions", "Transactions of slots.", "link", "outcome")
 PROPAGATION: Final = _histogram(
@@ -161,7 +159,6 @@ LAG_ENDS: Final = _gauge(
 LAG_SKIPPED: Final = _counter(
     "lag_records_skipped", "Snapshots and samples that could not be read.", "kind"
 )
-LAG_SAMPLES: Final = _counter("lag_samples", "Samples written.", "link")
 LAG_CHANGES: Final = _counter("lag_verdict_changes", "Verdicts that changed.", "link", "verdict")
 LAG_UNWRITTEN: Final = _counter("lag_samples_lost", "Samples that could not be written.")
 
