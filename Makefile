@@ -45,7 +45,7 @@ demo-down: $(READY) ## stop all of it
 APART := tests/spark tests/integration/checkpoint tests/integration/security tests/integration/pipe \
 	tests/integration/lag tests/integration/console tests/integration/telemetry \
 	tests/integration/health tests/observability tests/integration/workers \
-	tests/integration/standby tests/integration/following
+	tests/integration/standby tests/integration/following tests/faults/regions
 
 .PHONY: test
 test: $(READY) ## the tests, on real brokers; in a few minutes
@@ -128,13 +128,17 @@ fmt: $(READY) ## format and fix what can be fixed
 	@$(PY) -m ruff format
 	@$(PY) -m ruff check --fix
 
+.PHONY: test-faults
+test-faults: $(READY) ## brokers and networks that fail under load, three brokers a side; short
+	@time $(PY) -m pytest tests/faults/regions -m 'not long' -s --durations=10
+
 .PHONY: faults
-faults: $(READY) ## failure drills, a minute each
+faults: $(READY) ## failure drills, a minute each fault and longer
 	@MIRRORFLEET_FAULT_SECONDS=60 $(PY) -m pytest tests/faults --durations=0 -rA
 
 .PHONY: soak
-soak: $(READY) ## the same drills, an hour each
-	@MIRRORFLEET_FAULT_SECONDS=3600 $(PY) -m pytest tests/faults --durations=0 -rA --timeout=0
+soak: $(READY) ## two hours of load, a random fault every 15 s; SOAK="--seed 7" repeats one
+	@$(PY) -m tests.faults.soak $(SOAK)
 
 .PHONY: bench
 bench: $(READY) ## the fleet and real MirrorMaker 2 in one run; BENCH=--quick takes five minutes

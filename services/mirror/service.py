@@ -184,7 +184,10 @@ class MirrorService:
     # -- the catalog
 
     async def _follow_catalog(self, worker: Worker) -> None:
-        """Apply catalog records for ever; wait for the topic, which `sync` makes."""
+        """Apply catalog records for ever; wait for the topic, which `sync` makes.
+
+        Once it was read, nothing but a newer format ends this: copying goes on from what is known.
+        """
         topic = control_topic(worker.fleet, ControlKind.CATALOG)
         health = self._context.health
         failures = 0
@@ -202,11 +205,13 @@ class MirrorService:
                             failures = 0
                             self._changed.set()
             except MirrorfleetError as error:
-                if not error.retriable:
-                    raise _explained(worker, topic, error) from error
+                why = _explained(worker, topic, error)
+                was_read = self._known.is_set() and not isinstance(error, UnknownVersionError)
+                if not (error.retriable or was_read):
+                    raise why from error
                 failures += 1
-                health.hold(CATALOG, f"{topic} cannot be read: {error}")
-                _log.info("waiting for the catalog", extra=fields(topic=topic, error=str(error)))
+                health.hold(CATALOG, f"{topic} cannot be read: {why}")
+                _log.info("waiting for the catalog", extra=fields(topic=topic, error=str(why)))
             await asyncio.sleep(backoff_s(failures, self._context.dice.uniform(0, 1)))
 
     def _apply(self, entry: catalog_codec.CatalogEntry | Removed) -> None:

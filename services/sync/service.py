@@ -21,6 +21,7 @@ from mirrorfleet.records.events import Event, EventKind
 from mirrorfleet.runtime import metric_names as names
 from mirrorfleet.runtime.lifecycle import describe, is_ours
 from mirrorfleet.runtime.log import fields, logger
+from mirrorfleet.standby.beginning import begun
 from mirrorfleet.standby.leading import leadership
 from mirrorfleet.syncing.fleet import FleetSync, Seen
 from mirrorfleet.syncing.making import ACLS, Change, ChangeKind, Done
@@ -85,7 +86,9 @@ class SyncService:
         """
         try:
             await self._fleet.target.open()
-            await self._open_sources()  # what is refused now has not even joined a group
+            errors = await self._open_sources()  # what is refused now has not even joined a group
+            if len(errors) == len(self._sides):
+                raise errors[0]
             await self._leadership.run(self._work, stop)
         finally:
             await self._fleet.close()
@@ -111,9 +114,29 @@ class SyncService:
     # -- start
 
     async def _work(self) -> None:
-        self._context.health.hold(STARTING, "not read yet")
+        """Be the active one, for ever; what will be had later is waited for, and said."""
+        health = self._context.health
+        health.hold(STARTING, "not read yet")
+        await begun(
+            self._begin,
+            is_ours=self._leadership.is_ours,
+            tell=lambda text: health.hold(STARTING, text),
+            dice=self._context.dice,
+        )
+        health.release(STARTING)
+        async with asyncio.TaskGroup() as group:
+            for side in self._sides:
+                group.create_task(self._follow(side), name=f"link:{side.link}")
+
+    async def _begin(self) -> None:
+        """Read and write what must be there before the first look.
+
+        Raises: MirrorfleetError; all of it may be done again.
+        """
         await self._fleet.learn_defaults()
-        await self._open_sources()
+        errors = await self._open_sources()
+        if len(errors) == len(self._sides) and not any(error.retriable for error in errors):
+            raise errors[0]
         if any(map(self._may_change, self._sides)):
             await self._store.take()
         await self._store.refresh()
@@ -123,16 +146,12 @@ class SyncService:
             if side.source_cluster is not None:
                 await self._introduce(side)
         await self._retire_links()
-        self._context.health.release(STARTING)
-        async with asyncio.TaskGroup() as group:
-            for side in self._sides:
-                group.create_task(self._follow(side), name=f"link:{side.link}")
 
-    async def _open_sources(self) -> None:
-        """Reach every source; one that is away is tried again later unless all are.
+    async def _open_sources(self) -> list[MirrorfleetError]:
+        """Reach every source; those that are away are tried again later.
 
         Raises:
-            MirrorfleetError: no source can be reached; RefusedError: one is the target itself.
+            RefusedError: one is the target itself.
         """
         errors: list[MirrorfleetError] = []
         for side in self._sides:
@@ -141,10 +160,9 @@ class SyncService:
             except MirrorfleetError as error:
                 errors.append(error)
                 self._failed(side, error)
-        if len(errors) == len(self._sides):
-            raise errors[0]
         for side in self._sides:
             self._fleet.check(side)
+        return errors
 
     async def _introduce(self, side: Side) -> None:
         """Give a link its slots, the control topics room for them, and both a record."""

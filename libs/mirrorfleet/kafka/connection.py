@@ -128,6 +128,11 @@ class Connection(asyncio.BufferedProtocol):
         )
 
     @property
+    def muted_s(self) -> float:
+        """For how long the broker's quota wants silence; no time-out counts meanwhile."""
+        return max(self._muted_until - self._loop.time(), 0.0)
+
+    @property
     def traffic(self) -> Traffic:
         """What went through so far."""
         return Traffic(self._bytes_in, self._bytes_out, self._requests)
@@ -181,7 +186,7 @@ class Connection(asyncio.BufferedProtocol):
             raise self._failure
         self._correlation = correlation = (self._correlation + 1) & 0x7FFFFFFF
         answer: asyncio.Future[T] = self._loop.create_future()
-        deadline = self._loop.time() + deadline_s
+        deadline = self._loop.time() + self.muted_s + deadline_s
         waiting = _Waiting(
             correlation,
             cast("asyncio.Future[object]", answer),
@@ -212,8 +217,7 @@ class Connection(asyncio.BufferedProtocol):
 
         Raises: ConnectionLostError, DeadlineError, AuthenticationError when the connection ends.
         """
-        wait = self._muted_until - self._loop.time()
-        if wait > 0:
+        if (wait := self.muted_s) > 0:
             await asyncio.sleep(wait)
         if self._drained is not None:
             await asyncio.shield(self._drained)
@@ -245,8 +249,11 @@ class Connection(asyncio.BufferedProtocol):
     def throttle(self, throttle_ms: int) -> None:
         """Send nothing for `throttle_ms`: the broker's quota says so (KIP-219)."""
         if throttle_ms > 0:
-            until = self._loop.time() + throttle_ms / 1000
+            before_s, until = self.muted_s, self._loop.time() + throttle_ms / 1000
             self._muted_until = max(self._muted_until, until)
+            more_s = self.muted_s - before_s  # the broker reads nothing meanwhile: not its fault
+            late = (each._replace(deadline=each.deadline + more_s) for each in self._waiting)
+            self._waiting = deque(late)
 
     def close(self, reason: MirrorfleetError | None = None) -> None:
         """End the connection now; requests without an answer raise `reason`."""

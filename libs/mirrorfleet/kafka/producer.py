@@ -83,7 +83,7 @@ class ProduceLane:
         if not self.connection.must_wait:
             return
         try:
-            async with asyncio.timeout(self._deadline_s):
+            async with asyncio.timeout(self.connection.muted_s + self._deadline_s):
                 await self.connection.ready()
         except TimeoutError:
             raise DeadlineError(f"{self.connection.peer} took no request in time.") from None

@@ -60,6 +60,7 @@ BUILD: Final = _gauge("build_info", "Always 1.", "service", "version")
 STATE: Final = _gauge("service_state", "1 for the state that the service is in.", "state")
 READY: Final = _gauge("service_ready", "1 when the service does its job.")
 LOOP_LAG: Final = _gauge("event_loop_lag_seconds", "Longest stall of the loop in the last second.")
+LOOP_TASKS: Final = _gauge("event_loop_tasks", "Tasks of the loop: steady, or something leaks.")
 SERIES_REFUSED: Final = _counter(
     "metric_series_refused", "Series folded into '(other)', because a metric had too many.", "name"
 )

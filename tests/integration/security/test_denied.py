@@ -276,3 +276,26 @@ def test_a_right_that_is_taken_back_stops_one_partition_until_it_is_given_again(
     give(region, [right])
     fleet.await_copied("e-revoked", 0, before + RECORDS - 1)
     fleet.check_exact("e-revoked")
+
+
+@pytest.mark.timeout(180)
+def test_a_catalog_that_may_not_be_read_any_more_is_told_and_ends_nothing(fleet: Fleet) -> None:
+    name = f"__mirrorfleet.{FLEET}.catalog"
+    said = f"{fleet.certificate(Service.MIRROR)} may not READ Topic:{name} on west"
+    fleet.await_copied("a-flows", 0, RECORDS - 1)
+    region, right = fleet.right(Service.MIRROR, name, Operation.READ)
+    take_back(region, [right])
+    try:
+        wait_until(
+            lambda: said in fleet.mirror.get("/readyz").text,
+            deadline_s=SAID_S,
+            what=f"/readyz {said}",
+        )
+        fleet.check_neighbours_flow()
+    finally:
+        give(region, [right])
+    wait_until(
+        lambda: said not in fleet.mirror.get("/readyz").text,
+        deadline_s=RECOVERS_S,
+        what="the catalog to be read again",
+    )

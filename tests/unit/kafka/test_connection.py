@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import time
 
 import pytest
 
@@ -135,6 +136,19 @@ async def test_no_answer_in_time_ends_the_connection_for_all() -> None:
         await hasty
     with pytest.raises(DeadlineError):
         await patient
+    assert transport.aborted
+
+
+async def test_no_time_out_counts_while_a_quota_wants_silence() -> None:
+    connection, transport = connected()
+    before = ask(connection, deadline_s=0.02)
+    connection.throttle(150)
+    during = ask(connection, deadline_s=0.02)
+    began = time.monotonic()
+    for waiting in (before, during):
+        with pytest.raises(DeadlineError):
+            await waiting
+    assert 0.15 <= time.monotonic() - began < 1.0
     assert transport.aborted
 
 

@@ -1,0 +1,32 @@
+"""A full disk for one broker, without rights: no file of its may grow any more.
+
+The kernel refuses each write beyond the limit (EFBIG), which Java gives to the broker as the same
+IOException as a full disk (ENOSPC): it takes its log directory offline and, that being its only
+one, ends. A broker that is started again has room.
+"""
+
+from __future__ import annotations
+
+import resource
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from services.local.broker import Broker
+
+SAID = "Shutdown broker because all log dirs"
+"""What a broker says last when it has nowhere to write."""
+
+
+def fill(broker: Broker) -> int:
+    """Let no file of the broker grow beyond its largest log of now; how many bytes that is."""
+    logs = (broker.directory / "data").glob("*/*.log")
+    limit = max(log.stat().st_size for log in logs)
+    if broker.pid is None:
+        raise ProcessLookupError(f"broker {broker.node_id} does not run")
+    resource.prlimit(broker.pid, resource.RLIMIT_FSIZE, (limit, limit))
+    return limit
+
+
+def is_full(broker: Broker) -> bool:
+    """Whether the broker has ended because it could not write."""
+    return broker.pid is None and SAID in broker.log.read_text("utf-8", "replace")

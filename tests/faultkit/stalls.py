@@ -1,0 +1,58 @@
+"""How long each copied partition stood still, from the positions that its slot committed.
+
+A position carries the time of its commit, so under steady load the gap between two commits of a
+partition is its stall, measured after the fact. Compaction must not have come by: a fresh fleet,
+minutes long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+from mirrorfleet.kafka.control import read_to_end
+from mirrorfleet.records import positions
+from mirrorfleet.records.positions import Position
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from mirrorfleet.config.cluster_settings import ClusterSettings
+    from mirrorfleet.core.ids import PartitionIdentity
+
+
+class Stall(NamedTuple):
+    """The longest gap between two commits of a partition, in seconds, and when it began (ms)."""
+
+    seconds: float
+    since_ms: int
+    partition: int
+
+
+Commits = dict["PartitionIdentity", list[int]]
+"""Times of the commits of each partition, in ms since 1970, in order."""
+
+
+def commits(target: ClusterSettings, fleet: str) -> Commits:
+    """Every commit of every partition of a fleet."""
+    records = asyncio.run(read_to_end(target, f"__mirrorfleet.{fleet}.positions"))
+    found: Commits = {}
+    for record in records:
+        entry = positions.decode(record.key, record.value)
+        if isinstance(entry, Position):
+            found.setdefault(entry.identity, []).append(record.timestamp)
+    return found
+
+
+def stalls(found: Mapping[PartitionIdentity, Sequence[int]], begin: int, end: int) -> list[Stall]:
+    """The longest stall of each partition within a span of time (ms), the longest first."""
+    return sorted((_longest(identity, times, begin, end) for identity, times in found.items()))[
+        ::-1
+    ]
+
+
+def _longest(identity: PartitionIdentity, times: Iterable[int], begin: int, end: int) -> Stall:
+    edges = [begin, *(time for time in times if begin <= time <= end), end]
+    since, until = max(pairwise(edges), key=lambda gap: gap[1] - gap[0])
+    return Stall((until - since) / 1000, since, identity.partition)

@@ -1,0 +1,163 @@
+"""Faults of brokers and of the network, each with its proof and its healing: drills and the soak.
+
+Every function here leaves the world as it was, whatever happens, and notes in the fault that it is
+given whether it bit.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mirrorfleet.core.errors import MirrorfleetError
+from tests.faultkit.hold import hold_sync
+from tests.faultkit.proxy import BLACK_HOLE, Side, held
+from tests.faultkit.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from services.local.broker import Broker
+    from tests.faultkit.proxy import Gate, Line
+    from tests.faults.regions.drill import Drill
+
+INTERNAL: Final = ("__transaction_state", "__consumer_offsets")
+ELECTED_S: Final = 40.0
+"""Deadline for a part to be another broker's; the session of a broker is 9 s."""
+CUT: Final = {"up": BLACK_HOLE, "down": BLACK_HOLE}
+"""Both ways."""
+START_S: Final = 180.0
+"""Deadline for brokers to be back, however busy the machine."""
+BITE_S: Final = 20.0
+"""Deadline for a fault of the network to show."""
+
+
+def parts(it: Drill, side: str) -> dict[str, Callable[[], int]]:
+    """Who plays which part for the fleet on a side."""
+    roles = it.roles(side)
+    found: dict[str, Callable[[], int]] = {
+        "leader": lambda: roles.leader(it.copied(side)[0], 0),
+        "controller": roles.controller,
+    }
+    if side == "west":
+        found["coordinator"] = lambda: roles.coordinator_of(f"mirrorfleet.{it.name}.east.0")
+    return found
+
+
+def in_sync(it: Drill, side: str) -> None:
+    """Wait until every partition that matters has all its replicas."""
+    it.roles(side).wait_in_sync([*it.copied(side), *INTERNAL], 3)
+
+
+def started(brokers: Sequence[Broker]) -> None:
+    """Start brokers on their data, side by side; all serve requests when this returns."""
+    for broker in brokers:
+        broker.start()
+    for broker in brokers:
+        broker.wait_ready(START_S)
+
+
+def killed(it: Drill, side: str, part: str, away_s: float) -> None:
+    """Kill -9 who plays a part, see the part go to another one, start it again."""
+    who = parts(it, side)[part]
+    node = who()
+    broker = it.pair[side].region.broker(node)
+    with it.fault(f"{side} {part} (broker {node}) killed") as fault:
+        broker.kill()
+        try:
+            heir = wait_until(
+                lambda: found if (found := who()) not in {node, -1} else None,
+                deadline_s=ELECTED_S,
+                what=f"another {part} in {side}",
+                ignoring=(MirrorfleetError, TimeoutError),
+            )
+            fault.bit(heir, f"broker {heir} is {part} now")
+            hold_sync(away_s, reason="a broker is away")
+        finally:
+            started([broker])
+    in_sync(it, side)
+
+
+def restarted(it: Drill, side: str, brokers: Sequence[Broker]) -> None:
+    """Stop brokers in an orderly way, one after the other, and start each again."""
+    with it.fault(f"{side} restarted, {len(brokers)} brokers") as fault:
+        before = [broker.pid for broker in brokers]
+        for broker in brokers:
+            try:
+                broker.stop()
+            finally:
+                started([broker])
+            in_sync(it, side)
+        now = [broker.pid for broker in brokers]
+        fault.bit(not set(before) & set(now), f"processes {before} -> {now}")
+
+
+def frozen(it: Drill, side: str, part: str, seconds: float) -> None:
+    """SIGSTOP who plays a part: its connections stay, nothing answers."""
+    who = parts(it, side)[part]
+    node = who()
+    broker = it.pair[side].region.broker(node)
+    with it.fault(f"{side} {part} (broker {node}) frozen for {seconds:.0f} s") as fault:
+        broker.pause()
+        try:
+            hold_sync(seconds, reason="a broker is frozen")
+            heir = who()
+            fault.bit(heir != node, f"broker {heir} is {part} now")
+        finally:
+            broker.resume()
+    in_sync(it, side)
+
+
+def moved(it: Drill, side: str) -> None:
+    """Give all leaderships and coordinatorships to other brokers."""
+    with it.fault(f"{side} leaders and coordinators moved") as fault:
+        roles, topic = it.roles(side), it.copied(side)[0]
+        before = {number: meta.leader for number, meta in roles.partitions(topic).items()}
+        roles.move_leaders([topic, *INTERNAL])
+
+        def look() -> dict[int, int]:
+            now = {number: meta.leader for number, meta in roles.partitions(topic).items()}
+            return {n: leader for n, leader in now.items() if leader not in {-1, before.get(n)}}
+
+        now = wait_until(look, deadline_s=ELECTED_S, what="moved leaders")
+        fault.bit(now, f"{len(now)} of {len(before)} leaders moved")
+
+
+def hole(it: Drill, name: str, gates: Sequence[Gate], seconds: float, **lines: Line | None) -> None:
+    """Hold a black hole (`up`, `down` as `Gate.set`); it bit when bytes wait in it."""
+    with it.fault(name) as fault, held(gates, **lines):
+        waiting = wait_until(
+            lambda: sum(gate.seen().waiting for gate in gates),
+            deadline_s=BITE_S,
+            what="bytes to wait in a black hole",
+        )
+        hold_sync(seconds, reason="a black hole")
+        waiting = max(waiting, sum(gate.seen().waiting for gate in gates))
+        fault.bit(waiting, f"{waiting} bytes waited")
+
+
+def reset(it: Drill, side: str, gates: Sequence[Gate], seconds: float) -> None:
+    """Reset all connections twice a second."""
+    with it.fault(f"{side} resets twice a second") as fault:
+        count = 0
+        for _ in range(int(2 * seconds)):
+            count += sum(gate.reset() for gate in gates)
+            hold_sync(0.5, reason="between two resets")
+        fault.bit(count, f"{count} connections reset")
+
+
+def half_open(it: Drill, side: str, gates: Sequence[Gate], stays: Side, seconds: float) -> None:
+    """Let one side of every connection die unnoticed."""
+    with it.fault(f"{side} half-open, the {stays} does not notice") as fault:
+        count = sum(gate.half_open(stays) for gate in gates)
+        hold_sync(seconds, reason="nobody tells the one side")
+        fault.bit(count, f"{count} connections half-open")
+
+
+def slow(it: Drill, side: str, gates: Sequence[Gate], line: Line, seconds: float) -> None:
+    """Make both ways slow, or cut in slices."""
+    with it.fault(f"{side} slow, {line.slice_bytes} bytes a slice") as fault:
+        with held(gates, up=line, down=line):
+            before = sum(gate.seen().down for gate in gates)
+            hold_sync(seconds, reason="a slow network")
+            carried = sum(gate.seen().down for gate in gates) - before
+        fault.bit(carried, f"{carried} bytes came through")

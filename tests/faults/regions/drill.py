@@ -1,0 +1,247 @@
+"""A fleet under load between two regions behind gates, faults with proof, and one verdict.
+
+    with drill("name", pair, directory) as it:
+        with it.fault("leader killed") as fault:      # times it
+            ...; fault.bit(is_true, "how one knows")
+        it.settle()
+        report = it.judged()                          # prints stalls of each fault, asserts nothing
+
+Load makers and the judge speak to the brokers themselves, the fleet goes through the gates.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import httpx
+
+from tests.faultkit.estate import write_estate
+from tests.faultkit.hold import hold_sync
+from tests.faultkit.process import ServiceProcess, service
+from tests.faultkit.regions import access, address
+from tests.faultkit.roles import Roles
+from tests.faultkit.stalls import commits, stalls
+from tests.faultkit.traffic import Traffic, traffic
+from tests.faultkit.waiting import wait_until
+from tests.judge.judging import Copy, Pair, judge
+from tests.judge.render import render
+from tests.judge.verdict import Demands, Evidence, Report
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from services.local.region import Region
+    from tests.faultkit.far import FarRegion
+
+SECONDS: Final = float(os.environ.get("MIRRORFLEET_FAULT_SECONDS", "12"))
+"""Length of a fault that lasts: `make faults` gives 60."""
+LONG: Final = SECONDS >= 60
+RATE: Final = int(os.environ.get("MIRRORFLEET_FAULT_RATE", "20000"))
+SLOTS: Final = 8
+PARTITIONS: Final = 24
+STEADY_S: Final = 3.0
+"""Load before the first fault and after the last."""
+FLOWING_S: Final = 120.0
+"""Deadline for all slots to copy, after whatever happened."""
+MEGABYTE: Final = 1 << 20
+
+
+def now_ms() -> int:
+    """Wall clock, as positions have it."""
+    return int(time.time() * 1000)
+
+
+@dataclass
+class Fault:
+    """One fault: when it was, and whether it bit."""
+
+    name: str
+    began_ms: int
+    ended_ms: int = 0
+    evidence: Evidence | None = None
+
+    def bit(self, bit: object, detail: str) -> None:
+        """Say whether it bit, and how one knows."""
+        self.evidence = Evidence(self.name, bit=bool(bit), detail=detail)
+
+
+@dataclass
+class Drill:
+    """The running fleet."""
+
+    name: str
+    pair: Mapping[str, FarRegion]
+    directory: Path
+    stack: ExitStack
+    topics: Sequence[str]
+    estate: Path
+    sync: ServiceProcess
+    loads: list[Traffic] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    began: float = field(default_factory=time.monotonic)
+
+    # -- the regions
+
+    @property
+    def east(self) -> Region:
+        """The source."""
+        return self.pair["east"].region
+
+    @property
+    def west(self) -> Region:
+        """The target."""
+        return self.pair["west"].region
+
+    def roles(self, side: str) -> Roles:
+        """Who plays which part on a side."""
+        return Roles(self.pair[side].settings())
+
+    def copied(self, side: str) -> list[str]:
+        """Names of the topics under load on a side."""
+        names = [topic.partition(":")[0] for topic in self.topics]
+        return names if side == "east" else [f"east.{name}" for name in names]
+
+    # -- the fleet
+
+    def mirror(self, name: str = "a") -> ServiceProcess:
+        """A worker, ready."""
+        logs = self.directory / "logs" / name
+        process = self.stack.enter_context(
+            service("mirror", estate=self.estate, target="west", logs=logs)
+        )
+        process.wait_ready(FLOWING_S)
+        return process
+
+    def start_load(self, rate: float = RATE, topics: Sequence[str] = ()) -> None:
+        """Begin to make traffic at the source, in all topics or in some of them."""
+        seed = f"{self.name}-{len(self.loads)}"
+        run = traffic(address(self.east), topics or self.topics, rate=rate, seed=seed)
+        self.loads.append(self.stack.enter_context(run))
+
+    def stop_load(self) -> int:
+        """End it; how many records were acknowledged."""
+        records = sum(load.stop().records for load in self.loads)
+        self.loads.clear()
+        return records
+
+    @contextmanager
+    def fault(self, name: str) -> Iterator[Fault]:
+        """Time a fault; that it heals is the caller's matter."""
+        fault = Fault(name, now_ms())
+        self.faults.append(fault)
+        try:
+            yield fault
+        finally:
+            fault.ended_ms = now_ms()
+
+    def settle(self, mirror: ServiceProcess, seconds: float = STEADY_S) -> None:
+        """Wait until all slots copy again, and let the load run on for a while."""
+        wait_until(
+            lambda: states(mirror) == {"copying": SLOTS},
+            deadline_s=FLOWING_S,
+            what=f"{SLOTS} slots to copy",
+            ignoring=(httpx.HTTPError,),
+        )
+        hold_sync(seconds, reason="load after a fault has healed")
+
+    # -- the word on it
+
+    def judged(self, *, patience_s: float = 60.0) -> Report:
+        """Stop the load, print the stalls of each fault, and hear the judge."""
+        found = commits(self.pair["west"].settings(), self.name)
+        ended_ms = now_ms()
+        ran_s = time.monotonic() - self.began
+        records = self.stop_load()
+        for fault, following in zip(self.faults, [*self.faults[1:], None], strict=True):
+            until_ms = following.began_ms if following else ended_ms
+            self._tell(fault, stalls(found, fault.began_ms, until_ms)[0].seconds)
+        report = judge(
+            Copy(
+                source=access(self.east),
+                target=access(self.west),
+                pairs=[
+                    Pair(*pair)
+                    for pair in zip(self.copied("east"), self.copied("west"), strict=True)
+                ],
+                patience_s=patience_s,
+            ),
+            demands=Demands(records=max(1, int(records * 0.99))),
+            evidence=[
+                fault.evidence or Evidence(fault.name, bit=False, detail="nobody looked")
+                for fault in self.faults
+            ],
+            ran_s=ran_s,
+        )
+        print(render(report))
+        return report
+
+    def others_stall_s(self, fault: Fault, victim: str) -> float:
+        """The longest stall during a fault of the partitions of all topics but one (source)."""
+        found = commits(self.pair["west"].settings(), self.name)
+        topic_id = self.roles("east").topic_id(victim)
+        others = {i: times for i, times in found.items() if i.source_topic_id != topic_id}
+        return stalls(others, fault.began_ms, fault.ended_ms)[0].seconds
+
+    def _tell(self, fault: Fault, stall_s: float) -> None:
+        lasted = (fault.ended_ms - fault.began_ms) / 1000
+        proof = fault.evidence.detail if fault.evidence else "no proof"
+        print(f"{fault.name}: {lasted:.1f} s, longest stall {stall_s:.2f} s ({proof})")
+
+
+@contextmanager
+def drill(
+    name: str,
+    pair: Mapping[str, FarRegion],
+    directory: Path,
+    *,
+    services: Mapping[str, Mapping[str, object]] | None = None,
+    security: Mapping[str, Mapping[str, object]] | None = None,
+    topics: Sequence[str] = (),
+    link: Mapping[str, object] | None = None,
+) -> Iterator[Drill]:
+    """A fleet whose sync runs; load and workers are the test's matter."""
+    wanted = topics or [f"{name}-orders:{PARTITIONS}"]
+    estate = write_estate(
+        directory,
+        source=pair["east"].bootstrap,
+        target=pair["west"].bootstrap,
+        fleet=name,
+        topics=[f"{name}-.*"],
+        rule={"configs": "ignore"},
+        link=link,
+        slots=SLOTS,
+        services={"sync": {"period_s": 0.5}, **(services or {})},
+        security=security,
+    )
+    with ExitStack() as stack:
+        sync = stack.enter_context(
+            service("sync", estate=estate, target="west", logs=directory / "logs")
+        )
+        made = Drill(name, pair, directory, stack, wanted, estate, sync)
+        yield made
+
+
+def states(mirror: ServiceProcess) -> dict[str, int]:
+    """How many slots of a worker are in each state."""
+    slots = mirror.status()["slots"]
+    assert isinstance(slots, list)
+    found: dict[str, int] = {}
+    for slot in slots:
+        found[slot["state"]] = found.get(slot["state"], 0) + 1
+    return found
+
+
+def resident_mb(process: ServiceProcess) -> float:
+    """Memory of a process that is in RAM now."""
+    pages = int(Path(f"/proc/{process.pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / MEGABYTE
+
+
+def descriptors(process: ServiceProcess) -> int:
+    """File descriptors that a process has open now."""
+    return len(list(Path(f"/proc/{process.pid}/fd").iterdir()))

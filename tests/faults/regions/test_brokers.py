@@ -1,0 +1,114 @@
+"""Brokers of either side are killed, restarted, moved, renumbered, away for long, under load."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from tests.faultkit.hold import hold_sync
+from tests.faults.regions.breaking import (
+    frozen,
+    in_sync,
+    killed,
+    moved,
+    parts,
+    restarted,
+    started,
+)
+from tests.faults.regions.drill import LONG, RATE, SECONDS, drill, resident_mb
+from tests.judge.render import render
+from tests.judge.verdict import Verdict
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.faultkit.far import FarRegion
+
+RSS_MB: Final = 400.0
+"""Bound of a worker's memory: 64 MB of frames, what Python needs, and what a burst leaves."""
+
+pytestmark = pytest.mark.timeout(1_500)
+
+
+@pytest.mark.parametrize("side", ["west", pytest.param("east", marks=pytest.mark.long)])
+def test_a_leader_a_controller_and_a_coordinator_killed_lose_and_repeat_nothing(
+    pair: dict[str, FarRegion], tmp_path: Path, side: str
+) -> None:
+    with drill(f"killed-{side}", pair, tmp_path) as it:
+        it.start_load()
+        mirror = it.mirror()
+        it.settle(mirror)
+        for part in parts(it, side) if LONG else ["leader"]:
+            killed(it, side, part, SECONDS / 4)
+            it.settle(mirror)
+            frozen(it, side, part, SECONDS / 2 if LONG else 15.0)
+            it.settle(mirror)
+        restarted(it, side, it.pair[side].region.brokers[: 3 if LONG else 1])
+        it.settle(mirror)
+        moved(it, side)
+        it.settle(mirror)
+        report = it.judged()
+        mirror.check_alive()
+
+    assert report.verdict is Verdict.PASS, render(report)
+
+
+@pytest.mark.long
+def test_all_bootstrap_addresses_are_replaced_and_a_running_fleet_follows(
+    pair: dict[str, FarRegion], tmp_path: Path
+) -> None:
+    with drill("renumbered", pair, tmp_path) as it:
+        it.start_load()
+        mirror = it.mirror()
+        it.settle(mirror)
+        for side in ("west", "east"):
+            far = pair[side]
+            with it.fault(f"every broker of {side} has a new address") as fault:
+                old = {node: far.move(node) for node in far.nodes}
+                try:
+                    for node in far.nodes:
+                        far.region.broker(node).stop()
+                        old[node].refuse()
+                        started([far.region.broker(node)])
+                        in_sync(it, side)
+                finally:
+                    for gate in old.values():
+                        gate.refuse()
+                carried = [gate.seen().up for gate in far.gates.values()]
+                fault.bit(all(carried), f"bytes through the new gates: {carried}")
+            it.settle(mirror)
+        report = it.judged()
+        mirror.check_alive()
+
+    assert report.verdict is Verdict.PASS, render(report)
+
+
+def test_a_target_that_is_down_costs_no_memory_however_fast_the_source(
+    pair: dict[str, FarRegion], tmp_path: Path
+) -> None:
+    down_s = 600.0 if LONG else 1.5 * SECONDS
+    with drill("down", pair, tmp_path) as it:
+        it.start_load(rate=RATE)
+        mirror = it.mirror()
+        it.settle(mirror)
+        before_mb = peak_mb = resident_mb(mirror)
+        with it.fault(f"target down for {down_s:.0f} s") as fault:
+            brokers = pair["west"].region.brokers
+            for broker in brokers:
+                broker.kill()
+            try:
+                fault.bit(all(broker.pid is None for broker in brokers), "no broker runs")
+                for _ in range(int(down_s)):
+                    hold_sync(1.0, reason="the target is down")
+                    peak_mb = max(peak_mb, resident_mb(mirror))
+            finally:
+                started(brokers)
+        mirror.check_alive()
+        it.settle(mirror)
+        peak_mb = max(peak_mb, resident_mb(mirror))
+        print(f"resident memory: {before_mb:.0f} MB before, at most {peak_mb:.0f} MB")
+        report = it.judged(patience_s=120)
+
+    assert report.verdict is Verdict.PASS, render(report)
+    assert peak_mb < RSS_MB

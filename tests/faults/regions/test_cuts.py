@@ -1,0 +1,152 @@
+"""A source that is cut off for long, and one that holds a transaction open."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+import httpx
+import pytest
+
+from tests.faultkit.hold import hold_sync
+from tests.faultkit.process import service
+from tests.faultkit.proxy import BLACK_HOLE, Line
+from tests.faultkit.regions import access
+from tests.faultkit.waiting import wait_until
+from tests.faults.regions.drill import FLOWING_S, LONG, SECONDS, Drill, drill
+from tests.integration.mirror.making import numbered, send, transactional
+from tests.judge.reading import At, ends_of
+from tests.judge.render import render
+from tests.judge.verdict import Verdict
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.faultkit.far import FarRegion
+    from tests.faultkit.process import ServiceProcess
+
+CUT_S: Final = 900.0 if LONG else 120.0
+BULK_RATE: Final = 4_800
+LIVE_RATE: Final = 200
+THIN: Final = Line(bytes_per_s=1_500_000 if LONG else 400_000)
+"""What a connection to the source carries after the cut, so that a backlog takes its time."""
+OPEN_S: Final = max(SECONDS, 20.0)
+CURRENT_MS: Final = 3_000
+"""A partition whose time lag is shorter is current; `lag` looks once a second."""
+NEIGHBOUR_S: Final = 1.0
+
+pytestmark = pytest.mark.timeout(2_500)
+
+Row = dict[str, object]
+
+
+def rows(lag: ServiceProcess, topic: str) -> list[Row]:
+    """What `lag` says of the partitions of a topic."""
+    found: list[Row] = httpx.get(lag.wait_url() + f"/lag?topic={topic}", timeout=5).json()
+    return found
+
+
+def is_current(found: list[Row], count: int) -> bool:
+    """Whether all partitions are known to be close to the end."""
+    lags = [row["time_lag_ms"] for row in found]
+    return len(lags) == count and all(isinstance(ms, int) and ms < CURRENT_MS for ms in lags)
+
+
+def eta_s(found: list[Row]) -> float | None:
+    """When the last partition will be current, as `lag` says."""
+    known = [ms / 1000 for row in found if isinstance(ms := row["eta_ms"], int)]
+    return max(known, default=None)
+
+
+def caught_up(lag: ServiceProcess, live: str, bulk: str) -> tuple[float, float]:
+    """Seconds until the live and the bulky partitions were current; prints the ETA on the way."""
+    began = time.monotonic()
+    live_s = 0.0
+    told: list[str] = []
+
+    def look() -> bool:
+        nonlocal live_s
+        now = time.monotonic() - began
+        if not live_s and is_current(rows(lag, live), 12):
+            live_s = now
+        found = rows(lag, bulk)
+        eta = eta_s(found)
+        if eta is not None and len(told) < now / 2:
+            told.append(f"after {now:.1f} s: {eta:.1f} s more")
+        return bool(live_s) and is_current(found, 12)
+
+    wait_until(look, deadline_s=CUT_S + FLOWING_S, what="the backlog to be copied")
+    bulk_s = time.monotonic() - began
+    print(f"live partitions current after {live_s:.1f} s, the backlog copied after {bulk_s:.1f} s")
+    print("ETA as told:", "; ".join(told))
+    return live_s, bulk_s
+
+
+def test_after_a_long_cut_live_partitions_are_current_before_the_backlog_is_done(
+    pair: dict[str, FarRegion], tmp_path: Path
+) -> None:
+    topics = ["cut-bulk:12", "cut-live:12"]
+    with drill("cut", pair, tmp_path, topics=topics) as it:
+        it.start_load(BULK_RATE, topics[:1])
+        it.start_load(LIVE_RATE, topics[1:])
+        mirror = it.mirror()
+        lag = it.stack.enter_context(
+            service("lag", estate=it.estate, target="west", logs=tmp_path / "logs")
+        )
+        lag.wait_ready(FLOWING_S)
+        it.settle(mirror)
+        gates = list(pair["east"].gates.values())
+        try:
+            with it.fault(f"source cut off for {CUT_S:.0f} s") as fault:
+                for gate in gates:
+                    gate.set(up=BLACK_HOLE, down=BLACK_HOLE)
+                before = sum(gate.seen().down for gate in gates)
+                hold_sync(CUT_S, reason="the source is cut off")
+                carried = sum(gate.seen().down for gate in gates) - before
+                fault.bit(carried == 0, f"{carried} bytes came through")
+            for gate in gates:
+                gate.set(up=THIN, down=THIN)
+            live_s, bulk_s = caught_up(lag, "cut-live", "cut-bulk")
+        finally:
+            for gate in gates:
+                gate.heal()
+        it.settle(mirror)
+        report = it.judged(patience_s=120)
+        mirror.check_alive()
+
+    assert report.verdict is Verdict.PASS, render(report)
+    assert live_s < bulk_s
+
+
+def held_open(it: Drill, topic: str) -> tuple[bool, str]:
+    """Hold a transaction open in partition 0, then commit it; whether it held readers back."""
+    at = At(topic, 0)
+    maker = transactional(it.east, f"{it.name}-open")
+    maker.begin_transaction()
+    send(maker, topic, numbered(0, 500))
+    before = ends_of(access(it.east), [at])[at]
+    hold_sync(OPEN_S, reason="a transaction is open")
+    after = ends_of(access(it.east), [at])[at]
+    maker.commit_transaction(30)
+    held = before.committed == after.committed < before.uncommitted < after.uncommitted
+    return held, f"readers held at {after.committed} while the log went to {after.uncommitted}"
+
+
+@pytest.mark.long
+def test_a_transaction_left_open_at_the_source_holds_up_its_partition_alone(
+    pair: dict[str, FarRegion], tmp_path: Path
+) -> None:
+    with drill("open", pair, tmp_path, topics=["open-one:1", "open-others:23"]) as it:
+        it.start_load()
+        mirror = it.mirror()
+        it.settle(mirror)
+        with it.fault(f"a transaction open for {OPEN_S:.0f} s") as fault:
+            fault.bit(*held_open(it, "open-one"))
+        it.settle(mirror)
+        stall = it.others_stall_s(fault, "open-one")
+        print(f"longest stall of the others: {stall:.2f} s")
+        report = it.judged()
+        mirror.check_alive()
+
+    assert report.verdict is Verdict.PASS, render(report)
+    assert stall < NEIGHBOUR_S

@@ -1,0 +1,186 @@
+"""What brokers refuse for a while: quotas, old logins, writes below min ISR, a full disk."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from mirrorfleet.kafka.opening import TcpConnector
+from services.local.ports import HOST
+from services.local.region import RegionSpec
+from services.local.security import Kind, RegionSecurity
+from tests.faultkit.disk import fill, is_full
+from tests.faultkit.far import far_pair
+from tests.faultkit.hold import hold_sync
+from tests.faultkit.regions import access
+from tests.faultkit.waiting import wait_until
+from tests.faults.regions.breaking import started
+from tests.faults.regions.drill import LONG, SECONDS, drill, resident_mb
+from tests.integration.mirror.making import alter_topic
+from tests.judge.reading import At, ends_of
+from tests.judge.render import render
+from tests.judge.verdict import Verdict
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.faultkit.far import FarRegion
+
+HOLD_S: Final = SECONDS if LONG else 15.0
+QUOTA: Final = 300_000.0
+"""Bytes a second of each broker: a fraction of the load."""
+MIRROR: Final = "mirrorfleet-mirror"
+OTHERS_S: Final = 2.0
+"""Longest stall of the neighbours of a partition that is refused."""
+MANY: Final = 999 if LONG else 119
+
+pytestmark = pytest.mark.timeout(1_500)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("side", "kind"), [("east", "consumer_byte_rate"), ("west", "producer_byte_rate")]
+)
+def test_a_quota_slows_the_copy_and_costs_nothing_else(
+    pair: dict[str, FarRegion], tmp_path: Path, side: str, kind: str
+) -> None:
+    with drill(f"quota-{side}", pair, tmp_path) as it:
+        it.start_load()
+        mirror = it.mirror()
+        it.settle(mirror)
+        gates = pair[side].gates.values()
+        with it.fault(f"{side} {kind} {QUOTA:.0f}") as fault:
+            it.roles(side).set_quota(MIRROR, **{kind: QUOTA})
+            try:
+                hold_sync(5.0, reason="the broker's average still has the time before in it")
+                before = sum(gate.seen().up + gate.seen().down for gate in gates)
+                hold_sync(HOLD_S, reason="throttled")
+                after = sum(gate.seen().up + gate.seen().down for gate in gates)
+            finally:
+                it.roles(side).set_quota(MIRROR, **{kind: None})
+            rate = (after - before) / HOLD_S
+            fault.bit(0 < rate < 3 * 2 * QUOTA, f"{rate / 1e6:.2f} MB/s over all three brokers")
+        it.settle(mirror)
+        report = it.judged(patience_s=90)
+        mirror.check_alive()
+        assert "fenced" not in mirror.text()
+
+    assert report.verdict is Verdict.PASS, render(report)
+
+
+async def life_of_a_login(far: FarRegion) -> float:
+    """Seconds after which the brokers of a region want a client to log in again."""
+    settings = replace(
+        far.region.settings("mirrorfleet"), bootstrap=tuple(far.bootstrap.split(","))
+    )
+    connection = await TcpConnector(settings).open(HOST, far.gates[1].port)
+    try:
+        assert connection.renewal is not None
+        return connection.renewal.due - asyncio.get_running_loop().time()
+    finally:
+        connection.close()
+        await connection.wait_closed()
+
+
+@pytest.mark.long
+def test_logins_that_expire_every_five_seconds_cost_nothing(tmp_path: Path) -> None:
+    secured = RegionSecurity(kind=Kind.SASL_PLAINTEXT)
+    specs = [RegionSpec(name=side, brokers=3, security=secured) for side in ("east", "west")]
+    short = {"listener.name.far.scram-sha-512.connections.max.reauth.ms": "5000"}
+    with far_pair(*specs, extra=short) as pair:
+        login = {
+            "protocol": "SASL_PLAINTEXT",
+            "mechanism": "SCRAM-SHA-512",
+            "username": "mirrorfleet",
+            "password": {"env": "FAULTS_PASSWORD"},
+        }
+        with (
+            pytest.MonkeyPatch.context() as patch,
+            drill("login", pair, tmp_path, security={"east": login, "west": login}) as it,
+        ):
+            patch.setenv("FAULTS_PASSWORD", "mirrorfleet-secret")
+            it.start_load()
+            mirror = it.mirror()
+            it.settle(mirror)
+            with it.fault("logins expire every 5 s") as fault:
+                opened = sum(g.seen().accepted for far in pair.values() for g in far.gates.values())
+                hold_sync(max(SECONDS, 20.0), reason="four lives of a login")
+                now = sum(g.seen().accepted for far in pair.values() for g in far.gates.values())
+                lives = [asyncio.run(life_of_a_login(far)) for far in pair.values()]
+                fault.bit(max(lives) <= 5, f"lives {lives} s, {now - opened} new connections")
+            report = it.judged()
+            mirror.check_alive()
+
+    assert report.verdict is Verdict.PASS, render(report)
+
+
+def test_a_partition_under_min_isr_does_not_hold_up_the_others(
+    pair: dict[str, FarRegion], tmp_path: Path
+) -> None:
+    topics = [f"isr-many:{MANY}", "isr-one:1"]
+    with drill("isr", pair, tmp_path, topics=topics) as it:
+        it.start_load()
+        mirror = it.mirror()
+        it.settle(mirror)
+        victim = At("east.isr-one", 0)
+        missing = it.west.broker(3)
+        missing.stop()
+        try:
+            it.roles("west").wait_in_sync(it.copied("west"), 2)
+            it.settle(mirror)
+            with it.fault(f"one of {MANY + 1} partitions under min ISR") as fault:
+                alter_topic(it.west, victim.topic, **{"min.insync.replicas": "3"})
+                try:
+                    before = wait_until(
+                        lambda: ends_of(access(it.west), [victim])[victim],
+                        deadline_s=10,
+                        what="the end of the victim",
+                    )
+                    hold_sync(HOLD_S, reason="a partition is refused")
+                    after = ends_of(access(it.west), [victim])[victim]
+                    fault.bit(after.committed - before.committed < 1_000, f"{before} -> {after}")
+                finally:
+                    alter_topic(it.west, victim.topic, **{"min.insync.replicas": "2"})
+            it.settle(mirror)
+        finally:
+            started([missing])
+        stall = it.others_stall_s(fault, "isr-one")
+        print(f"longest stall of {MANY} others: {stall:.2f} s")
+        report = it.judged()
+
+    assert report.verdict is Verdict.PASS, render(report)
+    assert stall < OTHERS_S
+
+
+@pytest.mark.long
+def test_a_target_whose_disks_are_full_is_waited_for(
+    pair: dict[str, FarRegion], tmp_path: Path
+) -> None:
+    with drill("full", pair, tmp_path) as it:
+        it.start_load()
+        mirror = it.mirror()
+        it.settle(mirror)
+        brokers = pair["west"].region.brokers
+        peak_mb = resident_mb(mirror)
+        with it.fault("no room on any target broker") as fault:
+            try:
+                limits = [fill(broker) for broker in brokers]
+                wait_until(
+                    lambda: all(map(is_full, brokers)), deadline_s=60, what="full brokers to end"
+                )
+                fault.bit(True, f"all ended at {limits} bytes")
+                hold_sync(HOLD_S, reason="the target has no room")
+                peak_mb = max(peak_mb, resident_mb(mirror))
+            finally:
+                for broker in brokers:
+                    broker.kill()
+                started(brokers)
+        it.settle(mirror)
+        print(f"resident memory: at most {peak_mb:.0f} MB")
+        report = it.judged(patience_s=90)
+        mirror.check_alive()
+
+    assert report.verdict is Verdict.PASS, render(report)

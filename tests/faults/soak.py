@@ -1,0 +1,227 @@
+"""The soak: a fleet under load for hours, a random fault every 15 seconds, judged lap by lap.
+
+    python -m tests.faults.soak --seconds 7200 --seed 7
+
+The order of faults follows from the seed alone, so a run can be repeated. Each lap has a topic of
+its own, judged and deleted at its end, so that disks do not fill. Prints each fault with its proof,
+each lap's verdict, and what the workers held. Exit code: that of the worst verdict.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import httpx
+
+from services.local.region import RegionSpec
+from tests.faultkit.far import far_pair
+from tests.faultkit.hold import hold_sync
+from tests.faultkit.proxy import BLACK_HOLE, Line, Side
+from tests.faultkit.waiting import wait_until
+from tests.faults.regions import breaking
+from tests.faults.regions.drill import FLOWING_S, PARTITIONS, RATE, SLOTS, Drill, drill, states
+from tests.faults.regions.trend import Trend
+from tests.integration.mirror.making import delete
+from tests.judge.verdict import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.faultkit.process import ServiceProcess
+
+HOURS_2_S: Final = 7_200.0
+EVERY_S: Final = 15.0
+LAP_S: Final = 300.0
+SHORT_S: Final = 5.0
+"""How long a fault lasts that heals by hand."""
+SLOW: Final = Line(delay_s=0.05, slice_bytes=8_000)
+
+
+class Soak:
+    """The fleet of a soak: two workers that come and go, and dice."""
+
+    def __init__(self, it: Drill, dice: random.Random) -> None:
+        self.it, self.dice = it, dice
+        self.workers: dict[str, ServiceProcess] = {}
+        self.trends = {name: Trend(name) for name in ("a", "b")}
+        self.began = time.monotonic()
+
+    def start(self, name: str) -> None:
+        """Start a worker, or start it again."""
+        self.workers[name] = self.it.mirror(name)
+
+    def settle(self) -> None:
+        """Wait until the living workers copy all slots between them."""
+
+        def look() -> bool:
+            found = [states(worker) for worker in self.workers.values()]
+            return sum(each.get("copying", 0) for each in found) == SLOTS
+
+        wait_until(
+            look, deadline_s=FLOWING_S, what="all slots to copy", ignoring=(httpx.HTTPError,)
+        )
+        for name, worker in self.workers.items():
+            worker.check_alive()
+            self.trends[name].look(worker, time.monotonic() - self.began)
+
+    # -- faults of workers
+
+    def worker_killed(self) -> None:
+        """Kill -9 one, start it again."""
+        name = self.dice.choice(sorted(self.workers))
+        with self.it.fault(f"worker {name} killed") as fault:
+            self.workers[name].kill()
+            fault.bit(self.workers[name].exit_code, f"exit {self.workers[name].exit_code}")
+            self.start(name)
+        self.trends[name] = Trend(name)
+
+    def worker_frozen(self) -> None:
+        """SIGSTOP one for longer than its session."""
+        name = self.dice.choice(sorted(self.workers))
+        with self.it.fault(f"worker {name} frozen") as fault:
+            worker = self.workers[name]
+            worker.freeze()
+            try:
+                hold_sync(2 * SHORT_S, reason="a worker sleeps")
+                fault.bit(True, "it stood still")
+            finally:
+                worker.thaw()
+
+    def worker_stopped(self) -> None:
+        """SIGTERM one, start it again."""
+        name = self.dice.choice(sorted(self.workers))
+        with self.it.fault(f"worker {name} asked to stop") as fault:
+            self.workers[name].terminate()
+            code = self.workers[name].wait_exit(40)
+            fault.bit(code == 0, f"exit {code}")
+            self.start(name)
+        self.trends[name] = Trend(name)
+
+    # -- faults of brokers and networks
+
+    def broker_killed(self) -> None:
+        """Kill -9 a leader, a controller or a coordinator of either side."""
+        side = self.dice.choice(("east", "west"))
+        part = self.dice.choice(sorted(breaking.parts(self.it, side)))
+        breaking.killed(self.it, side, part, 0.0)
+
+    def broker_frozen(self) -> None:
+        """SIGSTOP one of them."""
+        side = self.dice.choice(("east", "west"))
+        part = self.dice.choice(sorted(breaking.parts(self.it, side)))
+        breaking.frozen(self.it, side, part, 3 * SHORT_S)
+
+    def broker_restarted(self) -> None:
+        """Stop one in an orderly way and start it again."""
+        side = self.dice.choice(("east", "west"))
+        broker = self.dice.choice(self.it.pair[side].region.brokers)
+        breaking.restarted(self.it, side, [broker])
+
+    def leaders_moved(self) -> None:
+        """All leaders and coordinators of a side."""
+        breaking.moved(self.it, self.dice.choice(("east", "west")))
+
+    def cut(self) -> None:
+        """A black hole, one way or both, to one broker or to all."""
+        side = self.dice.choice(("east", "west"))
+        gates = list(self.it.pair[side].gates.values())
+        some = self.dice.choice((gates, [self.dice.choice(gates)]))
+        lines = self.dice.choice(({"up": BLACK_HOLE}, {"down": BLACK_HOLE}, dict(breaking.CUT)))
+        name = f"{side} cut off, {'+'.join(lines)}, {len(some)} brokers"
+        breaking.hole(self.it, name, some, 2 * SHORT_S, **lines)
+
+    def torn(self) -> None:
+        """Resets, half-open connections, slices."""
+        side = self.dice.choice(("east", "west"))
+        gates = list(self.it.pair[side].gates.values())
+        match self.dice.randrange(4):
+            case 0:
+                breaking.reset(self.it, side, gates, SHORT_S)
+            case 1:
+                breaking.half_open(self.it, side, gates, Side.CLIENT, 2 * SHORT_S)
+            case 2:
+                breaking.half_open(self.it, side, gates, Side.BROKER, 2 * SHORT_S)
+            case _:
+                breaking.slow(self.it, side, gates, SLOW, 2 * SHORT_S)
+
+    @property
+    def table(self) -> tuple[Callable[[], None], ...]:
+        """All of them, as likely each; the order belongs to the seed."""
+        return (
+            self.worker_killed,
+            self.worker_frozen,
+            self.worker_stopped,
+            self.broker_killed,
+            self.broker_frozen,
+            self.broker_restarted,
+            self.leaders_moved,
+            self.cut,
+            self.torn,
+        )
+
+    def lap(self, seconds: float, every_s: float) -> Verdict:
+        """Load a topic of its own, break something every so often, and judge it."""
+        self.it.start_load(RATE)
+        self.settle()
+        began = time.monotonic()
+        while time.monotonic() - began < seconds:
+            due = time.monotonic() + every_s
+            self.dice.choice(self.table)()
+            self.settle()
+            hold_sync(max(0.0, due - time.monotonic()), reason="load between two faults")
+        return self.it.judged(patience_s=120).verdict
+
+
+def soak(seed: int, seconds: float, every_s: float) -> Verdict:
+    """The whole run; the worst verdict of its laps."""
+    specs = [RegionSpec(name=side, brokers=3) for side in ("east", "west")]
+    worst = Verdict.PASS
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        far_pair(*specs) as pair,
+        drill("soak", pair, Path(directory)) as it,
+    ):
+        run = Soak(it, random.Random(seed))
+        run.start("a")
+        run.start("b")
+        number = 0
+        while (left_s := seconds - (time.monotonic() - run.began)) > 0:
+            number += 1
+            it.topics = [f"soak-{number}:{PARTITIONS}"]
+            verdict = run.lap(min(LAP_S, left_s), every_s)
+            told = f"lap {number} after {time.monotonic() - run.began:.0f} s: {verdict.name}"
+            print(f"{told} (seed {seed})", flush=True)
+            worst = max(worst, verdict, key=_badness)
+            it.faults.clear()
+            delete(it.east, f"soak-{number}")
+            delete(it.west, f"east.soak-{number}")
+        for trend in run.trends.values():
+            print(trend)
+    return worst
+
+
+def _badness(verdict: Verdict) -> int:
+    return (Verdict.PASS, Verdict.UNKNOWN, Verdict.FAIL).index(verdict)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the soak that the command line asks for."""
+    parser = argparse.ArgumentParser(prog="python -m tests.faults.soak", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=HOURS_2_S, metavar="S")
+    parser.add_argument("--every", type=float, default=EVERY_S, metavar="S")
+    parser.add_argument("--seed", type=int, default=int(time.time()), metavar="N")
+    asked = parser.parse_args(arguments)
+    print(f"soak: seed {asked.seed}, {asked.seconds:.0f} s, a fault every {asked.every:.0f} s")
+    verdict = soak(asked.seed, asked.seconds, asked.every)
+    print(f"verdict: {verdict.name} (seed {asked.seed})")
+    return int(verdict)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

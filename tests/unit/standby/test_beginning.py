@@ -1,0 +1,54 @@
+"""What is waited for when a service becomes active, and what ends it."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirrorfleet.core.errors import DeadlineError, MirrorfleetError, RefusedError
+from mirrorfleet.standby.beginning import begun
+
+
+class Dice:
+    def uniform(self, low: float, high: float) -> float:
+        return low
+
+
+class Work:
+    """Fails with each of the errors in turn, then succeeds."""
+
+    def __init__(self, *errors: MirrorfleetError) -> None:
+        self.errors = list(errors)
+        self.told: list[str] = []
+        self.tries = 0
+        self.ours = True
+
+    async def begin(self) -> None:
+        self.tries += 1
+        if self.errors:
+            raise self.errors.pop(0)
+
+    async def is_ours(self) -> bool:
+        return self.ours
+
+    async def run(self) -> None:
+        await begun(self.begin, is_ours=self.is_ours, tell=self.told.append, dice=Dice())
+
+
+async def test_what_may_succeed_later_is_told_and_tried_again() -> None:
+    work = Work(DeadlineError("no leader"), DeadlineError("no source"))
+    await work.run()
+    assert (work.tries, work.told) == (3, ["no leader", "no source"])
+
+
+async def test_a_refusal_ends_it() -> None:
+    work = Work(RefusedError("the same cluster at both ends"))
+    with pytest.raises(RefusedError, match="the same cluster"):
+        await work.run()
+    assert work.tries == 1
+
+
+async def test_a_refusal_while_nobody_confirms_our_place_is_waited_out() -> None:
+    work = Work(RefusedError("another process is active, or nobody can say"))
+    work.ours = False
+    await work.run()
+    assert (work.tries, work.told) == (2, ["another process is active, or nobody can say"])
