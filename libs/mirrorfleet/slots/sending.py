@@ -83,6 +83,9 @@ class Sender:
         self._look_at = 0
         """So many requests without an answer are few enough to look at those that have one."""
         self.committed_at = runner.clock.monotonic()
+        self._muted = False
+        """Whether a broker's quota wants silence: a transaction ends with what it has, and the next
+        one waits. Held open, it would outlast its time-out."""
 
     # -- transactions
 
@@ -140,6 +143,7 @@ class Sender:
 
     def _begin(self) -> Transaction:
         self._added.clear()
+        self._muted = False
         for pipe in self._pipes.values():
             pipe.opened = False
         return Transaction(self._runner.clock.monotonic())
@@ -174,6 +178,7 @@ class Sender:
             age = now - transaction.opened_at
             interval = commit_interval(runner.markers.per_round, policy)
             full = runner.stopping or must_close(age, transaction.sent_bytes, interval, policy)
+            full = full or self._muted
             self._look_at = 0 if full else self._depth.refill
             if not full and await self._fill(transaction):
                 continue
@@ -192,6 +197,9 @@ class Sender:
             if len(pipe.flights) >= self._depth.limit:
                 continue
             if pipe.lane.connection.must_wait:
+                if transaction.touched and pipe.lane.connection.muted_s:
+                    self._muted = True
+                    continue
                 await self._room_in(pipe)
             items = self._round(transaction, partitions)
             if self._transactions.version is TransactionVersion.V1:

@@ -64,7 +64,7 @@ class Lane:
     def __init__(self, target: Target) -> None:
         self._target = target
         self.congested = False
-        self.connection = SimpleNamespace(closed=False, must_wait=False)
+        self.connection = SimpleNamespace(closed=False, must_wait=False, muted_s=0.0)
 
     def send(
         self, entries: Sequence[ProduceEntry], *, timeout_ms: int
@@ -134,6 +134,7 @@ class Runner:
         )
         self.meters = SimpleNamespace(acknowledged=lambda partition, queued, base_offset, now: None)
         self.commits_seen: list[Sequence[Position]] = []
+        self.lanes: list[Lane] = []
         self._wake = Bell()
 
     def control_entries(
@@ -148,7 +149,8 @@ class Runner:
 
     async def produce_lane(self, node: int) -> Lane:
         del node
-        return Lane(self._target)
+        self.lanes.append(Lane(self._target))
+        return self.lanes[-1]
 
     def wake(self) -> None:
         self._wake.ring()

@@ -91,6 +91,23 @@ async def test_a_full_pipe_is_filled_up_after_a_quarter_of_its_answers_and_not_a
     assert target.seen[-1] == "commit"
 
 
+async def test_a_quota_that_wants_silence_ends_the_transaction_with_what_it_has() -> None:
+    target = Target()
+    sender, runner = sender_of(target)
+    give(runner.slot, runner.slot.partitions[identity()], fetched((0, [BIG]), (1, [BIG])), end=2)
+    target.hold_data = True
+    async with asyncio.TaskGroup() as group:
+        group.create_task(sender.transact())
+        await until(lambda: target.held, deadline_s=5, what="the first request")
+        quota = runner.lanes[0].connection
+        quota.must_wait, quota.muted_s = True, 9.0
+        target.held.pop()()
+
+    assert target.seen.count("produce east.orders-0") == 1
+    assert target.seen[-1] == "commit"
+    assert runner.slot.ready
+
+
 async def test_only_what_was_refused_is_sent_again_with_the_same_sequence() -> None:
     target = Target()
     target.refuse("east.orders", ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NONE)
