@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from mirrorfleet.config.cluster_settings import ClusterSettings
-    from mirrorfleet.core.ids import PartitionIdentity
+    from mirrorfleet.core.ids import PartitionIdentity, TopicId
 
 
 class Stall(NamedTuple):
@@ -30,18 +30,26 @@ class Stall(NamedTuple):
     partition: int
 
 
-Commits = dict["PartitionIdentity", list[int]]
-"""Times of the commits of each partition, in ms since 1970, in order."""
+class Commits(NamedTuple):
+    """Of each partition: times of its commits in ms since 1970, in order, and its last slot."""
+
+    times: dict[PartitionIdentity, list[int]]
+    slots: dict[PartitionIdentity, int]
+
+    def in_slots(self, source_topic: TopicId) -> set[int]:
+        """The slots that copy a topic."""
+        return {slot for at, slot in self.slots.items() if at.source_topic_id == source_topic}
 
 
 def commits(target: ClusterSettings, fleet: str) -> Commits:
     """Every commit of every partition of a fleet."""
     records = asyncio.run(read_to_end(target, f"__mirrorfleet.{fleet}.positions"))
-    found: Commits = {}
+    found = Commits({}, {})
     for record in records:
         entry = positions.decode(record.key, record.value)
         if isinstance(entry, Position):
-            found.setdefault(entry.identity, []).append(record.timestamp)
+            found.times.setdefault(entry.identity, []).append(record.timestamp)
+            found.slots[entry.identity] = record.partition
     return found
 
 

@@ -159,7 +159,7 @@ class Drill:
         records = self.stop_load()
         for fault, following in zip(self.faults, [*self.faults[1:], None], strict=True):
             until_ms = following.began_ms if following else ended_ms
-            self._tell(fault, stalls(found, fault.began_ms, until_ms)[0].seconds)
+            self._tell(fault, stalls(found.times, fault.began_ms, until_ms)[0].seconds)
         report = judge(
             Copy(
                 source=access(self.east),
@@ -180,12 +180,23 @@ class Drill:
         print(render(report))
         return report
 
-    def others_stall_s(self, fault: Fault, victim: str) -> float:
-        """The longest stall during a fault of the partitions of all topics but one (source)."""
+    def others_stall_s(self, fault: Fault, victim: str) -> tuple[float, float]:
+        """The longest stall during a fault of partitions of other topics than one (of the source).
+
+        First of those in other slots, then of its neighbours in the same one.
+        """
         found = commits(self.pair["west"].settings(), self.name)
         topic_id = self.roles("east").topic_id(victim)
-        others = {i: times for i, times in found.items() if i.source_topic_id != topic_id}
-        return stalls(others, fault.began_ms, fault.ended_ms)[0].seconds
+        shared = found.in_slots(topic_id)
+        longest = []
+        for near in (False, True):
+            chosen = {
+                at: times
+                for at, times in found.times.items()
+                if at.source_topic_id != topic_id and (found.slots[at] in shared) == near
+            }
+            longest.append(stalls(chosen, fault.began_ms, fault.ended_ms)[0].seconds)
+        return longest[0], longest[1]
 
     def _tell(self, fault: Fault, stall_s: float) -> None:
         lasted = (fault.ended_ms - fault.began_ms) / 1000
