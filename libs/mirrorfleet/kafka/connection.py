@@ -32,6 +32,8 @@ API_VERSIONS: Final = 18
 _SIZE: Final = struct.Struct(">i")
 _HEAD: Final = struct.Struct(">ihhi")
 _WRITE_HIGH_WATER: Final = 4 << 20
+_COMING_S: Final = 5.0
+"""An answer that is late may still be coming in: as long as bytes of it come in that time."""
 _FIRST_REQUESTS: Final = 2
 _MAYBE_SECURED: Final = "If its listener wants TLS, a certificate or SASL, check `security`."
 
@@ -67,14 +69,6 @@ class Renewal(NamedTuple):
     run: Callable[[Connection], Awaitable[Renewal | None]]
 
 
-class Traffic(NamedTuple):
-    """Bytes and requests since the connection was opened."""
-
-    bytes_in: int
-    bytes_out: int
-    requests: int
-
-
 class Connection(asyncio.BufferedProtocol):
     """Requests are written at once and may be many in flight; answers come in their order."""
 
@@ -98,7 +92,7 @@ class Connection(asyncio.BufferedProtocol):
         self._held: list[_Held] | None = None
         self._renewing = asyncio.Lock()
         self._closed = self._loop.create_future()
-        self._bytes_in = self._bytes_out = self._requests = 0
+        self._bytes_in = self._bytes_seen = self._requests = 0
 
     # -- what callers use ------------------------------------------------------------------
 
@@ -132,11 +126,6 @@ class Connection(asyncio.BufferedProtocol):
         """For how long the broker's quota wants silence; no time-out counts meanwhile."""
         return max(self._muted_until - self._loop.time(), 0.0)
 
-    @property
-    def traffic(self) -> Traffic:
-        """What went through so far."""
-        return Traffic(self._bytes_in, self._bytes_out, self._requests)
-
     def request(
         self,
         api_key: int,
@@ -149,9 +138,9 @@ class Connection(asyncio.BufferedProtocol):
     ) -> asyncio.Future[T]:
         """Write a request now (after a running re-authentication); the future is what `read` gives.
 
-        Raises: ConnectionLostError when the connection is closed already. The future raises
-        ConnectionLostError (ended before the answer, or an answer that `read` refuses) or
-        DeadlineError (no answer in `deadline_s`); both leave the outcome unknown.
+        Raises: ConnectionLostError when it is closed already. The future raises ConnectionLostError
+        (ended, or an answer that `read` refuses) or DeadlineError (no answer in `deadline_s`, and
+        none coming in); both leave the outcome unknown.
         """
         waiting, answer = self._expect(
             api_key, version, read, flexible=flexible, deadline_s=deadline_s
@@ -208,7 +197,6 @@ class Connection(asyncio.BufferedProtocol):
         self._arm(waiting.deadline)
         head = _HEAD.pack(size, api_key, version, waiting.correlation) + tail
         self._transport.writelines((head, *parts))
-        self._bytes_out += size + 4
         self._requests += 1
 
     async def ready(self) -> None:
@@ -352,6 +340,10 @@ class Connection(asyncio.BufferedProtocol):
         late = min(self._waiting, key=lambda waiting: waiting.deadline)
         if late.deadline > self._loop.time():
             self._arm(late.deadline)
+            return
+        if self._frames.begun and self._bytes_in != self._bytes_seen:
+            self._bytes_seen = self._bytes_in
+            self._arm(self._loop.time() + _COMING_S)
             return
         self._fail(
             DeadlineError(

@@ -60,6 +60,11 @@ class FrameReader:
         self._frame_view = self._scratch_view
         self._got = 0
 
+    @property
+    def begun(self) -> bool:
+        """Whether a part of a frame is here."""
+        return self._frame is not None or self._have > 0
+
     def buffer(self) -> memoryview:
         """Where the next bytes go; never empty."""
         if self._frame is not None:

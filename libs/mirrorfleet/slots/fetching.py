@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from mirrorfleet.slots.runner import SlotRunner
 
 LEAST_FETCH: Final = 256 << 10
+ANSWER_S: Final = 10.0
+"""For an answer to begin, beyond the time that the source may hold it back; a source that vanished
+without a word is not waited for longer."""
 IDLE_LANE_S: Final = 10.0
 """A lane without partitions keeps its connection this long: pace and leaders change back often."""
 MOVING_S: Final = 0.1
@@ -108,7 +111,7 @@ class _Lane:
 
     async def _fetch_all(self, connection: Connection) -> None:
         clock = self._runner.clock
-        lane = FetchLane(connection, rack=None)
+        lane = FetchLane(connection, rack=None, deadline_s=ANSWER_S)
         idle_since: float | None = None
         while True:
             if self._point(lane):

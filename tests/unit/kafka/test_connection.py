@@ -15,6 +15,7 @@ from mirrorfleet.core.errors import (
     MirrorfleetError,
 )
 from mirrorfleet.kafka.connection import Connection, Renewal
+from tests.faultkit.hold import hold
 from tests.unit.kafka.transport import answer, connected, raw
 
 LONG_S = 60.0
@@ -136,6 +137,31 @@ async def test_no_answer_in_time_ends_the_connection_for_all() -> None:
         await hasty
     with pytest.raises(DeadlineError):
         await patient
+    assert transport.aborted
+
+
+async def test_an_answer_that_is_still_coming_in_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mirrorfleet.kafka.connection._COMING_S", 2.0)
+    connection, _ = connected()
+    asked = ask(connection, deadline_s=0.05)
+    whole = (4 + 4).to_bytes(4, "big") + (1).to_bytes(4, "big") + b"\0one"
+    for part in (whole[:3], whole[3:7], whole[7:]):
+        raw(connection, part)
+        await hold(0.06, reason="past its deadline")
+    assert await asked == b"one"
+
+
+async def test_an_answer_that_stops_coming_in_ends_the_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mirrorfleet.kafka.connection._COMING_S", 0.05)
+    connection, transport = connected()
+    asked = ask(connection, deadline_s=0.05)
+    raw(connection, b"\0\0")
+    with pytest.raises(DeadlineError):
+        await asked
     assert transport.aborted
 
 
