@@ -41,10 +41,12 @@ LAP_S: Final = 300.0
 SHORT_S: Final = 5.0
 """How long a fault lasts that heals by hand."""
 SLOW: Final = Line(delay_s=0.05, slice_bytes=8_000)
+LASTING: Final = "a"
+"""The worker that is frozen and cut off but never ended, so that what leaks in it adds up."""
 
 
 class Soak:
-    """The fleet of a soak: two workers that come and go, and dice."""
+    """The fleet of a soak: a worker that lasts, one that comes and goes, and dice."""
 
     def __init__(self, it: Drill, dice: random.Random) -> None:
         self.it, self.dice = it, dice
@@ -70,11 +72,15 @@ class Soak:
             worker.check_alive()
             self.trends[name].look(worker, time.monotonic() - self.began)
 
+    def mortal(self) -> str:
+        """A worker that may be ended."""
+        return self.dice.choice(sorted(self.workers.keys() - {LASTING}))
+
     # -- faults of workers
 
     def worker_killed(self) -> None:
-        """Kill -9 one, start it again."""
-        name = self.dice.choice(sorted(self.workers))
+        """Kill -9 the one that does not last, start it again."""
+        name = self.mortal()
         with self.it.fault(f"worker {name} killed") as fault:
             self.workers[name].kill()
             fault.bit(self.workers[name].exit_code, f"exit {self.workers[name].exit_code}")
@@ -94,8 +100,8 @@ class Soak:
                 worker.thaw()
 
     def worker_stopped(self) -> None:
-        """SIGTERM one, start it again."""
-        name = self.dice.choice(sorted(self.workers))
+        """SIGTERM the one that does not last, start it again."""
+        name = self.mortal()
         with self.it.fault(f"worker {name} asked to stop") as fault:
             self.workers[name].terminate()
             code = self.workers[name].wait_exit(40)
