@@ -134,7 +134,8 @@ test-faults: $(READY) ## brokers and networks that fail under load, three broker
 
 .PHONY: faults
 faults: $(READY) ## failure drills, a minute each fault and longer
-	@MIRRORFLEET_FAULT_SECONDS=60 $(PY) -m pytest tests/faults --durations=0 -rA
+	@MIRRORFLEET_FAULT_SECONDS=60 $(PY) -m pytest tests/faults tests/integration/workers \
+		--durations=0 -rA
 
 .PHONY: soak
 soak: $(READY) ## two hours of load, a random fault every 15 s; SOAK="--seed 7" repeats one

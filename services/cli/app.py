@@ -98,6 +98,21 @@ def status(
     return command.run(estate, target, output)
 
 
+@app.command()
+def fence(
+    link: Annotated[str, typer.Argument(help="SOURCE->TARGET, in quotes.")],
+    reason: Annotated[str, typer.Option(help="Why; workers and `status` tell it.")] = "",
+    lift: Annotated[bool, typer.Option("--lift", help="Let it copy again.")] = False,  # noqa: FBT002 - typer's way to say a switch
+    estate: EstateOption = _ESTATE,
+    output: OutputOption = Output.TABLE,
+) -> int:
+    """Stop a link now, also workers out of reach: nothing is copied until the fence is lifted."""
+    from services.cli import fence as command  # noqa: PLC0415 - loaded when used
+
+    why = reason or "no reason was given"
+    return command.run(estate, link, None if lift else why, output)
+
+
 @app.command(name="inspect")
 def inspect_topic(
     topic: Annotated[str, typer.Argument(help="TOPIC or TOPIC-PARTITION.")],

@@ -79,6 +79,11 @@ def _progress(
     )
 
 
+def copied(runner: SlotRunner) -> int:
+    """Bytes that the slot has copied since its partitions began."""
+    return sum(partition.committed.bytes for partition in runner.slot.partitions.values())
+
+
 def has_work(partition: CopyPartition) -> bool:
     """Whether a committed reader of the source could see records that are not copied."""
     return partition.source.last_stable > partition.committed.next_source

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from mirrorfleet.config.connect import cluster_settings
 from mirrorfleet.copying.budget import MemoryBudget
 from mirrorfleet.copying.lifecycle import SlotState
+from mirrorfleet.copying.loads import LoadMeter
 from mirrorfleet.copying.schedule import backoff_s
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import (
@@ -27,7 +28,7 @@ from mirrorfleet.core.ids import ClusterAlias, Link, PartitionIdentity, SlotNumb
 from mirrorfleet.core.names import service_id
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.control import ControlTail, ControlWriter
-from mirrorfleet.kafka.membership import Membership
+from mirrorfleet.kafka.membership import SESSION_S, Membership
 from mirrorfleet.records import catalog as catalog_codec
 from mirrorfleet.records import events as event_codec
 from mirrorfleet.records import progress as progress_codec
@@ -39,7 +40,7 @@ from mirrorfleet.runtime.log import fields, logger
 from mirrorfleet.slots.leaders import Leaders
 from mirrorfleet.slots.meters import LinkMeters
 from mirrorfleet.slots.owning import Owning
-from mirrorfleet.slots.taking import check_versions
+from mirrorfleet.slots.recalling import check_versions
 from mirrorfleet.slots.trace_topics import Tracing, Upstream
 from mirrorfleet.slots.worker import SourceSide, Worker
 from services.mirror import reporting, settings
@@ -84,6 +85,7 @@ class MirrorService:
         self._checked: set[SlotNumber] = set()
         self._shared: tuple[Slots, Slots] = (frozenset(), frozenset())
         """All slots of the fleet, and those that copy something."""
+        self._loads = LoadMeter()
         self._changed, self._known = asyncio.Event(), asyncio.Event()
         self._tracing = Tracing(
             context.telemetry, context.metrics, context.clock, fleet=context.fleet
@@ -129,6 +131,7 @@ class MirrorService:
             owner=context.owner,
             clock=context.clock,
             known=lambda: self._shared,
+            loads=self._loads.loads,
         )
         version = await target.transaction_version()
         self._worker = worker = self._make_worker(targets, version, membership)
@@ -331,8 +334,12 @@ class MirrorService:
 
     async def _report(self, worker: Worker) -> None:
         writer = ControlWriter(worker.target)
+        clock = worker.clock
         while True:
+            slept_at = clock.monotonic()
             await asyncio.sleep(self._settings.progress_s)
+            if clock.monotonic() - slept_at > SESSION_S and not await worker.confirm():
+                continue  # we overslept: what we would tell is another worker's to tell
             try:
                 await self._report_once(worker, writer)
             except MirrorfleetError as error:
@@ -341,7 +348,10 @@ class MirrorService:
     async def _report_once(self, worker: Worker, writer: ControlWriter) -> None:
         now_ms, now = worker.clock.now_ms(), worker.clock.monotonic()
         topic = control_topic(worker.fleet, ControlKind.PROGRESS)
-        for runner in self._owning.ours() if self._owning else ():
+        ours = self._owning.ours() if self._owning else []
+        copied = {runner.number: reporting.copied(runner) for runner in ours}
+        self._loads.sample(copied, now)
+        for runner in ours:
             if runner.state is SlotState.LOST:
                 continue  # its snapshot is its owner's to write
             snapshot = reporting.snapshot(runner, now_ms, now)

@@ -4,8 +4,8 @@ Independent of our client and of librdkafka, neither of which hands out control 
 the log directory of a broker of this machine, also while the broker runs: a batch that is not
 written to its end is left out.
 
-    batch, magic 2:   0 baseOffset 8   8 batchLength 4   16 magic 1   21 attributes 2
-                     43 producerId 8  51 producerEpoch 2  61 records
+    batch, magic 2:   0 baseOffset 8     8 batchLength 4   16 magic 1   21 attributes 2
+                     27 baseTimestamp 8  43 producerId 8   51 producerEpoch 2   61 records
     control record:  length, attributes 1, timestampDelta, offsetDelta, keyLength, key
                      key = version 2, type 2 (0 abort, 1 commit)
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-_HEADER = struct.Struct(">qi4xb4xh20xqh8x")  # 61 bytes
+_HEADER = struct.Struct(">qi4xb4xh4xq8xqh8x")  # 61 bytes
 _MARKER_KEY = struct.Struct(">hh")
 _LENGTH_AND_OFFSET = 12
 _CONTROL = 0x20
@@ -41,6 +41,8 @@ class Marker(NamedTuple):
     producer_id: int
     producer_epoch: int
     type: MarkerType
+    time_ms: int = 0
+    """When the broker wrote it: from then on a consumer was shown the records before it."""
 
 
 def markers(log_directories: Iterable[Path], topic: str, partition: int) -> list[Marker]:
@@ -56,6 +58,20 @@ def markers(log_directories: Iterable[Path], topic: str, partition: int) -> list
     return []
 
 
+def times(log_directories: Iterable[Path], topic: str, partition: int) -> list[int]:
+    """When transactions of a partition ended, committed or aborted, in ms and in order.
+
+    Where one is always open, a read_committed consumer is shown more at these moments only.
+    """
+    return sorted(marker.time_ms for marker in markers(log_directories, topic, partition))
+
+
+def commit_times(log_directories: Iterable[Path], topic: str, partition: int) -> list[int]:
+    """When committed records of a partition became visible, each time, in ms and in order."""
+    found = markers(log_directories, topic, partition)
+    return sorted(marker.time_ms for marker in found if marker.type is MarkerType.COMMIT)
+
+
 def aborts(log_directories: Iterable[Path], topic: str, partition: int) -> list[Marker]:
     """Read the markers of a partition that end an aborted transaction."""
     found = markers(log_directories, topic, partition)
@@ -66,13 +82,15 @@ def parse_markers(segment: bytes) -> Iterator[Marker]:
     """Find the markers among the batches of a segment file."""
     at = 0
     while at + _HEADER.size <= len(segment):
-        offset, length, magic, attributes, producer, epoch = _HEADER.unpack_from(segment, at)
+        offset, length, magic, attributes, time_ms, producer, epoch = _HEADER.unpack_from(
+            segment, at
+        )
         end = at + _LENGTH_AND_OFFSET + length
         if length <= 0 or end > len(segment) or magic != _MAGIC_2:
             return
         records = segment[at + _HEADER.size : end]
         if attributes & _CONTROL and records:  # a cleaned marker leaves an empty batch
-            yield Marker(offset, producer, epoch, _type(records))
+            yield Marker(offset, producer, epoch, _type(records), time_ms)
         at = end
 
 

@@ -92,6 +92,10 @@ class RunningProcess:
         """Send SIGCONT."""
         self._process.send_signal(signal.SIGCONT)
 
+    def block_loop(self) -> None:
+        """Keep the event loop of a service that was started with `blocks_s` from its work."""
+        self._process.send_signal(signal.SIGUSR1)
+
     def terminate(self) -> None:
         """Send SIGTERM and go on."""
         self._process.terminate()
@@ -191,14 +195,20 @@ def service(
     logs: Path,
     arguments: Sequence[str] = ("--http-port", "0"),
     environment: Mapping[str, str] | None = None,
+    blocks_s: float | None = None,
 ) -> Iterator[ServiceProcess]:
-    """Run `python -m services.NAME`; a log of the same name in `logs` is continued."""
+    """Run `python -m services.NAME`; a log of the same name in `logs` is continued.
+
+    With `blocks_s` each `block_loop` holds its event loop for so long.
+    """
     logs.mkdir(parents=True, exist_ok=True)
+    blockable = [] if blocks_s is None else ["tests.faultkit.blocking", f"{blocks_s:g}"]
     process = ServiceProcess(
         f"{name}-{target}",
         [
             sys.executable,
             "-m",
+            *blockable,
             f"services.{name}",
             "--estate",
             str(estate),

@@ -1,18 +1,30 @@
 """Who gets which slots: decided by one member of the group for all, from what each one claims.
 
-    claims (generation, slots held) -> keep what one holds -> give away the rest -> even out
+    claims (generation, slots held, bytes a second) -> keep what one holds -> give away the rest,
+    the heaviest first -> even out
 
-Sticky, as KIP-54: a slot moves only when its owner is gone or holds two more than another.
+Sticky, as KIP-54: a slot moves only when its owner is gone, or when that takes a fair part of the
+load from the busiest. Load is measured bytes; of slots that nobody measured a usual one is
+supposed, and where nothing was measured each slot counts the same.
 A claim of an older generation loses: a member that slept is no owner any more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
 
 from mirrorfleet.core.ids import SlotNumber
-from mirrorfleet.records.members import Claim, Slots
+from mirrorfleet.records.members import Claim, Loads, Slots
+
+FAIR: Final = 0.1
+"""Of the usual load of a member: members that differ by less are even, and nothing moves."""
+IDLE: Final = 0.1
+"""Of the usual load of a slot: one without traffic counts so much, as it may get some."""
+DRIFT: Final = 0.5
+"""Of a member's load: when it changed by so much since it was shared out, it is shared out anew."""
+LEAST_DRIFT: Final = 1 << 20
+"""Bytes a second; less is not worth a rebalance."""
 
 
 class Share(NamedTuple):
@@ -35,7 +47,9 @@ def share(claims: Mapping[str, Claim]) -> dict[str, Share]:
     after = dict.fromkeys(sorted(claims), none)
     staying = [member for member in after if not claims[member].leaving] or list(after)
     for part in (busy, idle):
-        for member, slots in _evened(part, before, staying).items():
+        kept = {slot: before[slot] for slot in part if before.get(slot) in staying}
+        evening = _Evening(staying, _weights(part, claims, before), kept)
+        for member, slots in evening.done().items():
             after[member] |= slots
     return {
         member: Share(
@@ -45,23 +59,64 @@ def share(claims: Mapping[str, Claim]) -> dict[str, Share]:
     }
 
 
-def _evened(
-    slots: Slots, before: Mapping[SlotNumber, str], members: Sequence[str]
-) -> dict[str, set[SlotNumber]]:
-    after: dict[str, set[SlotNumber]] = {member: set() for member in members}
-    kept = {slot for slot in slots if before.get(slot) in after}
-    for slot in kept:
-        after[before[slot]].add(slot)
-    for slot in sorted(slots - kept):
-        after[_least(after)].add(slot)
-    while after:
-        most, least = max(after, key=lambda member: len(after[member])), _least(after)
-        if len(after[most]) - len(after[least]) <= 1:
-            break
-        moved = max(after[most])
-        after[most].remove(moved)
-        after[least].add(moved)
-    return after
+def has_drifted(claimed: Loads, now: Loads) -> bool:
+    """Whether what a member carries is so different from what it claimed that others should know.
+
+    A slot that was not measured before is no change.
+    """
+    before = sum(load for slot, load in claimed.items() if slot in now)
+    after = sum(load for slot, load in now.items() if slot in claimed)
+    return abs(after - before) > max(DRIFT * max(before, after), LEAST_DRIFT)
+
+
+class _Evening:
+    """The slots of each member, while they are given away and evened out."""
+
+    def __init__(
+        self,
+        members: Iterable[str],
+        weights: Mapping[SlotNumber, float],
+        kept: Mapping[SlotNumber, str],
+    ) -> None:
+        self._weights = weights
+        self._slots: dict[str, set[SlotNumber]] = {member: set() for member in members}
+        for slot, member in kept.items():
+            self._slots[member].add(slot)
+        for slot in sorted(weights.keys() - kept.keys(), key=lambda one: (-weights[one], one)):
+            self._slots[min(self._slots, key=self._load)].add(slot)
+
+    def done(self) -> dict[str, set[SlotNumber]]:
+        """Move slots from the busiest to the idlest until they are even, or no slot is so light."""
+        even = FAIR * sum(self._weights.values()) / max(len(self._slots), 1)
+        while self._slots:
+            most, least = max(self._slots, key=self._load), min(self._slots, key=self._load)
+            gap = self._load(most)[0] - self._load(least)[0]
+            light = [slot for slot in self._slots[most] if self._weights[slot] < gap]
+            if gap <= even or not light:
+                break
+            slot = min(light, key=lambda one: (abs(gap / 2 - self._weights[one]), -one))
+            self._slots[most].remove(slot)
+            self._slots[least].add(slot)
+        return self._slots
+
+    def _load(self, member: str) -> tuple[float, int]:
+        slots = self._slots[member]
+        return sum(self._weights[slot] for slot in slots), len(slots)
+
+
+def _weights(
+    slots: Slots, claims: Mapping[str, Claim], owners: Mapping[SlotNumber, str]
+) -> dict[SlotNumber, float]:
+    """What each slot counts: its bytes a second, of an unmeasured one those of a usual one."""
+    measured = {
+        slot: claims[owner].loads[slot]
+        for slot, owner in owners.items()
+        if slot in slots and slot in claims[owner].loads
+    }
+    usual = sum(measured.values()) / max(len(measured), 1)
+    if not usual:
+        return dict.fromkeys(slots, 1.0)
+    return {slot: IDLE * usual + measured.get(slot, usual) for slot in slots}
 
 
 def _owners(claims: Mapping[str, Claim]) -> dict[SlotNumber, str]:
@@ -70,7 +125,3 @@ def _owners(claims: Mapping[str, Claim]) -> dict[SlotNumber, str]:
     for member in sorted(claims, key=lambda name: (claims[name].generation, name)):
         found.update(dict.fromkeys(claims[member].held, member))
     return found
-
-
-def _least(after: Mapping[str, set[SlotNumber]]) -> str:
-    return min(after, key=lambda member: len(after[member]))

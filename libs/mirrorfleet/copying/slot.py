@@ -20,8 +20,10 @@ from mirrorfleet.copying.partition import (
     SourceView,
     terms_of,
 )
+from mirrorfleet.copying.urgency import NOTHING, RANK, Urgency, rank
 from mirrorfleet.core.errors import CorruptBatchError
 from mirrorfleet.records.catalog import CatalogPartition, CatalogState
+from mirrorfleet.records.positions import Snapshot
 from mirrorfleet.wire.engine import merge, mergeable, walk_fetched
 from mirrorfleet.wire.reshape import MERGE_BELOW
 from mirrorfleet.wire.rewrite import next_sequence
@@ -36,9 +38,16 @@ if TYPE_CHECKING:
         TopicId,
         TopicPartition,
     )
-    from mirrorfleet.records.positions import Position
+    from mirrorfleet.records.positions import Entry as PositionEntry
+    from mirrorfleet.records.positions import Fence, Position
     from mirrorfleet.wire.copybatch import AbortedTransaction, CopyBatch, Terms
 
+SNAPSHOT_EVERY: Final = 512
+"""Records of positions after which all are written once more, so that a take-over reads few."""
+UNSTATED: Final = 1 << 62
+"""Of a new owner: it begins with a snapshot, for the next one."""
+SNAPSHOT_SHARE: Final = 4
+"""A snapshot is at most a fourth of what is written."""
 MERGE_MOST: Final = 4_096
 """Batches looked at for one merge; more would make each look longer and the batch no cheaper."""
 CODEC_BITS: Final = 0x07
@@ -70,19 +79,33 @@ class Learned:
 class Slot:
     """All partitions that one transactional id copies."""
 
-    def __init__(self, number: SlotNumber, budget: MemoryBudget, *, queue_bytes: int) -> None:
+    def __init__(
+        self,
+        number: SlotNumber,
+        budget: MemoryBudget,
+        *,
+        queue_bytes: int,
+        urgency: Urgency | None = None,
+    ) -> None:
+        """`urgency` is shared by the slots of a worker."""
         self.number = number
+        self._urgency = urgency or Urgency()
         self.generation = 0
         self.partitions: dict[PartitionIdentity, CopyPartition] = {}
         self.sequences: dict[TopicPartition, int] = {}
         self.known: dict[PartitionIdentity, Position] = {}
         """Positions read from the control topic, of partitions assigned or not."""
+        self.fence: Fence | None = None
+        """An operator stopped the slot, as we read last."""
         self.open: Container[CopyPartition] = ()
         """Partitions with data in the open transaction, or in one that was not undone yet."""
         self._by_source: dict[tuple[TopicId, int], CopyPartition] = {}
         self._ready: dict[CopyPartition, None] = {}
         self._learned: dict[PartitionIdentity, Learned] = {}
         self._refusals: dict[PartitionIdentity, tuple[SourceOffset, int]] = {}
+        self._written = UNSTATED
+        """Records of positions since the last snapshot."""
+        self._is_stated = False
         self._budget = budget
         self._queue_bytes = queue_bytes
 
@@ -147,6 +170,7 @@ class Slot:
             self.dismiss(identity)
         self.known.clear()
         self.sequences.clear()
+        self._written, self._is_stated = UNSTATED, False
         self.generation += 1
 
     def rewind(self) -> None:
@@ -154,6 +178,8 @@ class Slot:
         for partition in self.partitions.values():
             partition.rewind()
         self._ready.clear()
+        self._urgency.note(self.number, NOTHING)
+        self._is_stated = False
         self.generation += 1
 
     def find(self, topic_id: TopicId, partition: int) -> CopyPartition | None:
@@ -163,16 +189,23 @@ class Slot:
     # -- fetching
 
     def wanted(self, pace: Pace, now: float) -> list[CopyPartition]:
-        """Partitions to fetch on the connection of that pace: not held up, queue not full."""
-        return [
+        """Partitions to fetch on the connection of that pace: not held up, queue not full.
+
+        Of those that catch up only the most urgent of the whole worker.
+        """
+        found = [
             p
             for p in self.partitions.values()
             if p.pace is pace
             and p.fault is None
             and p.held_until <= now
             and p.entry.state is CatalogState.ACTIVE
-            and p.queued_bytes < self._queue_bytes
         ]
+        if pace is Pace.CATCH_UP:
+            self._urgency.note(self.number, rank(p.entry.priority for p in found))
+            turn = self._urgency.turn
+            found = [p for p in found if RANK[p.entry.priority] <= turn]
+        return [p for p in found if p.queued_bytes < self._queue_bytes]
 
     def answered(
         self,
@@ -330,8 +363,19 @@ class Slot:
             if p.moved and not p.queue and now - p.moved_at >= after_s
         ]
 
+    def stated(self, positions: Sequence[Position], now_ms: int) -> Sequence[PositionEntry]:
+        """What is written with these positions: now and then a snapshot of all that are known."""
+        self._written += len(positions) + 1  # and a marker
+        if self._written < max(SNAPSHOT_EVERY, SNAPSHOT_SHARE * len(self.known)):
+            return positions
+        self._is_stated = True
+        found = {**self.known, **{position.identity: position for position in positions}}
+        return [Snapshot(count=len(found), time_ms=now_ms), *found.values()]
+
     def committed(self, positions: Sequence[Position], now: float) -> None:
         """The coordinator confirmed the commit of these positions."""
+        if self._is_stated:
+            self._written, self._is_stated = 0, False
         for position in positions:
             self.known[position.identity] = position
             partition = self.partitions.get(position.identity)

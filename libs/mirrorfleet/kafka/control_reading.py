@@ -77,20 +77,24 @@ async def read_up_to(
     stop: Callable[[ControlRecord], bool],
     *,
     deadline_s: float,
+    start_offset: int | None = None,
     end_offset: int | None = None,
 ) -> None:
     """Show `stop` every committed record from the log's start on, until it says True.
 
-    With `end_offset` the read also ends there. Leader moves and lost connections are followed.
+    `start_offset` begins later than the log; with `end_offset` the read also ends there. Leader
+    moves and lost connections are followed.
 
     Raises: DeadlineError when neither came in time; BrokerError (not allowed, unknown topic),
     AuthenticationError, CorruptBatchError, and what `stop` raises.
     """
     attempts = Attempts(f"{cluster.name}: reading {tp}", deadline_s, cluster.dice)
-    start = (await list_offsets(cluster, {tp: EARLIEST}, deadline_s=attempts.left_s))[tp]
-    if isinstance(start, BrokerError):
-        raise start
-    reading = Reading(tp, start.offset, end_offset)
+    if start_offset is None:
+        start = (await list_offsets(cluster, {tp: EARLIEST}, deadline_s=attempts.left_s))[tp]
+        if isinstance(start, BrokerError):
+            raise start
+        start_offset = start.offset
+    reading = Reading(tp, start_offset, end_offset)
     while not reading.at_end:
         try:
             if await _read_at_leader(cluster, reading, stop, attempts):

@@ -30,7 +30,7 @@ from kio.schema.heartbeat.v3.response import HeartbeatResponse
 from kio.schema.types import GroupId
 from kio.static.primitive import i32
 
-from mirrorfleet.copying.sharing import Share, share
+from mirrorfleet.copying.sharing import Share, has_drifted, share
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError, MirrorfleetError, may_not
 from mirrorfleet.core.ids import SlotNumber
@@ -42,7 +42,9 @@ from mirrorfleet.kafka.codec import code_of
 from mirrorfleet.kafka.coordinator import COORDINATOR_MOVED, CoordinatorConnection, CoordinatorKind
 from mirrorfleet.kafka.leftovers import remove_leftovers
 from mirrorfleet.records.members import (
+    NO_LOADS,
     Claim,
+    Loads,
     Slots,
     decode_claim,
     decode_handed,
@@ -57,6 +59,8 @@ HEARTBEAT_S: Final = 1.0
 _PROTOCOL: Final = "mirrorfleet-1"
 _NEVER_MS: Final = 2**31 - 1
 """aiokafka leaves a group that reads nothing for so long; ours reads nothing ever."""
+_DRIFT_S: Final = 60.0
+"""Loads are claimed anew at most so often: each time the group shares out all slots."""
 _LOOK_S: Final = 0.2
 _AGAIN_S: Final = 1.0
 _LEAVE_S: Final = 1.5
@@ -107,11 +111,13 @@ class Membership:
         owner: str,
         clock: Clock,
         known: Callable[[], tuple[Slots, Slots]],
+        loads: Callable[[], Loads] = lambda: NO_LOADS,
     ) -> None:
         """`owner` is the name of this process, of the form that `remove_leftovers` knows.
 
         `known` gives all slots that we know of, and those of them with something to copy. It is
-        asked again and again: when its answer changes, the slots are shared out anew.
+        asked again and again: when its answer changes, the slots are shared out anew. So they are,
+        now and then, when `loads` (bytes a second of what we hold) is quite another.
         """
         self.share: Share | None = None
         self.generation = -1
@@ -124,7 +130,10 @@ class Membership:
         self._owner = owner
         self._clock = clock
         self._known = known
+        self._loads = loads
         self._leaving = False
+        self._claimed_loads: Loads = NO_LOADS
+        self._claimed_at = float("-inf")
         self._claimed = (*known(), False)
         self._changed = asyncio.Event()
         self._coordinator: _Coordinator | None = None
@@ -219,7 +228,7 @@ class Membership:
                 await asyncio.sleep(_LOOK_S)
                 coordinator.check_errors()
                 # looked at here: aiokafka forgets a wish to join again while it joins
-                if self._claimed != self._wishes():
+                if self._claimed != self._wishes() or self._has_drifted():
                     coordinator.request_rejoin()
         except KafkaError as error:
             raise self._explained(translate(error, f"{settings.alias}: {self.group}")) from error
@@ -250,7 +259,12 @@ class Membership:
     def _claim(self) -> Claim:
         held = frozenset[SlotNumber]() if self.share is None else self.share.slots
         self._claimed = self._wishes()
-        return Claim(self.generation, held, *self._claimed)
+        self._claimed_loads, self._claimed_at = self._loads(), self._clock.monotonic()
+        return Claim(self.generation, held, *self._claimed, self._claimed_loads)
+
+    def _has_drifted(self) -> bool:
+        is_due = self._clock.monotonic() - self._claimed_at > _DRIFT_S
+        return is_due and has_drifted(self._claimed_loads, self._loads())
 
     def _wishes(self) -> tuple[Slots, Slots, bool]:
         return *self._known(), self._leaving

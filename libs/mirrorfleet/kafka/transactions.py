@@ -197,6 +197,13 @@ class Transactions:
         attempt = attempt_v1 if self.version is TransactionVersion.V1 else attempt_v2
         return await self._until_deadline("EndTxn", attempt, deadline_s)
 
+    async def connect(self, deadline_s: float) -> None:
+        """Find the coordinator and connect, so that the first request need not.
+
+        Raises: as `CoordinatorConnection.get`.
+        """
+        await self._coordinator.get(deadline_s)
+
     def close(self) -> None:
         """Close the connection to the coordinator."""
         self._coordinator.drop()

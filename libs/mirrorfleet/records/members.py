@@ -3,26 +3,32 @@
 They travel as user data of Kafka's consumer protocol, so the group looks like any other to
 `kafka-consumer-groups.sh`. A member of another build is understood or counts as one without claims.
 
-    claim  {"v":1,"generation":7,"held":[0,2],"known":[0,1,2,3],"busy":[0,3],"leaving":false}
+    claim  {"v":1,"generation":7,"held":[0,2],"known":[0,1,2,3],"busy":[0,3],"leaving":false,
+            "loads":{"0":120000}}      bytes a second that were measured, of slots held for a while
     share  {"v":1,"handed":[2]}        the slots themselves are the assigned partitions
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from mirrorfleet.core.errors import CorruptBatchError
 from mirrorfleet.core.ids import SlotNumber
 from mirrorfleet.records.jsonvalue import Fields, to_json
 
 VERSION: Final = 1
 Slots = frozenset[SlotNumber]
+Loads = Mapping[SlotNumber, int]
+NO_LOADS: Final[Loads] = MappingProxyType({})
 
 
 class Claim(NamedTuple):
     """What a member brings to a rebalance: its slots as of `generation`, and all that it knows.
 
     `busy` are the known slots that have something to copy. Who is `leaving` wants no slots.
+    `loads` are bytes a second, of those held slots that were measured for long enough.
     """
 
     generation: int
@@ -30,6 +36,7 @@ class Claim(NamedTuple):
     known: Slots
     busy: Slots
     leaving: bool = False
+    loads: Loads = NO_LOADS
 
 
 def encode_claim(claim: Claim) -> bytes:
@@ -41,6 +48,7 @@ def encode_claim(claim: Claim) -> bytes:
         "known": sorted(claim.known),
         "busy": sorted(claim.busy),
         "leaving": claim.leaving,
+        "loads": {str(slot): load for slot, load in sorted(claim.loads.items())},
     }
     return to_json(values)
 
@@ -50,7 +58,9 @@ def decode_claim(data: bytes) -> Claim:
     found = Fields.parse(data, "claim")
     found.check_version(VERSION)
     held, known, busy = (_slots(found.integers(name)) for name in ("held", "known", "busy"))
-    return Claim(found.integer("generation"), held, known, busy, found.flag("leaving"))
+    return Claim(
+        found.integer("generation"), held, known, busy, found.flag("leaving"), _loads(found)
+    )
 
 
 def encode_handed(handed: Slots) -> bytes:
@@ -63,6 +73,17 @@ def decode_handed(data: bytes) -> Slots:
     found = Fields.parse(data, "share")
     found.check_version(VERSION)
     return _slots(found.integers("handed"))
+
+
+def _loads(found: Fields) -> Loads:
+    values = found.values.get("loads", {})
+    if not isinstance(values, dict):
+        raise CorruptBatchError("claim: loads are no JSON object")
+    loads = Fields(values, "claim's loads")
+    try:
+        return {SlotNumber(int(name)): loads.integer(name) for name in values}
+    except ValueError as error:
+        raise CorruptBatchError(f"claim: a load of no slot: {error}") from error
 
 
 def _slots(numbers: Iterable[int]) -> Slots:

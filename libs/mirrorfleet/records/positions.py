@@ -6,6 +6,8 @@ counts: about 53 bytes of key and 25 of value.
     key    version  'P'  identity                        a position
            version  'B'                                  the barrier: one a slot (= partition)
            version  'R'                                  the release: one a slot
+           version  'S'                                  the snapshot: one a slot
+           version  'F'                                  the fence of an operator: one a slot
     value  version  flags  next source  leader epoch + 1  next target - next source
            records  bytes  time  [fault: offset - next source, kind, detail]
 
@@ -14,6 +16,7 @@ An unknown version or kind raises UnknownVersionError: skipping one would rewind
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -31,9 +34,13 @@ VERSION: Final = 1
 _POSITION: Final = ord("P")
 _BARRIER: Final = ord("B")
 _RELEASE: Final = ord("R")
+_SNAPSHOT: Final = ord("S")
+_FENCE: Final = ord("F")
 _HAS_FAULT: Final = 1
 BARRIER_KEY: Final = bytes((VERSION, _BARRIER))
 RELEASE_KEY: Final = bytes((VERSION, _RELEASE))
+SNAPSHOT_KEY: Final = bytes((VERSION, _SNAPSHOT))
+FENCE_KEY: Final = bytes((VERSION, _FENCE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +91,28 @@ class Released:
     time_ms: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """Begins a batch that repeats all that holds of the slot: nothing before it must be read."""
+
+    count: int
+    time_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fence:
+    """An operator stopped the slot; no worker copies it before the fence is lifted."""
+
+    who: str
+    reason: str
+    time_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lifted:
+    """A tombstone: the fence of an operator is no more."""
+
+
 @dataclass(frozen=True, slots=True)
 class RemovedPosition:
     """A tombstone: the partition is no longer copied."""
@@ -91,7 +120,7 @@ class RemovedPosition:
     identity: PartitionIdentity
 
 
-Entry = Position | Barrier | Released | RemovedPosition
+Entry = Position | Barrier | Released | Snapshot | Fence | Lifted | RemovedPosition
 
 
 def encode(entry: Entry) -> tuple[bytes, bytes | None]:
@@ -103,6 +132,12 @@ def encode(entry: Entry) -> tuple[bytes, bytes | None]:
             return BARRIER_KEY, _encode_barrier(entry)
         case Released():
             return RELEASE_KEY, _encode_released(entry)
+        case Snapshot():
+            return SNAPSHOT_KEY, _encode_snapshot(entry)
+        case Fence():
+            return FENCE_KEY, _encode_fence(entry)
+        case Lifted():
+            return FENCE_KEY, None
         case RemovedPosition():
             return position_key(entry.identity), None
 
@@ -115,10 +150,13 @@ def decode(key: bytes | None, value: bytes | None) -> Entry:
     """
     if not key:
         raise CorruptBatchError("positions: a record without key")
-    if key in (BARRIER_KEY, RELEASE_KEY):
+    if key == FENCE_KEY:
+        return Lifted() if value is None else _decode_fence(value)
+    of_the_slot = _OF_THE_SLOT.get(bytes(key))
+    if of_the_slot is not None:
         if value is None:
-            raise CorruptBatchError("positions: a barrier or release without value")
-        return _decode_barrier(value) if key == BARRIER_KEY else _decode_released(value)
+            raise CorruptBatchError("positions: a barrier, release or snapshot without value")
+        return of_the_slot(value)
     data = Reader(key, "positions key", version=VERSION)
     kind = data.take(1)[0]
     if kind != _POSITION:
@@ -209,3 +247,39 @@ def _decode_released(value: bytes) -> Released:
     entry = Released(owner=data.text(), generation=data.unsigned(), time_ms=data.unsigned())
     data.end()
     return entry
+
+
+def _encode_snapshot(entry: Snapshot) -> bytes:
+    out = Writer(VERSION)
+    out.unsigned(entry.count)
+    out.unsigned(entry.time_ms)
+    return out.done()
+
+
+def _decode_snapshot(value: bytes) -> Snapshot:
+    data = Reader(value, "snapshot", version=VERSION)
+    entry = Snapshot(count=data.unsigned(), time_ms=data.unsigned())
+    data.end()
+    return entry
+
+
+def _encode_fence(entry: Fence) -> bytes:
+    out = Writer(VERSION)
+    out.text(entry.who)
+    out.text(entry.reason)
+    out.unsigned(entry.time_ms)
+    return out.done()
+
+
+def _decode_fence(value: bytes) -> Fence:
+    data = Reader(value, "fence", version=VERSION)
+    entry = Fence(who=data.text(), reason=data.text(), time_ms=data.unsigned())
+    data.end()
+    return entry
+
+
+_OF_THE_SLOT: Final[Mapping[bytes, Callable[[bytes], Entry]]] = {
+    BARRIER_KEY: _decode_barrier,
+    RELEASE_KEY: _decode_released,
+    SNAPSHOT_KEY: _decode_snapshot,
+}

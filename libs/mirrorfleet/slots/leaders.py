@@ -58,6 +58,11 @@ class Leaders:
         if len(self._topics) != before:
             self._wanted.set()
 
+    def need_partitions(self, wanted: Iterable[tuple[str, int]]) -> None:
+        """Ask at once for partitions that the table lacks: topics that we knew may have grown."""
+        if any(at not in self._leaders for at in wanted):
+            self._wanted.set()
+
     def of(self, topic: str, partition: int) -> LeaderAt | None:
         """The leader as far as known; None while there is none."""
         return self._leaders.get((topic, partition))

@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.copying.ownership import PATIENCE_S, End, Ownership, Standing
+from mirrorfleet.copying.urgency import rank
 from mirrorfleet.core.errors import BrokerError, MirrorfleetError
 from mirrorfleet.core.ids import SlotNumber, TopicPartition
 from mirrorfleet.kafka.control_tailing import PartitionTail
@@ -22,6 +23,7 @@ from mirrorfleet.records.positions import Released
 from mirrorfleet.records.topics import ControlKind, control_topic
 from mirrorfleet.runtime.lifecycle import Stop
 from mirrorfleet.runtime.log import fields, logger
+from mirrorfleet.slots import taking
 from mirrorfleet.slots.runner import SlotRunner
 
 if TYPE_CHECKING:
@@ -89,6 +91,9 @@ class Owning:
             runner.assign(entries)
         side.leaders.need(entry.source_topic for entry in entries.values())
         self._worker.targets.need(entry.target_topic for entry in entries.values())
+        at = [(e.source_topic, e.target_topic, e.identity.partition) for e in entries.values()]
+        side.leaders.need_partitions((topic, number) for topic, _, number in at)
+        self._worker.targets.need_partitions((topic, number) for _, topic, number in at)
         self._start(number)
 
     def keep_only(self, numbers: Collection[SlotNumber]) -> None:
@@ -137,6 +142,8 @@ class Owning:
                     if share.handed:
                         watch = self._watch(share.handed, generation)
                         group.create_task(watch, name=f"released:{generation}")
+                        ready = self._prepare(share.handed)
+                        group.create_task(ready, name=f"prepare:{generation}")
                 await self._confirm_dropped()
                 self._step()
                 self._note_leaving()
@@ -153,8 +160,13 @@ class Owning:
         steps = self._slots.steps(self._clock.monotonic())
         for slot in steps.end:
             self._leave(slot)
-        for slot in steps.begin:
+        for slot in sorted(steps.begin, key=self._rank):
             self._start(slot)
+
+    def _rank(self, number: SlotNumber) -> int:
+        """The most urgent slots are taken first."""
+        entries = self._wanted[number][1] if number in self._wanted else {}
+        return rank(entry.priority for entry in entries.values())
 
     def _start(self, number: SlotNumber) -> None:
         is_held = self._slots.standing(number) is Standing.HELD
@@ -162,13 +174,30 @@ class Owning:
             return
         if self._stop.is_set():
             return
-        side, entries = self._wanted[number]
-        runner = self._runners.get(number)
-        if runner is None:
-            runner = self._runners[number] = SlotRunner(self._worker, side, number)
-        runner.assign(entries)
+        runner = self._runner(number)
+        runner.assign(self._wanted[number][1])
         stop = self._stops[number] = Stop(self._clock, self._stop.remaining())
         self._tasks.create_task(self._run(runner, stop), name=f"slot:{number}")
+
+    def _runner(self, number: SlotNumber) -> SlotRunner:
+        """The runner of a slot that has something to copy, made when it is needed first."""
+        runner = self._runners.get(number)
+        if runner is None:
+            side = self._wanted[number][0]
+            runner = self._runners[number] = SlotRunner(self._worker, side, number)
+        return runner
+
+    async def _prepare(self, slots: Iterable[SlotNumber]) -> None:
+        """Connect for slots that are being handed over, while their owners drain them."""
+
+        async def one(runner: SlotRunner) -> None:
+            with suppress(MirrorfleetError):  # it will meet the same again, and say so
+                await taking.prepare(runner)
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._membership.confirm())  # its connection is needed, too
+            for number in self._wanted.keys() & slots:
+                group.create_task(one(self._runner(number)), name=f"prepare:{number}")
 
     async def _run(self, runner: SlotRunner, stop: Stop) -> None:
         await runner.run(stop)

@@ -17,19 +17,15 @@ from mirrorfleet.core.ids import Link, PartitionIdentity, SlotNumber, TopicParti
 from mirrorfleet.core.names import transactional_id
 from mirrorfleet.kafka.producer import ProduceLane
 from mirrorfleet.kafka.transactions import TransactionVersion
-from mirrorfleet.records import positions as position_codec
 from mirrorfleet.records.events import EventKind
 from mirrorfleet.records.positions import Barrier, Position
-from mirrorfleet.records.segments import Segment, encode_segment
 from mirrorfleet.records.topics import ControlKind, control_topic
 from mirrorfleet.runtime.log import fields, logger
-from mirrorfleet.slots import healing, taking
+from mirrorfleet.slots import entries, healing, taking
 from mirrorfleet.slots.fetching import Lanes
 from mirrorfleet.slots.outgoing import ControlEntry
 from mirrorfleet.slots.sending import AbortError, Sender
 from mirrorfleet.slots.waits import Bell, deciding, reserved
-from mirrorfleet.wire.codecs import Codec
-from mirrorfleet.wire.records import control_batch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,6 +34,7 @@ if TYPE_CHECKING:
     from mirrorfleet.copying.transaction import Transaction
     from mirrorfleet.core.error_codes import ErrorCode
     from mirrorfleet.records.catalog import CatalogPartition
+    from mirrorfleet.records.segments import Segment
     from mirrorfleet.runtime.lifecycle import Stop
     from mirrorfleet.slots.leaders import LeaderAt
     from mirrorfleet.slots.worker import SourceSide, Worker
@@ -48,8 +45,6 @@ ANSWER_S: Final = 5.0
 """Time for a produce answer beyond the broker's own time-out; then the outcome is unknown."""
 HOLD_BACK_S: Final = 1.0
 """A partition whose target has no leader is left out of transactions this long."""
-COMPRESS_FROM: Final = 8
-"""Positions in a batch from which compressing it is worth its microseconds."""
 
 _log = logger(__name__)
 
@@ -80,13 +75,19 @@ class SlotRunner:
         self.markers = worker.markers
         self.owner = worker.owner
         self.meters = side.meters
-        self.slot = Slot(number, worker.budget, queue_bytes=worker.settings.partition_queue_bytes)
+        self.slot = Slot(
+            number,
+            worker.budget,
+            queue_bytes=worker.settings.partition_queue_bytes,
+            urgency=worker.urgency,
+        )
         self.entries: dict[PartitionIdentity, CatalogPartition] = {}
         self.unstarted: dict[PartitionIdentity, CopyPartition] = {}
         self.state = SlotState.WAITING
         self.stopping = False
         self.left_in: int | None = None
         """The generation of the group that gave the slot to another member."""
+        self.prepared: taking.Prepared | None = None
         self.ended = asyncio.Event()
         self.trouble = ""
         self.tasks: asyncio.TaskGroup | None = None
@@ -172,7 +173,7 @@ class SlotRunner:
 
     async def _release(self, sender: Sender) -> None:
         if self.left_in is not None:
-            released = taking.release_entry(self, self.left_in)
+            released = entries.release_entry(self, self.left_in)
             self.left_in = None
             await sender.commit_control([released])
 
@@ -224,7 +225,7 @@ class SlotRunner:
 
     async def _keep_alive(self, sender: Sender) -> None:
         barrier = Barrier(owner=self.owner, producer=sender.producer, time_ms=self.clock.now_ms())
-        await sender.commit_control([taking.barrier_entry(self, barrier)])
+        await sender.commit_control([entries.barrier_entry(self, barrier)])
 
     # -- trouble
 
@@ -286,19 +287,7 @@ class SlotRunner:
         self, positions: Sequence[Position], segment: Segment | None
     ) -> list[ControlEntry]:
         """Positions, and the segment when there is one, as batches to send."""
-        now_ms = self.clock.now_ms()
-        records = [position_codec.encode(position) for position in positions]
-        # Keys repeat cluster and topic ids: many of them shrink to a third.
-        codec = Codec.ZSTD if len(records) >= COMPRESS_FROM else Codec.NONE
-        entries = [
-            ControlEntry(
-                self.control_partition(ControlKind.POSITIONS), control_batch(records, now_ms, codec)
-            )
-        ]
-        if segment is not None:
-            batch = control_batch([(None, encode_segment(segment))], now_ms)
-            entries.append(ControlEntry(self.control_partition(ControlKind.SEGMENTS), batch))
-        return entries
+        return entries.control_entries(self, positions, segment)
 
     def leader_of(self, partition: CopyPartition) -> LeaderAt | None:
         """The source leader of a partition, as far as known."""

@@ -137,6 +137,7 @@ class Sender:
 
     def close(self) -> None:
         """Close the connections."""
+        self._transactions.close()
         for pipe in self._pipes.values():
             pipe.lane.close()
         self._pipes.clear()

@@ -7,36 +7,55 @@ it is final and seen.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mirrorfleet.copying.faults import Fault, FaultReason
 from mirrorfleet.copying.lifecycle import SlotState
 from mirrorfleet.copying.partition import CopyPartition, start_position
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import BrokerError, CorruptBatchError, may_not
-from mirrorfleet.core.ids import PartitionIdentity, SourceOffset, TopicPartition
-from mirrorfleet.kafka.control import ControlRecord, read_up_to
+from mirrorfleet.core.errors import BrokerError, CorruptBatchError, MirrorfleetError, may_not
+from mirrorfleet.core.ids import (
+    PartitionIdentity,
+    ProducerIdentity,
+    SourceOffset,
+    TopicPartition,
+)
 from mirrorfleet.kafka.offsets import EARLIEST, LATEST, ListedOffset, OffsetSpec, list_offsets
 from mirrorfleet.kafka.transactions import Transactions
-from mirrorfleet.records import positions as codec
-from mirrorfleet.records.positions import Barrier, Position, Released
+from mirrorfleet.records.positions import Barrier, Fence
 from mirrorfleet.records.topics import ControlKind
+from mirrorfleet.runtime.log import fields, logger
 from mirrorfleet.slots import healing
-from mirrorfleet.slots.outgoing import ControlEntry
+from mirrorfleet.slots.entries import barrier_entry
+from mirrorfleet.slots.recalling import bounds, recall
 from mirrorfleet.slots.sending import Sender
 from mirrorfleet.wire.k01_fetch import Isolation
-from mirrorfleet.wire.records import control_batch
 
 if TYPE_CHECKING:
-    from mirrorfleet.kafka.cluster import Cluster
     from mirrorfleet.records.catalog import CatalogPartition
     from mirrorfleet.slots.runner import SlotRunner
 
 FENCE_DEADLINE_S: Final = 60.0
 """InitProducerId waits for the markers of the transaction that it ends."""
-READ_DEADLINE_S: Final = 120.0
+PREPARE_S: Final = 2.0
 START_DEADLINE_S: Final = 10.0
 """The neighbours of a new partition wait while its start is asked for."""
+
+_log = logger(__name__)
+
+
+class Prepared(NamedTuple):
+    """What can be done before a slot is ours: connections, and where its positions end about."""
+
+    transactions: Transactions
+    hint: tuple[int, int]
+
+
+class StoppedError(MirrorfleetError):
+    """Raised when an operator fenced the slot: it waits until that is lifted."""
+
+    retriable = True
 
 
 class Starts(NamedTuple):
@@ -51,28 +70,29 @@ async def take(runner: SlotRunner) -> Sender:
 
     Raises:
         FencedError: another owner was faster.
+        StoppedError: an operator fenced the slot.
         MirrorfleetError: anything else; the slot is not taken and may be tried again.
     """
+    if runner.slot.fence is not None:
+        await _await_lifting(runner)
     runner.move(SlotState.FENCING)
     runner.slot.forget_all()
-    transactions = Transactions(
-        runner.target,
-        runner.transactional_id,
-        runner.transaction_version,
-        dice=runner.dice,
-    )
-    try:
-        producer = await transactions.init_producer_id(
-            timeout_ms=runner.settings.transaction_timeout_ms, deadline_s=FENCE_DEADLINE_S
-        )
-    except BrokerError as error:
-        raise _explained(runner, error) from error
+    steps = [runner.clock.monotonic()]
+    transactions, hint = runner.prepared or (_transactions(runner), None)
+    runner.prepared = None
+    producer = await _fence(runner, transactions)
+    steps.append(runner.clock.monotonic())
     barrier = Barrier(owner=runner.owner, producer=producer, time_ms=runner.clock.now_ms())
     sender = Sender(runner, transactions, producer)
     try:
         await sender.commit_control([barrier_entry(runner, barrier)])
+        steps.append(runner.clock.monotonic())
         runner.move(SlotState.READING)
-        runner.slot.known = await read_positions(runner, barrier)
+        at = runner.control_partition(ControlKind.POSITIONS)
+        found = await recall(runner.target, at, barrier, hint)
+        _heed(runner, found.fence())
+        runner.slot.known = found.positions()
+        steps.append(runner.clock.monotonic())
         known = [e for e in runner.entries.values() if healing.may_start(runner, e.identity)]
         await admit(runner, sender, known)
         await check_target_ends(runner, list(runner.slot.partitions.values()))
@@ -80,7 +100,70 @@ async def take(runner: SlotRunner) -> Sender:
         sender.close()
         raise
     runner.move(SlotState.COPYING)
+    _tell(runner, [*steps, runner.clock.monotonic()])
     return sender
+
+
+async def prepare(runner: SlotRunner) -> None:
+    """Do beforehand what needs no ownership, while the slot is still another worker's.
+
+    Raises: as `take`; nothing is lost then but time.
+    """
+    transactions = _transactions(runner)
+    try:
+        await transactions.connect(PREPARE_S)
+        at = runner.control_partition(ControlKind.POSITIONS)
+        runner.prepared = Prepared(transactions, await bounds(runner.target, at))
+    finally:
+        if runner.prepared is None or runner.prepared.transactions is not transactions:
+            transactions.close()
+
+
+def _transactions(runner: SlotRunner) -> Transactions:
+    return Transactions(
+        runner.target,
+        runner.transactional_id,
+        runner.transaction_version,
+        dice=runner.dice,
+    )
+
+
+async def _await_lifting(runner: SlotRunner) -> None:
+    """Look whether the fence still stands, without fencing anybody for it."""
+    at = runner.control_partition(ControlKind.POSITIONS)
+    _heed(runner, (await recall(runner.target, at, None)).fence())
+
+
+def _heed(runner: SlotRunner, fence: Fence | None) -> None:
+    runner.slot.fence = fence
+    if fence is not None:
+        raise StoppedError(
+            f"slot {runner.number} was fenced by {fence.who}: {fence.reason}.",
+            hint=f"`mirrorfleet fence '{runner.link}' --lift` lets it copy again.",
+        )
+
+
+async def _fence(runner: SlotRunner, transactions: Transactions) -> ProducerIdentity:
+    try:
+        return await transactions.init_producer_id(
+            timeout_ms=runner.settings.transaction_timeout_ms, deadline_s=FENCE_DEADLINE_S
+        )
+    except BrokerError as error:
+        transactions.close()
+        raise _explained(runner, error) from error
+    except BaseException:
+        transactions.close()
+        raise
+
+
+def _tell(runner: SlotRunner, steps: list[float]) -> None:
+    """Where the time of a take-over went: each step is a wait of the slot's partitions."""
+    words = ("fenced", "barrier", "read", "checked")
+    took = (
+        f"{word} {(b - a) * 1000:.0f} ms"
+        for word, (a, b) in zip(words, pairwise(steps), strict=True)
+    )
+    _log.info("slot taken: %s", ", ".join(took), extra=fields(slot=runner.number))
 
 
 def _explained(runner: SlotRunner, error: BrokerError) -> BrokerError:
@@ -90,65 +173,6 @@ def _explained(runner: SlotRunner, error: BrokerError) -> BrokerError:
     resource = f"TransactionalId:{runner.transactional_id}"
     text = may_not(runner.target_principal, "WRITE", resource, runner.link.target)
     return BrokerError(error.code, text, hint="`mirrorfleet acls` prints what is needed.")
-
-
-def barrier_entry(runner: SlotRunner, barrier: Barrier) -> ControlEntry:
-    """The barrier as a control record."""
-    return ControlEntry(
-        runner.control_partition(ControlKind.POSITIONS),
-        control_batch([codec.encode(barrier)], barrier.time_ms),
-    )
-
-
-def release_entry(runner: SlotRunner, generation: int) -> ControlEntry:
-    """What lets the next owner begin without waiting."""
-    now_ms = runner.clock.now_ms()
-    released = Released(owner=runner.owner, generation=generation, time_ms=now_ms)
-    return ControlEntry(
-        runner.control_partition(ControlKind.POSITIONS),
-        control_batch([codec.encode(released)], now_ms),
-    )
-
-
-async def read_positions(runner: SlotRunner, barrier: Barrier) -> dict[PartitionIdentity, Position]:
-    """Every position of the slot that was committed before `barrier`.
-
-    Raises:
-        UnknownVersionError: a record of a newer build; skipping it would rewind a partition.
-    """
-    at = runner.control_partition(ControlKind.POSITIONS)
-    found: dict[PartitionIdentity, Position] = {}
-
-    def is_ours(record: ControlRecord) -> bool:
-        entry = codec.decode(record.key, record.value)
-        match entry:
-            case Position():
-                found[entry.identity] = entry
-            case codec.RemovedPosition():
-                found.pop(entry.identity, None)
-            case Barrier():
-                return entry == barrier
-        return False
-
-    await read_up_to(runner.target, at, is_ours, deadline_s=READ_DEADLINE_S)
-    return found
-
-
-async def check_versions(target: Cluster, at: TopicPartition) -> None:
-    """Read a positions partition once to where it ends now.
-
-    Raises:
-        UnknownVersionError: a record of a newer build.
-    """
-    end = (await list_offsets(target, {at: LATEST}))[at]
-    if isinstance(end, BrokerError):
-        raise end
-
-    def at_end(record: ControlRecord) -> bool:
-        codec.decode(record.key, record.value)
-        return False
-
-    await read_up_to(target, at, at_end, deadline_s=READ_DEADLINE_S, end_offset=end.offset)
 
 
 async def admit(runner: SlotRunner, sender: Sender, entries: list[CatalogPartition]) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mirrorfleet.copying.schedule import MarkerShare
+from mirrorfleet.copying.urgency import Urgency
 from mirrorfleet.records.events import Event, EventKind
 from mirrorfleet.runtime.log import fields, logger
 
@@ -59,6 +60,7 @@ class Worker:
     confirm: Callable[[], Awaitable[bool]]
     """Asks the coordinator of the workers' group whether we are a member now."""
     markers: MarkerShare = field(default_factory=MarkerShare)
+    urgency: Urgency = field(default_factory=Urgency)
     events: deque[Event] = field(default_factory=lambda: deque(maxlen=EVENTS_KEPT))
 
     def event(

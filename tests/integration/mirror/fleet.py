@@ -39,6 +39,7 @@ class Fleet:
         *,
         rules: Sequence[Mapping[str, object]],
         slots: int = 4,
+        sync_s: float = 0.5,
     ) -> None:
         self.name, self.east, self.west = name, east, west
         self.directory = directory
@@ -54,7 +55,7 @@ class Fleet:
                 "west": {"bootstrap": address(west), "fleet": name},
             },
             "links": [link],
-            "services": {"sync": {"period_s": 0.5}},
+            "services": {"sync": {"period_s": sync_s}},
         }
         self.estate.write_text(yaml.safe_dump(estate))
 
@@ -71,10 +72,12 @@ class Fleet:
             yield process
 
     @contextmanager
-    def mirror(self, name: str = "a") -> Iterator[ServiceProcess]:
+    def mirror(self, name: str = "a", *, blocks_s: float | None = None) -> Iterator[ServiceProcess]:
         """A worker, ready or soon to be; `name` keeps its log apart from other workers'."""
         logs = self.directory / "logs" / name
-        with service("mirror", estate=self.estate, target="west", logs=logs) as process:
+        with service(
+            "mirror", estate=self.estate, target="west", logs=logs, blocks_s=blocks_s
+        ) as process:
             yield process
 
     def judged(

@@ -1,14 +1,13 @@
-"""What happened to each slot, from its positions: who took it when, and how long it stood still.
+"""Who had each slot when, from its positions: takings, releases and commits with their times.
 
-Positions carry the time of their commit, and the workers of a test share one clock, so the gap
-between two commits of a slot under steady load is its stall, measured after the fact.
+Workers of a test share one clock, so the record of who owned what can be laid beside the moments
+at which the judge saw copies move.
 """
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from mirrorfleet.kafka.control import read_to_end
@@ -17,6 +16,7 @@ from mirrorfleet.records.positions import Barrier, Position, Released
 
 if TYPE_CHECKING:
     from services.local.region import Region
+    from tests.judge.stalls import Span
 
 
 class Taking(NamedTuple):
@@ -29,11 +29,6 @@ class Taking(NamedTuple):
     time_ms: int
     first_ms: int
 
-    @property
-    def stall_s(self) -> float:
-        """How long the slot stood still."""
-        return (self.first_ms - self.last_ms) / 1000
-
     def __str__(self) -> str:
         released = "never" if self.released_ms is None else f"{self.released_ms - self.last_ms} ms"
         taken, first = self.time_ms - self.last_ms, self.first_ms - self.last_ms
@@ -42,21 +37,20 @@ class Taking(NamedTuple):
 
 @dataclass
 class Timeline:
-    """One slot: commits as (time in ms, owner), and the takings between them."""
+    """One slot: its partitions, the time of each commit, and each change of its owner."""
 
     slot: int
-    commits: list[tuple[int, str]] = field(default_factory=list)
+    partitions: set[int] = field(default_factory=set)
+    last_ms: int = 0
     takings: list[Taking] = field(default_factory=list)
 
-    def stall_s(self, owner: str, begin_ms: int, end_ms: int) -> float:
-        """The longest time between two commits of one owner within a span."""
-        times = [t for t, who in self.commits if who == owner and begin_ms <= t <= end_ms]
-        edges = [begin_ms, *times, end_ms]
-        return max(b - a for a, b in pairwise(edges)) / 1000
+    def takings_in(self, span: Span) -> list[Taking]:
+        """When another worker took the slot in a span."""
+        return [one for one in self.takings if span.begin_ms <= one.time_ms <= span.end_ms]
 
     def owner_at(self, time_ms: int) -> str:
-        """Who made the last commit before."""
-        return next((who for t, who in reversed(self.commits) if t <= time_ms), "")
+        """Who had taken the slot before."""
+        return next((t.owner for t in reversed(self.takings) if t.time_ms <= time_ms), "")
 
 
 def timelines(target: Region, fleet: str) -> list[Timeline]:
@@ -64,7 +58,6 @@ def timelines(target: Region, fleet: str) -> list[Timeline]:
     topic = f"__mirrorfleet.{fleet}.positions"
     records = asyncio.run(read_to_end(target.settings(), topic))
     found: dict[int, Timeline] = {}
-    owners: dict[int, str] = {}
     released: dict[int, int] = {}
     waiting: dict[int, Taking] = {}
     for record in records:
@@ -72,19 +65,18 @@ def timelines(target: Region, fleet: str) -> list[Timeline]:
         line = found.setdefault(slot, Timeline(slot))
         entry = positions.decode(record.key, record.value)
         match entry:
-            case Barrier() if owners.get(slot) != entry.owner:
-                owners[slot] = entry.owner
-                last_ms = line.commits[-1][0] if line.commits else 0
-                waiting[slot] = Taking(
-                    slot, entry.owner, last_ms, released.pop(slot, None), entry.time_ms, 0
-                )
+            case Barrier():
+                came = released.pop(slot, None)
+                if line.owner_at(entry.time_ms) != entry.owner:
+                    waiting[slot] = Taking(slot, entry.owner, line.last_ms, came, entry.time_ms, 0)
             case Released():
                 released[slot] = entry.time_ms
             case Position():
                 taking = waiting.pop(slot, None)
-                if taking is not None and line.commits:
+                if taking is not None:
                     line.takings.append(taking._replace(first_ms=record.timestamp))
-                line.commits.append((record.timestamp, owners.get(slot, "")))
+                line.last_ms = record.timestamp
+                line.partitions.add(entry.identity.partition)
             case _:
                 pass
     return [found[slot] for slot in sorted(found)]

@@ -8,6 +8,7 @@ from uuid import UUID
 from mirrorfleet.copying.budget import FrameLease, MemoryBudget
 from mirrorfleet.copying.partition import CopyPartition, SourceView, start_position
 from mirrorfleet.copying.slot import Answer, Slot
+from mirrorfleet.copying.urgency import Urgency
 from mirrorfleet.core.ids import (
     ClusterAlias,
     ClusterId,
@@ -41,8 +42,14 @@ def entry(partition: int = 0, **changes: object) -> CatalogPartition:
     return CatalogPartition(**{**fields, **changes})  # type: ignore[arg-type]  # built from a dict on purpose
 
 
-def slot(*entries: CatalogPartition, budget: MemoryBudget | None = None) -> Slot:
-    made = Slot(SlotNumber(0), budget or MemoryBudget(1 << 20), queue_bytes=1 << 20)
+def slot(
+    *entries: CatalogPartition,
+    budget: MemoryBudget | None = None,
+    urgency: Urgency | None = None,
+    number: int = 0,
+) -> Slot:
+    memory = budget or MemoryBudget(1 << 20)
+    made = Slot(SlotNumber(number), memory, queue_bytes=1 << 20, urgency=urgency)
     for each in entries or (entry(),):
         made.admit(each, start_position(each.identity, SourceOffset(0), 1))
     return made

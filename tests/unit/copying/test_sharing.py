@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from mirrorfleet.copying.sharing import Share, share
+import pytest
+
+from mirrorfleet.copying.sharing import Share, has_drifted, share
 from mirrorfleet.core.ids import SlotNumber
 from mirrorfleet.records.members import Claim, Slots
 
@@ -88,3 +90,57 @@ def test_when_all_leave_each_keeps_what_it_has() -> None:
 
 def test_a_group_of_nobody_has_no_shares() -> None:
     assert share({}) == {}
+
+
+def loaded(generation: int, loads: dict[int, int], known: Slots) -> Claim:
+    measured = {SlotNumber(slot): load for slot, load in loads.items()}
+    return Claim(generation, frozenset(measured), known, known, loads=measured)
+
+
+def test_load_is_shared_by_bytes_and_not_by_the_number_of_slots() -> None:
+    four = slots(0, 1, 2, 3)
+    found = share(
+        {"a": loaded(1, {0: 900, 1: 100, 2: 100, 3: 100}, four), "b": claim(-1, slots(), four)}
+    )
+    assert found == {
+        "a": Share(slots(1, 2, 3), slots()),
+        "b": Share(slots(0), slots(0)),
+    }
+
+
+def test_members_that_are_nearly_even_keep_what_they_have() -> None:
+    four = slots(0, 1, 2, 3)
+    found = share({"a": loaded(1, {0: 520, 1: 500}, four), "b": loaded(1, {2: 480, 3: 470}, four)})
+    assert found == {"a": Share(slots(0, 1), slots()), "b": Share(slots(2, 3), slots())}
+
+
+def test_one_slot_heavier_than_all_others_stays_and_the_others_make_room_for_it() -> None:
+    four = slots(0, 1, 2, 3)
+    found = share({"a": loaded(1, {0: 9000, 1: 100}, four), "b": loaded(1, {2: 100, 3: 100}, four)})
+    assert found == {"a": Share(slots(0), slots()), "b": Share(slots(1, 2, 3), slots(1))}
+
+
+def test_the_heaviest_go_first_and_unmeasured_slots_of_the_dead_count_as_usual() -> None:
+    six = slots(0, 1, 2, 3, 4, 5)
+    found = share({"a": loaded(1, {0: 300}, six), "b": loaded(1, {1: 100}, six)})
+    assert found == {"a": Share(slots(0, 3, 5), slots()), "b": Share(slots(1, 2, 4), slots())}
+
+
+@pytest.mark.parametrize(
+    ("claimed", "now", "drifted"),
+    [
+        ({0: 10 << 20}, {0: 11 << 20}, False),
+        ({0: 10 << 20}, {0: 30 << 20}, True),
+        ({0: 30 << 20}, {0: 10 << 20}, True),
+        ({0: 100}, {0: 10_000}, False),
+        ({}, {0: 30 << 20}, False),
+    ],
+    ids=["little", "three times as much", "a third", "next to nothing", "measured first"],
+)
+def test_load_is_shared_out_anew_when_it_is_quite_another(
+    claimed: dict[int, int], now: dict[int, int], *, drifted: bool
+) -> None:
+    def of(loads: dict[int, int]) -> dict[SlotNumber, int]:
+        return {SlotNumber(slot): load for slot, load in loads.items()}
+
+    assert has_drifted(of(claimed), of(now)) is drifted

@@ -5,10 +5,11 @@ from dataclasses import replace
 from mirrorfleet.copying.budget import MemoryBudget
 from mirrorfleet.copying.faults import Fault, FaultReason
 from mirrorfleet.copying.partition import CopyPartition, Pace, terms_of
-from mirrorfleet.copying.slot import Slot
+from mirrorfleet.copying.slot import SNAPSHOT_EVERY, Slot
+from mirrorfleet.copying.urgency import Urgency
 from mirrorfleet.core.ids import SourceOffset, TargetOffset, TopicPartition
 from mirrorfleet.records.catalog import Priority
-from mirrorfleet.records.positions import Position
+from mirrorfleet.records.positions import Position, Snapshot
 from tests.unit.copying.making import entry, fetched, give, identity, slot
 
 BIG = b"x" * 3_000
@@ -295,3 +296,51 @@ def test_settled_is_past_markers_and_never_past_what_waits_or_is_in_the_open_tra
 
     made.open = ()
     assert made.settled(partition) == 1
+
+
+def known_of(made: Slot, *numbers: int) -> list[Position]:
+    found = [made.partitions[identity(number)].committed for number in numbers]
+    made.known.update({position.identity: position for position in found})
+    return found
+
+
+def test_a_new_owner_begins_with_a_snapshot_of_all_that_is_known() -> None:
+    made = slot(entry(0), entry(1))
+    first, second = known_of(made, 0, 1)
+    moved = replace(first, next_source=SourceOffset(7))
+
+    assert made.stated([moved], 5) == [Snapshot(count=2, time_ms=5), moved, second]
+
+
+def test_a_snapshot_that_was_not_committed_is_written_again_and_a_committed_one_after_many() -> (
+    None
+):
+    made = slot(entry(0), entry(1))
+    (first,) = known_of(made, 0)
+    made.stated([first], 5)
+    made.rewind()
+    assert len(made.stated([first], 5)) == 2
+    made.committed([first], 1.0)
+
+    written = [len(made.stated([first], 5)) for _ in range(SNAPSHOT_EVERY // 2)]
+
+    assert written == [1] * (SNAPSHOT_EVERY // 2 - 1) + [2]
+
+
+def test_of_what_catches_up_the_most_urgent_of_the_worker_goes_first() -> None:
+    shared = Urgency()
+    entries = [entry(0, priority=Priority.HIGH), entry(1), entry(2, priority=Priority.LOW)]
+    made, other = slot(*entries, urgency=shared), slot(entry(3), urgency=shared, number=1)
+    for partition in (*made.partitions.values(), *other.partitions.values()):
+        partition.pace = Pace.CATCH_UP
+    high, normal, low = (partition_of(made, number) for number in range(3))
+
+    assert made.wanted(Pace.CATCH_UP, 1.0) == [high]
+    assert other.wanted(Pace.CATCH_UP, 1.0) == []
+    high.pace = Pace.LIVE
+    assert made.wanted(Pace.CATCH_UP, 1.0) == [normal]
+    assert made.wanted(Pace.LIVE, 1.0) == [high]
+    assert other.wanted(Pace.CATCH_UP, 1.0) == [partition_of(other, 3)]
+    normal.fault = Fault(FaultReason.SOURCE_MISSING, SourceOffset(0), "")
+    other.rewind()
+    assert made.wanted(Pace.CATCH_UP, 1.0) == [low]

@@ -19,11 +19,18 @@ KNOWN = HELD | {SlotNumber(1)}
 
 
 def test_a_claim_has_these_bytes_and_is_read_back() -> None:
-    data = encode_claim(Claim(7, HELD, KNOWN, HELD, leaving=True))
-    assert (
-        data == b'{"v":1,"generation":7,"held":[0,2],"known":[0,1,2],"busy":[0,2],"leaving":true}'
+    claim = Claim(7, HELD, KNOWN, HELD, leaving=True, loads={SlotNumber(2): 500})
+    data = encode_claim(claim)
+    assert data == (
+        b'{"v":1,"generation":7,"held":[0,2],"known":[0,1,2],"busy":[0,2],"leaving":true,'
+        b'"loads":{"2":500}}'
     )
-    assert decode_claim(data) == Claim(7, HELD, KNOWN, HELD, leaving=True)
+    assert decode_claim(data) == claim
+
+
+def test_a_claim_of_a_build_that_measured_nothing_is_read() -> None:
+    data = b'{"v":1,"generation":7,"held":[0,2],"known":[0,1,2],"busy":[0,2],"leaving":false}'
+    assert decode_claim(data) == Claim(7, HELD, KNOWN, HELD)
 
 
 def test_what_is_handed_over_has_these_bytes_and_is_read_back() -> None:
@@ -36,3 +43,7 @@ def test_a_claim_of_a_newer_build_is_not_guessed_at() -> None:
         decode_claim(b'{"v":2,"generation":7,"held":[],"known":[],"busy":[]}')
     with pytest.raises(CorruptBatchError):
         decode_handed(b"")
+    with pytest.raises(CorruptBatchError):
+        decode_claim(
+            b'{"v":1,"generation":7,"held":[],"known":[],"busy":[],"leaving":false,"loads":[1]}'
+        )

@@ -10,12 +10,17 @@ from mirrorfleet.core.errors import CorruptBatchError, UnknownVersionError
 from mirrorfleet.core.ids import ProducerIdentity, SourceOffset, TargetOffset
 from mirrorfleet.records.positions import (
     BARRIER_KEY,
+    FENCE_KEY,
     RELEASE_KEY,
+    SNAPSHOT_KEY,
     Barrier,
+    Fence,
+    Lifted,
     Position,
     PositionFault,
     Released,
     RemovedPosition,
+    Snapshot,
     decode,
     encode,
 )
@@ -85,6 +90,24 @@ def test_a_release_has_one_key_a_slot() -> None:
     assert decode(key, value) == released
 
 
+def test_a_snapshot_has_one_key_a_slot() -> None:
+    snapshot = Snapshot(count=300, time_ms=5)
+    key, value = encode(snapshot)
+    assert key == SNAPSHOT_KEY == b"\x01S"
+    assert value == b"\x01\xac\x02\x05"
+    assert decode(key, value) == snapshot
+
+
+def test_the_fence_of_an_operator_has_one_key_a_slot_and_is_lifted_by_a_tombstone() -> None:
+    fence = Fence(who="eve", reason="why", time_ms=5)
+    key, value = encode(fence)
+    assert key == FENCE_KEY == b"\x01F"
+    assert value == b"\x01\x03eve\x03why\x05"
+    assert decode(key, value) == fence
+    assert encode(Lifted()) == (FENCE_KEY, None)
+    assert decode(FENCE_KEY, None) == Lifted()
+
+
 def test_a_tombstone_removes_an_identity() -> None:
     removed = RemovedPosition(identity(3))
     assert encode(removed) == (bytes.fromhex(KEY), None)
@@ -100,8 +123,19 @@ def test_a_tombstone_removes_an_identity() -> None:
         (KEY, "0102" + VALUE[4:]),
         ("0142", "02"),
         ("0152", "02"),
+        ("0153", "02"),
+        ("0146", "02"),
     ],
-    ids=["key version", "value version", "kind", "flags", "barrier version", "release version"],
+    ids=[
+        "key version",
+        "value version",
+        "kind",
+        "flags",
+        "barrier version",
+        "release version",
+        "snapshot version",
+        "fence version",
+    ],
 )
 def test_what_a_newer_build_wrote_stops_us(key: str, value: str) -> None:
     with pytest.raises(UnknownVersionError, match="not known to this build"):

@@ -108,6 +108,9 @@ class Coordinator:
             return producer
         return ProducerIdentity(producer.producer_id, producer.epoch + 1)
 
+    def close(self) -> None:
+        self._target.seen.append("coordinator closed")
+
     async def add_partitions(
         self, producer: ProducerIdentity, partitions: Sequence[TopicPartition]
     ) -> None:

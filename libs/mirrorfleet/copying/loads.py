@@ -1,0 +1,53 @@
+"""Bytes a second that each slot copies, averaged so that no slot moves for a short burst."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mirrorfleet.core.ids import SlotNumber
+    from mirrorfleet.records.members import Loads
+
+SETTLED_S: Final = 10.0
+"""A slot that was watched for less says nothing yet."""
+MEMORY_S: Final = 30.0
+"""What was measured so long ago counts about a third."""
+
+
+@dataclass(slots=True)
+class _Rate:
+    bytes: int
+    since: float
+    at: float
+    rate: float = 0.0
+
+
+class LoadMeter:
+    """Rates of the slots that a worker holds; times are monotonic seconds."""
+
+    def __init__(self) -> None:
+        self._rates: dict[SlotNumber, _Rate] = {}
+
+    def sample(self, copied: Mapping[SlotNumber, int], now: float) -> None:
+        """Bytes copied in all, of each slot that is held; others are forgotten."""
+        self._rates = {slot: one for slot, one in self._rates.items() if slot in copied}
+        for slot, total in copied.items():
+            known = self._rates.get(slot)
+            if known is None or total < known.bytes:
+                self._rates[slot] = _Rate(total, now, now)
+            elif now > known.at:
+                passed = now - known.at
+                share = min(passed / min(max(now - known.since, passed), MEMORY_S), 1.0)
+                known.rate += share * ((total - known.bytes) / passed - known.rate)
+                known.bytes, known.at = total, now
+
+    def loads(self) -> Loads:
+        """Bytes a second of the slots that were watched for long enough."""
+        return {
+            slot: int(one.rate)
+            for slot, one in sorted(self._rates.items())
+            if one.at - one.since >= SETTLED_S
+        }

@@ -1,0 +1,93 @@
+"""The emergency stop of a link: each of its slots is fenced and marked, also from workers that
+nobody can reach.
+
+    InitProducerId of the slot ─> its open transaction is aborted, its owner is refused from now on
+    fence record in positions  ─> whoever takes the slot after that finds it before its own barrier,
+                                  and waits until an operator lifts it
+
+The record is written with the producer id that fenced, so there is no moment in between: who takes
+the id before the record is written makes the write fail, and we begin again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from mirrorfleet.core.errors import FencedError, MirrorfleetError, RefusedError
+from mirrorfleet.core.ids import Link, SlotNumber, TopicPartition
+from mirrorfleet.core.names import transactional_id
+from mirrorfleet.kafka.backoff import Attempts
+from mirrorfleet.kafka.fenced_writer import FencedWriter
+from mirrorfleet.mapping.catalog import read_catalog
+from mirrorfleet.records import positions
+from mirrorfleet.records.topics import ControlKind, control_topic
+
+if TYPE_CHECKING:
+    from mirrorfleet.core.ids import FleetName
+    from mirrorfleet.kafka.cluster import Cluster
+    from mirrorfleet.records.positions import Fence, Lifted
+
+DEADLINE_S: Final = 60.0
+"""For one slot: the markers of the transaction that is aborted are awaited."""
+AT_ONCE: Final = 8
+
+
+async def slots_of_link(target: Cluster, fleet: FleetName, link: Link) -> tuple[SlotNumber, ...]:
+    """The slots of a link as the catalog has them.
+
+    Raises: RefusedError when the fleet has no such link, with those that it has.
+    """
+    view = await read_catalog(target, fleet)
+    links = {entry.link: entry.slots for entry in view.links.values()}
+    if link not in links:
+        known = ", ".join(sorted(map(str, links))) or "none"
+        raise RefusedError(f"fleet {fleet} has no link {link}.", hint=f"Links: {known}.")
+    return links[link]
+
+
+async def mark(
+    target: Cluster, fleet: FleetName, link: Link, entry: Fence | Lifted, now_ms: int
+) -> dict[SlotNumber, str]:
+    """Fence each slot of a link, or lift its fence; the trouble of each, empty when it is done.
+
+    Raises: as `slots_of_link`.
+    """
+    slots = await slots_of_link(target, fleet, link)
+    gate = asyncio.Semaphore(AT_ONCE)
+    topic = control_topic(fleet, ControlKind.POSITIONS)
+
+    async def one(slot: SlotNumber) -> str:
+        async with gate:
+            try:
+                name = transactional_id(fleet, link.source, slot)
+                await _mark(target, name, TopicPartition(topic, slot), entry, now_ms)
+            except MirrorfleetError as error:
+                return str(error)
+        return ""
+
+    async with asyncio.TaskGroup() as group:
+        tasks = {slot: group.create_task(one(slot), name=f"fence:{slot}") for slot in slots}
+    return {slot: task.result() for slot, task in tasks.items()}
+
+
+async def _mark(
+    target: Cluster, name: str, at: TopicPartition, entry: Fence | Lifted, now_ms: int
+) -> None:
+    attempts = Attempts(f"{target.name}: fencing {name}", DEADLINE_S, target.dice)
+    while True:
+        writer = FencedWriter(target, name, may_take=_always, deadline_s=attempts.left_s)
+        try:
+            await target.leader(at)  # known before the id is taken: its owner may be quick
+            await writer.write(at, [positions.encode(entry)], now_ms)
+        except FencedError as error:
+            await attempts.pause(error)  # its owner lives and took it back: before our record
+        else:
+            return
+        finally:
+            writer.close()
+
+
+async def _always() -> bool:
+    """An operator's word stands above the group's."""
+    return True

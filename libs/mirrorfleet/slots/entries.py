@@ -1,0 +1,57 @@
+"""What a slot writes to its control topics, as batches to send."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mirrorfleet.records import positions as codec
+from mirrorfleet.records.positions import Barrier, Position, Released, Snapshot
+from mirrorfleet.records.segments import Segment, encode_segment
+from mirrorfleet.records.topics import ControlKind
+from mirrorfleet.slots.outgoing import ControlEntry
+from mirrorfleet.wire.codecs import Codec
+from mirrorfleet.wire.records import control_batch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mirrorfleet.slots.runner import SlotRunner
+
+COMPRESS_FROM: Final = 8
+"""Positions in a batch from which compressing it is worth its microseconds."""
+
+
+def control_entries(
+    runner: SlotRunner, positions: Sequence[Position], segment: Segment | None
+) -> list[ControlEntry]:
+    """Positions (now and then all of them), and the segment when there is one."""
+    now_ms = runner.clock.now_ms()
+    records = [codec.encode(entry) for entry in runner.slot.stated(positions, now_ms)]
+    # Keys repeat cluster and topic ids: many of them shrink to a third.
+    compression = Codec.ZSTD if len(records) >= COMPRESS_FROM else Codec.NONE
+    at = runner.control_partition(ControlKind.POSITIONS)
+    entries = [ControlEntry(at, control_batch(records, now_ms, compression))]
+    if segment is not None:
+        batch = control_batch([(None, encode_segment(segment))], now_ms)
+        entries.append(ControlEntry(runner.control_partition(ControlKind.SEGMENTS), batch))
+    return entries
+
+
+def barrier_entry(runner: SlotRunner, barrier: Barrier) -> ControlEntry:
+    """The barrier as a control record."""
+    return ControlEntry(
+        runner.control_partition(ControlKind.POSITIONS),
+        control_batch([codec.encode(barrier)], barrier.time_ms),
+    )
+
+
+def release_entry(runner: SlotRunner, generation: int) -> ControlEntry:
+    """What lets the next owner begin without waiting, and read no more than this."""
+    now_ms = runner.clock.now_ms()
+    known = runner.slot.known.values()
+    released = Released(owner=runner.owner, generation=generation, time_ms=now_ms)
+    entries: list[codec.Entry] = [Snapshot(count=len(known), time_ms=now_ms), *known, released]
+    return ControlEntry(
+        runner.control_partition(ControlKind.POSITIONS),
+        control_batch([codec.encode(entry) for entry in entries], now_ms),
+    )

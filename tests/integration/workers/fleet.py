@@ -1,0 +1,244 @@
+"""Workers under load, the faults that they live through, and what the judge saw of each.
+
+    with under_load("moving", east, west, tmp_path) as fleet:
+        fleet.start("a")
+        with fleet.fault("join", moved_s=2):
+            fleet.start("b")
+            fleet.wait_copying(a=4, b=4)
+        ...
+        assert fleet.told() == []       every stall within its limit, all printed
+
+A fault is watched from its begin to its end, plus `AFTER_S` in which a stall still counts to it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import httpx
+
+from tests.faultkit.bites import ALREADY_ENDING_S, open_transactions
+from tests.faultkit.hold import hold_sync
+from tests.faultkit.markers import commit_times, times
+from tests.faultkit.regions import access, address, data_directories
+from tests.faultkit.traffic import traffic
+from tests.faultkit.waiting import wait_until
+from tests.integration.mirror.fleet import Fleet, slots_of
+from tests.integration.mirror.stored import stored
+from tests.integration.workers.timeline import Taking, Timeline, timelines
+from tests.judge.reading import At
+from tests.judge.stalls import Line, Span, stalls, told
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from services.local.region import Region
+    from tests.faultkit.bites import OpenAt
+    from tests.faultkit.process import ServiceProcess
+    from tests.faultkit.traffic import Traffic
+
+SECONDS: Final = float(os.environ.get("MIRRORFLEET_FAULT_SECONDS", "12"))
+"""How long a fault is held: 60 in the long form."""
+IS_LONG: Final = SECONDS >= 60
+RATE: Final = int(os.environ.get("MIRRORFLEET_WORKERS_RATE", "20000" if IS_LONG else "5000"))
+SLOTS: Final = 8
+PARTITIONS: Final = 24
+TAKE_OVER_S: Final = 10.0
+MOVE_S: Final = 2.0
+KEPT_S: Final = 1.0
+STEADY_S: Final = 3.0
+"""Load between two faults."""
+AFTER_S: Final = 1.0
+EXIT_S: Final = 15.0
+SYNC_S: Final = 2.0
+"""Between two looks of sync at the clusters, as by default."""
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+class Fault(NamedTuple):
+    """What was done, when, and how long slots that changed hands may stand still."""
+
+    what: str
+    span: Span
+    moved_s: float
+    moves: int | None
+
+
+class Workers(Fleet):
+    """A fleet with one topic under load, and workers by name."""
+
+    def __init__(self, name: str, east: Region, west: Region, directory: Path) -> None:
+        rules = [{"name": "all", "topics": [f"{name}-.*"]}]
+        super().__init__(name, east, west, directory, rules=rules, slots=SLOTS, sync_s=SYNC_S)
+        self.topic = f"{name}-orders"
+        self.stack = ExitStack()
+        self.processes: dict[str, ServiceProcess] = {}
+        self.owners: dict[str, str] = {}
+        """Names by what workers call themselves."""
+        self.faults: list[Fault] = []
+        self.load: Traffic | None = None
+
+    def start(self, name: str, *, blocks_s: float | None = None) -> ServiceProcess:
+        """Start a worker and wait until it is ready."""
+        process = self.launch(name, blocks_s=blocks_s)
+        self.wait_ready(name)
+        return process
+
+    def launch(self, name: str, *, blocks_s: float | None = None) -> ServiceProcess:
+        """Start a worker and go on."""
+        made = self.mirror(name, blocks_s=blocks_s)
+        process = self.processes[name] = self.stack.enter_context(made)
+        return process
+
+    def wait_ready(self, *names: str) -> None:
+        for name in names:
+            self.processes[name].wait_ready(60)
+            self.owners[str(self.processes[name].status()["owner"])] = name
+
+    def stop(self, *names: str) -> None:
+        """Ask workers to stop, all at once, and wait until they have."""
+        for name in names:
+            self.processes[name].terminate()
+        codes = [self.processes[name].wait_exit(EXIT_S) for name in names]
+        assert codes == [0] * len(names)
+
+    def wait_copying(self, deadline_s: float = 60, **wanted: int) -> None:
+        """Wait until the named workers copy so many slots each."""
+
+        def look() -> bool:
+            found = {name: [s["state"] for s in slots_of(self.processes[name])] for name in wanted}
+            return found == {name: ["copying"] * count for name, count in wanted.items()}
+
+        wait_until(
+            look,
+            deadline_s=deadline_s,
+            what=f"slots shared as {wanted}",
+            ignoring=(httpx.TransportError,),  # a loop that is still blocked
+        )
+
+    def wait_all_copied(self, *names: str, deadline_s: float = 60) -> None:
+        """Wait until the named workers copy all slots between them, however they share them."""
+
+        def look() -> bool:
+            found = [slot for name in names for slot in slots_of(self.processes[name])]
+            return [slot["state"] for slot in found] == ["copying"] * SLOTS
+
+        wait_until(look, deadline_s=deadline_s, what=f"all slots to be copied by {names}")
+
+    @property
+    def watched(self) -> list[At]:
+        return [At(f"east.{self.topic}", number) for number in range(PARTITIONS)]
+
+    @contextmanager
+    def fault(self, what: str, *, moved_s: float, moves: int | None = None) -> Iterator[Span]:
+        """What happens inside is watched as one fault; `moves`: slots that must change hands.
+
+        Gives the span as it is when the fault begins.
+        """
+        begin = now_ms()
+        yield Span(begin, begin)
+        hold_sync(AFTER_S, reason="the first commits of a new owner")
+        self.faults.append(Fault(what, Span(begin, now_ms()), moved_s, moves))
+        hold_sync(STEADY_S - AFTER_S, reason="load between two faults")
+
+    def wait_current(self, *names: str) -> None:
+        """Wait until the named workers have nearly nothing to copy: backlog counts as a stall."""
+
+        def lag() -> int:
+            return sum(
+                int(str(s["lag_records"])) for n in names for s in slots_of(self.processes[n])
+            )
+
+        wait_until(lambda: lag() < RATE, deadline_s=120, what="the copies to be current")
+
+    def stop_load(self) -> None:
+        """All that was made is at the source then, and the workers can copy it."""
+        assert self.load is not None
+        self.load.stop()
+
+    def told(self) -> list[str]:
+        """Print what each fault did to slots that moved and to those that were kept.
+
+        Gives what was longer than allowed, or did not happen.
+        """
+        owned = timelines(self.west, self.name)
+        seen = [self._line(number) for number in range(PARTITIONS)]
+        return [text for fault in self.faults for text in self._judged(fault, owned, seen)]
+
+    def takings(self, fault: Span) -> list[Taking]:
+        """Each change of an owner during the fault that began so."""
+        span = next(each.span for each in self.faults if each.span.begin_ms == fault.begin_ms)
+        owned = timelines(self.west, self.name)
+        return [taking for line in owned for taking in line.takings_in(span)]
+
+    def _line(self, number: int) -> Line:
+        copy = At(f"east.{self.topic}", number)
+        shown = times(data_directories(self.east), self.topic, number)
+        return Line(copy, shown, commit_times(data_directories(self.west), *copy))
+
+    def _judged(self, fault: Fault, owned: list[Timeline], seen: list[Line]) -> Iterator[str]:
+        moved = [line for line in owned if line.takings_in(fault.span)]
+        for taking in (t for line in moved for t in line.takings_in(fault.span)):
+            print(f"    to {self.owners.get(taking.owner, taking.owner)}: {taking}")
+        if fault.moves is not None and len(moved) != fault.moves:
+            yield f"{fault.what}: {len(moved)} slots moved, not {fault.moves}"
+        changed = {number for line in moved for number in line.partitions}
+        for what, limit, numbers in (
+            ("moved", fault.moved_s, changed),
+            ("kept", KEPT_S, set(range(PARTITIONS)) - changed),
+        ):
+            found = stalls([seen[number] for number in sorted(numbers)], fault.span)
+            text = told(f"{fault.what}, {what} slots", found, limit)
+            print(text)
+            if found and found[0].seconds >= limit:
+                yield text
+
+
+@contextmanager
+def under_load(name: str, east: Region, west: Region, directory: Path) -> Iterator[Workers]:
+    fleet = Workers(name, east, west, directory)
+    with (
+        fleet.stack,
+        fleet.sync(),
+        traffic(address(east), [f"{fleet.topic}:{PARTITIONS}"], rate=RATE) as load,
+    ):
+        fleet.load = load
+        yield fleet
+
+
+def epochs(region: Region, topic: str, partition: int) -> dict[int, list[int]]:
+    """Epochs of each producer in the order of the log."""
+    found: dict[int, list[int]] = {}
+    for batch in stored(region, topic, partition):
+        found.setdefault(batch.producer_id, []).append(batch.producer_epoch)
+    return found
+
+
+def epochs_grow(fleet: Workers) -> bool:
+    """Whether no producer wrote anything after a newer one of the same slot: nobody came back."""
+    return all(
+        found == sorted(found)
+        for number in range(PARTITIONS)
+        for found in epochs(fleet.west, f"east.{fleet.topic}", number).values()
+    )
+
+
+def freeze_in_transaction(worker: ServiceProcess, fleet: Workers) -> list[OpenAt]:
+    """SIGSTOP at a moment when the target shows an open transaction that does not end."""
+
+    def frozen() -> list[OpenAt]:
+        worker.freeze()
+        hold_sync(ALREADY_ENDING_S, reason="a commit may be on its way from the frozen worker")
+        found = open_transactions(access(fleet.west), fleet.watched)
+        if not found:
+            worker.thaw()
+        return found
+
+    return wait_until(frozen, deadline_s=30, what="an open transaction of a frozen worker")

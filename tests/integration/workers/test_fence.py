@@ -1,0 +1,67 @@
+"""`mirrorfleet fence`: a link stands still, also for a worker that was out of reach meanwhile."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.faultkit.bites import abort_evidence
+from tests.faultkit.hold import hold_sync
+from tests.faultkit.process import ROOT
+from tests.faultkit.regions import access, data_directories
+from tests.faultkit.waiting import wait_until
+from tests.integration.mirror.fleet import slots_of
+from tests.integration.workers.fleet import STEADY_S, Workers, freeze_in_transaction, under_load
+from tests.judge.reading import ends_of
+from tests.judge.verdict import Verdict
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from services.local.region import Region
+
+
+def fence(fleet: Workers, *more: str) -> list[object]:
+    """Run the command and give the state of each slot."""
+    command = [sys.executable, "-m", "services.cli", "fence", "east->west", *more]
+    command += ["--estate", str(fleet.estate), "-o", "json"]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=90)
+    assert run.returncode == 0, run.stdout + run.stderr
+    return [row["state"] for row in json.loads(run.stdout)]
+
+
+def ends(fleet: Workers) -> list[int]:
+    return [each.committed for each in ends_of(access(fleet.west), fleet.watched).values()]
+
+
+@pytest.mark.timeout(200)
+def test_a_fenced_link_stands_still_until_the_fence_is_lifted_also_for_a_worker_out_of_reach(
+    east: Region, west: Region, tmp_path: Path
+) -> None:
+    with under_load("fenced", east, west, tmp_path) as fleet:
+        lost, present = fleet.start("lost"), fleet.start("present")
+        fleet.wait_copying(lost=4, present=4)
+        opened = freeze_in_transaction(lost, fleet)
+        fenced = fence(fleet, "--reason", "wrong data")
+        before = ends(fleet)
+        lost.thaw()
+        hold_sync(STEADY_S * 2, reason="both workers could copy now")
+        after = ends(fleet)
+        troubles = wait_until(
+            lambda: {str(s["trouble"]) for s in slots_of(present)}, deadline_s=9, what="troubles"
+        )
+        lifted = fence(fleet, "--lift")
+        fleet.wait_all_copied("lost", "present")
+        hold_sync(STEADY_S, reason="load after the fence")
+        fleet.stop_load()
+        evidence = abort_evidence("fence", opened, data_directories(west))
+        report = fleet.judged([fleet.topic])
+
+    assert (fenced, lifted) == (["fenced"] * 8, ["may copy"] * 8)
+    assert after == before
+    assert all("wrong data" in trouble and "--lift" in trouble for trouble in troubles), troubles
+    assert (report.verdict, evidence.bit) == (Verdict.PASS, True), evidence
