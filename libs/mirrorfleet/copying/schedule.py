@@ -39,6 +39,13 @@ def must_close(age_s: float, sent_bytes: int, interval_s: float, policy: CommitP
     return age_s >= max(interval_s, policy.busy_s) or sent_bytes >= policy.max_bytes
 
 
+def busy_for(overhead_s: float, policy: CommitPolicy) -> float:
+    """Seconds that a transaction takes what keeps coming, when its first requests and its end cost
+    `overhead_s`: twice that, or a target that is slow would be asked for ever smaller commits.
+    """
+    return min(max(policy.busy_s, 2 * overhead_s), policy.hard_s / 2)
+
+
 def may_close(age_s: float, interval_s: float) -> bool:
     """Whether a transaction ends because nothing waits to be sent."""
     return age_s >= interval_s

@@ -15,7 +15,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.copying.faults import Action, produce_action
-from mirrorfleet.copying.schedule import Depth, commit_interval, may_close, must_close
+from mirrorfleet.copying.schedule import (
+    Depth,
+    busy_for,
+    commit_interval,
+    may_close,
+    must_close,
+)
 from mirrorfleet.copying.transaction import TargetBehindError, Transaction
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import (
@@ -83,6 +89,8 @@ class Sender:
         self._look_at = 0
         """So many requests without an answer are few enough to look at those that have one."""
         self.committed_at = runner.clock.monotonic()
+        self._first_s = self._overhead_s = 0.0
+        """What first requests of this transaction took; what begin and end of one take lately."""
         self._muted = False
         """Whether a broker's quota wants silence: a transaction ends with what it has, and the next
         one waits. Held open, it would outlast its time-out."""
@@ -101,7 +109,7 @@ class Sender:
         runner.slot.open = transaction.touched
         try:
             await self._send_data(transaction)
-            acked_at = runner.clock.monotonic()
+            acked_at, first_s = runner.clock.monotonic(), self._first_s
             idle_s = 0.0 if runner.stopping else runner.settings.commit_idle_s
             moved = runner.slot.moved_without_data(acked_at, idle_s)
             positions = transaction.positions(runner.clock.now_ms(), moved)
@@ -119,6 +127,7 @@ class Sender:
         runner.slot.committed(positions, now)
         runner.slot.open = ()
         runner.committed(transaction, positions, now - acked_at)
+        self._overhead_s += (first_s + now - acked_at - self._overhead_s) / 4
         self._depth.committed()
         return True
 
@@ -144,7 +153,7 @@ class Sender:
 
     def _begin(self) -> Transaction:
         self._added.clear()
-        self._muted = False
+        self._muted, self._first_s = False, 0.0
         for pipe in self._pipes.values():
             pipe.opened = False
         return Transaction(self._runner.clock.monotonic())
@@ -178,7 +187,8 @@ class Sender:
             now = runner.clock.monotonic()
             age = now - transaction.opened_at
             interval = commit_interval(runner.markers.per_round, policy)
-            full = runner.stopping or must_close(age, transaction.sent_bytes, interval, policy)
+            longest = max(interval, busy_for(self._overhead_s, policy))
+            full = runner.stopping or must_close(age, transaction.sent_bytes, longest, policy)
             full = full or self._muted
             self._look_at = 0 if full else self._depth.refill
             if not full and await self._fill(transaction):
@@ -294,15 +304,16 @@ class Sender:
     ) -> None:
         """Send alone, again while the coordinator still ends the transaction before."""
         clock = self._runner.clock
-        deadline = clock.monotonic() + FIRST_DEADLINE_S
+        began = clock.monotonic()
         first = not pipe.opened
         while items:
             acks = await self._answer_of(pipe, items)
             items = self._take(transaction, items, acks, first=first)
-            if items and clock.monotonic() > deadline:
+            if items and clock.monotonic() - began > FIRST_DEADLINE_S:
                 raise AbortError("the first request of a transaction was refused for too long")
             if items:
                 await asyncio.sleep(FIRST_AGAIN_S)
+        self._first_s += clock.monotonic() - began
         pipe.opened = True
 
     async def _answer_of(self, pipe: Pipe, items: list[Outgoing]) -> list[ProduceAck]:

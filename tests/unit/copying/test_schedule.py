@@ -8,6 +8,7 @@ from mirrorfleet.copying.schedule import (
     FetchWindow,
     MarkerShare,
     backoff_s,
+    busy_for,
     commit_interval,
     may_close,
     must_close,
@@ -27,6 +28,20 @@ POLICY = CommitPolicy()
 )
 def test_the_commit_interval_comes_from_the_marker_budget(markers: float, seconds: float) -> None:
     assert commit_interval(markers, POLICY) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    ("overhead_s", "seconds"),
+    [
+        pytest.param(0.02, 0.2, id="a quick target commits five times a second"),
+        pytest.param(0.6, 1.2, id="a slow one twice as long as a commit costs"),
+        pytest.param(9.0, 2.5, id="never so long that its time-out is near"),
+    ],
+)
+def test_a_slow_target_is_asked_for_fewer_and_larger_commits(
+    overhead_s: float, seconds: float
+) -> None:
+    assert busy_for(overhead_s, POLICY) == pytest.approx(seconds)
 
 
 def test_markers_of_a_commit_count_the_control_partitions() -> None:
