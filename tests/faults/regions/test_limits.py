@@ -37,10 +37,9 @@ OTHERS_S: Final = 2.0
 """Longest stall of the neighbours of a partition that is refused."""
 MANY: Final = 999 if LONG else 119
 
-pytestmark = pytest.mark.timeout(1_500)
+pytestmark = [pytest.mark.timeout(1_500), pytest.mark.long]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("side", "kind"), [("east", "consumer_byte_rate"), ("west", "producer_byte_rate")]
 )
@@ -85,7 +84,6 @@ async def life_of_a_login(far: FarRegion) -> float:
         await connection.wait_closed()
 
 
-@pytest.mark.long
 def test_logins_that_expire_every_five_seconds_cost_nothing(tmp_path: Path) -> None:
     secured = RegionSecurity(kind=Kind.SASL_PLAINTEXT)
     specs = [RegionSpec(name=side, brokers=3, security=secured) for side in ("east", "west")]
@@ -155,7 +153,6 @@ def test_a_partition_under_min_isr_holds_up_no_other_slot(
     assert stall < OTHERS_S
 
 
-@pytest.mark.long
 def test_a_target_whose_disks_are_full_is_waited_for(
     pair: dict[str, FarRegion], tmp_path: Path
 ) -> None:
