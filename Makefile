@@ -101,7 +101,8 @@ screenshots: $(READY) ## the console's pages as pictures, from the regions of it
 
 .PHONY: test-workers
 test-workers: $(READY) ## workers and standbys that join, leave, die and oversleep under load
-	@time $(PY) -m pytest tests/integration/workers tests/integration/standby -s --durations=10
+	@time $(PY) -m pytest tests/integration/workers tests/integration/standby -m 'not long' \
+		-s --durations=10
 
 .PHONY: spark
 spark: $(SPARK) ## Spark and its Kafka connector, from the hash lock; once

@@ -109,6 +109,9 @@ async def prepare(runner: SlotRunner) -> None:
 
     Raises: as `take`; nothing is lost then but time.
     """
+    if runner.prepared is not None:
+        runner.prepared.transactions.close()  # it was given to us before and taken back again
+        runner.prepared = None
     transactions = _transactions(runner)
     try:
         await transactions.connect(PREPARE_S)

@@ -14,6 +14,7 @@ from tests.faultkit.bites import abort_evidence, kill_in_transaction
 from tests.faultkit.hold import hold_sync
 from tests.faultkit.regions import access, data_directories
 from tests.integration.workers.fleet import (
+    IS_LONG,
     MOVE_S,
     SECONDS,
     TAKE_OVER_S,
@@ -27,11 +28,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from services.local.region import Region
+    from tests.faultkit.bites import OpenAt
     from tests.faultkit.process import ServiceProcess
 
 SLEEP_S: Final = max(20.0, SECONDS)
 """Longer than a session of the group and than the time-out of a transaction."""
 BLOCKED_S: Final = 30.0
+PAUSE_S: Final = 15.0 if IS_LONG else 4.0
+"""Between two kills."""
+ROUNDS: Final = 3 if IS_LONG else 1
+THREE: Final = ("a", "b", "c")
+FIVE: Final = (*THREE, "d", "e")
 
 
 @pytest.mark.timeout(300)
@@ -70,7 +77,7 @@ def is_blocked(worker: ServiceProcess) -> bool:
         return True
 
 
-@pytest.mark.timeout(500)
+@pytest.mark.timeout(700)
 def test_a_worker_that_slept_or_hung_writes_nothing_after_and_is_given_slots_from_hand_to_hand(
     east: Region, west: Region, tmp_path: Path
 ) -> None:
@@ -101,4 +108,76 @@ def test_a_worker_that_slept_or_hung_writes_nothing_after_and_is_given_slots_fro
     assert {fleet.owners[one.owner] for one in given} == {"sleeper"}
     assert [one.released_ms for one in given if one.released_ms is None] == []
     assert epochs_grow(fleet)
+    assert fleet.told() == []
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+def test_three_workers_killed_in_turn_again_and_again_lose_and_repeat_nothing(
+    east: Region, west: Region, tmp_path: Path
+) -> None:
+    opened: list[list[OpenAt]] = []
+
+    def bounce(name: str) -> None:
+        worker = fleet.processes[name]
+        opened.append(kill_in_transaction(worker, access(west), fleet.watched, deadline_s=60))
+        fleet.start(name)
+
+    with under_load("bounced", east, west, tmp_path) as fleet:
+        for name in THREE:
+            fleet.start(name)
+        fleet.wait_all_copied(*THREE)
+        fleet.wait_current(*THREE)
+        for name in THREE * ROUNDS:
+            with fleet.fault(f"kill -9 {name}", moved_s=TAKE_OVER_S):
+                bounce(name)
+                fleet.wait_all_copied(*THREE)
+            hold_sync(PAUSE_S, reason="load between two kills")
+        with fleet.fault("kill -9 back to back", moved_s=TAKE_OVER_S):
+            for name in THREE:
+                bounce(name)
+            fleet.wait_all_copied(*THREE)
+        fleet.stop_load()
+        data = data_directories(west)
+        evidence = [abort_evidence("kill -9", each, data) for each in opened]
+        report = fleet.judged([fleet.topic])
+
+    assert (report.verdict, [e for e in evidence if not e.bit]) == (Verdict.PASS, [])
+    assert fleet.told() == []
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+def test_workers_restarted_in_turn_and_scaled_from_one_to_five_to_none_to_three_copy_on(
+    east: Region, west: Region, tmp_path: Path
+) -> None:
+    with under_load("scaled", east, west, tmp_path) as fleet:
+        for name in THREE:
+            fleet.start(name)
+        fleet.wait_all_copied(*THREE)
+        fleet.wait_current(*THREE)
+        for name in THREE:
+            with fleet.fault(f"SIGTERM {name}", moved_s=MOVE_S):
+                fleet.stop(name)
+                fleet.wait_all_copied(*(set(THREE) - {name}))
+            with fleet.fault(f"start {name}", moved_s=MOVE_S):
+                fleet.start(name)
+                fleet.wait_all_copied(*THREE)
+        with fleet.fault("3 -> 1", moved_s=MOVE_S):
+            fleet.stop("b", "c")
+            fleet.wait_all_copied("a")
+        with fleet.fault("1 -> 5", moved_s=MOVE_S):
+            for name in FIVE[1:]:
+                fleet.launch(name)
+            fleet.wait_ready(*FIVE[1:])
+            fleet.wait_all_copied(*FIVE)
+        fleet.stop(*FIVE)
+        for name in THREE:
+            fleet.launch(name)
+        fleet.wait_ready(*THREE)
+        fleet.wait_all_copied(*THREE)
+        fleet.stop_load()
+        report = fleet.judged([fleet.topic])
+
+    assert (report.verdict, report.seen_twice) == (Verdict.PASS, 0)
     assert fleet.told() == []
