@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 HOME: Final = Path(__file__).resolve().parents[2] / ".local"
 FAR: Final = "FAR"
+START_S: Final = 180.0
+"""Deadline for all brokers to be there: six of them start at once."""
 _LIKE: Final = "listener.name.clients."
 _NEAR: Final = "CLIENTS:PLAINTEXT,BROKERS:PLAINTEXT,CONTROLLER:PLAINTEXT"
 
@@ -106,6 +108,6 @@ def far_pair(
         for region in made:
             stack.callback(region.stop)
             region.start()
-        for region in made:
-            region.wait_ready()
+        for broker in (one for region in made for one in region.brokers):
+            broker.wait_ready(START_S)
         yield pair

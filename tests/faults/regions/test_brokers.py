@@ -84,6 +84,7 @@ def test_all_bootstrap_addresses_are_replaced_and_a_running_fleet_follows(
     assert report.verdict is Verdict.PASS, render(report)
 
 
+@pytest.mark.long
 def test_a_target_that_is_down_costs_no_memory_however_fast_the_source(
     pair: dict[str, FarRegion], tmp_path: Path
 ) -> None:

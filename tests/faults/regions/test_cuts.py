@@ -82,6 +82,7 @@ def caught_up(lag: ServiceProcess, live: str, bulk: str) -> tuple[float, float]:
     return live_s, bulk_s
 
 
+@pytest.mark.long
 def test_after_a_long_cut_live_partitions_are_current_before_the_backlog_is_done(
     pair: dict[str, FarRegion], tmp_path: Path
 ) -> None:
