@@ -12,7 +12,7 @@ from mirrorfleet.kafka.opening import TcpConnector
 from services.local.ports import HOST
 from services.local.region import RegionSpec
 from services.local.security import Kind, RegionSecurity
-from tests.faultkit.disk import fill, is_full
+from tests.faultkit.disk import fill, has_ended
 from tests.faultkit.far import far_pair
 from tests.faultkit.hold import hold_sync
 from tests.faultkit.regions import access
@@ -166,7 +166,7 @@ def test_a_target_whose_disks_are_full_is_waited_for(
             try:
                 limits = [fill(broker) for broker in brokers]
                 wait_until(
-                    lambda: all(map(is_full, brokers)), deadline_s=60, what="full brokers to end"
+                    lambda: all(map(has_ended, brokers)), deadline_s=60, what="full brokers to end"
                 )
                 fault.bit(True, f"all ended at {limits} bytes")
                 hold_sync(HOLD_S, reason="the target has no room")
