@@ -176,6 +176,7 @@ def status(runners: Iterable[SlotRunner]) -> list[dict[str, object]]:
             "trouble": runner.trouble,
             "partitions": len(runner.slot.partitions),
             "assigned": len(runner.entries),
+            "from_replicas": sum(p.replica is not None for p in runner.slot.partitions.values()),
             "lag_records": sum(
                 max(0, p.source.last_stable - p.committed.next_source)
                 for p in partitions_of(runner)

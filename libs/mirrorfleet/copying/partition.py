@@ -74,6 +74,9 @@ class CopyPartition:
     """The fault that was written into the ledger, until the partition moves again."""
     held_until: float = 0.0
     """Not fetched before this moment (monotonic seconds): its leader moves, or it is examined."""
+    replica: int | None = None
+    """Node to fetch from instead of the leader, up to `replica_until` (monotonic seconds)."""
+    replica_until: float = 0.0
     dropped: list[Dropped] = field(default_factory=list)
     last_timestamp: int = -1
     moved_at: float = 0.0

@@ -19,6 +19,7 @@ from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import MirrorfleetError
 from mirrorfleet.kafka.fetcher import Fetched, FetchedPartition, FetchLane, FetchPoint
 from mirrorfleet.runtime.log import fields, logger
+from mirrorfleet.slots import replicas
 from mirrorfleet.slots.healing import source_denied
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class Lanes:
         needed = set()
         for pace in Pace:
             for partition in self._runner.slot.wanted(pace, now):
-                at = self._runner.leader_of(partition)
+                at = replicas.fetched_from(self._runner, partition, now)
                 if at is not None:
                     needed.add(LaneKey(at.node, pace))
         return needed
@@ -82,6 +83,7 @@ class Lanes:
                 return
             except MirrorfleetError as error:
                 failures = 1 if lane.answered else failures + 1
+                replicas.leave(self._runner, key.node)
                 self._runner.source_trouble(error)
             await asyncio.sleep(backoff_s(failures, self._runner.dice.uniform(0, 1)))
 
@@ -111,7 +113,8 @@ class _Lane:
 
     async def _fetch_all(self, connection: Connection) -> None:
         clock = self._runner.clock
-        lane = FetchLane(connection, rack=None, deadline_s=ANSWER_S)
+        rack = self._runner.source.settings.rack
+        lane = FetchLane(connection, rack=rack, deadline_s=ANSWER_S)
         idle_since: float | None = None
         while True:
             if self._point(lane):
@@ -130,7 +133,7 @@ class _Lane:
         now = runner.clock.monotonic()
         wanted = set()
         for partition in runner.slot.wanted(self._key.pace, now):
-            at = runner.leader_of(partition)
+            at = replicas.fetched_from(runner, partition, now)
             if at is None or at.node != self._key.node:
                 continue
             wanted.add(partition)
@@ -185,6 +188,8 @@ class _Lane:
             if part.error is not ErrorCode.NONE or part.diverging_epoch is not None:
                 self._refused(partition, part, now)
                 continue
+            if part.preferred_replica >= 0:
+                replicas.prefer(runner, partition, part.preferred_replica, now)
             source = SourceView(part.high_watermark, part.last_stable_offset, part.log_start_offset)
             answer = Answer(part.start, part.end, source, part.aborted)
             runner.slot.answered(partition, fetched.buffer, answer, lease, now)
@@ -196,7 +201,9 @@ class _Lane:
 
     def _refused(self, partition: CopyPartition, part: FetchedPartition, now: float) -> None:
         runner = self._runner
-        if part.error is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        if replicas.refused(runner, partition, self._key.node, now):
+            pass
+        elif part.error is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             text = source_denied(runner, part.topic)
             runner.stop_partition(
                 partition, Fault(FaultReason.SOURCE_DENIED, partition.walked_to, text)
