@@ -158,6 +158,21 @@ def apply(
     return command.run_apply(estate, target, consent, output)
 
 
+@app.command(name="format")
+def format_level(
+    target: Annotated[str, typer.Option("--target", help="Alias of the fleet's target cluster.")],
+    wanted: Annotated[
+        int | None, typer.Option("--raise-to", help="Write this level from now on; for good.")
+    ] = None,
+    estate: EstateOption = _ESTATE,
+    output: OutputOption = Output.TABLE,
+) -> int:
+    """Show which format a fleet writes and who knows it; raise it after a rolling upgrade."""
+    from services.cli import format as command  # noqa: PLC0415 - loaded when used
+
+    return command.run(estate, target, wanted, output)
+
+
 @app.command()
 def groups(
     target: IntoOption,

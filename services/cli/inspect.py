@@ -12,10 +12,9 @@ from typing import Final
 
 from mirrorfleet.config.load import load_estate
 from mirrorfleet.config.model import Estate
-from mirrorfleet.core.errors import ConfigError
+from mirrorfleet.config.places import cluster_of_topic
 from mirrorfleet.kafka.browsing import Show, Wanted, stored_rows, without_partition
 from mirrorfleet.records.readable import decoder_of
-from mirrorfleet.records.topics import control_kind
 from services.cli.connecting import open_cluster
 from services.cli.output import EXIT_OK, Output, Row, print_json, print_table, say_note
 
@@ -40,7 +39,7 @@ class Asked:
 def run(estate_file: Path, asked: Asked, output: Output) -> int:
     """Prints what is stored."""
     estate = load_estate(estate_file)
-    alias = _cluster_of(estate, asked)
+    alias = cluster_of_topic(estate, asked.topic, asked.cluster)
     if asked.show is Show.RECORDS and decoder_of(without_partition(asked.topic)) is None:
         say_note(_WARNING)
     rows = asyncio.run(_rows(estate, alias, asked))
@@ -51,23 +50,6 @@ def run(estate_file: Path, asked: Asked, output: Output) -> int:
     else:
         say_note("nothing is stored there")
     return EXIT_OK
-
-
-def _cluster_of(estate: Estate, asked: Asked) -> str:
-    """The cluster asked for, that of the control topic's fleet, or the only one there is."""
-    if asked.cluster is not None:
-        estate.cluster(asked.cluster)
-        return asked.cluster
-    kind = control_kind(without_partition(asked.topic)) or control_kind(asked.topic)
-    known = list(estate.clusters)
-    if kind is not None:
-        known = [alias for alias in known if estate.fleet_of(alias) == kind[0]]
-    if len(known) == 1:
-        return known[0]
-    aliases = ", ".join(estate.clusters)
-    raise ConfigError(
-        f"{asked.topic}: on which cluster?", path="--cluster", hint=f"Add --cluster: {aliases}."
-    )
 
 
 async def _rows(estate: Estate, alias: str, asked: Asked) -> list[Row]:

@@ -23,6 +23,7 @@ from mirrorfleet.runtime.clock import SystemClock, SystemDice
 from mirrorfleet.syncing.fleet import FleetSync
 from mirrorfleet.syncing.once import Once, Outcome, Preview, Refused
 from mirrorfleet.syncing.settings import parse
+from mirrorfleet.syncing.shown import change_row, outcome_rows, plan_json
 from services.cli.output import (
     EXIT_ERROR,
     EXIT_OK,
@@ -52,7 +53,7 @@ def run_plan(estate_file: Path, target: str | None, output: Output) -> int:
     previews = [asyncio.run(_preview(estate, alias)) for alias in _targets(estate, target)]
     changes = [change for each in previews for change in each.changes]
     if output is Output.JSON:
-        print_json(_plan_json(previews))
+        print_json(plan_json(previews))
     else:
         _show(previews)
     if any(each.unreached for each in previews):
@@ -69,7 +70,7 @@ def run_apply(estate_file: Path, target: str | None, consent: Consent, output: O
         if outcome is None:
             say_note("nothing was changed")
             return EXIT_ERROR
-        rows += _outcome_rows(outcome)
+        rows += outcome_rows(outcome)
         _explain(outcome.refused)
         if outcome.further:
             say_note(
@@ -81,12 +82,6 @@ def run_apply(estate_file: Path, target: str | None, consent: Consent, output: O
     elif rows:
         print_table(_OUTCOMES, rows)
     return EXIT_ERROR if EXIT_ERROR in codes else max(codes)
-
-
-def _code(outcome: Outcome) -> int:
-    if outcome.not_made:
-        return EXIT_ERROR
-    return EXIT_UNHEALTHY if outcome.further else EXIT_OK
 
 
 def _targets(estate: Estate, target: str | None) -> Sequence[str]:
@@ -140,7 +135,7 @@ def _agreed(target: str, changes: Sequence[PlannedChange], consent: Consent) -> 
 
 
 def _show(previews: Sequence[Preview]) -> None:
-    rows = [_row(change) for each in previews for change in each.changes]
+    rows = [change_row(change) for each in previews for change in each.changes]
     if rows:
         print_table(_COLUMNS, rows)
     else:
@@ -152,27 +147,3 @@ def _show(previews: Sequence[Preview]) -> None:
 def _explain(refused: Sequence[Refused]) -> None:
     for one in refused:
         say_note(f"{one.reason}: {one.link} {one.topic}: {one.detail}")
-
-
-def _row(change: PlannedChange) -> Row:
-    return {
-        "link": change.link or "-",
-        "change": change.kind.value,
-        "what": change.what,
-        "detail": change.detail,
-    }
-
-
-def _outcome_rows(outcome: Outcome) -> list[Row]:
-    words = {"made": outcome.made, "NOT MADE": outcome.not_made}
-    return [
-        {"outcome": word, **_row(change)} for word, changes in words.items() for change in changes
-    ]
-
-
-def _plan_json(previews: Sequence[Preview]) -> dict[str, object]:
-    return {
-        "changes": [_row(change) for each in previews for change in each.changes],
-        "refused": [one._asdict() for each in previews for one in each.refused],
-        "unreached": [one._asdict() for each in previews for one in each.unreached],
-    }

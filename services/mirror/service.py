@@ -93,7 +93,6 @@ class MirrorService:
         self._register_gauges()
 
     def status(self) -> Mapping[str, object]:
-        """For `/status`."""
         worker = self._worker
         return {
             "transaction_version": None if worker is None else int(worker.version),
@@ -226,6 +225,8 @@ class MirrorService:
                     self._entries[entry.identity] = entry
             case CatalogLink():
                 self._links[entry.link.source] = entry
+            case catalog_codec.CatalogConfig(format_level=level) if self._worker is not None:
+                self._worker.write_at(level)
             case Removed(identity=PartitionIdentity() as identity):
                 self._entries.pop(identity, None)
 

@@ -87,6 +87,8 @@ class GroupMember(NamedTuple):
     member_id: str
     client_id: str
     host: str
+    brings: bytes = b""
+    """What it joined with, in the format of its protocol; empty while the group is not stable."""
 
 
 class GroupDescription(NamedTuple):
@@ -289,7 +291,10 @@ async def _described_classic(
     for one in answer.groups:
         name = str(one.group_id)
         members = tuple(
-            GroupMember(each.member_id, each.client_id, each.client_host) for each in one.members
+            GroupMember(
+                each.member_id, each.client_id, each.client_host, bytes(each.member_metadata)
+            )
+            for each in one.members
         )
         description = GroupDescription(name, group_state(one.group_state), members)
         found[name] = verdict(code_of(one.error_code), f"group {name}") or description

@@ -31,6 +31,7 @@ from mirrorfleet.core.ids import (
     PartitionIdentity,
     SlotNumber,
 )
+from mirrorfleet.records.formats import FIRST_LEVEL, formats_at
 from mirrorfleet.records.identity import identity_list, parse_identity_list
 from mirrorfleet.records.jsonvalue import Fields, parse_json, to_json
 from mirrorfleet.records.packing import unknown_version
@@ -105,11 +106,12 @@ class CatalogAcl:
 class CatalogConfig:
     """`generation` grows with each change that `sync` publishes.
 
-    `format_level` is switched on by command after a rolling upgrade.
+    `format_level` is raised by command after a rolling upgrade (`records.formats`); one that this
+    build does not know is an UnknownVersionError, so that it refuses the whole catalog.
     """
 
     generation: int
-    format_level: int = 1
+    format_level: int = FIRST_LEVEL
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,9 +278,9 @@ def _binding(parts: list[object]) -> AclBinding:
 def _config(value: bytes) -> CatalogConfig:
     fields = Fields.parse(value, "catalog config")
     fields.check_version(VERSION)
-    return CatalogConfig(
-        generation=fields.integer("generation"), format_level=fields.integer("format_level")
-    )
+    level = fields.integer("format_level")
+    formats_at(level)
+    return CatalogConfig(generation=fields.integer("generation"), format_level=level)
 
 
 def _link_of(fields: Fields) -> Link:

@@ -4,21 +4,26 @@ They travel as user data of Kafka's consumer protocol, so the group looks like a
 `kafka-consumer-groups.sh`. A member of another build is understood or counts as one without claims.
 
     claim  {"v":1,"generation":7,"held":[0,2],"known":[0,1,2,3],"busy":[0,3],"leaving":false,
-            "loads":{"0":120000}}      bytes a second that were measured, of slots held for a while
+           "loads":{"0":120000},       bytes a second that were measured, of slots held for a while
+           "level":1}
     share  {"v":1,"handed":[2]}        the slots themselves are the assigned partitions
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from mirrorfleet.core.errors import CorruptBatchError
 from mirrorfleet.core.ids import SlotNumber
+from mirrorfleet.records.formats import FIRST_LEVEL, KNOWN_LEVEL
 from mirrorfleet.records.jsonvalue import Fields, to_json
 
 VERSION: Final = 1
+_LENGTH: Final = struct.Struct(">h")
+_COUNT: Final = struct.Struct(">i")
 Slots = frozenset[SlotNumber]
 Loads = Mapping[SlotNumber, int]
 NO_LOADS: Final[Loads] = MappingProxyType({})
@@ -37,6 +42,8 @@ class Claim(NamedTuple):
     busy: Slots
     leaving: bool = False
     loads: Loads = NO_LOADS
+    level: int = KNOWN_LEVEL
+    """Newest format level that the member's build knows (`records.formats`)."""
 
 
 def encode_claim(claim: Claim) -> bytes:
@@ -49,6 +56,7 @@ def encode_claim(claim: Claim) -> bytes:
         "busy": sorted(claim.busy),
         "leaving": claim.leaving,
         "loads": {str(slot): load for slot, load in sorted(claim.loads.items())},
+        "level": claim.level,
     }
     return to_json(values)
 
@@ -58,9 +66,27 @@ def decode_claim(data: bytes) -> Claim:
     found = Fields.parse(data, "claim")
     found.check_version(VERSION)
     held, known, busy = (_slots(found.integers(name)) for name in ("held", "known", "busy"))
-    return Claim(
-        found.integer("generation"), held, known, busy, found.flag("leaving"), _loads(found)
-    )
+    level = found.maybe_integer("level") or FIRST_LEVEL  # builds before it knew the first only
+    generation, leaving = found.integer("generation"), found.flag("leaving")
+    return Claim(generation, held, known, busy, leaving, _loads(found), level)
+
+
+def claim_brought(data: bytes) -> Claim:
+    """The claim in what a member joined with: Kafka's ConsumerProtocolSubscription.
+
+    version i16 | topics [i16 length, name] with an i32 count | user data with an i32 length | ...
+    Raises: UnknownVersionError, CorruptBatchError.
+    """
+    try:
+        (count,) = _COUNT.unpack_from(data, _LENGTH.size)
+        at = _LENGTH.size + _COUNT.size
+        for _ in range(count):
+            at += _LENGTH.size + _LENGTH.unpack_from(data, at)[0]
+        (size,) = _COUNT.unpack_from(data, at)
+    except struct.error as error:
+        raise CorruptBatchError("a member's subscription is cut short") from error
+    at += _COUNT.size
+    return decode_claim(data[at : at + size])
 
 
 def encode_handed(handed: Slots) -> bytes:

@@ -123,11 +123,11 @@ class RemovedPosition:
 Entry = Position | Barrier | Released | Snapshot | Fence | Lifted | RemovedPosition
 
 
-def encode(entry: Entry) -> tuple[bytes, bytes | None]:
-    """Key and value."""
+def encode(entry: Entry, version: int = VERSION) -> tuple[bytes, bytes | None]:
+    """Key and value; `version` is that of a position's value, as the fleet's level says."""
     match entry:
         case Position():
-            return position_key(entry.identity), _encode_position(entry)
+            return position_key(entry.identity), _encode_position(entry, version)
         case Barrier():
             return BARRIER_KEY, _encode_barrier(entry)
         case Released():
@@ -174,8 +174,8 @@ def position_key(identity: PartitionIdentity) -> bytes:
     return out.done()
 
 
-def _encode_position(entry: Position) -> bytes:
-    out = Writer(VERSION)
+def _encode_position(entry: Position, version: int) -> bytes:
+    out = Writer(version)
     out.unsigned(0 if entry.fault is None else _HAS_FAULT)
     out.unsigned(entry.next_source)
     out.unsigned(entry.leader_epoch + 1)

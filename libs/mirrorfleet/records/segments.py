@@ -75,12 +75,12 @@ class Segment:
     runs: tuple[tuple[PartitionIdentity, tuple[Run, ...]], ...]
 
 
-def encode_segment(segment: Segment) -> bytes:
+def encode_segment(segment: Segment, version: int = VERSION) -> bytes:
     """The record's value (its key is None).
 
     Raises: ValueError when payload counts and records of a run differ.
     """
-    out = Writer(VERSION)
+    out = Writer(version)
     out.unsigned(segment.slot)
     out.unsigned(segment.time_ms)
     ordered = sorted(segment.runs, key=_topic_order)

@@ -26,13 +26,14 @@ def control_entries(
 ) -> list[ControlEntry]:
     """Positions (now and then all of them), and the segment when there is one."""
     now_ms = runner.clock.now_ms()
-    records = [codec.encode(entry) for entry in runner.slot.stated(positions, now_ms)]
+    version = runner.formats.position
+    records = [codec.encode(entry, version) for entry in runner.slot.stated(positions, now_ms)]
     # Keys repeat cluster and topic ids: many of them shrink to a third.
     compression = Codec.ZSTD if len(records) >= COMPRESS_FROM else Codec.NONE
     at = runner.control_partition(ControlKind.POSITIONS)
     entries = [ControlEntry(at, control_batch(records, now_ms, compression))]
     if segment is not None:
-        batch = control_batch([(None, encode_segment(segment))], now_ms)
+        batch = control_batch([(None, encode_segment(segment, runner.formats.segment))], now_ms)
         entries.append(ControlEntry(runner.control_partition(ControlKind.SEGMENTS), batch))
     return entries
 
@@ -53,5 +54,5 @@ def release_entry(runner: SlotRunner, generation: int) -> ControlEntry:
     entries: list[codec.Entry] = [Snapshot(count=len(known), time_ms=now_ms), *known, released]
     return ControlEntry(
         runner.control_partition(ControlKind.POSITIONS),
-        control_batch([codec.encode(entry) for entry in entries], now_ms),
+        control_batch([codec.encode(entry, runner.formats.position) for entry in entries], now_ms),
     )

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from mirrorfleet.copying.transaction import Transaction
     from mirrorfleet.core.error_codes import ErrorCode
     from mirrorfleet.records.catalog import CatalogPartition
+    from mirrorfleet.records.formats import Formats
     from mirrorfleet.records.segments import Segment
     from mirrorfleet.runtime.lifecycle import Stop
-    from mirrorfleet.slots.leaders import LeaderAt
     from mirrorfleet.slots.worker import SourceSide, Worker
 
 LOOK_AGAIN_S: Final = 2.0
@@ -279,6 +279,11 @@ class SlotRunner:
         """Decided once for the target cluster."""
         return self._worker.version
 
+    @property
+    def formats(self) -> Formats:
+        """What is written, by the fleet's format level."""
+        return self._worker.formats
+
     def control_partition(self, kind: ControlKind) -> TopicPartition:
         """The slot's partition of a control topic."""
         return TopicPartition(control_topic(self._worker.fleet, kind), self.number)
@@ -289,9 +294,9 @@ class SlotRunner:
         """Positions, and the segment when there is one, as batches to send."""
         return entries.control_entries(self, positions, segment)
 
-    def leader_of(self, partition: CopyPartition) -> LeaderAt | None:
-        """The source leader of a partition, as far as known."""
-        return self.sources.of(partition.entry.source_topic, partition.identity.partition)
+    def reroute(self) -> None:
+        """Partitions may be fetched from other brokers now."""
+        self._routes.ring()
 
     async def produce_lane(self, node: int) -> ProduceLane:
         """A new produce connection of this slot to a target broker."""

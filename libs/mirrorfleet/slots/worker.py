@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from mirrorfleet.copying.schedule import MarkerShare
 from mirrorfleet.copying.urgency import Urgency
 from mirrorfleet.records.events import Event, EventKind
+from mirrorfleet.records.formats import FIRST_LEVEL, LEVELS, Formats, formats_at
 from mirrorfleet.runtime.log import fields, logger
 
 if TYPE_CHECKING:
@@ -59,9 +60,15 @@ class Worker:
     budget: MemoryBudget
     confirm: Callable[[], Awaitable[bool]]
     """Asks the coordinator of the workers' group whether we are a member now."""
+    formats: Formats = LEVELS[FIRST_LEVEL]
+    """What to write, by the level in the catalog."""
     markers: MarkerShare = field(default_factory=MarkerShare)
     urgency: Urgency = field(default_factory=Urgency)
     events: deque[Event] = field(default_factory=lambda: deque(maxlen=EVENTS_KEPT))
+
+    def write_at(self, level: int) -> None:
+        """Write what a format level says from now on."""
+        self.formats = formats_at(level)
 
     def event(
         self,

@@ -8,7 +8,7 @@ is compared with what was written here, so that the records of others are read, 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.core.error_codes import ErrorCode
@@ -23,6 +23,7 @@ from mirrorfleet.kafka.offsets import LATEST, list_offsets
 from mirrorfleet.planning.book import CatalogBook
 from mirrorfleet.records import catalog, events
 from mirrorfleet.records.catalog import CatalogAcl, CatalogEntry, Removed
+from mirrorfleet.records.formats import FIRST_LEVEL
 from mirrorfleet.records.topics import (
     ControlKind,
     TopicSpec,
@@ -171,12 +172,25 @@ class Store:
         changed += [Removed(catalog.acl_key(each), None, each) for each in forgotten]
         if not changed:
             return
-        before = self.book.config or catalog.CatalogConfig(generation=0)
-        changed.append(
-            catalog.CatalogConfig(
-                generation=before.generation + 1, format_level=before.format_level
-            )
-        )
+        await self._write([*changed, self._next_config(self.level)])
+
+    @property
+    def level(self) -> int:
+        """The format level in force, as of the last `refresh`."""
+        return FIRST_LEVEL if self.book.config is None else self.book.config.format_level
+
+    async def raise_level(self, level: int) -> None:
+        """Have the fleet write another format from now on; `syncing.leveling` says when one may.
+
+        Raises: as `publish`.
+        """
+        await self._write([self._next_config(level)])
+
+    def _next_config(self, level: int) -> catalog.CatalogConfig:
+        generation = 0 if self.book.config is None else self.book.config.generation
+        return catalog.CatalogConfig(generation=generation + 1, format_level=level)
+
+    async def _write(self, changed: Sequence[CatalogEntry | Removed]) -> None:
         for start in range(0, len(changed), _RECORDS_A_WRITE):
             part = changed[start : start + _RECORDS_A_WRITE]
             await self._fenced.write(

@@ -132,8 +132,9 @@ def test_fields_of_a_newer_release_are_left_alone() -> None:
         (KEY, {**VALUE, "state": "sleeping"}),
         (b'["region"]', VALUE),
         (b'["config"]', {"v": 0, "generation": 1, "format_level": 1}),
+        (b'["config"]', {"v": 1, "generation": 1, "format_level": 2}),
     ],
-    ids=["version", "word", "kind of key", "older version"],
+    ids=["version", "word", "kind of key", "older version", "format level"],
 )
 def test_what_a_newer_build_wrote_stops_us(key: bytes, value: dict[str, object]) -> None:
     with pytest.raises(UnknownVersionError):

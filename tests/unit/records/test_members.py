@@ -8,6 +8,7 @@ from mirrorfleet.core.errors import CorruptBatchError, UnknownVersionError
 from mirrorfleet.core.ids import SlotNumber
 from mirrorfleet.records.members import (
     Claim,
+    claim_brought,
     decode_claim,
     decode_handed,
     encode_claim,
@@ -23,7 +24,7 @@ def test_a_claim_has_these_bytes_and_is_read_back() -> None:
     data = encode_claim(claim)
     assert data == (
         b'{"v":1,"generation":7,"held":[0,2],"known":[0,1,2],"busy":[0,2],"leaving":true,'
-        b'"loads":{"2":500}}'
+        b'"loads":{"2":500},"level":1}'
     )
     assert decode_claim(data) == claim
 
@@ -31,6 +32,23 @@ def test_a_claim_has_these_bytes_and_is_read_back() -> None:
 def test_a_claim_of_a_build_that_measured_nothing_is_read() -> None:
     data = b'{"v":1,"generation":7,"held":[0,2],"known":[0,1,2],"busy":[0,2],"leaving":false}'
     assert decode_claim(data) == Claim(7, HELD, KNOWN, HELD)
+
+
+def test_a_claim_without_a_level_is_of_a_build_that_knew_the_first() -> None:
+    data = b'{"v":1,"generation":7,"held":[],"known":[],"busy":[],"leaving":false}'
+    assert decode_claim(data).level == 1
+
+
+def test_a_claim_is_found_in_what_a_member_joined_with() -> None:
+    claim = Claim(7, HELD, KNOWN, HELD, level=3)
+    user_data = encode_claim(claim)
+    # version 0, one topic "slots", user data
+    brought = b"\0\0" + b"\0\0\0\1" + b"\0\5slots" + len(user_data).to_bytes(4, "big") + user_data
+    assert claim_brought(brought) == claim
+    with pytest.raises(CorruptBatchError):
+        claim_brought(brought[:9])
+    with pytest.raises(CorruptBatchError):
+        claim_brought(b"")
 
 
 def test_what_is_handed_over_has_these_bytes_and_is_read_back() -> None:
