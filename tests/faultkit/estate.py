@@ -29,23 +29,24 @@ def write_estate(  # noqa: PLR0913 - estates have that many parts, all by name
     slots: int = FEW_SLOTS,
     services: Mapping[str, Mapping[str, object]] | None = None,
     security: Mapping[str, Mapping[str, object]] | None = None,
+    clusters: Mapping[str, Mapping[str, object]] | None = None,
 ) -> Path:
     """Write `estate.yaml` for a link east -> west between two bootstrap addresses.
 
-    `security` is that section of each cluster, by alias.
+    `security` is that section of each cluster, by alias; `clusters` are further keys of them.
     """
-    directory.mkdir(parents=True, exist_ok=True)
-    path = directory / "estate.yaml"
-    secured = security or {}
+    more = {
+        alias: {
+            "security": dict((security or {}).get(alias, {})),
+            **(clusters or {}).get(alias, {}),
+        }
+        for alias in ("east", "west")
+    }
     estate = {
         "estate": fleet,
         "clusters": {
-            "east": {"bootstrap": source, "security": dict(secured.get("east", {}))},
-            "west": {
-                "bootstrap": target,
-                "fleet": fleet,
-                "security": dict(secured.get("west", {})),
-            },
+            "east": {"bootstrap": source, **more.get("east", {})},
+            "west": {"bootstrap": target, "fleet": fleet, **more.get("west", {})},
         },
         "links": [
             {
@@ -58,5 +59,11 @@ def write_estate(  # noqa: PLR0913 - estates have that many parts, all by name
         ],
         "services": {name: dict(tuning) for name, tuning in (services or {}).items()},
     }
+    return _written(directory, estate)
+
+
+def _written(directory: Path, estate: Mapping[str, object]) -> Path:
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / "estate.yaml"
     path.write_text(yaml.safe_dump(estate))
     return path

@@ -16,22 +16,15 @@ from mirrorfleet.kafka.inspection import (
     describe_transactions,
     list_transactions,
 )
-from mirrorfleet.kafka.metadata import TopicMeta
 from mirrorfleet.kafka.producer import ProduceLane
 from mirrorfleet.kafka.transactions import Transactions, TransactionVersion
-from mirrorfleet.wire.aborted import AbortedFilter
-from mirrorfleet.wire.batch import walk
 from mirrorfleet.wire.copybatch import AbortedTransaction
-from mirrorfleet.wire.records import records_of
 from services.local.region import Region, RegionSpec
 from tests.conftest import running
 from tests.contract.kafka.making import entry, fetch_one, lane_to, new_topic, point
-from tests.faultkit.waiting import until
+from tests.contract.kafka.writing import Writer, until_committed, writer_on
 
 V1, V2 = TransactionVersion.V1, TransactionVersion.V2
-
-_NOT_YET = {ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NOT_ENOUGH_REPLICAS}
-"""What v2's first produce of a transaction is answered while markers are being written."""
 
 
 @pytest.fixture(scope="module")
@@ -51,72 +44,6 @@ async def cluster(east: Region) -> AsyncIterator[Cluster]:
 async def old_cluster(old: Region) -> AsyncIterator[Cluster]:
     async with Cluster(old.settings()) as opened:
         yield opened
-
-
-class Writer:
-    """A transactional producer of one partition, by hand."""
-
-    def __init__(self, transactions: Transactions, lane: ProduceLane, topic: TopicMeta) -> None:
-        self.transactions = transactions
-        self.lane = lane
-        self.topic = topic
-        self.producer = ProducerIdentity(-1, -1)
-        self.sequence = 0
-
-    async def init(self) -> None:
-        self.producer = await self.transactions.init_producer_id(timeout_ms=15_000)
-        self.sequence = 0
-
-    async def write(self, value: bytes) -> None:
-        batch = entry(self.topic, 0, (b"k", value), producer=self.producer, sequence=self.sequence)
-        if self.transactions.version is V1:
-            at = TopicPartition(self.topic.name, 0)
-            await self.transactions.add_partitions(self.producer, [at])
-
-        async def taken() -> bool:
-            (ack,) = await self.lane.send([batch])
-            assert ack.error in _NOT_YET or ack.error is ErrorCode.NONE, ack
-            return ack.error is ErrorCode.NONE
-
-        await until(taken, deadline_s=10, what="markers of the transaction before")
-        self.sequence += 1
-
-    async def end(self, *, commit: bool) -> None:
-        following = await self.transactions.end(self.producer, commit=commit)
-        if following != self.producer:
-            self.producer, self.sequence = following, 0
-
-
-async def writer_on(cluster: Cluster, topic: TopicMeta, name: str | None = None) -> Writer:
-    version = await cluster.transaction_version()
-    name = name or f"slot-{uuid4().hex[:8]}"
-    connection = await cluster.connect(1, purpose="test")
-    lane = ProduceLane(connection, transactional_id=name, transactions=version)
-    made = Writer(Transactions(cluster, name, version), lane, topic)
-    await made.init()
-    return made
-
-
-async def committed(cluster: Cluster, topic: TopicMeta) -> list[bytes | None]:
-    """What a read_committed consumer sees of partition 0."""
-    fetched, found = await fetch_one(await lane_to(cluster, topic), point(topic, 0, 0))
-    aborted, seen = AbortedFilter(found.aborted), []
-    for header in walk(fetched.buffer, found.start, found.end):
-        hidden = aborted.covers(header)
-        if header.is_control:
-            aborted.end(header.producer_id)
-        elif not hidden:
-            seen += [record.value for record in records_of(fetched.buffer, header)]
-    return seen
-
-
-async def until_committed(cluster: Cluster, topic: TopicMeta, values: list[bytes]) -> None:
-    """Markers are written after EndTxn has answered."""
-
-    async def seen() -> bool:
-        return await committed(cluster, topic) == values
-
-    await until(seen, deadline_s=10, what=f"{values} and nothing else, committed")
 
 
 async def test_v2_commits_what_was_written_and_hands_out_the_next_epoch(cluster: Cluster) -> None:

@@ -1,0 +1,1 @@
+"""Ids that end or expire, formats, replicas by rack: what only time or another build brings."""
