@@ -1,0 +1,62 @@
+"""L5: the line was cut so long that the source deleted records that were not copied.
+
+MirrorMaker 2: goes on at the first record that is left, silently. Here: by default the partition
+stands still and names the exact range; its neighbours do not notice.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from tests.faultkit.regions import address
+from tests.faultkit.waiting import wait_until
+from tests.integration.mirror.fleet import faults_of
+from tests.integration.mirror.making import create, numbered, put, values
+from tests.judge.verdict import Verdict
+from tests.versions.kit import Fleet
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from services.local.region import Region
+
+
+def delete_up_to(region: Region, topic: str, offset: int) -> None:
+    """Delete as retention does: everything below an offset."""
+    admin = AdminClient({"bootstrap.servers": address(region)})
+    for each in admin.delete_records([TopicPartition(topic, 0, offset)]).values():
+        each.result(20)
+
+
+@pytest.mark.timeout(300)
+def test_l5_the_missing_range_is_named_and_nothing_is_skipped(
+    east: Region, west: Region, tmp_path: Path
+) -> None:
+    fleet = Fleet("l5", east, west, tmp_path, topics=["other:1"])
+    create(east, "l5-short", 1)
+    create(east, "l5-other", 1)
+    put(east, "l5-short", numbered(0, 100))
+    with fleet.sync():
+        with fleet.mirror():
+            wait_until(
+                lambda: len(values(west, "east.l5-short")) == 100,
+                deadline_s=30,
+                what="the first copies",
+                ignoring=(AssertionError,),
+            )
+        # the worker is away, as after a cut, and records come and go
+        put(east, "l5-short", numbered(100, 300))
+        delete_up_to(east, "l5-short", 250)
+        put(east, "l5-other", numbered(0, 100))
+        with fleet.mirror() as mirror:
+            faults = wait_until(lambda: faults_of(mirror), deadline_s=60, what="the fault")
+            report = fleet.judged(records=100)
+
+    assert set(faults) == {("l5-short", 0)}
+    assert "[100, 250)" in faults["l5-short", 0]
+    assert values(west, "east.l5-short") == [b"%020d" % number for number in range(100)]
+    assert report.verdict is Verdict.PASS
