@@ -45,7 +45,8 @@ demo-down: $(READY) ## stop all of it
 APART := tests/spark tests/integration/checkpoint tests/integration/security tests/integration/pipe \
 	tests/integration/lag tests/integration/console tests/integration/telemetry \
 	tests/integration/health tests/observability tests/integration/workers \
-	tests/integration/standby tests/integration/following tests/faults/regions
+	tests/integration/standby tests/integration/following tests/versions tests/scenarios \
+	tests/faults/regions
 
 .PHONY: test
 test: $(READY) ## the tests, on real brokers; in a few minutes
@@ -103,6 +104,14 @@ screenshots: $(READY) ## the console's pages as pictures, from the regions of it
 test-workers: $(READY) ## workers and standbys that join, leave, die and oversleep under load
 	@time $(PY) -m pytest tests/integration/workers tests/integration/standby -m 'not long' \
 		-s --durations=10
+
+.PHONY: test-versions
+test-versions: $(READY) ## ends of epochs, ids that expire, two builds in a fleet, replicas by rack
+	@time $(PY) -m pytest tests/versions -rA --durations=10
+
+.PHONY: test-scenarios
+test-scenarios: $(READY) ## situations that operators of MirrorMaker 2 meet, one by one
+	@time $(PY) -m pytest tests/scenarios -rA --durations=0
 
 .PHONY: spark
 spark: $(SPARK) ## Spark and its Kafka connector, from the hash lock; once

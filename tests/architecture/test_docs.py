@@ -9,7 +9,7 @@ import pytest
 
 from tests.architecture.source import ROOT, python_files, tracked
 
-DOCUMENTS = ("README.md", "ARCHITECTURE.md")
+DOCUMENTS = ("README.md", "ARCHITECTURE.md", "docs/guarantees.md")
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 QUOTED = re.compile(r"`([^`\n]+)`")
 PATH = re.compile(r"[\w.*{},-]+(?:/[\w.*{},-]*)+|\w+\.(?:py|md|toml|yml|yaml|lock)")
@@ -73,6 +73,29 @@ def test_every_make_target_that_is_named_exists(document: str) -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
 
     assert {word for part in code for word in TARGET.findall(part)} - targets == set()
+
+
+def rows_of(document: str) -> list[list[str]]:
+    """Cells of every table row below a heading row."""
+    (path,) = tracked(document)
+    lines = [line for line in path.read_text("utf-8").splitlines() if line.startswith("|")]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    rules = [number for number, row in enumerate(cells) if set(row) == {"---"}]
+    return [row for n, row in enumerate(cells) if not {n, n + 1} & set(rules)]
+
+
+def is_a_test(name: str) -> bool:
+    """Whether a test function has this name."""
+    return any(f"def {name}(" in path.read_text("utf-8") for path in tracked("tests/*.py"))
+
+
+def test_every_guarantee_names_the_tests_that_show_it() -> None:
+    shown = {row[0]: QUOTED.findall(row[-1]) for row in rows_of("docs/guarantees.md")}
+
+    assert shown
+    assert [what for what, names in shown.items() if not names] == []
+    named = {name for names in shown.values() for name in names}
+    assert {name for name in named if not is_a_test(name)} == set()
 
 
 def test_a_path_or_symbol_that_is_not_there_is_seen() -> None:
