@@ -45,8 +45,8 @@ demo-down: $(READY) ## stop all of it
 APART := tests/spark tests/integration/checkpoint tests/integration/security tests/integration/pipe \
 	tests/integration/lag tests/integration/console tests/integration/telemetry \
 	tests/integration/health tests/observability tests/integration/workers \
-	tests/integration/standby tests/integration/following tests/versions tests/scenarios \
-	tests/faults/regions
+	tests/integration/standby tests/integration/following tests/integration/loss tests/versions \
+	tests/scenarios tests/faults/regions
 
 .PHONY: test
 test: $(READY) ## the tests, on real brokers; in a few minutes
@@ -112,6 +112,10 @@ test-versions: $(READY) ## ends of epochs, ids that expire, two builds in a flee
 .PHONY: test-scenarios
 test-scenarios: $(READY) ## situations that operators of MirrorMaker 2 meet, one by one
 	@time $(PY) -m pytest tests/scenarios -rA --durations=0
+
+.PHONY: test-loss
+test-loss: $(READY) ## each loss of history on either side: exact range, every policy, every way out
+	@time $(PY) -m pytest tests/integration/loss -rA --durations=10
 
 .PHONY: spark
 spark: $(SPARK) ## Spark and its Kafka connector, from the hash lock; once

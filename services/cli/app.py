@@ -187,6 +187,50 @@ def groups(
     return command.run_groups(command.Where(estate, target, source), group, output)
 
 
+@app.command()
+def resolve(
+    topic: Annotated[str, typer.Argument(help="TOPIC-PARTITION of the source.")],
+    target: IntoOption,
+    source: FromOption = None,
+    accept_gap: Annotated[
+        str | None, typer.Option(help="FIRST..END: go on though these offsets are lost.")
+    ] = None,
+    seek: Annotated[int | None, typer.Option(min=0, help="Go on at this offset.")] = None,
+    skip: Annotated[bool, typer.Option("--skip", help="Leave one record out.")] = False,  # noqa: FBT002 - typer's way to say a switch
+    estate: EstateOption = _ESTATE,
+) -> int:
+    """Let a partition that stands still go on, and have the ledger tell what that costs."""
+    from mirrorfleet.operating.resolving import wish_of  # noqa: PLC0415 - loaded when used
+    from services.cli import resolve as command  # noqa: PLC0415 - loaded when used
+
+    where = command.Where(estate, target, source)
+    return command.run(where, topic, wish_of(accept_gap, seek, skip=skip))
+
+
+positions = typer.Typer(help="Where each partition stands, as a file.", no_args_is_help=True)
+app.add_typer(positions, name="positions")
+
+
+@positions.command(name="export")
+def export_positions(target: IntoOption, estate: EstateOption = _ESTATE) -> int:
+    """Print the position of every partition that a fleet copies, a line of JSON each."""
+    from services.cli import positions as command  # noqa: PLC0415 - loaded when used
+
+    return command.run_export(estate, target)
+
+
+@positions.command(name="import")
+def import_positions(
+    file: Annotated[Path, typer.Argument(help="What `positions export` has printed.")],
+    target: IntoOption,
+    estate: EstateOption = _ESTATE,
+) -> int:
+    """Put positions back that are gone; one that is there is never moved."""
+    from services.cli import positions as command  # noqa: PLC0415 - loaded when used
+
+    return command.run_import(estate, target, file)
+
+
 offsets = typer.Typer(help="Offsets of both sides.", no_args_is_help=True)
 app.add_typer(offsets, name="offsets")
 

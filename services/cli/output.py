@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
-from mirrorfleet.core.errors import MirrorfleetError
-
 EXIT_OK: Final = 0
 EXIT_ERROR: Final = 1
 EXIT_UNHEALTHY: Final = 2
@@ -66,22 +64,6 @@ def say_note(text: str) -> None:
 def say_error(message: str) -> None:
     """The message on stderr."""
     sys.stderr.write(f"error: {message}\n")
-
-
-def leaf_error(error: BaseException) -> BaseException:
-    """The first error of ours inside task groups; anything else is a bug and goes on.
-
-    Raises: the group itself when there is none of ours in it.
-    """
-    if not isinstance(error, BaseExceptionGroup):
-        return error
-    ours, _ = error.split(MirrorfleetError)
-    if ours is None:
-        raise error
-    first: BaseException = ours
-    while isinstance(first, BaseExceptionGroup):
-        first = first.exceptions[0]
-    return first
 
 
 def _text(value: object) -> str:

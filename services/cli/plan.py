@@ -15,15 +15,19 @@ from typing import Final
 
 import typer
 
+from mirrorfleet.config.flows import targets_of
 from mirrorfleet.config.load import load_estate
 from mirrorfleet.config.model import Estate
 from mirrorfleet.core.errors import ConfigError
 from mirrorfleet.planning.pending import PlannedChange
-from mirrorfleet.runtime.clock import SystemClock, SystemDice
-from mirrorfleet.syncing.fleet import FleetSync
 from mirrorfleet.syncing.once import Once, Outcome, Preview, Refused
-from mirrorfleet.syncing.settings import parse
-from mirrorfleet.syncing.shown import change_row, outcome_rows, plan_json
+from mirrorfleet.syncing.shown import (
+    a_fleet,
+    change_row,
+    outcome_rows,
+    plan_json,
+    previewed,
+)
 from services.cli.output import (
     EXIT_ERROR,
     EXIT_OK,
@@ -50,7 +54,7 @@ class Consent(Enum):
 def run_plan(estate_file: Path, target: str | None, output: Output) -> int:
     """Prints what would change."""
     estate = load_estate(estate_file)
-    previews = [asyncio.run(_preview(estate, alias)) for alias in _targets(estate, target)]
+    previews = [asyncio.run(previewed(estate, alias)) for alias in targets_of(estate, target)]
     changes = [change for each in previews for change in each.changes]
     if output is Output.JSON:
         print_json(plan_json(previews))
@@ -65,7 +69,7 @@ def run_apply(estate_file: Path, target: str | None, consent: Consent, output: O
     """Shows, asks, makes, reports; fleet after fleet."""
     estate = load_estate(estate_file)
     codes, rows = [EXIT_OK], list[Row]()
-    for alias in _targets(estate, target):
+    for alias in targets_of(estate, target):
         outcome = asyncio.run(_apply(estate, alias, consent, output))
         if outcome is None:
             say_note("nothing was changed")
@@ -84,34 +88,9 @@ def run_apply(estate_file: Path, target: str | None, consent: Consent, output: O
     return EXIT_ERROR if EXIT_ERROR in codes else max(codes)
 
 
-def _targets(estate: Estate, target: str | None) -> Sequence[str]:
-    if target is None:
-        return estate.targets()
-    if not estate.links_into(target):
-        known = ", ".join(estate.targets()) or "none"
-        raise ConfigError(f"no link copies into {target!r}.", hint=f"Targets: {known}.")
-    return (target,)
-
-
-def _a_fleet(estate: Estate, target: str) -> FleetSync:
-    tuning = parse(estate.services.get("sync", {}))
-    alias = estate.links_into(target)[0].target
-    return FleetSync(estate, alias, tuning, SystemClock(), SystemDice())
-
-
-async def _preview(estate: Estate, target: str) -> Preview:
-    fleet = _a_fleet(estate, target)
-    try:
-        once = Once(fleet)
-        await once.open()
-        return await once.preview()
-    finally:
-        await fleet.close()
-
-
 async def _apply(estate: Estate, target: str, consent: Consent, output: Output) -> Outcome | None:
     """None when nobody agreed."""
-    fleet = _a_fleet(estate, target)
+    fleet = a_fleet(estate, target)
     try:
         once = Once(fleet)
         await once.open()

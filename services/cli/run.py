@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import services
+from mirrorfleet.config.flows import targets_of
 from mirrorfleet.config.load import load_estate
 from mirrorfleet.core.errors import ConfigError
 from mirrorfleet.policy.acls import Service
@@ -37,11 +38,7 @@ def run_service(name: str, target: str, estate_file: Path, further: Sequence[str
     """Becomes the service; what can be refused beforehand is refused here."""
     check_service(name)
     estate = load_estate(estate_file)
-    if not estate.links_into(target):
-        known = ", ".join(estate.targets()) or "none"
-        raise ConfigError(
-            f"no link of {estate_file} copies into {target!r}.", hint=f"Targets: {known}."
-        )
+    targets_of(estate, target)
     arguments = ["--estate", str(estate_file), "--target", target, *further]
     _become(f"services.{name}", arguments)
     return 1

@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 from typing import Final
 
+from mirrorfleet.config.flows import targets_of
 from mirrorfleet.config.load import load_estate
 from mirrorfleet.config.model import Estate
-from mirrorfleet.core.errors import ConfigError
 from mirrorfleet.mapping.standing import standing
 from mirrorfleet.records.overview import duration
 from services.cli.connecting import open_cluster
@@ -45,11 +45,7 @@ _COLUMNS: Final = (
 def run(estate_file: Path, target: str | None, output: Output) -> int:
     """Prints every partition of the fleet, or of all fleets."""
     estate = load_estate(estate_file)
-    targets = estate.targets() if target is None else (target,)
-    for alias in targets:
-        if not estate.links_into(alias):
-            known = ", ".join(estate.targets()) or "none"
-            raise ConfigError(f"no link copies into {alias!r}.", hint=f"Targets: {known}.")
+    targets = targets_of(estate, target)
     rows = [row for alias in targets for row in asyncio.run(_fleet_rows(estate, alias))]
     if output is Output.JSON:
         print_json(rows)

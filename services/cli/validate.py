@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from enum import Enum, auto
 from pathlib import Path
 
-from mirrorfleet.config.connect import cluster_settings
 from mirrorfleet.config.flows import all_flows
 from mirrorfleet.config.load import load_estate
-from mirrorfleet.config.model import Estate
-from mirrorfleet.core.errors import MirrorfleetError
-from mirrorfleet.policy.flows import Flow
-from mirrorfleet.watching.estate import Report, aliases, check_live, rule_row
+from mirrorfleet.watching.estate import Report, check_file, check_live, rule_row
 from services.cli.connecting import open_cluster
 from services.cli.output import (
     EXIT_ERROR,
@@ -47,30 +42,13 @@ def run(estate_file: Path, target: str | None, output: Output, depth: Depth) -> 
         estate.cluster(target)
     flows = [flow for flow in all_flows(estate) if target in {None, flow.link.target}]
     report = Report()
-    _check_file(estate, flows, report)
+    check_file(estate, flows, report, check_service)
     if depth is Depth.LIVE and not report.problems:
         asyncio.run(check_live(estate, flows, report, open_cluster))
     elif depth is Depth.FILE:
         report.rules = [rule_row(flow, rule.name, None) for flow in flows for rule in flow.rules]
     _print(estate_file, report, output)
     return EXIT_ERROR if report.problems else EXIT_OK
-
-
-def _check_file(estate: Estate, flows: Sequence[Flow], report: Report) -> None:
-    """What the models cannot know: names of services, secrets that are there."""
-    if not flows:
-        report.warnings.append("no link: nothing will be copied. Add one under `links`.")
-    for name in estate.services:
-        try:
-            check_service(name)
-        except MirrorfleetError as error:
-            line = estate.line_of(f"services.{name}")
-            report.problems.append(f"line {line} services.{name}: {error}")
-    for alias in aliases(flows):
-        try:
-            cluster_settings(estate, alias)
-        except MirrorfleetError as error:
-            report.problems.append(str(error))
 
 
 def _print(estate_file: Path, report: Report, output: Output) -> None:

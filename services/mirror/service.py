@@ -29,15 +29,16 @@ from mirrorfleet.core.names import service_id
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.control import ControlTail, ControlWriter
 from mirrorfleet.kafka.membership import SESSION_S, Membership
+from mirrorfleet.mapping.runs import runs_of
 from mirrorfleet.records import catalog as catalog_codec
-from mirrorfleet.records import events as event_codec
 from mirrorfleet.records import progress as progress_codec
 from mirrorfleet.records.catalog import CatalogLink, CatalogPartition, CatalogState, Removed
 from mirrorfleet.records.events import EventKind
 from mirrorfleet.records.topics import ControlKind, control_topic
 from mirrorfleet.runtime import metric_names as names
 from mirrorfleet.runtime.log import fields, logger
-from mirrorfleet.slots.leaders import Leaders
+from mirrorfleet.slots import requests
+from mirrorfleet.slots.leaders import Leaders, Role
 from mirrorfleet.slots.meters import LinkMeters
 from mirrorfleet.slots.owning import Owning
 from mirrorfleet.slots.recalling import check_versions
@@ -121,7 +122,7 @@ class MirrorService:
 
     async def _serve_with(self, stop: Stop, target: Cluster) -> None:
         context = self._context
-        targets = Leaders(target, context.clock)
+        targets = Leaders(target, context.clock, Role.TARGET)
         context.health.watch(f"target {context.target}", lambda: targets.trouble)
         membership = Membership(
             target,
@@ -146,6 +147,7 @@ class MirrorService:
                 helpers.create_task(self._assign(owning, helpers, stop), name="assign"),
                 helpers.create_task(owning.keep(), name="owning"),
                 helpers.create_task(self._report(worker), name="report"),
+                helpers.create_task(requests.follow(worker), name="requests"),
                 helpers.create_task(self._tracing.announce(target), name="announce"),
             ]
             member = helpers.create_task(self._be_member(membership), name="group")
@@ -155,10 +157,9 @@ class MirrorService:
             member.cancel()  # the others take the slots while we say goodbye
             worker.event(EventKind.WORKER_STOPPED)
             await self._report_once(worker, ControlWriter(target))
-            for task in [*background, *self._following]:
+            keepers = [side.keeper for side in self._sides.values()]
+            for task in [*background, *self._following, *keepers]:
                 task.cancel()
-            for side in self._sides.values():
-                side.keeper.cancel()
 
     def _make_worker(
         self, targets: Leaders, version: TransactionVersion, membership: Membership
@@ -176,6 +177,7 @@ class MirrorService:
             principal=target.settings.security.principal,
             budget=MemoryBudget(self._settings.memory_bytes),
             confirm=membership.confirm,
+            runs_of=lambda slot: runs_of(target, context.fleet, slot, context.clock),
         )
 
     async def _be_member(self, membership: Membership) -> None:
@@ -362,12 +364,7 @@ class MirrorService:
             for partition in runner.slot.partitions.values():
                 if now - partition.fault_since > RECOVERED_S:
                     worker.recovered(runner.link, partition)
-        events = [event_codec.encode(event) for event in worker.events]
-        if events:
-            at = TopicPartition(control_topic(worker.fleet, ControlKind.EVENTS), 0)
-            await writer.write(at, events, now_ms)
-            for _ in events:
-                worker.events.popleft()
+        await worker.tell(writer)
 
     def _register_gauges(self) -> None:
         metrics = self._context.metrics

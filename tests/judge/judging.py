@@ -71,12 +71,19 @@ class Copy:
 
     `starts`: source offsets at which copying began, where not at the beginning. `patience_s`: how
     long the target may stand still before what is missing counts as not seen.
+
+    Where history was lost, the target must be `earlier` (what the source had, read before it lost
+    it), then what the source has now from its start on, without `gaps` [first, end). Each range is
+    the ledger's, and is taken at its word: a record more or less is wrong, and so is a gap in
+    which the source has nothing.
     """
 
     source: ClusterAccess
     target: ClusterAccess
     pairs: Sequence[Pair]
     starts: Mapping[At, int] = field(default_factory=dict)
+    earlier: Mapping[At, Log] = field(default_factory=dict)
+    gaps: Mapping[At, Sequence[tuple[int, int]]] = field(default_factory=dict)
     patience_s: float = 30.0
 
 
@@ -173,6 +180,8 @@ def _judge_portion(copy: Copy, portion: Sequence[_Task]) -> list[Finding]:
         [task.source for task in portion],
         Order(isolation=Isolation.COMMITTED, timestamps=source_rule, start=copy.starts),
     )
+    idle = {at: _idle_gaps(copy, at, reading.log) for at, reading in truth.items()}
+    truth = {at: _expected(copy, at, reading) for at, reading in truth.items()}
     wanted = {task.target: len(truth[task.source].log) for task in portion if task.exists}
     copies = read_logs(
         copy.target,
@@ -192,6 +201,7 @@ def _judge_portion(copy: Copy, portion: Sequence[_Task]) -> list[Finding]:
     findings: list[Finding] = []
     for task in portion:
         known = _unread(task, truth[task.source], grown)
+        known = replace(known, doubts=known.doubts + idle[task.source])
         made = copies.get(task.target, MISSING)
         finding = _compared(copy, known, truth[task.source].log, made)
         if task.exists:
@@ -199,6 +209,31 @@ def _judge_portion(copy: Copy, portion: Sequence[_Task]) -> list[Finding]:
             finding = replace(finding, uncommitted=twice)
         findings.append(finding)
     return findings
+
+
+def _expected(copy: Copy, at: At, now: Reading) -> Reading:
+    """What the target must hold: history that is gone, then what there is, without the gaps."""
+    log = now.log
+    for first, end in copy.gaps.get(at, ()):
+        log = log.without(first, end)
+    return now._replace(log=copy.earlier.get(at, Log()).followed_by(log))
+
+
+def _idle_gaps(copy: Copy, at: At, log: Log) -> tuple[str, ...]:
+    """Accepted gaps that explain nothing, because the source has no record there."""
+    return tuple(
+        f"the accepted gap [{first}, {end}) holds no record"
+        for first, end in copy.gaps.get(at, ())
+        if not len(log.between(first, end))
+    )
+
+
+def history(access: ClusterAccess, topic: str) -> dict[At, Log]:
+    """What a topic holds now, for the day when it does not any more."""
+    numbers = partitions_of(access, [topic]).get(topic, [])
+    order = Order(isolation=Isolation.COMMITTED, timestamps=TimestampRule.AS_CREATE)
+    readings = read_logs(access, [At(topic, number) for number in numbers], order)
+    return {at: reading.log for at, reading in readings.items()}
 
 
 def _grown(copy: Copy, *readings: Mapping[At, Reading]) -> dict[At, str]:
@@ -247,7 +282,7 @@ def _explained(
     copy: Copy, source: At, target: At, anomalies: Sequence[Anomaly]
 ) -> Iterator[Anomaly]:
     """Add to the first changed records in which fields they changed."""
-    left = EXPLAINED
+    left = 0 if source in copy.earlier else EXPLAINED  # an offset may mean two records then
     for anomaly in anomalies:
         if anomaly.kind is not Kind.CHANGED or not left or not anomaly.source or not anomaly.target:
             yield anomaly

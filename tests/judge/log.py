@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from array import array
+from bisect import bisect_left
 from dataclasses import dataclass, field
 from enum import IntEnum
 from hashlib import blake2b
@@ -22,6 +23,9 @@ DIGEST_SIZE = 16
 
 NULL = -1
 """Length of a null key, value or header value: differs from the length of an empty one."""
+
+MOST = 2**63 - 1
+"""No record has this offset."""
 
 _FIXED = struct.Struct(">bqiii")  # stamp, timestamp, length of key, of value, number of headers
 _HEADER = struct.Struct(">ii")  # length of a header's key, of its value
@@ -53,6 +57,19 @@ class Log:
     def digest(self, index: int) -> bytes:
         """Give the digest of the record at a dense index."""
         return bytes(self.digests[index * DIGEST_SIZE : (index + 1) * DIGEST_SIZE])
+
+    def between(self, first: int, end: int) -> Log:
+        """The records at offsets [first, end)."""
+        low, high = bisect_left(self.offsets, first), bisect_left(self.offsets, end)
+        return Log(self.offsets[low:high], self.digests[low * DIGEST_SIZE : high * DIGEST_SIZE])
+
+    def without(self, first: int, end: int) -> Log:
+        """All records but those at offsets [first, end)."""
+        return self.between(-1, first).followed_by(self.between(end, MOST))
+
+    def followed_by(self, other: Log) -> Log:
+        """These records and then those, whatever their offsets."""
+        return Log(self.offsets + other.offsets, self.digests + other.digests)
 
 
 def digest(

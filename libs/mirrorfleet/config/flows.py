@@ -40,3 +40,16 @@ def find_link(estate: Estate, target: str, source: str | None) -> EstateLink:
             f"which link into {target} is meant?", path="--from", hint=f"Links: {known}."
         )
     return found[0]
+
+
+def targets_of(estate: Estate, target: str | None) -> tuple[str, ...]:
+    """The targets that are meant: one, or all of the estate.
+
+    Raises: ConfigError for one into which nothing is copied, naming those that there are.
+    """
+    if target is None:
+        return tuple(estate.targets())
+    if not estate.links_into(target):
+        known = ", ".join(estate.targets()) or "none"
+        raise ConfigError(f"no link copies into {target!r}.", hint=f"Targets: {known}.")
+    return (target,)

@@ -5,15 +5,14 @@ Tables only. A fault belongs to one partition; its neighbours never notice.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final, NamedTuple
 
 from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.ids import SourceOffset
 from mirrorfleet.wire.copybatch import FaultKind
-
-if TYPE_CHECKING:
-    from mirrorfleet.core.ids import SourceOffset
 
 
 class FaultReason(StrEnum):
@@ -33,6 +32,7 @@ class FaultReason(StrEnum):
     TARGET_RECREATED = "target-recreated"
     TARGET_TRUNCATED = "target-truncated"
     TARGET_MISSING = "target-missing"
+    POSITION_LOST = "position-lost"
 
     @property
     def heals(self) -> bool:
@@ -74,17 +74,49 @@ _OF_BATCH: Final = {
 }
 
 
+class Span(NamedTuple):
+    """Source offsets [first, end)."""
+
+    first: SourceOffset
+    end: SourceOffset
+
+    def __str__(self) -> str:
+        return f"[{self.first}, {self.end})"
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A partition stands at `offset` (source) because of `reason`; `detail` is for a person."""
+    """A partition stands at `offset` (source) because of `reason`; `detail` is for a person.
+
+    `lost` is what a loss is about, exactly: source offsets that are not on both sides; `records`
+    is how many there are, where that can be proved.
+    """
 
     reason: FaultReason
     offset: SourceOffset
     detail: str
+    lost: Span | None = None
+    records: int | None = None
+
+    @property
+    def span(self) -> Span | None:
+        """The lost range, or the record at which the partition stands; None before the first."""
+        if self.lost is not None or self.offset < 0:
+            return self.lost
+        return Span(self.offset, SourceOffset(self.offset + 1))
 
     def __str__(self) -> str:
         where = f"at source offset {self.offset}" if self.offset >= 0 else "before the first record"
         return f"{self.reason} {where}: {self.detail}"
+
+
+_STANDS: Final = re.compile("([a-z-]+) at source offset ([0-9]+): ")
+
+
+def standing_in(text: str) -> tuple[str, SourceOffset] | None:
+    """Reason and offset of a fault from its text, as progress carries it."""
+    found = _STANDS.match(text)
+    return (found[1], SourceOffset(int(found[2]))) if found else None
 
 
 def reason_of(kind: FaultKind) -> FaultReason:

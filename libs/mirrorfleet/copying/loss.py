@@ -11,12 +11,10 @@ leader and a follower also answer OFFSET_OUT_OF_RANGE (KIP-392, KIP-320).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from mirrorfleet.copying.faults import Fault, FaultReason
-
-if TYPE_CHECKING:
-    from mirrorfleet.core.ids import SourceOffset
+from mirrorfleet.copying.faults import Fault, FaultReason, Span
+from mirrorfleet.core.ids import SourceOffset
 
 
 class Look(NamedTuple):
@@ -34,6 +32,7 @@ def loss(position: SourceOffset, look: Look) -> Fault | None:
             FaultReason.RETENTION_OVERTOOK,
             position,
             f"source records [{position}, {look.log_start}) were deleted before they were copied",
+            Span(position, SourceOffset(look.log_start)),
         )
     diverged = look.log_end if look.epoch_end < 0 else min(look.log_end, look.epoch_end)
     if diverged < position:
@@ -42,5 +41,6 @@ def loss(position: SourceOffset, look: Look) -> Fault | None:
             position,
             f"the source log was truncated to {diverged}; [{diverged}, {position}) was copied from"
             " a history that the source no longer has",
+            Span(SourceOffset(diverged), position),
         )
     return None

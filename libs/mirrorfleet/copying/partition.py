@@ -10,9 +10,9 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mirrorfleet.core.ids import PartitionIdentity, SourceOffset, TargetOffset, TopicPartition
 from mirrorfleet.records.positions import Position
@@ -20,7 +20,7 @@ from mirrorfleet.wire.copybatch import CopyBatch, Dropped, NullKeys, Terms
 
 if TYPE_CHECKING:
     from mirrorfleet.copying.budget import FrameLease
-    from mirrorfleet.copying.faults import Fault
+    from mirrorfleet.copying.faults import Fault, FaultReason, Span
     from mirrorfleet.records.catalog import CatalogPartition
 
 CATCH_UP_AFTER = 3
@@ -54,6 +54,15 @@ class SourceView:
     log_start: int = -1
 
 
+class LeftOut(NamedTuple):
+    """Records that are not copied, because the rule or an operator (`request`) says so."""
+
+    span: Span
+    cause: FaultReason
+    detail: str
+    request: str = ""
+
+
 @dataclass(slots=True, eq=False)
 class CopyPartition:
     """The copying state of one partition; equal only to itself, so that it keys a dict cheaply."""
@@ -72,12 +81,16 @@ class CopyPartition:
     fault_since: float = 0.0
     reported: Fault | None = None
     """The fault that was written into the ledger, until the partition moves again."""
+    strange: int = 0
+    """How often the source did not know the topic while its name meant another one."""
     held_until: float = 0.0
     """Not fetched before this moment (monotonic seconds): its leader moves, or it is examined."""
     replica: int | None = None
     """Node to fetch from instead of the leader, up to `replica_until` (monotonic seconds)."""
     replica_until: float = 0.0
     dropped: list[Dropped] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
+    """What the ledger is told of with the commit that passes it."""
     last_timestamp: int = -1
     moved_at: float = 0.0
     """When `walked_to` last left `committed` without a commit (monotonic seconds)."""
@@ -108,6 +121,22 @@ class CopyPartition:
     def looks_at_keys(self) -> bool:
         """Whether records are looked at one by one for missing keys."""
         return self.terms.null_keys is not NullKeys.ALLOW
+
+    def take(self, *, limit: int | None = None, null_keys: NullKeys = NullKeys.ALLOW) -> None:
+        """Set the terms anew from the catalog's; see `terms_of`."""
+        left_out = tuple(each.span for each in self.left_out)
+        self.terms = replace(
+            terms_of(self.entry, limit=limit, null_keys=null_keys), left_out=left_out
+        )
+
+    def passed(self, next_source: SourceOffset) -> list[LeftOut]:
+        """What was left out below a position."""
+        return [each for each in self.left_out if each.span.end <= next_source]
+
+    def forget_passed(self) -> None:
+        """The commit that told of what was left out is done."""
+        self.left_out = [e for e in self.left_out if e.span.end > self.committed.next_source]
+        self.terms = replace(self.terms, left_out=tuple(each.span for each in self.left_out))
 
     def rewind(self) -> None:
         """Forget all that is not committed: queued batches go, fetching starts at the commit."""

@@ -13,13 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.copying.budget import FrameLease, MemoryBudget
 from mirrorfleet.copying.faults import Fault, FaultReason, reason_of
-from mirrorfleet.copying.partition import (
-    CopyPartition,
-    Pace,
-    Queued,
-    SourceView,
-    terms_of,
-)
+from mirrorfleet.copying.partition import CopyPartition, LeftOut, Pace, Queued, SourceView, terms_of
 from mirrorfleet.copying.urgency import NOTHING, RANK, Urgency, rank
 from mirrorfleet.core.errors import CorruptBatchError
 from mirrorfleet.records.catalog import CatalogPartition, CatalogState
@@ -74,6 +68,7 @@ class Learned:
     fault: Fault | None
     fault_since: float
     reported: Fault | None
+    left_out: list[LeftOut]
 
 
 class Slot:
@@ -97,6 +92,9 @@ class Slot:
         """Positions read from the control topic, of partitions assigned or not."""
         self.fence: Fence | None = None
         """An operator stopped the slot, as we read last."""
+        self.ever_known: set[PartitionIdentity] = set()  # that had a position once
+        self.ends: dict[PartitionIdentity, int] = {}
+        """High watermarks that were seen last of partitions that are left, -1 for none."""
         self.open: Container[CopyPartition] = ()
         """Partitions with data in the open transaction, or in one that was not undone yet."""
         self._by_source: dict[tuple[TopicId, int], CopyPartition] = {}
@@ -131,6 +129,8 @@ class Slot:
         if learned is None or learned.entry != partition.entry:
             return
         partition.terms = learned.terms
+        partition.left_out = learned.left_out
+        partition.forget_passed()
         partition.reported = learned.reported
         if learned.fault is not None and partition.walked_to <= learned.fault.offset:
             partition.fault, partition.fault_since = learned.fault, learned.fault_since
@@ -142,7 +142,10 @@ class Slot:
             self.known[identity] = partition.committed
             partition.rewind()
             self._ready.pop(partition, None)
-            self._by_source.pop((identity.source_topic_id, identity.partition), None)
+            self.ends[identity] = partition.source.high_watermark
+            at = (identity.source_topic_id, identity.partition)
+            if self._by_source.get(at) is partition:  # not that of a later incarnation
+                del self._by_source[at]
 
     def renew(self, entry: CatalogPartition) -> None:
         """The catalog changed what is said of a partition that we copy.
@@ -153,7 +156,7 @@ class Slot:
         before, partition.entry = partition.entry, entry
         if _limits(before) == _limits(entry):
             return
-        partition.terms = terms_of(entry)
+        partition.take()
         if partition.fault is not None and partition.fault.reason.by_terms:
             self.heal(partition)
 
@@ -166,8 +169,10 @@ class Slot:
                 partition.fault,
                 partition.fault_since,
                 partition.reported,
+                partition.left_out,
             )
             self.dismiss(identity)
+        self.ever_known.update(self.known)
         self.known.clear()
         self.sequences.clear()
         self._written, self._is_stated = UNSTATED, False
@@ -263,14 +268,14 @@ class Slot:
 
     def heal(self, partition: CopyPartition) -> None:
         """Look again: fetch from the last commit as if nothing had been refused."""
-        partition.fault = None
-        partition.terms = terms_of(partition.entry)
+        partition.fault, partition.strange = None, 0
+        partition.take()
         self.hold_back(partition, 0.0)
 
     def refused_size(self, partition: CopyPartition, batch: CopyBatch, now: float) -> None:
         """The target found a batch too large: cut smaller, or stop at a single record."""
         if batch.count > 1:
-            partition.terms = terms_of(partition.entry, limit=batch.size // 2)
+            partition.take(limit=batch.size // 2)
             return
         detail = (
             f"one record makes a batch of {batch.size} bytes; the target topic"
@@ -381,6 +386,8 @@ class Slot:
             partition = self.partitions.get(position.identity)
             if partition is not None:
                 partition.committed = position
+                if partition.left_out:
+                    partition.forget_passed()
                 partition.progress_at = now
                 partition.moved_at = now
 

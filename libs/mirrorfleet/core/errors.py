@@ -105,3 +105,19 @@ def may_not(who: str, operation: str, resource: str, cluster: str) -> str:
 def is_retriable(error: BaseException) -> bool:
     """Whether the same call may succeed later; anything that is not ours is not."""
     return isinstance(error, MirrorfleetError) and error.retriable
+
+
+def leaf_error(error: BaseException) -> BaseException:
+    """The first error of ours inside task groups; anything else is a bug and goes on.
+
+    Raises: the group itself when there is none of ours in it.
+    """
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    ours, _ = error.split(MirrorfleetError)
+    if ours is None:
+        raise error
+    first: BaseException = ours
+    while isinstance(first, BaseExceptionGroup):
+        first = first.exceptions[0]
+    return first

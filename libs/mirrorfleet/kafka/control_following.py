@@ -52,8 +52,8 @@ class TopicTail:
         """Close the connections."""
         self._tail.close()
 
-    async def poll(self, *, deadline_s: float) -> list[ControlRecord]:
-        """The next records; none after half a second without any.
+    async def poll(self, *, deadline_s: float, max_wait_ms: int = 500) -> list[ControlRecord]:
+        """The next records; none after `max_wait_ms` without any.
 
         Raises: BrokerError (UNKNOWN_TOPIC_OR_PARTITION, not allowed), DeadlineError,
         ConnectionLostError, AuthenticationError, CorruptBatchError.
@@ -63,7 +63,7 @@ class TopicTail:
             await self._look(deadline_s)
             self._looked_at = now
         try:
-            return await self._tail.poll(deadline_s=deadline_s)
+            return await self._tail.poll(deadline_s=deadline_s, max_wait_ms=max_wait_ms)
         except BrokerError as error:
             if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
                 raise

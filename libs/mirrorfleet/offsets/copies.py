@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 from mirrorfleet.core.ids import Link, SlotNumber, SourceOffset, TargetOffset, TopicPartition
-from mirrorfleet.offsets.index import Found, OffsetIndex
+from mirrorfleet.offsets.index import Found, OffsetIndex, PartitionMap, Translated
 from mirrorfleet.records.catalog import CatalogPartition, CatalogState
 from mirrorfleet.records.offset_sync import OffsetSync
 
@@ -38,6 +39,43 @@ class Answer:
             "found": str(self.found),
             "copied_to": self.copied_to,
         }
+
+
+_SAME_TOPICS: Final = frozenset({"source-truncated", "target-truncated", "rewound"})
+"""Causes after which both topics are still those of the incarnation before."""
+
+
+class Lineage:
+    """Two maps of the same two topics: what the former one says holds below `until` only.
+
+    source   0 ........ until ........          until = where the histories part
+    map      former     now
+    """
+
+    def __init__(self, now: PartitionMap, former: PartitionMap | None, until: SourceOffset) -> None:
+        self._now = now
+        self._former = former
+        self._until = until
+
+    def to_target(self, offset: SourceOffset) -> Translated[TargetOffset] | None:
+        """As `PartitionMap.to_target`."""
+        if self._former is not None and offset < self._until:
+            found = self._former.to_target(offset)
+            if found is not None and found.found is not Found.END:
+                back = self._former.to_source(found.offset)
+                if back is not None and back.offset < self._until:
+                    return found
+        return self._now.to_target(offset)
+
+    def to_source(self, offset: TargetOffset) -> Translated[SourceOffset] | None:
+        """As `PartitionMap.to_source`; what only the former history had leads to its end."""
+        found = self._now.to_source(offset)
+        if found is not None and found.found is not Found.BEFORE:
+            return found
+        back = None if self._former is None else self._former.to_source(offset)
+        if back is None or back.found is Found.END or back.offset >= self._until:
+            return found
+        return back
 
 
 class Copies:
@@ -79,7 +117,7 @@ class Copies:
         known = None if entry is None else self._index.of(entry.identity)
         if entry is None or known is None:
             return None
-        found = known.to_target(SourceOffset(offset))
+        found = self._before(entry, known).to_target(SourceOffset(offset))
         if found is None:
             return None
         other = target_of(entry)
@@ -91,11 +129,19 @@ class Copies:
         known = None if entry is None else self._index.of(entry.identity)
         if entry is None or known is None:
             return None
-        found = known.to_source(TargetOffset(offset))
+        found = self._before(entry, known).to_source(TargetOffset(offset))
         if found is None:
             return None
         other = source_of(entry)
         return Answer(entry, partition, offset, other, found.offset, found.found, known.source_end)
+
+    def _before(self, entry: CatalogPartition, known: PartitionMap) -> Lineage:
+        """The map together with that of the incarnation before, where the topics are the same."""
+        loss, identity = entry.loss, entry.identity
+        if loss is None or loss.first is None or loss.cause not in _SAME_TOPICS:
+            return Lineage(known, None, SourceOffset(0))
+        former = self._index.of(replace(identity, incarnation=identity.incarnation - 1))
+        return Lineage(known, former, SourceOffset(loss.first))
 
     def syncs(self) -> Iterator[OffsetSync]:
         """The last copied record of each partition, as MM2 writes it down."""

@@ -84,6 +84,12 @@ class PartitionMap:
         step = self._counts[-1] - 1
         return SourceOffset(self._sources[-1] + step), TargetOffset(self._targets[-1] + step)
 
+    def pieces_from(self, target: TargetOffset) -> Iterator[Piece]:
+        """The pieces that end behind a target offset."""
+        for at in range(len(self)):
+            if self._targets[at] + self._counts[at] > target:
+                yield Piece(self._sources[at], self._targets[at], self._counts[at])
+
     def add(self, run: Run) -> None:
         """Take a run; one that is known already changes nothing.
 

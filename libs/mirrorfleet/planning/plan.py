@@ -27,7 +27,8 @@ from mirrorfleet.planning.topics import Held, Reason, new_topic
 from mirrorfleet.policy.claims import Claim
 from mirrorfleet.policy.crossing import Crossings
 from mirrorfleet.policy.flows import Flow
-from mirrorfleet.records.catalog import CatalogPartition, CatalogState
+from mirrorfleet.records.catalog import CatalogLoss, CatalogPartition, CatalogState
+from mirrorfleet.records.commands import Command
 from mirrorfleet.records.topics import TopicSpec
 
 
@@ -99,6 +100,8 @@ class LinkView:
     slots: tuple[SlotNumber, ...]
     acls: AclsView | None = None
     """None: not looked at this time."""
+    anew: Mapping[PartitionIdentity, Command] = field(default_factory=dict)
+    """Requests for another incarnation, by the one that stands still."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,11 +207,23 @@ class _Topic:
                 found[entry.identity.partition] = entry
         return found
 
+    def begins_anew(self, old: CatalogPartition) -> bool:
+        """Whether the rule lets a partition of a recreated source go on without a request."""
+        same_target = self.target is not None and (
+            old.identity.target_topic_id == self.target.topic_id
+        )
+        recreated = old.identity.source_topic_id != self.source.topic_id
+        return same_target and recreated and self.terms.on_source_loss != FAIL
+
     def _held(self, reason: Reason, detail: str) -> Held:
         return Held(self.claim.source_topic, reason, detail)
 
 
 def _plan_topic(topic: _Topic, load: SlotLoad, draft: _Draft) -> None:
+    anew = list(_begun_anew(topic))
+    if anew:
+        draft.publish.extend(anew)
+        return  # the rest with the next look, which knows them
     trouble = topic.trouble()
     if trouble is not None:
         draft.held.append(trouble)
@@ -235,7 +250,13 @@ def _plan_topic(topic: _Topic, load: SlotLoad, draft: _Draft) -> None:
 def _changed(topic: _Topic, target: TargetTopic, load: SlotLoad) -> Iterable[CatalogPartition]:
     """Entries that are new or differ from the catalog's."""
     current = topic.current(target)
-    former = {entry.identity.partition: entry for entry in topic.entries}
+    former = _latest(topic.entries)
+    # first of all: a partition must never be copied under two incarnations
+    yield from (
+        replace(old, state=CatalogState.REMOVED)
+        for old in topic.entries
+        if old.state is not CatalogState.REMOVED and _is_former(topic, old, current)
+    )
     incarnation = max((entry.identity.incarnation for entry in topic.entries), default=-1) + 1
     start = topic.terms.start
     if topic.entries or topic.source.created_late:
@@ -244,6 +265,8 @@ def _changed(topic: _Topic, target: TargetTopic, load: SlotLoad) -> Iterable[Cat
         entry = current.get(number)
         if entry is None:
             old = former.get(number)
+            if old is not None and not topic.begins_anew(old):
+                continue
             identity = PartitionIdentity(
                 source_cluster=topic.view.source.cluster,
                 source_topic_id=topic.source.topic_id,
@@ -252,24 +275,63 @@ def _changed(topic: _Topic, target: TargetTopic, load: SlotLoad) -> Iterable[Cat
                 incarnation=incarnation if old is not None else 0,
             )
             slot = load.assign() if old is None else old.slot
-            yield _entry(topic, target, identity, slot, start)
+            loss = None if old is None else CatalogLoss(cause=Reason.SOURCE_RECREATED)
+            yield replace(_entry(topic, target, identity, slot, start), loss=loss)
         else:
             wanted = _refreshed(topic, target, entry)
             if wanted != entry:
                 yield wanted
-    if not current:
-        yield from (
-            replace(old, state=CatalogState.REMOVED)
-            for old in topic.entries
-            if old.state is not CatalogState.REMOVED
+
+
+def _is_former(
+    topic: _Topic, old: CatalogPartition, current: Mapping[int, CatalogPartition]
+) -> bool:
+    """Whether another incarnation of the partition is there, or its topic has fewer now."""
+    now = current.get(old.identity.partition)
+    return topic.begins_anew(old) if now is None else now.identity != old.identity
+
+
+def _latest(entries: Iterable[CatalogPartition]) -> dict[int, CatalogPartition]:
+    """The latest incarnation of each partition, removed or not."""
+    ordered = sorted(entries, key=lambda entry: entry.identity.incarnation)
+    return {entry.identity.partition: entry for entry in ordered}
+
+
+def _begun_anew(topic: _Topic) -> Iterable[CatalogPartition]:
+    """The incarnations that workers ask for; a request about an older one has been met."""
+    target = topic.target
+    if target is None:
+        return
+    for number, old in _latest(topic.entries).items():
+        asked = topic.view.anew.get(old.identity)
+        if asked is None or old.state is CatalogState.REMOVED or number >= target.partitions:
+            continue
+        if number >= topic.source.partitions:
+            yield replace(old, state=CatalogState.REMOVED)  # its topic has fewer now
+            continue
+        identity = replace(
+            old.identity,
+            source_topic_id=topic.source.topic_id,
+            target_topic_id=target.topic_id,
+            incarnation=old.identity.incarnation + 1,
         )
+        loss = CatalogLoss(
+            cause=asked.cause,
+            first=asked.first,
+            end=asked.end,
+            records=asked.records,
+            request=asked.request,
+            detail=asked.detail,
+        )
+        yield replace(old, state=CatalogState.REMOVED)
+        yield replace(_entry(topic, target, identity, old.slot, asked.start), loss=loss)
 
 
 def _refreshed(topic: _Topic, target: TargetTopic, entry: CatalogPartition) -> CatalogPartition:
     """The entry under today's terms; slot, start and pause are kept."""
     state = entry.state if entry.state is not CatalogState.REMOVED else CatalogState.ACTIVE
     today = _entry(topic, target, entry.identity, entry.slot, entry.start)
-    return replace(today, state=state)
+    return replace(today, state=state, loss=entry.loss)
 
 
 def _entry(

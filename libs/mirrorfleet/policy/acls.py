@@ -94,11 +94,14 @@ _CONTROL: Final[dict[Service, tuple[tuple[str, tuple[Operation, ...]], ...]]] = 
     Service.MIRROR: (
         ("catalog", (_R,)),
         ("positions", (_R, _W)),
-        ("segments", (_W,)),
-        ("progress", (_W,)),
+        # read to find what a loss is about: the map, the last numbers of a topic that is gone
+        ("segments", (_R, _W)),
+        ("archive", (_R,)),
+        ("progress", (_R, _W)),
+        ("commands", (_R, _W)),
         ("events", (_W,)),
     ),
-    Service.SYNC: (("catalog", (_R, _W)), ("events", (_W,))),
+    Service.SYNC: (("catalog", (_R, _W)), ("commands", (_R,)), ("events", (_W,))),
     Service.HEARTBEAT: (),
     # DeleteRecords frees what is packed
     Service.CHECKPOINT: (

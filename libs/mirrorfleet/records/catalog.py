@@ -56,6 +56,22 @@ class Priority(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogLoss:
+    """Why a partition has an incarnation after its first: what the ledger is told with its start.
+
+    Source offsets [first, end) of the incarnation before are what was lost; None where only the
+    worker can know. `request` is the id of the command that asked for it, empty for a rule's.
+    """
+
+    cause: str
+    first: int | None = None
+    end: int | None = None
+    records: int | None = None
+    request: str = ""
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogPartition:
     """One copied partition.
 
@@ -82,6 +98,7 @@ class CatalogPartition:
     target_append_time: bool = False
     target_compacted: bool = False
     source_retention_ms: int | None = None
+    loss: CatalogLoss | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,7 +219,33 @@ def _partition_value(entry: CatalogPartition) -> dict[str, object]:
         "target_append_time": entry.target_append_time,
         "target_compacted": entry.target_compacted,
         "source_retention_ms": entry.source_retention_ms,
+        **({} if entry.loss is None else {"loss": _loss_value(entry.loss)}),
     }
+
+
+def _loss_value(loss: CatalogLoss) -> dict[str, object]:
+    return {
+        "cause": loss.cause,
+        "first": loss.first,
+        "end": loss.end,
+        "records": loss.records,
+        "request": loss.request,
+        "detail": loss.detail,
+    }
+
+
+def _loss(values: object) -> CatalogLoss | None:
+    if not isinstance(values, dict):
+        return None
+    fields = Fields(values, "catalog loss")
+    return CatalogLoss(
+        cause=fields.text("cause"),
+        first=fields.maybe_integer("first"),
+        end=fields.maybe_integer("end"),
+        records=fields.maybe_integer("records"),
+        request=fields.text("request"),
+        detail=fields.text("detail"),
+    )
 
 
 def _partition(identity: PartitionIdentity, value: bytes) -> CatalogPartition:
@@ -226,6 +269,7 @@ def _partition(identity: PartitionIdentity, value: bytes) -> CatalogPartition:
         target_append_time=fields.flag("target_append_time"),
         target_compacted=fields.flag("target_compacted"),
         source_retention_ms=fields.maybe_integer("source_retention_ms"),
+        loss=_loss(fields.values.get("loss")),
     )
 
 

@@ -28,6 +28,9 @@ class EventKind(StrEnum):
     PARTITION_RECOVERED = "partition-recovered"
     RECORDS_DROPPED = "records-dropped"
     GAP = "gap"
+    REWOUND = "rewound"
+    REQUEST_REFUSED = "request-refused"
+    POSITIONS_REBUILT = "positions-rebuilt"
     TOPIC_CREATED = "topic-created"
     TOPIC_REFUSED = "topic-refused"
     TOPIC_VANISHED = "topic-vanished"
@@ -50,7 +53,8 @@ class Event:
     """One thing that happened.
 
     `topic` and `partition` are the source's. [first, end) are source offsets, both or neither;
-    `records` only where provable; [first_time_ms, last_time_ms] is the span of a gap.
+    `records` only where provable; [first_time_ms, last_time_ms] is the span of a gap. `request` is
+    the id of the command that this answers.
     """
 
     kind: str
@@ -66,6 +70,7 @@ class Event:
     records: int | None = None
     first_time_ms: int | None = None
     last_time_ms: int | None = None
+    request: str | None = None
 
 
 def encode(event: Event) -> tuple[None, bytes]:
@@ -86,6 +91,7 @@ def encode(event: Event) -> tuple[None, bytes]:
         "records": event.records,
         "first_time_ms": event.first_time_ms,
         "last_time_ms": event.last_time_ms,
+        "request": event.request,
     }
     return None, to_json({name: value for name, value in values.items() if value is not None})
 
@@ -119,4 +125,5 @@ def _event(fields: Fields) -> Event:
         records=fields.maybe_integer("records"),
         first_time_ms=fields.maybe_integer("first_time_ms"),
         last_time_ms=fields.maybe_integer("last_time_ms"),
+        request=fields.maybe_text("request"),
     )

@@ -12,6 +12,7 @@ from mirrorfleet.records import (
     archive,
     catalog,
     checkpoint,
+    commands,
     events,
     heartbeat,
     offset_sync,
@@ -41,6 +42,7 @@ _OURS: Final[dict[ControlKind, _Decode]] = {
     ),
     ControlKind.SAMPLES: samples.decode,
     ControlKind.EVENTS: lambda _, value: events.decode(value),
+    ControlKind.COMMANDS: lambda _, value: commands.decode(value),
 }
 
 

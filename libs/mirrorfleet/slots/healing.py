@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from mirrorfleet.copying.faults import Action, Fault, FaultReason, blames_the_batch
+from mirrorfleet.copying.faults import Action, Fault, FaultReason, Span, blames_the_batch
 from mirrorfleet.copying.loss import Look, loss
 from mirrorfleet.copying.partition import CopyPartition, start_position, terms_of
 from mirrorfleet.core.error_codes import ErrorCode
@@ -17,6 +17,7 @@ from mirrorfleet.kafka.offsets import (
     list_offsets,
     offset_for_leader_epoch,
 )
+from mirrorfleet.slots import succession, target_loss
 from mirrorfleet.wire.copybatch import CopyBatch, NullKeys
 from mirrorfleet.wire.k01_fetch import Isolation
 from mirrorfleet.wire.reshape import source_offset
@@ -37,9 +38,13 @@ AGAIN_S: Final = {
 """Seconds until a faulted partition is looked at again; others wait a minute."""
 AGAIN_OTHERS_S: Final = 60.0
 
+STRANGE: Final = 5
+"""Refusals, a metadata's age apart, before another topic id is believed: metadata may be old."""
+
 REFUSALS: Final = 5
 """Refusals in a row of one batch, each of which aborts the slot's transaction."""
 
+_RECREATED: Final = frozenset({FaultReason.SOURCE_RECREATED, FaultReason.TARGET_RECREATED})
 _BEFORE_THE_FIRST: Final = SourceOffset(-1)
 _GONE: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 
@@ -90,7 +95,7 @@ def _inspect(
         runner.stop_partition(partition, Fault(FaultReason.TIMESTAMP_REFUSED, offset, text))
     elif entry.target_compacted and not partition.looks_at_keys:
         keys = NullKeys.FAIL if entry.null_keys == NullKeys.ALLOW else NullKeys(entry.null_keys)
-        partition.terms = terms_of(entry, null_keys=keys)
+        partition.take(null_keys=keys)
     else:
         text = f"{entry.target_topic} refuses it: {message}"
         runner.stop_partition(partition, Fault(FaultReason.RECORD_REFUSED, offset, text))
@@ -105,6 +110,8 @@ def _target_denied(runner: SlotRunner, partition: CopyPartition, first: SourceOf
 def judge_target(runner: SlotRunner, partition: CopyPartition, first: SourceOffset) -> None:
     """Stop a partition whose target topic is no more, another one, or hidden from us."""
     entry = partition.entry
+    if partition.fault is not None and partition.fault.reason is FaultReason.TARGET_RECREATED:
+        return  # known, and looked into
     found = runner.targets.topic_id(entry.target_topic)
     if runner.targets.denied(entry.target_topic):
         _target_denied(runner, partition, first)
@@ -118,6 +125,19 @@ def judge_target(runner: SlotRunner, partition: CopyPartition, first: SourceOffs
 
 def wait_for_start(runner: SlotRunner, entry: CatalogPartition, error: BrokerError | None) -> None:
     """Keep a new partition apart as long as the source does not tell its first offset."""
+    code = None if error is None else error.code
+    fault = None
+    if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        text = source_denied(runner, entry.source_topic)
+        fault = Fault(FaultReason.SOURCE_DENIED, _BEFORE_THE_FIRST, text)
+    elif code in _GONE:
+        text = f"{runner.link.source} has no topic {entry.source_topic}, or hides it"
+        fault = Fault(FaultReason.SOURCE_MISSING, _BEFORE_THE_FIRST, text)
+    hold(runner, entry, fault)
+
+
+def hold(runner: SlotRunner, entry: CatalogPartition, fault: Fault | None) -> None:
+    """Keep a partition apart that has no position yet; without a fault what it had stays."""
     waiting = runner.unstarted.get(entry.identity)
     if waiting is None:
         waiting = runner.unstarted[entry.identity] = CopyPartition(
@@ -127,14 +147,13 @@ def wait_for_start(runner: SlotRunner, entry: CatalogPartition, error: BrokerErr
             walked_to=SourceOffset(0),
             walked_epoch=-1,
         )
-    code = None if error is None else error.code
-    if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-        text = source_denied(runner, entry.source_topic)
-        waiting.fault = Fault(FaultReason.SOURCE_DENIED, _BEFORE_THE_FIRST, text)
-    elif code in _GONE:
-        text = f"{runner.link.source} has no topic {entry.source_topic}, or hides it"
-        waiting.fault = Fault(FaultReason.SOURCE_MISSING, _BEFORE_THE_FIRST, text)
+    waiting.fault = fault or waiting.fault
     runner.report_fault(waiting)
+
+
+def is_lost(waiting: CopyPartition) -> bool:
+    """Whether it was copied before and nobody knows how far."""
+    return waiting.fault is not None and waiting.fault.reason is FaultReason.POSITION_LOST
 
 
 def may_start(runner: SlotRunner, identity: PartitionIdentity) -> bool:
@@ -142,6 +161,8 @@ def may_start(runner: SlotRunner, identity: PartitionIdentity) -> bool:
     waiting = runner.unstarted.get(identity)
     if waiting is None:
         return True
+    if is_lost(waiting):
+        return False
     topic = waiting.entry.source_topic
     known = runner.sources.of(topic, identity.partition) is not None
     return known and not runner.sources.denied(topic)
@@ -159,10 +180,13 @@ def judge_absence(runner: SlotRunner, partition: CopyPartition, code: ErrorCode)
         return
     found = runner.sources.topic_id(entry.source_topic)
     if found is not None and found != partition.identity.source_topic_id:
+        partition.strange += 1
+        if partition.strange < STRANGE:
+            return
         text = f"source topic {entry.source_topic} was deleted and created again: id {found}"
-        runner.stop_partition(
-            partition, Fault(FaultReason.SOURCE_RECREATED, partition.walked_to, text)
-        )
+        at = partition.walked_to
+        lost = Span(at, SourceOffset(max(at, partition.source.high_watermark)))
+        runner.stop_partition(partition, Fault(FaultReason.SOURCE_RECREATED, at, text, lost))
     elif runner.sources.absent_for(entry.source_topic) > ABSENT_S:
         text = f"{runner.link.source} has no topic {entry.source_topic}, or hides it"
         runner.stop_partition(
@@ -183,6 +207,8 @@ async def examine(
         return
     found = loss(partition.walked_to, second)
     if found is not None and found == loss(partition.walked_to, first) and partition.fault is None:
+        if found.reason is FaultReason.SOURCE_TRUNCATED:
+            found = await target_loss.listed(runner, partition, found)
         runner.stop_partition(partition, found)
     elif diverging is not None:
         partition.held_until = runner.clock.monotonic() + 1.0
@@ -215,7 +241,12 @@ def look_again(runner: SlotRunner, now: float) -> None:
         runner.sources.ask()
     for partition in runner.slot.partitions.values():
         fault = partition.fault
-        if fault is None or not fault.reason.heals:
+        if fault is None:
+            continue
+        if fault.reason in _RECREATED and not succession.changed_sides(runner, partition.entry):
+            runner.retry(partition)  # the metadata that said so was old: ids never come back
+            continue
+        if not fault.reason.heals:
             continue
         if _is_hidden(runner, partition):
             continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from enum import Enum, auto
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mirrorfleet.core.error_codes import ErrorCode
@@ -31,15 +32,26 @@ class LeaderAt(NamedTuple):
     epoch: int
 
 
+class Role(Enum):
+    """What the cluster is to us."""
+
+    SOURCE = auto()
+    """A topic that is gone is asked for still: the refusals tell when it is lost."""
+    TARGET = auto()
+    """A topic that is gone has no leaders: nothing of it may be in a transaction."""
+
+
 class Leaders:
     """Leaders, topic ids and absence of the topics that somebody needs."""
 
-    def __init__(self, cluster: Cluster, clock: Clock) -> None:
+    def __init__(self, cluster: Cluster, clock: Clock, role: Role = Role.SOURCE) -> None:
         self.cluster = cluster
         self._clock = clock
         self._topics: set[str] = set()
         self._leaders: dict[tuple[str, int], LeaderAt] = {}
         self._ids: dict[str, TopicId] = {}
+        self._role = role
+        self._partitions: dict[str, tuple[int, ...]] = {}
         self._wanted = asyncio.Event()
         self._listeners: list[Callable[[], None]] = []
         self.absent_since: dict[str, float] = {}
@@ -117,9 +129,13 @@ class Leaders:
             if topic is None or not topic.partitions:
                 self.absent_since.setdefault(name, now)
                 self._ids.pop(name, None)
+                for number in self._partitions.pop(name, ()):
+                    self._leaders.pop((name, number), None)
                 continue
             self.absent_since.pop(name, None)
             self._ids[name] = topic.topic_id
+            if self._role is Role.TARGET:
+                self._partitions[name] = tuple(topic.partitions)
             for number, meta in topic.partitions.items():
                 if meta.leader < 0:
                     self._leaders.pop((name, number), None)

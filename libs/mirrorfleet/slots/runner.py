@@ -21,8 +21,9 @@ from mirrorfleet.records.events import EventKind
 from mirrorfleet.records.positions import Barrier, Position
 from mirrorfleet.records.topics import ControlKind, control_topic
 from mirrorfleet.runtime.log import fields, logger
-from mirrorfleet.slots import entries, healing, taking
+from mirrorfleet.slots import entries, healing, ledger, taking
 from mirrorfleet.slots.fetching import Lanes
+from mirrorfleet.slots.mending import Mender
 from mirrorfleet.slots.outgoing import ControlEntry
 from mirrorfleet.slots.sending import AbortError, Sender
 from mirrorfleet.slots.waits import Bell, deciding, reserved
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from mirrorfleet.copying.partition import CopyPartition
     from mirrorfleet.copying.transaction import Transaction
     from mirrorfleet.core.error_codes import ErrorCode
+    from mirrorfleet.core.ids import TopicId
     from mirrorfleet.records.catalog import CatalogPartition
     from mirrorfleet.records.formats import Formats
     from mirrorfleet.records.segments import Segment
@@ -75,14 +77,12 @@ class SlotRunner:
         self.markers = worker.markers
         self.owner = worker.owner
         self.meters = side.meters
-        self.slot = Slot(
-            number,
-            worker.budget,
-            queue_bytes=worker.settings.partition_queue_bytes,
-            urgency=worker.urgency,
-        )
+        room = worker.settings.partition_queue_bytes
+        self.slot = Slot(number, worker.budget, queue_bytes=room, urgency=worker.urgency)
         self.entries: dict[PartitionIdentity, CatalogPartition] = {}
         self.unstarted: dict[PartitionIdentity, CopyPartition] = {}
+        self.positions_id: TopicId | None = None
+        self.taken_at = 0.0
         self.state = SlotState.WAITING
         self.stopping = False
         self.left_in: int | None = None
@@ -91,6 +91,8 @@ class SlotRunner:
         self.ended = asyncio.Event()
         self.trouble = ""
         self.tasks: asyncio.TaskGroup | None = None
+        self.mender = Mender(self, worker)
+        self.fleet = worker.fleet
         self._worker = worker
         self._wake = Bell()
         self._room = Bell()
@@ -201,27 +203,17 @@ class SlotRunner:
             if now - looked_at > LOOK_AGAIN_S:
                 looked_at = now
                 healing.look_again(self, now)
+                taking.check_positions(self)
             if now - sender.committed_at > self.settings.keep_alive_s:
                 await self._keep_alive(sender)
+            await self.mender.work(sender)
             if not self.slot.ready:
                 await self.woken(1.0)
 
     async def _admit_new(self, sender: Sender) -> None:
         self._entries_changed = False
-        for identity in [i for i in self.slot.partitions if i not in self.entries]:
-            self.slot.dismiss(identity)
-        for identity in [i for i in self.unstarted if i not in self.entries]:
-            del self.unstarted[identity]
-        new = []
-        for identity, entry in self.entries.items():
-            if identity not in self.slot.partitions:
-                new += [entry] if healing.may_start(self, identity) else []
-            elif self.slot.partitions[identity].entry != entry:
-                self.slot.renew(entry)
-                self._routes.ring()
-        if new:
-            await taking.admit(self, sender, new)
-            self._routes.ring()
+        await taking.follow_entries(self, sender)
+        self._routes.ring()
 
     async def _keep_alive(self, sender: Sender) -> None:
         barrier = Barrier(owner=self.owner, producer=sender.producer, time_ms=self.clock.now_ms())
@@ -292,7 +284,7 @@ class SlotRunner:
         self, positions: Sequence[Position], segment: Segment | None
     ) -> list[ControlEntry]:
         """Positions, and the segment when there is one, as batches to send."""
-        return entries.control_entries(self, positions, segment)
+        return ledger.control_entries(self, positions, segment)
 
     def reroute(self) -> None:
         """Partitions may be fetched from other brokers now."""

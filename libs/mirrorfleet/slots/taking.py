@@ -10,9 +10,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from mirrorfleet.copying.faults import Fault, FaultReason
 from mirrorfleet.copying.lifecycle import SlotState
-from mirrorfleet.copying.partition import CopyPartition, start_position
+from mirrorfleet.copying.partition import start_position
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError, CorruptBatchError, MirrorfleetError, may_not
 from mirrorfleet.core.ids import (
@@ -26,11 +25,10 @@ from mirrorfleet.kafka.transactions import Transactions
 from mirrorfleet.records.positions import Barrier, Fence
 from mirrorfleet.records.topics import ControlKind
 from mirrorfleet.runtime.log import fields, logger
-from mirrorfleet.slots import healing
+from mirrorfleet.slots import healing, ledger, rebuilding, succession, target_loss
 from mirrorfleet.slots.entries import barrier_entry
 from mirrorfleet.slots.recalling import bounds, recall
 from mirrorfleet.slots.sending import Sender
-from mirrorfleet.wire.k01_fetch import Isolation
 
 if TYPE_CHECKING:
     from mirrorfleet.records.catalog import CatalogPartition
@@ -54,6 +52,16 @@ class Prepared(NamedTuple):
 
 class StoppedError(MirrorfleetError):
     """Raised when an operator fenced the slot: it waits until that is lifted."""
+
+    retriable = True
+
+
+LOST_AGAIN_S: Final = 10.0
+"""Between two looks for positions that somebody may have put back."""
+
+
+class PositionsGoneError(MirrorfleetError):
+    """Raised when the slot must be taken again to know its positions."""
 
     retriable = True
 
@@ -89,13 +97,16 @@ async def take(runner: SlotRunner) -> Sender:
         steps.append(runner.clock.monotonic())
         runner.move(SlotState.READING)
         at = runner.control_partition(ControlKind.POSITIONS)
+        runner.positions_id = runner.targets.topic_id(at.topic)
+        runner.taken_at = runner.clock.monotonic()
         found = await recall(runner.target, at, barrier, hint)
         _heed(runner, found.fence())
         runner.slot.known = found.positions()
+        await rebuilding.rebuild(runner, sender)
         steps.append(runner.clock.monotonic())
         known = [e for e in runner.entries.values() if healing.may_start(runner, e.identity)]
         await admit(runner, sender, known)
-        await check_target_ends(runner, list(runner.slot.partitions.values()))
+        await target_loss.check_ends(runner, list(runner.slot.partitions.values()))
     except BaseException:
         sender.close()
         raise
@@ -178,6 +189,37 @@ def _explained(runner: SlotRunner, error: BrokerError) -> BrokerError:
     return BrokerError(error.code, text, hint="`mirrorfleet acls` prints what is needed.")
 
 
+def check_positions(runner: SlotRunner) -> None:
+    """See whether what was read is still the truth; cheap enough for every other second.
+
+    Raises: PositionsGoneError: the topic is another one, or lost positions may be back.
+    """
+    now = runner.targets.topic_id(runner.control_partition(ControlKind.POSITIONS).topic)
+    if now is not None and now != runner.positions_id:
+        raise PositionsGoneError("the positions topic was deleted and made again")
+    waits = runner.clock.monotonic() - runner.taken_at
+    if waits > LOST_AGAIN_S and any(map(healing.is_lost, runner.unstarted.values())):
+        raise PositionsGoneError("lost positions are looked for again")
+
+
+async def follow_entries(runner: SlotRunner, sender: Sender) -> None:
+    """Do what the catalog says now: leave partitions, begin others, change terms."""
+    slot, entries = runner.slot, runner.entries
+    await succession.tell_of_ended(runner, sender)
+    for identity in [i for i in slot.partitions if i not in entries]:
+        slot.dismiss(identity)
+    for identity in [i for i in runner.unstarted if i not in entries]:
+        del runner.unstarted[identity]
+    new = []
+    for identity, entry in entries.items():
+        if identity not in slot.partitions:
+            new += [entry] if healing.may_start(runner, identity) else []
+        elif slot.partitions[identity].entry != entry:
+            slot.renew(entry)
+    if new:
+        await admit(runner, sender, new)
+
+
 async def admit(runner: SlotRunner, sender: Sender, entries: list[CatalogPartition]) -> None:
     """Begin to copy partitions; a first position is stored before the first fetch."""
     known = runner.slot.known
@@ -185,8 +227,10 @@ async def admit(runner: SlotRunner, sender: Sender, entries: list[CatalogPartiti
     now_ms = runner.clock.now_ms()
     fresh = [start_position(identity, start, now_ms) for identity, start in starts.found.items()]
     if fresh:
-        await sender.commit_control(runner.control_entries(fresh, None))
+        told = await succession.told(runner, [e for e in entries if e.identity in starts.found])
+        await sender.commit_control(ledger.control_entries(runner, fresh, None, told))
     known.update({position.identity: position for position in fresh})
+    await succession.look_twice(runner, entries)
     for entry in entries:
         position = known.get(entry.identity)
         if position is None:
@@ -195,7 +239,7 @@ async def admit(runner: SlotRunner, sender: Sender, entries: list[CatalogPartiti
         partition = runner.slot.admit(entry, position)
         partition.reported = runner.unstarted.pop(entry.identity, partition).reported
         partition.progress_at = runner.clock.monotonic()
-        check_identity(runner, partition)
+        await succession.check_identity(runner, partition)
 
 
 async def resolve_starts(runner: SlotRunner, entries: list[CatalogPartition]) -> Starts:
@@ -232,58 +276,6 @@ async def _listed(
     if not asked:
         return {}
     return await list_offsets(runner.source, asked, deadline_s=START_DEADLINE_S)
-
-
-async def check_target_ends(runner: SlotRunner, partitions: list[CopyPartition]) -> None:
-    """Stop a partition whose target log ends below what was committed: the target lost data."""
-    asked = {
-        TopicPartition(p.entry.target_topic, p.identity.partition): p
-        for p in partitions
-        if p.committed.next_target > 0 and p.fault is None
-    }
-    if not asked:
-        return
-    ends = await list_offsets(
-        runner.target, dict.fromkeys(asked, LATEST), isolation=Isolation.READ_UNCOMMITTED
-    )
-    for at, partition in asked.items():
-        answer = ends[at]
-        if isinstance(answer, BrokerError):
-            continue
-        if answer.offset < partition.committed.next_target:
-            text = (
-                f"{at} ends at {answer.offset}, but {partition.committed.next_target} were copied:"
-                f" target records [{answer.offset}, {partition.committed.next_target}) are gone"
-            )
-            runner.stop_partition(
-                partition,
-                Fault(FaultReason.TARGET_TRUNCATED, partition.committed.next_source, text),
-            )
-
-
-def check_identity(runner: SlotRunner, partition: CopyPartition) -> None:
-    """Stop a partition whose topic is another one under the old name, on either side."""
-    identity = partition.identity
-    entry = partition.entry
-    sides = (
-        (
-            runner.sources,
-            entry.source_topic,
-            identity.source_topic_id,
-            FaultReason.SOURCE_RECREATED,
-        ),
-        (
-            runner.targets,
-            entry.target_topic,
-            identity.target_topic_id,
-            FaultReason.TARGET_RECREATED,
-        ),
-    )
-    for leaders, topic, expected, reason in sides:
-        found = leaders.topic_id(topic)
-        if found is not None and found != expected and partition.fault is None:
-            text = f"topic {topic} was deleted and created again: id {found}, before {expected}"
-            runner.stop_partition(partition, Fault(reason, partition.committed.next_source, text))
 
 
 def _source_of(entry: CatalogPartition) -> TopicPartition:

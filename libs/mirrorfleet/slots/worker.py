@@ -8,20 +8,29 @@ from typing import TYPE_CHECKING
 
 from mirrorfleet.copying.schedule import MarkerShare
 from mirrorfleet.copying.urgency import Urgency
+from mirrorfleet.core.ids import TopicPartition
+from mirrorfleet.records import commands as command_codec
+from mirrorfleet.records import events as event_codec
 from mirrorfleet.records.events import Event, EventKind
 from mirrorfleet.records.formats import FIRST_LEVEL, LEVELS, Formats, formats_at
+from mirrorfleet.records.topics import ControlKind, control_topic
 from mirrorfleet.runtime.log import fields, logger
+from mirrorfleet.slots.requests import Requests
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
     from mirrorfleet.copying.budget import MemoryBudget
     from mirrorfleet.copying.partition import CopyPartition
-    from mirrorfleet.core.ids import FleetName, Link
+    from mirrorfleet.core.ids import FleetName, Link, PartitionIdentity, SlotNumber
     from mirrorfleet.core.ports import Clock, Dice
     from mirrorfleet.kafka.cluster import Cluster
+    from mirrorfleet.kafka.control import ControlWriter
+    from mirrorfleet.kafka.control_writer import Entry
     from mirrorfleet.kafka.transactions import TransactionVersion
+    from mirrorfleet.records.commands import Command
+    from mirrorfleet.records.segments import Run
     from mirrorfleet.slots.leaders import Leaders
     from mirrorfleet.slots.meters import LinkMeters
     from mirrorfleet.slots.settings import SlotSettings
@@ -60,11 +69,30 @@ class Worker:
     budget: MemoryBudget
     confirm: Callable[[], Awaitable[bool]]
     """Asks the coordinator of the workers' group whether we are a member now."""
+    runs_of: Callable[[SlotNumber], Awaitable[Mapping[PartitionIdentity, list[Run]]]]
+    """Reads all that the map has of a slot."""
     formats: Formats = LEVELS[FIRST_LEVEL]
     """What to write, by the level in the catalog."""
     markers: MarkerShare = field(default_factory=MarkerShare)
     urgency: Urgency = field(default_factory=Urgency)
     events: deque[Event] = field(default_factory=lambda: deque(maxlen=EVENTS_KEPT))
+    requests: Requests = field(default_factory=Requests)
+    """What operators ask of us."""
+    asked: deque[Command] = field(default_factory=lambda: deque(maxlen=EVENTS_KEPT))
+    """What we ask of `sync`, until it is written."""
+
+    async def tell(self, writer: ControlWriter) -> None:
+        """Write the events and requests that wait. Raises: as the writer; they go on waiting."""
+        waiting: tuple[tuple[ControlKind, deque[Event] | deque[Command], list[Entry]], ...] = (
+            (ControlKind.EVENTS, self.events, [event_codec.encode(each) for each in self.events]),
+            (ControlKind.COMMANDS, self.asked, [command_codec.encode(each) for each in self.asked]),
+        )
+        for kind, queue, entries in waiting:
+            if entries:
+                at = TopicPartition(control_topic(self.fleet, kind), 0)
+                await writer.write(at, entries, self.clock.now_ms())
+            for _ in entries:
+                queue.popleft()
 
     def write_at(self, level: int) -> None:
         """Write what a format level says from now on."""
@@ -81,9 +109,9 @@ class Worker:
     ) -> None:
         """Put an event into the ledger's queue."""
         entry = None if partition is None else partition.entry
-        offset = None
-        if partition is not None and partition.fault is not None and partition.fault.offset >= 0:
-            offset = partition.fault.offset
+        span = None
+        if partition is not None and partition.fault is not None:
+            span = partition.fault.span
         self.events.append(
             Event(
                 kind=kind,
@@ -94,8 +122,8 @@ class Worker:
                 link=link,
                 topic=None if entry is None else entry.source_topic,
                 partition=None if entry is None else entry.identity.partition,
-                first=offset,
-                end=None if offset is None else offset + 1,
+                first=None if span is None else span.first,
+                end=None if span is None else span.end,
             )
         )
 

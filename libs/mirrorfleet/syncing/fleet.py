@@ -24,6 +24,7 @@ from mirrorfleet.planning.slot_load import slots_of_link
 from mirrorfleet.planning.topics import Chosen, choose
 from mirrorfleet.policy.flows import AclPolicy
 from mirrorfleet.records.catalog import CatalogAcl, CatalogLink, CatalogPartition, CatalogState
+from mirrorfleet.syncing.anew import AnewRequests
 from mirrorfleet.syncing.making import ChangeKind, Done, TargetChanges
 from mirrorfleet.syncing.side import CLIENT, Side, a_side
 from mirrorfleet.syncing.store import Store
@@ -63,6 +64,7 @@ class FleetSync:
         self.settings = settings
         self.target = Cluster(cluster_settings(estate, target, CLIENT))
         self.store = Store(self.target, self._fleet, clock)
+        self._anew = AnewRequests(self.target, self._fleet, clock)
         self.changes = TargetChanges(self.target, settings, clock, dice)
         self._targets = TargetWatch(
             self.target, configs_a_look=settings.configs_a_look, answer_s=settings.change_s
@@ -75,6 +77,7 @@ class FleetSync:
     async def close(self) -> None:
         """Close every connection."""
         self.store.close()
+        self._anew.close()
         for side in self.sides:
             await side.cluster.close()
         await self.target.close()
@@ -163,6 +166,7 @@ class FleetSync:
             book=book,
             slots=side.slots,
             acls=await self._acls(side, source),
+            anew=await self._anew.open(),
         )
         return Seen(source, chosen, plan(view))
 

@@ -1,15 +1,43 @@
-"""What a plan and its outcome are as rows for people and programs."""
+"""A plan and what became of it, for the command line: made once, as rows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from mirrorfleet.planning.pending import PlannedChange
-from mirrorfleet.syncing.once import Outcome, Preview
+from mirrorfleet.runtime.clock import SystemClock, SystemDice
+from mirrorfleet.syncing.fleet import FleetSync
+from mirrorfleet.syncing.once import Once, Outcome, Preview
+from mirrorfleet.syncing.settings import parse
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mirrorfleet.config.model import Estate
+    from mirrorfleet.planning.pending import PlannedChange
+
+Row = dict[str, object]
 
 
-def change_row(change: PlannedChange) -> dict[str, object]:
-    """One line of a plan."""
+def a_fleet(estate: Estate, target: str) -> FleetSync:
+    """The fleet of a target, configured and not connected."""
+    tuning = parse(estate.services.get("sync", {}))
+    alias = estate.links_into(target)[0].target
+    return FleetSync(estate, alias, tuning, SystemClock(), SystemDice())
+
+
+async def previewed(estate: Estate, target: str) -> Preview:
+    """What would change. Raises: MirrorfleetError: the target does not answer."""
+    fleet = a_fleet(estate, target)
+    try:
+        once = Once(fleet)
+        await once.open()
+        return await once.preview()
+    finally:
+        await fleet.close()
+
+
+def change_row(change: PlannedChange) -> Row:
+    """One change."""
     return {
         "link": change.link or "-",
         "change": change.kind.value,
@@ -18,8 +46,8 @@ def change_row(change: PlannedChange) -> dict[str, object]:
     }
 
 
-def outcome_rows(outcome: Outcome) -> list[dict[str, object]]:
-    """What was agreed, and whether it was made."""
+def outcome_rows(outcome: Outcome) -> list[Row]:
+    """Each change that was asked for, and whether it was made."""
     words = {"made": outcome.made, "NOT MADE": outcome.not_made}
     return [
         {"outcome": word, **change_row(change)}
@@ -28,8 +56,8 @@ def outcome_rows(outcome: Outcome) -> list[dict[str, object]]:
     ]
 
 
-def plan_json(previews: Sequence[Preview]) -> dict[str, object]:
-    """Several plans as one object."""
+def plan_json(previews: Sequence[Preview]) -> Row:
+    """Plans of several fleets as one document."""
     return {
         "changes": [change_row(change) for each in previews for change in each.changes],
         "refused": [one._asdict() for each in previews for one in each.refused],

@@ -9,6 +9,7 @@ import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from mirrorfleet.config.connect import cluster_settings
 from mirrorfleet.config.model import Estate
 from mirrorfleet.core.errors import MirrorfleetError
 from mirrorfleet.core.ids import ClusterAlias, ClusterId
@@ -141,3 +142,25 @@ def rule_row(flow: Flow, name: str, topics: Sequence[str] | None) -> dict[str, o
         row["topics"] = len(topics)
         row["examples"] = list(topics[:3])
     return row
+
+
+def check_file(
+    estate: Estate,
+    flows: Sequence[Flow],
+    report: Report,
+    check_service: Callable[[str], None],
+) -> None:
+    """What the models cannot know: names of services (`check_service` raises), secrets."""
+    if not flows:
+        report.warnings.append("no link: nothing will be copied. Add one under `links`.")
+    for name in estate.services:
+        try:
+            check_service(name)
+        except MirrorfleetError as error:
+            line = estate.line_of(f"services.{name}")
+            report.problems.append(f"line {line} services.{name}: {error}")
+    for alias in aliases(flows):
+        try:
+            cluster_settings(estate, alias)
+        except MirrorfleetError as error:
+            report.problems.append(str(error))

@@ -75,11 +75,17 @@ class Terms:
     target_append_time: bool = False
     """Whether the target topic is LogAppendTime too (then a header rewrite is enough)."""
     null_keys: NullKeys = NullKeys.ALLOW
+    left_out: tuple[tuple[SourceOffset, SourceOffset], ...] = ()
+    """Source offsets [first, end) that are not copied: a loss that somebody agreed to."""
 
     @property
     def most_alone(self) -> int:
         """Bytes that a batch of one record may have."""
         return max(self.max_batch_bytes, self.max_alone_bytes or 0)
+
+    def leaves_out(self, offset: int) -> bool:
+        """Whether the record at this source offset is not to be copied."""
+        return any(first <= offset < end for first, end in self.left_out)
 
 
 class FaultKind(StrEnum):

@@ -160,7 +160,7 @@ class _Walk:
         if self._legacy is None:
             self._legacy, self._legacy_codec = BatchBuilder(), codec
         dropped, self.fault = admit(
-            legacy_records(self._view, header), self._legacy, self.position, self._terms.null_keys
+            legacy_records(self._view, header), self._legacy, self.position, self._terms
         )
         self._dropped += dropped
         self._advance(header)

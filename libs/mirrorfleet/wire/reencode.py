@@ -64,7 +64,7 @@ def rebuild(view: memoryview, header: BatchHeader, wanted: SourceOffset, terms: 
     """The records of a magic 2 batch from `wanted` on, as batches that the target takes."""
     builder = BatchBuilder()
     records = source_records(view, header)
-    dropped, fault = admit(records, builder, wanted, terms.null_keys)
+    dropped, fault = admit(records, builder, wanted, terms)
     end = fault.offset if fault else header.next_offset
     rebuilt = Rebuilt([], dropped, fault)
     if builder.count:
@@ -74,18 +74,20 @@ def rebuild(view: memoryview, header: BatchHeader, wanted: SourceOffset, terms: 
 
 
 def admit(
-    records: Iterable[Framed], builder: BatchBuilder, wanted: SourceOffset, null_keys: NullKeys
+    records: Iterable[Framed], builder: BatchBuilder, wanted: SourceOffset, terms: Terms
 ) -> tuple[list[Dropped], BatchFault | None]:
     """Append the records from `wanted` on that policy lets through; stop at a fault."""
     rest = (record for record in records if record[0] >= wanted)
-    if null_keys is NullKeys.ALLOW:
+    if terms.left_out:
+        rest = (record for record in rest if not terms.leaves_out(record[0]))
+    if terms.null_keys is NullKeys.ALLOW:
         builder.extend(rest)
         return [], None
     dropped: list[Dropped] = []
     for offset, timestamp, tail in rest:
         if not has_null_key(tail):
             builder.append(offset, timestamp, tail)
-        elif null_keys is NullKeys.DROP_RECORDED:
+        elif terms.null_keys is NullKeys.DROP_RECORDED:
             dropped.append(Dropped(SourceOffset(offset), FaultKind.NULL_KEY))
         else:
             detail = "the record has no key and the target topic is compacted"

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from services.local.region import Region
+    from tests.judge.log import Log
     from tests.judge.reading import At
     from tests.judge.verdict import Report
 
@@ -86,6 +87,8 @@ class Fleet:
         *,
         starts: Mapping[At, int] | None = None,
         patience_s: float = 30,
+        earlier: Mapping[At, Log] | None = None,
+        gaps: Mapping[At, Sequence[tuple[int, int]]] | None = None,
     ) -> Report:
         """The judge's word on the copies of these topics."""
         report = judge(
@@ -95,6 +98,8 @@ class Fleet:
                 pairs=[Pair(topic, f"east.{topic}") for topic in topics],
                 starts=starts or {},
                 patience_s=patience_s,
+                earlier=earlier or {},
+                gaps=gaps or {},
             )
         )
         print(render(report))

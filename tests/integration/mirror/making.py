@@ -72,10 +72,25 @@ def create(region: Region, name: str, partitions: int = 1, /, **configs: str | i
     admin.create_topics([topic], operation_timeout=ANSWER_S)[name].result(ANSWER_S)
 
 
+def create_on(region: Region, name: str, nodes: list[int], /, **configs: str | int) -> None:
+    """Make a topic of one partition on these brokers, the first of which leads."""
+    config = {key.replace("_", "."): str(value) for key, value in configs.items()}
+    admin = AdminClient({"bootstrap.servers": address(region)})
+    topic = NewTopic(name, 1, replica_assignment=[nodes], config=config)
+    admin.create_topics([topic], operation_timeout=ANSWER_S)[name].result(ANSWER_S)
+
+
 def delete(region: Region, name: str) -> None:
     """Delete a topic."""
     admin = AdminClient({"bootstrap.servers": address(region)})
     admin.delete_topics([name], operation_timeout=ANSWER_S)[name].result(ANSWER_S)
+
+
+def delete_before(region: Region, topic: str, partition: int, offset: int) -> None:
+    """Delete the records below an offset, as retention does, but at once."""
+    admin = AdminClient({"bootstrap.servers": address(region)})
+    at = TopicPartition(topic, partition, offset)
+    admin.delete_records([at], operation_timeout=ANSWER_S)[at].result(ANSWER_S)
 
 
 def alter_topic(region: Region, name: str, **configs: str | int) -> None:

@@ -3,14 +3,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mirrorfleet.copying.budget import MemoryBudget
-from mirrorfleet.copying.faults import Fault, FaultReason
-from mirrorfleet.copying.partition import CopyPartition, Pace, terms_of
+from mirrorfleet.copying.faults import Fault, FaultReason, Span
+from mirrorfleet.copying.partition import (
+    CopyPartition,
+    LeftOut,
+    Pace,
+    start_position,
+    terms_of,
+)
 from mirrorfleet.copying.slot import SNAPSHOT_EVERY, Slot
 from mirrorfleet.copying.urgency import Urgency
 from mirrorfleet.core.ids import SourceOffset, TargetOffset, TopicPartition
 from mirrorfleet.records.catalog import Priority
 from mirrorfleet.records.positions import Position, Snapshot
-from tests.unit.copying.making import entry, fetched, give, identity, slot
+from tests.unit.copying.making import SOURCE_TOPIC, entry, fetched, give, identity, slot
 
 BIG = b"x" * 3_000
 
@@ -250,6 +256,49 @@ def test_new_limits_of_the_target_heal_what_the_old_ones_stopped() -> None:
     assert still is not None
     assert partition.fault is None
     assert partition.terms.max_batch_bytes == 2_000_000
+
+
+def test_a_record_that_is_left_out_stays_so_until_a_commit_has_passed_it() -> None:
+    made = slot()
+    partition = made.partitions[identity()]
+    left = LeftOut(Span(SourceOffset(1), SourceOffset(2)), FaultReason.KEY_MISSING, "why")
+    partition.left_out.append(left)
+    made.heal(partition)
+    give(made, partition, fetched((0, [b"a", b"b", b"c"])), end=3)
+
+    batch = partition.queue[0].batch
+    assert (batch.first, batch.next_offset, batch.count, batch.holes) == (0, 3, 2, ((1, 1),))
+    assert partition.passed(SourceOffset(1)) == []
+    assert partition.passed(SourceOffset(3)) == [left]
+
+    made.committed([replace(partition.committed, next_source=SourceOffset(1))], 2.0)
+    assert partition.terms.left_out == ((1, 2),)
+    made.committed([replace(partition.committed, next_source=SourceOffset(3))], 2.0)
+    assert partition.left_out == []
+    assert len(partition.terms.left_out) == 0
+
+
+def test_what_is_left_out_outlives_a_new_producer_id_but_not_a_commit_that_passed_it() -> None:
+    made = slot()
+    left = LeftOut(Span(SourceOffset(1), SourceOffset(2)), FaultReason.KEY_MISSING, "why")
+    for next_source, kept in ((0, [left]), (2, [])):
+        partition = made.partitions[identity()]
+        partition.left_out = [left]
+        position = replace(partition.committed, next_source=SourceOffset(next_source))
+        made.forget_all()
+        assert made.admit(entry(), position).left_out == kept
+
+
+def test_an_incarnation_that_ends_does_not_take_the_next_ones_fetches_with_it() -> None:
+    made = slot()
+    later = entry(identity=replace(identity(), incarnation=1))
+    made.admit(later, start_position(later.identity, SourceOffset(0), 1))
+
+    made.dismiss(identity())
+
+    found = made.find(SOURCE_TOPIC, 0)
+    assert found is not None
+    assert found.identity == later.identity
 
 
 def test_new_limits_of_the_target_heal_nothing_that_the_source_lost() -> None:

@@ -51,3 +51,18 @@ def test_a_log_keeps_24_bytes_a_record() -> None:
     log.append(9, digest(b"l", b"v", None, 5, 1))
     assert (len(log), list(log.offsets), len(log.digests)) == (2, [7, 9], 32)
     assert log.digest(1) == digest(b"l", b"v", None, 5, 1)
+
+
+def a_log(*offsets: int) -> Log:
+    log = Log()
+    for offset in offsets:
+        log.append(offset, digest(b"k", b"%d" % offset, None, 5, 1))
+    return log
+
+
+def test_a_log_is_cut_by_offsets_and_put_together_in_the_order_said() -> None:
+    log = a_log(2, 4, 5, 9)
+    assert log.between(4, 9) == a_log(4, 5)
+    assert log.without(3, 6) == a_log(2, 9)
+    assert log.without(10, 12) == log
+    assert log.between(5, 10).followed_by(log.between(2, 5)) == a_log(5, 9, 2, 4)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import UUID
 
-from mirrorfleet.core.ids import ClusterAlias, ClusterId, Link, SlotNumber
+from mirrorfleet.core.ids import ClusterAlias, ClusterId, Link, PartitionIdentity, SlotNumber
 from mirrorfleet.planning.book import CatalogBook
 from mirrorfleet.planning.observed import (
     SourceTopic,
@@ -22,6 +22,7 @@ from mirrorfleet.policy.filters import NameFilter
 from mirrorfleet.policy.flows import Flow, FlowRule
 from mirrorfleet.policy.naming import Naming
 from mirrorfleet.records.catalog import CatalogPartition
+from mirrorfleet.records.commands import Command
 
 LINK = Link(ClusterAlias("east"), ClusterAlias("west"))
 EAST = ClusterId("EAST-ID")
@@ -78,6 +79,7 @@ class Scene:
     claimed: bool = True
     unreadable: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()
+    anew: Mapping[PartitionIdentity, Command] = field(default_factory=dict)
 
 
 PLAIN = Scene()
@@ -115,6 +117,7 @@ def planned(
         claims=(CLAIM,) if source and scene.claimed else (),
         terms={"all": terms or RuleTerms()},
         book=book,
+        anew=scene.anew,
         slots=SLOTS,
     )
     return plan(view)

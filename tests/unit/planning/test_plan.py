@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mirrorfleet.core.ids import ClusterId, PartitionIdentity, SlotNumber
+from mirrorfleet.core.ids import ClusterId, PartitionIdentity, SlotNumber, SourceOffset
 from mirrorfleet.planning.configs import ConfigEdit
 from mirrorfleet.planning.plan import Growth
 from mirrorfleet.planning.rules import RuleTerms
 from mirrorfleet.planning.topics import Held, Reason
-from mirrorfleet.records.catalog import CatalogPartition, CatalogState, Priority
+from mirrorfleet.records.catalog import CatalogLoss, CatalogPartition, CatalogState, Priority
+from mirrorfleet.records.commands import Action, Command
 from tests.unit.planning.samples import (
     CLAIM,
     EAST,
@@ -235,9 +236,86 @@ def test_a_recreated_source_topic_is_a_new_incarnation_in_the_same_slot_otherwis
 
     assert [
         (each.identity.source_topic_id, each.identity.incarnation, each.slot, each.start)
-        for each in result.publish[:3]
+        for each in result.publish[2:]
     ] == [(OTHER_ID, 1, 0, "earliest"), (OTHER_ID, 1, 1, "earliest"), (OTHER_ID, 0, 0, "earliest")]
-    assert result.publish[3:] == tuple(replace(entry, state=CatalogState.REMOVED) for entry in old)
+    # the old ones first: no partition may be copied under two incarnations
+    assert result.publish[:2] == tuple(replace(entry, state=CatalogState.REMOVED) for entry in old)
+    assert [each.loss for each in result.publish[2:]] == [
+        CatalogLoss(cause="source-recreated"),
+        CatalogLoss(cause="source-recreated"),
+        None,
+    ]
+
+
+def test_a_recreated_source_topic_with_fewer_partitions_leaves_none_of_the_old_ones() -> None:
+    terms = RuleTerms(on_source_loss="record-gap")
+    old = published(2, terms)
+
+    result = planned(orders(1, topic_id=OTHER_ID), copied(2, empty=False), entries=old, terms=terms)
+
+    assert [
+        (each.identity.partition, each.identity.incarnation, each.state) for each in result.publish
+    ] == [(0, 0, "removed"), (1, 0, "removed"), (0, 1, "active")]
+
+
+def asked_anew(old: CatalogPartition, start: str) -> Command:
+    return Command(
+        id="one",
+        action=Action.BEGIN_ANEW,
+        identity=old.identity,
+        link=LINK,
+        topic="orders",
+        first=SourceOffset(40),
+        end=SourceOffset(60),
+        time_ms=1,
+        expires_ms=2,
+        writer="worker",
+        start=start,
+        cause="source-truncated",
+        records=20,
+        request="two",
+        detail="why",
+    )
+
+
+def test_a_worker_gets_the_incarnation_that_it_asks_for_and_its_neighbour_stays() -> None:
+    old = published(2)
+    anew = {old[1].identity: asked_anew(old[1], "offset:40")}
+
+    result = planned(orders(2), copied(2, empty=False), entries=old, scene=Scene(anew=anew))
+
+    identity = replace(old[1].identity, incarnation=1)
+    loss = CatalogLoss(
+        cause="source-truncated", first=40, end=60, records=20, request="two", detail="why"
+    )
+    assert result.publish == (
+        replace(old[1], state=CatalogState.REMOVED),
+        replace(old[1], identity=identity, start="offset:40", loss=loss),
+    )
+
+
+def test_a_request_that_was_met_changes_nothing_and_its_loss_stays_told() -> None:
+    old = published(2)
+    scene = Scene(anew={old[1].identity: asked_anew(old[1], "offset:40")})
+    new = planned(orders(2), copied(2, empty=False), entries=old, scene=scene).publish
+
+    again = planned(orders(2), copied(2, empty=False), entries=(*old, *new), scene=scene)
+
+    assert again.pending == 0
+
+
+def test_one_partition_of_a_recreated_target_begins_anew_and_the_others_wait_for_a_word() -> None:
+    old = published(2)
+    scene = Scene(anew={old[0].identity: asked_anew(old[0], "offset:0")})
+    there = copied(2, topic_id=OTHER_ID, empty=False)
+    new = planned(orders(2), there, entries=old, scene=scene).publish
+
+    again = planned(orders(2), there, entries=(*old, *new), scene=scene)
+
+    assert [
+        (each.identity.partition, each.identity.target_topic_id, each.state) for each in new
+    ] == [(0, TARGET_ID, "removed"), (0, OTHER_ID, "active")]
+    assert again.pending == 0
 
 
 def test_a_new_incarnation_is_stable_once_it_is_published() -> None:
@@ -273,7 +351,7 @@ def test_a_new_incarnation_keeps_a_slot_that_load_would_not_choose() -> None:
 
     result = planned(orders(2, topic_id=OTHER_ID), copied(2), entries=old, terms=terms)
 
-    assert [each.slot for each in result.publish[:2]] == [1, 1]
+    assert [each.slot for each in result.publish[2:]] == [1, 1]
 
 
 def test_of_several_incarnations_of_the_same_topics_the_latest_counts() -> None:
@@ -283,7 +361,10 @@ def test_of_several_incarnations_of_the_same_topics_the_latest_counts() -> None:
 
     result = planned(orders(1), copied(1), entries=(latest, first))
 
-    assert [each.identity.incarnation for each in result.publish] == [1]
+    assert [(each.identity.incarnation, each.state) for each in result.publish] == [
+        (0, "removed"),
+        (1, "active"),
+    ]
 
 
 def test_a_new_target_topic_that_does_not_answer_yet_waits() -> None:

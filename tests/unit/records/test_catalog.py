@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -12,6 +13,7 @@ from mirrorfleet.records.catalog import (
     CatalogAcl,
     CatalogConfig,
     CatalogLink,
+    CatalogLoss,
     CatalogPartition,
     CatalogState,
     Priority,
@@ -75,6 +77,26 @@ def test_a_partition_is_this_json() -> None:
 
 def test_this_json_is_that_partition() -> None:
     assert decode(KEY, json.dumps(VALUE).encode()) == PARTITION
+
+
+def test_an_incarnation_carries_why_it_began_and_the_first_one_nothing() -> None:
+    loss = CatalogLoss(
+        cause="target-truncated", first=5, end=9, records=3, request="a1", detail="why"
+    )
+    after = replace(PARTITION, loss=loss)
+    value = {
+        **VALUE,
+        "loss": {
+            "cause": "target-truncated",
+            "first": 5,
+            "end": 9,
+            "records": 3,
+            "request": "a1",
+            "detail": "why",
+        },
+    }
+    assert json.loads(encode(after)[1]) == value
+    assert decode(KEY, json.dumps(value).encode()) == after
 
 
 def test_a_link_and_the_config_come_back() -> None:

@@ -206,8 +206,9 @@ def test_a_faulted_partition_says_what_to_do() -> None:
     assert page.headline == ("It stands still. Record-too-large at source offset 100: 2000 bytes.")
     assert page.steps == [
         Step(
-            words="Raise max.message.bytes of the target topic to what the source topic allows. It"
-            " is tried again by itself."
+            words="Raise max.message.bytes of the target topic to what the source topic allows; it"
+            " is tried again by itself. Or leave the record out: `mirrorfleet resolve TOPIC-P"
+            " --skip`."
         ),
         Step(
             words="Look at the source records.",

@@ -166,6 +166,32 @@ def test_a_batch_in_which_every_record_is_dropped_moves_the_position() -> None:
     assert (walked.batches, walked.next_offset, len(walked.dropped)) == ([], 1, 1)
 
 
+@pytest.mark.parametrize("codec", CODECS)
+def test_records_that_are_left_out_become_holes_and_their_neighbours_pass(codec: int) -> None:
+    log = [batch_of(some(4), codec=codec), batch_of(some(4, first=4), codec=codec)]
+    left_out = ((SourceOffset(1), SourceOffset(2)), (SourceOffset(9), SourceOffset(10)))
+    walked = fetched(*log, terms=Terms(left_out=left_out))
+    assert [(b.first, b.next_offset, b.holes) for b in walked.batches] == [
+        (0, 4, ((1, 1),)),
+        (4, 8, ()),
+    ]
+    assert [seen.offset for seen in copied(walked)] == [0, 2, 3, 4, 5, 6, 7]
+    assert isinstance(walked.batches[1].payload, memoryview)
+
+
+def test_a_batch_of_which_every_record_is_left_out_moves_the_position_only() -> None:
+    everything = ((SourceOffset(0), SourceOffset(9)),)
+    walked = fetched(batch_of(some(4)), terms=Terms(left_out=everything))
+    assert (walked.batches, walked.next_offset, walked.fault) == ([], 4, None)
+
+
+def test_a_record_that_is_left_out_is_no_fault_however_large_or_keyless_it_is() -> None:
+    left_out = ((SourceOffset(2), SourceOffset(3)), (SourceOffset(4), SourceOffset(5)))
+    terms = Terms(null_keys=NullKeys.FAIL, left_out=left_out)
+    walked = fetched(batch_of(WITHOUT_KEY), terms=terms)
+    assert ([seen.offset for seen in copied(walked)], walked.fault) == ([0, 1, 3], None)
+
+
 @pytest.mark.parametrize("policy", [NullKeys.FAIL, NullKeys.DROP_RECORDED])
 def test_a_keyed_batch_passes_untouched_under_every_policy(policy: NullKeys) -> None:
     frame = batch_of(some(5), codec=GZIP)

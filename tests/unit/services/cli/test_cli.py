@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mirrorfleet.core.errors import DeadlineError
+from mirrorfleet.core.errors import DeadlineError, leaf_error
 from services.cli.__main__ import main
-from services.cli.output import leaf_error
 
 ESTATE = """\
 estate: demo

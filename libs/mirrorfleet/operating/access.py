@@ -1,0 +1,48 @@
+"""The grants of a fleet's services, as lines to paste. Connects to nothing."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING
+
+from mirrorfleet.config.flows import all_flows, flow_of, targets_of
+from mirrorfleet.core.errors import ConfigError
+from mirrorfleet.core.ids import ClusterAlias
+from mirrorfleet.policy.acls import Grant, Service, grants
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from mirrorfleet.config.model import Estate
+    from mirrorfleet.config.rights import Grantee
+
+
+def wanted_grants(estate: Estate, target: str, names: Iterable[str]) -> list[Grant]:
+    """All that the named services need. Raises: ConfigError for an unknown target or service."""
+    targets_of(estate, target)
+    services = [_service(name) for name in names]
+    flows = [flow_of(estate, entry) for entry in estate.links_into(target)]
+    others = {alias: estate.fleet_of(alias) for alias in estate.targets()}
+    fleet, every = estate.fleet_of(target), all_flows(estate)
+    traced = others if estate.telemetry.endpoint is not None else {}
+    return grants(fleet, flows, services, other_fleets=others, traced=traced, estate=every)
+
+
+def grant_lines(grantee: Grantee, found: Sequence[Grant]) -> list[str]:
+    """Ready to paste, cluster by cluster. Raises: ConfigError without a principal."""
+    sources = [entry.source for entry in grantee.estate.links_into(grantee.target)]
+    clusters = dict.fromkeys((ClusterAlias(grantee.target), *sources))
+    return [
+        line
+        for cluster in clusters
+        for line in grantee.lines(cluster, [g for g in found if g.cluster == cluster])
+    ]
+
+
+def _service(name: str) -> Service:
+    try:
+        return Service(name)
+    except ValueError:
+        near = difflib.get_close_matches(name, [one.value for one in Service], n=1)
+        hint = f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(Service)}."
+        raise ConfigError(f"{name!r} is no service.", hint=hint) from None

@@ -1,0 +1,129 @@
+"""The gap ledger: what is lost is told in the transaction that moves the position past it.
+
+So a position never moves silently, and the ledger never tells of a move that did not happen.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from mirrorfleet.core.errors import BrokerError, MirrorfleetError
+from mirrorfleet.core.ids import TopicPartition
+from mirrorfleet.kafka.offsets import OffsetSpec, list_offsets
+from mirrorfleet.records import events as event_codec
+from mirrorfleet.records.events import Event, EventKind
+from mirrorfleet.records.topics import ControlKind, control_topic
+from mirrorfleet.runtime.log import fields, logger
+from mirrorfleet.slots import entries
+from mirrorfleet.slots.outgoing import ControlEntry
+from mirrorfleet.wire.records import control_batch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from mirrorfleet.copying.faults import Span
+    from mirrorfleet.copying.partition import CopyPartition
+    from mirrorfleet.records.catalog import CatalogPartition
+    from mirrorfleet.records.positions import Position
+    from mirrorfleet.records.segments import Segment
+    from mirrorfleet.slots.runner import SlotRunner
+
+_ANY_TIME: Final = OffsetSpec(0)
+_TIMES_S: Final = 5.0
+
+_log = logger(__name__)
+
+
+class Told(NamedTuple):
+    """What the ledger says of a range; `records` only where provable, times in ms."""
+
+    span: Span
+    cause: str
+    detail: str
+    request: str = ""
+    records: int | None = None
+    first_time_ms: int | None = None
+    last_time_ms: int | None = None
+    kind: EventKind = EventKind.GAP
+
+
+def control_entries(
+    runner: SlotRunner,
+    positions: Sequence[Position],
+    segment: Segment | None,
+    events: Sequence[Event] = (),
+) -> list[ControlEntry]:
+    """Positions, the segment when there is one, and what they pass, as batches to send."""
+    made = entries.control_entries(runner, positions, segment)
+    told = [*events, *_left_out(runner, positions)]
+    if told:
+        made.append(event_entry(runner, told))
+    return made
+
+
+def event_entry(runner: SlotRunner, events: Sequence[Event]) -> ControlEntry:
+    """Entries of the ledger as a batch to send."""
+    batch = control_batch([event_codec.encode(each) for each in events], runner.clock.now_ms())
+    return ControlEntry(TopicPartition(control_topic(runner.fleet, ControlKind.EVENTS), 0), batch)
+
+
+def _left_out(runner: SlotRunner, positions: Sequence[Position]) -> Iterator[Event]:
+    """What these positions pass of records that were left out."""
+    if not runner.mender.leaving_out:
+        return
+    for position in positions:
+        partition = runner.slot.partitions.get(position.identity)
+        if partition is None:
+            continue
+        for each in partition.passed(position.next_source):
+            told = Told(each.span, each.cause, each.detail, each.request, records=1)
+            yield gap(runner, partition.entry, told)
+
+
+def gap(runner: SlotRunner, entry: CatalogPartition, told: Told) -> Event:
+    """An entry of the ledger."""
+    _log.warning(
+        "%s %s: %s",
+        told.kind,
+        told.span,
+        told.detail,
+        extra=fields(
+            link=str(runner.link),
+            topic=entry.source_topic,
+            partition=entry.identity.partition,
+            offset=told.span.first,
+        ),
+    )
+    return Event(
+        kind=told.kind,
+        time_ms=runner.clock.now_ms(),
+        writer=runner.owner,
+        detail=told.detail,
+        cause=told.cause,
+        link=runner.link,
+        topic=entry.source_topic,
+        partition=entry.identity.partition,
+        first=told.span.first,
+        end=told.span.end,
+        records=told.records,
+        first_time_ms=told.first_time_ms,
+        last_time_ms=told.last_time_ms,
+        request=told.request or None,
+    )
+
+
+async def times(runner: SlotRunner, partition: CopyPartition) -> tuple[int | None, int | None]:
+    """Timestamps of the last record before a range that retention took, and of the first after it.
+
+    Either is None where nobody knows it: a worker that has copied nothing yet, an empty log.
+    """
+    before = partition.last_timestamp if partition.last_timestamp >= 0 else None
+    at = TopicPartition(partition.entry.source_topic, partition.identity.partition)
+    try:
+        found = (await list_offsets(runner.source, {at: _ANY_TIME}, deadline_s=_TIMES_S))[at]
+    except MirrorfleetError as error:
+        _log.info("no time of the first record", extra=fields(error=str(error)))
+        return before, None
+    if isinstance(found, BrokerError) or found.timestamp < 0:
+        return before, None
+    return before, found.timestamp

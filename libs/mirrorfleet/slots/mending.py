@@ -1,0 +1,203 @@
+"""What is done about partitions that stand still, between two transactions of their slot.
+
+fault -> rule's word, or an operator's request -> step
+    go on       position and ledger in one transaction, then fetch from there
+    leave out   copied without the record; ledger with the commit that passes it
+    begin anew  `sync` is asked for another incarnation; ledger with its first position
+
+Neighbours notice nothing: a step is one small transaction, or only a new fetch offset.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from mirrorfleet.copying.faults import Fault, FaultReason, Span
+from mirrorfleet.copying.partition import LeftOut
+from mirrorfleet.copying.remedies import Remedy, Step, by_policy, by_request
+from mirrorfleet.records.commands import Action, Command
+from mirrorfleet.slots import ledger, requests, target_loss
+from mirrorfleet.slots.ledger import Told
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mirrorfleet.copying.partition import CopyPartition
+    from mirrorfleet.core.ids import PartitionIdentity
+    from mirrorfleet.records.events import EventKind
+    from mirrorfleet.records.segments import Run
+    from mirrorfleet.slots.runner import SlotRunner
+    from mirrorfleet.slots.sending import Sender
+    from mirrorfleet.slots.worker import Worker
+
+LOOK_S: Final = 0.5
+ASK_AGAIN_S: Final = 30.0
+_ASKED_MS: Final = 3_600_000
+
+_PROVED: Final = frozenset({FaultReason.RETENTION_OVERTOOK, FaultReason.SOURCE_TRUNCATED})
+"""Found at the position; if an abort took that back, the range begins earlier than was said."""
+
+_FOUND_LATER: Final = frozenset({FaultReason.TARGET_RECREATED, FaultReason.TARGET_TRUNCATED})
+"""What is missing is read from the map and from the target, beside the copying."""
+
+
+class Mender:
+    """The faults of one slot."""
+
+    def __init__(self, runner: SlotRunner, worker: Worker) -> None:
+        self.leaving_out: set[PartitionIdentity] = set()
+        """Partitions with records that the ledger is still to be told of."""
+        self._runner = runner
+        self._worker = worker
+        self._asked: dict[PartitionIdentity, float] = {}
+        self._looked_into: dict[PartitionIdentity, float] = {}
+        self._looked_at = -math.inf
+
+    # -- what others need of the worker for a loss
+
+    def tell(self, kind: EventKind, detail: str) -> None:
+        """Put an event about the slot into the ledger's queue."""
+        self._worker.event(kind, self._runner.link, detail=detail)
+
+    async def runs_of_slot(self) -> Mapping[PartitionIdentity, list[Run]]:
+        """All that the map has of this slot. Raises: MirrorfleetError."""
+        return await self._worker.runs_of(self._runner.number)
+
+    def open_request(self, identity: PartitionIdentity) -> str:
+        """The id of what an operator asks for a partition now; empty without."""
+        found = self._worker.requests.open_for(identity, self._runner.clock.now_ms())
+        return "" if found is None else found.id
+
+    def answered(self, request: str) -> None:
+        """An operator's request has been carried out."""
+        self._worker.requests.answered(request)
+
+    # -- steps
+
+    async def work(self, sender: Sender) -> None:
+        """Take the steps that are allowed; call it between transactions.
+
+        Raises:
+            AbortError: a step's transaction did not come through; nothing has moved.
+        """
+        now = self._runner.clock.monotonic()
+        if now - self._looked_at < LOOK_S:
+            return
+        self._looked_at = now
+        slot = self._runner.slot
+        self.leaving_out = {
+            i for i in self.leaving_out if i in slot.partitions and slot.partitions[i].left_out
+        }
+        now_ms = self._runner.clock.now_ms()
+        for partition in list(slot.partitions.values()):
+            command = self._worker.requests.open_for(partition.identity, now_ms)
+            if partition.fault is not None:
+                await self._mend(sender, partition, partition.fault, command)
+            elif command is not None and partition.reported is None:
+                requests.refuse(self._worker, command, "it is being copied; nothing is in its way")
+
+    async def _mend(
+        self, sender: Sender, partition: CopyPartition, fault: Fault, command: Command | None
+    ) -> None:
+        slot = self._runner.slot
+        if partition.queue or partition in slot.open:
+            return  # what came before the loss is still being sent
+        if fault.reason in _FOUND_LATER and fault.lost is None:
+            self._look_into(partition, fault)
+        stands_at = slot.settled(partition)
+        if fault.reason in _PROVED and stands_at != fault.offset:
+            self._runner.retry(partition)
+            return
+        if fault.reason is FaultReason.SOURCE_RECREATED and fault.lost is not None:
+            # an abort took something back: the range begins where it really stands
+            fault = replace(fault, lost=Span(stands_at, max(fault.lost.end, stands_at)))
+            partition.fault = fault
+        step: Step | str | None = by_policy(fault, partition.entry.on_source_loss)
+        if step is None and command is not None:
+            step = by_request(fault, stands_at, command)
+        if isinstance(step, str) and command is not None:
+            requests.refuse(self._worker, command, step)
+        elif isinstance(step, Step):
+            await self._take(sender, partition, fault, step)
+
+    async def _take(
+        self, sender: Sender, partition: CopyPartition, fault: Fault, step: Step
+    ) -> None:
+        match step.remedy:
+            case Remedy.GO_ON:
+                await self._go_on(sender, partition, fault, step)
+            case Remedy.LEAVE_OUT:
+                left = LeftOut(step.span, fault.reason, fault.detail, step.request)
+                partition.left_out.append(left)
+                self.leaving_out.add(partition.identity)
+                self._worker.requests.answered(step.request)
+                self._runner.retry(partition)
+            case Remedy.BEGIN_ANEW:
+                self._ask(partition, fault, step)
+
+    async def _go_on(
+        self, sender: Sender, partition: CopyPartition, fault: Fault, step: Step
+    ) -> None:
+        runner = self._runner
+        first_ms = last_ms = None
+        if fault.reason is FaultReason.RETENTION_OVERTOOK:
+            first_ms, last_ms = await ledger.times(runner, partition)
+        told = Told(
+            step.span,
+            fault.reason,
+            fault.detail,
+            step.request,
+            first_time_ms=first_ms,
+            last_time_ms=last_ms,
+        )
+        position = replace(
+            partition.committed,
+            next_source=step.span.end,
+            leader_epoch=-1,
+            time_ms=runner.clock.now_ms(),
+        )
+        event = ledger.gap(runner, partition.entry, told)
+        await sender.commit_control(ledger.control_entries(runner, [position], None, [event]))
+        self._worker.requests.answered(step.request)
+        runner.slot.committed([position], runner.clock.monotonic())
+        runner.retry(partition)
+
+    def _look_into(self, partition: CopyPartition, fault: Fault) -> None:
+        now = self._runner.clock.monotonic()
+        if now - self._looked_into.get(partition.identity, -math.inf) > ASK_AGAIN_S:
+            self._looked_into[partition.identity] = now
+            if self._runner.tasks is not None:
+                self._runner.tasks.create_task(
+                    target_loss.examine(self._runner, partition, fault),
+                    name=f"target:{partition.target}",
+                )
+
+    def _ask(self, partition: CopyPartition, fault: Fault, step: Step) -> None:
+        """Ask `sync` for another incarnation, again from time to time until it is there."""
+        identity, now = partition.identity, self._runner.clock.monotonic()
+        if now - self._asked.get(identity, -math.inf) < ASK_AGAIN_S:
+            return
+        self._asked[identity] = now
+        now_ms = self._runner.clock.now_ms()
+        start = "earliest" if step.to is None else f"offset:{step.to}"
+        self._worker.asked.append(
+            Command(
+                id=f"{partition.entry.source_topic}-{identity.partition}.{identity.incarnation}",
+                action=Action.BEGIN_ANEW,
+                identity=identity,
+                link=self._runner.link,
+                topic=partition.entry.source_topic,
+                first=step.span.first,
+                end=step.span.end,
+                time_ms=now_ms,
+                expires_ms=now_ms + _ASKED_MS,
+                writer=self._runner.owner,
+                start=start,
+                cause=step.cause or fault.reason,
+                records=fault.records if step.span == fault.lost else None,
+                request=step.request,
+                detail=f"{fault.detail}; goes on at {start.removeprefix('offset:')}",
+            )
+        )

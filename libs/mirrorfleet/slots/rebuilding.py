@@ -1,0 +1,129 @@
+"""Positions that are gone though something was copied: made again from the map, or refused.
+
+    no position, nothing was ever copied      begin, as every new partition
+    no position, the map ends where the target does     the end of the map is the position
+    no position, the map is short, or gone    stop: a guess would lose or repeat records
+
+That something was copied is told by the map, by the slot's last progress, or by what this process
+knew. Segments are written in the transaction of their data, so the map is exact or not there.
+"""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+
+from mirrorfleet.copying.faults import Fault, FaultReason
+from mirrorfleet.core.errors import CorruptBatchError
+from mirrorfleet.core.ids import SourceOffset, TargetOffset, TopicPartition
+from mirrorfleet.kafka.stored import partition_bounds, stored_batches
+from mirrorfleet.offsets.index import PartitionMap
+from mirrorfleet.records.events import EventKind
+from mirrorfleet.records.positions import Position
+from mirrorfleet.slots import healing, ledger, succession
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mirrorfleet.core.ids import PartitionIdentity
+    from mirrorfleet.records.catalog import CatalogPartition
+    from mirrorfleet.records.segments import Run
+    from mirrorfleet.slots.runner import SlotRunner
+    from mirrorfleet.slots.sending import Sender
+
+
+async def rebuild(runner: SlotRunner, sender: Sender) -> None:
+    """Fill in what is missing of the slot's positions; what cannot be is stopped.
+
+    Raises: MirrorfleetError: a side does not answer; nothing is known then.
+    """
+    known = runner.slot.known
+    for identity in [i for i, p in runner.unstarted.items() if healing.is_lost(p)]:
+        del runner.unstarted[identity]  # looked into again
+    missing = [entry for entry in runner.entries.values() if entry.identity not in known]
+    if not missing:
+        return
+    copied = await _copied_before(runner, missing)
+    runner.slot.ever_known |= copied
+    if known and not copied:
+        return  # new partitions of a slot that works
+    runs = await runner.mender.runs_of_slot()
+    made: list[Position] = []
+    for entry in missing:
+        identity = entry.identity
+        if identity in runs:
+            why = await _made(runner, entry, runs[identity], made)
+        elif identity in copied:
+            why = "nothing of it is in the map"
+        else:
+            continue
+        if why:
+            _refuse(runner, entry, why)
+    if made:
+        await sender.commit_control(ledger.control_entries(runner, made, None))
+        known.update({position.identity: position for position in made})
+        text = f"slot {runner.number}: {len(made)} positions were gone and made from the map"
+        runner.mender.tell(EventKind.POSITIONS_REBUILT, text)
+
+
+async def _copied_before(
+    runner: SlotRunner, missing: Sequence[CatalogPartition]
+) -> set[PartitionIdentity]:
+    """Partitions of which something is known to have been copied."""
+    told = await succession.last_told(runner)
+    return {
+        entry.identity
+        for entry in missing
+        if entry.identity in runner.slot.ever_known
+        or (entry.identity in told and told[entry.identity].records > 0)
+    }
+
+
+async def _made(
+    runner: SlotRunner, entry: CatalogPartition, runs: Sequence[Run], made: list[Position]
+) -> str:
+    """Put the position into `made`, or say why there is none."""
+    known = PartitionMap()
+    for run in runs:
+        known.add(run)
+    at = TopicPartition(entry.target_topic, entry.identity.partition)
+    try:
+        beyond = await _beyond(runner, at, known.target_end)
+    except CorruptBatchError as error:
+        return str(error)
+    if beyond is not None:
+        return f"{at} has records from {beyond} on that the map, up to {known.target_end}, has not"
+    made.append(
+        Position(
+            identity=entry.identity,
+            next_source=known.source_end,
+            leader_epoch=-1,
+            next_target=known.target_end,
+            records=sum(piece.records for piece in known.pieces_from(TargetOffset(0))),
+            bytes=0,
+            time_ms=runner.clock.now_ms(),
+        )
+    )
+    return ""
+
+
+async def _beyond(runner: SlotRunner, at: TopicPartition, end: TargetOffset) -> int | None:
+    """The first committed record of the target behind the map."""
+    topic = await runner.target.topic(at.topic, refresh=True)
+    start, log_end = (await partition_bounds(runner.target, topic))[at.partition]
+    first = max(start, end)
+    stored = stored_batches(runner.target, topic, at.partition, first, log_end)
+    async with aclosing(stored) as batches:
+        async for seen in batches:
+            if not seen.header.is_control and not seen.aborted:
+                return max(first, seen.header.base_offset)
+    return None
+
+
+def _refuse(runner: SlotRunner, entry: CatalogPartition, why: str) -> None:
+    text = (
+        f"its position is gone and cannot be made again: {why}. Put it back with"
+        " `mirrorfleet positions import`"
+    )
+    fault = Fault(FaultReason.POSITION_LOST, SourceOffset(-1), text)
+    healing.hold(runner, entry, fault)

@@ -1,0 +1,200 @@
+"""One incarnation of a partition after another: what is it, and what was left behind?
+
+The ledger is told of a succession in the transaction that commits the first position of the new
+incarnation. What the old topic still had is told as far as it was seen: nobody can ask a topic
+that is gone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mirrorfleet.copying.faults import Fault, FaultReason, Span
+from mirrorfleet.copying.remedies import REWOUND
+from mirrorfleet.core.errors import BrokerError
+from mirrorfleet.core.ids import PartitionIdentity, SourceOffset
+from mirrorfleet.kafka.control_tailing import PartitionTail
+from mirrorfleet.kafka.offsets import EARLIEST, LATEST, list_offsets
+from mirrorfleet.records import progress as progress_codec
+from mirrorfleet.records.events import EventKind
+from mirrorfleet.records.progress import PartitionProgress, Progress
+from mirrorfleet.records.topics import ControlKind
+from mirrorfleet.slots import ledger
+from mirrorfleet.slots.ledger import Told
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from mirrorfleet.copying.partition import CopyPartition
+    from mirrorfleet.core.ids import TopicId
+    from mirrorfleet.records.catalog import CatalogPartition
+    from mirrorfleet.records.events import Event
+    from mirrorfleet.slots.leaders import Leaders
+    from mirrorfleet.slots.runner import SlotRunner
+    from mirrorfleet.slots.sending import Sender
+
+LOOK_BACK: Final = 64
+"""Snapshots of a slot that are looked through for a topic's last numbers: a minute of them."""
+_READ_S: Final = 10.0
+_COPIED_AGAIN: Final = frozenset({FaultReason.TARGET_RECREATED, FaultReason.TARGET_TRUNCATED})
+
+
+def changed_sides(
+    runner: SlotRunner, entry: CatalogPartition
+) -> list[tuple[FaultReason, str, TopicId]]:
+    """The sides on which another topic has the name now, as far as metadata is known."""
+    identity = entry.identity
+    sides: tuple[tuple[Leaders, str, TopicId, FaultReason], ...] = (
+        (
+            runner.sources,
+            entry.source_topic,
+            identity.source_topic_id,
+            FaultReason.SOURCE_RECREATED,
+        ),
+        (
+            runner.targets,
+            entry.target_topic,
+            identity.target_topic_id,
+            FaultReason.TARGET_RECREATED,
+        ),
+    )
+    found = ((reason, topic, leaders.topic_id(topic), id_) for leaders, topic, id_, reason in sides)
+    return [(reason, topic, now) for reason, topic, now, id_ in found if now not in (None, id_)]
+
+
+async def look_twice(runner: SlotRunner, entries: Iterable[CatalogPartition]) -> None:
+    """Metadata that does not fit the catalog may only be old: renew it before anything is said."""
+    if any(changed_sides(runner, entry) for entry in entries):
+        await runner.sources.renew()
+        await runner.targets.renew()
+
+
+async def check_identity(runner: SlotRunner, partition: CopyPartition) -> None:
+    """Stop a partition whose topic is another one under the old name, on either side."""
+    known = partition.fault.reason if partition.fault is not None else None
+    for reason, topic, now in changed_sides(runner, partition.entry)[:1]:
+        if reason is known:
+            continue  # found before, and looked into
+        text = f"topic {topic} was deleted and created again: id {now}"
+        at = partition.committed.next_source
+        lost = None
+        if reason is FaultReason.SOURCE_RECREATED:
+            lost = await _unread(runner, partition.identity, at)
+        runner.stop_partition(partition, Fault(reason, at, text, lost))
+
+
+async def told(runner: SlotRunner, entries: Sequence[CatalogPartition]) -> list[Event]:
+    """What the ledger is told with the first positions of these entries."""
+    events = []
+    for entry in entries:
+        loss = entry.loss
+        if loss is None:
+            continue
+        runner.mender.answered(loss.request)
+        former = _former(runner, entry.identity)
+        if loss.first is not None and loss.end is not None:
+            span = Span(SourceOffset(loss.first), SourceOffset(loss.end))
+        elif former is None:
+            continue  # nothing of it was ever looked at
+        else:
+            span = await _unread(runner, former, runner.slot.known[former].next_source)
+        detail = loss.detail or f"{entry.source_topic} was deleted and created again"
+        again = loss.cause == REWOUND or (
+            loss.cause in _COPIED_AGAIN and entry.start == f"offset:{span.first}"
+        )
+        kind = EventKind.REWOUND if again else EventKind.GAP
+        told_of = Told(span, loss.cause, detail, loss.request, loss.records, kind=kind)
+        events.append(ledger.gap(runner, entry, told_of))
+    return events
+
+
+async def tell_of_ended(runner: SlotRunner, sender: Sender) -> None:
+    """Tell of partitions that another incarnation will not follow: their topic has fewer now."""
+    slot, entries = runner.slot, runner.entries
+    followed = {(*_names(entry), identity.partition) for identity, entry in entries.items()}
+    left = [
+        (identity, partition)
+        for identity, partition in slot.partitions.items()
+        if identity not in entries
+        and (*_names(partition.entry), identity.partition) not in followed
+    ]
+    if left:
+        await runner.sources.renew()
+    events = []
+    for identity, partition in left:
+        entry = partition.entry
+        now = runner.sources.topic_id(entry.source_topic)
+        if now is None or now == identity.source_topic_id:
+            continue
+        slot.ends[identity] = partition.source.high_watermark
+        span = await _unread(runner, identity, slot.settled(partition))
+        text = f"{entry.source_topic} was deleted and created again with fewer partitions"
+        request = runner.mender.open_request(identity)
+        runner.mender.answered(request)
+        told_of = Told(span, FaultReason.SOURCE_RECREATED, text, request)
+        events.append(ledger.gap(runner, entry, told_of))
+    if events:
+        await sender.commit_control([ledger.event_entry(runner, events)])
+
+
+def _names(entry: CatalogPartition) -> tuple[str, str]:
+    return entry.source_topic, entry.target_topic
+
+
+def _former(runner: SlotRunner, identity: PartitionIdentity) -> PartitionIdentity | None:
+    """The incarnation before, by its position."""
+    earlier = [
+        one
+        for one in runner.slot.known
+        if one.partition == identity.partition
+        and one.source_cluster == identity.source_cluster
+        and one.incarnation < identity.incarnation
+        and (
+            one.target_topic_id == identity.target_topic_id
+            or one.source_topic_id == identity.source_topic_id
+        )
+    ]
+    return max(earlier, key=lambda one: one.incarnation, default=None)
+
+
+async def _unread(runner: SlotRunner, identity: PartitionIdentity, first: SourceOffset) -> Span:
+    """What a topic that is gone still had behind `first`, as far as it was seen."""
+    end = runner.slot.ends.get(identity, -1)
+    if end < 0:
+        told_of = (await last_told(runner)).get(identity)
+        end = -1 if told_of is None else told_of.high_watermark
+        runner.slot.ends[identity] = end
+    return Span(first, SourceOffset(max(first, end)))
+
+
+async def last_told(runner: SlotRunner) -> dict[PartitionIdentity, PartitionProgress]:
+    """What the last snapshots of the slot say of each partition, whoever wrote them.
+
+    One that was copied counts more than one that waits to begin: an owner tells of both.
+
+    Raises: MirrorfleetError: the target does not answer.
+    """
+    at = runner.control_partition(ControlKind.PROGRESS)
+    start = (await list_offsets(runner.target, {at: EARLIEST}, deadline_s=_READ_S))[at]
+    end = (await list_offsets(runner.target, {at: LATEST}, deadline_s=_READ_S))[at]
+    if isinstance(start, BrokerError) or isinstance(end, BrokerError):
+        return {}
+    tail = PartitionTail(runner.target, at.topic)
+    tail.start(at.partition, max(start.offset, end.offset - LOOK_BACK))
+    seen: dict[PartitionIdentity, PartitionProgress] = {}
+    try:
+        while tail.next_offsets[at.partition] < end.offset:
+            for record in await tail.poll(deadline_s=_READ_S):
+                found = progress_codec.decode(record.key, record.value)
+                if isinstance(found, Progress):
+                    _keep(seen, found)
+    finally:
+        tail.close()
+    return seen
+
+
+def _keep(seen: dict[PartitionIdentity, PartitionProgress], snapshot: Progress) -> None:
+    for one in snapshot.partitions:
+        before = seen.get(one.identity)
+        if before is None or one.records >= before.records:
+            seen[one.identity] = one

@@ -1,0 +1,192 @@
+"""What the target lost of a copy: found by its own numbers, and exactly, by the map's checksums.
+
+    another topic has the name      everything that the map has is missing
+    the log ends below the copy     what the map has behind the last payload that is still there
+
+The source range that copying would have to go back to follows from the map. A target whose stored
+bytes are not those that were written (recompressed, compacted) cannot be compared: then nobody
+guesses, and the partition waits for a word.
+"""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from mirrorfleet.copying.faults import Fault, FaultReason, Span
+from mirrorfleet.core.errors import BrokerError, CorruptBatchError, MirrorfleetError
+from mirrorfleet.core.ids import SourceOffset, TargetOffset, TopicPartition
+from mirrorfleet.kafka.offsets import EARLIEST, LATEST, list_offsets
+from mirrorfleet.kafka.stored import stored_batches
+from mirrorfleet.offsets.agreement import Payload, kept_to
+from mirrorfleet.offsets.index import PartitionMap
+from mirrorfleet.runtime.log import fields, logger
+from mirrorfleet.slots import succession
+from mirrorfleet.wire.batch import HEADER_SIZE
+from mirrorfleet.wire.checksum import crc32c
+from mirrorfleet.wire.k01_fetch import Isolation
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mirrorfleet.copying.partition import CopyPartition
+    from mirrorfleet.records.segments import Run
+    from mirrorfleet.slots.runner import SlotRunner
+
+FIRST_WINDOW: Final = 4_096
+"""Target offsets that are compared first, from the end; ten times more as long as none agrees."""
+
+_log = logger(__name__)
+
+
+class _UnknownError(MirrorfleetError):
+    """Raised when the target's bytes do not tell what is missing."""
+
+
+async def check_ends(runner: SlotRunner, partitions: Sequence[CopyPartition]) -> None:
+    """Stop a partition whose target log ends below what was committed.
+
+    Two looks at the leader of the current epoch must agree: a stale one ends lower, too.
+    """
+    copied = [p for p in partitions if p.committed.next_target > 0 and p.fault is None]
+    short = await _short(runner, copied)
+    if short:
+        await runner.targets.renew()
+        again = await _short(runner, list(short))
+        for partition, end in again.items():
+            committed = partition.committed
+            text = f"{partition.target} ends at {end}, but was copied up to {committed.next_target}"
+            fault = Fault(FaultReason.TARGET_TRUNCATED, committed.next_source, text)
+            runner.stop_partition(partition, fault)
+
+
+async def _short(
+    runner: SlotRunner, partitions: Sequence[CopyPartition]
+) -> dict[CopyPartition, int]:
+    """Partitions whose target ends below the copy, and where."""
+    if not partitions:
+        return {}
+    asked = {p.target: LATEST for p in partitions}
+    ends = await list_offsets(runner.target, asked, isolation=Isolation.READ_UNCOMMITTED)
+    found = {}
+    for partition in partitions:
+        end = ends[partition.target]
+        if not isinstance(end, BrokerError) and end.offset < partition.committed.next_target:
+            found[partition] = end.offset
+    return found
+
+
+async def examine(runner: SlotRunner, partition: CopyPartition, fault: Fault) -> None:
+    """Say exactly what is missing, once it is known; the partition stands still meanwhile."""
+    try:
+        runs = (await runner.mender.runs_of_slot()).get(partition.identity, [])
+        found = await _exact(runner, partition, fault, runs)
+    except MirrorfleetError as error:
+        _log.warning(
+            "what the target lost is not known yet",
+            extra=fields(topic=partition.entry.target_topic, error=str(error)),
+        )
+        found = replace(fault, detail=f"{fault.detail}; {error}")
+        if not isinstance(error, _UnknownError):
+            return  # asked again with the next look
+    if partition.fault == fault:
+        runner.stop_partition(partition, found)
+
+
+async def listed(runner: SlotRunner, partition: CopyPartition, fault: Fault) -> Fault:
+    """Name the target records that are of a history which the source no longer has."""
+    if fault.lost is None:
+        return fault
+    known = PartitionMap()
+    try:
+        for run in (await runner.mender.runs_of_slot()).get(partition.identity, []):
+            known.add(run)
+    except MirrorfleetError as error:
+        return replace(fault, detail=f"{fault.detail}; which target records: {error}")
+    first = known.to_target(fault.lost.first)
+    if first is None:
+        return fault
+    count, end = _records(known, first.offset), known.target_end
+    text = f"{fault.detail}: {count} target records [{first.offset}, {end})"
+    return replace(fault, detail=text, records=count)
+
+
+async def _exact(
+    runner: SlotRunner, partition: CopyPartition, fault: Fault, runs: list[Run]
+) -> Fault:
+    reasons = [one[0] for one in succession.changed_sides(runner, partition.entry)]
+    known = PartitionMap()
+    for run in runs:
+        known.add(run)
+    if FaultReason.TARGET_RECREATED in reasons:
+        fault, kept = replace(fault, reason=FaultReason.TARGET_RECREATED), TargetOffset(0)
+    else:
+        kept = await _kept(runner, partition, runs)
+    back = known.to_source(kept)
+    end = partition.committed.next_source
+    first = end if back is None else min(back.offset, end)
+    oldest = await _oldest(runner, partition)
+    gone = _records(known, kept)
+    text = f"{fault.detail}: {gone} records of source {Span(first, end)} are gone"
+    if oldest > first:
+        text += f", and the source begins at {oldest}"
+        return replace(fault, detail=text, lost=Span(min(oldest, end), end))
+    return replace(fault, detail=text, lost=Span(first, end), records=gone)
+
+
+def _records(known: PartitionMap, kept: TargetOffset) -> int:
+    """Copied records at `kept` and behind it."""
+    return sum(piece.records - max(0, kept - piece.target) for piece in known.pieces_from(kept))
+
+
+async def _oldest(runner: SlotRunner, partition: CopyPartition) -> SourceOffset:
+    at = TopicPartition(partition.entry.source_topic, partition.identity.partition)
+    start = (await list_offsets(runner.source, {at: EARLIEST}))[at]
+    return SourceOffset(0 if isinstance(start, BrokerError) else start.offset)
+
+
+async def _kept(runner: SlotRunner, partition: CopyPartition, runs: Sequence[Run]) -> TargetOffset:
+    """Up to where the target still has what was written to it.
+
+    Raises: _UnknownError when its bytes are others.
+    """
+    at = partition.target
+    uncommitted = Isolation.READ_UNCOMMITTED
+    start = (await list_offsets(runner.target, {at: EARLIEST}, isolation=uncommitted))[at]
+    end = (await list_offsets(runner.target, {at: LATEST}, isolation=uncommitted))[at]
+    if isinstance(start, BrokerError):
+        raise start
+    if isinstance(end, BrokerError):
+        raise end
+    window, first, differs = FIRST_WINDOW, end.offset, False
+    while first > start.offset:
+        first = max(start.offset, end.offset - window)
+        stored = await _stored(runner, at, first, end.offset)
+        kept, differs = kept_to(runs, stored)
+        if kept is not None:
+            return kept
+        window *= 10
+    if differs:
+        raise _UnknownError("its stored bytes are not what was written, so this cannot be told")
+    return TargetOffset(start.offset)
+
+
+async def _stored(
+    runner: SlotRunner, at: TopicPartition, first: int, end: int
+) -> dict[TargetOffset, Payload]:
+    topic = await runner.target.topic(at.topic, refresh=True)
+    found: dict[TargetOffset, Payload] = {}
+    try:
+        async with aclosing(
+            stored_batches(runner.target, topic, at.partition, first, end)
+        ) as batches:
+            async for seen in batches:
+                header = seen.header
+                if header.is_control or seen.aborted:
+                    continue
+                body = memoryview(seen.buffer)[header.start + HEADER_SIZE : header.end]
+                found[TargetOffset(header.base_offset)] = Payload(header.count, crc32c(body))
+    except CorruptBatchError as error:
+        raise _UnknownError(str(error)) from error
+    return found

@@ -1,0 +1,29 @@
+"""`positions export|import`: positions as a file."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from mirrorfleet.config.flows import targets_of
+from mirrorfleet.config.load import load_estate
+from mirrorfleet.operating.positions import export_with, import_with, lines_of
+from services.cli.connecting import open_cluster
+from services.cli.output import EXIT_OK, say
+
+
+def run_export(estate_file: Path, target: str) -> int:
+    """Prints a line a partition."""
+    estate = load_estate(estate_file)
+    targets_of(estate, target)
+    say("\n".join(asyncio.run(export_with(estate, target, open_cluster))))
+    return EXIT_OK
+
+
+def run_import(estate_file: Path, target: str, file: Path) -> int:
+    """Checks all of the file, then writes."""
+    estate = load_estate(estate_file)
+    targets_of(estate, target)
+    done = asyncio.run(import_with(estate, target, lines_of(file), open_cluster))
+    say(f"{done.written} positions put back, {done.known} were there already")
+    return EXIT_OK

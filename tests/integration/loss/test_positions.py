@@ -1,0 +1,94 @@
+"""The positions topic is gone: made from the map, refused without it, put back from a file."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from tests.integration.loss.conftest import Drill
+from tests.integration.mirror.fleet import Fleet, wait_faults
+from tests.integration.mirror.making import create, delete
+from tests.judge.verdict import Verdict
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from services.local.region import Region
+
+TOPIC: Final = "lp-orders"
+PARTITIONS: Final = 3
+
+
+def restarted(fleet: Fleet, running: ExitStack, name: str) -> Drill:
+    """Sync, which makes missing control topics at its start, and a worker."""
+    running.enter_context(fleet.sync())
+    mirror = running.enter_context(fleet.mirror(name))
+    mirror.wait_ready(60)
+    return Drill(fleet, mirror)
+
+
+def wait_all(drill: Drill, end: int) -> None:
+    for number in range(PARTITIONS):
+        drill.wait_copied(TOPIC, [range(end)], partition=number)
+
+
+def fill(drill: Drill, first: int, end: int) -> None:
+    for number in range(PARTITIONS):
+        drill.fill(TOPIC, first, end, partition=number)
+
+
+@pytest.mark.timeout(300)
+def test_lost_positions_are_made_from_the_map_or_put_back_and_never_guessed(
+    east: Region, west: Region, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rules: list[dict[str, object]] = [{"name": "all", "topics": ["lp-.*"]}]
+    fleet = Fleet("lostpos", east, west, tmp_path, rules=rules, slots=2)
+    create(east, TOPIC, PARTITIONS)
+    with ExitStack() as running:
+        drill = restarted(fleet, running, "a")
+        fill(drill, 0, 50)
+        wait_all(drill, 50)
+
+    # gone: the map tells them, exactly
+    delete(west, fleet.control("positions"))
+    with ExitStack() as running:
+        drill = restarted(fleet, running, "b")
+        fill(drill, 50, 80)
+        wait_all(drill, 80)
+        assert [event["detail"] for event in fleet.events("positions-rebuilt")] != []
+        capsys.readouterr()
+        assert drill.run("positions", "export") == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert sorted(json.loads(line)["next_source"] for line in lines) == [80, 80, 80]
+
+    # gone with the map: nothing tells them, so nothing is copied until they are put back
+    for kind in ("positions", "segments", "archive"):
+        delete(west, fleet.control(kind))
+    with ExitStack() as running:
+        drill = restarted(fleet, running, "c")
+        put_back(drill, lines, tmp_path, capsys)
+    assert fleet.judged([TOPIC]).verdict is Verdict.PASS
+
+
+def put_back(
+    drill: Drill, lines: list[str], directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file that does not fit is refused whole, one that does is taken once."""
+    exported, wrong = directory / "positions.jsonl", directory / "wrong.jsonl"
+    exported.write_text("\n".join(lines))
+    wrong.write_text("\n".join([*lines[:2], lines[2].replace(":80,", ":81,")]))
+    found = wait_faults(drill.mirror, *((TOPIC, number) for number in range(PARTITIONS)))
+    assert {text.partition(":")[0] for text in found.values()} == {
+        "position-lost before the first record"
+    }
+    assert drill.run("positions", "import", str(wrong)) == 1
+    assert "has [0, 80) at the source, not 81" in capsys.readouterr().err
+    assert drill.run("positions", "import", str(exported)) == 0
+    assert "3 positions put back, 0 were there already" in capsys.readouterr().out
+    fill(drill, 80, 100)
+    wait_all(drill, 100)
+    assert drill.run("positions", "import", str(exported)) == 1
+    assert "stands at 100 already, not at 80" in capsys.readouterr().err

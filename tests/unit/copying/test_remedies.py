@@ -1,0 +1,190 @@
+"""The table of causes, rules and requests: what is done, about which offsets, and what is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirrorfleet.copying.faults import Fault, FaultReason, Span, standing_in
+from mirrorfleet.copying.remedies import Remedy, Step, by_policy, by_request
+from mirrorfleet.core.ids import SourceOffset
+from mirrorfleet.records.commands import Action, Command
+from tests.unit.copying.making import LINK, identity
+
+
+def span(first: int, end: int) -> Span:
+    return Span(SourceOffset(first), SourceOffset(end))
+
+
+LOST = span(100, 150)
+R = FaultReason
+
+
+def fault(reason: FaultReason, lost: Span | None = LOST) -> Fault:
+    return Fault(reason, SourceOffset(100), "why", lost)
+
+
+def asked(action: Action, first: int, end: int) -> Command:
+    return Command(
+        id="one",
+        action=action,
+        identity=identity(),
+        link=LINK,
+        topic="orders",
+        first=SourceOffset(first),
+        end=SourceOffset(end),
+        time_ms=1,
+        expires_ms=2,
+        writer="me",
+    )
+
+
+@pytest.mark.parametrize(
+    ("reason", "record_gap", "recopy"),
+    [
+        (R.RETENTION_OVERTOOK, (Remedy.GO_ON, 150), None),
+        (R.SOURCE_TRUNCATED, (Remedy.BEGIN_ANEW, 100), (Remedy.BEGIN_ANEW, 100)),
+        (R.SOURCE_RECREATED, None, None),  # by sync, which knows the new topic
+        (R.TARGET_RECREATED, None, (Remedy.BEGIN_ANEW, 100)),
+        (R.TARGET_TRUNCATED, None, (Remedy.BEGIN_ANEW, 100)),
+        (R.SOURCE_CORRUPT, None, None),
+        (R.SOURCE_DENIED, None, None),
+        (R.TARGET_MISSING, None, None),
+    ],
+)
+def test_a_rule_says_where_a_loss_goes_on_and_fail_never_does(
+    reason: FaultReason, record_gap: tuple[Remedy, int] | None, recopy: tuple[Remedy, int] | None
+) -> None:
+    steps = [by_policy(fault(reason), policy) for policy in ("fail", "record-gap", "recopy")]
+
+    assert [None if each is None else (each.remedy, each.to) for each in steps] == [
+        None,
+        record_gap,
+        recopy,
+    ]
+    assert {each.span for each in steps if each is not None} <= {LOST}
+
+
+@pytest.mark.parametrize("reason", [R.RECORD_TOO_LARGE, R.TIMESTAMP_REFUSED, R.KEY_MISSING])
+def test_a_record_that_is_not_taken_is_left_out_alone(reason: FaultReason) -> None:
+    found = [by_policy(fault(reason, None), word) for word in ("fail", "record-gap", "recopy")]
+
+    assert found == [None, Step(Remedy.LEAVE_OUT, span(100, 101), SourceOffset(101)), None]
+
+
+def test_what_the_target_lost_waits_until_it_is_known() -> None:
+    unknown = fault(R.TARGET_TRUNCATED, None)
+
+    assert by_policy(unknown, "recopy") is None
+    assert by_request(unknown, SourceOffset(100), asked(Action.SEEK, 100, 0)) == (
+        "what is missing is still being looked for: target-truncated at source offset 100: why"
+    )
+
+
+@pytest.mark.parametrize(
+    ("reason", "remedy", "to"),
+    [
+        (R.RETENTION_OVERTOOK, Remedy.GO_ON, 150),
+        (R.SOURCE_TRUNCATED, Remedy.BEGIN_ANEW, 100),
+        (R.SOURCE_RECREATED, Remedy.BEGIN_ANEW, None),
+        (R.TARGET_RECREATED, Remedy.BEGIN_ANEW, 150),
+        (R.TARGET_TRUNCATED, Remedy.BEGIN_ANEW, 150),
+    ],
+)
+def test_exactly_the_gap_that_stands_there_can_be_accepted(
+    reason: FaultReason, remedy: Remedy, to: int | None
+) -> None:
+    stands_at = SourceOffset(100)
+
+    found = by_request(fault(reason), stands_at, asked(Action.ACCEPT_GAP, 100, 150))
+    refused = by_request(fault(reason), stands_at, asked(Action.ACCEPT_GAP, 100, 151))
+
+    where = None if to is None else SourceOffset(to)
+    assert found == Step(remedy, LOST, where, "one")
+    assert refused == (
+        f"what it stands at is 100..150, not 100..151: {reason} at source offset 100: why"
+    )
+
+
+def test_one_record_is_skipped_and_nothing_else_is() -> None:
+    skip = asked(Action.SKIP, 100, 101)
+
+    assert by_request(fault(R.RECORD_REFUSED, None), SourceOffset(90), skip) == Step(
+        Remedy.LEAVE_OUT, span(100, 101), SourceOffset(101), "one"
+    )
+    assert by_request(fault(R.RETENTION_OVERTOOK), SourceOffset(100), skip) == (
+        "no single record is in the way: retention-overtook at source offset 100: why"
+    )
+
+
+@pytest.mark.parametrize(
+    ("reason", "first", "end", "wanted"),
+    [
+        (
+            R.RETENTION_OVERTOOK,
+            100,
+            170,
+            Step(Remedy.GO_ON, span(100, 170), SourceOffset(170), "one"),
+        ),
+        (
+            R.RETENTION_OVERTOOK,
+            100,
+            60,
+            Step(Remedy.BEGIN_ANEW, span(60, 100), SourceOffset(60), "one", "rewound"),
+        ),
+        (R.SOURCE_RECREATED, 100, 3, Step(Remedy.BEGIN_ANEW, LOST, SourceOffset(3), "one")),
+        (
+            R.SOURCE_TRUNCATED,
+            100,
+            170,
+            Step(Remedy.BEGIN_ANEW, span(100, 170), SourceOffset(170), "one"),
+        ),
+        (
+            R.SOURCE_TRUNCATED,
+            100,
+            60,
+            Step(Remedy.BEGIN_ANEW, span(60, 150), SourceOffset(60), "one", "rewound"),
+        ),
+        (  # what is between is missing for good
+            R.TARGET_TRUNCATED,
+            100,
+            130,
+            Step(Remedy.BEGIN_ANEW, span(100, 130), SourceOffset(130), "one"),
+        ),
+        (  # all of it is copied again, and more
+            R.TARGET_RECREATED,
+            100,
+            60,
+            Step(Remedy.BEGIN_ANEW, span(60, 150), SourceOffset(60), "one"),
+        ),
+    ],
+)
+def test_a_seek_goes_forward_in_the_same_history_and_else_begins_anew(
+    reason: FaultReason, first: int, end: int, wanted: Step
+) -> None:
+    seek = asked(Action.SEEK, first, end)
+
+    assert by_request(fault(reason), SourceOffset(100), seek) == wanted
+
+
+def test_a_seek_that_comes_late_or_goes_nowhere_is_refused() -> None:
+    late = by_request(fault(R.SOURCE_DENIED, None), SourceOffset(120), asked(Action.SEEK, 100, 200))
+    still = by_request(
+        fault(R.SOURCE_DENIED, None), SourceOffset(100), asked(Action.SEEK, 100, 100)
+    )
+
+    assert late == "it stands at 120 now, not at 100"
+    assert still == "it stands at 100 already: source-denied at source offset 100: why"
+
+
+def test_nothing_is_accepted_where_nothing_is_lost() -> None:
+    found = by_request(
+        fault(R.SOURCE_DENIED, None), SourceOffset(100), asked(Action.ACCEPT_GAP, 100, 101)
+    )
+
+    assert found == "nothing is lost: source-denied at source offset 100: why"
+
+
+def test_where_a_partition_stands_is_read_back_from_its_words() -> None:
+    assert standing_in(str(fault(R.KEY_MISSING))) == ("key-missing", 100)
+    assert standing_in(str(Fault(R.SOURCE_DENIED, SourceOffset(-1), "why"))) is None
+    assert standing_in("") is None

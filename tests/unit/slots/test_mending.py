@@ -1,0 +1,204 @@
+"""What is done about a partition that stands still, seen through what is written and asked."""
+
+from __future__ import annotations
+
+from collections import deque
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from mirrorfleet.copying.faults import Fault, FaultReason, Span
+from mirrorfleet.copying.partition import CopyPartition
+from mirrorfleet.copying.slot import Slot
+from mirrorfleet.core.ids import FleetName, SourceOffset, TopicPartition
+from mirrorfleet.records.commands import Action, Command
+from mirrorfleet.records.events import Event
+from mirrorfleet.records.formats import FIRST_LEVEL, LEVELS
+from mirrorfleet.records.positions import Position
+from mirrorfleet.slots.ledger import control_entries
+from mirrorfleet.slots.mending import Mender
+from mirrorfleet.slots.outgoing import ControlEntry
+from mirrorfleet.slots.requests import Requests
+from mirrorfleet.slots.runner import SlotRunner
+from mirrorfleet.slots.sending import Sender
+from mirrorfleet.slots.worker import Worker
+from mirrorfleet.wire.reshape import copied_records
+from tests.unit.copying.making import LINK, entry, fetched, give, identity, slot
+
+R = FaultReason
+POSITIONS, EVENTS = "__mirrorfleet.west.positions", "__mirrorfleet.west.events"
+
+
+def span(first: int, end: int) -> Span:
+    return Span(SourceOffset(first), SourceOffset(end))
+
+
+class World:
+    """A slot with one partition, its mender, and what both wrote and asked."""
+
+    def __init__(self, policy: str = "fail") -> None:
+        self.slot: Slot = slot(entry(on_source_loss=policy))
+        self.partition: CopyPartition = self.slot.partitions[identity()]
+        self.now = 100.0
+        self.written: list[list[ControlEntry]] = []
+        clock = SimpleNamespace(monotonic=lambda: self.now, now_ms=lambda: 7)
+        self.worker = SimpleNamespace(
+            requests=Requests(), asked=deque[Command](), events=deque[Event](), owner="me"
+        )
+        self.worker.clock = clock
+        self.runner = SimpleNamespace(
+            slot=self.slot,
+            clock=clock,
+            link=LINK,
+            owner="me",
+            fleet=FleetName("west"),
+            formats=LEVELS[FIRST_LEVEL],
+            tasks=None,
+            control_partition=lambda kind: TopicPartition(f"__mirrorfleet.west.{kind}", 0),
+            retry=self.slot.heal,
+        )
+        self.mender = Mender(cast(SlotRunner, self.runner), cast(Worker, self.worker))
+        self.runner.mender = self.mender
+
+    async def commit_control(self, entries: list[ControlEntry]) -> None:
+        self.written.append(entries)
+
+    def stand(self, reason: FaultReason, lost: Span | None = None, at: int = 0) -> None:
+        self.slot.fault(self.partition, Fault(reason, SourceOffset(at), "why", lost), self.now)
+
+    def ask(self, action: Action, first: int, end: int) -> None:
+        self.worker.requests.take(
+            Command(
+                id="r1",
+                action=action,
+                identity=identity(),
+                link=LINK,
+                topic="orders",
+                first=SourceOffset(first),
+                end=SourceOffset(end),
+                time_ms=1,
+                expires_ms=8,
+                writer="operator",
+            )
+        )
+
+    async def work(self) -> None:
+        self.now += 1.0
+        await self.mender.work(cast(Sender, self))
+
+
+def records(batch: ControlEntry) -> int:
+    return len(list(copied_records(batch.batch)))
+
+
+async def test_a_position_moves_in_the_transaction_that_tells_the_ledger() -> None:
+    world = World()
+    world.stand(R.SOURCE_CORRUPT)
+    world.ask(Action.SEEK, 0, 9)
+
+    await world.work()
+    await world.work()
+
+    (entries,) = world.written
+    assert [(str(each.at), records(each)) for each in entries] == [
+        (f"{POSITIONS}-0", 2),  # a snapshot's head, and the position
+        (f"{EVENTS}-0", 1),
+    ]
+    assert world.partition.committed.next_source == 9
+    assert world.partition.fault is None
+
+
+async def test_what_was_fetched_before_the_loss_is_sent_first() -> None:
+    world = World()
+    give(world.slot, world.partition, fetched((0, [b"a"])), end=1)
+    world.stand(R.SOURCE_CORRUPT, at=1)
+    world.ask(Action.SEEK, 1, 9)
+
+    await world.work()
+
+    assert world.written == []
+    assert world.partition.fault is not None
+
+
+async def test_a_range_that_an_abort_made_longer_is_looked_at_again() -> None:
+    world = World("record-gap")
+    world.stand(R.RETENTION_OVERTOOK, span(5, 9), at=5)  # and it stands at 0
+
+    await world.work()
+
+    assert (world.written, world.partition.fault) == ([], None)
+
+
+async def test_a_record_is_left_out_and_told_with_the_commit_that_passes_it() -> None:
+    world = World("record-gap")
+    world.stand(R.RECORD_TOO_LARGE, at=1)
+
+    await world.work()
+    give(world.slot, world.partition, fetched((0, [b"a", b"b", b"c"])), end=3)
+
+    assert world.partition.fault is None
+    assert world.partition.queue[0].batch.holes == ((1, 1),)
+    before, after = (
+        Position(
+            identity=identity(),
+            next_source=SourceOffset(end),
+            leader_epoch=0,
+            next_target=world.partition.committed.next_target,
+            records=0,
+            bytes=0,
+            time_ms=1,
+        )
+        for end in (1, 3)
+    )
+    runner = cast(SlotRunner, world.runner)
+    assert [str(each.at) for each in control_entries(runner, [before], None)] == [f"{POSITIONS}-0"]
+    assert [str(each.at) for each in control_entries(runner, [after], None)] == [
+        f"{POSITIONS}-0",
+        f"{EVENTS}-0",
+    ]
+
+
+async def test_another_incarnation_is_asked_for_now_and_then_until_it_comes() -> None:
+    world = World("record-gap")
+    world.stand(R.SOURCE_TRUNCATED, span(0, 0))
+
+    await world.work()
+    await world.work()
+    asked = [(each.action, each.start, each.cause) for each in world.worker.asked]
+    world.now += 40
+    await world.work()
+
+    assert asked == [("begin-anew", "offset:0", "source-truncated")]
+    assert len(world.worker.asked) == 2
+
+
+@pytest.mark.parametrize("stands", [True, False])
+async def test_a_request_that_does_not_fit_is_refused_once(*, stands: bool) -> None:
+    world = World()
+    if stands:
+        world.stand(R.RETENTION_OVERTOOK, span(0, 9))
+    world.ask(Action.ACCEPT_GAP, 0, 8)
+
+    await world.work()
+    await world.work()
+
+    (event,) = world.worker.events
+    assert (event.kind, event.request, event.first, event.end) == ("request-refused", "r1", 0, 8)
+    assert event.detail == (
+        "what it stands at is 0..9, not 0..8: retention-overtook at source offset 0: why"
+        if stands
+        else "it is being copied; nothing is in its way"
+    )
+    assert (world.written, world.partition.committed.next_source) == ([], 0)
+
+
+async def test_a_request_that_has_ended_is_not_met() -> None:
+    world = World()
+    world.stand(R.SOURCE_CORRUPT)
+    world.ask(Action.SEEK, 0, 9)
+    world.worker.clock.now_ms = lambda: 8
+
+    await world.work()
+
+    assert (world.written, list(world.worker.events)) == ([], [])
