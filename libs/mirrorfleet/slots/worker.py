@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from mirrorfleet.copying.schedule import MarkerShare
 from mirrorfleet.copying.urgency import Urgency
@@ -18,7 +19,6 @@ from mirrorfleet.runtime.log import fields, logger
 from mirrorfleet.slots.requests import Requests
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Awaitable, Callable, Mapping
 
     from mirrorfleet.copying.budget import MemoryBudget
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from mirrorfleet.slots.leaders import Leaders
     from mirrorfleet.slots.meters import LinkMeters
     from mirrorfleet.slots.settings import SlotSettings
+
+T = TypeVar("T")
 
 EVENTS_KEPT = 10_000
 """Events that wait to be written; the oldest go when the target cannot be reached for long."""
@@ -80,19 +82,16 @@ class Worker:
     """What operators ask of us."""
     asked: deque[Command] = field(default_factory=lambda: deque(maxlen=EVENTS_KEPT))
     """What we ask of `sync`, until it is written."""
+    _telling: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def tell(self, writer: ControlWriter) -> None:
-        """Write the events and requests that wait. Raises: as the writer; they go on waiting."""
-        waiting: tuple[tuple[ControlKind, deque[Event] | deque[Command], list[Entry]], ...] = (
-            (ControlKind.EVENTS, self.events, [event_codec.encode(each) for each in self.events]),
-            (ControlKind.COMMANDS, self.asked, [command_codec.encode(each) for each in self.asked]),
-        )
-        for kind, queue, entries in waiting:
-            if entries:
-                at = TopicPartition(control_topic(self.fleet, kind), 0)
-                await writer.write(at, entries, self.clock.now_ms())
-            for _ in entries:
-                queue.popleft()
+        """Write the events and requests that wait. Raises: as the writer; they go on waiting.
+
+        One at a time: a worker's last words may meet what it reports every second.
+        """
+        async with self._telling:
+            await _tell(self, writer, ControlKind.EVENTS, self.events, event_codec.encode)
+            await _tell(self, writer, ControlKind.COMMANDS, self.asked, command_codec.encode)
 
     def write_at(self, level: int) -> None:
         """Write what a format level says from now on."""
@@ -173,3 +172,19 @@ class Worker:
                 )
             )
         partition.dropped.clear()
+
+
+async def _tell(
+    worker: Worker,
+    writer: ControlWriter,
+    kind: ControlKind,
+    queue: deque[T],
+    encode: Callable[[T], Entry],
+) -> None:
+    waiting = tuple(queue)
+    if waiting:
+        at = TopicPartition(control_topic(worker.fleet, kind), 0)
+        await writer.write(at, [encode(each) for each in waiting], worker.clock.now_ms())
+    for each in waiting:
+        if queue and queue[0] is each:  # unless it fell out of a full queue meanwhile
+            queue.popleft()

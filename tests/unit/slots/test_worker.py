@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import cast
+
+from mirrorfleet.core.ids import FleetName, TopicPartition
+from mirrorfleet.kafka.control import ControlWriter
+from mirrorfleet.records.events import EventKind
+from mirrorfleet.slots.worker import Worker
+
+EVENTS = TopicPartition("__mirrorfleet.west.events", 0)
+
+
+class Written:
+    """A control writer that takes a moment."""
+
+    def __init__(self) -> None:
+        self.writes: list[tuple[TopicPartition, int]] = []
+
+    async def write(self, at: TopicPartition, entries: Sequence[object], now_ms: int) -> None:
+        del now_ms
+        await asyncio.sleep(0)
+        self.writes.append((at, len(entries)))
+
+
+def worker() -> Worker:
+    nothing = SimpleNamespace(now_ms=lambda: 5)
+    needed = dict.fromkeys(
+        ("settings", "dice", "target", "targets", "version", "budget", "confirm", "runs_of"),
+        nothing,
+    )
+    return Worker(
+        owner="mirror:host:1:0",
+        fleet=FleetName("west"),
+        clock=nothing,
+        principal="",
+        **needed,  # type: ignore[arg-type]  # nothing of these is asked for
+    )
+
+
+async def test_two_reports_at_once_write_each_event_once() -> None:
+    telling, written = worker(), Written()
+    telling.event(EventKind.WORKER_STARTED)
+    telling.event(EventKind.WORKER_STOPPED)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(2):
+            group.create_task(telling.tell(cast(ControlWriter, written)))
+
+    assert written.writes == [(EVENTS, 2)]
+    assert not telling.events
+
+
+async def test_what_fell_out_of_a_full_queue_while_it_was_written_costs_no_other_event() -> None:
+    telling, written = worker(), Written()
+    telling.events = deque(maxlen=2)
+    telling.event(EventKind.WORKER_STARTED, detail="1")
+    telling.event(EventKind.WORKER_STARTED, detail="2")
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(telling.tell(cast(ControlWriter, written)))
+        await asyncio.sleep(0)
+        telling.event(EventKind.WORKER_STARTED, detail="3")
+
+    assert [event.detail for event in telling.events] == ["3"]
