@@ -10,7 +10,6 @@ from pathlib import Path
 
 from mirrorfleet.config.load import load_estate
 from mirrorfleet.core.errors import ConfigError
-from mirrorfleet.core.ids import Link
 from mirrorfleet.mapping.fencing import mark
 from mirrorfleet.records.positions import Fence, Lifted
 from services.cli.connecting import open_cluster
@@ -20,7 +19,7 @@ from services.cli.output import EXIT_ERROR, EXIT_OK, Output, print_json, print_t
 def run(estate_file: Path, link_text: str, reason: str | None, output: Output) -> int:
     """Fence every slot of a link for a reason; without one, lift the fences. Says what happened."""
     estate = load_estate(estate_file)
-    links = {str(link): link for link in (Link(one.source, one.target) for one in estate.links)}
+    links = {str(one.link): one.link for one in estate.links}
     link = links.get(link_text)
     if link is None:
         hint = f"Links: {', '.join(links)}."

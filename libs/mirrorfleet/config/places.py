@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 from mirrorfleet.config.model import Estate
 from mirrorfleet.core.errors import ConfigError
-from mirrorfleet.records.topics import control_kind
+from mirrorfleet.records.topics import control_kind, without_partition
 
 
 def cluster_of_topic(estate: Estate, topic: str, said: str | None) -> str:
@@ -17,7 +15,7 @@ def cluster_of_topic(estate: Estate, topic: str, said: str | None) -> str:
     if said is not None:
         estate.cluster(said)
         return said
-    kind = control_kind(re.sub(r"-\d+$", "", topic)) or control_kind(topic)
+    kind = control_kind(without_partition(topic)) or control_kind(topic)
     known = list(estate.clusters)
     if kind is not None:
         known = [alias for alias in known if estate.fleet_of(alias) == kind[0]]

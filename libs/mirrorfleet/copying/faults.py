@@ -74,6 +74,10 @@ _OF_BATCH: Final = {
 }
 
 
+TARGET_LOSSES: Final = frozenset({FaultReason.TARGET_RECREATED, FaultReason.TARGET_TRUNCATED})
+"""The target lost what was copied: `recopy` goes back for it, and what it is, the map tells."""
+
+
 class Span(NamedTuple):
     """Source offsets [first, end)."""
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from mirrorfleet.copying.faults import FaultReason, Span
+from mirrorfleet.copying.faults import TARGET_LOSSES, FaultReason, Span
 from mirrorfleet.records.commands import Action
 
 if TYPE_CHECKING:
@@ -74,8 +74,7 @@ _ONE_RECORD: Final = frozenset(
 )
 """The target takes all but this record."""
 
-_RECOPIED: Final = frozenset({FaultReason.TARGET_RECREATED, FaultReason.TARGET_TRUNCATED})
-_OTHER_HISTORY: Final = _RECOPIED | {FaultReason.SOURCE_RECREATED, FaultReason.SOURCE_TRUNCATED}
+_OTHER_HISTORY: Final = TARGET_LOSSES | {FaultReason.SOURCE_RECREATED, FaultReason.SOURCE_TRUNCATED}
 
 _BY_POLICY: Final = {
     (FaultReason.RETENTION_OVERTOOK, SourceLoss.RECORD_GAP): Remedy.GO_ON,
@@ -107,7 +106,7 @@ def by_request(fault: Fault, stands_at: SourceOffset, command: Command) -> Step 
     asked = Span(command.first, command.end)
     if span is None:
         return f"it stands before the first record: {fault}"
-    if fault.reason in _RECOPIED and fault.lost is None:
+    if fault.reason in TARGET_LOSSES and fault.lost is None:
         return f"what is missing is still being looked for: {fault}"
     match command.action:
         case Action.SEEK:
@@ -129,7 +128,7 @@ def _accepted(fault: Fault, span: Span, request: str) -> Step:
         return Step(Remedy.BEGIN_ANEW, span, span.first, request)
     if fault.reason is FaultReason.SOURCE_RECREATED:
         return Step(Remedy.BEGIN_ANEW, span, None, request)
-    if fault.reason in _RECOPIED:
+    if fault.reason in TARGET_LOSSES:
         return Step(Remedy.BEGIN_ANEW, span, span.end, request)
     return Step(Remedy.GO_ON, span, span.end, request)
 
@@ -152,7 +151,7 @@ def _seek_anew(fault: Fault, asked: Span, request: str) -> Step:
     lost, to = fault.lost or asked, asked.end
     if fault.reason is FaultReason.SOURCE_RECREATED:
         return Step(Remedy.BEGIN_ANEW, lost, to, request)  # `to` is in the new topic
-    if fault.reason in _RECOPIED:
+    if fault.reason in TARGET_LOSSES:
         span = Span(lost.first, to) if to > lost.first else Span(to, lost.end)
         return Step(Remedy.BEGIN_ANEW, span, to, request)
     if to < lost.first:

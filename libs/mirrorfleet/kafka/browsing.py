@@ -5,7 +5,6 @@ Rows are JSON-ready. Record contents are users' data: only `Show.RECORDS` has th
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
@@ -23,7 +22,7 @@ from mirrorfleet.kafka.stored import (
     transaction_word,
 )
 from mirrorfleet.records.readable import decoder_of, shortened
-from mirrorfleet.records.topics import control_kind
+from mirrorfleet.records.topics import control_kind, without_partition
 
 Row = Mapping[str, object]
 
@@ -113,8 +112,3 @@ async def _partition(
                         "txn": transaction_word(seen),
                         **shown,
                     }
-
-
-def without_partition(name: str) -> str:
-    """TOPIC of TOPIC-P."""
-    return re.sub(r"-\d+$", "", name)

@@ -219,9 +219,8 @@ class Membership:
             with suppress(MirrorfleetError):  # then they are waited for
                 await remove_leftovers(self._cluster, self.group, self._owner)
             subscription = SubscriptionState()
-            subscription.register_fetch_waiters(
-                set()
-            )  # a fetcher would; a refused group fails them
+            # a fetcher would do this; a refused group fails these waiters
+            subscription.register_fetch_waiters(set())
             subscription.subscribe({self._topic})
             coordinator = self._coordinator = self._join(client, subscription)
             while True:

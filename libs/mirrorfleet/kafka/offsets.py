@@ -31,6 +31,7 @@ from kio.schema.offset_for_leader_epoch.v4.response import OffsetForLeaderEpochR
 from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i8, i32, i64
 
+from mirrorfleet.core.errors import BrokerError
 from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.codec import code_of, milliseconds
@@ -95,6 +96,22 @@ async def list_offsets(
         return found
 
     return await on_leaders(cluster, "ListOffsets", wanted, ask, deadline_s)
+
+
+async def log_bounds(
+    cluster: Cluster, at: TopicPartition, *, isolation: Isolation = Isolation.READ_COMMITTED
+) -> tuple[int, int]:
+    """Where a partition's log begins, and where it ends for readers of that isolation.
+
+    Raises: BrokerError of the partition; as `list_offsets`.
+    """
+    start = (await list_offsets(cluster, {at: EARLIEST}, isolation=isolation))[at]
+    end = (await list_offsets(cluster, {at: LATEST}, isolation=isolation))[at]
+    if isinstance(start, BrokerError):
+        raise start
+    if isinstance(end, BrokerError):
+        raise end
+    return start.offset, end.offset
 
 
 async def offset_for_leader_epoch(

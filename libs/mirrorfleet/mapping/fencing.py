@@ -18,7 +18,7 @@ from mirrorfleet.core.errors import FencedError, MirrorfleetError, RefusedError
 from mirrorfleet.core.ids import Link, SlotNumber, TopicPartition
 from mirrorfleet.core.names import transactional_id
 from mirrorfleet.kafka.backoff import Attempts
-from mirrorfleet.kafka.fenced_writer import FencedWriter
+from mirrorfleet.kafka.fenced_writer import FencedWriter, by_order
 from mirrorfleet.mapping.catalog import read_catalog
 from mirrorfleet.records import positions
 from mirrorfleet.records.topics import ControlKind, control_topic
@@ -76,7 +76,7 @@ async def _mark(
 ) -> None:
     attempts = Attempts(f"{target.name}: fencing {name}", DEADLINE_S, target.dice)
     while True:
-        writer = FencedWriter(target, name, may_take=_always, deadline_s=attempts.left_s)
+        writer = FencedWriter(target, name, may_take=by_order, deadline_s=attempts.left_s)
         try:
             await target.leader(at)  # known before the id is taken: its owner may be quick
             await writer.write(at, [positions.encode(entry)], now_ms)
@@ -86,8 +86,3 @@ async def _mark(
             return
         finally:
             writer.close()
-
-
-async def _always() -> bool:
-    """An operator's word stands above the group's."""
-    return True

@@ -14,7 +14,7 @@ from mirrorfleet.core.ids import FleetName, SlotNumber, TopicPartition
 from mirrorfleet.core.ports import Clock
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.control import ControlWriter
-from mirrorfleet.kafka.offsets import EARLIEST, LATEST, delete_records, list_offsets
+from mirrorfleet.kafka.offsets import delete_records, log_bounds
 from mirrorfleet.kafka.stored import committed_records
 from mirrorfleet.records.segments import Segment, decode_segment
 from mirrorfleet.records.topics import ControlKind, control_topic
@@ -76,13 +76,7 @@ class KafkaMapStore:
     async def bounds(self, kind: ControlKind, slot: SlotNumber) -> Bounds:
         """See `MapStore`. Raises: BrokerError, UNKNOWN_TOPIC_OR_PARTITION before `sync` made it."""
         at = self._at(kind, slot)
-        first = (await list_offsets(self._cluster, {at: EARLIEST}))[at]
-        last = (await list_offsets(self._cluster, {at: LATEST}))[at]
-        if isinstance(first, BrokerError):
-            raise first
-        if isinstance(last, BrokerError):
-            raise last
-        return Bounds(first.offset, last.offset)
+        return Bounds(*await log_bounds(self._cluster, at))
 
     async def segments(self, slot: SlotNumber, begin: int, end: int) -> list[StoredSegment]:
         """See `MapStore`. Raises: UnknownVersionError, CorruptBatchError."""

@@ -68,6 +68,14 @@ class PartitionMap:
         self.target_end = TargetOffset(0)
         """Behind the last copied record."""
 
+    @classmethod
+    def of(cls, runs: Iterable[Run]) -> PartitionMap:
+        """The map of these runs. Raises: as `add`."""
+        found = cls()
+        for run in runs:
+            found.add(run)
+        return found
+
     def __len__(self) -> int:
         return len(self._sources)
 
@@ -84,11 +92,10 @@ class PartitionMap:
         step = self._counts[-1] - 1
         return SourceOffset(self._sources[-1] + step), TargetOffset(self._targets[-1] + step)
 
-    def pieces_from(self, target: TargetOffset) -> Iterator[Piece]:
-        """The pieces that end behind a target offset."""
-        for at in range(len(self)):
-            if self._targets[at] + self._counts[at] > target:
-                yield Piece(self._sources[at], self._targets[at], self._counts[at])
+    def records_from(self, target: TargetOffset) -> int:
+        """Copied records at a target offset and behind it."""
+        pieces = zip(self._targets, self._counts, strict=True)
+        return sum(max(0, count - max(0, target - first)) for first, count in pieces)
 
     def add(self, run: Run) -> None:
         """Take a run; one that is known already changes nothing.

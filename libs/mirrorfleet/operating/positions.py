@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from mirrorfleet.core.errors import BrokerError, ConfigError, CorruptBatchError, RefusedError
+from mirrorfleet.core.errors import ConfigError, CorruptBatchError, RefusedError
 from mirrorfleet.core.ids import (
     ClusterAlias,
     FleetName,
@@ -23,8 +23,8 @@ from mirrorfleet.core.ids import (
     TopicPartition,
 )
 from mirrorfleet.core.names import control_topic, transactional_id
-from mirrorfleet.kafka.fenced_writer import FencedWriter
-from mirrorfleet.kafka.offsets import EARLIEST, LATEST, list_offsets
+from mirrorfleet.kafka.fenced_writer import FencedWriter, by_order
+from mirrorfleet.kafka.offsets import log_bounds
 from mirrorfleet.mapping.catalog import CatalogView, read_catalog, read_control
 from mirrorfleet.records import positions as codec
 from mirrorfleet.records.identity import identity_list, parse_identity_list
@@ -212,12 +212,14 @@ async def _outside(
 ) -> list[str]:
     """Positions that the logs of either side do not have any more, or not yet."""
     troubles = []
+    uncommitted = Isolation.READ_UNCOMMITTED
     for one in missing:
         entry = view.partitions[one.identity]
         at = TopicPartition(entry.source_topic, one.identity.partition)
-        first, end = await _bounds(sources[entry.link.source], at)
+        source = sources[entry.link.source]
+        first, end = await log_bounds(source, at, isolation=uncommitted)
         copied_to = TopicPartition(entry.target_topic, one.identity.partition)
-        _, target_end = await _bounds(target, copied_to)
+        _, target_end = await log_bounds(target, copied_to, isolation=uncommitted)
         if not first <= one.next_source <= end:
             troubles.append(
                 f"{_name(entry)} has [{first}, {end}) at the source, not {one.next_source}"
@@ -227,17 +229,6 @@ async def _outside(
     return troubles
 
 
-async def _bounds(cluster: Cluster, at: TopicPartition) -> tuple[int, int]:
-    uncommitted = Isolation.READ_UNCOMMITTED
-    first = (await list_offsets(cluster, {at: EARLIEST}, isolation=uncommitted))[at]
-    end = (await list_offsets(cluster, {at: LATEST}, isolation=uncommitted))[at]
-    if isinstance(first, BrokerError):
-        raise first
-    if isinstance(end, BrokerError):
-        raise end
-    return first.offset, end.offset
-
-
 async def _write(
     target: Cluster,
     fleet: FleetName,
@@ -245,11 +236,9 @@ async def _write(
     positions: Sequence[Position],
     clock: Clock,
 ) -> None:
-    async def may_take() -> bool:
-        return True  # an operator's word; the worker that is fenced reads what was written
-
+    # the worker that is fenced reads what was written
     writer = FencedWriter(
-        target, transactional_id(fleet, entry.link.source, entry.slot), may_take=may_take
+        target, transactional_id(fleet, entry.link.source, entry.slot), may_take=by_order
     )
     at = TopicPartition(control_topic(fleet, "positions"), entry.slot)
     try:

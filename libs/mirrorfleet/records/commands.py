@@ -19,6 +19,8 @@ from mirrorfleet.records.jsonvalue import Fields, to_json
 from mirrorfleet.records.packing import Skipped
 
 VERSION: Final = 1
+LONGEST_MS: Final = 3_600_000
+"""No request lives longer, so older ones need not be read."""
 
 
 class Action(StrEnum):

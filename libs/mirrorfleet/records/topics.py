@@ -6,6 +6,7 @@ once needs 3 and 2; a smaller cluster gets what it has.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -24,6 +25,7 @@ __all__ = [
     "control_topics",
     "durability",
     "mm2_topics",
+    "without_partition",
 ]
 
 _DAY_MS: Final = 24 * 3600 * 1000
@@ -131,6 +133,11 @@ def control_kind(topic: str) -> tuple[FleetName, ControlKind] | None:
     if not topic.startswith(CONTROL_PREFIX) or not fleet or last not in set(ControlKind):
         return None
     return FleetName(fleet), ControlKind(last)
+
+
+def without_partition(name: str) -> str:
+    """TOPIC of TOPIC-PARTITION."""
+    return re.sub(r"-\d+$", "", name)
 
 
 def durability(replication_factor: int) -> str:

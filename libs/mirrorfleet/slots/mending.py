@@ -14,10 +14,10 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from mirrorfleet.copying.faults import Fault, FaultReason, Span
+from mirrorfleet.copying.faults import TARGET_LOSSES, Fault, FaultReason, Span
 from mirrorfleet.copying.partition import LeftOut
 from mirrorfleet.copying.remedies import Remedy, Step, by_policy, by_request
-from mirrorfleet.records.commands import Action, Command
+from mirrorfleet.records.commands import LONGEST_MS, Action, Command
 from mirrorfleet.slots import ledger, requests, target_loss
 from mirrorfleet.slots.ledger import Told
 
@@ -34,13 +34,9 @@ if TYPE_CHECKING:
 
 LOOK_S: Final = 0.5
 ASK_AGAIN_S: Final = 30.0
-_ASKED_MS: Final = 3_600_000
 
 _PROVED: Final = frozenset({FaultReason.RETENTION_OVERTOOK, FaultReason.SOURCE_TRUNCATED})
 """Found at the position; if an abort took that back, the range begins earlier than was said."""
-
-_FOUND_LATER: Final = frozenset({FaultReason.TARGET_RECREATED, FaultReason.TARGET_TRUNCATED})
-"""What is missing is read from the map and from the target, beside the copying."""
 
 
 class Mender:
@@ -104,7 +100,7 @@ class Mender:
         slot = self._runner.slot
         if partition.queue or partition in slot.open:
             return  # what came before the loss is still being sent
-        if fault.reason in _FOUND_LATER and fault.lost is None:
+        if fault.reason in TARGET_LOSSES and fault.lost is None:
             self._look_into(partition, fault)
         stands_at = slot.settled(partition)
         if fault.reason in _PROVED and stands_at != fault.offset:
@@ -192,7 +188,7 @@ class Mender:
                 first=step.span.first,
                 end=step.span.end,
                 time_ms=now_ms,
-                expires_ms=now_ms + _ASKED_MS,
+                expires_ms=now_ms + LONGEST_MS,
                 writer=self._runner.owner,
                 start=start,
                 cause=step.cause or fault.reason,

@@ -83,9 +83,7 @@ async def _made(
     runner: SlotRunner, entry: CatalogPartition, runs: Sequence[Run], made: list[Position]
 ) -> str:
     """Put the position into `made`, or say why there is none."""
-    known = PartitionMap()
-    for run in runs:
-        known.add(run)
+    known = PartitionMap.of(runs)
     at = TopicPartition(entry.target_topic, entry.identity.partition)
     try:
         beyond = await _beyond(runner, at, known.target_end)
@@ -99,7 +97,7 @@ async def _made(
             next_source=known.source_end,
             leader_epoch=-1,
             next_target=known.target_end,
-            records=sum(piece.records for piece in known.pieces_from(TargetOffset(0))),
+            records=known.records_from(TargetOffset(0)),
             bytes=0,
             time_ms=runner.clock.now_ms(),
         )

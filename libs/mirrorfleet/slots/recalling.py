@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.copying.recall import GROWTH, WINDOW, Recall
-from mirrorfleet.core.errors import BrokerError
 from mirrorfleet.kafka.control import ControlRecord, read_up_to
-from mirrorfleet.kafka.offsets import EARLIEST, LATEST, list_offsets
+from mirrorfleet.kafka.offsets import log_bounds
 from mirrorfleet.records import positions as codec
 
 if TYPE_CHECKING:
@@ -26,14 +25,14 @@ async def recall(
 ) -> Recall:
     """Everything that was committed before `barrier`; without one, before the read began.
 
-    Where the log ends now (`hint`: its `bounds`) only says where to begin: the read goes on to the
-    barrier. A read without a barrier may be old, so nothing may be copied on its word.
+    Where the log ends now (`hint`: its `log_bounds`) only says where to begin: the read goes on to
+    the barrier. A read without a barrier may be old, so nothing may be copied on its word.
 
     Raises:
         UnknownVersionError: a record of a newer build; skipping it would rewind a partition.
     """
     found = Recall(None if barrier is None else codec.encode(barrier))
-    log_start, end = hint or await bounds(target, at)
+    log_start, end = hint or await log_bounds(target, at)
     begin = max(log_start, end - WINDOW)
     await _window(target, at, found, begin, end if barrier is None else None)
     size = WINDOW
@@ -51,20 +50,9 @@ async def check_versions(target: Cluster, at: TopicPartition) -> None:
         UnknownVersionError: a record of a newer build.
     """
     found = Recall(None)
-    log_start, end = await bounds(target, at)
+    log_start, end = await log_bounds(target, at)
     await _window(target, at, found, max(log_start, end - WINDOW), end)
     found.positions()
-
-
-async def bounds(target: Cluster, at: TopicPartition) -> tuple[int, int]:
-    """Where the committed records of a partition begin and end. Raises: as `list_offsets`."""
-    start = (await list_offsets(target, {at: EARLIEST}))[at]
-    end = (await list_offsets(target, {at: LATEST}))[at]
-    if isinstance(start, BrokerError):
-        raise start
-    if isinstance(end, BrokerError):
-        raise end
-    return start.offset, end.offset
 
 
 async def _window(

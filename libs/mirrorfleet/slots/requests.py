@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from mirrorfleet.core.errors import MirrorfleetError
 from mirrorfleet.kafka.control_following import TopicTail
 from mirrorfleet.records import commands
-from mirrorfleet.records.commands import Action, Command
+from mirrorfleet.records.commands import LONGEST_MS, Action, Command
 from mirrorfleet.records.events import Event, EventKind
 from mirrorfleet.records.topics import ControlKind, control_topic
 from mirrorfleet.runtime.log import fields, logger
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from mirrorfleet.core.ids import PartitionIdentity
     from mirrorfleet.slots.worker import Worker
 
-LOOK_BACK_MS: Final = 3_600_000
-"""No request lives longer, so older ones need not be read."""
 _POLL_S: Final = 10.0
 _AGAIN_S: Final = 5.0
 
@@ -80,7 +78,7 @@ async def follow(worker: Worker) -> None:
     """Read requests as they come; runs until cancelled."""
     topic = control_topic(worker.fleet, ControlKind.COMMANDS)
     while True:
-        since_ms = worker.clock.now_ms() - LOOK_BACK_MS
+        since_ms = worker.clock.now_ms() - LONGEST_MS
         tail = TopicTail(worker.target, topic, worker.clock, since_ms=since_ms)
         try:
             while True:

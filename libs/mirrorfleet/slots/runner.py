@@ -104,10 +104,8 @@ class SlotRunner:
     # -- what the worker says
 
     def assign(self, entries: dict[PartitionIdentity, CatalogPartition]) -> None:
-        """The catalog's partitions of this slot, all of them."""
+        """The catalog's partitions of this slot, all of them; their leaders are asked for."""
         self.entries = entries
-        self.sources.need(entry.source_topic for entry in entries.values())
-        self.targets.need(entry.target_topic for entry in entries.values())
         self._entries_changed = True
         self.wake()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from mirrorfleet.copying.faults import Fault, FaultReason, Span
+from mirrorfleet.copying.faults import TARGET_LOSSES, Fault, FaultReason, Span
 from mirrorfleet.copying.remedies import REWOUND
 from mirrorfleet.core.errors import BrokerError
 from mirrorfleet.core.ids import PartitionIdentity, SourceOffset
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 LOOK_BACK: Final = 64
 """Snapshots of a slot that are looked through for a topic's last numbers: a minute of them."""
 _READ_S: Final = 10.0
-_COPIED_AGAIN: Final = frozenset({FaultReason.TARGET_RECREATED, FaultReason.TARGET_TRUNCATED})
 
 
 def changed_sides(
@@ -100,7 +99,7 @@ async def told(runner: SlotRunner, entries: Sequence[CatalogPartition]) -> list[
             span = await _unread(runner, former, runner.slot.known[former].next_source)
         detail = loss.detail or f"{entry.source_topic} was deleted and created again"
         again = loss.cause == REWOUND or (
-            loss.cause in _COPIED_AGAIN and entry.start == f"offset:{span.first}"
+            loss.cause in TARGET_LOSSES and entry.start == f"offset:{span.first}"
         )
         kind = EventKind.REWOUND if again else EventKind.GAP
         told_of = Told(span, loss.cause, detail, loss.request, loss.records, kind=kind)

@@ -20,14 +20,21 @@ from mirrorfleet.core.ids import (
     SourceOffset,
     TopicPartition,
 )
-from mirrorfleet.kafka.offsets import EARLIEST, LATEST, ListedOffset, OffsetSpec, list_offsets
+from mirrorfleet.kafka.offsets import (
+    EARLIEST,
+    LATEST,
+    ListedOffset,
+    OffsetSpec,
+    list_offsets,
+    log_bounds,
+)
 from mirrorfleet.kafka.transactions import Transactions
 from mirrorfleet.records.positions import Barrier, Fence
 from mirrorfleet.records.topics import ControlKind
 from mirrorfleet.runtime.log import fields, logger
 from mirrorfleet.slots import healing, ledger, rebuilding, succession, target_loss
 from mirrorfleet.slots.entries import barrier_entry
-from mirrorfleet.slots.recalling import bounds, recall
+from mirrorfleet.slots.recalling import recall
 from mirrorfleet.slots.sending import Sender
 
 if TYPE_CHECKING:
@@ -127,7 +134,7 @@ async def prepare(runner: SlotRunner) -> None:
     try:
         await transactions.connect(PREPARE_S)
         at = runner.control_partition(ControlKind.POSITIONS)
-        runner.prepared = Prepared(transactions, await bounds(runner.target, at))
+        runner.prepared = Prepared(transactions, await log_bounds(runner.target, at))
     finally:
         if runner.prepared is None or runner.prepared.transactions is not transactions:
             transactions.close()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from mirrorfleet.copying.faults import Fault, FaultReason, Span
 from mirrorfleet.core.errors import BrokerError, CorruptBatchError, MirrorfleetError
 from mirrorfleet.core.ids import SourceOffset, TargetOffset, TopicPartition
-from mirrorfleet.kafka.offsets import EARLIEST, LATEST, list_offsets
+from mirrorfleet.kafka.offsets import EARLIEST, LATEST, list_offsets, log_bounds
 from mirrorfleet.kafka.stored import stored_batches
 from mirrorfleet.offsets.agreement import Payload, kept_to
 from mirrorfleet.offsets.index import PartitionMap
@@ -98,16 +98,15 @@ async def listed(runner: SlotRunner, partition: CopyPartition, fault: Fault) -> 
     """Name the target records that are of a history which the source no longer has."""
     if fault.lost is None:
         return fault
-    known = PartitionMap()
     try:
-        for run in (await runner.mender.runs_of_slot()).get(partition.identity, []):
-            known.add(run)
+        runs = (await runner.mender.runs_of_slot()).get(partition.identity, [])
+        known = PartitionMap.of(runs)
     except MirrorfleetError as error:
         return replace(fault, detail=f"{fault.detail}; which target records: {error}")
     first = known.to_target(fault.lost.first)
     if first is None:
         return fault
-    count, end = _records(known, first.offset), known.target_end
+    count, end = known.records_from(first.offset), known.target_end
     text = f"{fault.detail}: {count} target records [{first.offset}, {end})"
     return replace(fault, detail=text, records=count)
 
@@ -116,9 +115,7 @@ async def _exact(
     runner: SlotRunner, partition: CopyPartition, fault: Fault, runs: list[Run]
 ) -> Fault:
     reasons = [one[0] for one in succession.changed_sides(runner, partition.entry)]
-    known = PartitionMap()
-    for run in runs:
-        known.add(run)
+    known = PartitionMap.of(runs)
     if FaultReason.TARGET_RECREATED in reasons:
         fault, kept = replace(fault, reason=FaultReason.TARGET_RECREATED), TargetOffset(0)
     else:
@@ -127,17 +124,12 @@ async def _exact(
     end = partition.committed.next_source
     first = end if back is None else min(back.offset, end)
     oldest = await _oldest(runner, partition)
-    gone = _records(known, kept)
+    gone = known.records_from(kept)
     text = f"{fault.detail}: {gone} records of source {Span(first, end)} are gone"
     if oldest > first:
         text += f", and the source begins at {oldest}"
         return replace(fault, detail=text, lost=Span(min(oldest, end), end))
     return replace(fault, detail=text, lost=Span(first, end), records=gone)
-
-
-def _records(known: PartitionMap, kept: TargetOffset) -> int:
-    """Copied records at `kept` and behind it."""
-    return sum(piece.records - max(0, kept - piece.target) for piece in known.pieces_from(kept))
 
 
 async def _oldest(runner: SlotRunner, partition: CopyPartition) -> SourceOffset:
@@ -152,24 +144,18 @@ async def _kept(runner: SlotRunner, partition: CopyPartition, runs: Sequence[Run
     Raises: _UnknownError when its bytes are others.
     """
     at = partition.target
-    uncommitted = Isolation.READ_UNCOMMITTED
-    start = (await list_offsets(runner.target, {at: EARLIEST}, isolation=uncommitted))[at]
-    end = (await list_offsets(runner.target, {at: LATEST}, isolation=uncommitted))[at]
-    if isinstance(start, BrokerError):
-        raise start
-    if isinstance(end, BrokerError):
-        raise end
-    window, first, differs = FIRST_WINDOW, end.offset, False
-    while first > start.offset:
-        first = max(start.offset, end.offset - window)
-        stored = await _stored(runner, at, first, end.offset)
+    start, end = await log_bounds(runner.target, at, isolation=Isolation.READ_UNCOMMITTED)
+    window, first, differs = FIRST_WINDOW, end, False
+    while first > start:
+        first = max(start, end - window)
+        stored = await _stored(runner, at, first, end)
         kept, differs = kept_to(runs, stored)
         if kept is not None:
             return kept
         window *= 10
     if differs:
         raise _UnknownError("its stored bytes are not what was written, so this cannot be told")
-    return TargetOffset(start.offset)
+    return TargetOffset(start)
 
 
 async def _stored(

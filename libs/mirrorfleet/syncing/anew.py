@@ -13,7 +13,7 @@ from mirrorfleet.core.errors import BrokerError
 from mirrorfleet.core.names import control_topic
 from mirrorfleet.kafka.control_following import TopicTail
 from mirrorfleet.records import commands
-from mirrorfleet.records.commands import Action, Command
+from mirrorfleet.records.commands import LONGEST_MS, Action, Command
 from mirrorfleet.runtime.log import fields, logger
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from mirrorfleet.core.ports import Clock
     from mirrorfleet.kafka.cluster import Cluster
 
-LOOK_BACK_MS: Final = 3_600_000
 _DEADLINE_S: Final = 10.0
 _WAIT_MS: Final = 1
 _HIDDEN: Final = frozenset(
@@ -50,7 +49,7 @@ class AnewRequests:
         """What is asked now. Raises: MirrorfleetError: the target does not answer."""
         now_ms = self._clock.now_ms()
         if self._tail is None:
-            since_ms = now_ms - LOOK_BACK_MS
+            since_ms = now_ms - LONGEST_MS
             self._tail = TopicTail(self._target, self._topic, self._clock, since_ms=since_ms)
         try:
             while not self._tail.caught_up or await self._more():

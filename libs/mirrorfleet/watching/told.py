@@ -9,10 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from mirrorfleet.core.errors import BrokerError
 from mirrorfleet.core.ids import FleetName, SlotNumber, TopicPartition
 from mirrorfleet.core.names import control_topic
-from mirrorfleet.kafka.offsets import EARLIEST, LATEST, list_offsets
+from mirrorfleet.kafka.offsets import log_bounds
 from mirrorfleet.kafka.stored import committed_records
 from mirrorfleet.records import progress, samples, traces
 from mirrorfleet.records.packing import Skipped
@@ -70,13 +69,6 @@ async def _last(
     """The last `most` offsets of a slot's partition, or fewer."""
     tp = TopicPartition(control_topic(fleet, kind), slot)
     topic = await cluster.topic(tp.topic)
-    bounds: list[int] = []
-    for spec in (EARLIEST, LATEST):
-        isolation = Isolation.READ_UNCOMMITTED
-        (listed,) = (await list_offsets(cluster, {tp: spec}, isolation=isolation)).values()
-        if isinstance(listed, BrokerError):
-            raise listed
-        bounds.append(listed.offset)
-    first, end = bounds
+    first, end = await log_bounds(cluster, tp, isolation=Isolation.READ_UNCOMMITTED)
     begin = max(first, end - most)
     return [one async for one in committed_records(cluster, topic, slot, begin, end)]
