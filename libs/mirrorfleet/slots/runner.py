@@ -25,6 +25,7 @@ from mirrorfleet.slots import entries, healing, ledger, taking
 from mirrorfleet.slots.fetching import Lanes
 from mirrorfleet.slots.mending import Mender
 from mirrorfleet.slots.outgoing import ControlEntry
+from mirrorfleet.slots.scouting import Scout
 from mirrorfleet.slots.sending import AbortError, Sender
 from mirrorfleet.slots.waits import Bell, deciding, reserved
 
@@ -65,8 +66,7 @@ class SlotRunner:
         self.link: Link = side.link
         self.source = side.cluster
         self.sources = side.leaders
-        self.source_principal = side.principal
-        self.target_principal = worker.principal
+        self.source_principal, self.target_principal = side.principal, worker.principal
         self.target = worker.target
         self.targets = worker.targets
         self.settings = worker.settings
@@ -85,13 +85,13 @@ class SlotRunner:
         self.taken_at = 0.0
         self.state = SlotState.WAITING
         self.stopping = False
-        self.left_in: int | None = None
-        """The generation of the group that gave the slot to another member."""
+        self.left_in: int | None = None  # the generation that gave the slot to another member
         self.prepared: taking.Prepared | None = None
         self.ended = asyncio.Event()
         self.trouble = ""
         self.tasks: asyncio.TaskGroup | None = None
         self.mender = Mender(self, worker)
+        self.scout = Scout(self)
         self.fleet = worker.fleet
         self._worker = worker
         self._wake = Bell()
@@ -106,6 +106,10 @@ class SlotRunner:
     def assign(self, entries: dict[PartitionIdentity, CatalogPartition]) -> None:
         """The catalog's partitions of this slot, all of them; their leaders are asked for."""
         self.entries = entries
+        self.look_at_entries()
+
+    def look_at_entries(self) -> None:
+        """Some that are not copied yet may be by now."""
         self._entries_changed = True
         self.wake()
 

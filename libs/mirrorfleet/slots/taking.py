@@ -38,6 +38,8 @@ from mirrorfleet.slots.recalling import recall
 from mirrorfleet.slots.sending import Sender
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mirrorfleet.records.catalog import CatalogPartition
     from mirrorfleet.slots.runner import SlotRunner
 
@@ -223,18 +225,29 @@ async def follow_entries(runner: SlotRunner, sender: Sender) -> None:
             new += [entry] if healing.may_start(runner, identity) else []
         elif slot.partitions[identity].entry != entry:
             slot.renew(entry)
-    if new:
-        await admit(runner, sender, new)
+    found = runner.scout.found(new)
+    if found is not None:
+        await admit(runner, sender, found.entries, found.starts)
 
 
-async def admit(runner: SlotRunner, sender: Sender, entries: list[CatalogPartition]) -> None:
-    """Begin to copy partitions; a first position is stored before the first fetch."""
+async def admit(
+    runner: SlotRunner,
+    sender: Sender,
+    entries: Sequence[CatalogPartition],
+    starts: Starts | None = None,
+) -> None:
+    """Begin to copy partitions; a first position is stored before the first fetch.
+
+    `starts` are those of partitions without a position, if they are known already.
+    """
     known = runner.slot.known
-    starts = await resolve_starts(runner, [e for e in entries if e.identity not in known])
+    if starts is None:
+        starts = await resolve_starts(runner, [e for e in entries if e.identity not in known])
     now_ms = runner.clock.now_ms()
-    fresh = [start_position(identity, start, now_ms) for identity, start in starts.found.items()]
+    begun = [e for e in entries if e.identity in starts.found and e.identity not in known]
+    fresh = [start_position(e.identity, starts.found[e.identity], now_ms) for e in begun]
     if fresh:
-        told = await succession.told(runner, [e for e in entries if e.identity in starts.found])
+        told = await succession.told(runner, begun)
         await sender.commit_control(ledger.control_entries(runner, fresh, None, told))
     known.update({position.identity: position for position in fresh})
     await succession.look_twice(runner, entries)
