@@ -46,7 +46,7 @@ APART := tests/spark tests/integration/checkpoint tests/integration/security tes
 	tests/integration/lag tests/integration/console tests/integration/telemetry \
 	tests/integration/health tests/observability tests/integration/workers \
 	tests/integration/standby tests/integration/following tests/integration/loss tests/versions \
-	tests/scenarios tests/faults/regions
+	tests/scenarios tests/faults/regions tests/faults/versions
 
 .PHONY: test
 test: $(READY) ## the tests, on real brokers; in a few minutes
@@ -106,8 +106,8 @@ test-workers: $(READY) ## workers and standbys that join, leave, die and oversle
 		-s --durations=10
 
 .PHONY: test-versions
-test-versions: $(READY) ## ends of epochs, ids that expire, two builds in a fleet, replicas by rack
-	@time $(PY) -m pytest tests/versions -rA --durations=10
+test-versions: $(READY) ## versions against each other, ends of epochs, two builds, replicas by rack
+	@time $(PY) -m pytest tests/versions tests/faults/versions -m 'not long' -rA --durations=10
 
 .PHONY: test-scenarios
 test-scenarios: $(READY) ## situations that operators of MirrorMaker 2 meet, one by one

@@ -1,0 +1,132 @@
+"""Source x target, each in every generation of transactions: killed in one, started again, judged.
+
+3.9.1     transactions v1, and brokers that know no other
+4.3 tv0   the finalized feature transaction.version 0: v1, as before 4.0
+4.3 tv1   the same with flexible records in the coordinator's log: still v1
+4.3 tv2   v2: an epoch for each transaction
+
+Four regions serve all pairs, in either role; a kind against itself gets a second region of it.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import pytest
+
+from services.local.region import Region, RegionSpec
+from tests.conftest import running
+from tests.faultkit.bites import abort_evidence, kill_in_transaction
+from tests.faultkit.hold import hold_sync
+from tests.faultkit.regions import access, address
+from tests.faultkit.traffic import traffic
+from tests.judge.verdict import Report, Verdict
+from tests.versions.kit import RATE, SECONDS, Fleet, wait_all_copying
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.conftest import Regions
+
+
+class Kind(NamedTuple):
+    """A generation: what to start, and which transactions the mirror must choose on it."""
+
+    title: str
+    kafka: str
+    features: dict[str, int]
+    version: int
+
+    @property
+    def word(self) -> str:
+        """For names of topics and folders."""
+        return self.title.replace(".", "").replace(" ", "")
+
+    @property
+    def spec(self) -> RegionSpec:
+        """One broker of it."""
+        return RegionSpec(name=self.word, kafka=self.kafka, features=self.features, heap_mb=384)
+
+
+OLD: Final = Kind("3.9.1", "3.9.1", {}, 1)
+TV0: Final = Kind("4.3 tv0", "4.3.0", {"transaction.version": 0}, 1)
+TV1: Final = Kind("4.3 tv1", "4.3.0", {"transaction.version": 1}, 1)
+TV2: Final = Kind("4.3 tv2", "4.3.0", {"transaction.version": 2}, 2)
+KINDS: Final = (OLD, TV0, TV1, TV2)
+SHORT: Final = ((OLD, TV2), (TV2, OLD), (TV0, TV1), (TV1, TV0))
+"""Each kind once on each side; the other twelve pairs are the long form's."""
+PAIRS: Final = [
+    pytest.param(
+        one,
+        other,
+        id=f"{one.title} to {other.title}",
+        marks=() if (one, other) in SHORT else pytest.mark.long,
+    )
+    for one in KINDS
+    for other in KINDS
+]
+TOPICS: Final = ("orders:12", "clicks:8", "state:4:compact")
+HELD_S: Final = min(SECONDS / 4, 5.0)
+"""Load before the kill, and again after the slots were taken."""
+
+
+class Cell(NamedTuple):
+    """One cell of the table."""
+
+    source: Kind
+    target: Kind
+    version: object
+    back_s: float
+    report: Report
+
+    def __str__(self) -> str:
+        report = self.report
+        return (
+            f"{self.source.title:>8} -> {self.target.title:<8} transactions v{self.version}:"
+            f" {report.verdict.name}, {report.source_records:,} records,"
+            f" {report.seen_twice:,} aborted and copied again, all slots after {self.back_s:.1f} s"
+        )
+
+
+@pytest.fixture(scope="module")
+def kinds() -> Iterator[dict[str, Region]]:
+    """A region of each kind, by title."""
+    for started in running(*(kind.spec for kind in KINDS)):
+        yield {kind.title: region for kind, region in zip(KINDS, started, strict=True)}
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize(("one", "other"), PAIRS)
+def test_a_worker_killed_in_an_open_transaction_between_any_versions_costs_nothing(
+    kinds: dict[str, Region], regions: Regions, tmp_path: Path, one: Kind, other: Kind
+) -> None:
+    source = kinds[one.title]
+    target = kinds[other.title] if other is not one else regions(other.spec)[0]
+    fleet = Fleet(f"{one.word}-{other.word}", source, target, tmp_path, topics=TOPICS)
+    began = time.monotonic()
+    with fleet.sync(), traffic(address(source), fleet.topics, rate=RATE) as load:
+        with fleet.mirror("killed") as mirror:
+            version = mirror.status()["transaction_version"]
+            wait_all_copying(mirror)
+            hold_sync(HELD_S, reason="load before the kill")
+            opened = kill_in_transaction(mirror, access(target), fleet.watched, deadline_s=60)
+        killed = time.monotonic()
+        with fleet.mirror("heir") as mirror:
+            wait_all_copying(mirror)
+            back_s = time.monotonic() - killed
+            hold_sync(HELD_S, reason="load after the kill")
+            made = load.stop()
+            report = fleet.judged(
+                [abort_evidence("kill -9", opened, fleet.data)],
+                records=int(RATE * 2 * HELD_S),
+                seconds=2 * HELD_S,
+                ran_s=time.monotonic() - began,
+            )
+    cell = Cell(one, other, version, back_s, report)
+    print(cell)
+
+    assert report.verdict is Verdict.PASS
+    assert version == other.version
+    assert not made.unknown
