@@ -56,6 +56,16 @@ def started(brokers: Sequence[Broker]) -> None:
         broker.wait_ready(START_S)
 
 
+def _heir(who: Callable[[], int], part: str, node: int) -> int:
+    """Who plays the part of a broker that is away; asking may end at that very broker."""
+    return wait_until(
+        lambda: found if (found := who()) not in {node, -1} else None,
+        deadline_s=ELECTED_S,
+        what=f"another {part} than broker {node}",
+        ignoring=(MirrorfleetError, TimeoutError),
+    )
+
+
 def killed(it: Drill, side: str, part: str, away_s: float) -> None:
     """Kill -9 who plays a part, see the part go to another one, start it again."""
     who = parts(it, side)[part]
@@ -64,12 +74,7 @@ def killed(it: Drill, side: str, part: str, away_s: float) -> None:
     with it.fault(f"{side} {part} (broker {node}) killed") as fault:
         broker.kill()
         try:
-            heir = wait_until(
-                lambda: found if (found := who()) not in {node, -1} else None,
-                deadline_s=ELECTED_S,
-                what=f"another {part} in {side}",
-                ignoring=(MirrorfleetError, TimeoutError),
-            )
+            heir = _heir(who, part, node)
             fault.bit(heir, f"broker {heir} is {part} now")
             hold_sync(away_s, reason="a broker is away")
         finally:
@@ -100,8 +105,8 @@ def frozen(it: Drill, side: str, part: str, seconds: float) -> None:
         broker.pause()
         try:
             hold_sync(seconds, reason="a broker is frozen")
-            heir = who()
-            fault.bit(heir != node, f"broker {heir} is {part} now")
+            heir = _heir(who, part, node)
+            fault.bit(heir, f"broker {heir} is {part} now")
         finally:
             broker.resume()
     in_sync(it, side)

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from tests.faultkit.far import FarRegion
     from tests.faultkit.process import ServiceProcess
 
-HOLD_S: Final = SECONDS if LONG else 8.0
+HOLD_S: Final = 20.0 if LONG else 8.0
 """Longer than the time-out of a connection (5 s) and of a produce answer."""
+AWAY_S: Final = SECONDS if LONG else 8.0
+"""How long a side is cut off whole: longer than every time-out of a transaction."""
 SLOW: Final = Line(delay_s=0.05, slice_bytes=4_000)
 
 pytestmark = pytest.mark.timeout(1_500)
@@ -47,7 +49,7 @@ def test_black_holes_both_ways_and_one_way_lose_and_repeat_nothing(
         if LONG:
             hole(it, f"{side} requests lost", gates, HOLD_S, up=BLACK_HOLE)
             settled(it, mirror)
-            hole(it, f"{side} cut off", gates, HOLD_S, **CUT)
+            hole(it, f"{side} cut off", gates, AWAY_S, **CUT)
             settled(it, mirror)
         hole(it, f"{side} cut off from one broker", gates[:1], HOLD_S, **CUT)
         settled(it, mirror)
