@@ -44,7 +44,7 @@ def test_a_fenced_link_stands_still_until_the_fence_is_lifted_also_for_a_worker_
 ) -> None:
     with under_load("fenced", east, west, tmp_path) as fleet:
         lost, present = fleet.start("lost"), fleet.start("present")
-        fleet.wait_copying(lost=4, present=4)
+        fleet.wait_shared("lost", "present")
         opened = freeze_in_transaction(lost, fleet)
         fenced = fence(fleet, "--reason", "wrong data")
         before = ends(fleet)

@@ -14,6 +14,7 @@ from tests.faultkit.bites import abort_evidence, kill_in_transaction
 from tests.faultkit.hold import hold_sync
 from tests.faultkit.regions import access, data_directories
 from tests.integration.workers.fleet import (
+    FAIRLY,
     IS_LONG,
     MOVE_S,
     SECONDS,
@@ -49,16 +50,16 @@ def test_slots_move_while_workers_join_leave_and_die_and_nothing_is_lost_or_repe
         first = fleet.start("a")
         fleet.wait_copying(a=8)
         fleet.wait_current("a")
-        with fleet.fault("join", moved_s=MOVE_S, moves=4):
+        with fleet.fault("join", moved_s=MOVE_S, moves=FAIRLY):
             second = fleet.start("b")
-            fleet.wait_copying(a=4, b=4)
-        with fleet.fault("SIGTERM", moved_s=MOVE_S, moves=4):
+            fleet.wait_shared("a", "b")
+        with fleet.fault("SIGTERM", moved_s=MOVE_S, moves=FAIRLY):
             second.terminate()
             fleet.wait_copying(a=8)
         fleet.start("c")
-        fleet.wait_copying(a=4, c=4)
+        fleet.wait_shared("a", "c")
         fleet.wait_current("a", "c")
-        with fleet.fault("kill -9", moved_s=TAKE_OVER_S, moves=4):
+        with fleet.fault("kill -9", moved_s=TAKE_OVER_S, moves=FAIRLY):
             opened = kill_in_transaction(first, access(west), fleet.watched, deadline_s=60)
             fleet.wait_copying(c=8)
         fleet.stop_load()
@@ -84,22 +85,22 @@ def test_a_worker_that_slept_or_hung_writes_nothing_after_and_is_given_slots_fro
     with under_load("asleep", east, west, tmp_path) as fleet:
         sleeper = fleet.start("sleeper", blocks_s=BLOCKED_S)
         fleet.start("heir")
-        fleet.wait_copying(sleeper=4, heir=4)
+        fleet.wait_shared("sleeper", "heir")
         fleet.wait_current("sleeper", "heir")
-        with fleet.fault("SIGSTOP", moved_s=TAKE_OVER_S, moves=4):
+        with fleet.fault("SIGSTOP", moved_s=TAKE_OVER_S, moves=FAIRLY):
             freeze_in_transaction(sleeper, fleet)
             fleet.wait_copying(heir=8)
         hold_sync(SLEEP_S, reason="the sleeper sleeps on, the heir copies")
-        with fleet.fault("SIGCONT", moved_s=MOVE_S, moves=4) as woken:
+        with fleet.fault("SIGCONT", moved_s=MOVE_S, moves=FAIRLY) as woken:
             sleeper.thaw()
-            fleet.wait_copying(sleeper=4, heir=4)
-        with fleet.fault("blocked loop", moved_s=TAKE_OVER_S, moves=4):
+            fleet.wait_shared("sleeper", "heir")
+        with fleet.fault("blocked loop", moved_s=TAKE_OVER_S, moves=FAIRLY):
             sleeper.block_loop()
             blocked = is_blocked(sleeper)
             fleet.wait_copying(heir=8)
         hold_sync(BLOCKED_S - 15, reason="the loop is blocked, the heir copies")
-        with fleet.fault("free loop", moved_s=MOVE_S, moves=4) as freed:
-            fleet.wait_copying(sleeper=4, heir=4)
+        with fleet.fault("free loop", moved_s=MOVE_S, moves=FAIRLY) as freed:
+            fleet.wait_shared("sleeper", "heir")
         fleet.stop_load()
         report = fleet.judged([fleet.topic])
 
