@@ -6,7 +6,7 @@ import asyncio
 
 from mirrorfleet.config.flows import find_link
 from mirrorfleet.config.load import load_estate
-from mirrorfleet.mapping.asking import parse_partition
+from mirrorfleet.mapping.asking import stated_partition
 from mirrorfleet.operating.resolving import Wish, resolve
 from mirrorfleet.records.events import Event
 from mirrorfleet.runtime.clock import SystemClock
@@ -21,7 +21,7 @@ def run(where: Where, topic: str, wish: Wish) -> int:
     """Asks the fleet and prints what the ledger says of it."""
     estate = load_estate(where.file)
     link = find_link(estate, where.target, where.source).link
-    fleet, at = estate.fleet_of(link.target), parse_partition(topic)
+    fleet, at = estate.fleet_of(link.target), stated_partition(topic)
 
     async def ask() -> Event:
         async with open_cluster(estate, link.target) as target:

@@ -38,13 +38,23 @@ Columns = Sequence[str]
 
 
 def parse_partition(text: str) -> TopicPartition:
-    """TOPIC-PARTITION; partition 0 for a TOPIC alone."""
+    """TOPIC-PARTITION; partition 0 for a TOPIC alone, which is enough for a question."""
     topic, _, number = text.rpartition("-")
     return (
         TopicPartition(topic, int(number))
         if topic and _NUMBER.fullmatch(number)
         else TopicPartition(text, 0)
     )
+
+
+def stated_partition(text: str) -> TopicPartition:
+    """TOPIC-PARTITION of what is to be changed. Raises: RefusedError for a TOPIC alone."""
+    at = parse_partition(text)
+    if at.topic == text:
+        raise RefusedError(
+            f"{text!r} names no partition.", hint=f"Name one, as {text}-0; each is resolved alone."
+        )
+    return at
 
 
 def translate(copies: Copies, at: TopicPartition, offset: int, direction: Direction) -> Answer:

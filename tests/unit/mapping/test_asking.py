@@ -6,7 +6,13 @@ import pytest
 
 from mirrorfleet.core.errors import RefusedError
 from mirrorfleet.core.ids import SlotNumber, TopicPartition
-from mirrorfleet.mapping.asking import MOST_OFFSET, Direction, parse_partition, translate
+from mirrorfleet.mapping.asking import (
+    MOST_OFFSET,
+    Direction,
+    parse_partition,
+    stated_partition,
+    translate,
+)
 from mirrorfleet.offsets.copies import Copies
 from mirrorfleet.offsets.index import OffsetIndex
 from mirrorfleet.records.catalog import CatalogPartition
@@ -44,6 +50,13 @@ def copies(*, copied: int) -> Copies:
 )
 def test_a_partition_is_named_as_kafka_prints_it(text: str, found: TopicPartition) -> None:
     assert parse_partition(text) == found
+
+
+def test_what_is_to_be_changed_names_its_partition() -> None:
+    assert stated_partition("orders-3") == TopicPartition("orders", 3)
+    with pytest.raises(RefusedError, match="'orders' names no partition") as refused:
+        stated_partition("orders")
+    assert "orders-0" in str(refused.value.hint)
 
 
 @pytest.mark.parametrize(
