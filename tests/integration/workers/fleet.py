@@ -56,6 +56,8 @@ AFTER_S: Final = 1.0
 EXIT_S: Final = 15.0
 FAIRLY: Final = range(3, 6)
 """Slots of one of two workers that share all: they share bytes, and slots differ in bytes."""
+STICKY: Final = range(1)
+"""No slot changes hands."""
 SYNC_S: Final = 2.0
 """Between two looks of sync at the clusters, as by default."""
 

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[att
 from tests.faultkit.regions import access, address
 from tests.faultkit.waiting import wait_until
 from tests.integration.mirror.making import ANSWER_S, Made, put
-from tests.integration.workers.fleet import MOVE_S, PARTITIONS, Workers, under_load
+from tests.integration.workers.fleet import MOVE_S, PARTITIONS, STICKY, Workers, under_load
 from tests.judge.reading import At, ReadingError, ends_of
 from tests.judge.verdict import Verdict
 
@@ -46,9 +46,9 @@ def test_a_hundred_partitions_added_to_a_busy_topic_are_copied_soon_and_no_other
     with under_load("grown", east, west, tmp_path) as fleet:
         fleet.start("a")
         fleet.start("b")
-        fleet.wait_copying(a=4, b=4)
+        fleet.wait_shared("a", "b")
         fleet.wait_current("a", "b")
-        with fleet.fault(f"{ADDED} partitions added", moved_s=MOVE_S, moves=0):
+        with fleet.fault(f"{ADDED} partitions added", moved_s=MOVE_S, moves=STICKY):
             began = time.monotonic()
             grow(fleet)
             wait_until(
