@@ -59,7 +59,7 @@ def started(brokers: Sequence[Broker]) -> None:
 def _heir(who: Callable[[], int], part: str, node: int) -> int:
     """Who plays the part of a broker that is away; asking may end at that very broker."""
     return wait_until(
-        lambda: found if (found := who()) not in {node, -1} else None,
+        lambda: found if (found := who()) not in {node, -1} else 0,
         deadline_s=ELECTED_S,
         what=f"another {part} than broker {node}",
         ignoring=(MirrorfleetError, TimeoutError),
