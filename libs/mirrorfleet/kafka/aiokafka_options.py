@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final, cast
 
 from aiokafka import errors as theirs
 from aiokafka.abc import AbstractTokenProvider
+from aiokafka.client import AIOKafkaClient
 
 from mirrorfleet.config.cluster_settings import ClusterSettings, Mechanism
 from mirrorfleet.core.error_codes import ErrorCode, error_code
@@ -44,6 +47,28 @@ def client_options(settings: ClusterSettings) -> dict[str, object]:
             options["sasl_plain_username"] = security.username
             options["sasl_plain_password"] = security.read_password()
     return options
+
+
+def read_secret_again(client: object, settings: ClusterSettings) -> None:
+    """Have an aiokafka client read the password for each connection; its own keeps the first."""
+    security = settings.security
+    mechanism = security.mechanism
+    if security.protocol.sasl and mechanism not in (None, Mechanism.OAUTHBEARER):
+        client.__class__ = _Rereading
+        cast("_Rereading", client).reads = security.read_password
+
+
+class _Rereading(AIOKafkaClient):  # type: ignore[misc] # aiokafka has no types
+    """Where aiokafka looks for the password when it connects."""
+
+    reads: Callable[[], str | None]
+    last: str | None = None
+
+    @property
+    def _sasl_plain_password(self) -> str | None:
+        with suppress(MirrorfleetError):  # a file that is being replaced: the one before, once more
+            self.last = self.reads()
+        return self.last
 
 
 class _Tokens(AbstractTokenProvider):  # type: ignore[misc] # aiokafka has no types

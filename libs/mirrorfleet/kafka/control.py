@@ -19,7 +19,7 @@ from aiokafka.errors import KafkaError
 from mirrorfleet.config.cluster_settings import ClusterSettings
 from mirrorfleet.core.errors import BrokerError, ConnectionLostError, DeadlineError
 from mirrorfleet.core.ids import TopicPartition
-from mirrorfleet.kafka.aiokafka_options import client_options, translate
+from mirrorfleet.kafka.aiokafka_options import client_options, read_secret_again, translate
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.control_reading import ControlRecord, read_up_to
 from mirrorfleet.kafka.control_writer import ControlWriter
@@ -101,16 +101,15 @@ class ControlTail:
         """
         partitions = await self._look_up()
         options = client_options(self._settings)
-        consumer = cast(
-            "_Consumer",
-            aiokafka.AIOKafkaConsumer(
-                group_id=None,
-                enable_auto_commit=False,
-                auto_offset_reset="earliest",
-                isolation_level=_ISOLATION[self._isolation],
-                **options,
-            ),
+        theirs = aiokafka.AIOKafkaConsumer(
+            group_id=None,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            isolation_level=_ISOLATION[self._isolation],
+            **options,
         )
+        read_secret_again(theirs._client, self._settings)
+        consumer = cast("_Consumer", theirs)
         try:
             async with asyncio.timeout(self._settings.request_timeout_s):
                 await consumer.start()

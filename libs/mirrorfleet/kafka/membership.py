@@ -35,7 +35,7 @@ from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError, MirrorfleetError, may_not
 from mirrorfleet.core.ids import SlotNumber
 from mirrorfleet.core.ports import Clock
-from mirrorfleet.kafka.aiokafka_options import client_options, translate
+from mirrorfleet.kafka.aiokafka_options import client_options, read_secret_again, translate
 from mirrorfleet.kafka.call import call
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.codec import code_of
@@ -212,6 +212,7 @@ class Membership:
         longest_s = max(settings.request_timeout_s, SESSION_S + 2 * HEARTBEAT_S)
         mine = {"client_id": self._owner, "request_timeout_ms": int(longest_s * _MS)}
         client = AIOKafkaClient(**{**options, **mine})
+        read_secret_again(client, settings)
         client.set_topics([self._topic])
         coordinator: _Coordinator | None = None
         try:

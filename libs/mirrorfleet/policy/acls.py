@@ -221,7 +221,7 @@ def _at_source(service: Service, flow: Flow, beats: Sequence[str]) -> Iterator[G
 
 def _at_target(service: Service, flow: Flow, beats: Sequence[str]) -> Iterator[Grant]:
     operations: dict[Service, tuple[Operation, ...]] = {
-        Service.MIRROR: (Operation.WRITE,),
+        Service.MIRROR: (Operation.READ, Operation.WRITE),
         Service.SYNC: _TARGET_OF_SYNC,
         Service.CHECKPOINT: (Operation.READ,),
         Service.CONSOLE: (Operation.DESCRIBE,),

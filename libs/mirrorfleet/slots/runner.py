@@ -27,6 +27,7 @@ from mirrorfleet.slots.mending import Mender
 from mirrorfleet.slots.outgoing import ControlEntry
 from mirrorfleet.slots.scouting import Scout
 from mirrorfleet.slots.sending import AbortError, Sender
+from mirrorfleet.slots.settling import Doubts
 from mirrorfleet.slots.waits import Bell, deciding, reserved
 
 if TYPE_CHECKING:
@@ -92,6 +93,7 @@ class SlotRunner:
         self.tasks: asyncio.TaskGroup | None = None
         self.mender = Mender(self, worker)
         self.scout = Scout(self)
+        self.doubts = Doubts(self)
         self.fleet = worker.fleet
         self._worker = worker
         self._wake = Bell()
@@ -156,6 +158,7 @@ class SlotRunner:
 
     async def _hold(self, stop: Stop) -> None:
         sender = await taking.take(self)
+        self.doubts.renew()
         self.trouble = ""
         self._worker.event(EventKind.SLOT_TAKEN, self.link, detail=f"slot {self.number}")
         try:
@@ -187,6 +190,7 @@ class SlotRunner:
         while True:
             if self._entries_changed or any(healing.may_start(self, i) for i in self.unstarted):
                 await self._admit_new(sender)
+            await self.doubts.settle(sender)
             try:
                 if await sender.transact():
                     failures = 0
@@ -235,6 +239,7 @@ class SlotRunner:
             healing.after_refusal(self, error)
             raise RetakeError(f"aborted: {error}") from error
         await sender.abort()
+        self.doubts.renew()
         self.slot.rewind()
         healing.after_refusal(self, error)
         if error.action is Action.SLOT_DENIED:

@@ -1,0 +1,147 @@
+"""Transactions that their coordinator has ended, and that are open in a partition all the same.
+
+A coordinator that finds no leader for a partition takes it for deleted, and ends the transaction
+without a marker there (brokers of 4.3: KAFKA-20734). The next marker of the same producer id would
+end it with its own transaction: what was aborted would be seen, what was committed could vanish.
+So after each abort and each take-over the leaders are asked, before anything is written, and the
+slot's positions say which end it gets:
+
+    partition    0 ... 194 | 195 ... 277 open           copied to 195: abort it
+                           |                            copied to 278: commit it
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import BrokerError, MirrorfleetError
+from mirrorfleet.kafka.inspection import describe_producers, describe_transactions
+from mirrorfleet.kafka.transactions import Transactions, TransactionVersion
+from mirrorfleet.runtime.log import fields, logger
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mirrorfleet.core.ids import TopicPartition
+    from mirrorfleet.slots.runner import SlotRunner
+    from mirrorfleet.slots.sending import Sender
+
+LOOK_S: Final = 2.0
+"""For one look; a partition whose leader does not answer in it is asked again after as long."""
+ENDED_S: Final = 10.0
+"""Deadline for the coordinator to have written the markers that it will write."""
+AGAIN_S: Final = 0.02
+ENDING: Final = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
+
+_log = logger(__name__)
+
+
+class UnsettledError(MirrorfleetError):
+    """Raised when the slot must be taken again so that an open transaction ends."""
+
+    retriable = True
+
+
+class Doubts:
+    """The partitions of a slot that may have such a transaction, until their leaders said no."""
+
+    def __init__(self, runner: SlotRunner) -> None:
+        self._runner = runner
+        self._left: set[TopicPartition] = set()
+        self._asked_at = float("-inf")
+
+    def renew(self) -> None:
+        """A transaction of the slot was ended without being committed, by us or for us."""
+        self._left = {each.target for each in self._runner.slot.partitions.values()}
+        self._asked_at = float("-inf")
+
+    async def settle(self, sender: Sender) -> None:
+        """Ask about partitions that have a leader; end what is open. We have none open now.
+
+        Raises: UnsettledError, FencedError, and what else a broker or a network fails with.
+        """
+        runner = self._runner
+        now = runner.clock.monotonic()
+        if not self._left or now - self._asked_at < LOOK_S:
+            return
+        faulted = {each.target for each in runner.slot.partitions.values() if each.fault}
+        led = [at for at in self._left - faulted if runner.targets.of(*at) is not None]
+        if not led:
+            return
+        self._asked_at = now
+        if await self._open(sender, led):
+            await self._ended()
+            found = await self._open(sender, led)
+            for copied in (True, False):
+                some = sorted(at for at, is_copied in found.items() if is_copied is copied)
+                if some:
+                    await self._end(sender, some, commit=copied)
+
+    async def _open(
+        self, sender: Sender, led: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, bool]:
+        """Where a transaction of our producer id is open, and whether it counts as copied.
+
+        Whoever has answered is in doubt no longer: what is open there is ended now.
+        """
+        runner = self._runner
+        copied = {p.target: p.committed.next_target for p in runner.slot.partitions.values()}
+        starts: dict[TopicPartition, bool] = {}
+        for at, answer in (await describe_producers(runner.target, led, deadline_s=LOOK_S)).items():
+            if isinstance(answer, BrokerError):
+                if answer.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                    self._left.discard(at)  # without READ nobody can look
+                continue
+            self._left.discard(at)
+            for each in answer:
+                start = each.transaction_start
+                if each.producer.producer_id == sender.producer.producer_id and start is not None:
+                    starts[at] = start < copied.get(at, 0)
+        return starts
+
+    async def _ended(self) -> None:
+        """Wait until the coordinator has done all that it will do for the last transaction."""
+        runner = self._runner
+        name = runner.transactional_id
+        try:
+            async with asyncio.timeout(ENDED_S):
+                while True:
+                    state = (await describe_transactions(runner.target, [name]))[name]
+                    if isinstance(state, BrokerError):
+                        raise state
+                    if state.state not in ENDING:
+                        return
+                    await asyncio.sleep(AGAIN_S)
+        except TimeoutError:
+            raise UnsettledError(
+                f"{name}: the markers of its last transaction are not written"
+            ) from None
+
+    async def _end(self, sender: Sender, some: list[TopicPartition], *, commit: bool) -> None:
+        """Give these partitions a marker by a transaction of nothing."""
+        runner = self._runner
+        text = "committed" if commit else "aborted"
+        _log.warning(
+            f"a transaction had ended without markers: {text} now",
+            extra=fields(link=str(runner.link), slot=runner.number, count=len(some)),
+        )
+        version = runner.transaction_version
+        transactions = Transactions(
+            runner.target, runner.transactional_id, version, dice=runner.dice
+        )
+        try:
+            await transactions.add_partitions(sender.producer, some)
+            if version is TransactionVersion.V1 and not commit:
+                raise UnsettledError("the next owner's epoch aborts it")
+            producer = await transactions.end(sender.producer, commit=commit)
+            if transactions.resent and version is TransactionVersion.V1:
+                raise UnsettledError(
+                    "a request of the transaction protocol had to be sent twice (v1)"
+                )
+        finally:
+            transactions.close()
+        if producer != sender.producer:
+            runner.slot.sequences.clear()
+        sender.producer = producer

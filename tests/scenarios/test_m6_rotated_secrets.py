@@ -1,0 +1,83 @@
+"""M6: TLS and SASL, and a password that is rotated.
+
+MirrorMaker 2: Java's configuration, and a restart for every change. Here: PEM files and secrets in
+files, read for each connection, so that a rotated one is used without a restart.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, but not in its __all__
+    AdminClient,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+
+from services.local.region import RegionSpec
+from services.local.security import Kind, RegionSecurity
+from tests.faultkit.hold import hold_sync
+from tests.faultkit.regions import address
+from tests.faultkit.traffic import traffic
+from tests.integration.security.kit import access_as, properties, section
+from tests.judge.verdict import Evidence, Verdict
+from tests.versions.kit import Fleet, wait_all_copying
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from services.local.region import Region
+    from tests.conftest import Regions
+
+USER: Final = "mirrorfleet"
+RATE: Final = 2_000
+
+
+def rotate(region: Region, password: str) -> None:
+    """Give the user another password, as an operator does."""
+    info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+    change = UserScramCredentialUpsertion(USER, info, password.encode())
+    admin = AdminClient(properties(access_as(region)))
+    for each in admin.alter_user_scram_credentials([change]).values():
+        each.result(20)
+
+
+@pytest.mark.timeout(300)
+def test_m6_a_rotated_password_is_used_without_a_restart(
+    east: Region, regions: Regions, tmp_path: Path
+) -> None:
+    (target,) = regions(RegionSpec(name="secured", security=RegionSecurity(kind=Kind.SASL_SSL)))
+    secret = tmp_path / "west.password"
+    secret.write_text(f"{USER}-secret")
+    written = {**section(target, USER), "password": {"file": str(secret)}}
+    fleet = Fleet(
+        "m6",
+        east,
+        target,
+        tmp_path,
+        topics=["orders:12"],
+        clusters={"west": {"security": written}},
+        target_access=access_as(target),
+    )
+    with (
+        fleet.sync() as sync,
+        traffic(address(east), fleet.topics, rate=RATE) as load,
+        fleet.mirror() as mirror,
+    ):
+        wait_all_copying(mirror)
+        rotate(target, "another-secret")
+        secret.write_text("another-secret")
+        before = fleet.copied()
+        target.broker(1).stop()  # every connection is new afterwards
+        target.broker(1).restart()
+        wait_all_copying(mirror)
+        hold_sync(2.0, reason="load by the new password")
+        mirror.wait_ready(30)
+        sync.wait_ready(30)
+        load.stop()
+        evidence = Evidence("rotation", bit=fleet.copied() > before > 0)
+        report = fleet.judged([evidence], records=RATE)
+
+    assert report.verdict is Verdict.PASS

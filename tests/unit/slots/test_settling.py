@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from mirrorfleet.core.ids import ProducerIdentity, TargetOffset, TopicPartition
+from mirrorfleet.kafka.inspection import ActiveProducer
+from mirrorfleet.kafka.transactions import TransactionVersion
+from mirrorfleet.slots import settling
+from mirrorfleet.slots.settling import Doubts, UnsettledError
+from tests.unit.copying.making import entry, identity
+from tests.unit.slots.stubs import PRODUCER, Coordinator, Target, sender_of
+
+if TYPE_CHECKING:
+    from mirrorfleet.slots.runner import SlotRunner
+
+COPY = TopicPartition("east.orders", 0)
+OTHER = TopicPartition("east.orders", 1)
+STRANGER = ProducerIdentity(99, 0)
+
+
+class World:
+    """Two copied partitions, up to 100 each; what is open in them; the coordinator's log."""
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, version: TransactionVersion = TransactionVersion.V2
+    ) -> None:
+        self.log = Target()
+        self.open: dict[TopicPartition, list[tuple[ProducerIdentity, int | None]]] = {}
+        self.looks: list[list[TopicPartition]] = []
+        self.leaderless: set[TopicPartition] = set()
+        self.sender, runner = sender_of(self.log, entry(0), entry(1), version=version)
+        for number in range(2):
+            partition = runner.slot.partitions[identity(number)]
+            partition.committed = replace(partition.committed, next_target=TargetOffset(100))
+        more = {
+            "target": None,
+            "link": "east->west",
+            "dice": None,
+            "transactional_id": "t",
+            "transaction_version": version,
+            "targets": SimpleNamespace(of=lambda *at: None if at in self.leaderless else 1),
+        }
+        vars(runner).update(more)
+        self.runner = runner
+        self.doubts = Doubts(cast("SlotRunner", runner))
+        monkeypatch.setattr(settling, "describe_producers", self.producers)
+        monkeypatch.setattr(settling, "describe_transactions", self.transactions)
+        monkeypatch.setattr(
+            settling, "Transactions", lambda *_, **__: Coordinator(self.log, version)
+        )
+
+    async def producers(
+        self, cluster: object, asked: list[TopicPartition], *, deadline_s: float
+    ) -> dict[TopicPartition, list[ActiveProducer]]:
+        del cluster, deadline_s
+        self.looks.append(sorted(asked))
+        return {
+            at: [ActiveProducer(who, 0, 0, start) for who, start in self.open.get(at, [])]
+            for at in asked
+        }
+
+    async def transactions(self, cluster: object, names: list[str]) -> dict[str, object]:
+        del cluster
+        self.log.seen.append("state")
+        return {name: SimpleNamespace(state="CompleteAbort") for name in names}
+
+    async def settled(self) -> list[str]:
+        """What the coordinator was asked for."""
+        await self.doubts.settle(self.sender)
+        return self.log.seen
+
+
+async def test_without_an_open_transaction_of_ours_nothing_is_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch)
+    world.open[COPY] = [(PRODUCER, None), (STRANGER, 100)]
+    world.doubts.renew()
+
+    assert await world.settled() == []
+    assert world.looks == [[COPY, OTHER]]
+    assert await world.settled() == []
+    assert len(world.looks) == 1
+
+
+async def test_what_begins_behind_the_copied_records_is_aborted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch)
+    world.open[COPY] = [(PRODUCER, 100)]
+    world.runner.slot.take_sequence(COPY, 5)
+    world.doubts.renew()
+
+    assert await world.settled() == ["state", f"add {COPY}", "abort", "coordinator closed"]
+    assert world.sender.producer == ProducerIdentity(PRODUCER.producer_id, PRODUCER.epoch + 1)
+    assert world.runner.slot.sequences == {}
+
+
+async def test_what_the_positions_call_copied_is_committed_before_the_rest_is_aborted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch)
+    world.open = {COPY: [(PRODUCER, 100)], OTHER: [(PRODUCER, 99)]}
+    world.doubts.renew()
+
+    found = [each for each in await world.settled() if each != "coordinator closed"]
+    assert found == ["state", f"add {OTHER}", "commit", f"add {COPY}", "abort"]
+
+
+async def test_with_v1_the_next_epoch_aborts_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, TransactionVersion.V1)
+    world.open[COPY] = [(PRODUCER, 100)]
+    world.doubts.renew()
+
+    with pytest.raises(UnsettledError):
+        await world.settled()
+    assert world.log.seen == ["state", f"add {COPY}", "coordinator closed"]
+
+
+async def test_a_partition_without_a_leader_is_asked_about_when_it_has_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch)
+    world.open[COPY] = [(PRODUCER, 100)]
+    world.leaderless = {COPY, OTHER}
+    world.doubts.renew()
+
+    assert await world.settled() == []
+    world.leaderless = set()
+    assert "abort" in await world.settled()
