@@ -153,10 +153,14 @@ def durability(replication_factor: int) -> str:
 
 
 def _durable(replication_factor: int) -> dict[str, str]:
-    """What keeps an acknowledged record: a majority has it, and no stale replica may lead."""
+    """What keeps an acknowledged record: a majority has it, and no stale replica may lead.
+
+    The broker stamps: one of 4.x refuses what a worker's clock dates more than an hour ahead of its
+    own (KIP-937), and the slots of that worker would stand still.
+    """
     min_isr = 2 if replication_factor >= 3 else 1
     return {
         "min.insync.replicas": str(min_isr),
         "unclean.leader.election.enable": "false",
-        "message.timestamp.type": "CreateTime",
+        "message.timestamp.type": "LogAppendTime",
     }

@@ -35,7 +35,7 @@ def test_positions_are_cleaned_early_and_segments_never() -> None:
     assert dict(specs["positions"].configs) == {
         "min.insync.replicas": "2",
         "unclean.leader.election.enable": "false",
-        "message.timestamp.type": "CreateTime",
+        "message.timestamp.type": "LogAppendTime",
         "cleanup.policy": "compact",
         "segment.bytes": "16777216",
         "delete.retention.ms": "60000",
