@@ -15,6 +15,11 @@ import sys
 from tests.faultkit.hold import hold_sync
 
 
+def held_for(seconds: float) -> tuple[str, ...]:
+    """Give what to run a service through so that `block_loop` holds it for so long."""
+    return (__name__, f"{seconds:g}")
+
+
 def main() -> None:
     """Run a module as a program, blockable."""
     seconds, module = float(sys.argv[1]), sys.argv[2]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -93,7 +94,7 @@ class RunningProcess:
         self._process.send_signal(signal.SIGCONT)
 
     def block_loop(self) -> None:
-        """Keep the event loop of a service that was started with `blocks_s` from its work."""
+        """Keep the event loop of a service that was started through `blocking` from its work."""
         self._process.send_signal(signal.SIGUSR1)
 
     def terminate(self) -> None:
@@ -126,6 +127,12 @@ class RunningProcess:
         """Raise DiedError, with the end of the log, if the process has ended."""
         if self.exit_code is not None:
             raise DiedError(f"{self.name} ended with {self.exit_code}\n{self.tail()}")
+
+    def limit_memory(self, more_bytes: int) -> None:
+        """Allow it so much address space more than it has now, as a full machine would."""
+        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[0])
+        limit = pages * resource.getpagesize() + more_bytes
+        resource.prlimit(self.pid, resource.RLIMIT_AS, (limit, limit))
 
     def clean_up(self) -> None:
         """Make sure that the process is gone, frozen or not."""
@@ -195,20 +202,19 @@ def service(
     logs: Path,
     arguments: Sequence[str] = ("--http-port", "0"),
     environment: Mapping[str, str] | None = None,
-    blocks_s: float | None = None,
+    through: Sequence[str] = (),
 ) -> Iterator[ServiceProcess]:
     """Run `python -m services.NAME`; a log of the same name in `logs` is continued.
 
-    With `blocks_s` each `block_loop` holds its event loop for so long.
+    `through` is a module that runs the service's, with its arguments: `blocking`, `skewed`.
     """
     logs.mkdir(parents=True, exist_ok=True)
-    blockable = [] if blocks_s is None else ["tests.faultkit.blocking", f"{blocks_s:g}"]
     process = ServiceProcess(
         f"{name}-{target}",
         [
             sys.executable,
             "-m",
-            *blockable,
+            *through,
             f"services.{name}",
             "--estate",
             str(estate),

@@ -73,11 +73,11 @@ class Fleet:
             yield process
 
     @contextmanager
-    def mirror(self, name: str = "a", *, blocks_s: float | None = None) -> Iterator[ServiceProcess]:
+    def mirror(self, name: str = "a", *, through: Sequence[str] = ()) -> Iterator[ServiceProcess]:
         """A worker, ready or soon to be; `name` keeps its log apart from other workers'."""
         logs = self.directory / "logs" / name
         with service(
-            "mirror", estate=self.estate, target="west", logs=logs, blocks_s=blocks_s
+            "mirror", estate=self.estate, target="west", logs=logs, through=through
         ) as process:
             yield process
 

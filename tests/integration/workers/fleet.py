@@ -33,7 +33,7 @@ from tests.judge.reading import At
 from tests.judge.stalls import Line, Span, stalls, told
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from services.local.region import Region
@@ -89,15 +89,15 @@ class Workers(Fleet):
         self.faults: list[Fault] = []
         self.load: Traffic | None = None
 
-    def start(self, name: str, *, blocks_s: float | None = None) -> ServiceProcess:
+    def start(self, name: str, *, through: Sequence[str] = ()) -> ServiceProcess:
         """Start a worker and wait until it is ready."""
-        process = self.launch(name, blocks_s=blocks_s)
+        process = self.launch(name, through=through)
         self.wait_ready(name)
         return process
 
-    def launch(self, name: str, *, blocks_s: float | None = None) -> ServiceProcess:
+    def launch(self, name: str, *, through: Sequence[str] = ()) -> ServiceProcess:
         """Start a worker and go on."""
-        made = self.mirror(name, blocks_s=blocks_s)
+        made = self.mirror(name, through=through)
         process = self.processes[name] = self.stack.enter_context(made)
         return process
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import httpx
 import pytest
 
+from tests.faultkit import blocking
 from tests.faultkit.bites import abort_evidence, kill_in_transaction
 from tests.faultkit.hold import hold_sync
 from tests.faultkit.regions import access, data_directories
@@ -83,7 +84,7 @@ def test_a_worker_that_slept_or_hung_writes_nothing_after_and_is_given_slots_fro
     east: Region, west: Region, tmp_path: Path
 ) -> None:
     with under_load("asleep", east, west, tmp_path) as fleet:
-        sleeper = fleet.start("sleeper", blocks_s=BLOCKED_S)
+        sleeper = fleet.start("sleeper", through=blocking.held_for(BLOCKED_S))
         fleet.start("heir")
         fleet.wait_shared("sleeper", "heir")
         fleet.wait_current("sleeper", "heir")

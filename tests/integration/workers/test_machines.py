@@ -1,0 +1,79 @@
+"""Workers on machines that are not as they should be: wrong clocks, no memory left."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from tests.faultkit import skewed
+from tests.faultkit.bites import abort_evidence, kill_in_transaction
+from tests.faultkit.regions import access, data_directories
+from tests.faultkit.waiting import wait_until
+from tests.integration.workers.fleet import FAIRLY, MOVE_S, TAKE_OVER_S, under_load
+from tests.judge.verdict import Verdict
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from services.local.region import Region
+    from tests.faultkit.process import ServiceProcess
+
+SKEW_S: Final = 7_200.0
+"""More than the hour by which brokers of 4.x let a record be ahead of their own clock."""
+MORE_BYTES: Final = 4 << 20
+"""What a worker may still allocate: less than what one answer of a source is put into."""
+OUT_OF_MEMORY_S: Final = 60.0
+
+
+def clock_ahead_s(worker: ServiceProcess) -> float:
+    """How far the newest line of a worker's log is ahead of this machine's clock."""
+    newest = json.loads(worker.text().splitlines()[-1])
+    return float(newest["time_ms"]) / 1000 - time.time()
+
+
+@pytest.mark.timeout(300)
+def test_workers_whose_clocks_are_hours_apart_take_over_from_each_other(
+    east: Region, west: Region, tmp_path: Path
+) -> None:
+    with under_load("skewed", east, west, tmp_path) as fleet:
+        ahead = fleet.start("ahead", through=skewed.by(SKEW_S))
+        fleet.wait_copying(ahead=8)
+        with fleet.fault("a clock that is behind", moved_s=MOVE_S, moves=FAIRLY):
+            fleet.start("behind", through=skewed.by(-SKEW_S))
+            fleet.wait_shared("ahead", "behind")
+        skew_s = clock_ahead_s(ahead)
+        with fleet.fault("kill -9 of who is ahead", moved_s=TAKE_OVER_S, moves=FAIRLY):
+            opened = kill_in_transaction(ahead, access(west), fleet.watched, deadline_s=60)
+            fleet.wait_copying(behind=8)
+        fleet.stop_load()
+        evidence = abort_evidence("kill -9", opened, data_directories(west))
+        report = fleet.judged([fleet.topic])
+
+    assert skew_s > SKEW_S - 600
+    assert (report.verdict, evidence.bit) == (Verdict.PASS, True), evidence
+    assert fleet.told() == []
+
+
+@pytest.mark.timeout(300)
+def test_a_worker_that_has_no_memory_left_ends_and_its_slots_go_to_the_others(
+    east: Region, west: Region, tmp_path: Path
+) -> None:
+    with under_load("starved", east, west, tmp_path) as fleet:
+        starved = fleet.start("starved")
+        fleet.start("fed")
+        fleet.wait_shared("starved", "fed")
+        with fleet.fault("no memory left", moved_s=TAKE_OVER_S, moves=FAIRLY):
+            starved.limit_memory(MORE_BYTES)
+            code = wait_until(
+                lambda: starved.exit_code, deadline_s=OUT_OF_MEMORY_S, what="the worker to end"
+            )
+            fleet.wait_copying(fed=8)
+        said = "MemoryError" in starved.text()
+        fleet.stop_load()
+        report = fleet.judged([fleet.topic])
+
+    assert (report.verdict, code, said) == (Verdict.PASS, 1, True), starved.tail()
+    assert fleet.told() == []
