@@ -128,10 +128,10 @@ class RunningProcess:
         if self.exit_code is not None:
             raise DiedError(f"{self.name} ended with {self.exit_code}\n{self.tail()}")
 
-    def limit_memory(self, more_bytes: int) -> None:
-        """Allow it so much address space more than it has now, as a full machine would."""
+    def limit_memory(self) -> None:
+        """Allow it no more address space than it has now, as a full machine would."""
         pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[0])
-        limit = pages * resource.getpagesize() + more_bytes
+        limit = pages * resource.getpagesize()
         resource.prlimit(self.pid, resource.RLIMIT_AS, (limit, limit))
 
     def clean_up(self) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.faultkit import skewed
 from tests.faultkit.bites import abort_evidence, kill_in_transaction
+from tests.faultkit.hold import hold_sync
 from tests.faultkit.regions import access, data_directories
 from tests.faultkit.waiting import wait_until
 from tests.integration.workers.fleet import FAIRLY, MOVE_S, TAKE_OVER_S, under_load
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 
 SKEW_S: Final = 7_200.0
 """More than the hour by which brokers of 4.x let a record be ahead of their own clock."""
-MORE_BYTES: Final = 4 << 20
-"""What a worker may still allocate: less than what one answer of a source is put into."""
+NAP_S: Final = 4.0
+"""Shorter than a session; what comes in the meantime is more than a worker has free."""
 OUT_OF_MEMORY_S: Final = 60.0
 
 
@@ -66,7 +67,10 @@ def test_a_worker_that_has_no_memory_left_ends_and_its_slots_go_to_the_others(
         fleet.start("fed")
         fleet.wait_shared("starved", "fed")
         with fleet.fault("no memory left", moved_s=TAKE_OVER_S, moves=FAIRLY):
-            starved.limit_memory(MORE_BYTES)
+            starved.limit_memory()
+            starved.freeze()
+            hold_sync(NAP_S, reason="records come that the worker has no memory for")
+            starved.thaw()
             code = wait_until(
                 lambda: starved.exit_code, deadline_s=OUT_OF_MEMORY_S, what="the worker to end"
             )
