@@ -295,6 +295,14 @@ class Connection(asyncio.BufferedProtocol):
         except NotAFrameError as error:
             self._fail(_nonsense(self.peer, error.first))
             return
+        except MemoryError:
+            self._fail(
+                ConnectionLostError(
+                    f"no memory for an answer of {self.peer}.",
+                    hint="Give the process more memory.",
+                )
+            )
+            return
         for frame in frames:
             self._deliver(frame)
 

@@ -13,7 +13,7 @@ from tests.faultkit.bites import abort_evidence, kill_in_transaction
 from tests.faultkit.hold import hold_sync
 from tests.faultkit.regions import access, data_directories
 from tests.faultkit.waiting import wait_until
-from tests.integration.workers.fleet import FAIRLY, MOVE_S, TAKE_OVER_S, under_load
+from tests.integration.workers.fleet import FAIRLY, MOVE_S, SECONDS, TAKE_OVER_S, under_load
 from tests.judge.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ SKEW_S: Final = 7_200.0
 """More than the hour by which brokers of 4.x let a record be ahead of their own clock."""
 NAP_S: Final = 4.0
 """Shorter than a session; what comes in the meantime is more than a worker has free."""
-OUT_OF_MEMORY_S: Final = 60.0
+STARVED_S: Final = 30.0
 
 
 def clock_ahead_s(worker: ServiceProcess) -> float:
@@ -59,25 +59,25 @@ def test_workers_whose_clocks_are_hours_apart_take_over_from_each_other(
 
 
 @pytest.mark.timeout(300)
-def test_a_worker_that_has_no_memory_left_ends_and_its_slots_go_to_the_others(
+def test_a_worker_that_has_no_memory_left_loses_connections_and_no_records(
     east: Region, west: Region, tmp_path: Path
 ) -> None:
     with under_load("starved", east, west, tmp_path) as fleet:
         starved = fleet.start("starved")
         fleet.start("fed")
         fleet.wait_shared("starved", "fed")
-        with fleet.fault("no memory left", moved_s=TAKE_OVER_S, moves=FAIRLY):
-            starved.limit_memory()
-            starved.freeze()
-            hold_sync(NAP_S, reason="records come that the worker has no memory for")
-            starved.thaw()
-            code = wait_until(
-                lambda: starved.exit_code, deadline_s=OUT_OF_MEMORY_S, what="the worker to end"
-            )
-            fleet.wait_copying(fed=8)
-        said = "MemoryError" in starved.text()
+        starved.limit_memory()
+        starved.freeze()
+        hold_sync(NAP_S, reason="records come that the worker has no memory for")
+        starved.thaw()
+        said = wait_until(
+            lambda: "no memory for an answer" in starved.text(),
+            deadline_s=STARVED_S,
+            what="the worker to miss memory",
+        )
+        hold_sync(SECONDS, reason="load without memory")
         fleet.stop_load()
         report = fleet.judged([fleet.topic])
+        starved.check_alive()
 
-    assert (report.verdict, code, said) == (Verdict.PASS, 1, True), starved.tail()
-    assert fleet.told() == []
+    assert (report.verdict, said) == (Verdict.PASS, True), starved.tail()

@@ -1,7 +1,7 @@
 """Who had each slot when, from its positions: takings, releases and commits with their times.
 
-Workers of a test share one clock, so the record of who owned what can be laid beside the moments
-at which the judge saw copies move.
+The target's broker stamps them, so the record of who owned what can be laid beside the moments at
+which the judge saw copies move, whatever the workers' clocks say.
 """
 
 from __future__ import annotations
@@ -67,10 +67,11 @@ def timelines(target: Region, fleet: str) -> list[Timeline]:
         match entry:
             case Barrier():
                 came = released.pop(slot, None)
-                if line.owner_at(entry.time_ms) != entry.owner:
-                    waiting[slot] = Taking(slot, entry.owner, line.last_ms, came, entry.time_ms, 0)
+                taken = record.timestamp
+                if line.owner_at(taken) != entry.owner:
+                    waiting[slot] = Taking(slot, entry.owner, line.last_ms, came, taken, 0)
             case Released():
-                released[slot] = entry.time_ms
+                released[slot] = record.timestamp
             case Position():
                 taking = waiting.pop(slot, None)
                 if taking is not None:

@@ -15,6 +15,7 @@ from mirrorfleet.core.errors import (
     MirrorfleetError,
 )
 from mirrorfleet.kafka.connection import Connection, Renewal
+from mirrorfleet.kafka.frames import FrameReader
 from tests.faultkit.hold import hold
 from tests.unit.kafka.transport import answer, connected, raw
 
@@ -101,6 +102,21 @@ async def test_an_answer_that_cannot_be_read_ends_the_connection() -> None:
         await asked
     with pytest.raises(ConnectionLostError):
         await behind
+
+
+async def test_an_answer_for_which_there_is_no_memory_ends_the_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(_self: FrameReader, _count: int) -> list[bytearray]:
+        raise MemoryError
+
+    connection, transport = connected()
+    asked = ask(connection)
+    monkeypatch.setattr(FrameReader, "received", refuse)
+    answer(connection, 1, b"\0")
+    with pytest.raises(ConnectionLostError, match="no memory for an answer of b:9092"):
+        await asked
+    assert transport.aborted
 
 
 async def test_a_lost_connection_fails_what_waits_and_refuses_what_comes() -> None:
