@@ -13,7 +13,15 @@ from tests.faultkit.bites import abort_evidence, kill_in_transaction
 from tests.faultkit.hold import hold_sync
 from tests.faultkit.regions import access, data_directories
 from tests.faultkit.waiting import wait_until
-from tests.integration.workers.fleet import FAIRLY, MOVE_S, SECONDS, TAKE_OVER_S, under_load
+from tests.integration.mirror.making import Made, put
+from tests.integration.workers.fleet import (
+    FAIRLY,
+    MOVE_S,
+    PARTITIONS,
+    SECONDS,
+    TAKE_OVER_S,
+    under_load,
+)
 from tests.judge.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -24,8 +32,8 @@ if TYPE_CHECKING:
 
 SKEW_S: Final = 7_200.0
 """More than the hour by which brokers of 4.x let a record be ahead of their own clock."""
-NAP_S: Final = 4.0
-"""Shorter than a session; what comes in the meantime is more than a worker has free."""
+LARGE: Final = b"x" * 900_000
+"""A few such records in one answer are more than a worker has free."""
 STARVED_S: Final = 30.0
 
 
@@ -42,6 +50,7 @@ def test_workers_whose_clocks_are_hours_apart_take_over_from_each_other(
     with under_load("skewed", east, west, tmp_path) as fleet:
         ahead = fleet.start("ahead", through=skewed.by(SKEW_S))
         fleet.wait_copying(ahead=8)
+        fleet.wait_current("ahead")
         with fleet.fault("a clock that is behind", moved_s=MOVE_S, moves=FAIRLY):
             fleet.start("behind", through=skewed.by(-SKEW_S))
             fleet.wait_shared("ahead", "behind")
@@ -68,7 +77,8 @@ def test_a_worker_that_has_no_memory_left_loses_connections_and_no_records(
         fleet.wait_shared("starved", "fed")
         starved.limit_memory()
         starved.freeze()
-        hold_sync(NAP_S, reason="records come that the worker has no memory for")
+        large = [Made(LARGE, partition=number % PARTITIONS) for number in range(2 * PARTITIONS)]
+        put(fleet.east, fleet.topic, large)
         starved.thaw()
         said = wait_until(
             lambda: "no memory for an answer" in starved.text(),
