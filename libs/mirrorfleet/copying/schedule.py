@@ -21,11 +21,13 @@ class CommitPolicy:
     shortest_s: float = 0.010
     longest_s: float = 1.0
     busy_s: float = 0.2
-    """While data keeps coming a transaction may stay open this long: fewer, larger commits."""
+    """Behind the source a transaction may stay open this long: fewer, larger commits."""
     hard_s: float = 5.0
     """Longest transaction; well under transaction.timeout (15 s)."""
     max_bytes: int = 64 << 20
     """A transaction ends after this many bytes, so that an abort never repeats much."""
+    gather_share: float = 0.5
+    """Of the time that a commit takes, between two of them while little comes."""
 
 
 def commit_interval(markers_per_round: float, policy: CommitPolicy) -> float:

@@ -8,12 +8,14 @@ that was asked for before a rewind is thrown away.
 from __future__ import annotations
 
 import asyncio
+from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mirrorfleet.copying.budget import FrameLease
+from mirrorfleet.copying.cadence import rest_s
 from mirrorfleet.copying.faults import Fault, FaultReason
 from mirrorfleet.copying.partition import CopyPartition, Pace, SourceView
-from mirrorfleet.copying.schedule import FetchWindow, backoff_s
+from mirrorfleet.copying.schedule import FetchWindow, backoff_s, commit_interval
 from mirrorfleet.copying.slot import Answer
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import MirrorfleetError
@@ -97,6 +99,7 @@ class _Lane:
         self._window = FetchWindow(LEAST_FETCH, runner.settings.fetch_max_bytes)
         self._asked: set[CopyPartition] = set()
         self.answered = False
+        self._asked_at, self._answered_bytes = -inf, 0
 
     async def run(self) -> None:
         """Fetch until no partition is left for a while.
@@ -117,6 +120,7 @@ class _Lane:
         lane = FetchLane(connection, rack=rack, deadline_s=ANSWER_S)
         idle_since: float | None = None
         while True:
+            await self._rest()
             if self._point(lane):
                 idle_since = None
                 await self._fetch_once(lane)
@@ -158,7 +162,7 @@ class _Lane:
         reserved = self._window.size
         generation = runner.slot.generation
         await runner.reserve(reserved)
-        asked_at = runner.clock.monotonic()
+        self._asked_at = asked_at = runner.clock.monotonic()
         try:
             fetched = await lane.fetch(
                 max_bytes=reserved, min_bytes=1, max_wait_ms=runner.settings.fetch_wait_ms
@@ -171,11 +175,22 @@ class _Lane:
         lease = FrameLease(runner.budget, size, asked_at)
         try:
             self.answered = True
+            self._answered_bytes = size
             self._window.answered(size)
             if generation == runner.slot.generation:
                 self._deliver(fetched, lease)
         finally:
             lease.done()
+
+    async def _rest(self) -> None:
+        """Of the live tail small answers are not asked for at each record."""
+        runner = self._runner
+        if self._key.pace is Pace.LIVE:
+            interval = commit_interval(runner.markers.per_round, runner.commits)
+            left = self._asked_at - runner.clock.monotonic()
+            left += rest_s(interval, self._answered_bytes, self._window.size)
+            if left > 0:
+                await asyncio.sleep(left)
 
     def _deliver(self, fetched: Fetched, lease: FrameLease) -> None:
         runner = self._runner

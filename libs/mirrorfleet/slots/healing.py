@@ -24,8 +24,8 @@ from mirrorfleet.wire.reshape import source_offset
 
 if TYPE_CHECKING:
     from mirrorfleet.records.catalog import CatalogPartition
+    from mirrorfleet.slots.outgoing import AbortError
     from mirrorfleet.slots.runner import SlotRunner
-    from mirrorfleet.slots.sending import AbortError
 
 ABSENT_S: Final = 10.0
 """UNKNOWN_TOPIC_ID is transient after a creation or an election; longer is absence."""

@@ -1,4 +1,4 @@
-"""What a sender has on its way: batches in requests, requests without an answer, connections."""
+"""What a sender has on its way: batches, requests without an answer, connections; why it aborts."""
 
 from __future__ import annotations
 
@@ -6,13 +6,40 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from mirrorfleet.copying.faults import Action
+from mirrorfleet.core.errors import MirrorfleetError
+
 if TYPE_CHECKING:
     import asyncio
 
+    from mirrorfleet.copying.faults import Fault
     from mirrorfleet.copying.partition import CopyPartition
     from mirrorfleet.core.ids import TopicPartition
     from mirrorfleet.kafka.producer import ProduceAck, ProduceEntry, ProduceLane
     from mirrorfleet.wire.copybatch import CopyBatch
+
+
+class AbortError(MirrorfleetError):
+    """Raised when the transaction must be aborted; says why and for which batch."""
+
+    retriable = True
+
+    def __init__(
+        self,
+        message: str,
+        action: Action = Action.ABORT,
+        *,
+        partition: CopyPartition | None = None,
+        batch: CopyBatch | None = None,
+        ack: ProduceAck | None = None,
+        fault: Fault | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.action = action
+        self.partition = partition
+        self.batch = batch
+        self.ack = ack
+        self.fault = fault
 
 
 class ControlEntry(NamedTuple):

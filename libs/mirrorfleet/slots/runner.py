@@ -24,9 +24,9 @@ from mirrorfleet.runtime.log import fields, logger
 from mirrorfleet.slots import entries, healing, ledger, taking
 from mirrorfleet.slots.fetching import Lanes
 from mirrorfleet.slots.mending import Mender
-from mirrorfleet.slots.outgoing import ControlEntry
+from mirrorfleet.slots.outgoing import AbortError, ControlEntry
 from mirrorfleet.slots.scouting import Scout
-from mirrorfleet.slots.sending import AbortError, Sender
+from mirrorfleet.slots.sending import Sender
 from mirrorfleet.slots.settling import Doubts
 from mirrorfleet.slots.waits import Bell, deciding, reserved
 

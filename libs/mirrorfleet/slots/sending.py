@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
+from mirrorfleet.copying.cadence import Cadence, Supply, supply_of
 from mirrorfleet.copying.faults import Action, produce_action
 from mirrorfleet.copying.schedule import (
     Depth,
     busy_for,
     commit_interval,
-    may_close,
     must_close,
 )
 from mirrorfleet.copying.transaction import TargetBehindError, Transaction
@@ -27,19 +28,17 @@ from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import (
     ConnectionLostError,
     DeadlineError,
-    MirrorfleetError,
     may_not,
 )
 from mirrorfleet.core.ids import NO_TOPIC_ID, ProducerIdentity, TopicId, TopicPartition
 from mirrorfleet.kafka.producer import ProduceEntry
 from mirrorfleet.kafka.transactions import Transactions, TransactionVersion
-from mirrorfleet.slots.outgoing import ControlEntry, Flight, Outgoing, Pipe
+from mirrorfleet.slots.outgoing import AbortError, ControlEntry, Flight, Outgoing, Pipe
 from mirrorfleet.wire.rewrite import stamp
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mirrorfleet.copying.faults import Fault
     from mirrorfleet.copying.partition import CopyPartition
     from mirrorfleet.kafka.producer import ProduceAck
     from mirrorfleet.slots.runner import SlotRunner
@@ -49,29 +48,6 @@ FIRST_AGAIN_S: Final = 0.02
 """Between two tries of a transaction's first request, while old markers are being written."""
 FIRST_DEADLINE_S: Final = 10.0
 """A marker that cannot be written for so long means a target partition in trouble."""
-
-
-class AbortError(MirrorfleetError):
-    """Raised when the transaction must be aborted; says why and for which batch."""
-
-    retriable = True
-
-    def __init__(
-        self,
-        message: str,
-        action: Action = Action.ABORT,
-        *,
-        partition: CopyPartition | None = None,
-        batch: CopyBatch | None = None,
-        ack: ProduceAck | None = None,
-        fault: Fault | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.action = action
-        self.partition = partition
-        self.batch = batch
-        self.ack = ack
-        self.fault = fault
 
 
 class Sender:
@@ -89,8 +65,9 @@ class Sender:
         self._look_at = 0
         """So many requests without an answer are few enough to look at those that have one."""
         self.committed_at = runner.clock.monotonic()
-        self._first_s = self._overhead_s = 0.0
-        """What first requests of this transaction took; what begin and end of one take lately."""
+        self._cadence = Cadence(runner.commits)
+        self._first_s = 0.0
+        """What first requests of this transaction took."""
         self._muted = False
         """Whether a broker's quota wants silence: a transaction ends with what it has, and the next
         one waits. Held open, it would outlast its time-out."""
@@ -105,6 +82,7 @@ class Sender:
             FencedError: the coordinator says that the slot is another's.
         """
         runner = self._runner
+        await self._gather()
         transaction = self._begin()
         runner.slot.open = transaction.touched
         try:
@@ -127,7 +105,7 @@ class Sender:
         runner.slot.committed(positions, now)
         runner.slot.open = ()
         runner.committed(transaction, positions, now - acked_at)
-        self._overhead_s += (first_s + now - acked_at - self._overhead_s) / 4
+        self._cadence.committed(now, first_s + now - acked_at)
         self._depth.committed()
         return True
 
@@ -179,29 +157,48 @@ class Sender:
 
     # -- data
 
-    async def _send_data(self, transaction: Transaction) -> None:
+    @property
+    def _interval_s(self) -> float:
+        return commit_interval(self._runner.markers.per_round, self._runner.commits)
+
+    async def _gather(self) -> None:
+        """Wait while a transaction now would cost more than it brings."""
         runner = self._runner
-        policy = runner.commits
+        while not runner.stopping:
+            supply = supply_of(runner.slot.ready_partitions())
+            pause_s = self._cadence.pause_s(runner.clock.monotonic(), self._interval_s, supply)
+            if pause_s <= 0:
+                return
+            await runner.woken(pause_s)
+
+    async def _send_data(self, transaction: Transaction) -> None:
+        runner, cadence = self._runner, self._cadence
+        cadence.began(transaction.opened_at)
         while True:
             self._reap(transaction)
-            now = runner.clock.monotonic()
-            age = now - transaction.opened_at
-            interval = commit_interval(runner.markers.per_round, policy)
-            longest = max(interval, busy_for(self._overhead_s, policy))
-            full = runner.stopping or must_close(age, transaction.sent_bytes, longest, policy)
-            full = full or self._muted
+            age = runner.clock.monotonic() - transaction.opened_at
+            interval = self._interval_s
+            full = runner.stopping or self._muted or self._is_full(transaction, age, interval)
             self._look_at = 0 if full else self._depth.refill
-            if not full and await self._fill(transaction):
+            supply = supply_of(chain(transaction.touched, runner.slot.ready_partitions()))
+            if not full and await self._fill(transaction, supply):
                 continue
             flying = any(pipe.flights for pipe in self._pipes.values())
-            if not flying and (full or not transaction.touched or may_close(age, interval)):
+            ends = full or not transaction.touched or cadence.may_close(age, interval, supply)
+            if not flying and ends:
                 return
             await runner.woken(max(interval - age, 0.001) if not flying else 1.0)
 
-    async def _fill(self, transaction: Transaction) -> bool:
+    def _is_full(self, transaction: Transaction, age_s: float, interval_s: float) -> bool:
+        policy = self._runner.commits
+        longest = max(interval_s, busy_for(self._cadence.overhead_s, policy))
+        return must_close(age_s, transaction.sent_bytes, longest, policy)
+
+    async def _fill(self, transaction: Transaction, supply: Supply) -> bool:
         """Send one round to every broker with room; whether anything was sent."""
         sent = False
-        for node, partitions in self._by_node(transaction).items():
+        until = self._cadence.takes_until(transaction.opened_at, supply)
+        for node, partitions in self._by_node(transaction, until).items():
             pipe = self._pipes.get(node)
             if pipe is None or pipe.lane.connection.closed:
                 pipe = await self._pipe(node)
@@ -224,11 +221,14 @@ class Sender:
                 await self._send_first(transaction, pipe, items)
         return sent
 
-    def _by_node(self, transaction: Transaction) -> dict[int, list[CopyPartition]]:
+    def _by_node(self, transaction: Transaction, until: float) -> dict[int, list[CopyPartition]]:
+        """What waits since `until` or longer, by the broker that it goes to."""
         runner = self._runner
         leader_of = runner.targets.of
         found: dict[int, list[CopyPartition]] = {}
         for partition in runner.slot.ready_partitions():
+            if partition.queue[0].fetched_at > until:
+                continue
             at = leader_of(*partition.target)
             if at is not None:
                 found.setdefault(at.node, []).append(partition)

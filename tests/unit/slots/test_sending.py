@@ -7,7 +7,7 @@ import pytest
 from mirrorfleet.copying.faults import Action
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.kafka.transactions import TransactionVersion
-from mirrorfleet.slots.sending import AbortError
+from mirrorfleet.slots.outgoing import AbortError
 from tests.faultkit.waiting import until
 from tests.unit.copying.making import entry, fetched, give, identity
 from tests.unit.slots.stubs import Target, sender_of
