@@ -1,10 +1,11 @@
 """`make bench`: the shipped service and real MirrorMaker 2 in one run, on the same brokers.
 
     python -m tests.bench [--workload 1k-plain]... [--peer mm2-tuned]... [--rounds 3] [--quick]
-                          [--security sasl_ssl] [--json FILE]
+                          [--security sasl_ssl] [--rtt MS] [--window BYTES] [--json FILE]
     python -m tests.bench --bytes-a-day
 
-Systems take turns on the same source topic, each making a copy of its own; MM2 runs for 30 seconds
+Systems take turns on the same source topic, each making a copy of its own; each round begins with
+another one. Brokers are warmed first by a copy that is not measured. MM2 runs for 30 seconds
 before it is measured, and both deliveries of it with default and tuned clients count. The median
 of the rounds is printed, whatever it is, and the fleet is compared with the best of each delivery.
 """
@@ -25,7 +26,8 @@ from tests.bench.measure import Drain, Ends, Window, costs, drain, peak_rss_mb
 from tests.bench.rows import Row, comparison, figures, median, save, table
 from tests.bench.sides import HOME, pair
 from tests.bench.systems import FLEET, PEERS, Bench, Delivery, System, running
-from tests.bench.workloads import WORKLOADS, Workload, create, delete, fill
+from tests.bench.workloads import WARMING, WORKLOADS, Workload, create, delete, fill
+from tests.faultkit.pipes import Line
 
 if TYPE_CHECKING:
     from tests.bench.systems import Copier
@@ -40,12 +42,13 @@ QUICK: Final = ("1k-plain", "latency")
 def main(arguments: list[str] | None = None) -> int:
     """Run what was asked for; 0 when it ran."""
     options = _parser().parse_args(arguments)
-    with pair(Kind(options.security)) as (east, west, directory):
+    with pair(Kind(options.security), _line(options)) as (east, west, directory):
         if options.bytes_a_day:
             footprint.run(east.region, west.region, directory, partitions=options.partitions)
             return 0
         bench = Bench(east, west, directory)
         rows: list[Row] = []
+        _warm_brokers(bench)
         for name in options.workload or (QUICK if options.quick else ("1k-plain",)):
             rows += _Turns(bench, WORKLOADS[name], options).rows()
             save(rows, options.json)
@@ -57,12 +60,36 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
+def _line(options: argparse.Namespace) -> Line | None:
+    """The way from the source; None for a source next door."""
+    if not options.rtt and not options.window:
+        return None
+    return Line(delay_s=options.rtt / 2_000, window=options.window)
+
+
+def _warm_brokers(bench: Bench) -> None:
+    """Java interprets at first: whoever is measured first would pay for all."""
+    topic = f"bench-{WARMING.name}"
+    _say("warming the brokers")
+    create(bench.source.access, topic, WARMING.partitions)
+    fill(bench.source.access, topic, WARMING)
+    with running(FLEET, bench, WARMING, topic, 0) as copier:
+        ends = Ends(bench.target.access, copier.topic, WARMING.partitions)
+        regions = (bench.source.region, bench.target.region)
+        window = Window(warm_s=0.0, most_s=MEASURED_S)
+        drain(copier.processes, regions, ends, WARMING.records, window)
+    delete(bench.target.access, copier.topic)
+    delete(bench.source.access, topic)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description="Measure.")
     parser.add_argument("--workload", choices=sorted(WORKLOADS), action="append")
     parser.add_argument("--peer", choices=("mm2", "mm2-tuned", "none"), action="append")
     parser.add_argument("--delivery", choices=[str(each) for each in Delivery], action="append")
     parser.add_argument("--security", choices=("plaintext", "sasl_ssl"), default="plaintext")
+    parser.add_argument("--rtt", type=float, default=0.0, help="to the source, in milliseconds")
+    parser.add_argument("--window", type=int, help="bytes under way on a connection to the source")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--megabytes", type=int, help="of a backlog")
     parser.add_argument("--quick", action="store_true", help="one short round, in five minutes")
@@ -89,7 +116,7 @@ class _Turns:
         self._rounds = 1 if quick else options.rounds
         self._systems = [FLEET, *_peers(options)]
         self._warm_s = WARM_S / 3 if quick else WARM_S
-        self._security = options.security
+        self._options = options
         self._topic = f"bench-{workload.name}"
         self._number = 0
 
@@ -102,7 +129,8 @@ class _Turns:
             fill(source.access, self._topic, workload)
         found: dict[System, list[dict[str, float]]] = {system: [] for system in self._systems}
         for number in range(self._rounds):
-            for system in self._systems:
+            first = number % len(self._systems)
+            for system in self._systems[first:] + self._systems[:first]:
                 measured = self._turn(system)
                 found[system].append(measured)
                 shown = ", ".join(f"{name} {value:,.2f}" for name, value in measured.items())
@@ -116,7 +144,7 @@ class _Turns:
         bench, workload = self._bench, self._workload
         with running(system, bench, workload, self._topic, self._next_number()) as copier:
             if workload.paced_s:
-                measured = self._paced(system, copier)
+                measured = self._paced(copier)
             else:
                 measured = figures(workload, self._drained(system, copier))
         delete(bench.target.access, copier.topic)
@@ -134,11 +162,11 @@ class _Turns:
         window = Window(warm_s=warm_s, most_s=MEASURED_S)
         return drain(copier.processes, regions, ends, workload.records, window)
 
-    def _paced(self, system: System, copier: Copier) -> dict[str, float]:
-        """Warmed by the same load, then measured."""
+    def _paced(self, copier: Copier) -> dict[str, float]:
+        """Warmed by the same load for as long as any other system, then measured."""
         bench, workload = self._bench, self._workload
         regions = (bench.source.region, bench.target.region)
-        self._delays(copier, self._warm_s / 3 if system.is_fleet else self._warm_s)
+        self._delays(copier, self._warm_s)
         before = costs(copier.processes, *regions)
         delays = self._delays(copier, MEASURED_S)
         after = costs(copier.processes, *regions)
@@ -184,7 +212,9 @@ class _Turns:
             delivery=system.delivery,
             system=system.name,
             kafka=self._bench.source.region.spec.kafka,
-            security=self._security,
+            security=self._options.security,
+            rtt_ms=self._options.rtt,
+            window_bytes=self._options.window,
             **measured,
         )
 

@@ -56,9 +56,7 @@ class Row:
     p999_ms: float | None = None
     rss_mb: float | None = None
     stall_s: float | None = None
-
-
-_FIGURES: Final = tuple(each.name for each in fields(Row))[6:]
+    window_bytes: int | None = None
 
 
 def figures(workload: Workload, drained: Drain) -> dict[str, float]:

@@ -115,8 +115,8 @@ def _fleet(
     logs = bench.directory / fleet
     estate = write_estate(
         logs,
-        source=bench.source.access.bootstrap,
-        target=bench.target.access.bootstrap,
+        source=bench.source.bootstrap,
+        target=bench.target.bootstrap,
         fleet=fleet,
         topics=[topic],
         slots=FLEET_SLOTS if workload.partitions <= 8 * FLEET_SLOTS else 4 * FLEET_SLOTS,

@@ -51,9 +51,13 @@ WORKLOADS = {
         Workload(
             name="1000p-trickle", partitions=1_000, record_bytes=200, megabytes=0, paced_s=2_000
         ),
+        Workload(name="1p", partitions=1, record_bytes=1_000, megabytes=3_000),
+        Workload(name="40p", partitions=40, record_bytes=1_000, megabytes=3_000),
         Workload(name="latency", partitions=8, record_bytes=1_000, megabytes=0, paced_s=2_000),
     )
 }
+
+WARMING = Workload(name="warming", partitions=8, record_bytes=1_000, megabytes=1_000)
 
 
 def create(access: ClusterAccess, topic: str, partitions: int) -> None:
