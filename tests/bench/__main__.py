@@ -2,6 +2,7 @@
 
     python -m tests.bench [--workload 1k-plain]... [--peer mm2-tuned]... [--rounds 3] [--quick]
                           [--security sasl_ssl] [--rtt MS] [--window BYTES] [--json FILE]
+    python -m tests.bench --calibrate
     python -m tests.bench --bytes-a-day
 
 Systems take turns on the same source topic, each making a copy of its own; each round begins with
@@ -21,15 +22,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from services.local.security import Kind
-from tests.bench import footprint
+from tests.bench import calibration, footprint
 from tests.bench.measure import Drain, Ends, Window, costs, drain, peak_rss_mb
 from tests.bench.rows import Row, comparison, figures, median, save, table
 from tests.bench.sides import HOME, pair
 from tests.bench.systems import FLEET, PEERS, Bench, Delivery, System, running
-from tests.bench.workloads import WARMING, WORKLOADS, Workload, create, delete, fill
+from tests.bench.workloads import FAR, WARMING, WORKLOADS, Workload, create, delete, fill
 from tests.faultkit.pipes import Line
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tests.bench.systems import Copier
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -37,6 +40,7 @@ MEASURED_S: Final = 20.0
 WARM_S: Final = 30.0
 """Java interprets at first; the fleet gets a tenth, for its connections."""
 QUICK: Final = ("1k-plain", "latency")
+FULL: Final = [name for name in WORKLOADS if name not in FAR]
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -49,7 +53,7 @@ def main(arguments: list[str] | None = None) -> int:
         bench = Bench(east, west, directory)
         rows: list[Row] = []
         _warm_brokers(bench)
-        for name in options.workload or (QUICK if options.quick else ("1k-plain",)):
+        for name in _workloads(options):
             rows += _Turns(bench, WORKLOADS[name], options).rows()
             save(rows, options.json)
     _say(table(rows))
@@ -57,7 +61,20 @@ def main(arguments: list[str] | None = None) -> int:
     for line in comparison(rows):
         _say(line)
     _say(f"written to {options.json}")
+    if options.calibrate:
+        found = calibration.per_core(rows)
+        for line in calibration.sentences(found):
+            _say(line)
+        calibration.save(found, options.json.with_name("calibration.json"))
     return 0
+
+
+def _workloads(options: argparse.Namespace) -> Sequence[str]:
+    if options.workload:
+        return list(options.workload)
+    if options.calibrate:
+        return calibration.CALIBRATED
+    return QUICK if options.quick else tuple(FULL)
 
 
 def _line(options: argparse.Namespace) -> Line | None:
@@ -94,12 +111,15 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--megabytes", type=int, help="of a backlog")
     parser.add_argument("--quick", action="store_true", help="one short round, in five minutes")
     parser.add_argument("--json", type=Path, default=HOME / "bench" / "latest.json")
+    parser.add_argument("--calibrate", action="store_true", help="what a core copies, no peers")
     parser.add_argument("--bytes-a-day", action="store_true")
     parser.add_argument("--partitions", type=int, default=1_000)
     return parser
 
 
 def _peers(options: argparse.Namespace) -> list[System]:
+    if options.calibrate:
+        return []
     names = options.peer or (["mm2-tuned"] if options.quick else ["mm2", "mm2-tuned"])
     deliveries = options.delivery or list(Delivery)
     return [peer for peer in PEERS if peer.name in names and peer.delivery in deliveries]

@@ -57,6 +57,8 @@ WORKLOADS = {
     )
 }
 
+FAR = ("1p", "40p")
+"""For `--rtt` and `--window`."""
 WARMING = Workload(name="warming", partitions=8, record_bytes=1_000, megabytes=1_000)
 
 
