@@ -95,6 +95,7 @@ def _warm_brokers(bench: Bench) -> None:
         regions = (bench.source.region, bench.target.region)
         window = Window(warm_s=0.0, most_s=MEASURED_S)
         drain(copier.processes, regions, ends, WARMING.records, window)
+        delays(bench, replace(WARMING, paced_s=2_000), (topic, copier.topic), MEASURED_S)
     delete(bench.target.access, copier.topic)
     delete(bench.source.access, topic)
 
@@ -123,6 +124,32 @@ def _peers(options: argparse.Namespace) -> list[System]:
     names = options.peer or (["mm2-tuned"] if options.quick else ["mm2", "mm2-tuned"])
     deliveries = options.delivery or list(Delivery)
     return [peer for peer in PEERS if peer.name in names and peer.delivery in deliveries]
+
+
+def delays(
+    bench: Bench, workload: Workload, topics: tuple[str, str], seconds: float
+) -> dict[str, float]:
+    """What a reader of the copy waits, under a steady load on `topics`: source and copy."""
+    asked = {
+        "source": bench.source.access.client,
+        "target": bench.target.access.client,
+        "topic": topics[0],
+        "copy": topics[1],
+        "partitions": workload.partitions,
+        "record_bytes": workload.record_bytes,
+        "rate_s": workload.paced_s,
+        "seconds": seconds,
+    }
+    answer = subprocess.run(
+        [sys.executable, "-m", "tests.bench.latency", json.dumps(asked)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=300,
+    )
+    found: dict[str, float] = json.loads(answer.stdout)
+    return found
 
 
 class _Turns:
@@ -186,45 +213,22 @@ class _Turns:
         """Warmed by the same load for as long as any other system, then measured."""
         bench, workload = self._bench, self._workload
         regions = (bench.source.region, bench.target.region)
-        self._delays(copier, self._warm_s)
+        delays(bench, workload, (self._topic, copier.topic), self._warm_s)
         before = costs(copier.processes, *regions)
-        delays = self._delays(copier, MEASURED_S)
+        found = delays(bench, workload, (self._topic, copier.topic), MEASURED_S)
         after = costs(copier.processes, *regions)
-        if delays["received"] < delays["expected"] * 0.99:
-            _say(f"only {delays['received']:.0f} of {delays['expected']:.0f} records came in time")
+        if found["received"] < found["expected"] * 0.99:
+            _say(f"only {found['received']:.0f} of {found['expected']:.0f} records came in time")
         drained = Drain(
             seconds=MEASURED_S,
-            records=int(delays["expected"]),
+            records=int(found["expected"]),
             cpu_s=after.copier - before.copier,
             source_cpu_s=after.source - before.source,
             target_cpu_s=after.target - before.target,
             peak_rss_mb=peak_rss_mb(copier.processes[0].pid),
         )
-        quantiles = {name: value for name, value in delays.items() if name.endswith("_ms")}
+        quantiles = {name: value for name, value in found.items() if name.endswith("_ms")}
         return figures(workload, drained) | quantiles
-
-    def _delays(self, copier: Copier, seconds: float) -> dict[str, float]:
-        bench, workload = self._bench, self._workload
-        asked = {
-            "source": bench.source.access.client,
-            "target": bench.target.access.client,
-            "topic": self._topic,
-            "copy": copier.topic,
-            "partitions": workload.partitions,
-            "record_bytes": workload.record_bytes,
-            "rate_s": workload.paced_s,
-            "seconds": seconds,
-        }
-        answer = subprocess.run(
-            [sys.executable, "-m", "tests.bench.latency", json.dumps(asked)],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            text=True,
-            check=True,
-            timeout=300,
-        )
-        found: dict[str, float] = json.loads(answer.stdout)
-        return found
 
     def _row(self, system: System, measured: dict[str, float]) -> Row:
         return Row(

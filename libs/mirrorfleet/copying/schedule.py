@@ -2,7 +2,7 @@
 
 Each commit writes one marker to every partition that it touched, so the interval comes from a
 budget of markers per second shared by the slots of a process, not from a constant: a few busy
-partitions commit every 10 ms, a thousand trickling ones about every half second.
+partitions commit every 15 ms, a thousand trickling ones about every half second.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class CommitPolicy:
     """Seconds and markers; the defaults keep p50 near 20 ms where few partitions are busy."""
 
     markers_per_second: float = 2_000.0
-    shortest_s: float = 0.010
+    shortest_s: float = 0.015
     longest_s: float = 1.0
     busy_s: float = 0.2
     """Behind the source a transaction may stay open this long: fewer, larger commits."""

@@ -32,7 +32,7 @@ class SlotSettings(BaseModel):
     """After this the coordinator aborts; the longest transaction (5 s) and its EndTxn fit in."""
     markers_per_second: float = Field(default=2_000.0, gt=0)
     """Budget of commit markers that this process causes on the target."""
-    commit_shortest_ms: float = Field(default=10.0, ge=1)
+    commit_shortest_ms: float = Field(default=15.0, ge=1)
     commit_longest_ms: float = Field(default=1_000.0, le=5_000)
     commit_idle_s: float = Field(default=5.0, gt=0, le=60)
     """A position that moved without data is committed after this long."""

@@ -20,7 +20,7 @@ POLICY = CommitPolicy()
 @pytest.mark.parametrize(
     ("markers", "seconds"),
     [
-        pytest.param(3, 0.010, id="one partition commits every 10 ms"),
+        pytest.param(3, 0.015, id="one partition commits every 15 ms"),
         pytest.param(100, 0.050, id="100 markers take 50 ms of a budget of 2,000 a second"),
         pytest.param(1_032, 0.516, id="1,000 partitions in 16 slots commit about twice a second"),
         pytest.param(50_000, 1.0, id="never longer than a second"),
