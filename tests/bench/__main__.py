@@ -25,7 +25,7 @@ from services.local.security import Kind
 from tests.bench import calibration, footprint
 from tests.bench.measure import Drain, Ends, Window, costs, drain, peak_rss_mb
 from tests.bench.rows import Row, comparison, figures, median, save, table
-from tests.bench.sides import HOME, pair
+from tests.bench.sides import HOME, pair, settle
 from tests.bench.systems import FLEET, PEERS, Bench, Delivery, System, running
 from tests.bench.workloads import FAR, WARMING, WORKLOADS, Workload, create, delete, fill
 from tests.faultkit.pipes import Line
@@ -189,6 +189,7 @@ class _Turns:
     def _turn(self, system: System) -> dict[str, float]:
         self._number += 1
         bench, workload = self._bench, self._workload
+        settle(bench.source, bench.target)
         with running(system, bench, workload, self._topic, self._next_number()) as copier:
             if workload.paced_s:
                 measured = self._paced(copier)

@@ -6,10 +6,12 @@ source and looks at its end does not.
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +19,7 @@ from services.local.region import Region, RegionSpec, Tuning, start_regions
 from services.local.security import Kind, RegionSecurity
 from tests.faultkit.far import far_pair
 from tests.faultkit.regions import access, address
+from tests.faultkit.waiting import wait_until
 from tests.integration.security.kit import access_as, section
 from tests.judge.reading import ClusterAccess
 
@@ -27,6 +30,9 @@ if TYPE_CHECKING:
 
 HOME: Final = Path(__file__).resolve().parents[2] / ".local"
 USER: Final = "admin"
+DELETE_AT_ONCE: Final = {"log.segment.delete.delay.ms": "0"}
+"""By default gigabytes of the system before are deleted a minute later, in another's time."""
+SETTLE_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +47,22 @@ class Side:
     bootstrap: str
     section: Mapping[str, object]
     java: Mapping[str, str]
+
+
+def _has_deleted(directory: Path) -> bool:
+    return not any(directory.rglob("*-delete"))
+
+
+def settle(*sides: Side) -> None:
+    """Until nothing of what was measured before is left to delete or to write to the disk."""
+    for side in sides:
+        wait_until(
+            partial(_has_deleted, side.region.directory),
+            deadline_s=SETTLE_S,
+            what=f"{side.region.name} to delete",
+            ignoring=(FileNotFoundError,),
+        )
+    os.sync()
 
 
 @contextmanager
@@ -59,6 +81,7 @@ def pair(
             name=name,
             tuning=Tuning.STEADY,
             heap_mb=1_024,
+            extra=DELETE_AT_ONCE,
             security=RegionSecurity(kind=security),
         )
         for name in ("east", "west")
