@@ -108,6 +108,7 @@ async def _copied(arrived: list[tuple[int, int, int, int]]) -> None:
         feeding = group.create_task(feed())
         while not feeding.done() or runner.slot.ready:
             await sender.transact()
+            await asyncio.sleep(0)
     _check(target, runner, sent)
 
 
