@@ -77,6 +77,8 @@ class Connection(asyncio.BufferedProtocol):
         self.peer = peer
         self.versions: ApiVersions | None = None
         """What the broker speaks; None until negotiated."""
+        self.rtt_s = 0.0
+        """How long the first answer took, an upper bound of the round trip; 0 before it."""
         self.renewal: Renewal | None = None
         """How and when to authenticate again (KIP-368); None: never."""
         self._loop = asyncio.get_running_loop()

@@ -18,6 +18,8 @@ from mirrorfleet.core.ids import NO_TOPIC_ID, TopicId
 from mirrorfleet.wire.k01_fetch import FetchPoint
 from mirrorfleet.wire.topic_refs import FIRST_WITH_TOPIC_IDS, TopicRef, topic_key
 
+_NO_SESSION: Final = -1
+"""Asks for one answer; the broker remembers nothing (FetchMetadata.FINAL_EPOCH)."""
 _NEW_SESSION: Final = 0
 _MAX_EPOCH: Final = 0x7FFFFFFF
 _Key = tuple[TopicId | str, int]
@@ -45,12 +47,16 @@ class FetchPlan(NamedTuple):
 class FetchSession:
     """The state of one session; `plan`, then `accept` the answer, one request at a time."""
 
-    def __init__(self, highest_version: int) -> None:
-        """`highest_version` is the newest Fetch that the broker and we speak, 12 at least."""
+    def __init__(self, highest_version: int, *, kept: bool = True) -> None:
+        """`highest_version` is the newest Fetch that the broker and we speak, 12 at least.
+
+        Not `kept`: every request is a full one, and the broker keeps no session for it.
+        """
         self._highest = highest_version
         self._version = highest_version
+        self._first_epoch = _NEW_SESSION if kept else _NO_SESSION
         self._id = 0
-        self._epoch = _NEW_SESSION
+        self._epoch = self._first_epoch
         self._wanted: dict[_Key, FetchPoint] = {}
         self._sent: dict[_Key, tuple[TopicRef, _Sent]] = {}
         self._pending: dict[_Key, tuple[TopicRef, _Sent] | None] = {}
@@ -70,7 +76,7 @@ class FetchSession:
 
     def restart(self) -> None:
         """Begin a new session; one that the broker still has under our id is closed by it."""
-        self._epoch = _NEW_SESSION
+        self._epoch = self._first_epoch
         self._sent.clear()
 
     def plan(self) -> FetchPlan:
@@ -79,7 +85,7 @@ class FetchSession:
         if version != self._version or (version < FIRST_WITH_TOPIC_IDS and self._recreated()):
             self.restart()
         self._version = version
-        full = self._epoch == _NEW_SESSION
+        full = self._epoch == self._first_epoch
         self._pending = {}
         points: list[FetchPoint] = []
         for key, point in self._wanted.items():

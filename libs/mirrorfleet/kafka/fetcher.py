@@ -54,9 +54,11 @@ class FetchLane:
         rack: str | None = None,
         isolation: Isolation = Isolation.READ_COMMITTED,
         deadline_s: float = 30.0,
+        in_session: bool = True,
     ) -> None:
         """The lane owns `connection`. `deadline_s` is the time for an answer beyond `max_wait_ms`.
 
+        Without a session each request is about what is wanted then, and nothing is remembered.
         `rack` lets the broker name a closer replica to fetch from (KIP-392).
         Raises: UnsupportedError when the broker has no Fetch v12 (Kafka < 2.7).
         """
@@ -66,7 +68,8 @@ class FetchLane:
         self._rack = rack or ""
         self._isolation = isolation
         self._deadline_s = deadline_s
-        self._session = FetchSession(connection.versions.highest(API_KEY, MIN_VERSION, MAX_VERSION))
+        version = connection.versions.highest(API_KEY, MIN_VERSION, MAX_VERSION)
+        self._session = FetchSession(version, kept=in_session)
 
     def __len__(self) -> int:
         return len(self._session)

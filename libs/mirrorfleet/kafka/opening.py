@@ -77,7 +77,10 @@ class TcpConnector:
 
     async def _prepare(self, connection: Connection) -> None:
         timeout = self._settings.connect_timeout_s
+        loop = asyncio.get_running_loop()
+        asked_at = loop.time()
         connection.versions = await negotiate(connection, timeout)
+        connection.rtt_s = loop.time() - asked_at
         if self._sasl is not None:
             await self._sasl.authenticate(connection, timeout)
 

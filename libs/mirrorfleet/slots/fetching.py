@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mirrorfleet.copying.budget import FrameLease
 from mirrorfleet.copying.cadence import rest_s
-from mirrorfleet.copying.faults import Fault, FaultReason
 from mirrorfleet.copying.partition import CopyPartition, Pace, SourceView
 from mirrorfleet.copying.schedule import FetchWindow, backoff_s, commit_interval
 from mirrorfleet.copying.slot import Answer
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import MirrorfleetError
-from mirrorfleet.kafka.fetcher import Fetched, FetchedPartition, FetchLane, FetchPoint
-from mirrorfleet.runtime.log import fields, logger
+from mirrorfleet.kafka.fetcher import Fetched, FetchLane, FetchPoint
 from mirrorfleet.slots import replicas
-from mirrorfleet.slots.healing import source_denied
+from mirrorfleet.slots.arrivals import deliver, refused
+from mirrorfleet.slots.striping import FAR_S, StripedLane
 
 if TYPE_CHECKING:
     from mirrorfleet.kafka.connection import Connection
@@ -34,10 +33,6 @@ ANSWER_S: Final = 10.0
 without a word is not waited for longer."""
 IDLE_LANE_S: Final = 10.0
 """A lane without partitions keeps its connection this long: pace and leaders change back often."""
-MOVING_S: Final = 0.1
-"""A partition whose leader moves is left out of fetches this long."""
-
-_log = logger(__name__)
 
 
 class LaneKey(NamedTuple):
@@ -110,7 +105,11 @@ class _Lane:
         purpose = f"fetch-{self._runner.number}-{self._key.pace}"
         connection = await self._runner.source.connect(self._key.node, purpose=purpose)
         try:
-            await self._fetch_all(connection)
+            if self._key.pace is Pace.CATCH_UP and connection.rtt_s >= FAR_S:
+                striped = StripedLane(self._runner, self._key.node)
+                await striped.run(connection)
+            else:
+                await self._fetch_all(connection)
         finally:
             connection.close()
 
@@ -201,42 +200,11 @@ class _Lane:
             if partition is None or partition not in self._asked:
                 continue
             if part.error is not ErrorCode.NONE or part.diverging_epoch is not None:
-                self._refused(partition, part, now)
+                refused(runner, partition, part, self._key.node)
                 continue
             if part.preferred_replica >= 0:
                 replicas.prefer(runner, partition, part.preferred_replica, now)
             source = SourceView(part.high_watermark, part.last_stable_offset, part.log_start_offset)
             answer = Answer(part.start, part.end, source, part.aborted)
-            runner.slot.answered(partition, fetched.buffer, answer, lease, now)
-            if partition.fault is not None:
-                runner.report_fault(partition)
-            elif partition.at_end and not partition.moved:
-                partition.progress_at = now
+            deliver(runner, partition, fetched.buffer, answer, lease)
         runner.wake()
-
-    def _refused(self, partition: CopyPartition, part: FetchedPartition, now: float) -> None:
-        runner = self._runner
-        if replicas.refused(runner, partition, self._key.node, now):
-            pass
-        elif part.error is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-            text = source_denied(runner, part.topic)
-            runner.stop_partition(
-                partition, Fault(FaultReason.SOURCE_DENIED, partition.walked_to, text)
-            )
-        elif part.error is ErrorCode.OFFSET_OUT_OF_RANGE or part.diverging_epoch is not None:
-            partition.held_until = now + 1.0
-            runner.examine(partition, part.diverging_epoch)
-        else:
-            # Stale metadata, an election, a replica that lags, a topic that comes or goes.
-            partition.held_until = now + MOVING_S
-            runner.source_moved(partition, part.error)
-        _log.info(
-            "the source refused a fetch",
-            extra=fields(
-                link=str(runner.link),
-                topic=part.topic,
-                partition=part.partition,
-                offset=partition.walked_to,
-                error=part.error.name,
-            ),
-        )

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from mirrorfleet.copying.budget import MemoryBudget
     from mirrorfleet.copying.partition import CopyPartition
+    from mirrorfleet.copying.stripes import Seats
     from mirrorfleet.core.ids import FleetName, Link, PartitionIdentity, SlotNumber
     from mirrorfleet.core.ports import Clock, Dice
     from mirrorfleet.kafka.cluster import Cluster
@@ -53,6 +54,7 @@ class SourceSide:
     meters: LinkMeters
     principal: str
     keeper: asyncio.Task[None]
+    seats: Seats
 
 
 @dataclass(slots=True, eq=False)

@@ -55,6 +55,20 @@ def test_later_requests_say_only_what_changed() -> None:
     assert asked(plan) == [(1, 9)]
 
 
+def test_without_a_session_every_request_is_whole_and_the_broker_keeps_nothing() -> None:
+    fetching = FetchSession(17, kept=False)
+    fetching.want(at(0, 5))
+    first = fetching.plan()
+    assert fetching.accept(ErrorCode.NONE, 0)
+    fetching.forget(ORDERS, 0)
+    fetching.want(at(1, 7))
+    second = fetching.plan()
+
+    assert (first.session_id, first.session_epoch, asked(first)) == (0, -1, [(0, 5)])
+    assert (second.session_id, second.session_epoch, asked(second)) == (0, -1, [(1, 7)])
+    assert second.forgotten == []
+
+
 def test_nothing_changed_is_an_empty_request_of_the_next_epoch() -> None:
     fetching = established(at(0, 5))
     assert fetching.plan()[1:] == (SESSION, 1, [], [])

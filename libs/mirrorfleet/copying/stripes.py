@@ -1,0 +1,227 @@
+"""Old backlog of one partition over several connections: disjoint offset ranges, put in order.
+
+    connection 1   [ piece 0 ]              [ piece 3 ]
+    connection 2        [ piece 1 ]              [ piece 4 ]
+    connection 3             [ piece 2 ]              [ ... ]
+                   ───────────────────────────────────────────> source offsets
+    delivered      0 at once; 1 when 0 is whole; 2 when 1 is whole; ...
+
+Far away, one connection brings a socket buffer per round trip, however fast the line is. Offsets
+know nothing of bytes, so a piece is as many offsets as made the wanted bytes lately. It may need
+several answers, and an answer may reach into the next piece: what comes twice is known by its
+offset, because every answer is walked from where the partition stands. So seams need no cutting.
+
+A piece ends at most at the last stable offset that was known: behind it there is nothing to wait
+for on many connections.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from mirrorfleet.core.errors import CorruptBatchError
+from mirrorfleet.core.ids import SourceOffset
+from mirrorfleet.wire.batch import walk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from mirrorfleet.copying.budget import FrameLease
+    from mirrorfleet.copying.partition import CopyPartition
+    from mirrorfleet.wire.copybatch import AbortedTransaction
+
+SPARE: Final = 1.1
+"""Ask for a little more than a piece is thought to have: a second answer costs a round trip."""
+LEAST_BYTES: Final = 64 << 10
+_LEARNT: Final = 0.5
+"""Weight of the newest answer in the estimate of bytes an offset."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One answer's range of records, kept until its turn. `first` is the offset asked for."""
+
+    first: SourceOffset
+    buffer: bytes | bytearray
+    start: int
+    end: int
+    aborted: Sequence[AbortedTransaction]
+    lease: FrameLease
+
+
+@dataclass(slots=True, eq=False)
+class Piece:
+    """[first, end) of a partition; `at` comes next, `end` is None until an answer tells."""
+
+    partition: CopyPartition
+    first: SourceOffset
+    end: SourceOffset | None
+    at: SourceOffset
+    max_bytes: int
+    parts: deque[Part] = field(default_factory=deque)
+    dropped: bool = False
+    """Nobody wants it any more: its partition was rewound, or is read in another way."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether everything of it came."""
+        return self.end is not None and self.at >= self.end
+
+
+class Stripes:
+    """The pieces that are on the way, of all partitions that one slot reads from one broker."""
+
+    def __init__(self, piece_bytes: int) -> None:
+        self._piece_bytes = piece_bytes
+        self._pieces: dict[CopyPartition, deque[Piece]] = {}
+        self._bytes_an_offset: dict[CopyPartition, float] = {}
+
+    def on_the_way(self, partition: CopyPartition) -> int:
+        """Pieces of a partition that are not delivered yet."""
+        return len(self._pieces.get(partition, ()))
+
+    def keep(self, partitions: Sequence[CopyPartition]) -> None:
+        """Drop the pieces of every partition that is not among these."""
+        kept = set(partitions)
+        for gone in [each for each in self._pieces if each not in kept]:
+            self.drop(gone)
+
+    def drop(self, partition: CopyPartition) -> None:
+        """Forget the pieces of a partition, and give their memory back."""
+        for piece in self._pieces.pop(partition, ()):
+            piece.dropped = True
+            for part in piece.parts:
+                part.lease.done()
+            piece.parts.clear()
+
+    def next(self, partitions: Sequence[CopyPartition]) -> Piece | None:
+        """A new piece of the partition that has fewest on the way; None when there is nothing.
+
+        Without an estimate there is one open piece, which is whole after its first answer.
+        """
+        open_ones = [each for each in partitions if self._left(each) > 0]
+        if not open_ones:
+            return None
+        partition = min(open_ones, key=self.on_the_way)
+        first = self._next_first(partition)
+        known = self._bytes_an_offset.get(partition)
+        if known is None:
+            end, size = None, self._piece_bytes
+        else:
+            offsets = max(1, int(self._piece_bytes / known))
+            end = SourceOffset(min(first + offsets, partition.source.last_stable))
+            size = max(int((end - first) * known * SPARE), LEAST_BYTES)
+        piece = Piece(partition, first, end, first, size)
+        self._pieces.setdefault(partition, deque()).append(piece)
+        return piece
+
+    def answered(self, piece: Piece, part: Part) -> Iterator[Part]:
+        """Take an answer to `piece`, and give what is in turn now, to be delivered at once.
+
+        Bytes that are no batches end the piece: whoever delivers them finds the fault.
+        """
+        before, after = piece.at, piece.at
+        used = part.start
+        try:
+            for header in walk(memoryview(part.buffer), part.start, part.end):
+                after = max(after, header.next_offset)
+                used = header.end
+        except CorruptBatchError:
+            piece.end = after
+        piece.at = after
+        if piece.end is None and after > before:
+            piece.end = after
+        piece.parts.append(part)
+        self._learn(piece.partition, used - part.start, after - before)
+        return self._in_turn(piece.partition)
+
+    def _in_turn(self, partition: CopyPartition) -> Iterator[Part]:
+        """Nothing is ever delivered behind a gap: after a rewind all of it is fetched again."""
+        pieces = self._pieces.get(partition)
+        while pieces:
+            head = pieces[0]
+            while head.parts:
+                if head.parts[0].first > partition.walked_to:
+                    self.drop(partition)
+                    return
+                yield head.parts.popleft()
+                if head.dropped:  # by whoever took the part: it held a fault
+                    return
+            if not head.whole:
+                return
+            pieces.popleft()
+
+    def _left(self, partition: CopyPartition) -> int:
+        """Offsets that are not in a piece yet; 0 while the open piece tells nothing."""
+        pieces = self._pieces.get(partition)
+        if pieces and pieces[-1].end is None:
+            return 0
+        return partition.source.last_stable - self._next_first(partition)
+
+    def _next_first(self, partition: CopyPartition) -> SourceOffset:
+        """Where the next piece begins; an answer that reached further is no reason to ask again."""
+        pieces = self._pieces.get(partition)
+        if not pieces:
+            return partition.walked_to
+        last = pieces[-1]
+        return max(last.at, last.end if last.end is not None else last.at)
+
+    def _learn(self, partition: CopyPartition, size: int, offsets: int) -> None:
+        if offsets <= 0 or size <= 0:
+            return
+        newest = size / offsets
+        known = self._bytes_an_offset.get(partition)
+        self._bytes_an_offset[partition] = (
+            newest if known is None else known + (newest - known) * _LEARNT
+        )
+
+
+class Seats:
+    """Connections to far brokers that the slots of a process may have, broker by broker."""
+
+    __slots__ = ("_most", "_taken")
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._taken: dict[int, int] = {}
+
+    def take(self, node: int) -> bool:
+        """One more connection to this broker, if there is room."""
+        taken = self._taken.get(node, 0)
+        if taken >= self._most:
+            return False
+        self._taken[node] = taken + 1
+        return True
+
+    def give_back(self, node: int) -> None:
+        """A connection that was taken is closed."""
+        self._taken[node] -= 1
+
+
+class Fan:
+    """How many connections are worth having: doubled as long as that brings more.
+
+    Measured again and again, because lines and neighbours change.
+    """
+
+    __slots__ = ("_best", "_most", "count")
+
+    GAIN: Final = 1.25
+    """So much more must twice the connections bring."""
+    LOSS: Final = 0.5
+
+    def __init__(self, most: int) -> None:
+        self._most = max(1, most)
+        self._best = 0.0
+        self.count = min(2, self._most)
+
+    def measured(self, bytes_s: float) -> None:
+        """What all connections together brought while each had work."""
+        if bytes_s > self._best * self.GAIN:
+            self._best = bytes_s
+            self.count = min(self.count * 2, self._most)
+        elif bytes_s < self._best * self.LOSS:
+            self._best = bytes_s
+            self.count = max(2, self.count // 2)

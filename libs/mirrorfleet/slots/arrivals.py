@@ -1,0 +1,69 @@
+"""What a fetch answer does to a partition: its records are queued, or its refusal is acted upon."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mirrorfleet.copying.faults import Fault, FaultReason
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.runtime.log import fields, logger
+from mirrorfleet.slots import replicas
+from mirrorfleet.slots.healing import source_denied
+
+if TYPE_CHECKING:
+    from mirrorfleet.copying.budget import FrameLease
+    from mirrorfleet.copying.partition import CopyPartition
+    from mirrorfleet.copying.slot import Answer
+    from mirrorfleet.kafka.fetcher import FetchedPartition
+    from mirrorfleet.slots.runner import SlotRunner
+
+MOVING_S: Final = 0.1
+"""A partition whose leader moves is left out of fetches this long."""
+
+_log = logger(__name__)
+
+
+def deliver(
+    runner: SlotRunner,
+    partition: CopyPartition,
+    buffer: bytes | bytearray,
+    answer: Answer,
+    lease: FrameLease,
+) -> None:
+    """Queue the records of one partition; what stops it is reported."""
+    now = runner.clock.monotonic()
+    runner.slot.answered(partition, buffer, answer, lease, now)
+    if partition.fault is not None:
+        runner.report_fault(partition)
+    elif partition.at_end and not partition.moved:
+        partition.progress_at = now
+
+
+def refused(
+    runner: SlotRunner, partition: CopyPartition, part: FetchedPartition, node: int
+) -> None:
+    """Stop the partition, look into its history, or follow its leader; `node` refused it."""
+    now = runner.clock.monotonic()
+    if replicas.refused(runner, partition, node, now):
+        pass
+    elif part.error is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        text = source_denied(runner, part.topic)
+        fault = Fault(FaultReason.SOURCE_DENIED, partition.walked_to, text)
+        runner.stop_partition(partition, fault)
+    elif part.error is ErrorCode.OFFSET_OUT_OF_RANGE or part.diverging_epoch is not None:
+        partition.held_until = now + 1.0
+        runner.examine(partition, part.diverging_epoch)
+    else:
+        # Stale metadata, an election, a replica that lags, a topic that comes or goes.
+        partition.held_until = now + MOVING_S
+        runner.source_moved(partition, part.error)
+    _log.info(
+        "the source refused a fetch",
+        extra=fields(
+            link=str(runner.link),
+            topic=part.topic,
+            partition=part.partition,
+            offset=partition.walked_to,
+            error=part.error.name,
+        ),
+    )

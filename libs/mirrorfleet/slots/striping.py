@@ -1,0 +1,227 @@
+"""Old backlog from a broker far away: several connections for one slot, the ranges in order.
+
+One connection brings at most a socket buffer per round trip. Here each connection asks for a piece
+of offsets of its own (`copying/stripes`), without a fetch session: a session would be one more
+thing to keep at the broker for every connection, and every request is about another piece anyway.
+Their number is found by measuring: twice as many as long as that brings more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from mirrorfleet.copying.budget import FrameLease
+from mirrorfleet.copying.partition import CopyPartition, Pace, SourceView
+from mirrorfleet.copying.slot import Answer
+from mirrorfleet.copying.stripes import Fan, Part, Piece, Stripes
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import MirrorfleetError
+from mirrorfleet.kafka.fetcher import Fetched, FetchedPartition, FetchLane, FetchPoint
+from mirrorfleet.runtime.log import fields, logger
+from mirrorfleet.slots import replicas
+from mirrorfleet.slots.arrivals import deliver, refused
+from mirrorfleet.slots.waits import deciding
+
+if TYPE_CHECKING:
+    from mirrorfleet.kafka.connection import Connection
+    from mirrorfleet.slots.runner import SlotRunner
+
+FAR_S: Final = 0.005
+"""A round trip from which several connections are worth it; in one region it is below 2 ms."""
+IDLE_S: Final = 10.0
+MEASURED_S: Final = 1.0
+"""Between two looks at the rate; many round trips even between continents."""
+LOOK_S: Final = 0.05
+
+_log = logger(__name__)
+
+
+class StripedLane:
+    """All connections of one slot to one broker far away, for partitions that catch up."""
+
+    def __init__(self, runner: SlotRunner, node: int) -> None:
+        self._runner = runner
+        self._node = node
+        self._stripes = Stripes(runner.settings.partition_fetch_bytes)
+        self._fan = Fan(runner.settings.fetch_connections)
+        self._connections = 0
+        self._starved = False
+        self._received = 0
+        self._generation = runner.slot.generation
+        self._worked_at = runner.clock.monotonic()
+
+    async def run(self, first: Connection) -> None:
+        """Fetch until no partition is left for a while; the caller closes `first`.
+
+        Raises: MirrorfleetError when any of the connections is lost.
+        """
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._start(group, first)
+                await self._steer(group)
+        except* MirrorfleetError as error_group:
+            raise deciding(error_group) from error_group
+        finally:
+            self._stripes.keep([])
+
+    def _start(self, group: asyncio.TaskGroup, connection: Connection | None) -> None:
+        self._connections += 1
+        name = f"stripe:{self._runner.number}:{self._node}:{self._connections}"
+        group.create_task(self._serve(connection), name=name)
+
+    def _may_start(self) -> bool:
+        """Whether another connection is wanted, and the broker's share of them has room."""
+        if self._starved or self._connections >= self._fan.count:
+            return False
+        return self._runner.seats.take(self._node)
+
+    async def _steer(self, group: asyncio.TaskGroup) -> None:
+        """Measure, and open connections; ends when there was nothing to do for a while."""
+        clock = self._runner.clock
+        before, since = self._received, clock.monotonic()
+        while not self._idle:
+            while self._may_start():
+                self._start(group, None)
+            self._starved = False
+            await self._runner.room(LOOK_S)
+            now = clock.monotonic()
+            if now - since >= MEASURED_S:
+                if not self._starved:
+                    self._fan.measured((self._received - before) / (now - since))
+                before, since = self._received, now
+
+    @property
+    def _idle(self) -> bool:
+        return self._runner.clock.monotonic() - self._worked_at > IDLE_S
+
+    async def _serve(self, connection: Connection | None) -> None:
+        """One connection: piece after piece, each to its end."""
+        runner = self._runner
+        purpose = f"fetch-{runner.number}-striped"
+        opened = connection
+        try:
+            opened = opened or await runner.source.connect(self._node, purpose=purpose)
+            lane = FetchLane(opened, in_session=False)
+            while not self._idle and self._connections <= self._fan.count:
+                piece = self._next()
+                if piece is None:
+                    self._starved = True
+                    await runner.room(LOOK_S)
+                    continue
+                self._worked_at = runner.clock.monotonic()
+                await self._fetch_piece(lane, piece)
+        finally:
+            self._connections -= 1
+            if connection is None:
+                runner.seats.give_back(self._node)
+                if opened is not None:
+                    opened.close()
+
+    def _next(self) -> Piece | None:
+        """A piece of a partition of ours; pieces of partitions that went elsewhere are dropped."""
+        runner = self._runner
+        if self._generation != runner.slot.generation:
+            self._generation = runner.slot.generation
+            self._stripes.keep([])
+        ours = []
+        for partition in runner.slot.wanted(Pace.CATCH_UP, runner.clock.monotonic()):
+            if self._is_here(partition):
+                ours.append(partition)
+        self._stripes.keep([p for p in runner.slot.partitions.values() if self._keeps(p)])
+        return self._stripes.next(ours)
+
+    def _keeps(self, partition: CopyPartition) -> bool:
+        """Whether its pieces are still of use; a full queue is no reason to drop them."""
+        catching_up = partition.pace is Pace.CATCH_UP and partition.fault is None
+        return catching_up and self._is_here(partition)
+
+    def _is_here(self, partition: CopyPartition) -> bool:
+        now = self._runner.clock.monotonic()
+        at = replicas.fetched_from(self._runner, partition, now)
+        return at is not None and at.node == self._node
+
+    async def _fetch_piece(self, lane: FetchLane, piece: Piece) -> None:
+        runner = self._runner
+        size = piece.max_bytes
+        await runner.reserve(size)
+        if self._is_stale(piece):
+            runner.budget.release(size)
+            return
+        while True:
+            fetched, lease = await self._ask(lane, piece, size)
+            try:
+                if not self._is_stale(piece):
+                    self._arrived(piece, fetched, lease)
+            finally:
+                lease.done()
+            if piece.whole or self._is_stale(piece):
+                return
+            # The rest must not wait for memory that the pieces behind it hold.
+            runner.budget.resize(0, size)
+
+    def _is_stale(self, piece: Piece) -> bool:
+        """Whether its answer is of no use: dropped, or asked for before a rewind."""
+        return piece.dropped or self._generation != self._runner.slot.generation
+
+    async def _ask(self, lane: FetchLane, piece: Piece, size: int) -> tuple[Fetched, FrameLease]:
+        """One answer; `size` bytes are reserved, and belong to the lease afterwards."""
+        runner, partition = self._runner, piece.partition
+        asked_at = runner.clock.monotonic()
+        at = replicas.fetched_from(runner, partition, asked_at)
+        in_order = piece.at == partition.walked_to
+        point = FetchPoint(
+            topic=partition.entry.source_topic,
+            topic_id=partition.identity.source_topic_id,
+            partition=partition.identity.partition,
+            offset=piece.at,
+            leader_epoch=-1 if at is None else at.epoch,
+            last_fetched_epoch=partition.walked_epoch if in_order else -1,
+            max_bytes=size,
+        )
+        lane.want(point)
+        try:
+            fetched = await lane.fetch(
+                max_bytes=size, min_bytes=1, max_wait_ms=runner.settings.fetch_wait_ms
+            )
+        except BaseException:
+            runner.budget.release(size)
+            raise
+        finally:
+            lane.forget(point.topic_id, point.partition, point.topic)
+        got = len(fetched.buffer)
+        runner.budget.resize(size, got)
+        self._received += got
+        runner.meters.fetched.value += got
+        return fetched, FrameLease(runner.budget, got, asked_at)
+
+    def _arrived(self, piece: Piece, fetched: Fetched, lease: FrameLease) -> None:
+        runner, partition = self._runner, piece.partition
+        for part in fetched.partitions:
+            if part.error is not ErrorCode.NONE or part.diverging_epoch is not None:
+                self._stripes.drop(partition)
+                refused(runner, partition, part, self._node)
+                return
+            if part.preferred_replica >= 0:
+                now = runner.clock.monotonic()
+                replicas.prefer(runner, partition, part.preferred_replica, now)
+            self._take(piece, part, fetched, lease)
+        runner.wake()
+
+    def _take(
+        self, piece: Piece, found: FetchedPartition, fetched: Fetched, lease: FrameLease
+    ) -> None:
+        partition = piece.partition
+        if found.high_watermark >= partition.source.high_watermark:
+            partition.source = SourceView(
+                found.high_watermark, found.last_stable_offset, found.log_start_offset
+            )
+        lease.hold()
+        part = Part(piece.at, fetched.buffer, found.start, found.end, found.aborted, lease)
+        for each in self._stripes.answered(piece, part):
+            answer = Answer(each.start, each.end, partition.source, each.aborted)
+            deliver(self._runner, partition, each.buffer, answer, each.lease)
+            each.lease.done()
+            if partition.fault is not None or partition.pace is not Pace.CATCH_UP:
+                self._stripes.drop(partition)
+                _log.debug("striping ends", extra=fields(offset=partition.walked_to))

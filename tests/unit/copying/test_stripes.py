@@ -1,0 +1,231 @@
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mirrorfleet.copying.budget import FrameLease, MemoryBudget
+from mirrorfleet.copying.faults import FaultReason
+from mirrorfleet.copying.partition import CopyPartition, SourceView
+from mirrorfleet.copying.slot import Answer, Slot
+from mirrorfleet.copying.stripes import Fan, Part, Piece, Seats, Stripes
+from mirrorfleet.wire.batch import walk
+from tests.unit.copying.making import fetched, identity, slot
+
+VALUE = b"v" * 100
+
+
+class Source:
+    """A log of batches that answers as a broker does: from the batch with the offset, cut anywhere.
+
+    `sizes` are the records of each batch; between two batches compaction may have left nothing.
+    """
+
+    def __init__(self, sizes: list[int], gaps: list[int] | None = None) -> None:
+        self.batches: list[tuple[int, bytearray]] = []
+        base = 0
+        for number, size in enumerate(sizes):
+            self.batches.append((base, fetched((base, [VALUE] * size))))
+            base += size + (gaps[number % len(gaps)] if gaps else 0)
+        self.end = end_of(self.batches[-1][1])
+
+    def fetch(self, offset: int, max_bytes: int) -> bytearray:
+        """The first batch is never cut (KIP-74)."""
+        wanted = [batch for batch in self.batches if end_of(batch[1]) > offset]
+        found = b"".join(batch for _, batch in wanted)
+        return bytearray(found[: max(max_bytes, len(wanted[0][1]))])
+
+
+def end_of(batch: bytearray) -> int:
+    (header,) = walk(memoryview(batch))
+    return header.next_offset
+
+
+def made(source: Source) -> tuple[Slot, CopyPartition]:
+    budget = MemoryBudget(1 << 30)
+    copying = slot(budget=budget)
+    partition = copying.partitions[identity()]
+    partition.source = SourceView(source.end, source.end, 0)
+    return copying, partition
+
+
+def answer(source: Source, piece: Piece, max_bytes: int, budget: MemoryBudget) -> Part:
+    buffer = source.fetch(piece.at, max_bytes)
+    budget.resize(0, len(buffer))
+    return Part(piece.at, buffer, 0, len(buffer), (), FrameLease(budget, len(buffer)))
+
+
+def deliver(copying: Slot, stripes: Stripes, piece: Piece, part: Part) -> None:
+    partition = piece.partition
+    for each in stripes.answered(piece, part):
+        told = Answer(each.start, each.end, partition.source, each.aborted)
+        copying.answered(partition, each.buffer, told, each.lease, 0.0)
+        each.lease.done()
+        if partition.fault is not None:
+            stripes.drop(partition)
+
+
+def queued(partition: CopyPartition) -> list[tuple[int, int]]:
+    return [(each.batch.first, each.batch.next_offset) for each in partition.queue]
+
+
+def test_without_an_estimate_there_is_one_piece_and_its_answer_says_how_long_the_next_are() -> None:
+    source = Source([10] * 40)
+    copying, partition = made(source)
+    stripes = Stripes(4_000)
+
+    first = stripes.next([partition])
+    assert first is not None
+    assert (first.first, first.end, first.max_bytes) == (0, None, 4_000)
+    assert stripes.next([partition]) is None
+
+    deliver(copying, stripes, first, answer(source, first, 4_000, MemoryBudget(1 << 30)))
+
+    assert partition.walked_to == 30
+    second, third = stripes.next([partition]), stripes.next([partition])
+    assert second is not None
+    assert third is not None
+    assert second.first == 30
+    assert second.end == third.first
+    # 1,171 bytes for ten records: 34 offsets are 4,000 bytes
+    assert third.first == 64
+
+
+def test_a_later_piece_waits_for_the_one_before_it() -> None:
+    source = Source([10] * 12)
+    copying, partition = made(source)
+    stripes, budget = Stripes(4_000), MemoryBudget(1 << 30)
+    first = stripes.next([partition])
+    assert first is not None
+    deliver(copying, stripes, first, answer(source, first, 4_000, budget))
+    second, third = stripes.next([partition]), stripes.next([partition])
+    assert second is not None
+    assert third is not None
+
+    deliver(copying, stripes, third, answer(source, third, 8_000, budget))
+    assert partition.walked_to == 30
+
+    deliver(copying, stripes, second, answer(source, second, 8_000, budget))
+    assert partition.walked_to == 120
+    assert queued(partition) == [(start, start + 10) for start in range(0, 120, 10)]
+
+
+def test_after_a_rewind_nothing_is_delivered_behind_the_gap() -> None:
+    source = Source([10] * 12)
+    copying, partition = made(source)
+    stripes, budget = Stripes(4_000), MemoryBudget(1 << 30)
+    first = stripes.next([partition])
+    assert first is not None
+    deliver(copying, stripes, first, answer(source, first, 4_000, budget))
+    second = stripes.next([partition])
+    assert second is not None
+    copying.rewind()
+
+    deliver(copying, stripes, second, answer(source, second, 8_000, budget))
+
+    assert partition.walked_to == 0
+    assert queued(partition) == []
+    assert second.dropped
+    assert budget.used == 0
+
+
+def test_dropped_pieces_give_their_memory_back() -> None:
+    source = Source([10] * 12)
+    copying, partition = made(source)
+    stripes, budget = Stripes(4_000), MemoryBudget(1 << 30)
+    first = stripes.next([partition])
+    assert first is not None
+    deliver(copying, stripes, first, answer(source, first, 4_000, MemoryBudget(1 << 30)))
+    stripes.next([partition])
+    third = stripes.next([partition])
+    assert third is not None
+    deliver(copying, stripes, third, answer(source, third, 8_000, budget))
+    assert budget.used > 0
+
+    stripes.keep([])
+
+    assert budget.used == 0
+    assert stripes.on_the_way(partition) == 0
+
+
+def test_a_corrupt_batch_stops_the_partition_at_its_offset_and_drops_what_follows() -> None:
+    source = Source([10] * 12)
+    copying, partition = made(source)
+    stripes, budget = Stripes(2_400), MemoryBudget(1 << 30)
+    first = stripes.next([partition])
+    assert first is not None
+    source.batches[1][1][200] ^= 1
+
+    deliver(copying, stripes, first, answer(source, first, 2_400, budget))
+
+    assert partition.walked_to == 10
+    assert partition.fault is not None
+    assert (partition.fault.reason, partition.fault.offset) == (FaultReason.SOURCE_CORRUPT, 10)
+    assert stripes.on_the_way(partition) == 0
+
+
+def test_the_partition_with_fewest_pieces_on_the_way_is_next() -> None:
+    source = Source([10] * 40)
+    _, one = made(source)
+    _, two = made(source)
+    stripes = Stripes(1_000)
+
+    partitions = [stripes.next([one, two]), stripes.next([one, two])]
+
+    assert [each.partition for each in partitions if each is not None] == [one, two]
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    sizes=st.lists(st.integers(1, 30), min_size=1, max_size=40),
+    gaps=st.lists(st.integers(0, 40), min_size=1, max_size=5),
+    piece_bytes=st.integers(300, 9_000),
+    connections=st.integers(1, 8),
+    data=st.data(),
+)
+def test_whatever_the_order_of_answers_each_batch_is_delivered_once_and_in_order(
+    sizes: list[int], gaps: list[int], piece_bytes: int, connections: int, data: st.DataObject
+) -> None:
+    source = Source(sizes, gaps)
+    copying, partition = made(source)
+    stripes, budget = Stripes(piece_bytes), MemoryBudget(1 << 30)
+    busy: list[Piece] = []
+    rewinds = data.draw(st.integers(0, 2))
+    while partition.walked_to < end_of(source.batches[-1][1]):
+        while len(busy) < connections and (piece := stripes.next([partition])) is not None:
+            busy.append(piece)
+        number = data.draw(st.integers(0, len(busy) - 1))
+        piece = busy.pop(number)
+        if piece.dropped:
+            continue
+        cut = data.draw(st.integers(200, 2 * piece_bytes))
+        deliver(copying, stripes, piece, answer(source, piece, cut, budget))
+        if not (piece.whole or piece.dropped):
+            busy.append(piece)
+        if rewinds and data.draw(st.booleans()):
+            rewinds -= 1
+            copying.rewind()
+
+    expected = [(base, base + size) for (base, _), size in zip(source.batches, sizes, strict=True)]
+    assert queued(partition) == expected
+    copying.rewind()
+    stripes.keep([])
+    assert budget.used == 0
+
+
+def test_the_seats_of_a_broker_are_its_own() -> None:
+    seats = Seats(2)
+
+    assert [seats.take(1), seats.take(1), seats.take(1), seats.take(2)] == [True, True, False, True]
+    seats.give_back(1)
+    assert seats.take(1)
+
+
+def test_connections_are_doubled_as_long_as_that_brings_more_and_halved_when_it_got_worse() -> None:
+    fan = Fan(16)
+    counts = [fan.count]
+    for rate in (10.0, 20.0, 21.0, 21.0, 9.0, 12.0):
+        fan.measured(rate)
+        counts.append(fan.count)
+
+    assert counts == [2, 4, 8, 8, 8, 4, 8]
+    assert Fan(1).count == 1
