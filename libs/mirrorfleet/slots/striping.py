@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 FAR_S: Final = 0.005
 """A round trip from which several connections are worth it; in one region it is below 2 ms."""
+ANSWER_S: Final = 10.0
+"""For an answer beyond the time that the broker may wait; while bytes come it is extended."""
 IDLE_S: Final = 10.0
 MEASURED_S: Final = 1.0
 """Between two looks at the rate; many round trips even between continents."""
@@ -102,7 +104,8 @@ class StripedLane:
         opened = connection
         try:
             opened = opened or await runner.source.connect(self._node, purpose=purpose)
-            lane = FetchLane(opened, in_session=False)
+            rack = runner.source.settings.rack
+            lane = FetchLane(opened, rack=rack, deadline_s=ANSWER_S, in_session=False)
             while not self._idle and self._connections <= self._fan.count:
                 piece = self._next()
                 if piece is None:
@@ -124,10 +127,8 @@ class StripedLane:
         if self._generation != runner.slot.generation:
             self._generation = runner.slot.generation
             self._stripes.keep([])
-        ours = []
-        for partition in runner.slot.wanted(Pace.CATCH_UP, runner.clock.monotonic()):
-            if self._is_here(partition):
-                ours.append(partition)
+        wanted = runner.slot.wanted(Pace.CATCH_UP, runner.clock.monotonic())
+        ours = [partition for partition in wanted if self._is_here(partition)]
         self._stripes.keep([p for p in runner.slot.partitions.values() if self._keeps(p)])
         return self._stripes.next(ours)
 
