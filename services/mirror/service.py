@@ -16,7 +16,6 @@ from mirrorfleet.copying.budget import MemoryBudget
 from mirrorfleet.copying.lifecycle import SlotState
 from mirrorfleet.copying.loads import LoadMeter
 from mirrorfleet.copying.schedule import backoff_s
-from mirrorfleet.copying.stripes import Seats
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import (
     BrokerError,
@@ -319,9 +318,9 @@ class MirrorService:
             )
         )
         meters = LinkMeters(context.metrics, link, traces)
-        principal = cluster.settings.security.principal
-        seats = Seats(self._settings.fetch_connections)
-        self._sides[source] = SourceSide(link, cluster, leaders, meters, principal, keeper, seats)
+        self._sides[source] = SourceSide(
+            link, cluster, leaders, meters, cluster.settings.security.principal, keeper
+        )
         self._changed.set()
 
     def _check_source(self, source: ClusterAlias, cluster: Cluster) -> None:

@@ -77,8 +77,7 @@ class SlotRunner:
         self.budget = worker.budget
         self.markers = worker.markers
         self.owner = worker.owner
-        self.meters = side.meters
-        self.seats = side.seats
+        self.meters, self.seats = side.meters, side.seats
         room = worker.settings.partition_queue_bytes
         self.slot = Slot(number, worker.budget, queue_bytes=room, urgency=worker.urgency)
         self.entries: dict[PartitionIdentity, CatalogPartition] = {}

@@ -19,7 +19,7 @@ class SlotSettings(BaseModel):
     partition_fetch_bytes: int = Field(default=1 << 20, ge=16 << 10)
     """Most bytes of one partition in a fetch answer, so that none starves the others."""
     fetch_connections: int = Field(default=48, ge=1, le=256)
-    """Most connections of this process to one source broker far away, for old backlog."""
+    """Most connections of one slot to one source broker far away, for old backlog."""
     partition_queue_bytes: int = Field(default=4 << 20, ge=64 << 10)
     """Bytes of one partition that may wait to be sent; then it is not fetched for a while."""
     fetch_wait_ms: int = Field(default=500, ge=1, le=5_000)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from mirrorfleet.copying.schedule import MarkerShare
+from mirrorfleet.copying.stripes import Seats
 from mirrorfleet.copying.urgency import Urgency
 from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.records import commands as command_codec
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
     from mirrorfleet.copying.budget import MemoryBudget
     from mirrorfleet.copying.partition import CopyPartition
-    from mirrorfleet.copying.stripes import Seats
     from mirrorfleet.core.ids import FleetName, Link, PartitionIdentity, SlotNumber
     from mirrorfleet.core.ports import Clock, Dice
     from mirrorfleet.kafka.cluster import Cluster
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+FAR_CONNECTIONS = 48
+"""To one source broker far away, of all slots together: about what one mirror may ask of it."""
 EVENTS_KEPT = 10_000
 """Events that wait to be written; the oldest go when the target cannot be reached for long."""
 
@@ -54,7 +56,7 @@ class SourceSide:
     meters: LinkMeters
     principal: str
     keeper: asyncio.Task[None]
-    seats: Seats
+    seats: Seats = field(default_factory=lambda: Seats(FAR_CONNECTIONS))
 
 
 @dataclass(slots=True, eq=False)
