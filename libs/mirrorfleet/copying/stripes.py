@@ -13,6 +13,10 @@ offset, because every answer is walked from where the partition stands. So seams
 
 A piece ends at most at the last stable offset that was known: behind it there is nothing to wait
 for on many connections.
+
+Only the piece in turn is asked for with the epoch of the batch before it, by which a leader tells
+that its history is another one. So all pieces on the way are of one leader epoch: two leaders'
+answers are never put together without that question between them.
 """
 
 from __future__ import annotations
@@ -60,6 +64,7 @@ class Piece:
     end: SourceOffset | None
     at: SourceOffset
     max_bytes: int
+    leader_epoch: int = -1
     parts: deque[Part] = field(default_factory=deque)
     dropped: bool = False
     """Nobody wants it any more: its partition was rewound, or is read in another way."""
@@ -95,6 +100,12 @@ class Stripes:
             for part in piece.parts:
                 part.lease.done()
             piece.parts.clear()
+
+    def of_epoch(self, partition: CopyPartition, leader_epoch: int) -> None:
+        """Drop the pieces of a partition that an earlier leader was asked for."""
+        pieces = self._pieces.get(partition)
+        if pieces and pieces[0].leader_epoch != leader_epoch:
+            self.drop(partition)
 
     def next(self, partitions: Sequence[CopyPartition]) -> Piece | None:
         """A new piece of the partition that has fewest on the way; None when there is nothing.

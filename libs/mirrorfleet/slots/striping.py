@@ -25,6 +25,7 @@ from mirrorfleet.slots.waits import deciding
 
 if TYPE_CHECKING:
     from mirrorfleet.kafka.connection import Connection
+    from mirrorfleet.slots.leaders import LeaderAt
     from mirrorfleet.slots.runner import SlotRunner
 
 FAR_S: Final = 0.005
@@ -127,20 +128,28 @@ class StripedLane:
         if self._generation != runner.slot.generation:
             self._generation = runner.slot.generation
             self._stripes.keep([])
-        wanted = runner.slot.wanted(Pace.CATCH_UP, runner.clock.monotonic())
-        ours = [partition for partition in wanted if self._is_here(partition)]
+        epochs: dict[CopyPartition, int] = {}
+        for partition in runner.slot.wanted(Pace.CATCH_UP, runner.clock.monotonic()):
+            at = self._at(partition)
+            if at is not None:
+                epochs[partition] = at.epoch
+                self._stripes.of_epoch(partition, at.epoch)
         self._stripes.keep([p for p in runner.slot.partitions.values() if self._keeps(p)])
-        return self._stripes.next(ours)
+        piece = self._stripes.next(list(epochs))
+        if piece is not None:
+            piece.leader_epoch = epochs[piece.partition]
+        return piece
 
     def _keeps(self, partition: CopyPartition) -> bool:
         """Whether its pieces are still of use; a full queue is no reason to drop them."""
         catching_up = partition.pace is Pace.CATCH_UP and partition.fault is None
-        return catching_up and self._is_here(partition)
+        return catching_up and self._at(partition) is not None
 
-    def _is_here(self, partition: CopyPartition) -> bool:
+    def _at(self, partition: CopyPartition) -> LeaderAt | None:
+        """Where it is fetched from, if that is our broker."""
         now = self._runner.clock.monotonic()
         at = replicas.fetched_from(self._runner, partition, now)
-        return at is not None and at.node == self._node
+        return at if at is not None and at.node == self._node else None
 
     async def _fetch_piece(self, lane: FetchLane, piece: Piece) -> None:
         runner = self._runner
@@ -169,14 +178,13 @@ class StripedLane:
         """One answer; `size` bytes are reserved, and belong to the lease afterwards."""
         runner, partition = self._runner, piece.partition
         asked_at = runner.clock.monotonic()
-        at = replicas.fetched_from(runner, partition, asked_at)
         in_order = piece.at == partition.walked_to
         point = FetchPoint(
             topic=partition.entry.source_topic,
             topic_id=partition.identity.source_topic_id,
             partition=partition.identity.partition,
             offset=piece.at,
-            leader_epoch=-1 if at is None else at.epoch,
+            leader_epoch=piece.leader_epoch,
             last_fetched_epoch=partition.walked_epoch if in_order else -1,
             max_bytes=size,
         )

@@ -229,3 +229,26 @@ def test_connections_are_doubled_as_long_as_that_brings_more_and_halved_when_it_
 
     assert counts == [2, 4, 8, 8, 8, 4, 8]
     assert Fan(1).count == 1
+
+
+def test_what_an_earlier_leader_was_asked_for_is_dropped_when_there_is_another() -> None:
+    source = Source([10] * 12)
+    copying, partition = made(source)
+    stripes, budget = Stripes(4_000), MemoryBudget(1 << 30)
+    first = stripes.next([partition])
+    assert first is not None
+    deliver(copying, stripes, first, answer(source, first, 4_000, budget))
+    second, third = stripes.next([partition]), stripes.next([partition])
+    assert second is not None
+    assert third is not None
+    second.leader_epoch = third.leader_epoch = 5
+
+    stripes.of_epoch(partition, 5)
+    assert not second.dropped
+    stripes.of_epoch(partition, 6)
+
+    assert second.dropped
+    assert third.dropped
+    anew = stripes.next([partition])
+    assert anew is not None
+    assert anew.first == partition.walked_to == 30
