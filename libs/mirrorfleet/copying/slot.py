@@ -193,10 +193,9 @@ class Slot:
 
     # -- fetching
 
-    def wanted(self, pace: Pace, now: float) -> list[CopyPartition]:
-        """Partitions to fetch on the connection of that pace: not held up, queue not full.
-
-        Of those that catch up only the most urgent of the whole worker.
+    def wanted(self, pace: Pace, now: float, queue_bytes: int | None = None) -> list[CopyPartition]:
+        """Partitions to fetch on the connection of that pace: not held up, queue not full (at
+        `queue_bytes`, or the slot's). Of those that catch up the most urgent of the whole worker.
         """
         found = [
             p
@@ -210,7 +209,8 @@ class Slot:
             self._urgency.note(self.number, rank(p.entry.priority for p in found))
             turn = self._urgency.turn
             found = [p for p in found if RANK[p.entry.priority] <= turn]
-        return [p for p in found if p.queued_bytes < self._queue_bytes]
+        full = self._queue_bytes if queue_bytes is None else queue_bytes
+        return [p for p in found if p.queued_bytes < full]
 
     def answered(
         self,

@@ -226,7 +226,7 @@ class Fan:
     def __init__(self, most: int) -> None:
         self._most = max(1, most)
         self._best = 0.0
-        self.count = min(2, self._most)
+        self.count = min(4, self._most)
 
     def measured(self, bytes_s: float) -> None:
         """What all connections together brought while each had work."""

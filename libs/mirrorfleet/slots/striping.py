@@ -36,6 +36,9 @@ IDLE_S: Final = 10.0
 MEASURED_S: Final = 1.0
 """Between two looks at the rate; many round trips even between continents."""
 LOOK_S: Final = 0.05
+QUEUE_SHARE: Final = 2
+"""Of the memory of the process that one partition's queue may have: pieces come in bursts, when the
+one in turn is there, and none asked for in the meantime would cost a round trip each time."""
 
 _log = logger(__name__)
 
@@ -129,7 +132,8 @@ class StripedLane:
             self._generation = runner.slot.generation
             self._stripes.keep([])
         epochs: dict[CopyPartition, int] = {}
-        for partition in runner.slot.wanted(Pace.CATCH_UP, runner.clock.monotonic()):
+        room = runner.budget.limit // QUEUE_SHARE
+        for partition in runner.slot.wanted(Pace.CATCH_UP, runner.clock.monotonic(), room):
             at = self._at(partition)
             if at is not None:
                 epochs[partition] = at.epoch
