@@ -12,7 +12,7 @@ class SlotSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    memory_bytes: int = Field(default=64 << 20, ge=4 << 20)
+    memory_bytes: int = Field(default=56 << 20, ge=4 << 20)
     """Bytes fetched and not yet acknowledged, of the whole process."""
     fetch_max_bytes: int = Field(default=8 << 20, ge=64 << 10)
     """Most bytes of one fetch answer."""
