@@ -16,7 +16,7 @@ _M_MMAP_THRESHOLD: Final = -3
 _LARGEST_FRAME: Final = 32 << 20
 """Frames up to this size come from the heap (also the most that glibc takes)."""
 _KEPT: Final = 128 << 20
-"""Free memory at the top of the heap that is kept: more than twice the default budget of a mirror."""
+"""Free memory at the top of the heap that is kept: over twice the default budget of a mirror."""
 _ALLOCATIONS: Final = 50_000
 """Objects made between two young collections; copying makes hardly any cycles."""
 

@@ -27,7 +27,9 @@ from tests.judge.verdict import Evidence, Verdict
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.faultkit.bites import OpenAt
     from tests.faultkit.far import FarRegion
+    from tests.faultkit.process import ServiceProcess
 
 FAR: Final = Line(delay_s=0.025, window=200_000)
 BACKLOG: Final = Workload(name="far", partitions=2, record_bytes=1_000, megabytes=500)
@@ -40,6 +42,34 @@ def opened(region: FarRegion) -> int:
     return sum(gate.seen().open for gate in region.gates.values())
 
 
+def fill_far(east: FarRegion) -> None:
+    """Make the backlog; from then on the source is far away."""
+    source = access(east.region)
+    create(source, "far", BACKLOG.partitions)
+    fill(source, "far", BACKLOG)
+    for gate in east.gates.values():
+        gate.set(up=FAR, down=FAR)
+
+
+def kill_striped(
+    east: FarRegion, west: FarRegion, mirror: ServiceProcess
+) -> tuple[list[OpenAt], Evidence]:
+    """Kill it in a transaction while it fetches over many connections: what it left, and when."""
+    before = opened(east)
+    wait_until(
+        lambda: opened(east) >= before + MANY, deadline_s=30, what="a fetch over many connections"
+    )
+    target = access(west.region)
+    copied = [At("east.far", number) for number in range(BACKLOG.partitions)]
+    left_open = kill_in_transaction(mirror, target, copied, deadline_s=30)
+    at_kill = Ends(target, "east.far", BACKLOG.partitions).total()
+    return left_open, Evidence(
+        "in the middle",
+        bit=0 < at_kill < BACKLOG.records * 3 // 4,
+        detail=f"{at_kill} of {BACKLOG.records} records at the kill",
+    )
+
+
 @pytest.mark.timeout(240)
 def test_a_worker_killed_in_the_middle_of_a_striped_fetch_loses_and_repeats_nothing(
     tmp_path: Path,
@@ -47,11 +77,8 @@ def test_a_worker_killed_in_the_middle_of_a_striped_fetch_loses_and_repeats_noth
     specs = [RegionSpec(name=name) for name in ("east", "west")]
     with far_pair(*specs) as pair:
         east, west = pair["east"], pair["west"]
-        source, target = access(east.region), access(west.region)
-        create(source, "far", BACKLOG.partitions)
-        fill(source, "far", BACKLOG)
-        for gate in east.gates.values():
-            gate.set(up=FAR, down=FAR)
+        fill_far(east)
+        target = access(west.region)
         estate = write_estate(
             tmp_path,
             source=east.bootstrap,
@@ -63,31 +90,16 @@ def test_a_worker_killed_in_the_middle_of_a_striped_fetch_loses_and_repeats_noth
         with service("sync", estate=estate, target="west", logs=tmp_path):
             with service("mirror", estate=estate, target="west", logs=tmp_path) as mirror:
                 mirror.wait_ready(60)
-                before = opened(east)
-                wait_until(
-                    lambda: opened(east) >= before + MANY,
-                    deadline_s=30,
-                    what="a striped fetch",
-                )
-                copied = [At("east.far", number) for number in range(BACKLOG.partitions)]
-                left_open = kill_in_transaction(mirror, target, copied, deadline_s=30)
-                ends = Ends(target, "east.far", BACKLOG.partitions)
-                at_kill = ends.total()
+                left_open, middle = kill_striped(east, west, mirror)
+            ends = Ends(target, "east.far", BACKLOG.partitions)
             with service("mirror", estate=estate, target="west", logs=tmp_path):
                 wait_until(
                     lambda: ends.total() >= BACKLOG.records, deadline_s=120, what="the whole copy"
                 )
-        evidence = [
-            abort_evidence("kill -9", left_open, data_directories(west.region)),
-            Evidence(
-                "in the middle",
-                bit=0 < at_kill < BACKLOG.records * 3 // 4,
-                detail=f"{at_kill} of {BACKLOG.records} records at the kill",
-            ),
-        ]
-        report = judge(
-            Copy(source=source, target=target, pairs=[Pair("far", "east.far")]), evidence=evidence
-        )
+        pairs = [Pair("far", "east.far")]
+        copy = Copy(source=access(east.region), target=target, pairs=pairs)
+        killed = abort_evidence("kill -9", left_open, data_directories(west.region))
+        report = judge(copy, evidence=[killed, middle])
 
     print(render(report))
     assert report.verdict is Verdict.PASS, render(report)

@@ -393,13 +393,3 @@ def test_of_what_catches_up_the_most_urgent_of_the_worker_goes_first() -> None:
     normal.fault = Fault(FaultReason.SOURCE_MISSING, SourceOffset(0), "")
     other.rewind()
     assert made.wanted(Pace.CATCH_UP, 1.0) == [low]
-
-
-def test_a_queue_that_is_full_for_one_connection_has_room_for_many() -> None:
-    made = slot()
-    partition = made.partitions[identity()]
-    half = b"v" * (600 << 10)
-    give(made, partition, fetched((0, [half]), (1, [half])), end=3)
-
-    assert made.wanted(Pace.LIVE, 1.0) == []
-    assert made.wanted(Pace.LIVE, 1.0, 2 << 20) == [partition]

@@ -5,11 +5,11 @@ from hypothesis import strategies as st
 
 from mirrorfleet.copying.budget import FrameLease, MemoryBudget
 from mirrorfleet.copying.faults import FaultReason
-from mirrorfleet.copying.partition import CopyPartition, SourceView
+from mirrorfleet.copying.partition import CopyPartition, Pace, SourceView
 from mirrorfleet.copying.slot import Answer, Slot
 from mirrorfleet.copying.stripes import Fan, Part, Piece, Seats, Stripes
 from mirrorfleet.wire.batch import walk
-from tests.unit.copying.making import fetched, identity, slot
+from tests.unit.copying.making import fetched, give, identity, slot
 
 VALUE = b"v" * 100
 
@@ -252,3 +252,13 @@ def test_what_an_earlier_leader_was_asked_for_is_dropped_when_there_is_another()
     anew = stripes.next([partition])
     assert anew is not None
     assert anew.first == partition.walked_to == 30
+
+
+def test_a_queue_that_is_full_for_one_connection_has_room_for_many() -> None:
+    made = slot()
+    partition = made.partitions[identity()]
+    half = b"v" * (600 << 10)
+    give(made, partition, fetched((0, [half]), (1, [half])), end=3)
+
+    assert made.wanted(Pace.LIVE, 1.0) == []
+    assert made.wanted(Pace.LIVE, 1.0, 2 << 20) == [partition]
