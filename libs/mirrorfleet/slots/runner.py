@@ -298,8 +298,14 @@ class SlotRunner:
         self._routes.ring()
 
     async def produce_lane(self, node: int) -> ProduceLane:
-        """A new produce connection of this slot to a target broker."""
+        """A new produce connection of this slot to a target broker.
+
+        Raises: AbortError when one was lost: its broker may have left transactions open.
+        """
+        if self.doubts.lost(node):
+            raise AbortError(f"the connection to target broker {node} was lost")
         connection = await self.target.connect(node, purpose=f"produce-{self.number}")
+        self.doubts.connected(node)
         return ProduceLane(
             connection,
             transactional_id=self.transactional_id,

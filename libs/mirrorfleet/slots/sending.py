@@ -223,18 +223,18 @@ class Sender:
 
     def _by_node(self, transaction: Transaction, until: float) -> dict[int, list[CopyPartition]]:
         """What waits since `until` or longer, by the broker that it goes to."""
-        runner = self._runner
-        leader_of = runner.targets.of
+        runner, touched = self._runner, transaction.touched
+        leader_of, doubted = runner.targets.of, runner.doubts.left
         found: dict[int, list[CopyPartition]] = {}
         for partition in runner.slot.ready_partitions():
             if partition.queue[0].fetched_at > until:
                 continue
             at = leader_of(*partition.target)
-            if at is not None:
-                found.setdefault(at.node, []).append(partition)
-            elif partition not in transaction.touched:
-                # No leader: keep it out of the transaction, whose end would wait for its marker.
+            if (at is None or partition.target in doubted) and partition not in touched:
+                # No leader, or one to be asked: the end of the transaction would wait for it.
                 runner.hold_back(partition)
+            elif at is not None:
+                found.setdefault(at.node, []).append(partition)
         return found
 
     def _round(self, transaction: Transaction, partitions: list[CopyPartition]) -> list[Outgoing]:

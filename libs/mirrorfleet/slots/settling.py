@@ -3,8 +3,8 @@
 A coordinator that finds no leader for a partition takes it for deleted, and ends the transaction
 without a marker there (brokers of 4.3: KAFKA-20734). The next marker of the same producer id would
 end it with its own transaction: what was aborted would be seen, what was committed could vanish.
-So after each abort and each take-over the leaders are asked, before anything is written, and the
-slot's positions say which end it gets:
+So after each abort and each take-over, and where a leader has changed or a connection was lost, the
+leaders are asked before anything is written, and the slot's positions say which end it gets:
 
     partition    0 ... 194 | 195 ... 277 open           copied to 195: abort it
                            |                            copied to 278: commit it
@@ -13,6 +13,7 @@ slot's positions say which end it gets:
 from __future__ import annotations
 
 import asyncio
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.core.error_codes import ErrorCode
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mirrorfleet.core.ids import TopicPartition
+    from mirrorfleet.slots.leaders import LeaderAt
     from mirrorfleet.slots.runner import SlotRunner
     from mirrorfleet.slots.sending import Sender
 
@@ -50,27 +52,64 @@ class Doubts:
     def __init__(self, runner: SlotRunner) -> None:
         self._runner = runner
         self._left: set[TopicPartition] = set()
-        self._asked_at = float("-inf")
+        self._asked: dict[TopicPartition, float] = {}
+        self._led: dict[TopicPartition, LeaderAt] = {}
+        self._connected: set[int] = set()
+        self._moved = True
+        runner.targets.on_change(self._renewed)
 
     def renew(self) -> None:
         """A transaction of the slot was ended without being committed, by us or for us."""
         self._left = {each.target for each in self._runner.slot.partitions.values()}
-        self._asked_at = float("-inf")
+        self._asked.clear()
+        self._connected.clear()
+
+    def lost(self, node: int) -> bool:
+        """Whether a connection to this broker was lost since `renew`: it may have stopped."""
+        return node in self._connected
+
+    def connected(self, node: int) -> None:
+        """A connection for data is there."""
+        self._connected.add(node)
+
+    @property
+    def left(self) -> set[TopicPartition]:
+        """What nothing may be written to before its leader was asked."""
+        if self._moved:
+            self._moved = False
+            self._look()
+        return self._left
+
+    def _renewed(self) -> None:
+        self._moved = True
+
+    def _look(self) -> None:
+        """A leader of another epoch: the partition may have had none for a while."""
+        for partition in self._runner.slot.partitions.values():
+            now = self._runner.targets.of(*partition.target)
+            if now is not None:
+                if self._led.get(partition.target, now) != now:
+                    self._left.add(partition.target)
+                self._led[partition.target] = now
 
     async def settle(self, sender: Sender) -> None:
         """Ask about partitions that have a leader; end what is open. We have none open now.
 
         Raises: UnsettledError, FencedError, and what else a broker or a network fails with.
         """
-        runner = self._runner
-        now = runner.clock.monotonic()
-        if not self._left or now - self._asked_at < LOOK_S:
+        runner, left = self._runner, self.left
+        if not left:
             return
+        now = runner.clock.monotonic()
         faulted = {each.target for each in runner.slot.partitions.values() if each.fault}
-        led = [at for at in self._left - faulted if runner.targets.of(*at) is not None]
+        led = [
+            at
+            for at in left - faulted
+            if runner.targets.of(*at) is not None and now - self._asked.get(at, -inf) >= LOOK_S
+        ]
         if not led:
             return
-        self._asked_at = now
+        self._asked.update(dict.fromkeys(led, now))
         if await self._open(sender, led):
             await self._ended()
             found = await self._open(sender, led)

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import cast
 
 from mirrorfleet.copying.budget import MemoryBudget
+from mirrorfleet.copying.partition import CopyPartition
 from mirrorfleet.copying.schedule import CommitPolicy, MarkerShare
 from mirrorfleet.copying.slot import Slot
 from mirrorfleet.core.error_codes import ErrorCode
@@ -135,6 +136,7 @@ class Runner:
         self.targets = SimpleNamespace(
             of=lambda topic, partition: LeaderAt(1, 0), topic_id=lambda topic: None
         )
+        self.doubts = SimpleNamespace(left=set[TopicPartition]())
         self.meters = SimpleNamespace(acknowledged=lambda partition, queued, base_offset, now: None)
         self.commits_seen: list[Sequence[Position]] = []
         self.lanes: list[Lane] = []
@@ -154,6 +156,9 @@ class Runner:
         del node
         self.lanes.append(Lane(self._target))
         return self.lanes[-1]
+
+    def hold_back(self, partition: CopyPartition) -> None:
+        self.slot.hold_back(partition, self.clock.monotonic() + 1)
 
     def wake(self) -> None:
         self._wake.ring()

@@ -6,6 +6,7 @@ import pytest
 
 from mirrorfleet.copying.faults import Action
 from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.kafka.transactions import TransactionVersion
 from mirrorfleet.slots.outgoing import AbortError
 from tests.faultkit.waiting import until
@@ -89,6 +90,19 @@ async def test_a_full_pipe_is_filled_up_after_a_quarter_of_its_answers_and_not_a
     assert produced == [17, 17, 17, 21]
     assert sent() == 30
     assert target.seen[-1] == "commit"
+
+
+async def test_a_partition_whose_leader_must_be_asked_first_is_left_out() -> None:
+    target = Target()
+    sender, runner = sender_of(target, entry(0), entry(1))
+    for number in range(2):
+        partition = runner.slot.partitions[identity(number)]
+        give(runner.slot, partition, fetched((0, [BIG])), end=1)
+    runner.doubts.left.add(TopicPartition("east.orders", 0))
+
+    assert await sender.transact()
+    assert target.seen[0] == "produce east.orders-1"
+    assert "produce east.orders-0" not in target.seen
 
 
 async def test_a_quota_that_wants_silence_ends_the_transaction_with_what_it_has() -> None:

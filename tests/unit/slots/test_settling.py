@@ -10,11 +10,14 @@ from mirrorfleet.core.ids import ProducerIdentity, TargetOffset, TopicPartition
 from mirrorfleet.kafka.inspection import ActiveProducer
 from mirrorfleet.kafka.transactions import TransactionVersion
 from mirrorfleet.slots import settling
+from mirrorfleet.slots.leaders import LeaderAt
 from mirrorfleet.slots.settling import Doubts, UnsettledError
 from tests.unit.copying.making import entry, identity
 from tests.unit.slots.stubs import PRODUCER, Coordinator, Target, sender_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mirrorfleet.slots.runner import SlotRunner
 
 COPY = TopicPartition("east.orders", 0)
@@ -32,6 +35,8 @@ class World:
         self.open: dict[TopicPartition, list[tuple[ProducerIdentity, int | None]]] = {}
         self.looks: list[list[TopicPartition]] = []
         self.leaderless: set[TopicPartition] = set()
+        self.epoch = 0
+        self.listeners: list[Callable[[], None]] = []
         self.sender, runner = sender_of(self.log, entry(0), entry(1), version=version)
         for number in range(2):
             partition = runner.slot.partitions[identity(number)]
@@ -42,7 +47,7 @@ class World:
             "dice": None,
             "transactional_id": "t",
             "transaction_version": version,
-            "targets": SimpleNamespace(of=lambda *at: None if at in self.leaderless else 1),
+            "targets": SimpleNamespace(of=self.leader, on_change=self.listeners.append),
         }
         vars(runner).update(more)
         self.runner = runner
@@ -52,6 +57,14 @@ class World:
         monkeypatch.setattr(
             settling, "Transactions", lambda *_, **__: Coordinator(self.log, version)
         )
+
+    def leader(self, topic: str, partition: int) -> LeaderAt | None:
+        return None if (topic, partition) in self.leaderless else LeaderAt(1, self.epoch)
+
+    def renewed(self) -> None:
+        """The metadata is read again."""
+        for listener in self.listeners:
+            listener()
 
     async def producers(
         self, cluster: object, asked: list[TopicPartition], *, deadline_s: float
@@ -132,3 +145,43 @@ async def test_a_partition_without_a_leader_is_asked_about_when_it_has_one(
     assert await world.settled() == []
     world.leaderless = set()
     assert "abort" in await world.settled()
+
+
+async def test_a_partition_that_has_a_leader_again_is_asked_about_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch)
+    world.leaderless = {COPY}
+    world.doubts.renew()
+    await world.settled()
+    assert (world.looks, world.doubts.left) == ([[OTHER]], {COPY})
+
+    world.leaderless = set()
+    await world.settled()
+    assert (world.looks, world.doubts.left) == ([[OTHER], [COPY]], set())
+
+
+async def test_a_leader_of_another_epoch_is_asked_before_anything_is_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch)
+    await world.settled()
+    assert (world.looks, world.doubts.left) == ([], set())
+
+    world.epoch = 2
+    world.renewed()
+    assert world.doubts.left == {COPY, OTHER}
+    world.renewed()
+    await world.settled()
+    assert (world.looks, world.doubts.left) == ([[COPY, OTHER]], set())
+
+
+async def test_a_lost_connection_is_noticed_once_until_all_were_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch)
+    assert not world.doubts.lost(1)
+    world.doubts.connected(1)
+    assert (world.doubts.lost(1), world.doubts.lost(2)) == (True, False)
+    world.doubts.renew()
+    assert not world.doubts.lost(1)

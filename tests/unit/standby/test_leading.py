@@ -139,7 +139,8 @@ async def test_the_lease_is_over_a_session_after_the_last_answered_request() -> 
         service.group.confirmed_at = CLOCK.monotonic() - SESSION_S + 0.3
         assert service.ended == 0
         await seen("the end of the lease", lambda: service.ended)
-        assert CLOCK.monotonic() - service.group.confirmed_at < SESSION_S + 0.2
+        since_answer_s = CLOCK.monotonic() - service.group.confirmed_at
+        assert since_answer_s < 1.5 * SESSION_S  # counted from now it were nearly twice as much
         assert not service.health.ready
 
 
