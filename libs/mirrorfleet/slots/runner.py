@@ -157,6 +157,7 @@ class SlotRunner:
         self.wake()
 
     async def _hold(self, stop: Stop) -> None:
+        self.doubts.closed()
         sender = await taking.take(self)
         self.doubts.renew()
         self.trouble = ""
@@ -239,6 +240,7 @@ class SlotRunner:
             healing.after_refusal(self, error)
             raise RetakeError(f"aborted: {error}") from error
         await sender.abort()
+        self.doubts.closed()
         self.doubts.renew()
         self.slot.rewind()
         healing.after_refusal(self, error)

@@ -62,10 +62,13 @@ class Doubts:
         """A transaction of the slot was ended without being committed, by us or for us."""
         self._left = {each.target for each in self._runner.slot.partitions.values()}
         self._asked.clear()
+
+    def closed(self) -> None:
+        """We have closed all connections of the slot ourselves."""
         self._connected.clear()
 
     def lost(self, node: int) -> bool:
-        """Whether a connection to this broker was lost since `renew`: it may have stopped."""
+        """Whether the connection for data to this broker was lost: it may have stopped."""
         return node in self._connected
 
     def connected(self, node: int) -> None:

@@ -176,7 +176,7 @@ async def test_a_leader_of_another_epoch_is_asked_before_anything_is_written(
     assert (world.looks, world.doubts.left) == ([[COPY, OTHER]], set())
 
 
-async def test_a_lost_connection_is_noticed_once_until_all_were_asked(
+async def test_a_connection_that_we_did_not_close_is_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = World(monkeypatch)
@@ -184,4 +184,6 @@ async def test_a_lost_connection_is_noticed_once_until_all_were_asked(
     world.doubts.connected(1)
     assert (world.doubts.lost(1), world.doubts.lost(2)) == (True, False)
     world.doubts.renew()
+    assert world.doubts.lost(1)
+    world.doubts.closed()
     assert not world.doubts.lost(1)
