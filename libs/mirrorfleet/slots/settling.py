@@ -13,11 +13,17 @@ leaders are asked before anything is written, and the slot's positions say which
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from math import inf
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import BrokerError, MirrorfleetError
+from mirrorfleet.core.errors import (
+    BrokerError,
+    ConnectionLostError,
+    DeadlineError,
+    MirrorfleetError,
+)
 from mirrorfleet.kafka.inspection import describe_producers, describe_transactions
 from mirrorfleet.kafka.transactions import Transactions, TransactionVersion
 from mirrorfleet.runtime.log import fields, logger
@@ -26,6 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mirrorfleet.core.ids import TopicPartition
+    from mirrorfleet.kafka.each import Results
+    from mirrorfleet.kafka.inspection import ActiveProducer
     from mirrorfleet.slots.leaders import LeaderAt
     from mirrorfleet.slots.runner import SlotRunner
     from mirrorfleet.slots.sending import Sender
@@ -131,7 +139,7 @@ class Doubts:
         runner = self._runner
         copied = {p.target: p.committed.next_target for p in runner.slot.partitions.values()}
         starts: dict[TopicPartition, bool] = {}
-        for at, answer in (await describe_producers(runner.target, led, deadline_s=LOOK_S)).items():
+        for at, answer in (await self._producers(led)).items():
             if isinstance(answer, BrokerError):
                 if answer.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
                     self._left.discard(at)  # without READ nobody can look
@@ -142,6 +150,22 @@ class Doubts:
                 if each.producer.producer_id == sender.producer.producer_id and start is not None:
                     starts[at] = start < copied.get(at, 0)
         return starts
+
+    async def _producers(
+        self, led: Sequence[TopicPartition]
+    ) -> Results[TopicPartition, list[ActiveProducer]]:
+        """What the leaders say; one out of reach leaves only its own partitions in doubt."""
+        runner = self._runner
+        by_node: dict[int, list[TopicPartition]] = {}
+        for at in led:
+            leader = runner.targets.of(*at)
+            if leader is not None:
+                by_node.setdefault(leader.node, []).append(at)
+        answers: dict[TopicPartition, list[ActiveProducer] | BrokerError] = {}
+        for some in by_node.values():
+            with suppress(ConnectionLostError, DeadlineError):
+                answers.update(await describe_producers(runner.target, some, deadline_s=LOOK_S))
+        return answers
 
     async def _ended(self) -> None:
         """Wait until the coordinator has done all that it will do for the last transaction."""

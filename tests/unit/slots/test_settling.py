@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from mirrorfleet.core.errors import DeadlineError
 from mirrorfleet.core.ids import ProducerIdentity, TargetOffset, TopicPartition
 from mirrorfleet.kafka.inspection import ActiveProducer
 from mirrorfleet.kafka.transactions import TransactionVersion
@@ -35,6 +36,7 @@ class World:
         self.open: dict[TopicPartition, list[tuple[ProducerIdentity, int | None]]] = {}
         self.looks: list[list[TopicPartition]] = []
         self.leaderless: set[TopicPartition] = set()
+        self.unreachable: set[TopicPartition] = set()
         self.epoch = 0
         self.listeners: list[Callable[[], None]] = []
         self.sender, runner = sender_of(self.log, entry(0), entry(1), version=version)
@@ -59,7 +61,7 @@ class World:
         )
 
     def leader(self, topic: str, partition: int) -> LeaderAt | None:
-        return None if (topic, partition) in self.leaderless else LeaderAt(1, self.epoch)
+        return None if (topic, partition) in self.leaderless else LeaderAt(partition, self.epoch)
 
     def renewed(self) -> None:
         """The metadata is read again."""
@@ -71,6 +73,8 @@ class World:
     ) -> dict[TopicPartition, list[ActiveProducer]]:
         del cluster, deadline_s
         self.looks.append(sorted(asked))
+        if not self.unreachable.isdisjoint(asked):
+            raise DeadlineError("gave up")
         return {
             at: [ActiveProducer(who, 0, 0, start) for who, start in self.open.get(at, [])]
             for at in asked
@@ -95,9 +99,9 @@ async def test_without_an_open_transaction_of_ours_nothing_is_written(
     world.doubts.renew()
 
     assert await world.settled() == []
-    assert world.looks == [[COPY, OTHER]]
+    assert sorted(world.looks) == [[COPY], [OTHER]]
     assert await world.settled() == []
-    assert len(world.looks) == 1
+    assert len(world.looks) == 2
 
 
 async def test_what_begins_behind_the_copied_records_is_aborted(
@@ -161,6 +165,18 @@ async def test_a_partition_that_has_a_leader_again_is_asked_about_at_once(
     assert (world.looks, world.doubts.left) == ([[OTHER], [COPY]], set())
 
 
+async def test_a_leader_out_of_reach_leaves_only_its_own_partitions_in_doubt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch)
+    world.open[OTHER] = [(PRODUCER, 100)]
+    world.unreachable = {COPY}
+    world.doubts.renew()
+
+    assert "abort" in await world.settled()
+    assert world.doubts.left == {COPY}
+
+
 async def test_a_leader_of_another_epoch_is_asked_before_anything_is_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -173,7 +189,7 @@ async def test_a_leader_of_another_epoch_is_asked_before_anything_is_written(
     assert world.doubts.left == {COPY, OTHER}
     world.renewed()
     await world.settled()
-    assert (world.looks, world.doubts.left) == ([[COPY, OTHER]], set())
+    assert (sorted(world.looks), world.doubts.left) == ([[COPY], [OTHER]], set())
 
 
 async def test_a_connection_that_we_did_not_close_is_lost(
