@@ -65,7 +65,7 @@ def test_a_quota_slows_the_copy_and_costs_nothing_else(
         it.settle(mirror)
         report = it.judged(patience_s=90)
         mirror.check_alive()
-        assert "fenced" not in mirror.text()
+        assert '"message": "fenced"' not in mirror.text()
 
     assert report.verdict is Verdict.PASS, render(report)
 
