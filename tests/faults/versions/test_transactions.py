@@ -59,6 +59,7 @@ class Bounce(NamedTuple):
 
 BOUNCES: Final = [
     Bounce("brokers", "hard", 100.0),
+    Bounce("copiers", "hard", 90.0),
 ]
 
 
