@@ -112,10 +112,9 @@ class Doubts:
         if not left:
             return
         now = runner.clock.monotonic()
-        faulted = {each.target for each in runner.slot.partitions.values() if each.fault}
         led = [
             at
-            for at in left - faulted
+            for at in left
             if runner.targets.of(*at) is not None and now - self._asked.get(at, -inf) >= LOOK_S
         ]
         if not led:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from mirrorfleet.copying.faults import Fault, FaultReason
 from mirrorfleet.core.errors import DeadlineError
-from mirrorfleet.core.ids import ProducerIdentity, TargetOffset, TopicPartition
+from mirrorfleet.core.ids import ProducerIdentity, SourceOffset, TargetOffset, TopicPartition
 from mirrorfleet.kafka.inspection import ActiveProducer
 from mirrorfleet.kafka.transactions import TransactionVersion
 from mirrorfleet.slots import settling
@@ -163,6 +164,17 @@ async def test_a_partition_that_has_a_leader_again_is_asked_about_at_once(
     world.leaderless = set()
     await world.settled()
     assert (world.looks, world.doubts.left) == ([[OTHER], [COPY]], set())
+
+
+async def test_a_partition_that_stands_still_is_asked_about_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch)
+    fault = Fault(FaultReason.RECORD_TOO_LARGE, SourceOffset(100), "too large")
+    world.runner.slot.partitions[identity(0)].fault = fault  # what is before it is still copied
+    world.doubts.renew()
+    await world.settled()
+    assert world.doubts.left == set()
 
 
 async def test_a_leader_out_of_reach_leaves_only_its_own_partitions_in_doubt(
