@@ -58,7 +58,7 @@ def kill_in_transaction(
         process.check_alive()
         process.freeze()
         try:
-            still = _lasting(access, partitions)
+            still = lasting(access, partitions)
             if still:
                 process.kill()
             return still
@@ -74,11 +74,16 @@ def kill_in_transaction(
     )
 
 
-def _lasting(access: ClusterAccess, partitions: Sequence[At]) -> list[OpenAt]:
-    if not open_transactions(access, partitions):
+def lasting(access: ClusterAccess, partitions: Sequence[At]) -> list[OpenAt]:
+    """Name the partitions whose very transaction stays open: not ended by what is on its way.
+
+    Those of another worker, which lives, end in that time and others begin.
+    """
+    before = open_transactions(access, partitions)
+    if not before:
         return []
     hold_sync(ALREADY_ENDING_S, reason="a commit may be on its way from the frozen worker")
-    return open_transactions(access, partitions)
+    return [each for each in open_transactions(access, partitions) if each in before]
 
 
 def abort_evidence(

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import httpx
 
-from tests.faultkit.bites import ALREADY_ENDING_S, open_transactions
+from tests.faultkit.bites import lasting
 from tests.faultkit.hold import hold_sync
 from tests.faultkit.markers import commit_times, times
 from tests.faultkit.regions import access, address, data_directories
@@ -47,9 +47,10 @@ IS_LONG: Final = SECONDS >= 60
 RATE: Final = int(os.environ.get("MIRRORFLEET_WORKERS_RATE", "20000" if IS_LONG else "5000"))
 SLOTS: Final = 8
 PARTITIONS: Final = 24
-TAKE_OVER_S: Final = 10.0
-MOVE_S: Final = 2.0
-KEPT_S: Final = 1.0
+TAKE_OVER_S: Final = 10.0 if IS_LONG else 15.0
+MOVE_S: Final = 2.0 if IS_LONG else 4.0
+KEPT_S: Final = 1.0 if IS_LONG else 2.0
+"""Longest stalls: the long form asks for what is promised, the short one for less, anywhere."""
 STEADY_S: Final = 3.0
 """Load between two faults."""
 AFTER_S: Final = 1.0
@@ -254,8 +255,7 @@ def freeze_in_transaction(worker: ServiceProcess, fleet: Workers) -> list[OpenAt
 
     def frozen() -> list[OpenAt]:
         worker.freeze()
-        hold_sync(ALREADY_ENDING_S, reason="a commit may be on its way from the frozen worker")
-        found = open_transactions(access(fleet.west), fleet.watched)
+        found = lasting(access(fleet.west), fleet.watched)
         if not found:
             worker.thaw()
         return found
