@@ -26,12 +26,13 @@ from mirrorfleet.core.errors import (
 )
 from mirrorfleet.kafka.inspection import describe_producers, describe_transactions
 from mirrorfleet.kafka.transactions import Transactions, TransactionVersion
+from mirrorfleet.records.topics import ControlKind
 from mirrorfleet.runtime.log import fields, logger
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mirrorfleet.core.ids import TopicPartition
+    from mirrorfleet.core.ids import ProducerIdentity, TopicPartition
     from mirrorfleet.kafka.each import Results
     from mirrorfleet.kafka.inspection import ActiveProducer
     from mirrorfleet.slots.leaders import LeaderAt
@@ -44,6 +45,16 @@ ENDED_S: Final = 10.0
 """Deadline for the coordinator to have written the markers that it will write."""
 AGAIN_S: Final = 0.02
 ENDING: Final = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
+
+COMMITTED: Final = frozenset({"PrepareCommit", "CompleteCommit"})
+_NOTHING_TO_TELL: Final = frozenset(
+    {
+        ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,  # the fence is refused too, in words
+    }
+)
+_WRITTEN: Final = (ControlKind.POSITIONS, ControlKind.SEGMENTS)
+"""What each commit writes beside the data."""
 
 _log = logger(__name__)
 
@@ -210,3 +221,51 @@ class Doubts:
         if producer != sender.producer:
             runner.slot.sequences.clear()
         sender.producer = producer
+
+
+async def was_committed(runner: SlotRunner) -> bool:
+    """How the slot's last transaction ended, by its coordinator; asked before it is fenced.
+
+    Raises: as `describe_transactions`, and BrokerError when the coordinator cannot tell.
+    """
+    name = runner.transactional_id
+    state = (await describe_transactions(runner.target, [name]))[name]
+    if isinstance(state, BrokerError):
+        if state.code in _NOTHING_TO_TELL:
+            return False
+        raise state
+    return state.state in COMMITTED
+
+
+async def settle_control(
+    runner: SlotRunner,
+    transactions: Transactions,
+    producer: ProducerIdentity,
+    *,
+    committed: bool,
+) -> ProducerIdentity | None:
+    """End what the last transaction left open in the slot's control partitions, as it ended itself.
+
+    The barrier's own marker would commit it: positions of a transaction that was aborted would
+    count. Gives the identity to go on with, None when nothing was open. Raises: what a broker or a
+    network fails with.
+    """
+    asked = [runner.control_partition(kind) for kind in _WRITTEN]
+    found = await describe_producers(runner.target, asked)
+    some = [at for at in asked if _is_open(found[at], producer)]
+    if not some:
+        return None
+    text = "committed" if committed else "aborted"
+    _log.warning(
+        f"a transaction had ended without markers for its positions: {text} now",
+        extra=fields(link=str(runner.link), slot=runner.number, count=len(some)),
+    )
+    await transactions.add_partitions(producer, some)
+    return await transactions.end(producer, commit=committed)
+
+
+def _is_open(answer: list[ActiveProducer] | BrokerError, producer: ProducerIdentity) -> bool:
+    if isinstance(answer, BrokerError):
+        raise answer
+    ours = (each for each in answer if each.producer.producer_id == producer.producer_id)
+    return any(each.transaction_start is not None for each in ours)

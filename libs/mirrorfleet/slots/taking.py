@@ -28,11 +28,11 @@ from mirrorfleet.kafka.offsets import (
     list_offsets,
     log_bounds,
 )
-from mirrorfleet.kafka.transactions import Transactions
+from mirrorfleet.kafka.transactions import Transactions, TransactionVersion
 from mirrorfleet.records.positions import Barrier, Fence
 from mirrorfleet.records.topics import ControlKind
 from mirrorfleet.runtime.log import fields, logger
-from mirrorfleet.slots import healing, ledger, rebuilding, succession, target_loss
+from mirrorfleet.slots import healing, ledger, rebuilding, settling, succession, target_loss
 from mirrorfleet.slots.entries import barrier_entry
 from mirrorfleet.slots.recalling import recall
 from mirrorfleet.slots.sending import Sender
@@ -97,7 +97,7 @@ async def take(runner: SlotRunner) -> Sender:
     steps = [runner.clock.monotonic()]
     transactions, hint = runner.prepared or (_transactions(runner), None)
     runner.prepared = None
-    producer = await _fence(runner, transactions)
+    producer = await _fence_settled(runner, transactions)
     steps.append(runner.clock.monotonic())
     barrier = Barrier(owner=runner.owner, producer=producer, time_ms=runner.clock.now_ms())
     sender = Sender(runner, transactions, producer)
@@ -164,6 +164,20 @@ def _heed(runner: SlotRunner, fence: Fence | None) -> None:
             f"slot {runner.number} was fenced by {fence.who}: {fence.reason}.",
             hint=f"`mirrorfleet fence '{runner.link}' --lift` lets it copy again.",
         )
+
+
+async def _fence_settled(runner: SlotRunner, transactions: Transactions) -> ProducerIdentity:
+    """Fence, and leave nothing open that the barrier's marker would end."""
+    try:
+        committed = await settling.was_committed(runner)
+        producer = await _fence(runner, transactions)
+        ended = await settling.settle_control(runner, transactions, producer, committed=committed)
+    except BaseException:
+        transactions.close()
+        raise
+    if ended is not None and transactions.version is TransactionVersion.V1:
+        return await _fence(runner, transactions)  # a late copy of our end must not act on the next
+    return ended or producer
 
 
 async def _fence(runner: SlotRunner, transactions: Transactions) -> ProducerIdentity:

@@ -10,7 +10,7 @@ from mirrorfleet.copying.faults import Fault, FaultReason
 from mirrorfleet.core.errors import DeadlineError
 from mirrorfleet.core.ids import ProducerIdentity, SourceOffset, TargetOffset, TopicPartition
 from mirrorfleet.kafka.inspection import ActiveProducer
-from mirrorfleet.kafka.transactions import TransactionVersion
+from mirrorfleet.kafka.transactions import Transactions, TransactionVersion
 from mirrorfleet.slots import settling
 from mirrorfleet.slots.leaders import LeaderAt
 from mirrorfleet.slots.settling import Doubts, UnsettledError
@@ -39,6 +39,7 @@ class World:
         self.leaderless: set[TopicPartition] = set()
         self.unreachable: set[TopicPartition] = set()
         self.epoch = 0
+        self.state = "CompleteAbort"
         self.listeners: list[Callable[[], None]] = []
         self.sender, runner = sender_of(self.log, entry(0), entry(1), version=version)
         for number in range(2):
@@ -70,7 +71,7 @@ class World:
             listener()
 
     async def producers(
-        self, cluster: object, asked: list[TopicPartition], *, deadline_s: float
+        self, cluster: object, asked: list[TopicPartition], *, deadline_s: float = 0
     ) -> dict[TopicPartition, list[ActiveProducer]]:
         del cluster, deadline_s
         self.looks.append(sorted(asked))
@@ -84,7 +85,7 @@ class World:
     async def transactions(self, cluster: object, names: list[str]) -> dict[str, object]:
         del cluster
         self.log.seen.append("state")
-        return {name: SimpleNamespace(state="CompleteAbort") for name in names}
+        return {name: SimpleNamespace(state=self.state) for name in names}
 
     async def settled(self) -> list[str]:
         """What the coordinator was asked for."""
@@ -215,3 +216,25 @@ async def test_a_connection_that_we_did_not_close_is_lost(
     assert world.doubts.lost(1)
     world.doubts.closed()
     assert not world.doubts.lost(1)
+
+
+@pytest.mark.parametrize(("state", "end"), [("CompleteCommit", "commit"), ("Ongoing", "abort")])
+async def test_open_positions_end_as_their_transaction_did_before_a_barrier_is_written(
+    monkeypatch: pytest.MonkeyPatch, state: str, end: str
+) -> None:
+    world = World(monkeypatch)
+    world.state = state
+    positions = TopicPartition("positions", 0)
+    vars(world.runner)["control_partition"] = lambda kind: TopicPartition(str(kind), 0)
+    runner = cast("SlotRunner", world.runner)
+    coordinator = cast("Transactions", Coordinator(world.log, TransactionVersion.V2))
+
+    async def settled() -> ProducerIdentity | None:
+        committed = await settling.was_committed(runner)
+        return await settling.settle_control(runner, coordinator, PRODUCER, committed=committed)
+
+    world.open[positions] = [(STRANGER, 7), (PRODUCER, None)]
+    assert await settled() is None
+    world.open[positions] = [(PRODUCER, 7)]
+    assert await settled() == ProducerIdentity(PRODUCER.producer_id, PRODUCER.epoch + 1)
+    assert world.log.seen[-2:] == [f"add {positions}", end]
