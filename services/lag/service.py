@@ -80,6 +80,8 @@ class LagService:
         self._assigned: frozenset[SlotNumber] = frozenset()
         self._reassigned = asyncio.Event()
         self._pending: deque[tuple[TopicPartition, Entry]] = deque()
+        self._ledger = TopicPartition(control_topic(context.fleet, ControlKind.EVENTS), 0)
+        self._writer = ControlWriter(self._target, deadline_s=_WRITE_S)
         self._skipped = context.metrics.counter(names.LAG_SKIPPED, "progress")
         self._lost = context.metrics.counter(names.LAG_UNWRITTEN)
         report.Gauges(self._board, self._views, context.clock).register(context.metrics)
@@ -97,6 +99,9 @@ class LagService:
                 work = group.create_task(self._work(), name="lag")
                 await stop.wait()
                 work.cancel()
+            # A change that counts as told must be in the ledger: nobody else will tell it.
+            self._writer.close()
+            await self._flush(min(_WRITE_S, stop.remaining() / 2))
         finally:
             for link in self._links.values():
                 await link.close()
@@ -227,9 +232,8 @@ class LagService:
         now_ms = context.clock.now_ms()
         at = TopicPartition(control_topic(context.fleet, ControlKind.SAMPLES), slot)
         self._pending.extend((at, samples.encode(sample)) for sample in told.samples)
-        ledger = TopicPartition(control_topic(context.fleet, ControlKind.EVENTS), 0)
         for event in events_of(told.changes, context.owner, now_ms):
-            self._pending.append((ledger, events.encode(event)))
+            self._pending.append((self._ledger, events.encode(event)))
         for change in told.changes:
             link = str(change.lag.entry.link)
             context.metrics.counter(names.LAG_CHANGES, link, str(change.new)).add()
@@ -239,24 +243,29 @@ class LagService:
 
     async def _write(self) -> None:
         """Samples and events as they come, in order; those of a target that is away wait."""
-        health = self._context.health
-        writer = ControlWriter(self._target, deadline_s=_WRITE_S)
         while True:
-            batch, self._pending = self._pending, deque()
-            by_partition: dict[TopicPartition, list[Entry]] = {}
-            for at, entry in batch:
-                by_partition.setdefault(at, []).append(entry)
-            try:
-                for at in list(by_partition):
-                    async with asyncio.timeout(_WRITE_S):
-                        await writer.write(at, by_partition[at], self._context.clock.now_ms())
-                    del by_partition[at]
-                health.release(WRITING)
-            except (MirrorfleetError, TimeoutError) as error:
-                writer.close()  # an answer that is still on its way belongs to nobody
-                text = str(error) or f"{self._target.name} gave no answer within {_WRITE_S:g} s"
-                health.hold(WRITING, text)
-                _log.warning("samples cannot be written", extra=fields(error=text))
-                left = [(at, entry) for at, entries in by_partition.items() for entry in entries]
-                self._pending.extendleft(reversed(left))
+            await self._flush(_WRITE_S)
             await asyncio.sleep(self._settings.look_s)
+
+    async def _flush(self, within_s: float) -> None:
+        """Write what waits; what was not confirmed within `within_s` waits on."""
+        health = self._context.health
+        batch, self._pending = self._pending, deque()
+        by_partition: dict[TopicPartition, list[Entry]] = {}
+        for at, entry in batch:
+            by_partition.setdefault(at, []).append(entry)
+        try:
+            async with asyncio.timeout(within_s):
+                # Changes first: who reads the sample of a verdict takes its change for told.
+                for at in sorted(by_partition, key=lambda at: at != self._ledger):
+                    await self._writer.write(at, by_partition[at], self._context.clock.now_ms())
+                    del by_partition[at]
+            health.release(WRITING)
+        except (MirrorfleetError, TimeoutError) as error:
+            self._writer.close()  # an answer that is still on its way belongs to nobody
+            text = str(error) or f"{self._target.name} gave no answer within {within_s:g} s"
+            health.hold(WRITING, text)
+            _log.warning("samples cannot be written", extra=fields(error=text))
+        finally:
+            left = [(at, entry) for at, entries in by_partition.items() for entry in entries]
+            self._pending.extendleft(reversed(left))
