@@ -41,30 +41,29 @@ def open_transactions(access: ClusterAccess, partitions: Sequence[At]) -> list[O
     ]
 
 
-def kill_in_transaction(
+def freeze_in_transaction(
     process: RunningProcess,
     access: ClusterAccess,
     partitions: Sequence[At],
     *,
     deadline_s: float,
 ) -> list[OpenAt]:
-    """Kill -9 a worker while it has a transaction open in `partitions`; say in which.
+    """SIGSTOP a worker while it has a transaction open in `partitions`; say in which.
 
-    It is frozen first and killed only if the transaction is still open when everything on its way
-    must have arrived; otherwise it runs on and the next moment is tried.
+    It stays frozen only if the transaction is still open when everything on its way must have
+    arrived; otherwise it runs on and the next moment is tried.
     """
 
     def try_once() -> list[OpenAt]:
         process.check_alive()
         process.freeze()
+        found: list[OpenAt] = []
         try:
-            still = lasting(access, partitions)
-            if still:
-                process.kill()
-            return still
+            found = lasting(access, partitions)
         finally:
-            if process.exit_code is None:
+            if not found:
                 process.thaw()
+        return found
 
     return wait_until(
         try_once,
@@ -72,6 +71,19 @@ def kill_in_transaction(
         what=f"{process.name} to have a transaction open",
         ignoring=(ReadingError,),  # the topics may still be to be created
     )
+
+
+def kill_in_transaction(
+    process: RunningProcess,
+    access: ClusterAccess,
+    partitions: Sequence[At],
+    *,
+    deadline_s: float,
+) -> list[OpenAt]:
+    """Kill -9 a worker while it has a transaction open, as `freeze_in_transaction` finds one."""
+    opened = freeze_in_transaction(process, access, partitions, deadline_s=deadline_s)
+    process.kill()
+    return opened
 
 
 def lasting(access: ClusterAccess, partitions: Sequence[At]) -> list[OpenAt]:

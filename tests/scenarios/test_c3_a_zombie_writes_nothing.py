@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.faultkit.bites import ALREADY_ENDING_S, OpenAt, abort_evidence, open_transactions
-from tests.faultkit.hold import hold_sync
+from tests.faultkit.bites import abort_evidence, freeze_in_transaction
 from tests.faultkit.regions import access, address
 from tests.faultkit.traffic import traffic
-from tests.faultkit.waiting import wait_until
 from tests.integration.mirror.stored import stored
 from tests.judge.verdict import Verdict
 from tests.versions.kit import CALM, Fleet, wait_shared
@@ -23,19 +21,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from services.local.region import Region
-    from tests.faultkit.process import ServiceProcess
-
-
-def freeze_in_transaction(worker: ServiceProcess, fleet: Fleet) -> list[OpenAt]:
-    def frozen() -> list[OpenAt]:
-        worker.freeze()
-        hold_sync(ALREADY_ENDING_S, reason="a commit may be on its way from the frozen worker")
-        found = open_transactions(access(fleet.target), fleet.watched)
-        if not found:
-            worker.thaw()
-        return found
-
-    return wait_until(frozen, deadline_s=30, what="an open transaction of a frozen worker")
 
 
 @pytest.mark.timeout(300)
@@ -49,7 +34,7 @@ def test_c3_who_wakes_after_being_replaced_writes_nothing(
         fleet.mirror("zombie") as zombie,
     ):
         wait_shared(zombie)
-        opened = freeze_in_transaction(zombie, fleet)
+        opened = freeze_in_transaction(zombie, access(west), fleet.watched, deadline_s=30)
         with fleet.mirror("heir") as heir:
             wait_shared(heir)
             zombie.thaw()

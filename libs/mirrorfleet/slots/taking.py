@@ -172,11 +172,12 @@ async def _fence_settled(runner: SlotRunner, transactions: Transactions) -> Prod
         committed = await settling.was_committed(runner)
         producer = await _fence(runner, transactions)
         ended = await settling.settle_control(runner, transactions, producer, committed=committed)
+        if ended is not None and transactions.version is TransactionVersion.V1:
+            # A late copy of our end must not act on the next transaction.
+            return await _fence(runner, transactions)
     except BaseException:
         transactions.close()
         raise
-    if ended is not None and transactions.version is TransactionVersion.V1:
-        return await _fence(runner, transactions)  # a late copy of our end must not act on the next
     return ended or producer
 
 
@@ -186,11 +187,7 @@ async def _fence(runner: SlotRunner, transactions: Transactions) -> ProducerIden
             timeout_ms=runner.settings.transaction_timeout_ms, deadline_s=FENCE_DEADLINE_S
         )
     except BrokerError as error:
-        transactions.close()
         raise _explained(runner, error) from error
-    except BaseException:
-        transactions.close()
-        raise
 
 
 def _tell(runner: SlotRunner, steps: list[float]) -> None:

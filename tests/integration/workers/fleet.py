@@ -20,10 +20,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import httpx
 
-from tests.faultkit.bites import lasting
 from tests.faultkit.hold import hold_sync
 from tests.faultkit.markers import commit_times, times
-from tests.faultkit.regions import access, address, data_directories
+from tests.faultkit.regions import address, data_directories
 from tests.faultkit.traffic import traffic
 from tests.faultkit.waiting import wait_until
 from tests.integration.mirror.fleet import Fleet, slots_of
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from services.local.region import Region
-    from tests.faultkit.bites import OpenAt
     from tests.faultkit.process import ServiceProcess
     from tests.faultkit.traffic import Traffic
 
@@ -248,16 +246,3 @@ def epochs_grow(fleet: Workers) -> bool:
         for number in range(PARTITIONS)
         for found in epochs(fleet.west, f"east.{fleet.topic}", number).values()
     )
-
-
-def freeze_in_transaction(worker: ServiceProcess, fleet: Workers) -> list[OpenAt]:
-    """SIGSTOP at a moment when the target shows an open transaction that does not end."""
-
-    def frozen() -> list[OpenAt]:
-        worker.freeze()
-        found = lasting(access(fleet.west), fleet.watched)
-        if not found:
-            worker.thaw()
-        return found
-
-    return wait_until(frozen, deadline_s=30, what="an open transaction of a frozen worker")

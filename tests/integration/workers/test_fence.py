@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.faultkit.bites import abort_evidence
+from tests.faultkit.bites import abort_evidence, freeze_in_transaction
 from tests.faultkit.hold import hold_sync
 from tests.faultkit.process import ROOT
 from tests.faultkit.regions import access, data_directories
 from tests.faultkit.waiting import wait_until
 from tests.integration.mirror.fleet import slots_of
-from tests.integration.workers.fleet import STEADY_S, Workers, freeze_in_transaction, under_load
+from tests.integration.workers.fleet import STEADY_S, Workers, under_load
 from tests.judge.reading import ends_of
 from tests.judge.verdict import Verdict
 
@@ -45,7 +45,7 @@ def test_a_fenced_link_stands_still_until_the_fence_is_lifted_also_for_a_worker_
     with under_load("fenced", east, west, tmp_path) as fleet:
         lost, present = fleet.start("lost"), fleet.start("present")
         fleet.wait_shared("lost", "present")
-        opened = freeze_in_transaction(lost, fleet)
+        opened = freeze_in_transaction(lost, access(west), fleet.watched, deadline_s=30)
         fenced = fence(fleet, "--reason", "wrong data")
         before = ends(fleet)
         lost.thaw()

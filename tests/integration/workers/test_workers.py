@@ -11,7 +11,11 @@ import httpx
 import pytest
 
 from tests.faultkit import blocking
-from tests.faultkit.bites import abort_evidence, kill_in_transaction
+from tests.faultkit.bites import (
+    abort_evidence,
+    freeze_in_transaction,
+    kill_in_transaction,
+)
 from tests.faultkit.hold import hold_sync
 from tests.faultkit.regions import access, data_directories
 from tests.integration.workers.fleet import (
@@ -21,7 +25,6 @@ from tests.integration.workers.fleet import (
     SECONDS,
     TAKE_OVER_S,
     epochs_grow,
-    freeze_in_transaction,
     under_load,
 )
 from tests.judge.verdict import Verdict
@@ -89,7 +92,7 @@ def test_a_worker_that_slept_or_hung_writes_nothing_after_and_is_given_slots_fro
         fleet.wait_shared("sleeper", "heir")
         fleet.wait_current("sleeper", "heir")
         with fleet.fault("SIGSTOP", moved_s=TAKE_OVER_S, moves=FAIRLY):
-            freeze_in_transaction(sleeper, fleet)
+            freeze_in_transaction(sleeper, access(west), fleet.watched, deadline_s=30)
             fleet.wait_copying(heir=8)
         hold_sync(SLEEP_S, reason="the sleeper sleeps on, the heir copies")
         with fleet.fault("SIGCONT", moved_s=MOVE_S, moves=FAIRLY) as woken:
