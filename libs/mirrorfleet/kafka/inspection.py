@@ -8,7 +8,6 @@ from typing import NamedTuple
 from kio.schema.describe_producers.v0.request import DescribeProducersRequest, TopicRequest
 from kio.schema.describe_producers.v0.response import DescribeProducersResponse
 from kio.schema.describe_transactions.v0.request import DescribeTransactionsRequest
-from kio.schema.describe_transactions.v0.response import DescribeTransactionsResponse
 from kio.schema.list_transactions.v0.request import ListTransactionsRequest
 from kio.schema.list_transactions.v0.response import ListTransactionsResponse
 from kio.schema.types import TopicName, TransactionalId
@@ -19,6 +18,7 @@ from mirrorfleet.core.ids import ProducerIdentity, TopicPartition
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.codec import code_of, count_ms
 from mirrorfleet.kafka.coordinator import CoordinatorKind, find_coordinator
+from mirrorfleet.kafka.described_transactions import DescribeTransactionsResponse
 from mirrorfleet.kafka.each import LeaderEpochs, Results, each_until_deadline, on_leaders, verdict
 
 __all__ = [
