@@ -2,16 +2,21 @@
 
     reserve(max_bytes) -> fetch answer -> lease of the frame -> last batch acknowledged -> free
 
-A frame stays whole in memory until its last batch is done, so the lease frees it whole.
+A frame stays whole in memory until its last batch is done, so the lease frees it whole. Batches
+that are put together are in memory twice meanwhile, once in their frames: an eighth is theirs.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+MERGE_SHARE: Final = 8
+"""One in so many bytes is kept for merged batches; frames never take it."""
 
 
 class MemoryBudget:
@@ -34,6 +39,10 @@ class MemoryBudget:
     def limit(self) -> int:
         """Bytes allowed; one frame may exceed it alone, or a large batch could never pass."""
         return self._limit
+
+    def has_room(self, size: int) -> bool:
+        """Whether `size` bytes more stay within the limit, the share of merged batches included."""
+        return self._used + size <= self._limit
 
     def reserve(self, size: int, granted: Callable[[], None]) -> None:
         """Call `granted` once `size` bytes are free: now, or when others give theirs back."""
@@ -63,9 +72,10 @@ class MemoryBudget:
             self._grant()
 
     def _grant(self) -> None:
+        for_frames = self._limit - self._limit // MERGE_SHARE
         while self._waiting:
             size, granted = self._waiting[0]
-            if self._used and self._used + size > self._limit:
+            if self._used and self._used + size > for_frames:
                 return
             self._waiting.popleft()
             self._used += size

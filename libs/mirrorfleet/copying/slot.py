@@ -19,7 +19,7 @@ from mirrorfleet.core.errors import CorruptBatchError
 from mirrorfleet.records.catalog import CatalogPartition, CatalogState
 from mirrorfleet.records.positions import Snapshot
 from mirrorfleet.wire.engine import merge, mergeable, walk_fetched
-from mirrorfleet.wire.reshape import MERGE_BELOW
+from mirrorfleet.wire.reshape import MERGE_BELOW, MERGE_UP_TO
 from mirrorfleet.wire.rewrite import next_sequence
 
 if TYPE_CHECKING:
@@ -308,7 +308,8 @@ class Slot:
         partition.queued_bytes -= head.batch.size
         del self._ready[partition]
         taken = [head]
-        if queue and head.batch.size < MERGE_BELOW and not head.batch.attributes & CODEC_BITS:
+        is_tiny = head.batch.size < MERGE_BELOW and not head.batch.attributes & CODEC_BITS
+        if queue and is_tiny and self._budget.has_room(MERGE_UP_TO):
             taken += self._tiny(partition, head)
         if queue:
             self._ready[partition] = None  # to the end: the others first

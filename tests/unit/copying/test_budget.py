@@ -26,6 +26,18 @@ def test_nobody_overtakes_a_larger_reservation_that_came_first() -> None:
     assert granted == ["holder"]
 
 
+def test_an_eighth_is_never_given_to_frames() -> None:
+    budget = MemoryBudget(80)
+    granted: list[str] = []
+    budget.reserve(60, lambda: granted.append("up to the share"))
+    budget.reserve(10, lambda: granted.append("all but the share"))
+    budget.reserve(1, lambda: granted.append("into the share"))
+
+    assert granted == ["up to the share", "all but the share"]
+    assert budget.has_room(10)
+    assert not budget.has_room(11)
+
+
 def test_one_frame_larger_than_the_whole_budget_passes_alone() -> None:
     budget = MemoryBudget(100)
     granted: list[str] = []

@@ -16,6 +16,7 @@ from mirrorfleet.copying.urgency import Urgency
 from mirrorfleet.core.ids import SourceOffset, TargetOffset, TopicPartition
 from mirrorfleet.records.catalog import Priority
 from mirrorfleet.records.positions import Position, Snapshot
+from mirrorfleet.wire.reshape import MERGE_UP_TO
 from tests.unit.copying.making import SOURCE_TOPIC, entry, fetched, give, identity, slot
 
 BIG = b"x" * 3_000
@@ -109,6 +110,17 @@ def test_merged_memory_is_given_back_when_the_batch_is_done() -> None:
     queued.lease.done()
 
     assert budget.used == 0
+
+
+def test_without_memory_for_it_tiny_batches_are_not_merged() -> None:
+    budget = MemoryBudget(1 << 20)
+    made = slot(budget=budget)
+    partition = partition_of(made)
+    give(made, partition, fetched((0, [b"a"]), (1, [b"b"])), end=2)
+    budget.resize(0, (1 << 20) - MERGE_UP_TO)
+
+    assert made.next_batch(partition).batch.count == 1
+    assert made.ready
 
 
 def test_sequences_count_records_per_target_partition() -> None:
