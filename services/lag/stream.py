@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 import faust
 
 from mirrorfleet.config.cluster_settings import Mechanism
-from mirrorfleet.core.errors import ConnectionLostError
+from mirrorfleet.core.errors import ConfigError, ConnectionLostError
 from mirrorfleet.core.ids import FleetName, SlotNumber
 from mirrorfleet.core.names import control_topic, service_id
 from mirrorfleet.kafka.aiokafka_options import client_options
 from mirrorfleet.kafka.tls import make_context
 from mirrorfleet.records.topics import ControlKind
+from mirrorfleet.runtime.lifecycle import describe
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from mirrorfleet.config.cluster_settings import ClusterSettings
 
 STOP_S: Final = 5.0
+LOOK_S: Final = 5.0
+"""Between two looks at a password in a file."""
 OnRecord = Callable[[bytes | None, bytes | None], None]
 OnSlots = Callable[[frozenset[SlotNumber]], None]
 
@@ -76,17 +79,38 @@ class ProgressStream:
         # Faust makes a folder for tables that we do not have, by default where it was started,
         # and that cannot be written in a container
         with TemporaryDirectory(prefix="mirrorfleet-lag-") as folder:
+            password = self._password()
             app = self._app(folder, on_record, on_slots)
             try:
                 await app.start()
-                await app.wait_until_stopped()
+                async with asyncio.TaskGroup() as group:
+                    watch = group.create_task(self._watch_password(password), name="password")
+                    await app.wait_until_stopped()
+                    watch.cancel()
             except Exception as error:
-                raise ConnectionLostError(f"{self._topic}: {error}") from error
+                raise ConnectionLostError(f"{self._topic}: {describe(error)}") from error
             finally:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(STOP_S):
                         await app.stop()
         raise ConnectionLostError(f"{self._topic}: the stream ended.")
+
+    async def _watch_password(self, first: str | None) -> None:
+        """Look whether it was rotated: Faust logs in with the first one for ever.
+
+        Raises: ConnectionLostError.
+        """
+        while True:
+            await asyncio.sleep(LOOK_S)
+            with suppress(ConfigError):  # a file that is being replaced
+                if self._password() != first:
+                    raise ConnectionLostError("the password was changed.")
+
+    def _password(self) -> str | None:
+        """The password as it is now, where there is one. Raises: ConfigError."""
+        security = self._settings.security
+        is_secret = security.mechanism not in {None, Mechanism.OAUTHBEARER}
+        return security.read_password() if is_secret else None
 
     def _app(self, folder: str, on_record: OnRecord, on_slots: OnSlots) -> _App:
         """Made inside the running loop, which Faust looks up as soon as it is asked for."""

@@ -19,20 +19,25 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, but
 from services.local.region import RegionSpec
 from services.local.security import Kind, RegionSecurity
 from tests.faultkit.hold import hold_sync
+from tests.faultkit.process import service
 from tests.faultkit.regions import address
 from tests.faultkit.traffic import traffic
+from tests.faultkit.waiting import wait_until
 from tests.integration.security.kit import access_as, properties, section
 from tests.judge.verdict import Evidence, Verdict
-from tests.versions.kit import Fleet, wait_all_copying
+from tests.versions.kit import READY_S, Fleet, wait_all_copying
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from services.local.region import Region
     from tests.conftest import Regions
+    from tests.faultkit.process import ServiceProcess
 
 USER: Final = "mirrorfleet"
 RATE: Final = 2_000
+FRESH_MS: Final = 2_000
+"""A worker speaks once a second, and the target is away for longer than this."""
 
 
 def rotate(region: Region, password: str) -> None:
@@ -42,6 +47,13 @@ def rotate(region: Region, password: str) -> None:
     admin = AdminClient(properties(access_as(region)))
     for each in admin.alter_user_scram_credentials([change]).values():
         each.result(20)
+
+
+def heard_ms_ago(lag: ServiceProcess) -> int:
+    """How long ago `lag`, whose stream is Faust's, heard a worker."""
+    links = lag.status()["links"]
+    assert isinstance(links, list)
+    return int(links[0]["progress_heard_ms_ago"])
 
 
 @pytest.mark.timeout(300)
@@ -65,8 +77,10 @@ def test_m6_a_rotated_password_is_used_without_a_restart(
         fleet.sync() as sync,
         traffic(address(east), fleet.topics, rate=RATE) as load,
         fleet.mirror() as mirror,
+        service("lag", estate=fleet.estate, target="west", logs=fleet.logs) as lag,
     ):
         wait_all_copying(mirror)
+        lag.wait_ready(READY_S)
         rotate(target, "another-secret")
         secret.write_text("another-secret")
         before = fleet.copied()
@@ -76,6 +90,9 @@ def test_m6_a_rotated_password_is_used_without_a_restart(
         hold_sync(2.0, reason="load by the new password")
         mirror.wait_ready(30)
         sync.wait_ready(30)
+        wait_until(
+            lambda: heard_ms_ago(lag) < FRESH_MS, deadline_s=READY_S, what="lag to hear the mirror"
+        )
         load.stop()
         evidence = Evidence("rotation", bit=fleet.copied() > before > 0)
         report = fleet.judged([evidence], records=RATE)
