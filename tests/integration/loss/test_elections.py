@@ -1,0 +1,146 @@
+"""A replica that was behind is made leader: the source, or the target, forgets its last records.
+
+brokers 2 and 3 have the topic   3 stops   more is written to 2   2 dies, 3 leads: it is gone
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from services.local.region import Region, RegionSpec
+from tests.faultkit.regions import access
+from tests.faultkit.waiting import wait_until
+from tests.integration.loss.conftest import Drill
+from tests.integration.mirror.fleet import Fleet
+from tests.integration.mirror.making import create, create_on, numbered, put
+from tests.judge.reading import At, ends_of
+from tests.judge.verdict import Evidence, Verdict
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.conftest import Regions
+
+UNCLEAN: Final[dict[str, str | int]] = {
+    "unclean_leader_election_enable": "true",
+    "min_insync_replicas": 1,
+}
+LEADER, BEHIND = 2, 3
+KEPT, LOST, NEW = range(100), range(100, 150), range(1_000, 1_030)
+SOURCE, TARGET = "source-truncated", "target-truncated"
+RULES: Final[list[dict[str, object]]] = [
+    {"name": policy, "topics": [f"el-{policy}-.*"], "on_source_loss": policy}
+    for policy in ("fail", "record-gap", "recopy")
+]
+READ: Final = ("el-fail-read", "el-record-gap-read")
+WRITTEN: Final = ("el-fail-written", "el-recopy-written")
+
+
+def copy_through(drill: Drill, topics: tuple[str, ...], numbers: list[range]) -> None:
+    """Write the last of the ranges, and wait until the copies hold all."""
+    for topic in topics:
+        drill.fill(topic, numbers[-1].start, numbers[-1].stop)
+    for topic in topics:
+        drill.wait_copied(topic, numbers)
+
+
+def forget(trio: Region) -> None:
+    """The last records of the topics on brokers 2 and 3 are gone when this returns."""
+    trio.broker(LEADER).kill()
+    trio.broker(BEHIND).restart()
+
+
+def ends(region: Region, *topics: str) -> list[int]:
+    """Where partition 0 of each topic ends."""
+    at = [At(topic, 0) for topic in topics]
+    found = ends_of(access(region), at)
+    return [found[each].uncommitted for each in at]
+
+
+def wait_forgotten(trio: Region, topics: tuple[str, ...], before: list[int]) -> Evidence:
+    """Wait until a leader answers for all topics, and say whether their ends went back."""
+    began = time.monotonic()
+    now = wait_until(
+        lambda: ends(trio, *topics),
+        deadline_s=90,
+        what="a leader of the topics",
+        ignoring=(Exception,),
+    )
+    print(f"unclean leaders after {time.monotonic() - began:.1f} s: {before} -> {now}")
+    bit = all(one < other for one, other in zip(now, before, strict=True))
+    return Evidence("unclean election", bit, f"{before} -> {now}")
+
+
+@pytest.mark.timeout(600)
+def test_what_an_unclean_election_took_from_the_source_or_the_target_is_told_and_resolved(
+    east: Region, west: Region, regions: Regions, tmp_path: Path
+) -> None:
+    (trio,) = regions(RegionSpec(name="trio", brokers=3))
+    written = [f"east.{topic}" for topic in WRITTEN]
+    for topic in (*READ, *written):
+        create_on(trio, topic, [LEADER, BEHIND], **UNCLEAN)
+    for topic in WRITTEN:
+        create(east, topic)
+    with ExitStack() as running:
+        reading = Fleet("unread", trio, west, tmp_path / "read", rules=RULES, slots=2)
+        writing = Fleet("unwritten", east, trio, tmp_path / "written", rules=RULES, slots=2)
+        drills = []
+        for fleet in (reading, writing):
+            running.enter_context(fleet.sync())
+            drills.append(Drill(fleet, running.enter_context(fleet.mirror())))
+        read, write = drills
+        for drill, topics in ((read, READ), (write, WRITTEN)):
+            copy_through(drill, topics, [KEPT])
+        trio.broker(BEHIND).stop()
+        for drill, topics in ((read, READ), (write, WRITTEN)):
+            copy_through(drill, topics, [KEPT, LOST])
+        read.remember(*READ)
+        before = ends(trio, *READ, *written)
+        forget(trio)
+        evidence = wait_forgotten(trio, (*READ, *written), before)
+        assert evidence.bit, evidence
+        for topic in READ:
+            put(trio, topic, numbered(NEW.start, NEW.stop))
+        for topic in WRITTEN:
+            put(east, topic, numbered(150, 170))
+        trio.broker(LEADER).restart()
+        check_source(read)
+        check_target(write)
+
+
+def check_source(drill: Drill) -> None:
+    """The copy keeps the lost records, and goes on with the new ones, by rule or by request."""
+    fail, gap = READ
+    drill.wait_copied(gap, [KEPT, LOST, NEW])
+    assert drill.wait_ledger(gap) == [("gap", 0, 100, 150, SOURCE)]
+    fault = drill.fault(fail)
+    assert fault.startswith(f"{SOURCE} at source offset 150: the source log was truncated to 100;")
+    assert "50 target records [" in fault
+    assert drill.run("resolve", f"{fail}-0", "--accept-gap", "100..150") == 0
+    drill.wait_copied(fail, [KEPT, LOST, NEW])
+    assert drill.ledger(fail) == [("gap", 0, 100, 150, SOURCE)]
+    starts = {At(topic, 0): 100 for topic in READ}
+    report = drill.fleet.judged(READ, earlier=drill.before, starts=starts)
+    assert report.verdict is Verdict.PASS
+
+
+def check_target(drill: Drill) -> None:
+    """Exactly the missing range is copied again, or accepted as a gap."""
+    fail, copy = WRITTEN
+    rest = range(150, 170)
+    drill.wait_copied(copy, [KEPT, LOST, rest])
+    assert drill.wait_ledger(copy) == [("rewound", 0, 100, 150, TARGET)]
+    wait_until(
+        lambda: "50 records of source [100, 150) are gone" in drill.fault(fail),
+        deadline_s=60,
+        what="what is missing",
+    )
+    assert drill.run("resolve", f"{fail}-0", "--accept-gap", "100..150") == 0
+    drill.wait_copied(fail, [KEPT, rest])
+    assert drill.ledger(fail) == [("gap", 0, 100, 150, TARGET)]
+    report = drill.fleet.judged(WRITTEN, gaps={At(fail, 0): [(100, 150)]})
+    assert report.verdict is Verdict.PASS
