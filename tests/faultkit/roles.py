@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-ASK_S: Final = 20.0
-"""Deadline of one question, while brokers may be away."""
+ASK_S: Final = 40.0
+"""Deadline of one question, while brokers may be away; one may be sent on to a frozen one."""
 
 
 class Roles:

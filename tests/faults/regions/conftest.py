@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from services.local.region import RegionSpec
+from services.local.region import RegionSpec, Tuning
 from tests.faultkit.far import far_pair
+from tests.faults.regions.drill import LONG
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +20,8 @@ BROKERS = 3
 
 @pytest.fixture(scope="package")
 def pair() -> Iterator[dict[str, FarRegion]]:
-    """East and west."""
-    specs = [RegionSpec(name=side, brokers=BROKERS) for side in ("east", "west")]
+    """East and west; long drills ask much of six brokers on two cores."""
+    tuning = Tuning.STEADY if LONG else Tuning.QUICK
+    specs = [RegionSpec(name=side, brokers=BROKERS, tuning=tuning) for side in ("east", "west")]
     with far_pair(*specs) as made:
         yield made

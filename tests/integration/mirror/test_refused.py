@@ -5,13 +5,22 @@ from __future__ import annotations
 from tests.faultkit.waiting import wait_until
 from tests.integration.mirror import content
 from tests.integration.mirror.conftest import Matrix
-from tests.integration.mirror.fleet import faults_of, wait_faults, wait_values
+from tests.integration.mirror.fleet import Fleet, faults_of, wait_faults, wait_values
 from tests.integration.mirror.making import Made, alter_topic, put, values
 from tests.judge.verdict import Verdict
 
 WEST = "east."
 HEALS_S = 15.0
 """A raised limit is seen by sync, published, and followed."""
+
+
+def wait_faulted(fleet: Fleet, cause: str) -> list[dict[str, object]]:
+    """The events of partitions that stopped for a cause; they are told a moment after."""
+    return wait_until(
+        lambda: [e for e in fleet.events("partition-faulted") if e["cause"] == cause],
+        deadline_s=10,
+        what=f"the event of {cause}",
+    )
 
 
 def test_a_record_without_key_stops_its_partition_of_a_compacted_target_at_its_offset(
@@ -25,7 +34,7 @@ def test_a_record_without_key_stops_its_partition_of_a_compacted_target_at_its_o
     assert fault == (
         "key-missing at source offset 2: the record has no key and the target topic is compacted"
     )
-    (event,) = [e for e in fleet.events("partition-faulted") if e["cause"] == "key-missing"]
+    (event,) = wait_faulted(fleet, "key-missing")
     assert (event["topic"], event["partition"]) == (content.KEYLESS_FAIL, 0)
     assert (event["first"], event["end"]) == (2, 3)
 
@@ -67,7 +76,7 @@ def test_a_record_too_large_stops_its_partition_over_a_restart_until_the_limit_i
         " max.message.bytes of the target topic is 20000"
     )
     assert says in matrix.mirror.text()
-    (event,) = [e for e in fleet.events("partition-faulted") if e["cause"] == "record-too-large"]
+    (event,) = wait_faulted(fleet, "record-too-large")
     assert (event["topic"], event["partition"], event["first"]) == (content.OVERSIZE, 0, 2)
     assert values(fleet.west, WEST + content.OVERSIZE, 0) == small
 
