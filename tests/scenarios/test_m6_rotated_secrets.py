@@ -49,6 +49,12 @@ def rotate(region: Region, password: str) -> None:
         each.result(20)
 
 
+def renew_connections(region: Region) -> None:
+    """Stop its broker and start it again: every connection is new afterwards."""
+    region.broker(1).stop()
+    region.broker(1).restart()
+
+
 def heard_ms_ago(lag: ServiceProcess) -> int:
     """How long ago `lag`, whose stream is Faust's, heard a worker."""
     links = lag.status()["links"]
@@ -84,8 +90,7 @@ def test_m6_a_rotated_password_is_used_without_a_restart(
         rotate(target, "another-secret")
         secret.write_text("another-secret")
         before = fleet.copied()
-        target.broker(1).stop()  # every connection is new afterwards
-        target.broker(1).restart()
+        renew_connections(target)
         wait_all_copying(mirror)
         hold_sync(2.0, reason="load by the new password")
         mirror.wait_ready(30)

@@ -16,7 +16,6 @@ from mirrorfleet.copying.urgency import Urgency
 from mirrorfleet.core.ids import SourceOffset, TargetOffset, TopicPartition
 from mirrorfleet.records.catalog import Priority
 from mirrorfleet.records.positions import Position, Snapshot
-from mirrorfleet.wire.reshape import MERGE_UP_TO
 from tests.unit.copying.making import SOURCE_TOPIC, entry, fetched, give, identity, slot
 
 BIG = b"x" * 3_000
@@ -51,76 +50,6 @@ def test_a_rewind_forgets_what_is_not_committed_and_frees_the_memory() -> None:
     assert budget.used == 0
     assert made.generation == before + 1
     assert not made.ready
-
-
-def test_tiny_uncompressed_batches_of_one_partition_are_merged() -> None:
-    made = slot()
-    partition = partition_of(made)
-    give(made, partition, fetched((0, [b"a"]), (1, [b"b"]), (2, [b"c"])), end=3)
-
-    batch = made.next_batch(partition).batch
-
-    assert (batch.first, batch.next_offset, batch.count) == (0, 3, 3)
-    assert not made.ready
-    assert partition.queued_bytes == 0
-
-
-def test_merging_keeps_the_hole_between_batches() -> None:
-    made = slot()
-    partition = partition_of(made)
-    give(made, partition, fetched((0, [b"a"]), (5, [b"b"])), end=6)
-
-    batch = made.next_batch(partition).batch
-
-    assert (batch.first, batch.next_offset, batch.count) == (0, 6, 2)
-    assert batch.holes == ((1, 4),)
-
-
-def test_a_tiny_batch_that_cannot_be_read_goes_alone_and_the_others_keep_their_place() -> None:
-    made = slot()
-    partition = partition_of(made)
-    give(made, partition, fetched((0, [b"a"]), (1, [b"b"]), (2, [b"c"])), end=3)
-    lying = partition.queue[1].batch
-    lying.payload = b"\xff" * len(lying.payload)
-
-    first = made.next_batch(partition).batch
-
-    assert first.first == 0
-    assert [q.batch.first for q in partition.queue] == [1, 2]
-    assert partition.queued_bytes == sum(q.batch.size for q in partition.queue)
-    assert made.ready
-
-
-def test_large_batches_are_never_merged() -> None:
-    made = slot()
-    partition = partition_of(made)
-    give(made, partition, fetched((0, [BIG]), (1, [BIG])), end=2)
-
-    assert made.next_batch(partition).batch.count == 1
-    assert made.ready
-
-
-def test_merged_memory_is_given_back_when_the_batch_is_done() -> None:
-    budget = MemoryBudget(1 << 20)
-    made = slot(budget=budget)
-    partition = partition_of(made)
-    give(made, partition, fetched((0, [b"a"]), (1, [b"b"])), end=2)
-
-    queued = made.next_batch(partition)
-    queued.lease.done()
-
-    assert budget.used == 0
-
-
-def test_without_memory_for_it_tiny_batches_are_not_merged() -> None:
-    budget = MemoryBudget(1 << 20)
-    made = slot(budget=budget)
-    partition = partition_of(made)
-    give(made, partition, fetched((0, [b"a"]), (1, [b"b"])), end=2)
-    budget.resize(0, (1 << 20) - MERGE_UP_TO)
-
-    assert made.next_batch(partition).batch.count == 1
-    assert made.ready
 
 
 def test_sequences_count_records_per_target_partition() -> None:
