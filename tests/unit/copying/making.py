@@ -24,6 +24,8 @@ from mirrorfleet.wire.rewrite import stamp
 
 SOURCE_TOPIC = UUID(int=0xA)
 TARGET_TOPIC = UUID(int=0xB)
+BIG = b"x" * 3_000
+"""A value that makes its batch too large to be merged."""
 LINK = Link(ClusterAlias("east"), ClusterAlias("west"))
 
 
@@ -53,6 +55,10 @@ def slot(
     for each in entries or (entry(),):
         made.admit(each, start_position(each.identity, SourceOffset(0), 1))
     return made
+
+
+def partition_of(made: Slot, number: int = 0) -> CopyPartition:
+    return made.partitions[identity(number)]
 
 
 def fetched(*batches: tuple[int, list[bytes]], epoch: int = 3) -> bytearray:

@@ -5,7 +5,6 @@ from dataclasses import replace
 from mirrorfleet.copying.budget import MemoryBudget
 from mirrorfleet.copying.faults import Fault, FaultReason, Span
 from mirrorfleet.copying.partition import (
-    CopyPartition,
     LeftOut,
     Pace,
     start_position,
@@ -16,13 +15,16 @@ from mirrorfleet.copying.urgency import Urgency
 from mirrorfleet.core.ids import SourceOffset, TargetOffset, TopicPartition
 from mirrorfleet.records.catalog import Priority
 from mirrorfleet.records.positions import Position, Snapshot
-from tests.unit.copying.making import SOURCE_TOPIC, entry, fetched, give, identity, slot
-
-BIG = b"x" * 3_000
-
-
-def partition_of(made: Slot, number: int = 0) -> CopyPartition:
-    return made.partitions[identity(number)]
+from tests.unit.copying.making import (
+    BIG,
+    SOURCE_TOPIC,
+    entry,
+    fetched,
+    give,
+    identity,
+    partition_of,
+    slot,
+)
 
 
 def test_fetched_batches_wait_in_order_and_the_position_goes_on() -> None:

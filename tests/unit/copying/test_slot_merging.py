@@ -2,8 +2,7 @@ from __future__ import annotations
 
 from mirrorfleet.copying.budget import MemoryBudget
 from mirrorfleet.wire.reshape import MERGE_UP_TO
-from tests.unit.copying.making import fetched, give, slot
-from tests.unit.copying.test_slot import BIG, partition_of
+from tests.unit.copying.making import BIG, fetched, give, partition_of, slot
 
 
 def test_tiny_uncompressed_batches_of_one_partition_are_merged() -> None:
