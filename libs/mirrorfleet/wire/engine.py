@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from mirrorfleet.core.errors import CorruptBatchError
 from mirrorfleet.core.ids import SourceOffset
+from mirrorfleet.wire import singles
 from mirrorfleet.wire.aborted import AbortedFilter, Marker, marker_of
 from mirrorfleet.wire.batch import (
     CODEC_MASK,
@@ -79,16 +80,11 @@ def walk_fetched(
     Payloads of batches that pass are views into `buffer`, which must not change any more.
     A range whose first batch is incomplete gives no batch: fetch again with more bytes.
     """
-    view = memoryview(buffer)
-    state = _Walk(view, wanted, aborted, terms)
+    state = _Walk(memoryview(buffer), wanted, aborted, terms)
+    position: int | None = start
     try:
-        for header in walk(view, start, end):
-            if header.magic == MAGIC:
-                state.take(header)
-            else:
-                state.take_legacy(header)
-            if state.fault:
-                break
+        while position is not None:
+            position = state.walk_from(position, end)
     except CorruptBatchError as error:
         state.fault = BatchFault(state.position, FaultKind.CORRUPT, error.message)
     return state.finish()
@@ -132,6 +128,32 @@ class _Walk:
         self._dropped: list[Dropped] = []
         self._legacy: BatchBuilder | None = None
         self._legacy_codec = Codec.NONE
+
+    def walk_from(self, start: int, end: int) -> int | None:
+        """Take batches up to the end, a fault, or a run that went into one batch: where to go on.
+
+        Batches of an aborted transaction may be among those of a run, so then there is none.
+        """
+        gathers = self._aborted is None and singles.allowed(self._terms)
+        for header in walk(self._view, start, end):
+            if header.magic != MAGIC:
+                self.take_legacy(header)
+            elif header.count == 1 and gathers and (after := self._gather(header.start, end)):
+                return after
+            else:
+                self.take(header)
+            if self.fault:
+                break
+        return None
+
+    def _gather(self, start: int, end: int) -> int | None:
+        """Take the run of batches of one record that begins there; the byte after it."""
+        run = singles.gathered(self._view, start, end, self.position, self._terms)
+        if run is None or (self._legacy and self._flush_legacy()):
+            return None
+        self._batches.append(run.batch)
+        self.position, self._leader_epoch = run.batch.next_offset, run.batch.leader_epoch
+        return run.end
 
     def take(self, header: BatchHeader) -> None:
         """A magic 2 batch."""

@@ -1,0 +1,138 @@
+"""Runs of batches of one record: one batch at the target, the same records for its consumers."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirrorfleet.core.ids import SourceOffset
+from mirrorfleet.wire.copybatch import FaultKind, NullKeys, Terms
+from tests.unit.wire.batches import (
+    LZ4,
+    TIME,
+    Seen,
+    batch_of,
+    copied,
+    fetched,
+    marker,
+    patched,
+    some,
+)
+
+
+def lone(records: list[Seen], **header: int) -> list[bytearray]:
+    """Each record in a batch of its own."""
+    return [batch_of([record], **header) for record in records]
+
+
+def test_batches_of_one_record_become_one_batch_with_all_of_them() -> None:
+    records = some(300, size=100)
+    walked = fetched(*lone(records, leader_epoch=4))
+    (batch,) = walked.batches
+    assert copied(walked) == records
+    assert (batch.first, batch.next_offset, batch.count, batch.holes) == (0, 300, 300, ())
+    assert (batch.base_timestamp, batch.max_timestamp) == (TIME, TIME + 2_990)
+    assert (batch.attributes, batch.leader_epoch, walked.leader_epoch) == (0, 4, 4)
+    assert (walked.next_offset, walked.records, walked.fault) == (300, 300, None)
+
+
+def test_times_that_go_back_and_offsets_that_are_absent_stay_what_they_are() -> None:
+    records = [
+        Seen(7, TIME + 50, None, b"a"),
+        Seen(8, TIME, b"k", None),
+        Seen(20, TIME + 90_000, b"", b"", (("h", b"1"),)),
+        Seen(21, TIME + 3, b"k", b"b"),
+    ]
+    walked = fetched(*lone(records))
+    assert copied(walked) == records
+    assert (walked.batches[0].first, walked.batches[0].holes) == (7, ((9, 11),))
+    assert walked.batches[0].max_timestamp == TIME + 90_000
+
+
+def test_a_batch_of_many_and_a_compressed_one_stand_between_two_runs() -> None:
+    records = some(13)
+    log = [
+        *lone(records[:3]),
+        batch_of(records[3:8]),
+        batch_of(records[8:9], codec=LZ4),
+        *lone(records[9:]),
+    ]
+    walked = fetched(*log)
+    assert copied(walked) == records
+    assert [batch.count for batch in walked.batches] == [3, 5, 1, 4]
+    assert [batch.attributes for batch in walked.batches] == [0, 0, LZ4, 0]
+
+
+def test_a_run_ends_where_the_target_takes_no_more() -> None:
+    records = some(50, size=100)
+    walked = fetched(*lone(records), terms=Terms(max_batch_bytes=1_000))
+    assert copied(walked) == records
+    assert [batch.count for batch in walked.batches] == [8, 8, 8, 8, 8, 8, 2]
+    assert max(batch.size for batch in walked.batches) <= 1_000
+
+
+def test_a_single_batch_alone_passes_as_it_is() -> None:
+    (log,) = lone(some(1))
+    (batch,) = fetched(log).batches
+    assert isinstance(batch.payload, memoryview)
+
+
+def test_what_is_behind_the_wanted_offset_is_left_out() -> None:
+    walked = fetched(*lone(some(6)), wanted=4)
+    assert copied(walked) == some(6)[4:]
+    assert (walked.batches[0].first, walked.next_offset) == (4, 6)
+
+
+@pytest.mark.parametrize("byte", [17, 40, 62, 66, 80])
+def test_a_flipped_bit_is_a_fault_after_the_records_before_it(byte: int) -> None:
+    log = lone(some(6))
+    log[3][byte] ^= 0x40
+    walked = fetched(*log)
+    assert copied(walked) == some(6)[:3]
+    assert walked.fault is not None
+    assert (walked.fault.kind, walked.next_offset) == (FaultKind.CORRUPT, 3)
+
+
+def test_the_batch_that_was_cut_is_fetched_again() -> None:
+    log = lone(some(4))
+    walked = fetched(*log[:3], log[3][:-1])
+    assert copied(walked) == some(4)[:3]
+    assert walked.next_offset == 3
+
+
+def test_aborted_records_and_markers_are_left_out_between_runs() -> None:
+    good, bad, more = some(3), some(2, first=3), some(2, first=6)
+    log = [
+        *lone(good),
+        *lone(bad, producer_id=9),
+        marker(5, 9, 0),
+        *lone(more),
+        marker(8, 10, 1),
+    ]
+    walked = fetched(*log, aborted=[(9, 3)])
+    assert copied(walked) == [*good, *more]
+    assert (walked.aborted_records, walked.control_batches, walked.next_offset) == (2, 2, 9)
+
+
+def test_committed_transactions_are_gathered_up_to_their_marker() -> None:
+    records = some(3)
+    log = [*lone(records, producer_id=9), marker(3, 9, 1), *lone(some(2, first=4), producer_id=9)]
+    walked = fetched(*log)
+    assert copied(walked) == [*records, *some(2, first=4)]
+    assert [batch.count for batch in walked.batches] == [3, 2]
+
+
+def test_where_records_are_looked_at_nothing_is_gathered() -> None:
+    records = some(3)
+    seen = fetched(*lone(records), terms=Terms(null_keys=NullKeys.FAIL))
+    left = fetched(*lone(records), terms=Terms(left_out=((SourceOffset(1), SourceOffset(2)),)))
+    assert [batch.count for batch in seen.batches] == [1, 1, 1]
+    assert copied(left) == [records[0], records[2]]
+
+
+def test_times_of_the_source_broker_and_strange_deltas_are_not_taken_for_plain() -> None:
+    records = some(3)
+    log = [patched(batch, attributes=0x08, max_timestamp=TIME + 999) for batch in lone(records)]
+    walked = fetched(*log)
+    assert [record.timestamp for record in copied(walked)] == [TIME + 999] * 3
+    odd = [patched(batch, base_timestamp=TIME - 7) for batch in lone(records)]
+    assert [record.timestamp for record in copied(fetched(*odd))] == [TIME - 7] * 3
