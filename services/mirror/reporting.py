@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter as Tally
 from typing import TYPE_CHECKING
 
+from mirrorfleet.copying.limits import look_at
 from mirrorfleet.core.ids import SourceOffset
 from mirrorfleet.records.catalog import CatalogState
 from mirrorfleet.records.progress import PartitionProgress, Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from mirrorfleet.copying.faults import Fault
     from mirrorfleet.copying.partition import CopyPartition
@@ -77,6 +79,29 @@ def _progress(
         state=state_word(partition),
         fault=str(standing(partition) or ""),
     )
+
+
+class Looks:
+    """What limits each slot, looked at with every report. `cpu_s` are those of the process."""
+
+    def __init__(self, cpu_s: Callable[[], float] = time.process_time) -> None:
+        self._cpu_s = cpu_s
+        self._before = (0.0, 0.0)
+
+    def look(self, runners: Iterable[SlotRunner], now: float) -> None:
+        """One more look at all of them."""
+        (was_at, had), spent = self._before, self._cpu_s()
+        self._before = (now, spent)
+        share = (spent - had) / (now - was_at) if was_at and now > was_at else 0.0
+        for runner in runners:
+            runner.limits.looked(
+                look_at(
+                    runner.slot.partitions.values(),
+                    runner.limits.lines.values(),
+                    memory=runner.budget.used / runner.budget.limit,
+                    cpu=share,
+                )
+            )
 
 
 def copied(runner: SlotRunner) -> int:
@@ -174,6 +199,8 @@ def status(runners: Iterable[SlotRunner]) -> list[dict[str, object]]:
             "link": str(runner.link),
             "state": str(runner.state),
             "trouble": runner.trouble,
+            "limit": runner.limits.found().limit,
+            "why": runner.limits.found().why,
             "partitions": len(runner.slot.partitions),
             "assigned": len(runner.entries),
             "from_replicas": sum(p.replica is not None for p in runner.slot.partitions.values()),

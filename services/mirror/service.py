@@ -87,6 +87,7 @@ class MirrorService:
         self._shared: tuple[Slots, Slots] = (frozenset(), frozenset())
         """All slots of the fleet, and those that copy something."""
         self._loads = LoadMeter()
+        self._looks = reporting.Looks()
         self._changed, self._known = asyncio.Event(), asyncio.Event()
         self._tracing = Tracing(
             context.telemetry, context.metrics, context.clock, fleet=context.fleet
@@ -354,6 +355,7 @@ class MirrorService:
         ours = self._owning.ours() if self._owning else []
         copied = {runner.number: reporting.copied(runner) for runner in ours}
         self._loads.sample(copied, now)
+        self._looks.look(ours, now)
         for runner in ours:
             if runner.state is SlotState.LOST:
                 continue  # its snapshot is its owner's to write

@@ -222,11 +222,15 @@ class Fan:
     GAIN: Final = 1.25
     """So much more must twice the connections bring."""
     LOSS: Final = 0.5
+    LEAST: Final = 4
+    EACH_S: Final = 0.005
+    """One more for so much of a round trip: with 200 KB under way on each, as brokers' default
+    buffers allow, that is 40 MB/s to begin with, however far the source is."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, rtt_s: float) -> None:
         self._most = max(1, most)
         self._best = 0.0
-        self.count = min(4, self._most)
+        self.count = min(max(self.LEAST, round(rtt_s / self.EACH_S)), self._most)
 
     def measured(self, bytes_s: float) -> None:
         """What all connections together brought while each had work."""

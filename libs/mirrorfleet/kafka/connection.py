@@ -78,7 +78,7 @@ class Connection(asyncio.BufferedProtocol):
         self.versions: ApiVersions | None = None
         """What the broker speaks; None until negotiated."""
         self.rtt_s = 0.0
-        """How long the first answer took, an upper bound of the round trip; 0 before it."""
+        """How long the quickest answer took, of those that were timed: an upper bound; 0 before."""
         self.renewal: Renewal | None = None
         """How and when to authenticate again (KIP-368); None: never."""
         self._loop = asyncio.get_running_loop()

@@ -19,6 +19,7 @@ from mirrorfleet.copying.slot import Answer
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import MirrorfleetError
 from mirrorfleet.kafka.fetcher import Fetched, FetchLane, FetchPoint
+from mirrorfleet.kafka.opening import time_again
 from mirrorfleet.slots import replicas
 from mirrorfleet.slots.arrivals import deliver, refused
 from mirrorfleet.slots.striping import FAR_S, StripedLane
@@ -33,6 +34,13 @@ ANSWER_S: Final = 10.0
 without a word is not waited for longer."""
 IDLE_LANE_S: Final = 10.0
 """A lane without partitions keeps its connection this long: pace and leaders change back often."""
+
+
+async def _is_far(connection: Connection) -> bool:
+    """Whether several connections are worth it; a broker that was only busy at first is near."""
+    if connection.rtt_s >= FAR_S:
+        await time_again(connection, ANSWER_S)
+    return connection.rtt_s >= FAR_S
 
 
 class LaneKey(NamedTuple):
@@ -105,8 +113,8 @@ class _Lane:
         purpose = f"fetch-{self._runner.number}-{self._key.pace}"
         connection = await self._runner.source.connect(self._key.node, purpose=purpose)
         try:
-            if self._key.pace is Pace.CATCH_UP and connection.rtt_s >= FAR_S:
-                striped = StripedLane(self._runner, self._key.node)
+            if self._key.pace is Pace.CATCH_UP and await _is_far(connection):
+                striped = StripedLane(self._runner, self._key.node, connection.rtt_s)
                 await striped.run(connection)
             else:
                 await self._fetch_all(connection)

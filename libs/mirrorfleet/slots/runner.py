@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.copying.faults import Action, Fault
 from mirrorfleet.copying.lifecycle import SlotState, moved
+from mirrorfleet.copying.limits import Limits
 from mirrorfleet.copying.schedule import backoff_s
 from mirrorfleet.copying.slot import Slot
 from mirrorfleet.core.errors import FencedError, MirrorfleetError, UnknownVersionError
@@ -94,6 +95,7 @@ class SlotRunner:
         self.mender = Mender(self, worker)
         self.scout = Scout(self)
         self.doubts = Doubts(self)
+        self.limits = Limits()
         self.fleet = worker.fleet
         self._worker = worker
         self._wake = Bell()

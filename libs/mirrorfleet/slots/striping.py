@@ -12,6 +12,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.copying.budget import FrameLease
+from mirrorfleet.copying.limits import FarLine
 from mirrorfleet.copying.partition import CopyPartition, Pace, SourceView
 from mirrorfleet.copying.slot import Answer
 from mirrorfleet.copying.stripes import Fan, Part, Piece, Stripes
@@ -46,11 +47,12 @@ _log = logger(__name__)
 class StripedLane:
     """All connections of one slot to one broker far away, for partitions that catch up."""
 
-    def __init__(self, runner: SlotRunner, node: int) -> None:
+    def __init__(self, runner: SlotRunner, node: int, rtt_s: float) -> None:
         self._runner = runner
         self._node = node
         self._stripes = Stripes(runner.settings.partition_fetch_bytes)
-        self._fan = Fan(runner.settings.fetch_connections)
+        self._fan = Fan(runner.settings.fetch_connections, rtt_s)
+        self._line = FarLine(rtt_s, 0, runner.settings.fetch_connections)
         self._connections = 0
         self._starved = False
         self._received = 0
@@ -62,6 +64,8 @@ class StripedLane:
 
         Raises: MirrorfleetError when any of the connections is lost.
         """
+        lines = self._runner.limits.lines
+        lines[self._node] = self._line
         try:
             async with asyncio.TaskGroup() as group:
                 self._start(group, first)
@@ -70,6 +74,7 @@ class StripedLane:
             raise deciding(error_group) from error_group
         finally:
             self._stripes.keep([])
+            lines.pop(self._node, None)
 
     def _start(self, group: asyncio.TaskGroup, connection: Connection | None) -> None:
         self._connections += 1
@@ -93,8 +98,10 @@ class StripedLane:
             await self._runner.room(LOOK_S)
             now = clock.monotonic()
             if now - since >= MEASURED_S:
+                self._line.bytes_s = (self._received - before) / (now - since)
+                self._line.connections = self._connections
                 if not self._starved:
-                    self._fan.measured((self._received - before) / (now - since))
+                    self._fan.measured(self._line.bytes_s)
                 before, since = self._received, now
 
     @property

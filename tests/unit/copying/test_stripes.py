@@ -221,14 +221,24 @@ def test_the_seats_of_a_broker_are_its_own() -> None:
 
 
 def test_connections_are_doubled_as_long_as_that_brings_more_and_halved_when_it_got_worse() -> None:
-    fan = Fan(16)
+    fan = Fan(16, 0.020)
     counts = [fan.count]
     for rate in (10.0, 20.0, 21.0, 21.0, 9.0, 12.0):
         fan.measured(rate)
         counts.append(fan.count)
 
     assert counts == [4, 8, 16, 16, 16, 8, 16]
-    assert Fan(1).count == 1
+
+
+def test_the_further_away_the_source_is_the_more_connections_are_opened_at_once() -> None:
+    assert [Fan(48, rtt_s).count for rtt_s in (0.006, 0.020, 0.050, 0.100, 0.400)] == [
+        4,
+        4,
+        10,
+        20,
+        48,
+    ]
+    assert Fan(1, 0.1).count == 1
 
 
 def test_what_an_earlier_leader_was_asked_for_is_dropped_when_there_is_another() -> None:
