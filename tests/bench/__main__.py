@@ -17,6 +17,7 @@ import argparse
 import json
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, Final
 from services.local.security import Kind
 from tests.bench import calibration, footprint
 from tests.bench.measure import Drain, Ends, Window, costs, drain, peak_rss_mb
+from tests.bench.plots import draw
 from tests.bench.rows import Row, comparison, figures, median, save, table
 from tests.bench.sides import HOME, pair, settle
 from tests.bench.systems import FLEET, PEERS, Bench, Delivery, System, running
@@ -52,15 +54,17 @@ def main(arguments: list[str] | None = None) -> int:
             return 0
         bench = Bench(east, west, directory)
         rows: list[Row] = []
-        _warm_brokers(bench)
-        for name in _workloads(options):
-            rows += _Turns(bench, WORKLOADS[name], options).rows()
+        workloads = [WORKLOADS[name] for name in _workloads(options)]
+        _warm_brokers(bench, workloads)
+        for workload in workloads:
+            rows += _Turns(bench, workload, options).rows()
             save(rows, options.json)
     _say(table(rows))
     _say("MM2's clients in mm2-tuned: tests/bench/systems.py, TUNED and TUNED_LATENCY")
     for line in comparison(rows):
         _say(line)
-    _say(f"written to {options.json}")
+    draw(rows, options.json.parent / "plots")
+    _say(f"written to {options.json}, plots beside it")
     if options.calibrate:
         found = calibration.per_core(rows)
         for line in calibration.sentences(found):
@@ -84,8 +88,11 @@ def _line(options: argparse.Namespace) -> Line | None:
     return Line(delay_s=options.rtt / 2_000, window=options.window)
 
 
-def _warm_brokers(bench: Bench) -> None:
-    """Java interprets at first: whoever is measured first would pay for all."""
+def _warm_brokers(bench: Bench, workloads: Sequence[Workload]) -> None:
+    """Java interprets at first: whoever is measured first would pay for all.
+
+    Small transactions take another way through it than large ones.
+    """
     topic = f"bench-{WARMING.name}"
     _say("warming the brokers")
     create(bench.source.access, topic, WARMING.partitions)
@@ -95,7 +102,8 @@ def _warm_brokers(bench: Bench) -> None:
         regions = (bench.source.region, bench.target.region)
         window = Window(warm_s=0.0, most_s=MEASURED_S)
         drain(copier.processes, regions, ends, WARMING.records, window)
-        delays(bench, replace(WARMING, paced_s=2_000), (topic, copier.topic), MEASURED_S)
+        if any(each.paced_s for each in workloads):
+            delays(bench, replace(WARMING, paced_s=2_000), (topic, copier.topic), MEASURED_S)
     delete(bench.target.access, copier.topic)
     delete(bench.source.access, topic)
 
@@ -178,11 +186,12 @@ class _Turns:
         for number in range(self._rounds):
             first = number % len(self._systems)
             for system in self._systems[first:] + self._systems[:first]:
+                began = time.monotonic()
                 measured = self._turn(system)
                 found[system].append(measured)
                 shown = ", ".join(f"{name} {value:,.2f}" for name, value in measured.items())
                 title = f"{workload.name} round {number + 1}: {system.name} {system.delivery}"
-                _say(f"{title}: {shown}")
+                _say(f"{title}: {shown} ({time.monotonic() - began:.0f} s)")
         delete(source.access, self._topic)
         return [self._row(system, median(rounds)) for system, rounds in found.items()]
 

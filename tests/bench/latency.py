@@ -16,11 +16,11 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 STAMP = struct.Struct(">d")
 AFTER_S = 5.0
-"""How long to wait for the last records."""
+"""How long to wait for the last records at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,13 +50,14 @@ def measure(asked: Asked) -> dict[str, float]:
     )
     begin = [TopicPartition(asked.copy, number) for number in range(asked.partitions)]
     for each in begin:
-        each.offset = consumer.get_watermark_offsets(each, timeout=30)[1]
+        each.offset = _end(consumer, each)
     consumer.assign(begin)
     over = time.time() + asked.seconds
     writer = threading.Thread(target=_write, args=(asked, over))
     writer.start()
     delays: list[float] = []
-    while time.time() < over + AFTER_S:
+    expected = int(asked.rate_s * asked.seconds)
+    while (now := time.time()) < over + AFTER_S and (now < over or len(delays) < expected):
         # The first as soon as it is there, then what came with it: consume() alone waits its time.
         first = consumer.poll(0.02)
         for message in [] if first is None else [first, *consumer.consume(500, 0)]:
@@ -65,8 +66,21 @@ def measure(asked: Asked) -> dict[str, float]:
                 delays.append((time.time() - sent) * 1_000)
     writer.join()
     consumer.close()
-    expected = int(asked.rate_s * asked.seconds)
     return {"expected": expected, "received": len(delays), **quantiles(delays)}
+
+
+def _end(consumer: Consumer, partition: TopicPartition) -> int:
+    """A topic that was just made may not be known everywhere yet."""
+    over = time.time() + 30
+    while True:
+        try:
+            found: int = consumer.get_watermark_offsets(partition, timeout=10)[1]
+        except KafkaException:
+            if time.time() > over:
+                raise
+            time.sleep(0.05)
+        else:
+            return found
 
 
 def _write(asked: Asked, over: float) -> None:

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from tests.bench.sides import Side
     from tests.bench.workloads import Workload
 
-FLEET_SLOTS: Final = 4
+PARTITIONS_A_SLOT: Final = 8
+"""A produce request carries a batch of each partition of a slot: the more, the fewer requests."""
+MOST_SLOTS: Final = 4
 BESIDE: Final = ("sync", "heartbeat", "checkpoint")
 """MM2's one process does the work of these as well."""
 HEAP: Final = "4g"
@@ -119,7 +121,7 @@ def _fleet(
         target=bench.target.bootstrap,
         fleet=fleet,
         topics=[topic],
-        slots=FLEET_SLOTS if workload.partitions <= 8 * FLEET_SLOTS else 4 * FLEET_SLOTS,
+        slots=min(max(workload.partitions // PARTITIONS_A_SLOT, 1), MOST_SLOTS),
         security={"east": bench.source.section, "west": bench.target.section},
     )
     copy = f"east.{topic}"
@@ -197,7 +199,7 @@ def mm2_settings(
 
 def _tasks(system: System, workload: Workload) -> int:
     """As many as partitions; two were measured best for latency."""
-    if workload.name == "latency" and system.tuned:
+    if workload.paced_s and workload.partitions <= 8 and system.tuned:
         return 2
     return min(workload.partitions, 8)
 
