@@ -97,6 +97,11 @@ class FrameLease:
         self.asked_at = asked_at
         self._pending = 1  # the walk itself, so that a frame without batches is freed as well
 
+    def another(self, size: int) -> FrameLease:
+        """For `size` bytes made from this frame, which need it no longer."""
+        self._budget.resize(0, size)
+        return FrameLease(self._budget, size, self.asked_at)
+
     def hold(self) -> None:
         """One more batch keeps this frame."""
         self._pending += 1

@@ -247,7 +247,10 @@ class Slot:
     def _queue(
         self, partition: CopyPartition, batch: CopyBatch, lease: FrameLease, now: float
     ) -> None:
-        lease.hold()
+        if isinstance(batch.payload, memoryview):
+            lease.hold()
+        else:  # made anew: it has bytes of its own and keeps no frame
+            lease = lease.another(batch.size)
         partition.queue.append(Queued(batch, lease, now, partition.pace))
         partition.queued_bytes += batch.size
         self._ready[partition] = None
@@ -333,8 +336,7 @@ class Slot:
         head = taken[0]
         for queued in taken:
             queued.lease.done()
-        self._budget.resize(0, batch.size)
-        lease = FrameLease(self._budget, batch.size, head.lease.asked_at)
+        lease = head.lease.another(batch.size)
         return Queued(batch, lease, head.fetched_at, head.pace)
 
     def _unmerged(self, partition: CopyPartition, taken: list[Queued]) -> Queued:

@@ -94,8 +94,7 @@ class SlotRunner:
         self.tasks: asyncio.TaskGroup | None = None
         self.mender = Mender(self, worker)
         self.scout = Scout(self)
-        self.doubts = Doubts(self)
-        self.limits = Limits()
+        self.doubts, self.limits = Doubts(self), Limits()
         self.fleet = worker.fleet
         self._worker = worker
         self._wake = Bell()

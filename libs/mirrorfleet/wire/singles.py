@@ -85,9 +85,8 @@ def gathered(
         count += 1
     if count < 2:
         return None
-    payload = b"".join(parts)
     batch = CopyBatch(
-        payload=payload,
+        payload=(payload := b"".join(parts)),
         payload_crc=crc32c(payload),
         attributes=0,
         count=count,

@@ -8,11 +8,11 @@ from tests.unit.copying.making import BIG, fetched, give, partition_of, slot
 def test_tiny_uncompressed_batches_of_one_partition_are_merged() -> None:
     made = slot()
     partition = partition_of(made)
-    give(made, partition, fetched((0, [b"a"]), (1, [b"b"]), (2, [b"c"])), end=3)
+    give(made, partition, fetched((0, [b"a"] * 2), (2, [b"b"] * 2), (4, [b"c"])), end=5)
 
     batch = made.next_batch(partition).batch
 
-    assert (batch.first, batch.next_offset, batch.count) == (0, 3, 3)
+    assert (batch.first, batch.next_offset, batch.count) == (0, 5, 5)
     assert not made.ready
     assert partition.queued_bytes == 0
 
@@ -20,25 +20,25 @@ def test_tiny_uncompressed_batches_of_one_partition_are_merged() -> None:
 def test_merging_keeps_the_hole_between_batches() -> None:
     made = slot()
     partition = partition_of(made)
-    give(made, partition, fetched((0, [b"a"]), (5, [b"b"])), end=6)
+    give(made, partition, fetched((0, [b"a"] * 2), (5, [b"b"])), end=6)
 
     batch = made.next_batch(partition).batch
 
-    assert (batch.first, batch.next_offset, batch.count) == (0, 6, 2)
-    assert batch.holes == ((1, 4),)
+    assert (batch.first, batch.next_offset, batch.count) == (0, 6, 3)
+    assert batch.holes == ((2, 3),)
 
 
 def test_a_tiny_batch_that_cannot_be_read_goes_alone_and_the_others_keep_their_place() -> None:
     made = slot()
     partition = partition_of(made)
-    give(made, partition, fetched((0, [b"a"]), (1, [b"b"]), (2, [b"c"])), end=3)
+    give(made, partition, fetched((0, [b"a"] * 2), (2, [b"b"] * 2), (4, [b"c"])), end=5)
     lying = partition.queue[1].batch
     lying.payload = b"\xff" * len(lying.payload)
 
     first = made.next_batch(partition).batch
 
     assert first.first == 0
-    assert [q.batch.first for q in partition.queue] == [1, 2]
+    assert [q.batch.first for q in partition.queue] == [2, 4]
     assert partition.queued_bytes == sum(q.batch.size for q in partition.queue)
     assert made.ready
 
@@ -56,7 +56,7 @@ def test_merged_memory_is_given_back_when_the_batch_is_done() -> None:
     budget = MemoryBudget(1 << 20)
     made = slot(budget=budget)
     partition = partition_of(made)
-    give(made, partition, fetched((0, [b"a"]), (1, [b"b"])), end=2)
+    give(made, partition, fetched((0, [b"a"] * 2), (2, [b"b"])), end=3)
 
     queued = made.next_batch(partition)
     queued.lease.done()
@@ -68,8 +68,21 @@ def test_without_memory_for_it_tiny_batches_are_not_merged() -> None:
     budget = MemoryBudget(1 << 20)
     made = slot(budget=budget)
     partition = partition_of(made)
-    give(made, partition, fetched((0, [b"a"]), (1, [b"b"])), end=2)
+    give(made, partition, fetched((0, [b"a"] * 2), (2, [b"b"])), end=3)
     budget.resize(0, (1 << 20) - MERGE_UP_TO)
 
-    assert made.next_batch(partition).batch.count == 1
+    assert made.next_batch(partition).batch.count == 2
     assert made.ready
+
+
+def test_batches_of_one_record_are_gathered_at_once_and_keep_their_own_bytes_and_no_frame() -> None:
+    budget = MemoryBudget(1 << 20)
+    made = slot(budget=budget)
+    partition = partition_of(made)
+    give(made, partition, fetched((0, [b"a"]), (1, [b"b"]), (2, [b"c"])), end=3)
+
+    (queued,) = partition.queue
+    assert (queued.batch.first, queued.batch.next_offset, queued.batch.count) == (0, 3, 3)
+    assert budget.used == queued.batch.size
+    queued.lease.done()
+    assert budget.used == 0
