@@ -1,4 +1,4 @@
-"""A build of tomorrow, for tests of upgrades: it knows format level 2, whose positions differ.
+"""A build of tomorrow, for tests of upgrades: it knows format level 3, whose positions differ.
 
     python -m tests.versions.next_build SERVICE ARGUMENTS...      as `python -m services.SERVICE`
 
@@ -15,9 +15,9 @@ from mirrorfleet.records import formats
 
 # First, because other modules take the names from here when they are loaded.
 formats.LEVELS = MappingProxyType(  # type: ignore[misc]  # a Final: only a newer build has another
-    {**formats.LEVELS, 2: formats.Formats(position=2, segment=1)}
+    {**formats.LEVELS, 3: formats.Formats(position=2, segment=1, quarantine=1)}
 )
-formats.KNOWN_LEVEL = 2  # type: ignore[misc]  # the same
+formats.KNOWN_LEVEL = 3  # type: ignore[misc]  # the same
 
 from mirrorfleet.records import positions  # noqa: E402 - see above
 

@@ -82,14 +82,14 @@ def test_a_fleet_is_upgraded_taken_back_upgraded_again_and_switched_under_load(
         with fleet.mirror("old") as old, next_mirror(fleet, "new") as new:
             wait_shared(old, new)
             hold_sync(SECONDS / 4, reason="both builds copy")
-            too_early = command(fleet, "--raise-to", "2")
+            too_early = command(fleet, "--raise-to", "3")
             opened = kill_in_transaction(new, access(west), fleet.watched, deadline_s=60)
             wait_shared(old)
             hold_sync(SECONDS / 4, reason="taken back: the old build goes on alone")
         before = versions_of_positions(fleet)
         with next_mirror(fleet, "again") as new:
             wait_shared(new)
-            raised = command(fleet, "--raise-to", "2")
+            raised = command(fleet, "--raise-to", "3")
             wait_until(lambda: versions_of_positions(fleet) >= {2}, deadline_s=30, what="version 2")
             hold_sync(SECONDS / 4, reason="the new format under load")
             with fleet.starting("too-old") as late:
@@ -108,7 +108,7 @@ def test_a_fleet_is_upgraded_taken_back_upgraded_again_and_switched_under_load(
     assert report.verdict is Verdict.PASS
     assert before == {1}
     assert (too_early.returncode, lower.returncode) == (1, 1)
-    assert "1 workers of fleet formats do not know format level 2" in too_early.stderr
+    assert "1 workers of fleet formats do not know format level 3" in too_early.stderr
     assert raised.returncode == 0, raised.stderr
     assert "is not known to this build" in too_old
     assert "already" in lower.stderr
@@ -121,7 +121,7 @@ def test_every_service_that_reads_the_catalog_refuses_a_level_that_it_does_not_k
     fleet = Fleet("ahead", east, west, tmp_path, topics=["orders:2"])
     with fleet.sync():
         pass
-    key, value = catalog.encode(CatalogConfig(generation=99, format_level=2))
+    key, value = catalog.encode(CatalogConfig(generation=99, format_level=3))
     put(west, fleet.control("catalog"), [Made(value, key=key)])
     answers = {}
     where = ["--estate", str(fleet.estate), "--target", "west", "--http-port", "0"]
@@ -132,14 +132,14 @@ def test_every_service_that_reads_the_catalog_refuses_a_level_that_it_does_not_k
             log=tmp_path / f"{name}.log",
         )
         try:
-            answers[name] = (process.wait_exit(EXIT_S) != 0, "version 2" in process.text())
+            answers[name] = (process.wait_exit(EXIT_S) != 0, "version 3" in process.text())
         finally:
             process.clean_up()
     shown = command(fleet, module="services.cli")
 
     assert answers == dict.fromkeys(("mirror", "sync", "checkpoint", "lag"), (True, True))
     assert shown.returncode == 1
-    assert "format level of the fleet: version 2 is not known to this build (it knows 1)" in (
+    assert "format level of the fleet: version 3 is not known to this build (it knows 2)" in (
         shown.stderr
     )
 

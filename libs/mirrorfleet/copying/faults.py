@@ -33,6 +33,7 @@ class FaultReason(StrEnum):
     TARGET_TRUNCATED = "target-truncated"
     TARGET_MISSING = "target-missing"
     POSITION_LOST = "position-lost"
+    QUARANTINED = "quarantined"
 
     @property
     def heals(self) -> bool:

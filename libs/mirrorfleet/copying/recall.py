@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.records import positions as codec
-from mirrorfleet.records.positions import SNAPSHOT_KEY, Fence, Position
+from mirrorfleet.records.positions import SNAPSHOT_KEY, Barrier, Fence, Position, Quarantine
 
 if TYPE_CHECKING:
     from mirrorfleet.core.ids import PartitionIdentity
@@ -60,3 +60,15 @@ class Recall:
         value = self._newest.get(codec.FENCE_KEY)
         entry = None if value is None else codec.decode(codec.FENCE_KEY, value)
         return entry if isinstance(entry, Fence) else None
+
+    def quarantine(self) -> Quarantine | None:
+        """The quarantine under which the slot was copied last, if it did not end."""
+        value = self._newest.get(codec.QUARANTINE_KEY)
+        entry = None if value is None else codec.decode(codec.QUARANTINE_KEY, value)
+        return entry if isinstance(entry, Quarantine) else None
+
+    def owner(self) -> str:
+        """Who took the slot last with its main id, or wrote a snapshot since; empty: nobody."""
+        value = self._newest.get(codec.BARRIER_KEY)
+        entry = None if value is None else codec.decode(codec.BARRIER_KEY, value)
+        return entry.owner if isinstance(entry, Barrier) else ""

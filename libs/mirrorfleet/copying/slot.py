@@ -14,17 +14,18 @@ from typing import TYPE_CHECKING, Final
 from mirrorfleet.copying.budget import FrameLease, MemoryBudget
 from mirrorfleet.copying.faults import Fault, FaultReason, reason_of
 from mirrorfleet.copying.partition import CopyPartition, LeftOut, Pace, Queued, SourceView, terms_of
+from mirrorfleet.copying.snapshots import Snapshots
 from mirrorfleet.copying.urgency import NOTHING, RANK, Urgency, rank
 from mirrorfleet.core.errors import CorruptBatchError
 from mirrorfleet.records.catalog import CatalogPartition, CatalogState
-from mirrorfleet.records.positions import Snapshot
 from mirrorfleet.wire.engine import merge, mergeable, walk_fetched
 from mirrorfleet.wire.reshape import MERGE_BELOW, MERGE_UP_TO
 from mirrorfleet.wire.rewrite import next_sequence
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
+    from collections.abc import Mapping, Sequence
 
+    from mirrorfleet.copying.transaction import Touch
     from mirrorfleet.core.ids import (
         PartitionIdentity,
         SlotNumber,
@@ -32,16 +33,9 @@ if TYPE_CHECKING:
         TopicId,
         TopicPartition,
     )
-    from mirrorfleet.records.positions import Entry as PositionEntry
     from mirrorfleet.records.positions import Fence, Position
     from mirrorfleet.wire.copybatch import AbortedTransaction, CopyBatch, Terms
 
-SNAPSHOT_EVERY: Final = 512
-"""Records of positions after which all are written once more, so that a take-over reads few."""
-UNSTATED: Final = 1 << 62
-"""Of a new owner: it begins with a snapshot, for the next one."""
-SNAPSHOT_SHARE: Final = 4
-"""A snapshot is at most a fourth of what is written."""
 MERGE_MOST: Final = 4_096
 """Batches looked at for one merge; more would make each look longer and the batch no cheaper."""
 CODEC_BITS: Final = 0x07
@@ -90,20 +84,18 @@ class Slot:
         self.sequences: dict[TopicPartition, int] = {}
         self.known: dict[PartitionIdentity, Position] = {}
         """Positions read from the control topic, of partitions assigned or not."""
+        self.snapshots = Snapshots()
         self.fence: Fence | None = None
         """An operator stopped the slot, as we read last."""
         self.ever_known: set[PartitionIdentity] = set()  # that had a position once
         self.ends: dict[PartitionIdentity, int] = {}
         """High watermarks that were seen last of partitions that are left, -1 for none."""
-        self.open: Container[CopyPartition] = ()
+        self.open: Mapping[CopyPartition, Touch] = {}
         """Partitions with data in the open transaction, or in one that was not undone yet."""
         self._by_source: dict[tuple[TopicId, int], CopyPartition] = {}
         self._ready: dict[CopyPartition, None] = {}
         self._learned: dict[PartitionIdentity, Learned] = {}
         self._refusals: dict[PartitionIdentity, tuple[SourceOffset, int]] = {}
-        self._written = UNSTATED
-        """Records of positions since the last snapshot."""
-        self._is_stated = False
         self._budget = budget
         self._queue_bytes = queue_bytes
 
@@ -175,7 +167,7 @@ class Slot:
         self.ever_known.update(self.known)
         self.known.clear()
         self.sequences.clear()
-        self._written, self._is_stated = UNSTATED, False
+        self.snapshots.forget()
         self.generation += 1
 
     def rewind(self) -> None:
@@ -184,7 +176,7 @@ class Slot:
             partition.rewind()
         self._ready.clear()
         self._urgency.note(self.number, NOTHING)
-        self._is_stated = False
+        self.snapshots.aborted()
         self.generation += 1
 
     def find(self, topic_id: TopicId, partition: int) -> CopyPartition | None:
@@ -371,19 +363,9 @@ class Slot:
             if p.moved and not p.queue and now - p.moved_at >= after_s
         ]
 
-    def stated(self, positions: Sequence[Position], now_ms: int) -> Sequence[PositionEntry]:
-        """What is written with these positions: now and then a snapshot of all that are known."""
-        self._written += len(positions) + 1  # and a marker
-        if self._written < max(SNAPSHOT_EVERY, SNAPSHOT_SHARE * len(self.known)):
-            return positions
-        self._is_stated = True
-        found = {**self.known, **{position.identity: position for position in positions}}
-        return [Snapshot(count=len(found), time_ms=now_ms), *found.values()]
-
     def committed(self, positions: Sequence[Position], now: float) -> None:
         """The coordinator confirmed the commit of these positions."""
-        if self._is_stated:
-            self._written, self._is_stated = 0, False
+        self.snapshots.committed()
         for position in positions:
             self.known[position.identity] = position
             partition = self.partitions.get(position.identity)

@@ -23,6 +23,11 @@ def transactional_id(fleet: FleetName, source: ClusterAlias, slot: SlotNumber) -
     return f"mirrorfleet.{fleet}.{source}.{slot}"
 
 
+def spare_id(fleet: FleetName, source: ClusterAlias, slot: SlotNumber) -> str:
+    """The id with which an owner goes on while a partition keeps its main one from going on."""
+    return f"{transactional_id(fleet, source, slot)}.spare"
+
+
 def service_id(fleet: FleetName, service: str) -> str:
     """`mirrorfleet.<fleet>.<service>`: the group of a service's processes.
 

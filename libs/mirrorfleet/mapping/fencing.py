@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.core.errors import FencedError, MirrorfleetError, RefusedError
 from mirrorfleet.core.ids import Link, SlotNumber, TopicPartition
-from mirrorfleet.core.names import transactional_id
+from mirrorfleet.core.names import spare_id, transactional_id
 from mirrorfleet.kafka.backoff import Attempts
 from mirrorfleet.kafka.fenced_writer import FencedWriter, by_order
 from mirrorfleet.mapping.catalog import read_catalog
@@ -62,6 +62,7 @@ async def mark(
             try:
                 name = transactional_id(fleet, link.source, slot)
                 await _mark(target, name, TopicPartition(topic, slot), entry, now_ms)
+                await _fence(target, spare_id(fleet, link.source, slot))
             except MirrorfleetError as error:
                 return str(error)
         return ""
@@ -69,6 +70,15 @@ async def mark(
     async with asyncio.TaskGroup() as group:
         tasks = {slot: group.create_task(one(slot), name=f"fence:{slot}") for slot in slots}
     return {slot: task.result() for slot, task in tasks.items()}
+
+
+async def _fence(target: Cluster, name: str) -> None:
+    """Whoever copies with a slot's spare id stops; who takes it later finds the mark before."""
+    writer = FencedWriter(target, name, may_take=by_order, deadline_s=DEADLINE_S)
+    try:
+        await writer.take()
+    finally:
+        writer.close()
 
 
 async def _mark(

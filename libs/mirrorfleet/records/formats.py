@@ -1,7 +1,8 @@
 """The format of a fleet's control topics as one number, its format level.
 
-    level   positions  segments      versions of the values that workers write
-      1         1         1
+    level   positions  segments  quarantine      versions of the values that workers write
+      1         1         1          -           a partition that takes no marker stops its slot
+      2         1         1          1           its slot goes on without it, with a spare id
 
 A process writes what the level in the catalog says and nothing newer. So a new build runs beside
 the one before, and may be taken back, until the level is raised by command; from then on the build
@@ -23,9 +24,16 @@ class Formats(NamedTuple):
 
     position: int
     segment: int
+    quarantine: int | None
+    """None: such records are not written; a build that knows none would not fence the spare id."""
 
 
-LEVELS: Final[Mapping[int, Formats]] = MappingProxyType({1: Formats(position=1, segment=1)})
+LEVELS: Final[Mapping[int, Formats]] = MappingProxyType(
+    {
+        1: Formats(position=1, segment=1, quarantine=None),
+        2: Formats(position=1, segment=1, quarantine=1),
+    }
+)
 """Every level that this build can read and write."""
 FIRST_LEVEL: Final = 1
 KNOWN_LEVEL: Final = max(LEVELS)

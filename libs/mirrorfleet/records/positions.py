@@ -8,6 +8,7 @@ counts: about 53 bytes of key and 25 of value.
            version  'R'                                  the release: one a slot
            version  'S'                                  the snapshot: one a slot
            version  'F'                                  the fence of an operator: one a slot
+           version  'Q'                                  the quarantine: one a slot, from level 2
     value  version  flags  next source  leader epoch + 1  next target - next source
            records  bytes  time  [fault: offset - next source, kind, detail]
 
@@ -26,6 +27,7 @@ from mirrorfleet.core.ids import (
     ProducerIdentity,
     SourceOffset,
     TargetOffset,
+    TopicPartition,
 )
 from mirrorfleet.records.identity import read_identity, write_identity
 from mirrorfleet.records.packing import Reader, Writer, unknown_version
@@ -36,11 +38,13 @@ _BARRIER: Final = ord("B")
 _RELEASE: Final = ord("R")
 _SNAPSHOT: Final = ord("S")
 _FENCE: Final = ord("F")
+_QUARANTINE: Final = ord("Q")
 _HAS_FAULT: Final = 1
 BARRIER_KEY: Final = bytes((VERSION, _BARRIER))
 RELEASE_KEY: Final = bytes((VERSION, _RELEASE))
 SNAPSHOT_KEY: Final = bytes((VERSION, _SNAPSHOT))
 FENCE_KEY: Final = bytes((VERSION, _FENCE))
+QUARANTINE_KEY: Final = bytes((VERSION, _QUARANTINE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +117,24 @@ class Lifted:
     """A tombstone: the fence of an operator is no more."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quarantine:
+    """The owner goes on with the spare id of the slot, without these partitions of the target.
+
+    Who finds it fences the spare id as well before it believes any position.
+    """
+
+    owner: str
+    producer: ProducerIdentity
+    partitions: tuple[TopicPartition, ...]
+    time_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Healed:
+    """A tombstone: the spare id is not in use any more."""
+
+
 @dataclass(frozen=True, slots=True)
 class RemovedPosition:
     """A tombstone: the partition is no longer copied."""
@@ -120,7 +142,8 @@ class RemovedPosition:
     identity: PartitionIdentity
 
 
-Entry = Position | Barrier | Released | Snapshot | Fence | Lifted | RemovedPosition
+_OfSlot = Barrier | Released | Snapshot | Fence | Lifted | Quarantine | Healed
+Entry = Position | RemovedPosition | _OfSlot
 
 
 def encode(entry: Entry, version: int = VERSION) -> tuple[bytes, bytes | None]:
@@ -138,6 +161,10 @@ def encode(entry: Entry, version: int = VERSION) -> tuple[bytes, bytes | None]:
             return FENCE_KEY, _encode_fence(entry)
         case Lifted():
             return FENCE_KEY, None
+        case Quarantine():
+            return QUARANTINE_KEY, _encode_quarantine(entry)
+        case Healed():
+            return QUARANTINE_KEY, None
         case RemovedPosition():
             return position_key(entry.identity), None
 
@@ -152,6 +179,8 @@ def decode(key: bytes | None, value: bytes | None) -> Entry:
         raise CorruptBatchError("positions: a record without key")
     if key == FENCE_KEY:
         return Lifted() if value is None else _decode_fence(value)
+    if key == QUARANTINE_KEY:
+        return Healed() if value is None else _decode_quarantine(value)
     of_the_slot = _OF_THE_SLOT.get(bytes(key))
     if of_the_slot is not None:
         if value is None:
@@ -274,6 +303,33 @@ def _encode_fence(entry: Fence) -> bytes:
 def _decode_fence(value: bytes) -> Fence:
     data = Reader(value, "fence", version=VERSION)
     entry = Fence(who=data.text(), reason=data.text(), time_ms=data.unsigned())
+    data.end()
+    return entry
+
+
+def _encode_quarantine(entry: Quarantine) -> bytes:
+    out = Writer(VERSION)
+    out.text(entry.owner)
+    out.unsigned(entry.producer.producer_id)
+    out.unsigned(entry.producer.epoch)
+    out.unsigned(entry.time_ms)
+    out.unsigned(len(entry.partitions))
+    for topic, number in entry.partitions:
+        out.text(topic)
+        out.unsigned(number)
+    return out.done()
+
+
+def _decode_quarantine(value: bytes) -> Quarantine:
+    data = Reader(value, "quarantine", version=VERSION)
+    entry = Quarantine(
+        owner=data.text(),
+        producer=ProducerIdentity(data.unsigned(), data.unsigned()),
+        time_ms=data.unsigned(),
+        partitions=tuple(
+            TopicPartition(data.text(), data.unsigned()) for _ in range(data.unsigned())
+        ),
+    )
     data.end()
     return entry
 

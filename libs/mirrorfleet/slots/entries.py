@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.records import positions as codec
-from mirrorfleet.records.positions import Barrier, Position, Released, Snapshot
+from mirrorfleet.records.positions import Position, Released
 from mirrorfleet.records.segments import Segment, encode_segment
 from mirrorfleet.records.topics import ControlKind
 from mirrorfleet.slots.outgoing import ControlEntry
@@ -27,7 +27,8 @@ def control_entries(
     """Positions (now and then all of them), and the segment when there is one."""
     now_ms = runner.clock.now_ms()
     version = runner.formats.position
-    records = [codec.encode(entry, version) for entry in runner.slot.stated(positions, now_ms)]
+    stated = runner.slot.snapshots.stated(runner.slot.known, positions, now_ms)
+    records = [codec.encode(entry, version) for entry in stated]
     # Keys repeat cluster and topic ids: many of them shrink to a third.
     compression = Codec.ZSTD if len(records) >= COMPRESS_FROM else Codec.NONE
     at = runner.control_partition(ControlKind.POSITIONS)
@@ -38,20 +39,19 @@ def control_entries(
     return entries
 
 
-def barrier_entry(runner: SlotRunner, barrier: Barrier) -> ControlEntry:
-    """The barrier as a control record."""
+def barrier_entry(runner: SlotRunner, *records: codec.Entry) -> ControlEntry:
+    """The barrier, or what else must be read up to, as a control batch."""
     return ControlEntry(
         runner.control_partition(ControlKind.POSITIONS),
-        control_batch([codec.encode(barrier)], barrier.time_ms),
+        control_batch([codec.encode(record) for record in records], runner.clock.now_ms()),
     )
 
 
 def release_entry(runner: SlotRunner, generation: int) -> ControlEntry:
     """What lets the next owner begin without waiting, and read no more than this."""
     now_ms = runner.clock.now_ms()
-    known = runner.slot.known.values()
     released = Released(owner=runner.owner, generation=generation, time_ms=now_ms)
-    entries: list[codec.Entry] = [Snapshot(count=len(known), time_ms=now_ms), *known, released]
+    entries = [*runner.slot.snapshots.all(runner.slot.known.values(), now_ms), released]
     return ControlEntry(
         runner.control_partition(ControlKind.POSITIONS),
         control_batch([codec.encode(entry, runner.formats.position) for entry in entries], now_ms),

@@ -157,7 +157,9 @@ def is_lost(waiting: CopyPartition) -> bool:
 
 
 def may_start(runner: SlotRunner, identity: PartitionIdentity) -> bool:
-    """Whether it makes sense to ask for a partition's first offset: not while it is hidden."""
+    """Whether it makes sense to copy, or to ask for a first offset: not while it is hidden."""
+    if is_left_behind(runner, identity):
+        return False
     waiting = runner.unstarted.get(identity)
     if waiting is None:
         return True
@@ -166,6 +168,14 @@ def may_start(runner: SlotRunner, identity: PartitionIdentity) -> bool:
     topic = waiting.entry.source_topic
     known = runner.sources.of(topic, identity.partition) is not None
     return known and not runner.sources.denied(topic)
+
+
+def is_left_behind(runner: SlotRunner, identity: PartitionIdentity) -> bool:
+    """Whether the slot goes on without this partition for now."""
+    if not runner.wedges.left or identity not in runner.entries:
+        return False
+    entry = runner.entries[identity]
+    return TopicPartition(entry.target_topic, identity.partition) in runner.wedges.left
 
 
 def source_denied(runner: SlotRunner, topic: str) -> str:

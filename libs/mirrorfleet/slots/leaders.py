@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mirrorfleet.core.ids import TopicId
     from mirrorfleet.core.ports import Clock
     from mirrorfleet.kafka.cluster import Cluster
+    from mirrorfleet.kafka.metadata import PartitionMeta
 
 RENEW_S: Final = 10.0
 """Renewed this often without a reason, so that a moved leader is found before it is missed."""
@@ -49,6 +50,7 @@ class Leaders:
         self._clock = clock
         self._topics: set[str] = set()
         self._leaders: dict[tuple[str, int], LeaderAt] = {}
+        self._short: set[tuple[str, int]] = set()
         self._ids: dict[str, TopicId] = {}
         self._role = role
         self._partitions: dict[str, tuple[int, ...]] = {}
@@ -78,6 +80,10 @@ class Leaders:
     def of(self, topic: str, partition: int) -> LeaderAt | None:
         """The leader as far as known; None while there is none."""
         return self._leaders.get((topic, partition))
+
+    def is_short(self, topic: str, partition: int) -> bool:
+        """Whether fewer replicas than there are were in sync."""
+        return (topic, partition) in self._short
 
     def topic_id(self, topic: str) -> TopicId | None:
         """The id that the topic has now; None while it is unknown or absent."""
@@ -137,9 +143,16 @@ class Leaders:
             if self._role is Role.TARGET:
                 self._partitions[name] = tuple(topic.partitions)
             for number, meta in topic.partitions.items():
-                if meta.leader < 0:
-                    self._leaders.pop((name, number), None)
-                else:
-                    self._leaders[name, number] = LeaderAt(meta.leader, meta.leader_epoch)
+                self._book((name, number), meta)
         for listener in self._listeners:
             listener()
+
+    def _book(self, at: tuple[str, int], meta: PartitionMeta) -> None:
+        if meta.leader < 0:
+            self._leaders.pop(at, None)
+        else:
+            self._leaders[at] = LeaderAt(meta.leader, meta.leader_epoch)
+        if len(meta.isr) < len(meta.replicas):
+            self._short.add(at)
+        else:
+            self._short.discard(at)

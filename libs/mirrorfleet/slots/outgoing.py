@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mirrorfleet.copying.faults import Action
 from mirrorfleet.core.errors import MirrorfleetError
+from mirrorfleet.core.ids import TopicPartition
+from mirrorfleet.wire.rewrite import sequence_of
 
 if TYPE_CHECKING:
     import asyncio
 
     from mirrorfleet.copying.faults import Fault
     from mirrorfleet.copying.partition import CopyPartition
-    from mirrorfleet.core.ids import TopicPartition
     from mirrorfleet.kafka.producer import ProduceAck, ProduceEntry, ProduceLane
     from mirrorfleet.wire.copybatch import CopyBatch
 
@@ -56,6 +57,16 @@ class Outgoing(NamedTuple):
     batch: CopyBatch
     entry: ProduceEntry
 
+    @property
+    def at(self) -> TopicPartition:
+        """Where it goes."""
+        return TopicPartition(self.entry.topic, self.entry.partition)
+
+    @property
+    def sequence(self) -> int:
+        """The sequence of its first record."""
+        return sequence_of(self.entry.header)
+
 
 class Flight(NamedTuple):
     """A request without an answer yet."""
@@ -73,3 +84,25 @@ class Pipe:
     unanswered: int = 0
     opened: bool = False
     """Whether the broker has accepted a request of the current transaction."""
+    _asked: deque[tuple[float, list[Outgoing]]] = field(default_factory=deque)
+
+    def request(
+        self, items: list[Outgoing], now: float, *, timeout_ms: int
+    ) -> asyncio.Future[list[ProduceAck]]:
+        """Send them in one request. Raises: as `ProduceLane.send`."""
+        answer = self.lane.send([item.entry for item in items], timeout_ms=timeout_ms)
+        self._asked.append((now, items))
+        answer.add_done_callback(self._heard)
+        return answer
+
+    def _heard(self, _: object) -> None:
+        self._asked.popleft()  # answers come in order
+
+    @property
+    def waiting(self) -> list[Outgoing]:
+        """What is in the oldest request without an answer; the others wait behind it."""
+        return self._asked[0][1] if self._asked else []
+
+    def waits_s(self, now: float) -> float:
+        """Since when that request waits."""
+        return now - self._asked[0][0] if self._asked else 0.0

@@ -12,7 +12,6 @@ from mirrorfleet.records import positions as codec
 if TYPE_CHECKING:
     from mirrorfleet.core.ids import TopicPartition
     from mirrorfleet.kafka.cluster import Cluster
-    from mirrorfleet.records.positions import Barrier
 
 READ_DEADLINE_S: Final = 120.0
 
@@ -20,7 +19,7 @@ READ_DEADLINE_S: Final = 120.0
 async def recall(
     target: Cluster,
     at: TopicPartition,
-    barrier: Barrier | None,
+    barrier: codec.Entry | None,
     hint: tuple[int, int] | None = None,
 ) -> Recall:
     """Everything that was committed before `barrier`; without one, before the read began.

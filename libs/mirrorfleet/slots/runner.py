@@ -15,14 +15,13 @@ from mirrorfleet.copying.schedule import backoff_s
 from mirrorfleet.copying.slot import Slot
 from mirrorfleet.core.errors import FencedError, MirrorfleetError, UnknownVersionError
 from mirrorfleet.core.ids import Link, PartitionIdentity, SlotNumber, TopicPartition
-from mirrorfleet.core.names import transactional_id
 from mirrorfleet.kafka.producer import ProduceLane
 from mirrorfleet.kafka.transactions import TransactionVersion
 from mirrorfleet.records.events import EventKind
 from mirrorfleet.records.positions import Barrier, Position
 from mirrorfleet.records.topics import ControlKind, control_topic
 from mirrorfleet.runtime.log import fields, logger
-from mirrorfleet.slots import entries, healing, ledger, taking
+from mirrorfleet.slots import entries, healing, ledger, quarantine, taking
 from mirrorfleet.slots.fetching import Lanes
 from mirrorfleet.slots.mending import Mender
 from mirrorfleet.slots.outgoing import AbortError, ControlEntry
@@ -66,6 +65,7 @@ class SlotRunner:
     def __init__(self, worker: Worker, side: SourceSide, number: SlotNumber) -> None:
         self.number = number
         self.link: Link = side.link
+        self.fleet = worker.fleet
         self.source = side.cluster
         self.sources = side.leaders
         self.source_principal, self.target_principal = side.principal, worker.principal
@@ -89,17 +89,12 @@ class SlotRunner:
         self.stopping = False
         self.left_in: int | None = None  # the generation that gave the slot to another member
         self.prepared: taking.Prepared | None = None
-        self.ended = asyncio.Event()
-        self.trouble = ""
+        self.ended, self.trouble = asyncio.Event(), ""
         self.tasks: asyncio.TaskGroup | None = None
-        self.mender = Mender(self, worker)
-        self.scout = Scout(self)
-        self.doubts, self.limits = Doubts(self), Limits()
-        self.fleet = worker.fleet
+        self.mender, self.scout, self.doubts = Mender(self, worker), Scout(self), Doubts(self)
+        self.limits, self.wedges = Limits(), quarantine.Wedges(self)
         self._worker = worker
-        self._wake = Bell()
-        self._room = Bell()
-        self._routes = Bell()
+        self._wake, self._room, self._routes = Bell(), Bell(), Bell()
         self._entries_changed = False
         self.targets.on_change(self._routes.ring)
         self.sources.on_change(self._routes.ring)
@@ -123,6 +118,7 @@ class SlotRunner:
         the group at that moment: after any trouble we may have slept through a replacement.
         """
         self.stopping, self.left_in = False, None
+        self.wedges.forget()
         self.ended.clear()
         stop.on_set(self._stop)
         self.move(SlotState.WAITING)
@@ -159,7 +155,7 @@ class SlotRunner:
 
     async def _hold(self, stop: Stop) -> None:
         self.doubts.closed()
-        sender = await taking.take(self)
+        sender = await (quarantine.divert(self) if self.wedges.left else taking.take(self))
         self.doubts.renew()
         self.trouble = ""
         self._worker.event(EventKind.SLOT_TAKEN, self.link, detail=f"slot {self.number}")
@@ -167,8 +163,10 @@ class SlotRunner:
             async with asyncio.TaskGroup() as group:
                 self.tasks = group
                 lanes = group.create_task(Lanes(self, group).keep(), name=f"lanes:{self.number}")
+                watch = group.create_task(self.wedges.watch(sender), name=f"wedge:{self.number}")
                 await self._copy(sender, stop)
                 lanes.cancel()
+                watch.cancel()
                 await self._release(sender)
                 raise _DoneError
         except* _DoneError:
@@ -182,8 +180,7 @@ class SlotRunner:
 
     async def _release(self, sender: Sender) -> None:
         if self.left_in is not None:
-            released = entries.release_entry(self, self.left_in)
-            self.left_in = None
+            released, self.left_in = entries.release_entry(self, self.left_in), None
             await sender.commit_control([released])
 
     async def _copy(self, sender: Sender, stop: Stop) -> None:
@@ -212,8 +209,9 @@ class SlotRunner:
                 looked_at = now
                 healing.look_again(self, now)
                 taking.check_positions(self)
+            self.wedges.end_if_healed()
             if now - sender.committed_at > self.settings.keep_alive_s:
-                await self._keep_alive(sender)
+                await self.keep_alive(sender)
             await self.mender.work(sender)
             if not self.slot.ready:
                 await self.woken(1.0)
@@ -223,7 +221,8 @@ class SlotRunner:
         await taking.follow_entries(self, sender)
         self._routes.ring()
 
-    async def _keep_alive(self, sender: Sender) -> None:
+    async def keep_alive(self, sender: Sender) -> None:
+        """Commit, which only the owner can."""
         barrier = Barrier(owner=self.owner, producer=sender.producer, time_ms=self.clock.now_ms())
         await sender.commit_control([entries.barrier_entry(self, barrier)])
 
@@ -240,16 +239,19 @@ class SlotRunner:
         if self._worker.version is TransactionVersion.V1:
             healing.after_refusal(self, error)
             raise RetakeError(f"aborted: {error}") from error
+        await self.wedges.check()
         await sender.abort()
         self.doubts.closed()
         self.doubts.renew()
         self.slot.rewind()
         healing.after_refusal(self, error)
+        await self.wedges.after(error)
         if error.action is Action.SLOT_DENIED:
             raise RetakeError(str(error)) from error
 
     def _fenced(self, error: FencedError) -> None:
         """Whether we take it again is for the group to say, not for us."""
+        self.wedges.forget()
         self.meters.lost(error)
         self.trouble = str(error)
         _log.warning("fenced", extra=self._fields(error))
@@ -273,8 +275,8 @@ class SlotRunner:
 
     @property
     def transactional_id(self) -> str:
-        """`mirrorfleet.<fleet>.<source>.<n>`."""
-        return transactional_id(self._worker.fleet, self.link.source, self.number)
+        """`mirrorfleet.<fleet>.<source>.<n>`, or the spare one beside it."""
+        return self.wedges.id_in_use
 
     @property
     def transaction_version(self) -> TransactionVersion:

@@ -17,19 +17,10 @@ from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.copying.cadence import Cadence, Supply, supply_of
 from mirrorfleet.copying.faults import Action, produce_action
-from mirrorfleet.copying.schedule import (
-    Depth,
-    busy_for,
-    commit_interval,
-    must_close,
-)
+from mirrorfleet.copying.schedule import Depth, busy_for, commit_interval, must_close
 from mirrorfleet.copying.transaction import TargetBehindError, Transaction
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import (
-    ConnectionLostError,
-    DeadlineError,
-    may_not,
-)
+from mirrorfleet.core.errors import ConnectionLostError, DeadlineError, may_not
 from mirrorfleet.core.ids import NO_TOPIC_ID, ProducerIdentity, TopicId, TopicPartition
 from mirrorfleet.kafka.producer import ProduceEntry
 from mirrorfleet.kafka.transactions import Transactions, TransactionVersion
@@ -46,8 +37,6 @@ if TYPE_CHECKING:
 
 FIRST_AGAIN_S: Final = 0.02
 """Between two tries of a transaction's first request, while old markers are being written."""
-FIRST_DEADLINE_S: Final = 10.0
-"""A marker that cannot be written for so long means a target partition in trouble."""
 
 
 class Sender:
@@ -103,7 +92,7 @@ class Sender:
             raise
         now = runner.clock.monotonic()
         runner.slot.committed(positions, now)
-        runner.slot.open = ()
+        runner.slot.open = {}
         runner.committed(transaction, positions, now - acked_at)
         self._cadence.committed(now, first_s + now - acked_at)
         self._depth.committed()
@@ -149,6 +138,11 @@ class Sender:
             self._runner.slot.sequences.clear()
         self.producer = producer
         self.committed_at = self._runner.clock.monotonic()
+
+    def late(self, after_s: float) -> list[Pipe]:
+        """Connections whose oldest answer takes longer."""
+        now = self._runner.clock.monotonic()
+        return [pipe for pipe in self._pipes.values() if pipe.waits_s(now) > after_s]
 
     @property
     def must_init_again(self) -> bool:
@@ -285,10 +279,10 @@ class Sender:
             self._runner.wake()
 
     def _request(self, pipe: Pipe, items: list[Outgoing]) -> asyncio.Future[list[ProduceAck]]:
+        runner = self._runner
+        timeout_ms = runner.settings.produce_timeout_ms
         try:
-            return pipe.lane.send(
-                [item.entry for item in items], timeout_ms=self._runner.settings.produce_timeout_ms
-            )
+            return pipe.request(items, runner.clock.monotonic(), timeout_ms=timeout_ms)
         except ConnectionLostError as error:
             raise AbortError(f"the produce connection is lost: {error}") from error
 
@@ -309,9 +303,8 @@ class Sender:
         while items:
             acks = await self._answer_of(pipe, items)
             items = self._take(transaction, items, acks, first=first)
-            if items and clock.monotonic() - began > FIRST_DEADLINE_S:
-                raise AbortError("the first request of a transaction was refused for too long")
             if items:
+                await self._runner.wedges.refused(acks, clock.monotonic() - began)
                 await asyncio.sleep(FIRST_AGAIN_S)
         self._first_s += clock.monotonic() - began
         pipe.opened = True
@@ -380,7 +373,7 @@ class Sender:
             return
         new = {TopicPartition(e.topic, e.partition) for e in entries} - self._added
         if new:
-            await self._transactions.add_partitions(self.producer, sorted(new))
+            await self._runner.wedges.added(self._transactions, self.producer, sorted(new))
             self._added |= new
 
     async def _pipe(self, node: int) -> Pipe:

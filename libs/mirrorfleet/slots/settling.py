@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import (
@@ -30,11 +31,11 @@ from mirrorfleet.records.topics import ControlKind
 from mirrorfleet.runtime.log import fields, logger
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from mirrorfleet.core.ids import ProducerIdentity, TopicPartition
     from mirrorfleet.kafka.each import Results
-    from mirrorfleet.kafka.inspection import ActiveProducer
+    from mirrorfleet.kafka.inspection import ActiveProducer, TransactionDescription
     from mirrorfleet.slots.leaders import LeaderAt
     from mirrorfleet.slots.runner import SlotRunner
     from mirrorfleet.slots.sending import Sender
@@ -43,6 +44,8 @@ LOOK_S: Final = 2.0
 """For one look; a partition whose leader does not answer in it is asked again after as long."""
 ENDED_S: Final = 10.0
 """Deadline for the coordinator to have written the markers that it will write."""
+WEDGED_S: Final = 0.3
+"""Longer than markers take: then it is looked up whether some cannot be written."""
 AGAIN_S: Final = 0.02
 ENDING: Final = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
 
@@ -65,6 +68,22 @@ class UnsettledError(MirrorfleetError):
     retriable = True
 
 
+class Open(NamedTuple):
+    """Where a transaction is open, and whether the slot's positions call it copied."""
+
+    ours: dict[TopicPartition, bool]
+    others: dict[TopicPartition, bool]
+    """Of the slot's other id."""
+
+
+def _by_end(found: dict[TopicPartition, bool]) -> Iterator[tuple[bool, list[TopicPartition]]]:
+    """What is to be committed first, then what is to be aborted."""
+    for copied in (True, False):
+        some = sorted(at for at, is_copied in found.items() if is_copied is copied)
+        if some:
+            yield copied, some
+
+
 class Doubts:
     """The partitions of a slot that may have such a transaction, until their leaders said no."""
 
@@ -75,12 +94,21 @@ class Doubts:
         self._led: dict[TopicPartition, LeaderAt] = {}
         self._connected: set[int] = set()
         self._moved = True
+        self._other: int | None = None
         runner.targets.on_change(self._renewed)
 
     def renew(self) -> None:
         """A transaction of the slot was ended without being committed, by us or for us."""
         self._left = {each.target for each in self._runner.slot.partitions.values()}
         self._asked.clear()
+
+    async def learn(self) -> None:
+        """Find out which producer id the slot's other id has; what it left open counts as well.
+
+        Raises: as `describe_transactions`.
+        """
+        found = await _described(self._runner, self._runner.wedges.other_id)
+        self._other = None if found is None else found.producer.producer_id
 
     def closed(self) -> None:
         """We have closed all connections of the slot ourselves."""
@@ -117,7 +145,8 @@ class Doubts:
     async def settle(self, sender: Sender) -> None:
         """Ask about partitions that have a leader; end what is open. We have none open now.
 
-        Raises: UnsettledError, FencedError, and what else a broker or a network fails with.
+        Raises: UnsettledError, FencedError, and what else a broker or a network fails with;
+        WedgedError when some markers cannot be written.
         """
         runner, left = self._runner, self.left
         if not left:
@@ -131,24 +160,23 @@ class Doubts:
         if not led:
             return
         self._asked.update(dict.fromkeys(led, now))
-        if await self._open(sender, led):
+        ours, others = await self._open(sender, led)
+        if others:
+            await self._end_others(sender, others)
+        if ours:
             await self._ended()
-            found = await self._open(sender, led)
-            for copied in (True, False):
-                some = sorted(at for at, is_copied in found.items() if is_copied is copied)
-                if some:
-                    await self._end(sender, some, commit=copied)
+            ours, _ = await self._open(sender, led)
+            for copied, some in _by_end(ours):
+                await self._end(sender, some, commit=copied)
 
-    async def _open(
-        self, sender: Sender, led: Sequence[TopicPartition]
-    ) -> dict[TopicPartition, bool]:
-        """Where a transaction of our producer id is open, and whether it counts as copied.
+    async def _open(self, sender: Sender, led: Sequence[TopicPartition]) -> Open:
+        """Where a transaction of either id is open, and whether it counts as copied.
 
         Whoever has answered is in doubt no longer: what is open there is ended now.
         """
         runner = self._runner
         copied = {p.target: p.committed.next_target for p in runner.slot.partitions.values()}
-        starts: dict[TopicPartition, bool] = {}
+        found = Open({}, {})
         for at, answer in (await self._producers(led)).items():
             if isinstance(answer, BrokerError):
                 if answer.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
@@ -156,10 +184,12 @@ class Doubts:
                 continue
             self._left.discard(at)
             for each in answer:
-                start = each.transaction_start
-                if each.producer.producer_id == sender.producer.producer_id and start is not None:
-                    starts[at] = start < copied.get(at, 0)
-        return starts
+                who, start = each.producer.producer_id, each.transaction_start
+                if start is not None and who == sender.producer.producer_id:
+                    found.ours[at] = start < copied.get(at, 0)
+                elif start is not None and who == self._other:
+                    found.others[at] = start < copied.get(at, 0)
+        return found
 
     async def _producers(
         self, led: Sequence[TopicPartition]
@@ -180,7 +210,7 @@ class Doubts:
     async def _ended(self) -> None:
         """Wait until the coordinator has done all that it will do for the last transaction."""
         runner = self._runner
-        name = runner.transactional_id
+        name, began = runner.transactional_id, runner.clock.monotonic()
         try:
             async with asyncio.timeout(ENDED_S):
                 while True:
@@ -189,20 +219,50 @@ class Doubts:
                         raise state
                     if state.state not in ENDING:
                         return
+                    if runner.clock.monotonic() - began > WEDGED_S:
+                        await runner.wedges.check()
                     await asyncio.sleep(AGAIN_S)
         except TimeoutError:
             raise UnsettledError(
                 f"{name}: the markers of its last transaction are not written"
             ) from None
 
+    async def _end_others(self, sender: Sender, others: dict[TopicPartition, bool]) -> None:
+        """Give what the other id left open a marker, or leave it behind: the main id may not be
+        taken while it cannot go on.
+
+        Raises: WedgedError.
+        """
+        runner = self._runner
+        if runner.wedges.left:
+            runner.wedges.leave(others)
+        self._tell("ended", len(others))
+        version, timeout_ms = runner.transaction_version, runner.settings.transaction_timeout_ms
+        spare = Transactions(runner.target, runner.wedges.spare_id, version, dice=runner.dice)
+        init = partial(spare.init_producer_id, timeout_ms=timeout_ms, deadline_s=ENDED_S)
+        try:
+            producer = await init()
+            await runner.keep_alive(sender)  # nobody can have used the spare id: we own the slot
+            _, others = await self._open(sender, list(others))
+            for copied, some in _by_end(others):
+                await spare.add_partitions(producer, some)
+                if copied or version is TransactionVersion.V2:
+                    producer = await spare.end(producer, commit=copied)
+                if version is TransactionVersion.V1:
+                    producer = await init()
+        finally:
+            spare.close()
+
+    def _tell(self, text: str, count: int) -> None:
+        _log.warning(
+            f"a transaction had ended without markers: {text} now",
+            extra=fields(link=str(self._runner.link), slot=self._runner.number, count=count),
+        )
+
     async def _end(self, sender: Sender, some: list[TopicPartition], *, commit: bool) -> None:
         """Give these partitions a marker by a transaction of nothing."""
         runner = self._runner
-        text = "committed" if commit else "aborted"
-        _log.warning(
-            f"a transaction had ended without markers: {text} now",
-            extra=fields(link=str(runner.link), slot=runner.number, count=len(some)),
-        )
+        self._tell("committed" if commit else "aborted", len(some))
         version = runner.transaction_version
         transactions = Transactions(
             runner.target, runner.transactional_id, version, dice=runner.dice
@@ -223,18 +283,36 @@ class Doubts:
         sender.producer = producer
 
 
-async def was_committed(runner: SlotRunner) -> bool:
-    """How the slot's last transaction ended, by its coordinator; asked before it is fenced.
+async def was_committed(runner: SlotRunner, name: str) -> bool:
+    """How the last transaction of an id ended, by its coordinator; asked before it is fenced.
 
     Raises: as `describe_transactions`, and BrokerError when the coordinator cannot tell.
     """
-    name = runner.transactional_id
+    found = await _described(runner, name)
+    return found is not None and found.state in COMMITTED
+
+
+async def is_open_in_control(runner: SlotRunner, name: str) -> bool:
+    """Whether an id of the slot has a transaction open where its positions and segments go.
+
+    Raises: as `was_committed`.
+    """
+    found = await _described(runner, name)
+    if found is None:
+        return False
+    asked = [runner.control_partition(kind) for kind in _WRITTEN]
+    answers = await describe_producers(runner.target, asked)
+    return any(_is_open(answers[at], found.producer) for at in asked)
+
+
+async def _described(runner: SlotRunner, name: str) -> TransactionDescription | None:
+    """An id as its coordinator has it; None when it was never used, or may not be."""
     state = (await describe_transactions(runner.target, [name]))[name]
     if isinstance(state, BrokerError):
         if state.code in _NOTHING_TO_TELL:
-            return False
+            return None
         raise state
-    return state.state in COMMITTED
+    return state
 
 
 async def settle_control(

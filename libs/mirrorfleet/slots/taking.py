@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from mirrorfleet.copying.lifecycle import SlotState
 from mirrorfleet.copying.partition import start_position
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import BrokerError, CorruptBatchError, MirrorfleetError, may_not
+from mirrorfleet.core.errors import (
+    BrokerError,
+    CorruptBatchError,
+    DeadlineError,
+    MirrorfleetError,
+    may_not,
+)
 from mirrorfleet.core.ids import (
     PartitionIdentity,
     ProducerIdentity,
@@ -29,7 +35,7 @@ from mirrorfleet.kafka.offsets import (
     log_bounds,
 )
 from mirrorfleet.kafka.transactions import Transactions, TransactionVersion
-from mirrorfleet.records.positions import Barrier, Fence
+from mirrorfleet.records.positions import Barrier, Fence, Healed
 from mirrorfleet.records.topics import ControlKind
 from mirrorfleet.runtime.log import fields, logger
 from mirrorfleet.slots import healing, ledger, rebuilding, settling, succession, target_loss
@@ -40,9 +46,12 @@ from mirrorfleet.slots.sending import Sender
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from mirrorfleet.copying.recall import Recall
     from mirrorfleet.records.catalog import CatalogPartition
     from mirrorfleet.slots.runner import SlotRunner
 
+FENCE_LOOK_S: Final = 1.5
+"""Then an owner looks whether its last transaction cannot end."""
 FENCE_DEADLINE_S: Final = 60.0
 """InitProducerId waits for the markers of the transaction that it ends."""
 PREPARE_S: Final = 2.0
@@ -95,9 +104,9 @@ async def take(runner: SlotRunner) -> Sender:
     runner.move(SlotState.FENCING)
     runner.slot.forget_all()
     steps = [runner.clock.monotonic()]
-    transactions, hint = runner.prepared or (_transactions(runner), None)
+    transactions, hint = runner.prepared or (transactions_of(runner, runner.wedges.main_id), None)
     runner.prepared = None
-    producer = await _fence_settled(runner, transactions)
+    producer = await fence_settled(runner, transactions)
     steps.append(runner.clock.monotonic())
     barrier = Barrier(owner=runner.owner, producer=producer, time_ms=runner.clock.now_ms())
     sender = Sender(runner, transactions, producer)
@@ -108,20 +117,55 @@ async def take(runner: SlotRunner) -> Sender:
         at = runner.control_partition(ControlKind.POSITIONS)
         runner.positions_id = runner.targets.topic_id(at.topic)
         runner.taken_at = runner.clock.monotonic()
-        found = await recall(runner.target, at, barrier, hint)
-        _heed(runner, found.fence())
-        runner.slot.known = found.positions()
+        found, barrier = await recalled(runner, sender, barrier, hint)
+        runner.slot.known, runner.slot.snapshots.barrier = found.positions(), barrier
+        await runner.doubts.learn()
         await rebuilding.rebuild(runner, sender)
         steps.append(runner.clock.monotonic())
-        known = [e for e in runner.entries.values() if healing.may_start(runner, e.identity)]
-        await admit(runner, sender, known)
-        await target_loss.check_ends(runner, list(runner.slot.partitions.values()))
+        await admit_known(runner, sender)
     except BaseException:
         sender.close()
         raise
+    runner.wedges.is_owner = True
     runner.move(SlotState.COPYING)
     _tell(runner, [*steps, runner.clock.monotonic()])
     return sender
+
+
+async def admit_known(runner: SlotRunner, sender: Sender) -> None:
+    """Admit what may be copied now, and stop where the target lost what it had."""
+    known = [e for e in runner.entries.values() if healing.may_start(runner, e.identity)]
+    await admit(runner, sender, known)
+    await target_loss.check_ends(runner, list(runner.slot.partitions.values()))
+
+
+async def recalled(
+    runner: SlotRunner, sender: Sender, barrier: Barrier, hint: tuple[int, int] | None
+) -> tuple[Recall, Barrier]:
+    """What was committed with either id of the slot before we took it, and up to which barrier.
+
+    What the spare id has open in the positions would keep us from ever reading up to a barrier.
+    """
+    at = runner.control_partition(ControlKind.POSITIONS)
+    if await settling.is_open_in_control(runner, runner.wedges.spare_id):
+        barrier, hint = await _end_quarantine(runner, sender, barrier), None
+    while True:
+        found = await recall(runner.target, at, barrier, hint)
+        heed(runner, found.fence())
+        if found.quarantine() is None:
+            return found, barrier
+        barrier, hint = await _end_quarantine(runner, sender, barrier), None
+
+
+async def _end_quarantine(runner: SlotRunner, sender: Sender, before: Barrier) -> Barrier:
+    """The slot was copied with its spare id: fence that as well, and commit a barrier behind it."""
+    spare = transactions_of(runner, runner.wedges.spare_id)
+    await fence_settled(runner, spare)
+    spare.close()
+    now_ms = max(runner.clock.now_ms(), before.time_ms + 1)  # another barrier than the one before
+    barrier = Barrier(owner=runner.owner, producer=sender.producer, time_ms=now_ms)
+    await sender.commit_control([barrier_entry(runner, Healed(), barrier)])
+    return barrier
 
 
 async def prepare(runner: SlotRunner) -> None:
@@ -132,7 +176,7 @@ async def prepare(runner: SlotRunner) -> None:
     if runner.prepared is not None:
         runner.prepared.transactions.close()  # it was given to us before and taken back again
         runner.prepared = None
-    transactions = _transactions(runner)
+    transactions = transactions_of(runner, runner.wedges.main_id)
     try:
         await transactions.connect(PREPARE_S)
         at = runner.control_partition(ControlKind.POSITIONS)
@@ -142,10 +186,11 @@ async def prepare(runner: SlotRunner) -> None:
             transactions.close()
 
 
-def _transactions(runner: SlotRunner) -> Transactions:
+def transactions_of(runner: SlotRunner, name: str) -> Transactions:
+    """The coordinator's side of one of the slot's ids."""
     return Transactions(
         runner.target,
-        runner.transactional_id,
+        name,
         runner.transaction_version,
         dice=runner.dice,
     )
@@ -154,10 +199,11 @@ def _transactions(runner: SlotRunner) -> Transactions:
 async def _await_lifting(runner: SlotRunner) -> None:
     """Look whether the fence still stands, without fencing anybody for it."""
     at = runner.control_partition(ControlKind.POSITIONS)
-    _heed(runner, (await recall(runner.target, at, None)).fence())
+    heed(runner, (await recall(runner.target, at, None)).fence())
 
 
-def _heed(runner: SlotRunner, fence: Fence | None) -> None:
+def heed(runner: SlotRunner, fence: Fence | None) -> None:
+    """Raises: StoppedError when an operator's fence was found."""
     runner.slot.fence = fence
     if fence is not None:
         raise StoppedError(
@@ -166,10 +212,14 @@ def _heed(runner: SlotRunner, fence: Fence | None) -> None:
         )
 
 
-async def _fence_settled(runner: SlotRunner, transactions: Transactions) -> ProducerIdentity:
-    """Fence, and leave nothing open that the barrier's marker would end."""
+async def fence_settled(runner: SlotRunner, transactions: Transactions) -> ProducerIdentity:
+    """Take an id of the slot, and leave nothing open that the next marker there would end.
+
+    What was open is aborted, all its markers are written then. Closes `transactions` when it fails.
+    Raises: as `take`; WedgedError of an owner whose last transaction cannot end.
+    """
     try:
-        committed = await settling.was_committed(runner)
+        committed = await settling.was_committed(runner, transactions.transactional_id)
         producer = await _fence(runner, transactions)
         ended = await settling.settle_control(runner, transactions, producer, committed=committed)
         if ended is not None and transactions.version is TransactionVersion.V1:
@@ -182,10 +232,15 @@ async def _fence_settled(runner: SlotRunner, transactions: Transactions) -> Prod
 
 
 async def _fence(runner: SlotRunner, transactions: Transactions) -> ProducerIdentity:
+    timeout_ms = runner.settings.transaction_timeout_ms
+    init = transactions.init_producer_id
     try:
-        return await transactions.init_producer_id(
-            timeout_ms=runner.settings.transaction_timeout_ms, deadline_s=FENCE_DEADLINE_S
-        )
+        if runner.wedges.is_owner and transactions.transactional_id == runner.wedges.main_id:
+            try:
+                return await init(timeout_ms=timeout_ms, deadline_s=FENCE_LOOK_S)
+            except DeadlineError:
+                await runner.wedges.check()
+        return await init(timeout_ms=timeout_ms, deadline_s=FENCE_DEADLINE_S)
     except BrokerError as error:
         raise _explained(runner, error) from error
 

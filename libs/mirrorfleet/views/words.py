@@ -67,6 +67,8 @@ _HELP: Final = {
     " again, `--accept-gap FIRST..END` goes on without them.",
     FaultReason.POSITION_LOST: "Its position is gone, and neither map nor target tell it. Put it"
     " back with `mirrorfleet positions import FILE`.",
+    FaultReason.QUARANTINED: "The target partition takes nothing: fewer replicas in sync than its"
+    " min.insync.replicas, or no leader. When it does again, copying goes on by itself.",
     FaultReason.TARGET_MISSING: "The target topic is not there. When it comes back, copying goes on"
     " by itself.",
 }

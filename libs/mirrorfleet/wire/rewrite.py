@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _BEFORE_CRC: Final = struct.Struct(">qiibI")
 _COVERED: Final = struct.Struct(">hiqqqhii")
+_SEQUENCE: Final = struct.Struct(">i")
+_SEQUENCE_AT: Final = 53
 _SEQUENCES: Final = 1 << 31
 
 
@@ -48,6 +50,12 @@ def stamp(
     crc = combine(crc32c(covered), batch.payload_crc, size)
     length = HEADER_SIZE - LENGTH_OVERHEAD + size
     return _BEFORE_CRC.pack(0, length, -1, MAGIC, crc) + covered
+
+
+def sequence_of(header: bytes) -> int:
+    """The base sequence in a header that was made here."""
+    (sequence,) = _SEQUENCE.unpack_from(header, _SEQUENCE_AT)
+    return int(sequence)
 
 
 def next_sequence(sequence: int, count: int) -> int:

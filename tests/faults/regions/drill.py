@@ -196,7 +196,10 @@ class Drill:
                 for at, times in found.times.items()
                 if at.source_topic_id != topic_id and (found.slots[at] in shared) == near
             }
-            longest.append(stalls(chosen, fault.began_ms, fault.ended_ms)[0].seconds)
+            worst = stalls(chosen, fault.began_ms, fault.ended_ms)
+            median = worst[len(worst) // 2].seconds
+            print(f"same slot {near}: median {median:.2f} s, longest", *worst[:4], sep="\n  ")
+            longest.append(worst[0].seconds)
         return longest[0], longest[1]
 
     def _tell(self, fault: Fault, stall_s: float) -> None:

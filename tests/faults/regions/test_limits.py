@@ -15,6 +15,7 @@ from services.local.security import Kind, RegionSecurity
 from tests.faultkit.disk import fill, has_ended
 from tests.faultkit.far import far_pair
 from tests.faultkit.hold import hold_sync
+from tests.faultkit.levels import raise_level
 from tests.faultkit.regions import access
 from tests.faultkit.waiting import wait_until
 from tests.faults.regions.breaking import started
@@ -115,7 +116,7 @@ def test_logins_that_expire_every_five_seconds_cost_nothing(tmp_path: Path) -> N
     assert report.verdict is Verdict.PASS, render(report)
 
 
-def test_a_partition_under_min_isr_holds_up_no_other_slot(
+def test_a_partition_under_min_isr_holds_up_no_other(
     pair: dict[str, FarRegion], tmp_path: Path
 ) -> None:
     topics = [f"isr-many:{MANY}", "isr-one:1"]
@@ -123,6 +124,7 @@ def test_a_partition_under_min_isr_holds_up_no_other_slot(
         it.start_load()
         mirror = it.mirror()
         it.settle(mirror)
+        raise_level(it.estate, 2)
         victim = At("east.isr-one", 0)
         missing = it.west.broker(3)
         missing.stop()
@@ -148,9 +150,10 @@ def test_a_partition_under_min_isr_holds_up_no_other_slot(
         stall, near = it.others_stall_s(fault, "isr-one")
         print(f"longest stall of {MANY} others: {stall:.2f} s; in the same slot {near:.2f} s")
         report = it.judged()
+        print([line for line in mirror.text().splitlines() if "goes on without" in line])
 
     assert report.verdict is Verdict.PASS, render(report)
-    assert stall < OTHERS_S
+    assert max(stall, near) < OTHERS_S
 
 
 def test_a_target_whose_disks_are_full_is_waited_for(

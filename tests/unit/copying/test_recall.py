@@ -13,8 +13,10 @@ from mirrorfleet.records.positions import (
     Barrier,
     Entry,
     Fence,
+    Healed,
     Lifted,
     Position,
+    Quarantine,
     Snapshot,
     encode,
     position_key,
@@ -71,6 +73,25 @@ def test_a_fence_holds_until_it_is_lifted() -> None:
     window(fenced, FENCE)
     window(lifted, FENCE, Lifted())
     assert (fenced.fence(), lifted.fence()) == (FENCE, None)
+
+
+def test_the_owner_is_whom_the_newest_barrier_names_and_a_snapshot_repeats_it() -> None:
+    nobody, former, newer = Recall(None), Recall(None), Recall(None)
+    earlier = replace(BARRIER, owner="w0")
+    window(former, SNAPSHOT, earlier, at(0, 5))
+    window(newer, SNAPSHOT, earlier, at(0, 5), BARRIER)
+    assert (nobody.owner(), former.owner(), newer.owner()) == ("", "w0", "w1")
+
+
+def test_a_quarantine_holds_until_it_is_ended_and_is_not_hidden_by_a_snapshot_that_repeats_it() -> (
+    None
+):
+    quarantine = Quarantine(owner="w0", producer=ProducerIdentity(8, 1), partitions=(), time_ms=4)
+    held, ended, passed = Recall(None), Recall(None), Recall(None)
+    window(held, quarantine, SNAPSHOT, quarantine, at(0, 5))
+    window(ended, quarantine, Healed())
+    window(passed, quarantine, SNAPSHOT, at(0, 5))
+    assert (held.quarantine(), ended.quarantine(), passed.quarantine()) == (quarantine, None, None)
 
 
 def test_an_unknown_version_stops_us_unless_it_was_overwritten_since() -> None:

@@ -10,11 +10,12 @@ from mirrorfleet.copying.partition import (
     start_position,
     terms_of,
 )
-from mirrorfleet.copying.slot import SNAPSHOT_EVERY, Slot
+from mirrorfleet.copying.slot import Slot
+from mirrorfleet.copying.transaction import Touch
 from mirrorfleet.copying.urgency import Urgency
 from mirrorfleet.core.ids import SourceOffset, TargetOffset, TopicPartition
 from mirrorfleet.records.catalog import Priority
-from mirrorfleet.records.positions import Position, Snapshot
+from mirrorfleet.records.positions import Position
 from tests.unit.copying.making import (
     BIG,
     SOURCE_TOPIC,
@@ -282,41 +283,12 @@ def test_settled_is_past_markers_and_never_past_what_waits_or_is_in_the_open_tra
     give(made, partition, fetched((0, [BIG])), end=1)
     assert made.settled(partition) == 0
 
-    queued = made.next_batch(partition)
-    made.open = {partition: queued}
+    made.next_batch(partition)
+    made.open = {partition: Touch(TargetOffset(0))}
     assert made.settled(partition) == 0
 
-    made.open = ()
+    made.open = {}
     assert made.settled(partition) == 1
-
-
-def known_of(made: Slot, *numbers: int) -> list[Position]:
-    found = [made.partitions[identity(number)].committed for number in numbers]
-    made.known.update({position.identity: position for position in found})
-    return found
-
-
-def test_a_new_owner_begins_with_a_snapshot_of_all_that_is_known() -> None:
-    made = slot(entry(0), entry(1))
-    first, second = known_of(made, 0, 1)
-    moved = replace(first, next_source=SourceOffset(7))
-
-    assert made.stated([moved], 5) == [Snapshot(count=2, time_ms=5), moved, second]
-
-
-def test_a_snapshot_that_was_not_committed_is_written_again_and_a_committed_one_after_many() -> (
-    None
-):
-    made = slot(entry(0), entry(1))
-    (first,) = known_of(made, 0)
-    made.stated([first], 5)
-    made.rewind()
-    assert len(made.stated([first], 5)) == 2
-    made.committed([first], 1.0)
-
-    written = [len(made.stated([first], 5)) for _ in range(SNAPSHOT_EVERY // 2)]
-
-    assert written == [1] * (SNAPSHOT_EVERY // 2 - 1) + [2]
 
 
 def test_of_what_catches_up_the_most_urgent_of_the_worker_goes_first() -> None:

@@ -154,7 +154,7 @@ def test_fields_of_a_newer_release_are_left_alone() -> None:
         (KEY, {**VALUE, "state": "sleeping"}),
         (b'["region"]', VALUE),
         (b'["config"]', {"v": 0, "generation": 1, "format_level": 1}),
-        (b'["config"]', {"v": 1, "generation": 1, "format_level": 2}),
+        (b'["config"]', {"v": 1, "generation": 1, "format_level": 3}),
     ],
     ids=["version", "word", "kind of key", "older version", "format level"],
 )

@@ -10,8 +10,9 @@ from mirrorfleet.records.formats import FIRST_LEVEL, KNOWN_LEVEL, LEVELS, Format
 
 
 def test_the_first_level_is_what_readers_of_today_know() -> None:
-    assert formats_at(FIRST_LEVEL) == Formats(position=1, segment=1)
-    assert formats_at(KNOWN_LEVEL) == Formats(positions.VERSION, segments.VERSION)
+    assert formats_at(FIRST_LEVEL) == Formats(position=1, segment=1, quarantine=None)
+    now = positions.VERSION
+    assert formats_at(KNOWN_LEVEL) == Formats(now, segments.VERSION, quarantine=now)
 
 
 def test_levels_have_no_holes_and_none_is_higher_than_the_known_one() -> None:

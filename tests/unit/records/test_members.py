@@ -24,14 +24,14 @@ def test_a_claim_has_these_bytes_and_is_read_back() -> None:
     data = encode_claim(claim)
     assert data == (
         b'{"v":1,"generation":7,"held":[0,2],"known":[0,1,2],"busy":[0,2],"leaving":true,'
-        b'"loads":{"2":500},"level":1}'
+        b'"loads":{"2":500},"level":2}'
     )
     assert decode_claim(data) == claim
 
 
 def test_a_claim_of_a_build_that_measured_nothing_is_read() -> None:
     data = b'{"v":1,"generation":7,"held":[0,2],"known":[0,1,2],"busy":[0,2],"leaving":false}'
-    assert decode_claim(data) == Claim(7, HELD, KNOWN, HELD)
+    assert decode_claim(data) == Claim(7, HELD, KNOWN, HELD, level=1)
 
 
 def test_a_claim_without_a_level_is_of_a_build_that_knew_the_first() -> None:

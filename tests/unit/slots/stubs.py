@@ -109,6 +109,11 @@ class Coordinator:
             return producer
         return ProducerIdentity(producer.producer_id, producer.epoch + 1)
 
+    async def init_producer_id(self, *, timeout_ms: int, deadline_s: float) -> ProducerIdentity:
+        del timeout_ms, deadline_s
+        self._target.seen.append("init")
+        return self._target.identity
+
     def close(self) -> None:
         self._target.seen.append("coordinator closed")
 
@@ -117,6 +122,25 @@ class Coordinator:
     ) -> None:
         del producer
         self._target.seen.append(f"add {','.join(map(str, partitions))}")
+
+
+class Wedges:
+    """Nothing is ever pending."""
+
+    async def check(self) -> None:
+        pass
+
+    async def refused(self, acks: Sequence[ProduceAck], waited_s: float) -> None:
+        del acks
+        assert waited_s < 10
+
+    async def added(
+        self,
+        transactions: Transactions,
+        producer: ProducerIdentity,
+        new: Sequence[TopicPartition],
+    ) -> None:
+        await transactions.add_partitions(producer, new)
 
 
 class Runner:
@@ -129,6 +153,7 @@ class Runner:
         self.settings = SlotSettings(commit_shortest_ms=1)
         self.commits = CommitPolicy(shortest_s=0.001)
         self.markers = MarkerShare()
+        self.wedges = Wedges()
         self.stopping = False
         self.clock = SimpleNamespace(
             monotonic=lambda: asyncio.get_running_loop().time(), now_ms=lambda: 5

@@ -13,6 +13,7 @@ from mirrorfleet.kafka.inspection import ActiveProducer
 from mirrorfleet.kafka.transactions import Transactions, TransactionVersion
 from mirrorfleet.slots import settling
 from mirrorfleet.slots.leaders import LeaderAt
+from mirrorfleet.slots.quarantine import WedgedError
 from mirrorfleet.slots.settling import Doubts, UnsettledError
 from tests.unit.copying.making import entry, identity
 from tests.unit.slots.stubs import PRODUCER, Coordinator, Target, sender_of
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 COPY = TopicPartition("east.orders", 0)
 OTHER = TopicPartition("east.orders", 1)
-STRANGER = ProducerIdentity(99, 0)
+STRANGER, SPARE = ProducerIdentity(99, 0), ProducerIdentity(8, 3)
 
 
 class World:
@@ -41,6 +42,9 @@ class World:
         self.epoch = 0
         self.state = "CompleteAbort"
         self.listeners: list[Callable[[], None]] = []
+        self.wedges = SimpleNamespace(
+            left=frozenset(), spare_id="t.spare", other_id="t.spare", leave=self.leave
+        )
         self.sender, runner = sender_of(self.log, entry(0), entry(1), version=version)
         for number in range(2):
             partition = runner.slot.partitions[identity(number)]
@@ -51,6 +55,8 @@ class World:
             "dice": None,
             "transactional_id": "t",
             "transaction_version": version,
+            "keep_alive": self.keep_alive,
+            "wedges": self.wedges,
             "targets": SimpleNamespace(of=self.leader, on_change=self.listeners.append),
         }
         vars(runner).update(more)
@@ -64,6 +70,13 @@ class World:
 
     def leader(self, topic: str, partition: int) -> LeaderAt | None:
         return None if (topic, partition) in self.leaderless else LeaderAt(partition, self.epoch)
+
+    def leave(self, more: dict[TopicPartition, bool]) -> None:
+        raise WedgedError(",".join(map(str, more)))
+
+    async def keep_alive(self, sender: object) -> None:
+        assert sender is self.sender
+        self.log.seen.append("keep alive")
 
     def renewed(self) -> None:
         """The metadata is read again."""
@@ -84,8 +97,8 @@ class World:
 
     async def transactions(self, cluster: object, names: list[str]) -> dict[str, object]:
         del cluster
-        self.log.seen.append("state")
-        return {name: SimpleNamespace(state=self.state) for name in names}
+        self.log.seen.append("state" if names == ["t"] else f"state {names[0]}")
+        return {name: SimpleNamespace(state=self.state, producer=SPARE) for name in names}
 
     async def settled(self) -> list[str]:
         """What the coordinator was asked for."""
@@ -218,6 +231,40 @@ async def test_a_connection_that_we_did_not_close_is_lost(
     assert not world.doubts.lost(1)
 
 
+@pytest.mark.parametrize(
+    ("version", "ends"),
+    [
+        (TransactionVersion.V2, [f"add {OTHER}", "commit", f"add {COPY}", "abort"]),
+        (TransactionVersion.V1, [f"add {OTHER}", "commit", "init", f"add {COPY}", "init"]),
+    ],
+    ids=["v2", "v1"],
+)
+async def test_what_the_spare_id_left_open_ends_after_a_proof_that_we_own_the_slot(
+    monkeypatch: pytest.MonkeyPatch, version: TransactionVersion, ends: list[str]
+) -> None:
+    world = World(monkeypatch, version)
+    world.open = {COPY: [(SPARE, 100)], OTHER: [(SPARE, 99), (STRANGER, 1)]}
+    await world.doubts.learn()
+    world.doubts.renew()
+
+    wanted = ["state t.spare", "init", "keep alive", *ends, "coordinator closed"]
+    assert await world.settled() == wanted
+
+
+async def test_what_the_main_id_left_open_is_left_behind_under_the_spare_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch)
+    world.open = {COPY: [(SPARE, 100)], OTHER: [(STRANGER, 1)]}
+    world.wedges.left = frozenset({TopicPartition("east.orders", 2)})
+    await world.doubts.learn()
+    world.doubts.renew()
+
+    with pytest.raises(WedgedError, match=r"^east\.orders-0"):
+        await world.settled()
+    assert world.log.seen == ["state t.spare"]
+
+
 @pytest.mark.parametrize(("state", "end"), [("CompleteCommit", "commit"), ("Ongoing", "abort")])
 async def test_open_positions_end_as_their_transaction_did_before_a_barrier_is_written(
     monkeypatch: pytest.MonkeyPatch, state: str, end: str
@@ -230,7 +277,7 @@ async def test_open_positions_end_as_their_transaction_did_before_a_barrier_is_w
     coordinator = cast("Transactions", Coordinator(world.log, TransactionVersion.V2))
 
     async def settled() -> ProducerIdentity | None:
-        committed = await settling.was_committed(runner)
+        committed = await settling.was_committed(runner, "t")
         return await settling.settle_control(runner, coordinator, PRODUCER, committed=committed)
 
     world.open[positions] = [(STRANGER, 7), (PRODUCER, None)]

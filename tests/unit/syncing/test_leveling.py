@@ -38,5 +38,5 @@ def test_it_is_never_lowered_and_not_raised_twice(wanted: int) -> None:
 
 
 def test_a_level_that_this_build_does_not_know_is_refused() -> None:
-    with pytest.raises(RefusedError, match="knows format levels up to 1, not 2"):
-        check_raise(WEST, Levels(1, {}), 2)
+    with pytest.raises(RefusedError, match="knows format levels up to 2, not 3"):
+        check_raise(WEST, Levels(1, {}), 3)

@@ -1,0 +1,315 @@
+"""A partition whose markers cannot be written is left behind, and its slot goes on without it.
+
+    main id   ... EndTxn ─> the marker of P cannot be written: 51 for whatever comes next
+                               │ looked at twice: P is pending
+    spare id                   └──> quarantine record ─> read up to it ─> copy, without P
+    main id   nothing pending any more: fence both ids, barrier, read, copy, P too  <──┘
+
+Until the last marker is written nobody can fence the main id, so a slot that changes hands then
+waits. Only the owner may take the spare id: one who finds, up to its own quarantine record, that
+another one took the slot gives up; one who takes the slot and finds a quarantine record fences the
+spare id and reads again. Both records are in one partition, so one of them is the first.
+
+Where a coordinator forgot a marker (`settling.py`), one id may have left open what the other one
+would write behind. So leaders are asked about both: what the spare id left open is ended before the
+main id writes there, and a partition in which the main id left something is left behind too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from math import inf
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from mirrorfleet.copying.faults import Fault, FaultReason
+from mirrorfleet.copying.lifecycle import SlotState
+from mirrorfleet.copying.partition import CopyPartition, start_position, terms_of
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import DeadlineError, FencedError, MirrorfleetError
+from mirrorfleet.core.ids import SourceOffset, TopicPartition
+from mirrorfleet.core.names import CONTROL_PREFIX, spare_id, transactional_id
+from mirrorfleet.kafka.inspection import TransactionDescription, describe_transactions
+from mirrorfleet.records.positions import Barrier, Quarantine
+from mirrorfleet.records.topics import ControlKind
+from mirrorfleet.runtime.log import fields, logger
+from mirrorfleet.slots import healing, lateness, settling, taking
+from mirrorfleet.slots.entries import barrier_entry
+from mirrorfleet.slots.outgoing import AbortError
+from mirrorfleet.slots.recalling import recall
+from mirrorfleet.slots.sending import Sender
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from mirrorfleet.core.ids import ProducerIdentity
+    from mirrorfleet.kafka.producer import ProduceAck
+    from mirrorfleet.kafka.transactions import Transactions
+    from mirrorfleet.records.catalog import CatalogPartition
+    from mirrorfleet.slots.runner import SlotRunner
+
+STUCK_S: Final = 0.4
+"""A first request is refused for so long, and again as long: it is looked up why."""
+FIRST_DEADLINE_S: Final = 10.0
+"""A marker that cannot be written for so long means a target partition in trouble."""
+ADD_LOOK_S: Final = 3.0
+"""The same for v1, where an answer that is not waited for costs a new epoch."""
+LOOK_S: Final = 0.3
+"""Markers that take longer cannot be written; of those of suspects alone that is known before."""
+BETWEEN_S: Final = 0.05
+ASK_S: Final = 2.0
+AGAIN_S: Final = 0.5
+STABLE_S: Final = 2.0
+"""Nothing has been pending for so long: the main id is taken again."""
+STABLE_MOST_S: Final = 30.0
+"""Twice as long each time when it comes back soon: leaving and taking back cost a stall each."""
+OFTEN_S: Final = 60.0
+_ENDING: Final = frozenset({"PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
+"""States of a transaction whose markers are still being written (TransactionMetadata)."""
+_OPEN: Final = "Ongoing"
+_FEW: Final = frozenset({ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
+
+_log = logger(__name__)
+
+
+class WedgedError(MirrorfleetError):
+    """Raised when the slot's id cannot go on: some markers cannot be written."""
+
+    retriable = True
+
+
+class HealedError(MirrorfleetError):
+    """Raised when they were written, and the slot can be taken whole again."""
+
+    retriable = True
+
+
+class Wedges:
+    """What one slot knows of partitions that keep its main id from going on."""
+
+    def __init__(self, runner: SlotRunner) -> None:
+        self._runner = runner
+        self._looked_at = 0.0
+        self._is_healed = False
+        self._healed_at, self._stable_s = -inf, STABLE_S
+        slot = runner.fleet, runner.link.source, runner.number
+        self._suspects: frozenset[TopicPartition] = frozenset()
+        self.main_id, self.spare_id = transactional_id(*slot), spare_id(*slot)
+        self.left: frozenset[TopicPartition] = frozenset()
+        """Partitions of the target without which the slot goes on, with its spare id."""
+        self.is_owner = False
+        """Whether we took the slot and nobody told us that another one did since."""
+
+    @property
+    def id_in_use(self) -> str:
+        """The main id, or the spare one while a partition is left behind."""
+        return self.spare_id if self.left else self.main_id
+
+    @property
+    def other_id(self) -> str:
+        """The one that is not in use, and may have left something open."""
+        return self.main_id if self.left else self.spare_id
+
+    def forget(self) -> None:
+        """The slot is another's, or to be taken as if by a new owner."""
+        self.left, self.is_owner, self._is_healed = frozenset(), False, False
+        self._suspects = frozenset()
+
+    # -- is something pending?
+
+    async def check(self) -> None:
+        """Find out whether the last transaction of our main id cannot end.
+
+        Raises: WedgedError; `left` says because of which partitions.
+        """
+        if self.left or not self.is_owner or self._runner.formats.quarantine is None:
+            return
+        both, suspects = await self._pending(), self._suspects
+        began = self._runner.clock.monotonic()
+        while both and not both <= suspects and self._runner.clock.monotonic() - began < LOOK_S:
+            await asyncio.sleep(BETWEEN_S)
+            both &= await self._pending()
+        if not both or any(at.topic.startswith(CONTROL_PREFIX) for at in both):
+            return  # it goes on, or there is nowhere to write positions to
+        if not both <= suspects and not await self._are_sick(both):
+            return  # the target is slow
+        try:
+            if await settling.is_open_in_control(self._runner, self.main_id):
+                return  # nobody could read up to a record of the spare id
+        except MirrorfleetError as error:
+            _log.info("cannot be known yet", extra=fields(error=str(error)))
+            return
+        self.leave(both)
+
+    async def _are_sick(self, pending: Collection[TopicPartition]) -> bool:
+        """Whether each has no leader or lacks a replica in sync: else its marker is only slow."""
+        try:
+            found = await self._runner.target.metadata(sorted({at.topic for at in pending}))
+        except MirrorfleetError as error:
+            _log.info("metadata is not to be had", extra=fields(error=str(error)))
+            return False
+        for at in pending:
+            topic = found.topics.get(at.topic)
+            meta = None if topic is None else topic.partitions.get(at.partition)
+            if meta is None or (meta.leader >= 0 and len(meta.isr) >= len(meta.replicas)):
+                return False
+        return True
+
+    def leave(self, more: Collection[TopicPartition]) -> NoReturn:
+        """Go on without these as well, from the next take on. Raises: WedgedError."""
+        if not self.left:
+            soon = self._runner.clock.monotonic() - self._healed_at < OFTEN_S
+            self._stable_s = min(2 * self._stable_s, STABLE_MOST_S) if soon else STABLE_S
+        self.left, self._is_healed = self.left | frozenset(more), False
+        self._suspects = frozenset()
+        names = ", ".join(sorted(map(str, more)))
+        raise WedgedError(f"{self.main_id} has not ended its transaction in {names}")
+
+    async def after(self, error: AbortError) -> None:
+        """The transaction was aborted: its own markers may be what cannot be written.
+
+        Raises: WedgedError.
+        """
+        if error.ack is not None and error.ack.error in _FEW:
+            self.suspect([TopicPartition(error.ack.topic, error.ack.partition)])
+        if self._suspects:
+            await self.check()
+            self._suspects = frozenset()
+
+    def suspect(self, still: Collection[TopicPartition]) -> None:
+        """These take nothing: when the transaction was aborted, it is looked into at once."""
+        self._suspects |= frozenset(still)
+
+    async def refused(self, acks: Sequence[ProduceAck], waited_s: float) -> None:
+        """The first request of a transaction is refused, and has been for so long.
+
+        Raises: WedgedError; AbortError after too long, or when a partition is in the transaction
+        and its leader refuses it: NOT_ENOUGH_REPLICAS is also a word of the coordinator, which then
+        has not added it.
+        """
+        if waited_s > FIRST_DEADLINE_S:
+            raise AbortError("the first request of a transaction was refused for too long")
+        now = self._runner.clock.monotonic()
+        if waited_s < STUCK_S or now - self._looked_at < STUCK_S:
+            return
+        self._looked_at = now
+        await self.check()
+        few = [ack for ack in acks if ack.error is ErrorCode.NOT_ENOUGH_REPLICAS]
+        found = await self._described() if few else None
+        added = found.partitions if found is not None and found.state == _OPEN else ()
+        for ack in few:
+            at = TopicPartition(ack.topic, ack.partition)
+            if at in added:
+                raise AbortError(f"{at} has too few replicas in sync", ack=ack)
+
+    async def added(
+        self,
+        transactions: Transactions,
+        producer: ProducerIdentity,
+        new: Sequence[TopicPartition],
+    ) -> None:
+        """v1: tell the coordinator of partitions, and look when it takes long.
+
+        Raises: WedgedError; as `Transactions.add_partitions`.
+        """
+        try:
+            await transactions.add_partitions(producer, new, deadline_s=ADD_LOOK_S)
+        except DeadlineError:
+            await self.check()
+            await transactions.add_partitions(producer, new)
+
+    async def watch(self, sender: Sender) -> None:
+        """Look for partitions that hold up the others; or wait until the main id can go on again.
+
+        Runs until cancelled as long as nothing is left behind.
+        """
+        runner = self._runner
+        if not self.left:
+            await lateness.watch(runner, sender)
+        since: float | None = None
+        while self.left and not self._is_healed:
+            await asyncio.sleep(AGAIN_S)
+            now = runner.clock.monotonic()
+            found = await self._described()
+            since = None if found is None or found.state in _ENDING else since or now
+            self._is_healed = since is not None and now - since > self._stable_s
+        runner.wake()
+
+    def end_if_healed(self) -> None:
+        """Call it between transactions. Raises: HealedError: the slot is to be taken whole."""
+        if self.left and self._is_healed:
+            self.left, self._healed_at = frozenset(), self._runner.clock.monotonic()
+            raise HealedError("the last transaction of the main id has ended: all go on")
+
+    async def _pending(self) -> frozenset[TopicPartition]:
+        """Partitions that still lack the marker of the main id's last transaction."""
+        found = await self._described()
+        return frozenset(found.partitions if found and found.state in _ENDING else ())
+
+    async def _described(self) -> TransactionDescription | None:
+        """The main id as its coordinator has it, if that can be known."""
+        name, target = self.main_id, self._runner.target
+        try:
+            found = (await describe_transactions(target, [name], deadline_s=ASK_S))[name]
+        except MirrorfleetError as error:
+            text = fields(slot=self._runner.number, error=str(error))
+            _log.info("transaction not described", extra=text)
+            return None
+        return found if isinstance(found, TransactionDescription) else None
+
+
+async def divert(runner: SlotRunner) -> Sender:
+    """Go on with the spare id, without the partitions that are left behind.
+
+    Raises: FencedError when another one took the slot meanwhile; else as `taking.take`.
+    """
+    if runner.slot.fence is not None:
+        runner.wedges.forget()
+        return await taking.take(runner)  # which waits until it is lifted
+    runner.move(SlotState.FENCING)
+    runner.slot.forget_all()
+    transactions = taking.transactions_of(runner, runner.wedges.spare_id)
+    producer = await taking.fence_settled(runner, transactions)
+    sender = Sender(runner, transactions, producer)
+    now_ms = runner.clock.now_ms()
+    left = tuple(sorted(runner.wedges.left))
+    record = Quarantine(owner=runner.owner, producer=producer, partitions=left, time_ms=now_ms)
+    try:
+        await sender.commit_control([barrier_entry(runner, record)])
+        runner.move(SlotState.READING)
+        at = runner.control_partition(ControlKind.POSITIONS)
+        found = await recall(runner.target, at, record)
+        taking.heed(runner, found.fence())
+        if found.owner() != runner.owner:
+            raise FencedError(f"slot {runner.number}: {found.owner()} took it meanwhile.")
+        runner.slot.known, runner.slot.snapshots.quarantine = found.positions(), record
+        barrier = Barrier(owner=runner.owner, producer=producer, time_ms=now_ms)
+        runner.slot.snapshots.barrier = barrier
+        for entry in runner.entries.values():
+            if healing.is_left_behind(runner, entry.identity):
+                _leave(runner, entry)
+        await runner.doubts.learn()
+        await taking.admit_known(runner, sender)
+    except BaseException:
+        sender.close()
+        raise
+    runner.move(SlotState.COPYING)
+    names = ", ".join(map(str, left))
+    _log.warning("goes on without %s", names, extra=fields(slot=runner.number))
+    return sender
+
+
+def _leave(runner: SlotRunner, entry: CatalogPartition) -> None:
+    """Keep a partition apart, and say why it stands still."""
+    known = runner.slot.known.get(entry.identity)
+    position = known or start_position(entry.identity, SourceOffset(0), runner.clock.now_ms())
+    left = CopyPartition(
+        entry=entry,
+        committed=position,
+        terms=terms_of(entry),
+        walked_to=position.next_source,
+        walked_epoch=position.leader_epoch,
+    )
+    text = f"{entry.target_topic}-{entry.identity.partition} takes no marker: too few replicas?"
+    left.fault = Fault(FaultReason.QUARANTINED, position.next_source, text)
+    runner.unstarted[entry.identity] = left
+    runner.report_fault(left)

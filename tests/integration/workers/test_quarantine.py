@@ -1,0 +1,111 @@
+"""One target partition under its min ISR: its slot goes on without it, and takes it back after.
+
+The same again, with the owner killed meanwhile: its heir waits, and takes the slot whole.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from services.local.region import RegionSpec
+from tests.faultkit.bites import abort_evidence, kill_in_transaction
+from tests.faultkit.hold import hold_sync
+from tests.faultkit.levels import raise_level
+from tests.faultkit.markers import commit_times, times
+from tests.faultkit.regions import access, address, data_directories
+from tests.faultkit.traffic import traffic
+from tests.faultkit.waiting import wait_until
+from tests.integration.mirror.fleet import Fleet, faults_of, wait_faults, wait_states
+from tests.integration.mirror.making import alter_topic
+from tests.integration.workers.fleet import MOVE_S, SECONDS, STEADY_S, now_ms
+from tests.judge.reading import At, ends_of
+from tests.judge.stalls import Line, Span, stalls, told
+from tests.judge.verdict import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from services.local.region import Region
+    from tests.conftest import Regions
+    from tests.faultkit.process import ServiceProcess
+
+WELL: Final = 12
+SICK: Final = At("east.ill-sick", 0)
+SOURCE: Final = ("ill-sick", 0)
+WATCHED: Final = [At("east.ill-well", number) for number in range(WELL)]
+RATE: Final = 2_000
+STALL_S: Final = 5.0 + MOVE_S
+"""A request that was on its way to the partition is waited for, up to the produce time-out."""
+
+
+def line(east: Region, west: Region, number: int) -> Line:
+    copy = At("east.ill-well", number)
+    shown = times(data_directories(east), "ill-well", number)
+    return Line(copy, shown, commit_times(data_directories(west), *copy))
+
+
+@contextmanager
+def under_min_isr(west: Region) -> Iterator[None]:
+    """The copy asks for a replica more than are there."""
+    alter_topic(west, SICK.topic, min_insync_replicas=3)
+    try:
+        yield
+    finally:
+        alter_topic(west, SICK.topic, min_insync_replicas=2)
+
+
+def end(west: Region) -> int:
+    return ends_of(access(west), [SICK])[SICK].committed
+
+
+def wait_back(west: Region, mirror: ServiceProcess) -> None:
+    """Wait until the partition is copied again."""
+    since = end(west)
+    wait_until(lambda: not faults_of(mirror), deadline_s=60, what="the partition to be back")
+    wait_until(lambda: end(west) > since, deadline_s=60, what="the partition to be copied on")
+
+
+@pytest.mark.timeout(400)
+def test_a_partition_under_its_min_isr_is_left_behind_and_its_neighbours_go_on(
+    east: Region, regions: Regions, tmp_path: Path
+) -> None:
+    (west,) = regions(RegionSpec(name="west", brokers=3))
+    rules = [{"name": "all", "topics": ["ill-.*"], "replication_factor": 3}]
+    fleet = Fleet("ill", east, west, tmp_path, rules=rules, slots=1)
+    load = traffic(address(east), [f"ill-well:{WELL}", "ill-sick:1"], rate=RATE)
+
+    with load as run, fleet.sync(), fleet.mirror() as mirror, ExitStack() as later:
+        wait_states(mirror, "copying", 1)
+        raise_level(fleet.estate, 2)
+        west.broker(3).stop()  # what has two replicas of three is well
+        hold_sync(STEADY_S * 2, reason="load while all are well")
+        begin = now_ms()
+        with under_min_isr(west):
+            faults = wait_faults(mirror, SOURCE)
+            before = end(west)
+            hold_sync(SECONDS, reason="the partition is under its min ISR")
+            after = end(west)
+        wait_back(west, mirror)
+        ill = Span(begin, now_ms())
+        heir = later.enter_context(fleet.mirror("heir"))
+        hold_sync(STEADY_S, reason="load while all are well again")
+        with under_min_isr(west):
+            wait_faults(mirror, SOURCE)
+            opened = kill_in_transaction(mirror, access(west), WATCHED, deadline_s=30)
+        wait_states(heir, "copying", 1)
+        wait_back(west, heir)
+        run.stop()
+        evidence = abort_evidence("killed in quarantine", opened, data_directories(west))
+        report = fleet.judged(["ill-well", "ill-sick"])
+
+    found = stalls([line(east, west, number) for number in range(WELL)], ill)
+    print(f"the one stood still for {SECONDS:.0f} s and longer: its copy ended at {before}")
+    print(told("one partition under its min ISR, the others of its slot", found, STALL_S))
+    assert "quarantined" in faults[SOURCE]
+    assert after == before
+    assert (report.verdict, evidence.bit) == (Verdict.PASS, True), evidence
+    assert found[0].seconds < STALL_S

@@ -1,0 +1,373 @@
+"""When a slot goes on without a partition, when it does not, and when it takes it back."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from mirrorfleet.copying.recall import Recall
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import BrokerError, DeadlineError, FencedError
+from mirrorfleet.core.ids import FleetName, ProducerIdentity, TopicPartition
+from mirrorfleet.kafka.inspection import TransactionDescription
+from mirrorfleet.kafka.producer import ProduceAck
+from mirrorfleet.records.formats import LEVELS
+from mirrorfleet.records.positions import Barrier, Entry, Fence, encode
+from mirrorfleet.slots import quarantine, settling, taking
+from mirrorfleet.slots.outgoing import AbortError, ControlEntry
+from mirrorfleet.slots.quarantine import HealedError, WedgedError, Wedges
+from tests.unit.copying.making import LINK, entry, identity, slot
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mirrorfleet.slots import sending
+    from mirrorfleet.slots.runner import SlotRunner
+
+MAIN = "mirrorfleet.west.east.3"
+SICK, WELL = TopicPartition("east.orders", 0), TopicPartition("east.orders", 1)
+CONTROL = TopicPartition("__mirrorfleet.west.positions", 3)
+PRODUCER = ProducerIdentity(7, 1)
+Look = tuple[str, tuple[TopicPartition, ...]] | Exception
+
+
+class World:
+    """A slot whose coordinator is asked again and again what is pending."""
+
+    commits = 0
+    leader = 1
+    in_sync: tuple[int, ...] = (1, 2)
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.looks: list[Look] = []
+        self.ids: list[str] = []
+        self.asked = 0
+        self.now = 100.0
+        self.log: list[Entry] = []
+        """What stands in the slot's positions before our own record."""
+        self.closed = False
+        self.open_in_control: bool | Exception = False
+        made = slot(entry(0), entry(1))
+        self.runner = SimpleNamespace(
+            number=3,
+            fleet=FleetName("west"),
+            link=LINK,
+            target=SimpleNamespace(metadata=self.metadata),
+            owner="me",
+            slot=made,
+            entries={one.entry.identity: one.entry for one in made.partitions.values()},
+            unstarted={},
+            formats=LEVELS[2],
+            clock=SimpleNamespace(monotonic=lambda: self.now, now_ms=lambda: 5),
+            wake=lambda: None,
+            move=lambda state: None,
+            report_fault=lambda partition: None,
+            control_partition=lambda kind: CONTROL,
+        )
+        self.wedges = self.runner.wedges = Wedges(cast("SlotRunner", self.runner))
+        self.wedges.is_owner = True
+        monkeypatch.setattr(quarantine, "describe_transactions", self._describe)
+        monkeypatch.setattr(settling, "is_open_in_control", self._is_open_in_control)
+        monkeypatch.setattr(quarantine, "BETWEEN_S", 0.0)
+        monkeypatch.setattr(quarantine, "AGAIN_S", 0.0)
+
+    async def _is_open_in_control(self, _: object, name: str) -> bool:
+        assert name == MAIN
+        if isinstance(self.open_in_control, Exception):
+            raise self.open_in_control
+        return self.open_in_control
+
+    async def metadata(self, topics: list[str]) -> SimpleNamespace:
+        meta = SimpleNamespace(leader=self.leader, isr=self.in_sync, replicas=(1, 2, 3))
+        topic = SimpleNamespace(partitions=dict.fromkeys(range(2), meta))
+        return SimpleNamespace(topics=dict.fromkeys(topics, topic))
+
+    def used(self, name: str) -> SimpleNamespace:
+        self.ids.append(name)
+        return SimpleNamespace(close=lambda: None)
+
+    async def _describe(self, _: object, names: list[str], **__: object) -> dict[str, object]:
+        self.asked += 1
+        self.now += 1.0
+        (name,) = names
+        assert name == MAIN
+        look = self.looks.pop(0)
+        if isinstance(look, BrokerError):
+            return {name: look}
+        if isinstance(look, Exception):
+            raise look
+        return {name: TransactionDescription(name, look[0], PRODUCER, 15_000, look[1])}
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    return World(monkeypatch)
+
+
+def ack(error: ErrorCode, at: TopicPartition = SICK) -> ProduceAck:
+    return ProduceAck(at.topic, at.partition, error, 0, -1, 0, None, (), None)
+
+
+@pytest.mark.parametrize("state", ["PrepareCommit", "PrepareAbort", "PrepareEpochFence"])
+async def test_what_is_pending_in_two_looks_is_left_behind(world: World, state: str) -> None:
+    world.looks = [(state, (SICK, WELL)), (state, (SICK,))]
+
+    with pytest.raises(WedgedError, match=r"has not ended its transaction in east\.orders-0"):
+        await world.wedges.check()
+
+    assert world.wedges.left == {SICK}
+    assert world.wedges.id_in_use == f"{MAIN}.spare"
+
+
+@pytest.mark.parametrize(
+    "looks",
+    [
+        [("CompleteCommit", ())],
+        [("Ongoing", (SICK,))],
+        [("PrepareCommit", (SICK,)), ("CompleteCommit", ())],
+        [("PrepareCommit", (SICK,)), ("PrepareCommit", (WELL,))],
+        [("PrepareCommit", (SICK, CONTROL)), ("PrepareCommit", (SICK, CONTROL))],
+        [DeadlineError("no answer")],
+        [BrokerError(ErrorCode.NOT_COORDINATOR, "east")],
+    ],
+    ids=["ended", "open", "ends", "moves on", "nowhere to write to", "no answer", "refused"],
+)
+async def test_what_may_go_on_is_waited_for(world: World, looks: list[Look]) -> None:
+    world.looks = list(looks)
+
+    await world.wedges.check()
+
+    assert (world.wedges.left, world.wedges.id_in_use, world.looks) == (frozenset(), MAIN, [])
+
+
+@pytest.mark.parametrize("found", [True, DeadlineError("no answer")], ids=["open", "unknown"])
+async def test_nothing_is_left_behind_while_positions_may_be_open_under_the_main_id(
+    world: World, *, found: bool | Exception
+) -> None:
+    world.looks = [("PrepareCommit", (SICK,))] * 2
+    world.open_in_control = found
+
+    await world.wedges.check()
+
+    assert (world.wedges.left, world.looks) == (frozenset(), [])
+
+
+async def test_only_what_has_no_leader_or_lacks_a_replica_is_left_behind(world: World) -> None:
+    world.in_sync = (1, 2, 3)
+    world.looks = [("PrepareCommit", (SICK,))] * 2
+    await world.wedges.check()
+    assert (world.wedges.left, world.looks) == (frozenset(), [])
+
+    world.leader = -1
+    world.looks = [("PrepareCommit", (SICK,))] * 2
+    with pytest.raises(WedgedError):
+        await world.wedges.check()
+
+
+async def test_suspects_are_left_behind_at_the_first_look_after_the_abort(world: World) -> None:
+    world.in_sync = (1, 2, 3)
+    world.wedges.suspect([SICK])
+    world.looks = [("Ongoing", (SICK,)), ("PrepareAbort", (SICK,))]
+
+    await world.wedges.check()  # before the transaction is aborted
+    with pytest.raises(WedgedError):
+        await world.wedges.after(AbortError("the connection was closed by us"))
+
+
+async def test_a_suspect_whose_marker_was_written_is_suspected_no_longer(world: World) -> None:
+    world.wedges.suspect([SICK])
+    world.looks = [("CompleteAbort", ())]
+
+    await world.wedges.after(AbortError("the connection was closed by us"))
+    await world.wedges.after(AbortError("something else"))
+
+    assert world.looks == []
+
+
+async def test_only_the_owner_leaves_partitions_behind_and_only_from_format_level_2_on(
+    world: World,
+) -> None:
+    world.runner.formats = LEVELS[1]
+    await world.wedges.check()
+    world.runner.formats = LEVELS[2]
+    world.wedges.forget()
+    await world.wedges.check()
+
+    assert world.asked == 0
+
+
+async def test_a_first_request_that_is_refused_for_long_is_looked_into_now_and_again(
+    world: World,
+) -> None:
+    busy = [ack(ErrorCode.CONCURRENT_TRANSACTIONS)]
+    await world.wedges.refused(busy, 0.1)
+    assert world.asked == 0
+    world.looks = [("CompleteCommit", ()), ("CompleteCommit", ())]
+    await world.wedges.refused(busy, 0.5)
+    world.now -= 0.9  # since the look 0.1 s have passed
+    await world.wedges.refused(busy, 0.6)
+    assert world.asked == 1
+    world.now += 0.5
+    await world.wedges.refused(busy, 1.0)
+    assert world.asked == 2
+    with pytest.raises(AbortError, match="for too long"):
+        await world.wedges.refused(busy, 10.1)
+
+
+async def test_a_partition_with_too_few_replicas_ends_the_transaction_that_waits_for_it(
+    world: World,
+) -> None:
+    few = ack(ErrorCode.NOT_ENOUGH_REPLICAS)
+    world.looks = [("Ongoing", (WELL,))] * 2  # the coordinator has not added it
+    await world.wedges.refused([few], 0.5)
+    assert world.looks == []
+    world.now += 1.0
+    world.looks = [("Ongoing", (WELL, SICK))] * 2
+    with pytest.raises(AbortError, match=r"east\.orders-0 has too few") as caught:
+        await world.wedges.refused([few], 1.0)
+
+    world.looks = [("PrepareAbort", (SICK, WELL)), ("PrepareAbort", (SICK,))]
+    with pytest.raises(WedgedError):
+        await world.wedges.after(caught.value)
+    await world.wedges.after(AbortError("something else"))
+
+
+async def test_the_slot_is_taken_whole_when_nothing_has_been_pending_for_a_while(
+    world: World,
+) -> None:
+    world.wedges.left = frozenset({SICK})
+    pending, ended = ("PrepareCommit", (SICK,)), ("CompleteCommit", ())
+    world.wedges.end_if_healed()
+    world.looks = [pending, ended, ended, pending, ended, DeadlineError(""), ended, ended, ended]
+    world.looks.append(ended)
+
+    await world.wedges.watch(cast("sending.Sender", None))
+
+    assert world.looks == []
+    with pytest.raises(HealedError):
+        world.wedges.end_if_healed()
+    assert world.wedges.id_in_use == MAIN
+
+
+async def test_what_comes_back_sick_soon_is_taken_back_later(world: World) -> None:
+    waits = []
+    for _ in range(6):
+        with pytest.raises(WedgedError):
+            world.wedges.leave([SICK])
+        world.looks = [("CompleteCommit", ())] * 40
+        await world.wedges.watch(cast("sending.Sender", None))
+        waits.append(40 - len(world.looks))  # a second each
+        with pytest.raises(HealedError):
+            world.wedges.end_if_healed()
+
+    assert waits == [4, 6, 10, 18, 32, 32]
+    world.now += 60
+    with pytest.raises(WedgedError):
+        world.wedges.leave([SICK])
+    world.looks = [("CompleteCommit", ())] * 4
+    await world.wedges.watch(cast("sending.Sender", None))
+
+
+class Sender:
+    """Writes into the slot's positions."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    producer = PRODUCER
+
+    async def commit_control(self, entries: Sequence[ControlEntry]) -> None:
+        assert [each.at for each in entries] == [CONTROL]
+        self._world.commits += 1
+
+    def close(self) -> None:
+        self._world.closed = True
+
+
+@pytest.fixture
+def diverting(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
+    """The target under the spare id, with `world.log` in front of the quarantine record."""
+
+    async def recalled(target: object, at: TopicPartition, until: Entry, *_: object) -> Recall:
+        del target, at
+        found = Recall(encode(until))
+        for one in (*world.log, until):
+            found.take(*encode(one))
+        found.window_done()
+        return found
+
+    async def fence(*_: object) -> ProducerIdentity:
+        return PRODUCER
+
+    async def learn() -> None:
+        pass
+
+    async def admit(runner: SimpleNamespace, sender: object) -> None:
+        del sender
+        for one in runner.entries.values():
+            if taking.healing.may_start(runner, one.identity):  # type: ignore[attr-defined]  # as it does
+                runner.slot.admit(one, runner.slot.known[one.identity])
+
+    positions = [partition.committed for partition in world.runner.slot.partitions.values()]
+    world.log = [Barrier(owner="me", producer=PRODUCER, time_ms=1), *positions]
+    world.wedges.left = frozenset({SICK})
+    monkeypatch.setattr(taking, "transactions_of", lambda runner, name: world.used(name))
+    monkeypatch.setattr(taking, "fence_settled", fence)
+    world.runner.doubts = SimpleNamespace(learn=learn)
+    monkeypatch.setattr(taking, "admit_known", admit)
+    monkeypatch.setattr(quarantine, "Sender", lambda *_: Sender(world))
+    monkeypatch.setattr(quarantine, "recall", recalled)
+    return world
+
+
+async def test_the_neighbours_go_on_and_the_one_says_why_it_stands(diverting: World) -> None:
+    runner = diverting.runner
+
+    await quarantine.divert(cast("SlotRunner", runner))
+
+    assert set(runner.slot.partitions) == {identity(1)}
+    fault = runner.unstarted[identity(0)].fault
+    assert str(fault).startswith("quarantined at source offset 0: east.orders-0 takes no marker")
+    held = runner.slot.snapshots.quarantine
+    assert (held.owner, held.partitions, held.producer) == ("me", (SICK,), PRODUCER)
+
+
+async def test_who_finds_another_owner_before_its_own_record_gives_up(diverting: World) -> None:
+    diverting.log.append(Barrier(owner="other", producer=PRODUCER, time_ms=2))
+
+    with pytest.raises(FencedError, match="other took it meanwhile"):
+        await quarantine.divert(cast("SlotRunner", diverting.runner))
+
+    assert diverting.closed
+
+
+async def test_an_operators_fence_holds_for_the_spare_id_too(diverting: World) -> None:
+    diverting.log.append(Fence(who="eve", reason="wrong data", time_ms=2))
+
+    with pytest.raises(taking.StoppedError, match="fenced by eve"):
+        await quarantine.divert(cast("SlotRunner", diverting.runner))
+
+    assert diverting.closed
+
+
+async def test_what_the_spare_id_has_open_in_the_positions_ends_before_they_are_read(
+    diverting: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = {f"{MAIN}.spare": True}
+    diverting.wedges.left = frozenset()
+
+    async def is_open(_: object, name: str) -> bool:
+        return opened.pop(name)
+
+    monkeypatch.setattr(settling, "is_open_in_control", is_open)
+    monkeypatch.setattr(taking, "recall", vars(quarantine)["recall"])
+    first = Barrier(owner="me", producer=PRODUCER, time_ms=9)
+    runner = cast("SlotRunner", diverting.runner)
+
+    sender = cast("sending.Sender", Sender(diverting))
+    found, barrier = await taking.recalled(runner, sender, first, (0, 9))
+
+    assert (diverting.ids, diverting.commits) == ([f"{MAIN}.spare"], 1)
+    assert (barrier.time_ms, set(found.positions())) == (10, {identity(0), identity(1)})
