@@ -199,7 +199,7 @@ def _batch_s(announced: int) -> float:
         first=SourceOffset(0),
         next_offset=SourceOffset(64),
     )
-    queued = Queued(copied, FrameLease(MemoryBudget(1), 1), clock.monotonic(), Pace.LIVE)
+    queued = Queued(copied, FrameLease(MemoryBudget(1).account(), 1), clock.monotonic(), Pace.LIVE)
     now = clock.monotonic()
     runs = timeit.repeat(
         lambda: link.acknowledged(partition, queued, 0, now), number=TIMES, repeat=TRIES

@@ -4,83 +4,104 @@
 
 A frame stays whole in memory until its last batch is done, so the lease frees it whole. Batches
 that are put together are in memory twice meanwhile, once in their frames: an eighth is theirs.
+
+Each fetch lane has an account of its own. Memory that becomes free goes to the account that holds
+least: a lane with a backlog, or with a target in trouble, keeps no other one waiting behind it.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
 
 MERGE_SHARE: Final = 8
 """One in so many bytes is kept for merged batches; frames never take it."""
 
 
 class MemoryBudget:
-    """Counts bytes in flight; first come, first served."""
+    """Counts bytes in flight: all of them here, and what each account holds."""
 
-    __slots__ = ("_limit", "_used", "_waiting", "peak")
+    __slots__ = ("_for_frames", "_waiting", "limit", "peak", "used")
 
     def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._used = 0
-        self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
-        self.peak = 0
-
-    @property
-    def used(self) -> int:
-        """Bytes reserved or held now."""
-        return self._used
-
-    @property
-    def limit(self) -> int:
+        self.limit = limit
         """Bytes allowed; one frame may exceed it alone, or a large batch could never pass."""
-        return self._limit
+        self.used = 0
+        """Bytes reserved or held now."""
+        self.peak = 0
+        self._for_frames = limit - limit // MERGE_SHARE
+        self._waiting: list[tuple[Account, int, Callable[[], None]]] = []
+
+    def account(self) -> Account:
+        """A new holder."""
+        return Account(self)
 
     def has_room(self, size: int) -> bool:
         """Whether `size` bytes more stay within the limit, the share of merged batches included."""
-        return self._used + size <= self._limit
+        return self.used + size <= self.limit
 
-    def reserve(self, size: int, granted: Callable[[], None]) -> None:
-        """Call `granted` once `size` bytes are free: now, or when others give theirs back."""
-        self._waiting.append((size, granted))
-        self._grant()
+    def wait(self, account: Account, size: int, granted: Callable[[], None]) -> None:
+        """Let an account have `size` bytes when its turn has come."""
+        self._waiting.append((account, size, granted))
+        self.grant()
 
     def withdraw(self, granted: Callable[[], None]) -> bool:
-        """Take back a reservation that was not granted yet; False when it was."""
+        """Take back a wait that was not granted yet; False when it was."""
         for entry in self._waiting:
-            if entry[1] is granted:
+            if entry[2] is granted:
                 self._waiting.remove(entry)
                 return True
         return False
 
+    def change(self, delta: int) -> None:
+        """Some account holds `delta` bytes more, or less."""
+        self.used += delta
+        self.peak = max(self.peak, self.used)
+        if delta < 0:
+            self.grant()
+
+    def grant(self) -> None:
+        """Give what is free to those who wait: who holds least is next, and is not overtaken."""
+        while self._waiting:
+            entry = min(self._waiting, key=_holds)
+            account, size, granted = entry
+            if self.used and self.used + size > self._for_frames:
+                return
+            self._waiting.remove(entry)
+            account.held += size
+            self.used += size
+            self.peak = max(self.peak, self.used)
+            granted()
+
+
+class Account:
+    """What one holder has of the budget."""
+
+    __slots__ = ("budget", "held")
+
+    def __init__(self, budget: MemoryBudget) -> None:
+        self.budget = budget
+        self.held = 0
+
+    def reserve(self, size: int, granted: Callable[[], None]) -> None:
+        """Call `granted` once `size` bytes are free: now, or when others give theirs back."""
+        self.budget.wait(self, size, granted)
+
     def resize(self, reserved: int, actual: int) -> None:
         """An answer came: the reservation becomes its real size."""
-        self._change(actual - reserved)
+        self.held += actual - reserved
+        self.budget.change(actual - reserved)
 
     def release(self, size: int) -> None:
         """`size` bytes are free again."""
-        self._change(-size)
+        self.held -= size
+        self.budget.change(-size)
 
-    def _change(self, delta: int) -> None:
-        self._used += delta
-        self.peak = max(self.peak, self._used)
-        if delta < 0:
-            self._grant()
 
-    def _grant(self) -> None:
-        for_frames = self._limit - self._limit // MERGE_SHARE
-        while self._waiting:
-            size, granted = self._waiting[0]
-            if self._used and self._used + size > for_frames:
-                return
-            self._waiting.popleft()
-            self._used += size
-            self.peak = max(self.peak, self._used)
-            granted()
+def _holds(entry: tuple[Account, int, Callable[[], None]]) -> int:
+    return entry[0].held
 
 
 class FrameLease:
@@ -89,18 +110,18 @@ class FrameLease:
     `asked_at` is when it was asked for (monotonic seconds), 0.0 if that is not known.
     """
 
-    __slots__ = ("_budget", "_pending", "_size", "asked_at")
+    __slots__ = ("_account", "_pending", "_size", "asked_at")
 
-    def __init__(self, budget: MemoryBudget, size: int, asked_at: float = 0.0) -> None:
-        self._budget = budget
+    def __init__(self, account: Account, size: int, asked_at: float = 0.0) -> None:
+        self._account = account
         self._size = size
         self.asked_at = asked_at
         self._pending = 1  # the walk itself, so that a frame without batches is freed as well
 
     def another(self, size: int) -> FrameLease:
         """For `size` bytes made from this frame, which need it no longer."""
-        self._budget.resize(0, size)
-        return FrameLease(self._budget, size, self.asked_at)
+        self._account.resize(0, size)
+        return FrameLease(self._account, size, self.asked_at)
 
     def hold(self) -> None:
         """One more batch keeps this frame."""
@@ -110,4 +131,4 @@ class FrameLease:
         """A batch (or the walk) needs the frame no longer."""
         self._pending -= 1
         if not self._pending:
-            self._budget.release(self._size)
+            self._account.release(self._size)

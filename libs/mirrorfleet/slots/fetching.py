@@ -100,6 +100,7 @@ class _Lane:
         self._runner = runner
         self._key = key
         self._window = FetchWindow(LEAST_FETCH, runner.settings.fetch_max_bytes)
+        self._memory = runner.budget.account()
         self._asked: set[CopyPartition] = set()
         self.answered = False
         self._asked_at, self._answered_bytes = -inf, 0
@@ -168,18 +169,18 @@ class _Lane:
         runner = self._runner
         reserved = self._window.size
         generation = runner.slot.generation
-        await runner.reserve(reserved)
+        await reserved(self._memory, reserved)
         self._asked_at = asked_at = runner.clock.monotonic()
         try:
             fetched = await lane.fetch(
                 max_bytes=reserved, min_bytes=1, max_wait_ms=runner.settings.fetch_wait_ms
             )
         except BaseException:
-            runner.budget.release(reserved)
+            self._memory.release(reserved)
             raise
         size = len(fetched.buffer)
-        runner.budget.resize(reserved, size)
-        lease = FrameLease(runner.budget, size, asked_at)
+        self._memory.resize(reserved, size)
+        lease = FrameLease(self._memory, size, asked_at)
         try:
             self.answered = True
             self._answered_bytes = size

@@ -28,7 +28,7 @@ from mirrorfleet.slots.outgoing import AbortError, ControlEntry
 from mirrorfleet.slots.scouting import Scout
 from mirrorfleet.slots.sending import Sender
 from mirrorfleet.slots.settling import Doubts
-from mirrorfleet.slots.waits import Bell, deciding, reserved
+from mirrorfleet.slots.waits import Bell, deciding
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -317,10 +317,6 @@ class SlotRunner:
             transactions=self._worker.version,
             deadline_s=ANSWER_S,
         )
-
-    async def reserve(self, size: int) -> None:
-        """Wait until `size` bytes of memory are free."""
-        await reserved(self.budget, size)
 
     def wake(self) -> None:
         """There may be something to send."""

@@ -22,7 +22,7 @@ from mirrorfleet.kafka.fetcher import Fetched, FetchedPartition, FetchLane, Fetc
 from mirrorfleet.runtime.log import fields, logger
 from mirrorfleet.slots import replicas
 from mirrorfleet.slots.arrivals import deliver, refused
-from mirrorfleet.slots.waits import deciding
+from mirrorfleet.slots.waits import deciding, reserved
 
 if TYPE_CHECKING:
     from mirrorfleet.kafka.connection import Connection
@@ -50,6 +50,7 @@ class StripedLane:
     def __init__(self, runner: SlotRunner, node: int, rtt_s: float) -> None:
         self._runner = runner
         self._node = node
+        self._memory = runner.budget.account()
         self._stripes = Stripes(runner.settings.partition_fetch_bytes)
         self._fan = Fan(runner.settings.fetch_connections, rtt_s)
         self._line = FarLine(rtt_s, 0, runner.settings.fetch_connections)
@@ -165,9 +166,9 @@ class StripedLane:
     async def _fetch_piece(self, lane: FetchLane, piece: Piece) -> None:
         runner = self._runner
         size = piece.max_bytes
-        await runner.reserve(size)
+        await reserved(self._memory, size)
         if self._is_stale(piece):
-            runner.budget.release(size)
+            self._memory.release(size)
             return
         while True:
             fetched, lease = await self._ask(lane, piece, size)
@@ -179,7 +180,7 @@ class StripedLane:
             if piece.whole or self._is_stale(piece):
                 return
             # The rest must not wait for memory that the pieces behind it hold.
-            runner.budget.resize(0, size)
+            self._memory.resize(0, size)
 
     def _is_stale(self, piece: Piece) -> bool:
         """Whether its answer is of no use: dropped, or asked for before a rewind."""
@@ -205,15 +206,15 @@ class StripedLane:
                 max_bytes=size, min_bytes=1, max_wait_ms=runner.settings.fetch_wait_ms
             )
         except BaseException:
-            runner.budget.release(size)
+            self._memory.release(size)
             raise
         finally:
             lane.forget(point.topic_id, point.partition, point.topic)
         got = len(fetched.buffer)
-        runner.budget.resize(size, got)
+        self._memory.resize(size, got)
         self._received += got
         runner.meters.fetched.value += got
-        return fetched, FrameLease(runner.budget, got, asked_at)
+        return fetched, FrameLease(self._memory, got, asked_at)
 
     def _arrived(self, piece: Piece, fetched: Fetched, lease: FrameLease) -> None:
         runner, partition = self._runner, piece.partition

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from mirrorfleet.core.errors import FencedError, MirrorfleetError
 
 if TYPE_CHECKING:
-    from mirrorfleet.copying.budget import MemoryBudget
+    from mirrorfleet.copying.budget import Account
 
 
 class Bell:
@@ -53,22 +53,23 @@ def _end(waiter: asyncio.Future[None]) -> None:
         waiter.set_result(None)
 
 
-async def reserved(budget: MemoryBudget, size: int) -> None:
-    """Until `size` bytes of the budget are ours; a cancelled wait takes none."""
+async def reserved(account: Account, size: int) -> None:
+    """Until `size` bytes of the budget are the account's; a cancelled wait takes none."""
     granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def grant() -> None:
         if granted.cancelled():
-            budget.release(size)
+            account.release(size)
         else:
             granted.set_result(None)
 
-    budget.reserve(size, grant)
+    account.reserve(size, grant)
     try:
         await granted
     except asyncio.CancelledError:
-        if not budget.withdraw(grant) and granted.done() and not granted.cancelled():
-            budget.release(size)
+        is_ours = granted.done() and not granted.cancelled()
+        if not account.budget.withdraw(grant) and is_ours:
+            account.release(size)
         raise
 
 

@@ -77,8 +77,8 @@ def give(
     made: Slot, partition: CopyPartition, frame: bytearray, *, end: int, now: float = 1.0
 ) -> None:
     """Hand a fetch answer to the slot; `end` is the last stable offset."""
-    budget = made._budget
-    budget.resize(0, len(frame))
-    lease = FrameLease(budget, len(frame))
+    account = made._budget.account()
+    account.resize(0, len(frame))
+    lease = FrameLease(account, len(frame))
     made.answered(partition, frame, Answer(0, len(frame), SourceView(end, end, 0), ()), lease, now)
     lease.done()

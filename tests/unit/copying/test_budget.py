@@ -5,33 +5,51 @@ from mirrorfleet.copying.budget import FrameLease, MemoryBudget
 
 def test_a_reservation_waits_until_enough_is_released() -> None:
     budget = MemoryBudget(100)
+    account = budget.account()
     granted: list[str] = []
-    budget.reserve(80, lambda: granted.append("first"))
-    budget.reserve(40, lambda: granted.append("second"))
+    account.reserve(80, lambda: granted.append("first"))
+    account.reserve(40, lambda: granted.append("second"))
 
     assert granted == ["first"]
-    budget.release(80)
+    account.release(80)
 
     assert granted == ["first", "second"]
     assert budget.used == 40
 
 
+def test_what_becomes_free_goes_to_who_holds_least() -> None:
+    budget = MemoryBudget(100)
+    behind, live = budget.account(), budget.account()
+    granted: list[str] = []
+    behind.reserve(80, lambda: granted.append("backlog"))
+    behind.reserve(60, lambda: granted.append("more backlog"))
+    live.reserve(20, lambda: granted.append("live"))
+
+    assert granted == ["backlog"]
+    behind.resize(80, 60)
+
+    assert granted == ["backlog", "live"]
+    assert (behind.held, live.held) == (60, 20)
+
+
 def test_nobody_overtakes_a_larger_reservation_that_came_first() -> None:
     budget = MemoryBudget(100)
+    account = budget.account()
     granted: list[str] = []
-    budget.reserve(60, lambda: granted.append("holder"))
-    budget.reserve(80, lambda: granted.append("large"))
-    budget.reserve(10, lambda: granted.append("small"))
+    account.reserve(60, lambda: granted.append("holder"))
+    account.reserve(80, lambda: granted.append("large"))
+    account.reserve(10, lambda: granted.append("small"))
 
     assert granted == ["holder"]
 
 
 def test_an_eighth_is_never_given_to_frames() -> None:
     budget = MemoryBudget(80)
+    account = budget.account()
     granted: list[str] = []
-    budget.reserve(60, lambda: granted.append("up to the share"))
-    budget.reserve(10, lambda: granted.append("all but the share"))
-    budget.reserve(1, lambda: granted.append("into the share"))
+    account.reserve(60, lambda: granted.append("up to the share"))
+    account.reserve(10, lambda: granted.append("all but the share"))
+    account.reserve(1, lambda: granted.append("into the share"))
 
     assert granted == ["up to the share", "all but the share"]
     assert budget.has_room(10)
@@ -40,33 +58,36 @@ def test_an_eighth_is_never_given_to_frames() -> None:
 
 def test_one_frame_larger_than_the_whole_budget_passes_alone() -> None:
     budget = MemoryBudget(100)
+    account = budget.account()
     granted: list[str] = []
 
-    budget.reserve(500, lambda: granted.append("huge"))
+    account.reserve(500, lambda: granted.append("huge"))
 
     assert granted == ["huge"]
 
 
 def test_a_withdrawn_reservation_is_never_granted() -> None:
     budget = MemoryBudget(10)
+    account = budget.account()
     granted: list[str] = []
 
     def waiting() -> None:
         granted.append("waiting")
 
-    budget.reserve(10, lambda: None)
-    budget.reserve(10, waiting)
+    account.reserve(10, lambda: None)
+    account.reserve(10, waiting)
 
     assert budget.withdraw(waiting)
-    budget.release(10)
+    account.release(10)
     assert granted == []
     assert budget.used == 0
 
 
 def test_a_frame_is_freed_whole_when_its_last_batch_is_done() -> None:
     budget = MemoryBudget(100)
-    budget.resize(0, 70)
-    lease = FrameLease(budget, 70)
+    account = budget.account()
+    account.resize(0, 70)
+    lease = FrameLease(account, 70)
     lease.hold()
     lease.hold()
     lease.done()  # the walk

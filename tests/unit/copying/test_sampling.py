@@ -93,13 +93,13 @@ def test_stamps_keep_times_and_ranges_and_no_payload() -> None:
         first=SourceOffset(10),
         next_offset=SourceOffset(14),
     )
-    asked = FrameLease(MemoryBudget(100), 10, asked_at=0.5)
+    asked = FrameLease(MemoryBudget(100).account(), 10, asked_at=0.5)
     queued = Queued(batch, asked, fetched_at=1.0, pace=Pace.LIVE, sent_at=2.0)
 
     made = cooked(stamps_of(queued, 70, acked_at=3.0))
 
     assert made == (10, 14, 70, 3, 68, 9, "live", 0.5, 1.0, 2.0, 3.0)
-    merged = replace(queued, lease=FrameLease(MemoryBudget(100), 1))
+    merged = replace(queued, lease=FrameLease(MemoryBudget(100).account(), 1))
     assert cooked(stamps_of(merged, 0, 3.0)).asked_at == 1.0
     assert made.sent_at == made[SENT_AT]
 

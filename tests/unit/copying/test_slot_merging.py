@@ -69,7 +69,7 @@ def test_without_memory_for_it_tiny_batches_are_not_merged() -> None:
     made = slot(budget=budget)
     partition = partition_of(made)
     give(made, partition, fetched((0, [b"a"] * 2), (2, [b"b"])), end=3)
-    budget.resize(0, (1 << 20) - MERGE_UP_TO)
+    budget.change((1 << 20) - MERGE_UP_TO)
 
     assert made.next_batch(partition).batch.count == 2
     assert made.ready

@@ -50,8 +50,9 @@ def made(source: Source) -> tuple[Slot, CopyPartition]:
 
 def answer(source: Source, piece: Piece, max_bytes: int, budget: MemoryBudget) -> Part:
     buffer = source.fetch(piece.at, max_bytes)
-    budget.resize(0, len(buffer))
-    return Part(piece.at, buffer, 0, len(buffer), (), FrameLease(budget, len(buffer)))
+    account = budget.account()
+    account.resize(0, len(buffer))
+    return Part(piece.at, buffer, 0, len(buffer), (), FrameLease(account, len(buffer)))
 
 
 def deliver(copying: Slot, stripes: Stripes, piece: Piece, part: Part) -> None:

@@ -103,7 +103,7 @@ class World:
             first=SourceOffset(first),
             next_offset=SourceOffset(first + 5),
         )
-        lease = FrameLease(MemoryBudget(1_000), 100, asked_at=94.0)
+        lease = FrameLease(MemoryBudget(1_000).account(), 100, asked_at=94.0)
         queued = Queued(batch, lease, fetched_at=95.0, pace=Pace.LIVE)
         transaction.sent(self.partition, queued, 96.0)
         transaction.acknowledged(self.partition, base)
