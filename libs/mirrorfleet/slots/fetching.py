@@ -23,6 +23,7 @@ from mirrorfleet.kafka.opening import time_again
 from mirrorfleet.slots import replicas
 from mirrorfleet.slots.arrivals import deliver, refused
 from mirrorfleet.slots.striping import FAR_S, StripedLane
+from mirrorfleet.slots.waits import reserved
 
 if TYPE_CHECKING:
     from mirrorfleet.kafka.connection import Connection
@@ -167,24 +168,24 @@ class _Lane:
 
     async def _fetch_once(self, lane: FetchLane) -> None:
         runner = self._runner
-        reserved = self._window.size
+        size = self._window.size
         generation = runner.slot.generation
-        await reserved(self._memory, reserved)
+        await reserved(self._memory, size)
         self._asked_at = asked_at = runner.clock.monotonic()
         try:
             fetched = await lane.fetch(
-                max_bytes=reserved, min_bytes=1, max_wait_ms=runner.settings.fetch_wait_ms
+                max_bytes=size, min_bytes=1, max_wait_ms=runner.settings.fetch_wait_ms
             )
         except BaseException:
-            self._memory.release(reserved)
+            self._memory.release(size)
             raise
-        size = len(fetched.buffer)
-        self._memory.resize(reserved, size)
-        lease = FrameLease(self._memory, size, asked_at)
+        got = len(fetched.buffer)
+        self._memory.resize(size, got)
+        lease = FrameLease(self._memory, got, asked_at)
         try:
             self.answered = True
-            self._answered_bytes = size
-            self._window.answered(size)
+            self._answered_bytes = got
+            self._window.answered(got)
             if generation == runner.slot.generation:
                 self._deliver(fetched, lease)
         finally:

@@ -164,7 +164,6 @@ class StripedLane:
         return at if at is not None and at.node == self._node else None
 
     async def _fetch_piece(self, lane: FetchLane, piece: Piece) -> None:
-        runner = self._runner
         size = piece.max_bytes
         await reserved(self._memory, size)
         if self._is_stale(piece):
