@@ -65,6 +65,8 @@ def timelines(target: Region, fleet: str) -> list[Timeline]:
         line = found.setdefault(slot, Timeline(slot))
         entry = positions.decode(record.key, record.value)
         match entry:
+            case Barrier() if slot in waiting and waiting[slot].owner == entry.owner:
+                pass  # a snapshot repeats it
             case Barrier():
                 came = released.pop(slot, None)
                 taken = record.timestamp
