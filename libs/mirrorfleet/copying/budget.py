@@ -70,9 +70,7 @@ class MemoryBudget:
             if self.used and self.used + size > self._for_frames:
                 return
             self._waiting.remove(entry)
-            account.held += size
-            self.used += size
-            self.peak = max(self.peak, self.used)
+            account.resize(0, size)
             granted()
 
 

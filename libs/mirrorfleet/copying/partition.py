@@ -185,3 +185,14 @@ def start_position(identity: PartitionIdentity, start: SourceOffset, now_ms: int
         bytes=0,
         time_ms=now_ms,
     )
+
+
+def begun_at(entry: CatalogPartition, position: Position) -> CopyPartition:
+    """A partition that is copied from a committed position on."""
+    return CopyPartition(
+        entry=entry,
+        committed=position,
+        terms=terms_of(entry),
+        walked_to=position.next_source,
+        walked_epoch=position.leader_epoch,
+    )

@@ -57,18 +57,19 @@ class Recall:
 
     def fence(self) -> Fence | None:
         """The fence of an operator, if there is one."""
-        value = self._newest.get(codec.FENCE_KEY)
-        entry = None if value is None else codec.decode(codec.FENCE_KEY, value)
+        entry = self._newest_of(codec.FENCE_KEY)
         return entry if isinstance(entry, Fence) else None
 
     def quarantine(self) -> Quarantine | None:
         """The quarantine under which the slot was copied last, if it did not end."""
-        value = self._newest.get(codec.QUARANTINE_KEY)
-        entry = None if value is None else codec.decode(codec.QUARANTINE_KEY, value)
+        entry = self._newest_of(codec.QUARANTINE_KEY)
         return entry if isinstance(entry, Quarantine) else None
 
     def owner(self) -> str:
         """Who took the slot last with its main id, or wrote a snapshot since; empty: nobody."""
-        value = self._newest.get(codec.BARRIER_KEY)
-        entry = None if value is None else codec.decode(codec.BARRIER_KEY, value)
+        entry = self._newest_of(codec.BARRIER_KEY)
         return entry.owner if isinstance(entry, Barrier) else ""
+
+    def _newest_of(self, key: bytes) -> codec.Entry | None:
+        value = self._newest.get(key)
+        return None if value is None else codec.decode(key, value)

@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.copying.budget import FrameLease, MemoryBudget
 from mirrorfleet.copying.faults import Fault, FaultReason, reason_of
-from mirrorfleet.copying.partition import CopyPartition, LeftOut, Pace, Queued, SourceView, terms_of
+from mirrorfleet.copying.partition import (
+    CopyPartition,
+    LeftOut,
+    Pace,
+    Queued,
+    SourceView,
+    begun_at,
+    terms_of,
+)
 from mirrorfleet.copying.snapshots import Snapshots
 from mirrorfleet.copying.urgency import NOTHING, RANK, Urgency, rank
 from mirrorfleet.core.errors import CorruptBatchError
@@ -103,13 +111,7 @@ class Slot:
 
     def admit(self, entry: CatalogPartition, position: Position) -> CopyPartition:
         """Begin to copy a partition from a committed position."""
-        partition = CopyPartition(
-            entry=entry,
-            committed=position,
-            terms=terms_of(entry),
-            walked_to=position.next_source,
-            walked_epoch=position.leader_epoch,
-        )
+        partition = begun_at(entry, position)
         self._recall(partition)
         self.partitions[entry.identity] = partition
         self._by_source[entry.identity.source_topic_id, entry.identity.partition] = partition

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.copying.faults import Action, Fault, FaultReason, Span, blames_the_batch
 from mirrorfleet.copying.loss import Look, loss
-from mirrorfleet.copying.partition import CopyPartition, start_position, terms_of
+from mirrorfleet.copying.partition import CopyPartition, begun_at, start_position
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError, MirrorfleetError, may_not
 from mirrorfleet.core.ids import PartitionIdentity, SourceOffset, TopicPartition
@@ -140,13 +140,8 @@ def hold(runner: SlotRunner, entry: CatalogPartition, fault: Fault | None) -> No
     """Keep a partition apart that has no position yet; without a fault what it had stays."""
     waiting = runner.unstarted.get(entry.identity)
     if waiting is None:
-        waiting = runner.unstarted[entry.identity] = CopyPartition(
-            entry=entry,
-            committed=start_position(entry.identity, SourceOffset(0), runner.clock.now_ms()),
-            terms=terms_of(entry),
-            walked_to=SourceOffset(0),
-            walked_epoch=-1,
-        )
+        position = start_position(entry.identity, SourceOffset(0), runner.clock.now_ms())
+        waiting = runner.unstarted[entry.identity] = begun_at(entry, position)
     waiting.fault = fault or waiting.fault
     runner.report_fault(waiting)
 

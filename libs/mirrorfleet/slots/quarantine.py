@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from mirrorfleet.copying.faults import Fault, FaultReason
 from mirrorfleet.copying.lifecycle import SlotState
-from mirrorfleet.copying.partition import CopyPartition, start_position, terms_of
+from mirrorfleet.copying.partition import begun_at, start_position
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import DeadlineError, FencedError, MirrorfleetError
 from mirrorfleet.core.ids import SourceOffset, TopicPartition
@@ -63,9 +63,6 @@ STABLE_S: Final = 2.0
 STABLE_MOST_S: Final = 30.0
 """Twice as long each time when it comes back soon: leaving and taking back cost a stall each."""
 OFTEN_S: Final = 60.0
-_ENDING: Final = frozenset({"PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
-"""States of a transaction whose markers are still being written (TransactionMetadata)."""
-_OPEN: Final = "Ongoing"
 _FEW: Final = frozenset({ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
 
 _log = logger(__name__)
@@ -195,7 +192,7 @@ class Wedges:
         await self.check()
         few = [ack for ack in acks if ack.error is ErrorCode.NOT_ENOUGH_REPLICAS]
         found = await self._described() if few else None
-        added = found.partitions if found is not None and found.state == _OPEN else ()
+        added = found.partitions if found is not None and found.state == settling.OPEN else ()
         for ack in few:
             at = TopicPartition(ack.topic, ack.partition)
             if at in added:
@@ -230,7 +227,7 @@ class Wedges:
             await asyncio.sleep(AGAIN_S)
             now = runner.clock.monotonic()
             found = await self._described()
-            since = None if found is None or found.state in _ENDING else since or now
+            since = None if found is None or found.state in settling.ENDING else since or now
             self._is_healed = since is not None and now - since > self._stable_s
         runner.wake()
 
@@ -243,7 +240,7 @@ class Wedges:
     async def _pending(self) -> frozenset[TopicPartition]:
         """Partitions that still lack the marker of the main id's last transaction."""
         found = await self._described()
-        return frozenset(found.partitions if found and found.state in _ENDING else ())
+        return frozenset(found.partitions if found and found.state in settling.ENDING else ())
 
     async def _described(self) -> TransactionDescription | None:
         """The main id as its coordinator has it, if that can be known."""
@@ -267,7 +264,7 @@ async def divert(runner: SlotRunner) -> Sender:
         return await taking.take(runner)  # which waits until it is lifted
     runner.move(SlotState.FENCING)
     runner.slot.forget_all()
-    transactions = taking.transactions_of(runner, runner.wedges.spare_id)
+    transactions = settling.transactions_of(runner, runner.wedges.spare_id)
     producer = await taking.fence_settled(runner, transactions)
     sender = Sender(runner, transactions, producer)
     now_ms = runner.clock.now_ms()
@@ -302,13 +299,7 @@ def _leave(runner: SlotRunner, entry: CatalogPartition) -> None:
     """Keep a partition apart, and say why it stands still."""
     known = runner.slot.known.get(entry.identity)
     position = known or start_position(entry.identity, SourceOffset(0), runner.clock.now_ms())
-    left = CopyPartition(
-        entry=entry,
-        committed=position,
-        terms=terms_of(entry),
-        walked_to=position.next_source,
-        walked_epoch=position.leader_epoch,
-    )
+    left = begun_at(entry, position)
     text = f"{entry.target_topic}-{entry.identity.partition} takes no marker: too few replicas?"
     left.fault = Fault(FaultReason.QUARANTINED, position.next_source, text)
     runner.unstarted[entry.identity] = left

@@ -89,7 +89,8 @@ class SlotRunner:
         self.stopping = False
         self.left_in: int | None = None  # the generation that gave the slot to another member
         self.prepared: taking.Prepared | None = None
-        self.ended, self.trouble = asyncio.Event(), ""
+        self.ended = asyncio.Event()
+        self.trouble = ""
         self.tasks: asyncio.TaskGroup | None = None
         self.mender, self.scout, self.doubts = Mender(self, worker), Scout(self), Doubts(self)
         self.limits, self.wedges = Limits(), quarantine.Wedges(self)
@@ -180,7 +181,8 @@ class SlotRunner:
 
     async def _release(self, sender: Sender) -> None:
         if self.left_in is not None:
-            released, self.left_in = entries.release_entry(self, self.left_in), None
+            released = entries.release_entry(self, self.left_in)
+            self.left_in = None
             await sender.commit_control([released])
 
     async def _copy(self, sender: Sender, stop: Stop) -> None:

@@ -47,8 +47,9 @@ ENDED_S: Final = 10.0
 WEDGED_S: Final = 0.3
 """Longer than markers take: then it is looked up whether some cannot be written."""
 AGAIN_S: Final = 0.02
-ENDING: Final = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
-
+OPEN: Final = "Ongoing"
+ENDING: Final = frozenset({"PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
+"""States of a transaction whose markers are still being written (TransactionMetadata)."""
 COMMITTED: Final = frozenset({"PrepareCommit", "CompleteCommit"})
 _NOTHING_TO_TELL: Final = frozenset(
     {
@@ -217,7 +218,7 @@ class Doubts:
                     state = (await describe_transactions(runner.target, [name]))[name]
                     if isinstance(state, BrokerError):
                         raise state
-                    if state.state not in ENDING:
+                    if state.state != OPEN and state.state not in ENDING:
                         return
                     if runner.clock.monotonic() - began > WEDGED_S:
                         await runner.wedges.check()
@@ -238,7 +239,7 @@ class Doubts:
             runner.wedges.leave(others)
         self._tell("ended", len(others))
         version, timeout_ms = runner.transaction_version, runner.settings.transaction_timeout_ms
-        spare = Transactions(runner.target, runner.wedges.spare_id, version, dice=runner.dice)
+        spare = transactions_of(runner, runner.wedges.spare_id)
         init = partial(spare.init_producer_id, timeout_ms=timeout_ms, deadline_s=ENDED_S)
         try:
             producer = await init()
@@ -264,9 +265,7 @@ class Doubts:
         runner = self._runner
         self._tell("committed" if commit else "aborted", len(some))
         version = runner.transaction_version
-        transactions = Transactions(
-            runner.target, runner.transactional_id, version, dice=runner.dice
-        )
+        transactions = transactions_of(runner, runner.transactional_id)
         try:
             await transactions.add_partitions(sender.producer, some)
             if version is TransactionVersion.V1 and not commit:
@@ -281,6 +280,11 @@ class Doubts:
         if producer != sender.producer:
             runner.slot.sequences.clear()
         sender.producer = producer
+
+
+def transactions_of(runner: SlotRunner, name: str) -> Transactions:
+    """The coordinator's side of one of the slot's ids."""
+    return Transactions(runner.target, name, runner.transaction_version, dice=runner.dice)
 
 
 async def was_committed(runner: SlotRunner, name: str) -> bool:

@@ -104,7 +104,8 @@ async def take(runner: SlotRunner) -> Sender:
     runner.move(SlotState.FENCING)
     runner.slot.forget_all()
     steps = [runner.clock.monotonic()]
-    transactions, hint = runner.prepared or (transactions_of(runner, runner.wedges.main_id), None)
+    main = runner.wedges.main_id
+    transactions, hint = runner.prepared or (settling.transactions_of(runner, main), None)
     runner.prepared = None
     producer = await fence_settled(runner, transactions)
     steps.append(runner.clock.monotonic())
@@ -159,7 +160,7 @@ async def recalled(
 
 async def _end_quarantine(runner: SlotRunner, sender: Sender, before: Barrier) -> Barrier:
     """The slot was copied with its spare id: fence that as well, and commit a barrier behind it."""
-    spare = transactions_of(runner, runner.wedges.spare_id)
+    spare = settling.transactions_of(runner, runner.wedges.spare_id)
     await fence_settled(runner, spare)
     spare.close()
     now_ms = max(runner.clock.now_ms(), before.time_ms + 1)  # another barrier than the one before
@@ -176,7 +177,7 @@ async def prepare(runner: SlotRunner) -> None:
     if runner.prepared is not None:
         runner.prepared.transactions.close()  # it was given to us before and taken back again
         runner.prepared = None
-    transactions = transactions_of(runner, runner.wedges.main_id)
+    transactions = settling.transactions_of(runner, runner.wedges.main_id)
     try:
         await transactions.connect(PREPARE_S)
         at = runner.control_partition(ControlKind.POSITIONS)
@@ -184,16 +185,6 @@ async def prepare(runner: SlotRunner) -> None:
     finally:
         if runner.prepared is None or runner.prepared.transactions is not transactions:
             transactions.close()
-
-
-def transactions_of(runner: SlotRunner, name: str) -> Transactions:
-    """The coordinator's side of one of the slot's ids."""
-    return Transactions(
-        runner.target,
-        name,
-        runner.transaction_version,
-        dice=runner.dice,
-    )
 
 
 async def _await_lifting(runner: SlotRunner) -> None:

@@ -313,7 +313,7 @@ def diverting(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
     positions = [partition.committed for partition in world.runner.slot.partitions.values()]
     world.log = [Barrier(owner="me", producer=PRODUCER, time_ms=1), *positions]
     world.wedges.left = frozenset({SICK})
-    monkeypatch.setattr(taking, "transactions_of", lambda runner, name: world.used(name))
+    monkeypatch.setattr(settling, "transactions_of", lambda runner, name: world.used(name))
     monkeypatch.setattr(taking, "fence_settled", fence)
     world.runner.doubts = SimpleNamespace(learn=learn)
     monkeypatch.setattr(taking, "admit_known", admit)
