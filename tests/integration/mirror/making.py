@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 ANSWER_S = 30.0
 """Deadline of one question to a region, and of the last answers to produced records."""
-ONE_BATCH: dict[str, str | int] = {"linger.ms": 2_000}
+ONE_BATCH: dict[str, str | int] = {"linger.ms": 20_000}
 """Records produced together make one batch, because only the flush sends them."""
 EACH_ALONE: dict[str, str | int] = {"linger.ms": 0, "batch.num.messages": 1}
 
@@ -137,6 +137,17 @@ def producer(region: Region, **settings: str | int) -> Producer:
     )
 
 
+def producer_to(region: Region, topic: str, **settings: str | int) -> Producer:
+    """A producer that knows the topic's partitions before the first record is given to it.
+
+    A record given to librdkafka before that is kept aside and moved to its partition later, one
+    by one; a flush that has begun by then sends the first of them alone, in a batch of its own.
+    """
+    made = producer(region, **settings)
+    made.list_topics(topic, ANSWER_S)
+    return made
+
+
 def transactional(region: Region, name: str, **settings: str | int) -> Producer:
     """A producer that may begin transactions, which may stay open for ten minutes."""
     made = producer(region, transactional_id=name, transaction_timeout_ms=600_000, **settings)
@@ -168,7 +179,7 @@ def send(to: Producer, topic: str, records: Iterable[Made]) -> None:
 
 def put(region: Region, topic: str, records: Iterable[Made], **settings: str | int) -> None:
     """Produce records with a producer of their own."""
-    send(producer(region, **settings), topic, records)
+    send(producer_to(region, topic, **settings), topic, records)
 
 
 def commit(to: Producer, topic: str, records: Iterable[Made]) -> None:

@@ -20,7 +20,7 @@ from tests.faultkit.collector import Collector, SeenSpan, collector
 from tests.faultkit.process import ServiceProcess, service
 from tests.faultkit.regions import address
 from tests.faultkit.waiting import wait_until
-from tests.integration.mirror.making import ONE_BATCH, Made, create, producer, send
+from tests.integration.mirror.making import ONE_BATCH, Made, create, producer_to, send
 
 READY_S: Final = 40.0
 TOPIC: Final = "orders"
@@ -137,7 +137,7 @@ class Chain:
             Made(b"%d" % number, headers=[("traceparent", PARENT), ("n", b"%d" % number)])
             for number in range(first, self.produced)
         ]
-        to = producer(self.regions["a"], **ONE_BATCH)
+        to = producer_to(self.regions["a"], TOPIC, **ONE_BATCH)
         began = time.time_ns()
         send(to, TOPIC, records)
         return Sent(first, began, time.time_ns())
