@@ -90,7 +90,8 @@ class Connection(asyncio.BufferedProtocol):
         self._frames = FrameReader()
         self._drained: asyncio.Future[None] | None = None
         self._muted_until = 0.0
-        self._watch: asyncio.TimerHandle | None = None
+        self._watch: asyncio.Handle | None = None
+        self._watch_at = 0.0  # uvloop's handle of a moment that has passed cannot tell it
         self._held: list[_Held] | None = None
         self._renewing = asyncio.Lock()
         self._closed = self._loop.create_future()
@@ -338,9 +339,10 @@ class Connection(asyncio.BufferedProtocol):
     def _arm(self, deadline: float) -> None:
         """Have the timer fire no later than `deadline`; one timer for all requests."""
         if self._watch is not None:
-            if self._watch.when() <= deadline:
+            if self._watch_at <= deadline:
                 return
             self._watch.cancel()
+        self._watch_at = deadline
         self._watch = self._loop.call_at(deadline, self._check_deadlines)
 
     def _check_deadlines(self) -> None:

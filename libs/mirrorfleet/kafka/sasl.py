@@ -28,9 +28,21 @@ from mirrorfleet.kafka.tokens import TokenProvider, token_provider
 
 R = TypeVar("R", bound=Entity)
 
+_NONCE_BYTES: Final = 24
 _RENEW_AT: Final = 0.85
 """Part of a session's lifetime after which it is renewed, as the Java client's earliest."""
-_NONCE_BYTES: Final = 24
+_IN_TIME_S: Final = 10.0
+"""Before its end at least, if it lives twice as long: what is in flight is answered first, and a
+broker looks at the clock when it takes a request up (SocketServer.processCompletedReceives)."""
+_NOT_BEFORE_S: Final = 1.5
+"""A broker refuses a renewal within a second (SaslServerAuthenticator)."""
+
+
+def renewed_after(lifetime_s: float) -> float:
+    """When in its life a session is renewed, in seconds."""
+    latest_s = lifetime_s * _RENEW_AT
+    in_time_s = lifetime_s - min(_IN_TIME_S, lifetime_s / 2)
+    return min(latest_s, max(in_time_s, _NOT_BEFORE_S))
 
 
 class SaslClient:
@@ -69,7 +81,7 @@ class SaslClient:
                 await self._scram(exchange)
         if exchange.lifetime_ms <= 0:
             return None
-        due = asyncio.get_running_loop().time() + exchange.lifetime_ms / 1000 * _RENEW_AT
+        due = asyncio.get_running_loop().time() + renewed_after(exchange.lifetime_ms / 1000)
         return Renewal(due, lambda again: self._run(again, deadline_s))
 
     def _plain(self) -> bytes:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
+from typing import TYPE_CHECKING
 
 import pytest
+import uvloop
 
 from mirrorfleet.core.errors import (
     AuthenticationError,
@@ -19,6 +21,9 @@ from mirrorfleet.kafka.frames import FrameReader
 from tests.faultkit.hold import hold
 from tests.unit.kafka.transport import answer, connected, raw
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 LONG_S = 60.0
 
 
@@ -30,6 +35,19 @@ def ask(
     connection: Connection, *parts: bytes | memoryview, api: int = 26, deadline_s: float = LONG_S
 ) -> asyncio.Future[bytes]:
     return connection.request(api, 3, parts, body, flexible=True, deadline_s=deadline_s)
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_a_deadline_that_has_passed_ends_all_requests_whatever_the_loop(
+    new_loop: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    async def both() -> list[bytes | BaseException]:
+        connection, _ = connected()
+        asked = [ask(connection, deadline_s=-1.0), ask(connection)]
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        assert [type(end) for end in runner.run(both())] == [DeadlineError, DeadlineError]
 
 
 async def test_a_request_is_size_key_version_correlation_client_tags_body() -> None:
