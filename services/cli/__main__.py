@@ -7,8 +7,8 @@ import sys
 from typer.exceptions import Abort, TyperException
 
 from mirrorfleet.core.errors import MirrorfleetError, leaf_error
+from mirrorfleet.operating.terminal import EXIT_ERROR, say_error
 from services.cli.app import app
-from services.cli.output import EXIT_ERROR, say_error
 
 
 def main(arguments: list[str] | None = None) -> int:

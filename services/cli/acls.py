@@ -8,8 +8,8 @@ from pathlib import Path
 from mirrorfleet.config.load import load_estate
 from mirrorfleet.config.rights import Grantee
 from mirrorfleet.operating.access import grant_lines, wanted_grants
+from mirrorfleet.operating.terminal import EXIT_OK, Output, print_json, say
 from mirrorfleet.policy.acls import Service
-from services.cli.output import EXIT_OK, Output, print_json, say
 from services.cli.run import service_names
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from services.cli.output import Output
+from mirrorfleet.operating.terminal import Output
 
 app = typer.Typer(
     name="mirrorfleet",
@@ -96,6 +96,17 @@ def status(
     from services.cli import status as command  # noqa: PLC0415 - loaded when used
 
     return command.run(estate, target, output)
+
+
+@app.command()
+def doctor(
+    workers: Annotated[list[str], typer.Argument(help="http://HOST:PORT of each worker.")],
+    output: OutputOption = Output.TABLE,
+) -> int:
+    """Say what limits each slot now: core, target, window, round trip, memory, source."""
+    from services.cli import doctor as command  # noqa: PLC0415 - loaded when used
+
+    return command.run(workers, output)
 
 
 @app.command()

@@ -11,9 +11,9 @@ from mirrorfleet.config.flows import find_link, flow_of
 from mirrorfleet.config.load import load_estate
 from mirrorfleet.mapping import asking
 from mirrorfleet.mapping.asking import Direction, Row
+from mirrorfleet.operating.terminal import EXIT_OK, Output, show
 from mirrorfleet.runtime.clock import SystemClock
 from services.cli.connecting import open_cluster
-from services.cli.output import EXIT_OK, Output, print_json, print_table, say
 
 __all__ = ["Direction", "Where", "run_groups", "run_translate"]
 
@@ -57,10 +57,5 @@ def run_groups(where: Where, group: str | None, output: Output) -> int:
 
 
 def _show(output: Output, columns: Sequence[str], rows: list[Row]) -> int:
-    if output is Output.JSON:
-        print_json(rows)
-    elif rows:
-        print_table(columns, rows)
-    else:
-        say("no group has read anything that is copied")
+    show(output, columns, rows, "no group has read anything that is copied")
     return EXIT_OK

@@ -19,16 +19,7 @@ from mirrorfleet.config.flows import targets_of
 from mirrorfleet.config.load import load_estate
 from mirrorfleet.config.model import Estate
 from mirrorfleet.core.errors import ConfigError
-from mirrorfleet.planning.pending import PlannedChange
-from mirrorfleet.syncing.once import Once, Outcome, Preview, Refused
-from mirrorfleet.syncing.shown import (
-    a_fleet,
-    change_row,
-    outcome_rows,
-    plan_json,
-    previewed,
-)
-from services.cli.output import (
+from mirrorfleet.operating.terminal import (
     EXIT_ERROR,
     EXIT_OK,
     EXIT_UNHEALTHY,
@@ -38,6 +29,15 @@ from services.cli.output import (
     print_table,
     say,
     say_note,
+)
+from mirrorfleet.planning.pending import PlannedChange
+from mirrorfleet.syncing.once import Once, Outcome, Preview, Refused
+from mirrorfleet.syncing.shown import (
+    a_fleet,
+    change_row,
+    outcome_rows,
+    plan_json,
+    previewed,
 )
 
 _COLUMNS: Final = ("link", "change", "what", "detail")

@@ -8,8 +8,8 @@ from pathlib import Path
 from mirrorfleet.config.flows import targets_of
 from mirrorfleet.config.load import load_estate
 from mirrorfleet.operating.positions import export_with, import_with, lines_of
+from mirrorfleet.operating.terminal import EXIT_OK, say
 from services.cli.connecting import open_cluster
-from services.cli.output import EXIT_OK, say
 
 
 def run_export(estate_file: Path, target: str) -> int:

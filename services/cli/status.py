@@ -15,9 +15,7 @@ from mirrorfleet.config.flows import targets_of
 from mirrorfleet.config.load import load_estate
 from mirrorfleet.config.model import Estate
 from mirrorfleet.mapping.standing import standing
-from mirrorfleet.records.overview import duration
-from services.cli.connecting import open_cluster
-from services.cli.output import (
+from mirrorfleet.operating.terminal import (
     EXIT_OK,
     EXIT_UNHEALTHY,
     Output,
@@ -26,6 +24,8 @@ from services.cli.output import (
     say,
     say_note,
 )
+from mirrorfleet.records.overview import duration
+from services.cli.connecting import open_cluster
 
 _COLUMNS: Final = (
     "link",

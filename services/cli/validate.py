@@ -8,9 +8,7 @@ from pathlib import Path
 
 from mirrorfleet.config.flows import all_flows
 from mirrorfleet.config.load import load_estate
-from mirrorfleet.watching.estate import Report, check_file, check_live, rule_row
-from services.cli.connecting import open_cluster
-from services.cli.output import (
+from mirrorfleet.operating.terminal import (
     EXIT_ERROR,
     EXIT_OK,
     Output,
@@ -20,6 +18,8 @@ from services.cli.output import (
     say_error,
     say_note,
 )
+from mirrorfleet.watching.estate import Report, check_file, check_live, rule_row
+from services.cli.connecting import open_cluster
 from services.cli.run import check_service
 
 _READ_COMMITTED = (

@@ -51,6 +51,16 @@ def print_table(columns: Sequence[str], rows: Sequence[Row]) -> None:
     Console(width=None if sys.stdout.isatty() else _PLAIN_WIDTH, highlight=False).print(table)
 
 
+def show(output: Output, columns: Sequence[str], rows: Sequence[Row], nothing: str) -> None:
+    """All of the rows, as JSON or in a table of the named fields; without rows a line says so."""
+    if output is Output.JSON:
+        print_json(rows)
+    elif rows:
+        print_table(columns, rows)
+    else:
+        say(nothing)
+
+
 def say(text: str) -> None:
     """A line on stdout."""
     sys.stdout.write(text + "\n")

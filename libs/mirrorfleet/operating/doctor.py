@@ -1,0 +1,73 @@
+"""What limits each slot of some workers now, by what they say of themselves at `/status`."""
+
+from __future__ import annotations
+
+import json
+from http.client import HTTPException
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+from urllib.request import urlopen
+
+from pydantic import BaseModel, ValidationError
+
+from mirrorfleet.copying.limits import Limit
+from mirrorfleet.core.errors import ConfigError, MirrorfleetError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+DEADLINE_S: Final = 5.0
+
+
+class SlotStatus(BaseModel):
+    """A slot in the answer of a worker."""
+
+    link: str
+    slot: int
+    state: str
+    lag_records: int
+    limit: str
+    why: str
+
+
+class WorkerStatus(BaseModel):
+    """The answer of a worker, as far as it is of use here."""
+
+    owner: str
+    slots: list[SlotStatus]
+
+
+class NoAnswerError(MirrorfleetError):
+    """Raised when an address gives no status of a mirror worker."""
+
+
+def asked(address: str) -> WorkerStatus:
+    """The status of the worker at `http://HOST:PORT`.
+
+    Raises: ConfigError for what is no such address; NoAnswerError.
+    """
+    if urlsplit(address).scheme not in {"http", "https"}:
+        raise ConfigError(f"{address} is no address of a worker.", hint="Say http://HOST:PORT.")
+    url = f"{address.rstrip('/')}/status"
+    try:
+        with urlopen(url, timeout=DEADLINE_S) as answer:  # noqa: S310 - http or https, see above
+            text = answer.read()
+    except (OSError, HTTPException, ValueError) as error:
+        raise NoAnswerError(
+            f"{url} gives no answer: {error}.",
+            hint="Is the worker up, and is this its --http-port?",
+        ) from error
+    try:
+        return WorkerStatus.model_validate(json.loads(text))
+    except (ValidationError, ValueError) as error:
+        raise NoAnswerError(
+            f"{url} is no status of a mirror worker.",
+            hint="Other services have no slots; the address of a worker is in its first log line.",
+        ) from error
+
+
+def rows(workers: Iterable[WorkerStatus]) -> list[dict[str, object]]:
+    """A line for each slot: those that something limits first, most records behind first."""
+    slots = [(worker, slot) for worker in workers for slot in worker.slots]
+    slots.sort(key=lambda one: (one[1].limit == Limit.NOTHING, -one[1].lag_records, one[1].slot))
+    return [{"worker": worker.owner, **slot.model_dump()} for worker, slot in slots]
