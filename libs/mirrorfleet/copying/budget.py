@@ -5,8 +5,14 @@
 A frame stays whole in memory until its last batch is done, so the lease frees it whole. Batches
 that are put together are in memory twice meanwhile, once in their frames: an eighth is theirs.
 
-Each fetch lane has an account of its own. Memory that becomes free goes to the account that holds
-least: a lane with a backlog, or with a target in trouble, keeps no other one waiting behind it.
+Each fetch lane has an account of its own, and far away each partition. Memory that becomes free
+goes to the account that holds least, and none gets more than `SHARE` times what is free then (the
+dynamic threshold of Choudhury and Hahne, made for the shared buffers of switches):
+
+    one account has a backlog   2/3 of the memory are its, 1/3 is free
+    n accounts have one         2/(2n+1) each, 1/(2n+1) is free for whoever has nothing yet
+
+So a backlog, or a target in trouble, keeps nobody waiting behind it, however slowly it drains.
 """
 
 from __future__ import annotations
@@ -18,6 +24,8 @@ if TYPE_CHECKING:
 
 MERGE_SHARE: Final = 8
 """One in so many bytes is kept for merged batches; frames never take it."""
+SHARE: Final = 2
+"""An account may hold so many times what is left."""
 
 
 class MemoryBudget:
@@ -55,6 +63,11 @@ class MemoryBudget:
                 return True
         return False
 
+    def room_for(self, account: Account) -> int:
+        """Bytes that the account may have now beside what it holds."""
+        free = self._for_frames - self.used
+        return min(free, SHARE * free - account.held) if account.held else free
+
     def change(self, delta: int) -> None:
         """Some account holds `delta` bytes more, or less."""
         self.used += delta
@@ -67,7 +80,7 @@ class MemoryBudget:
         while self._waiting:
             entry = min(self._waiting, key=_holds)
             account, size, granted = entry
-            if self.used and self.used + size > self._for_frames:
+            if self.used and size > self.room_for(account):
                 return
             self._waiting.remove(entry)
             account.resize(0, size)
@@ -86,6 +99,10 @@ class Account:
     def reserve(self, size: int, granted: Callable[[], None]) -> None:
         """Call `granted` once `size` bytes are free: now, or when others give theirs back."""
         self.budget.wait(self, size, granted)
+
+    def within(self, size: int, least: int) -> int:
+        """As much of `size` as may be had now, but `least` at least, for which one waits."""
+        return max(least, min(size, self.budget.room_for(self)))
 
     def resize(self, reserved: int, actual: int) -> None:
         """An answer came: the reservation becomes its real size."""

@@ -74,6 +74,8 @@ class CopyPartition:
     walked_epoch: int
     queue: deque[Queued] = field(default_factory=deque)
     queued_bytes: int = 0
+    rewinds: int = 0
+    """How often it went back; an answer that was asked for before the last time is stale."""
     source: SourceView = field(default_factory=SourceView)
     pace: Pace = Pace.LIVE
     behind: int = 0
@@ -143,6 +145,7 @@ class CopyPartition:
         while self.queue:
             self.queue.popleft().lease.done()
         self.queued_bytes = 0
+        self.rewinds += 1
         self.dropped.clear()
         self.walked_to = self.committed.next_source
         self.walked_epoch = self.committed.leader_epoch

@@ -1,8 +1,8 @@
 """The memory of one slot: its partitions, their queues and the sequences of its producer epoch.
 
 Bytes come in through `answered`, batches go out through `next_round`; the service does the I/O.
-Whatever is not committed can be forgotten at any moment by `rewind`, which also raises
-`generation`, so that a fetch answer asked for before is known as stale.
+Whatever is not committed can be forgotten at any moment by `rewind`; a partition counts how often
+it was, so that an answer that was asked for before is known as stale.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from mirrorfleet.copying.urgency import NOTHING, RANK, Urgency, rank
 from mirrorfleet.core.errors import CorruptBatchError
 from mirrorfleet.records.catalog import CatalogPartition, CatalogState
 from mirrorfleet.wire.engine import merge, mergeable, walk_fetched
-from mirrorfleet.wire.reshape import MERGE_BELOW, MERGE_UP_TO
+from mirrorfleet.wire.reshape import MERGE_UP_TO, is_small
 from mirrorfleet.wire.rewrite import next_sequence
 
 if TYPE_CHECKING:
@@ -87,7 +87,6 @@ class Slot:
         """`urgency` is shared by the slots of a worker."""
         self.number = number
         self._urgency = urgency or Urgency()
-        self.generation = 0
         self.partitions: dict[PartitionIdentity, CopyPartition] = {}
         self.sequences: dict[TopicPartition, int] = {}
         self.known: dict[PartitionIdentity, Position] = {}
@@ -170,7 +169,6 @@ class Slot:
         self.known.clear()
         self.sequences.clear()
         self.snapshots.forget()
-        self.generation += 1
 
     def rewind(self) -> None:
         """After an abort: everything back to the last commit."""
@@ -179,7 +177,6 @@ class Slot:
         self._ready.clear()
         self._urgency.note(self.number, NOTHING)
         self.snapshots.aborted()
-        self.generation += 1
 
     def find(self, topic_id: TopicId, partition: int) -> CopyPartition | None:
         """The partition by the source's topic id and number."""
@@ -261,7 +258,6 @@ class Slot:
         partition.held_until = until
         partition.rewind()
         self._ready.pop(partition, None)
-        self.generation += 1
 
     def heal(self, partition: CopyPartition) -> None:
         """Look again: fetch from the last commit as if nothing had been refused."""
@@ -299,20 +295,20 @@ class Slot:
         return list(self._ready)
 
     def next_batch(self, partition: CopyPartition) -> Queued:
-        """Take the head of a partition's queue, merged with what follows when all are tiny."""
+        """Take the head of a partition's queue, merged with what follows when all are small."""
         queue = partition.queue
         head = queue.popleft()
         partition.queued_bytes -= head.batch.size
         del self._ready[partition]
         taken = [head]
-        is_tiny = head.batch.size < MERGE_BELOW and not head.batch.attributes & CODEC_BITS
-        if queue and is_tiny and self._budget.has_room(MERGE_UP_TO):
-            taken += self._tiny(partition, head)
+        is_plain = not head.batch.attributes & CODEC_BITS
+        if queue and is_plain and is_small(head.batch) and self._budget.has_room(MERGE_UP_TO):
+            taken += self._small(partition, head)
         if queue:
             self._ready[partition] = None  # to the end: the others first
         return head if len(taken) == 1 else self._merged(partition, taken)
 
-    def _tiny(self, partition: CopyPartition, head: Queued) -> list[Queued]:
+    def _small(self, partition: CopyPartition, head: Queued) -> list[Queued]:
         """What follows the head and is better merged with it; compressed batches never are."""
         queue = partition.queue
         run = [head.batch, *(queued.batch for queued in islice(queue, MERGE_MOST))]

@@ -25,6 +25,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from mirrorfleet.copying.schedule import SLOW_ANSWER_S
 from mirrorfleet.core.errors import CorruptBatchError
 from mirrorfleet.core.ids import SourceOffset
 from mirrorfleet.wire.batch import walk
@@ -64,33 +65,47 @@ class Piece:
     end: SourceOffset | None
     at: SourceOffset
     max_bytes: int
+    rewinds: int
     leader_epoch: int = -1
     parts: deque[Part] = field(default_factory=deque)
     dropped: bool = False
-    """Nobody wants it any more: its partition was rewound, or is read in another way."""
+    """Nobody wants it any more: its partition is read in another way, or has another leader."""
 
     @property
     def whole(self) -> bool:
         """Whether everything of it came."""
         return self.end is not None and self.at >= self.end
 
+    @property
+    def stale(self) -> bool:
+        """Whether its answer is of no use: dropped, or asked for before a rewind."""
+        return self.dropped or self.rewinds != self.partition.rewinds
+
 
 class Stripes:
     """The pieces that are on the way, of all partitions that one slot reads from one broker."""
 
     def __init__(self, piece_bytes: int) -> None:
-        self._piece_bytes = piece_bytes
+        self._most_bytes = self._piece_bytes = piece_bytes
         self._pieces: dict[CopyPartition, deque[Piece]] = {}
         self._bytes_an_offset: dict[CopyPartition, float] = {}
+
+    def timed(self, took_s: float) -> None:
+        """An answer took so long: the next pieces are smaller when that was slow, or larger."""
+        if took_s > SLOW_ANSWER_S:
+            self._piece_bytes = max(self._piece_bytes // 2, LEAST_BYTES)
+        else:
+            self._piece_bytes = min(self._piece_bytes * 2, self._most_bytes)
 
     def on_the_way(self, partition: CopyPartition) -> int:
         """Pieces of a partition that are not delivered yet."""
         return len(self._pieces.get(partition, ()))
 
     def keep(self, partitions: Sequence[CopyPartition]) -> None:
-        """Drop the pieces of every partition that is not among these."""
+        """Drop the pieces of every partition that is not among these, or was rewound."""
         kept = set(partitions)
-        for gone in [each for each in self._pieces if each not in kept]:
+        pieces = self._pieces.items()
+        for gone in [each for each, its in pieces if each not in kept or (its and its[0].stale)]:
             self.drop(gone)
 
     def drop(self, partition: CopyPartition) -> None:
@@ -124,7 +139,7 @@ class Stripes:
             offsets = max(1, int(self._piece_bytes / known))
             end = SourceOffset(min(first + offsets, partition.source.last_stable))
             size = max(int((end - first) * known * SPARE), LEAST_BYTES)
-        piece = Piece(partition, first, end, first, size)
+        piece = Piece(partition, first, end, first, size, partition.rewinds)
         self._pieces.setdefault(partition, deque()).append(piece)
         return piece
 

@@ -1,8 +1,8 @@
 """Fetching for one slot: a connection and a fetch session per source broker and pace.
 
 Live tail and old backlog never share a connection. A lane survives lost connections and ends when
-no partition of its broker and pace is left. What it reads goes into the slot at once; an answer
-that was asked for before a rewind is thrown away.
+no partition of its broker and pace is left. What it reads goes into the slot at once; what was
+asked for before its partition was rewound is thrown away.
 """
 
 from __future__ import annotations
@@ -102,7 +102,8 @@ class _Lane:
         self._key = key
         self._window = FetchWindow(LEAST_FETCH, runner.settings.fetch_max_bytes)
         self._memory = runner.budget.account()
-        self._asked: set[CopyPartition] = set()
+        self._asked: dict[CopyPartition, int] = {}
+        """What is in the session, and how often it had been rewound when it was asked for."""
         self.answered = False
         self._asked_at, self._answered_bytes = -inf, 0
 
@@ -144,12 +145,12 @@ class _Lane:
         """Tell the session what to fetch from where; False when there is nothing."""
         runner = self._runner
         now = runner.clock.monotonic()
-        wanted = set()
+        wanted = {}
         for partition in runner.slot.wanted(self._key.pace, now):
             at = replicas.fetched_from(runner, partition, now)
             if at is None or at.node != self._key.node:
                 continue
-            wanted.add(partition)
+            wanted[partition] = partition.rewinds
             lane.want(
                 FetchPoint(
                     topic=partition.entry.source_topic,
@@ -161,16 +162,17 @@ class _Lane:
                     max_bytes=runner.settings.partition_fetch_bytes,
                 )
             )
-        for partition in self._asked - wanted:
+        for partition in self._asked.keys() - wanted.keys():
             lane.forget(partition.identity.source_topic_id, partition.identity.partition)
         self._asked = wanted
         return bool(wanted)
 
     async def _fetch_once(self, lane: FetchLane) -> None:
         runner = self._runner
-        size = self._window.size
-        generation = runner.slot.generation
-        await reserved(self._memory, size)
+        size = self._memory.within(self._window.size, LEAST_FETCH)
+        if await reserved(self._memory, size) and not self._point(lane):
+            self._memory.release(size)  # nothing is wanted any more
+            return
         self._asked_at = asked_at = runner.clock.monotonic()
         try:
             fetched = await lane.fetch(
@@ -185,9 +187,8 @@ class _Lane:
         try:
             self.answered = True
             self._answered_bytes = got
-            self._window.answered(got)
-            if generation == runner.slot.generation:
-                self._deliver(fetched, lease)
+            self._window.answered(got, runner.clock.monotonic() - asked_at)
+            self._deliver(fetched, lease)
         finally:
             lease.done()
 
@@ -207,7 +208,7 @@ class _Lane:
         runner.meters.fetched.value += len(fetched.buffer)
         for part in fetched.partitions:
             partition = runner.slot.find(part.topic_id, part.partition)
-            if partition is None or partition not in self._asked:
+            if partition is None or self._asked.get(partition) != partition.rewinds:
                 continue
             if part.error is not ErrorCode.NONE or part.diverging_epoch is not None:
                 refused(runner, partition, part, self._key.node)

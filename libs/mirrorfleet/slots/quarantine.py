@@ -32,7 +32,7 @@ from mirrorfleet.kafka.inspection import TransactionDescription, describe_transa
 from mirrorfleet.records.positions import Barrier, Quarantine
 from mirrorfleet.records.topics import ControlKind
 from mirrorfleet.runtime.log import fields, logger
-from mirrorfleet.slots import healing, lateness, settling, taking
+from mirrorfleet.slots import endings, healing, lateness, taking
 from mirrorfleet.slots.entries import barrier_entry
 from mirrorfleet.slots.outgoing import AbortError
 from mirrorfleet.slots.recalling import recall
@@ -130,7 +130,7 @@ class Wedges:
         if not both <= suspects and not await self._are_sick(both):
             return  # the target is slow
         try:
-            if await settling.is_open_in_control(self._runner, self.main_id):
+            if await endings.is_open_in_control(self._runner, self.main_id):
                 return  # nobody could read up to a record of the spare id
         except MirrorfleetError as error:
             _log.info("cannot be known yet", extra=fields(error=str(error)))
@@ -192,7 +192,7 @@ class Wedges:
         await self.check()
         few = [ack for ack in acks if ack.error is ErrorCode.NOT_ENOUGH_REPLICAS]
         found = await self._described() if few else None
-        added = found.partitions if found is not None and found.state == settling.OPEN else ()
+        added = found.partitions if found is not None and found.state == endings.OPEN else ()
         for ack in few:
             at = TopicPartition(ack.topic, ack.partition)
             if at in added:
@@ -227,7 +227,7 @@ class Wedges:
             await asyncio.sleep(AGAIN_S)
             now = runner.clock.monotonic()
             found = await self._described()
-            since = None if found is None or found.state in settling.ENDING else since or now
+            since = None if found is None or found.state in endings.ENDING else since or now
             self._is_healed = since is not None and now - since > self._stable_s
         runner.wake()
 
@@ -240,7 +240,7 @@ class Wedges:
     async def _pending(self) -> frozenset[TopicPartition]:
         """Partitions that still lack the marker of the main id's last transaction."""
         found = await self._described()
-        return frozenset(found.partitions if found and found.state in settling.ENDING else ())
+        return frozenset(found.partitions if found and found.state in endings.ENDING else ())
 
     async def _described(self) -> TransactionDescription | None:
         """The main id as its coordinator has it, if that can be known."""
@@ -264,7 +264,7 @@ async def divert(runner: SlotRunner) -> Sender:
         return await taking.take(runner)  # which waits until it is lifted
     runner.move(SlotState.FENCING)
     runner.slot.forget_all()
-    transactions = settling.transactions_of(runner, runner.wedges.spare_id)
+    transactions = endings.transactions_of(runner, runner.wedges.spare_id)
     producer = await taking.fence_settled(runner, transactions)
     sender = Sender(runner, transactions, producer)
     now_ms = runner.clock.now_ms()

@@ -50,6 +50,9 @@ class Sender:
         self.producer = producer
         self._pipes: dict[int, Pipe] = {}
         self._added: set[TopicPartition] = set()
+        self.control_ends: dict[TopicPartition, int] = {}
+        """Behind what was committed to each control partition."""
+        self._written: dict[TopicPartition, int] = {}
         self._depth = Depth(runner.settings.requests_in_flight)
         self._look_at = 0
         """So many requests without an answer are few enough to look at those that have one."""
@@ -120,6 +123,7 @@ class Sender:
 
     def _begin(self) -> Transaction:
         self._added.clear()
+        self._written.clear()
         self._muted, self._first_s = False, 0.0
         for pipe in self._pipes.values():
             pipe.opened = False
@@ -127,6 +131,7 @@ class Sender:
 
     async def _commit(self, transaction: Transaction, entries: Sequence[ControlEntry]) -> None:
         by_node: dict[int, list[Outgoing]] = {}
+        await self._runner.doubts.clear(self, [entry.at for entry in entries])
         for entry in entries:
             by_node.setdefault(self._node_of(entry.at), []).append(self._control(entry))
         for node, items in by_node.items():
@@ -137,6 +142,7 @@ class Sender:
         if producer != self.producer:
             self._runner.slot.sequences.clear()
         self.producer = producer
+        self.control_ends |= self._written
         self.committed_at = self._runner.clock.monotonic()
 
     def late(self, after_s: float) -> list[Pipe]:
@@ -338,16 +344,17 @@ class Sender:
         by_partition = {(ack.topic, ack.partition): ack for ack in acks}
         again = []
         now = self._runner.clock.monotonic()
-        meters = self._runner.meters
         for item in items:
             partition, _, entry = item
             ack = by_partition.get((entry.topic, entry.partition))
             if ack is None:
                 raise AbortError(f"no word on {entry.topic}-{entry.partition}")
             if ack.error is ErrorCode.NONE:
-                if partition is not None:
+                if partition is None:
+                    self._written[item.at] = ack.base_offset + 1
+                else:
                     queued = transaction.acknowledged(partition, ack.base_offset)
-                    meters.acknowledged(partition, queued, ack.base_offset, now)
+                    self._runner.meters.acknowledged(partition, queued, ack.base_offset, now)
             elif produce_action(ack.error, first=first) is Action.SEND_AGAIN:
                 again.append(item)
             else:

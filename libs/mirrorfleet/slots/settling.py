@@ -8,13 +8,15 @@ leaders are asked before anything is written, and the slot's positions say which
 
     partition    0 ... 194 | 195 ... 277 open           copied to 195: abort it
                            |                            copied to 278: commit it
+
+The slot's positions and segments are asked about as well, and before they are added to another
+transaction: one that is aborted would take back the positions of the one before.
 """
 
 from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -26,41 +28,38 @@ from mirrorfleet.core.errors import (
     MirrorfleetError,
 )
 from mirrorfleet.kafka.inspection import describe_producers, describe_transactions
-from mirrorfleet.kafka.transactions import Transactions, TransactionVersion
-from mirrorfleet.records.topics import ControlKind
-from mirrorfleet.runtime.log import fields, logger
+from mirrorfleet.kafka.transactions import TransactionVersion
+from mirrorfleet.slots.endings import (
+    ENDED_S,
+    ENDING,
+    OPEN,
+    by_end,
+    control_of,
+    described,
+    take_id,
+    tell,
+    transactions_of,
+    word_of,
+    write_markers,
+)
+from mirrorfleet.slots.outgoing import AbortError
+from mirrorfleet.slots.waits import deciding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
-    from mirrorfleet.core.ids import ProducerIdentity, TopicPartition
+    from mirrorfleet.core.ids import TopicPartition
     from mirrorfleet.kafka.each import Results
-    from mirrorfleet.kafka.inspection import ActiveProducer, TransactionDescription
+    from mirrorfleet.kafka.inspection import ActiveProducer
     from mirrorfleet.slots.leaders import LeaderAt
     from mirrorfleet.slots.runner import SlotRunner
     from mirrorfleet.slots.sending import Sender
 
 LOOK_S: Final = 2.0
 """For one look; a partition whose leader does not answer in it is asked again after as long."""
-ENDED_S: Final = 10.0
-"""Deadline for the coordinator to have written the markers that it will write."""
 WEDGED_S: Final = 0.3
 """Longer than markers take: then it is looked up whether some cannot be written."""
 AGAIN_S: Final = 0.02
-OPEN: Final = "Ongoing"
-ENDING: Final = frozenset({"PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
-"""States of a transaction whose markers are still being written (TransactionMetadata)."""
-COMMITTED: Final = frozenset({"PrepareCommit", "CompleteCommit"})
-_NOTHING_TO_TELL: Final = frozenset(
-    {
-        ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
-        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,  # the fence is refused too, in words
-    }
-)
-_WRITTEN: Final = (ControlKind.POSITIONS, ControlKind.SEGMENTS)
-"""What each commit writes beside the data."""
-
-_log = logger(__name__)
 
 
 class UnsettledError(MirrorfleetError):
@@ -75,14 +74,6 @@ class Open(NamedTuple):
     ours: dict[TopicPartition, bool]
     others: dict[TopicPartition, bool]
     """Of the slot's other id."""
-
-
-def _by_end(found: dict[TopicPartition, bool]) -> Iterator[tuple[bool, list[TopicPartition]]]:
-    """What is to be committed first, then what is to be aborted."""
-    for copied in (True, False):
-        some = sorted(at for at, is_copied in found.items() if is_copied is copied)
-        if some:
-            yield copied, some
 
 
 class Doubts:
@@ -100,15 +91,20 @@ class Doubts:
 
     def renew(self) -> None:
         """A transaction of the slot was ended without being committed, by us or for us."""
-        self._left = {each.target for each in self._runner.slot.partitions.values()}
+        self._left = set(self._all())
         self._asked.clear()
+
+    def _all(self) -> Iterator[TopicPartition]:
+        """Whatever the slot's transactions write to."""
+        yield from (each.target for each in self._runner.slot.partitions.values())
+        yield from control_of(self._runner)
 
     async def learn(self) -> None:
         """Find out which producer id the slot's other id has; what it left open counts as well.
 
         Raises: as `describe_transactions`.
         """
-        found = await _described(self._runner, self._runner.wedges.other_id)
+        found = await described(self._runner, self._runner.wedges.other_id)
         self._other = None if found is None else found.producer.producer_id
 
     def closed(self) -> None:
@@ -136,12 +132,25 @@ class Doubts:
 
     def _look(self) -> None:
         """A leader of another epoch: the partition may have had none for a while."""
-        for partition in self._runner.slot.partitions.values():
-            now = self._runner.targets.of(*partition.target)
+        for at in self._all():
+            now = self._runner.targets.of(*at)
             if now is not None:
-                if self._led.get(partition.target, now) != now:
-                    self._left.add(partition.target)
-                self._led[partition.target] = now
+                if self._led.get(at, now) != now:
+                    self._left.add(at)
+                self._led[at] = now
+
+    async def clear(self, sender: Sender, wanted: Collection[TopicPartition]) -> None:
+        """Ask about what the open transaction is to write to next, if it is in doubt.
+
+        Raises: AbortError when an earlier one is open there, or when nobody tells.
+        """
+        doubted = sorted(self.left.intersection(wanted))
+        if not doubted:
+            return
+        found = await self._open(sender, doubted)
+        if found.ours or not self._left.isdisjoint(doubted):
+            names = ", ".join(map(str, doubted))
+            raise AbortError(f"an earlier transaction is open, or may be, in {names}")
 
     async def settle(self, sender: Sender) -> None:
         """Ask about partitions that have a leader; end what is open. We have none open now.
@@ -167,7 +176,7 @@ class Doubts:
         if ours:
             await self._ended()
             ours, _ = await self._open(sender, led)
-            for copied, some in _by_end(ours):
+            for copied, some in by_end(ours):
                 await self._end(sender, some, commit=copied)
 
     async def _open(self, sender: Sender, led: Sequence[TopicPartition]) -> Open:
@@ -176,8 +185,9 @@ class Doubts:
         Whoever has answered is in doubt no longer: what is open there is ended now.
         """
         runner = self._runner
-        copied = {p.target: p.committed.next_target for p in runner.slot.partitions.values()}
-        found = Open({}, {})
+        copied: dict[TopicPartition, int] = {**sender.control_ends}
+        copied.update((p.target, p.committed.next_target) for p in runner.slot.partitions.values())
+        found, control = Open({}, {}), control_of(runner)
         for at, answer in (await self._producers(led)).items():
             if isinstance(answer, BrokerError):
                 if answer.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
@@ -188,7 +198,7 @@ class Doubts:
                 who, start = each.producer.producer_id, each.transaction_start
                 if start is not None and who == sender.producer.producer_id:
                     found.ours[at] = start < copied.get(at, 0)
-                elif start is not None and who == self._other:
+                elif start is not None and who == self._other and at not in control:
                     found.others[at] = start < copied.get(at, 0)
         return found
 
@@ -203,9 +213,17 @@ class Doubts:
             if leader is not None:
                 by_node.setdefault(leader.node, []).append(at)
         answers: dict[TopicPartition, list[ActiveProducer] | BrokerError] = {}
-        for some in by_node.values():
+
+        async def ask(some: list[TopicPartition]) -> None:
             with suppress(ConnectionLostError, DeadlineError):
                 answers.update(await describe_producers(runner.target, some, deadline_s=LOOK_S))
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for some in by_node.values():
+                    group.create_task(ask(some), name=f"doubts:{runner.number}")
+        except* MirrorfleetError as error_group:
+            raise deciding(error_group) from error_group
         return answers
 
     async def _ended(self) -> None:
@@ -237,33 +255,20 @@ class Doubts:
         runner = self._runner
         if runner.wedges.left:
             runner.wedges.leave(others)
-        self._tell("ended", len(others))
-        version, timeout_ms = runner.transaction_version, runner.settings.transaction_timeout_ms
+        tell(runner, "ended", len(others))
         spare = transactions_of(runner, runner.wedges.spare_id)
-        init = partial(spare.init_producer_id, timeout_ms=timeout_ms, deadline_s=ENDED_S)
         try:
-            producer = await init()
+            producer = await take_id(runner, spare)
             await runner.keep_alive(sender)  # nobody can have used the spare id: we own the slot
             _, others = await self._open(sender, list(others))
-            for copied, some in _by_end(others):
-                await spare.add_partitions(producer, some)
-                if copied or version is TransactionVersion.V2:
-                    producer = await spare.end(producer, commit=copied)
-                if version is TransactionVersion.V1:
-                    producer = await init()
+            await write_markers(runner, spare, producer, others)
         finally:
             spare.close()
-
-    def _tell(self, text: str, count: int) -> None:
-        _log.warning(
-            f"a transaction had ended without markers: {text} now",
-            extra=fields(link=str(self._runner.link), slot=self._runner.number, count=count),
-        )
 
     async def _end(self, sender: Sender, some: list[TopicPartition], *, commit: bool) -> None:
         """Give these partitions a marker by a transaction of nothing."""
         runner = self._runner
-        self._tell("committed" if commit else "aborted", len(some))
+        tell(runner, word_of(committed=commit), len(some))
         version = runner.transaction_version
         transactions = transactions_of(runner, runner.transactional_id)
         try:
@@ -280,74 +285,3 @@ class Doubts:
         if producer != sender.producer:
             runner.slot.sequences.clear()
         sender.producer = producer
-
-
-def transactions_of(runner: SlotRunner, name: str) -> Transactions:
-    """The coordinator's side of one of the slot's ids."""
-    return Transactions(runner.target, name, runner.transaction_version, dice=runner.dice)
-
-
-async def was_committed(runner: SlotRunner, name: str) -> bool:
-    """How the last transaction of an id ended, by its coordinator; asked before it is fenced.
-
-    Raises: as `describe_transactions`, and BrokerError when the coordinator cannot tell.
-    """
-    found = await _described(runner, name)
-    return found is not None and found.state in COMMITTED
-
-
-async def is_open_in_control(runner: SlotRunner, name: str) -> bool:
-    """Whether an id of the slot has a transaction open where its positions and segments go.
-
-    Raises: as `was_committed`.
-    """
-    found = await _described(runner, name)
-    if found is None:
-        return False
-    asked = [runner.control_partition(kind) for kind in _WRITTEN]
-    answers = await describe_producers(runner.target, asked)
-    return any(_is_open(answers[at], found.producer) for at in asked)
-
-
-async def _described(runner: SlotRunner, name: str) -> TransactionDescription | None:
-    """An id as its coordinator has it; None when it was never used, or may not be."""
-    state = (await describe_transactions(runner.target, [name]))[name]
-    if isinstance(state, BrokerError):
-        if state.code in _NOTHING_TO_TELL:
-            return None
-        raise state
-    return state
-
-
-async def settle_control(
-    runner: SlotRunner,
-    transactions: Transactions,
-    producer: ProducerIdentity,
-    *,
-    committed: bool,
-) -> ProducerIdentity | None:
-    """End what the last transaction left open in the slot's control partitions, as it ended itself.
-
-    The barrier's own marker would commit it: positions of a transaction that was aborted would
-    count. Gives the identity to go on with, None when nothing was open. Raises: what a broker or a
-    network fails with.
-    """
-    asked = [runner.control_partition(kind) for kind in _WRITTEN]
-    found = await describe_producers(runner.target, asked)
-    some = [at for at in asked if _is_open(found[at], producer)]
-    if not some:
-        return None
-    text = "committed" if committed else "aborted"
-    _log.warning(
-        f"a transaction had ended without markers for its positions: {text} now",
-        extra=fields(link=str(runner.link), slot=runner.number, count=len(some)),
-    )
-    await transactions.add_partitions(producer, some)
-    return await transactions.end(producer, commit=committed)
-
-
-def _is_open(answer: list[ActiveProducer] | BrokerError, producer: ProducerIdentity) -> bool:
-    if isinstance(answer, BrokerError):
-        raise answer
-    ours = (each for each in answer if each.producer.producer_id == producer.producer_id)
-    return any(each.transaction_start is not None for each in ours)

@@ -25,6 +25,7 @@ from mirrorfleet.slots.arrivals import deliver, refused
 from mirrorfleet.slots.waits import deciding, reserved
 
 if TYPE_CHECKING:
+    from mirrorfleet.copying.budget import Account
     from mirrorfleet.kafka.connection import Connection
     from mirrorfleet.slots.leaders import LeaderAt
     from mirrorfleet.slots.runner import SlotRunner
@@ -50,14 +51,13 @@ class StripedLane:
     def __init__(self, runner: SlotRunner, node: int, rtt_s: float) -> None:
         self._runner = runner
         self._node = node
-        self._memory = runner.budget.account()
+        self._memory: dict[CopyPartition, Account] = {}
         self._stripes = Stripes(runner.settings.partition_fetch_bytes)
         self._fan = Fan(runner.settings.fetch_connections, rtt_s)
         self._line = FarLine(rtt_s, 0, runner.settings.fetch_connections)
         self._connections = 0
         self._starved = False
         self._received = 0
-        self._generation = runner.slot.generation
         self._worked_at = runner.clock.monotonic()
 
     async def run(self, first: Connection) -> None:
@@ -104,6 +104,7 @@ class StripedLane:
                 if not self._starved:
                     self._fan.measured(self._line.bytes_s)
                 before, since = self._received, now
+                self._memory = {at: its for at, its in self._memory.items() if its.held}
 
     @property
     def _idle(self) -> bool:
@@ -136,9 +137,6 @@ class StripedLane:
     def _next(self) -> Piece | None:
         """A piece of a partition of ours; pieces of partitions that went elsewhere are dropped."""
         runner = self._runner
-        if self._generation != runner.slot.generation:
-            self._generation = runner.slot.generation
-            self._stripes.keep([])
         epochs: dict[CopyPartition, int] = {}
         room = runner.budget.limit // QUEUE_SHARE
         for partition in runner.slot.wanted(Pace.CATCH_UP, runner.clock.monotonic(), room):
@@ -164,28 +162,33 @@ class StripedLane:
         return at if at is not None and at.node == self._node else None
 
     async def _fetch_piece(self, lane: FetchLane, piece: Piece) -> None:
-        size = piece.max_bytes
-        await reserved(self._memory, size)
-        if self._is_stale(piece):
-            self._memory.release(size)
+        size, memory = piece.max_bytes, self._memory_of(piece.partition)
+        await reserved(memory, size)
+        if piece.stale:
+            memory.release(size)
             return
         while True:
-            fetched, lease = await self._ask(lane, piece, size)
+            fetched, lease = await self._ask(lane, piece, memory, size)
             try:
-                if not self._is_stale(piece):
+                if not piece.stale:
                     self._arrived(piece, fetched, lease)
             finally:
                 lease.done()
-            if piece.whole or self._is_stale(piece):
+            if piece.whole or piece.stale:
                 return
             # The rest must not wait for memory that the pieces behind it hold.
-            self._memory.resize(0, size)
+            memory.resize(0, size)
 
-    def _is_stale(self, piece: Piece) -> bool:
-        """Whether its answer is of no use: dropped, or asked for before a rewind."""
-        return piece.dropped or self._generation != self._runner.slot.generation
+    def _memory_of(self, partition: CopyPartition) -> Account:
+        """Each partition has its own, or the one with most pieces would keep the others waiting."""
+        account = self._memory.get(partition)
+        if account is None:
+            account = self._memory[partition] = self._runner.budget.account()
+        return account
 
-    async def _ask(self, lane: FetchLane, piece: Piece, size: int) -> tuple[Fetched, FrameLease]:
+    async def _ask(
+        self, lane: FetchLane, piece: Piece, memory: Account, size: int
+    ) -> tuple[Fetched, FrameLease]:
         """One answer; `size` bytes are reserved, and belong to the lease afterwards."""
         runner, partition = self._runner, piece.partition
         asked_at = runner.clock.monotonic()
@@ -205,15 +208,16 @@ class StripedLane:
                 max_bytes=size, min_bytes=1, max_wait_ms=runner.settings.fetch_wait_ms
             )
         except BaseException:
-            self._memory.release(size)
+            memory.release(size)
             raise
         finally:
             lane.forget(point.topic_id, point.partition, point.topic)
         got = len(fetched.buffer)
-        self._memory.resize(size, got)
+        self._stripes.timed(runner.clock.monotonic() - asked_at)
+        memory.resize(size, got)
         self._received += got
         runner.meters.fetched.value += got
-        return fetched, FrameLease(self._memory, got, asked_at)
+        return fetched, FrameLease(memory, got, asked_at)
 
     def _arrived(self, piece: Piece, fetched: Fetched, lease: FrameLease) -> None:
         runner, partition = self._runner, piece.partition

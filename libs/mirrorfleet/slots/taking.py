@@ -34,11 +34,11 @@ from mirrorfleet.kafka.offsets import (
     list_offsets,
     log_bounds,
 )
-from mirrorfleet.kafka.transactions import Transactions, TransactionVersion
+from mirrorfleet.kafka.transactions import Transactions
 from mirrorfleet.records.positions import Barrier, Fence, Healed
 from mirrorfleet.records.topics import ControlKind
 from mirrorfleet.runtime.log import fields, logger
-from mirrorfleet.slots import healing, ledger, rebuilding, settling, succession, target_loss
+from mirrorfleet.slots import endings, healing, ledger, rebuilding, succession, target_loss
 from mirrorfleet.slots.entries import barrier_entry
 from mirrorfleet.slots.recalling import recall
 from mirrorfleet.slots.sending import Sender
@@ -105,7 +105,7 @@ async def take(runner: SlotRunner) -> Sender:
     runner.slot.forget_all()
     steps = [runner.clock.monotonic()]
     main = runner.wedges.main_id
-    transactions, hint = runner.prepared or (settling.transactions_of(runner, main), None)
+    transactions, hint = runner.prepared or (endings.transactions_of(runner, main), None)
     runner.prepared = None
     producer = await fence_settled(runner, transactions)
     steps.append(runner.clock.monotonic())
@@ -148,7 +148,7 @@ async def recalled(
     What the spare id has open in the positions would keep us from ever reading up to a barrier.
     """
     at = runner.control_partition(ControlKind.POSITIONS)
-    if await settling.is_open_in_control(runner, runner.wedges.spare_id):
+    if await endings.is_open_in_control(runner, runner.wedges.spare_id):
         barrier, hint = await _end_quarantine(runner, sender, barrier), None
     while True:
         found = await recall(runner.target, at, barrier, hint)
@@ -160,7 +160,7 @@ async def recalled(
 
 async def _end_quarantine(runner: SlotRunner, sender: Sender, before: Barrier) -> Barrier:
     """The slot was copied with its spare id: fence that as well, and commit a barrier behind it."""
-    spare = settling.transactions_of(runner, runner.wedges.spare_id)
+    spare = endings.transactions_of(runner, runner.wedges.spare_id)
     await fence_settled(runner, spare)
     spare.close()
     now_ms = max(runner.clock.now_ms(), before.time_ms + 1)  # another barrier than the one before
@@ -177,7 +177,7 @@ async def prepare(runner: SlotRunner) -> None:
     if runner.prepared is not None:
         runner.prepared.transactions.close()  # it was given to us before and taken back again
         runner.prepared = None
-    transactions = settling.transactions_of(runner, runner.wedges.main_id)
+    transactions = endings.transactions_of(runner, runner.wedges.main_id)
     try:
         await transactions.connect(PREPARE_S)
         at = runner.control_partition(ControlKind.POSITIONS)
@@ -210,16 +210,12 @@ async def fence_settled(runner: SlotRunner, transactions: Transactions) -> Produ
     Raises: as `take`; WedgedError of an owner whose last transaction cannot end.
     """
     try:
-        committed = await settling.was_committed(runner, transactions.transactional_id)
+        last = await endings.described(runner, transactions.transactional_id)
         producer = await _fence(runner, transactions)
-        ended = await settling.settle_control(runner, transactions, producer, committed=committed)
-        if ended is not None and transactions.version is TransactionVersion.V1:
-            # A late copy of our end must not act on the next transaction.
-            return await _fence(runner, transactions)
+        return await endings.settle_control(runner, transactions, producer, last)
     except BaseException:
         transactions.close()
         raise
-    return ended or producer
 
 
 async def _fence(runner: SlotRunner, transactions: Transactions) -> ProducerIdentity:

@@ -53,8 +53,11 @@ def _end(waiter: asyncio.Future[None]) -> None:
         waiter.set_result(None)
 
 
-async def reserved(account: Account, size: int) -> None:
-    """Until `size` bytes of the budget are the account's; a cancelled wait takes none."""
+async def reserved(account: Account, size: int) -> bool:
+    """Until `size` bytes of the budget are the account's: whether that was a wait.
+
+    A cancelled wait takes none.
+    """
     granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def grant() -> None:
@@ -64,6 +67,7 @@ async def reserved(account: Account, size: int) -> None:
             granted.set_result(None)
 
     account.reserve(size, grant)
+    waited = not granted.done()
     try:
         await granted
     except asyncio.CancelledError:
@@ -71,6 +75,7 @@ async def reserved(account: Account, size: int) -> None:
         if not account.budget.withdraw(grant) and is_ours:
             account.release(size)
         raise
+    return waited
 
 
 def deciding(group: BaseExceptionGroup[MirrorfleetError]) -> MirrorfleetError:

@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from tests.bench.latency import quantiles
+from tests.bench.latency import Pauses, quantiles
 from tests.bench.measure import Drain
 from tests.bench.rows import Row, comparison, figures, median, save, table
 from tests.bench.workloads import Workload
@@ -38,6 +38,13 @@ def test_a_drain_in_the_units_of_the_table() -> None:
         "dst_broker_cpu_s_per_gb": 4.0,
         "rss_mb": 120.0,
     }
+
+
+def test_a_pause_is_of_one_partition_and_not_of_all_together() -> None:
+    pauses = Pauses()
+    for partition, now in ((0, 1.0), (1, 1.5), (0, 3.5), (1, 3.75)):
+        pauses.arrived(partition, now)
+    assert pauses.longest_s == 2.5
 
 
 def test_the_median_is_taken_figure_by_figure() -> None:
@@ -86,7 +93,7 @@ def test_what_does_not_apply_is_null_in_the_file_and_a_dash_in_the_table(tmp_pat
     assert written["stall_s"] is None
     assert table(rows).splitlines()[1].split() == [
         *("1k-plain", "exactly-once", "fleet", "1,234"),
-        *["-"] * 9,
+        *["-"] * 10,
     ]
 
 

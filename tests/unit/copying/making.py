@@ -24,7 +24,7 @@ from mirrorfleet.wire.rewrite import stamp
 
 SOURCE_TOPIC = UUID(int=0xA)
 TARGET_TOPIC = UUID(int=0xB)
-BIG = b"x" * 3_000
+BIG = b"x" * 33_000
 """A value that makes its batch too large to be merged."""
 LINK = Link(ClusterAlias("east"), ClusterAlias("west"))
 

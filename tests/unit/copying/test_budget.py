@@ -4,7 +4,7 @@ from mirrorfleet.copying.budget import FrameLease, MemoryBudget
 
 
 def test_a_reservation_waits_until_enough_is_released() -> None:
-    budget = MemoryBudget(100)
+    budget = MemoryBudget(150)
     account = budget.account()
     granted: list[str] = []
     account.reserve(80, lambda: granted.append("first"))
@@ -15,6 +15,28 @@ def test_a_reservation_waits_until_enough_is_released() -> None:
 
     assert granted == ["first", "second"]
     assert budget.used == 40
+
+
+def test_however_many_have_a_backlog_memory_is_left_for_who_has_nothing_yet() -> None:
+    budget = MemoryBudget(8_000)  # 7,000 for frames
+    backlogs = [budget.account() for _ in range(5)]
+    for _ in range(100):
+        for each in backlogs:
+            each.reserve(50, lambda: None)
+
+    assert all(1_200 <= each.held <= 1_350 for each in backlogs)  # about 2 / 11 of 7,000
+    granted: list[int] = []
+    budget.account().reserve(500, lambda: granted.append(500))
+    assert granted == [500]
+
+
+def test_one_backlog_alone_has_two_thirds_and_is_told_how_much_it_may_ask_for() -> None:
+    budget = MemoryBudget(8_000)
+    account = budget.account()
+    assert account.within(9_000, least=100) == 7_000
+    account.reserve(4_600, lambda: None)
+    assert account.within(4_600, least=100) == 200
+    assert account.within(4_600, least=300) == 300
 
 
 def test_what_becomes_free_goes_to_who_holds_least() -> None:
@@ -47,9 +69,9 @@ def test_an_eighth_is_never_given_to_frames() -> None:
     budget = MemoryBudget(80)
     account = budget.account()
     granted: list[str] = []
-    account.reserve(60, lambda: granted.append("up to the share"))
-    account.reserve(10, lambda: granted.append("all but the share"))
-    account.reserve(1, lambda: granted.append("into the share"))
+    account.reserve(40, lambda: granted.append("up to the share"))
+    budget.account().reserve(30, lambda: granted.append("all but the share"))
+    budget.account().reserve(1, lambda: granted.append("into the share"))
 
     assert granted == ["up to the share", "all but the share"]
     assert budget.has_room(10)

@@ -95,11 +95,20 @@ def test_a_pipe_is_filled_up_from_three_quarters_and_a_short_one_when_it_is_empt
 
 def test_full_answers_double_the_fetch_window_and_small_ones_halve_it() -> None:
     window = FetchWindow(256, 2_048)
-    window.answered(256)
-    window.answered(512)
+    window.answered(256, 0.1)
+    window.answered(512, 0.1)
     assert window.size == 1_024
-    window.answered(10)
+    window.answered(10, 0.1)
     assert window.size == 512
+
+
+def test_a_source_that_is_slow_is_asked_for_less_at_once() -> None:
+    window = FetchWindow(256, 2_048)
+    window.answered(256, 0.1)
+    window.answered(512, 2.1)
+    assert window.size == 256
+    window.answered(256, 2.1)
+    assert window.size == 256
 
 
 def test_the_backoff_grows_to_five_seconds_and_keeps_half_of_it_without_luck() -> None:

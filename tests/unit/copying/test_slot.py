@@ -45,14 +45,24 @@ def test_a_rewind_forgets_what_is_not_committed_and_frees_the_memory() -> None:
     made = slot(budget=budget)
     partition = partition_of(made)
     give(made, partition, fetched((0, [BIG])), end=1)
-    before = made.generation
+    before = partition.rewinds
 
     made.rewind()
 
     assert (partition.walked_to, partition.walked_epoch, len(partition.queue)) == (0, -1, 0)
     assert budget.used == 0
-    assert made.generation == before + 1
+    assert partition.rewinds == before + 1
     assert not made.ready
+
+
+def test_what_was_asked_for_the_others_is_no_staler_when_one_is_held_back() -> None:
+    made = slot(entry(0), entry(1))
+    held, other = (made.partitions[identity(number)] for number in range(2))
+    before = (held.rewinds, other.rewinds)
+
+    made.hold_back(held, 1.0)
+
+    assert (held.rewinds, other.rewinds) == (before[0] + 1, before[1])
 
 
 def test_sequences_count_records_per_target_partition() -> None:

@@ -157,6 +157,43 @@ def test_dropped_pieces_give_their_memory_back() -> None:
     assert stripes.on_the_way(partition) == 0
 
 
+def test_pieces_get_smaller_while_answers_are_slow_and_larger_again() -> None:
+    source = Source([10] * 4_000)
+    copying, partition = made(source)
+    stripes, memory = Stripes(256 << 10), MemoryBudget(1 << 30)
+    sizes = []
+    for took_s in (0.1, 2.1, 2.1, 2.1, 0.1):
+        piece = stripes.next([partition])
+        assert piece is not None
+        sizes.append(piece.max_bytes >> 10)
+        deliver(copying, stripes, piece, answer(source, piece, piece.max_bytes, memory))
+        stripes.timed(took_s)
+
+    first, second, third, fourth, fifth = sizes
+    assert first == 256
+    assert second > 250
+    assert 100 < third < 150
+    assert (fourth, fifth) == (70, 70)
+    piece = stripes.next([partition])
+    assert piece is not None
+    assert piece.max_bytes >> 10 > 100
+
+
+def test_pieces_of_before_a_rewind_are_dropped_and_those_of_others_stay() -> None:
+    source = Source([10] * 40)
+    _, rewound = made(source)
+    _, other = made(source)
+    stripes = Stripes(1_000)
+    old, kept = stripes.next([rewound]), stripes.next([other])
+    assert old is not None
+    assert kept is not None
+
+    rewound.rewind()
+    assert (old.stale, kept.stale) == (True, False)
+    stripes.keep([rewound, other])
+    assert (stripes.on_the_way(rewound), stripes.on_the_way(other)) == (0, 1)
+
+
 def test_a_corrupt_batch_stops_the_partition_at_its_offset_and_drops_what_follows() -> None:
     source = Source([10] * 12)
     copying, partition = made(source)

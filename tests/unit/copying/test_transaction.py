@@ -9,9 +9,7 @@ from mirrorfleet.copying.slot import Slot
 from mirrorfleet.copying.transaction import TargetBehindError, Transaction
 from mirrorfleet.core.ids import SlotNumber
 from mirrorfleet.records.segments import Run, decode_segment, encode_segment
-from tests.unit.copying.making import entry, fetched, give, identity, slot
-
-BIG = b"x" * 3_000
+from tests.unit.copying.making import BIG, entry, fetched, give, identity, slot
 
 
 def send_all(made: Slot, partition: CopyPartition, transaction: Transaction) -> None:

@@ -20,7 +20,7 @@ from mirrorfleet.records import positions as position_codec
 from mirrorfleet.records.positions import Position
 from mirrorfleet.records.segments import Segment, encode_segment
 from mirrorfleet.slots.leaders import LeaderAt
-from mirrorfleet.slots.outgoing import ControlEntry
+from mirrorfleet.slots.outgoing import AbortError, ControlEntry
 from mirrorfleet.slots.runner import SlotRunner
 from mirrorfleet.slots.sending import Sender
 from mirrorfleet.slots.settings import SlotSettings
@@ -143,6 +143,19 @@ class Wedges:
         await transactions.add_partitions(producer, new)
 
 
+class Doubts:
+    """What is in doubt, and whether positions are."""
+
+    def __init__(self) -> None:
+        self.left: set[TopicPartition] = set()
+        self.refuses = False
+
+    async def clear(self, sender: Sender, wanted: Sequence[TopicPartition]) -> None:
+        del sender, wanted
+        if self.refuses:
+            raise AbortError("in doubt")
+
+
 class Runner:
     """As much of a SlotRunner as a sender sees."""
 
@@ -161,7 +174,7 @@ class Runner:
         self.targets = SimpleNamespace(
             of=lambda topic, partition: LeaderAt(1, 0), topic_id=lambda topic: None
         )
-        self.doubts = SimpleNamespace(left=set[TopicPartition]())
+        self.doubts = Doubts()
         self.meters = SimpleNamespace(acknowledged=lambda partition, queued, base_offset, now: None)
         self.commits_seen: list[Sequence[Position]] = []
         self.lanes: list[Lane] = []

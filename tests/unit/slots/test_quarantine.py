@@ -15,7 +15,7 @@ from mirrorfleet.kafka.inspection import TransactionDescription
 from mirrorfleet.kafka.producer import ProduceAck
 from mirrorfleet.records.formats import LEVELS
 from mirrorfleet.records.positions import Barrier, Entry, Fence, encode
-from mirrorfleet.slots import quarantine, settling, taking
+from mirrorfleet.slots import endings, quarantine, taking
 from mirrorfleet.slots.outgoing import AbortError, ControlEntry
 from mirrorfleet.slots.quarantine import HealedError, WedgedError, Wedges
 from tests.unit.copying.making import LINK, entry, identity, slot
@@ -69,7 +69,7 @@ class World:
         self.wedges = self.runner.wedges = Wedges(cast("SlotRunner", self.runner))
         self.wedges.is_owner = True
         monkeypatch.setattr(quarantine, "describe_transactions", self._describe)
-        monkeypatch.setattr(settling, "is_open_in_control", self._is_open_in_control)
+        monkeypatch.setattr(endings, "is_open_in_control", self._is_open_in_control)
         monkeypatch.setattr(quarantine, "BETWEEN_S", 0.0)
         monkeypatch.setattr(quarantine, "AGAIN_S", 0.0)
 
@@ -313,7 +313,7 @@ def diverting(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
     positions = [partition.committed for partition in world.runner.slot.partitions.values()]
     world.log = [Barrier(owner="me", producer=PRODUCER, time_ms=1), *positions]
     world.wedges.left = frozenset({SICK})
-    monkeypatch.setattr(settling, "transactions_of", lambda runner, name: world.used(name))
+    monkeypatch.setattr(endings, "transactions_of", lambda runner, name: world.used(name))
     monkeypatch.setattr(taking, "fence_settled", fence)
     world.runner.doubts = SimpleNamespace(learn=learn)
     monkeypatch.setattr(taking, "admit_known", admit)
@@ -361,7 +361,7 @@ async def test_what_the_spare_id_has_open_in_the_positions_ends_before_they_are_
     async def is_open(_: object, name: str) -> bool:
         return opened.pop(name)
 
-    monkeypatch.setattr(settling, "is_open_in_control", is_open)
+    monkeypatch.setattr(endings, "is_open_in_control", is_open)
     monkeypatch.setattr(taking, "recall", vars(quarantine)["recall"])
     first = Barrier(owner="me", producer=PRODUCER, time_ms=9)
     runner = cast("SlotRunner", diverting.runner)

@@ -10,10 +10,8 @@ from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.kafka.transactions import TransactionVersion
 from mirrorfleet.slots.outgoing import AbortError
 from tests.faultkit.waiting import until
-from tests.unit.copying.making import entry, fetched, give, identity
-from tests.unit.slots.stubs import Target, sender_of
-
-BIG = b"x" * 3_000
+from tests.unit.copying.making import BIG, entry, fetched, give, identity
+from tests.unit.slots.stubs import POSITIONS, SEGMENTS, Target, sender_of
 
 
 async def test_data_then_positions_and_segments_then_the_end_each_acknowledged_first() -> None:
@@ -103,6 +101,27 @@ async def test_a_partition_whose_leader_must_be_asked_first_is_left_out() -> Non
     assert await sender.transact()
     assert target.seen[0] == "produce east.orders-1"
     assert "produce east.orders-0" not in target.seen
+
+
+@pytest.mark.parametrize("version", list(TransactionVersion))
+async def test_positions_in_doubt_are_neither_added_nor_written(
+    version: TransactionVersion,
+) -> None:
+    target = Target()
+    sender, runner = sender_of(target, version=version)
+    give(runner.slot, runner.slot.partitions[identity()], fetched((0, [BIG])), end=1)
+    runner.doubts.refuses = True
+    with pytest.raises(AbortError):
+        await sender.transact()
+    assert "produce east.orders-0" in target.seen
+    assert not any("positions" in each for each in target.seen)
+    assert sender.control_ends == {}
+
+    runner.doubts.refuses = False
+    runner.slot.rewind()
+    give(runner.slot, runner.slot.partitions[identity()], fetched((0, [BIG])), end=1)
+    assert await sender.transact()
+    assert sender.control_ends == {POSITIONS: 1, SEGMENTS: 1}
 
 
 async def test_a_quota_that_wants_silence_ends_the_transaction_with_what_it_has() -> None:

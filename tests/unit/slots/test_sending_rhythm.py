@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.faultkit.waiting import until
-from tests.unit.copying.making import entry, fetched, give, identity
+from tests.unit.copying.making import BIG, entry, fetched, give, identity
 from tests.unit.slots.stubs import Runner, Target, sender_of
 
-BIG = b"x" * 3_000
 DATA = ("produce east.", "ack east.")
 CONTROL = ("produce positions", "ack positions")
 

@@ -9,10 +9,12 @@ import pytest
 from mirrorfleet.copying.faults import Fault, FaultReason
 from mirrorfleet.core.errors import DeadlineError
 from mirrorfleet.core.ids import ProducerIdentity, SourceOffset, TargetOffset, TopicPartition
-from mirrorfleet.kafka.inspection import ActiveProducer
+from mirrorfleet.kafka.inspection import ActiveProducer, TransactionDescription
 from mirrorfleet.kafka.transactions import Transactions, TransactionVersion
-from mirrorfleet.slots import settling
+from mirrorfleet.records.topics import ControlKind
+from mirrorfleet.slots import endings, settling
 from mirrorfleet.slots.leaders import LeaderAt
+from mirrorfleet.slots.outgoing import AbortError
 from mirrorfleet.slots.quarantine import WedgedError
 from mirrorfleet.slots.settling import Doubts, UnsettledError
 from tests.unit.copying.making import entry, identity
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 COPY = TopicPartition("east.orders", 0)
 OTHER = TopicPartition("east.orders", 1)
+CONTROL_KINDS = (ControlKind.POSITIONS, ControlKind.SEGMENTS)
+CONTROL = POSITIONS, SEGMENTS = TopicPartition("positions", 2), TopicPartition("segments", 2)
 STRANGER, SPARE = ProducerIdentity(99, 0), ProducerIdentity(8, 3)
 
 
@@ -56,6 +60,7 @@ class World:
             "transactional_id": "t",
             "transaction_version": version,
             "keep_alive": self.keep_alive,
+            "control_partition": dict(zip(CONTROL_KINDS, CONTROL, strict=True)).__getitem__,
             "wedges": self.wedges,
             "targets": SimpleNamespace(of=self.leader, on_change=self.listeners.append),
         }
@@ -63,9 +68,11 @@ class World:
         self.runner = runner
         self.doubts = Doubts(cast("SlotRunner", runner))
         monkeypatch.setattr(settling, "describe_producers", self.producers)
-        monkeypatch.setattr(settling, "describe_transactions", self.transactions)
+        monkeypatch.setattr(endings, "describe_producers", self.producers)
+        for module in (endings, settling):
+            monkeypatch.setattr(module, "describe_transactions", self.transactions)
         monkeypatch.setattr(
-            settling, "Transactions", lambda *_, **__: Coordinator(self.log, version)
+            endings, "Transactions", lambda *_, **__: Coordinator(self.log, version)
         )
 
     def leader(self, topic: str, partition: int) -> LeaderAt | None:
@@ -114,9 +121,9 @@ async def test_without_an_open_transaction_of_ours_nothing_is_written(
     world.doubts.renew()
 
     assert await world.settled() == []
-    assert sorted(world.looks) == [[COPY], [OTHER]]
+    assert sorted(world.looks) == [[COPY], [OTHER], [*CONTROL]]
     assert await world.settled() == []
-    assert len(world.looks) == 2
+    assert len(world.looks) == 3
 
 
 async def test_what_begins_behind_the_copied_records_is_aborted(
@@ -173,11 +180,11 @@ async def test_a_partition_that_has_a_leader_again_is_asked_about_at_once(
     world.leaderless = {COPY}
     world.doubts.renew()
     await world.settled()
-    assert (world.looks, world.doubts.left) == ([[OTHER]], {COPY})
+    assert (sorted(world.looks), world.doubts.left) == ([[OTHER], [*CONTROL]], {COPY})
 
     world.leaderless = set()
     await world.settled()
-    assert (world.looks, world.doubts.left) == ([[OTHER], [COPY]], set())
+    assert (world.looks[2:], world.doubts.left) == ([[COPY]], set())
 
 
 async def test_a_partition_that_stands_still_is_asked_about_too(
@@ -212,10 +219,10 @@ async def test_a_leader_of_another_epoch_is_asked_before_anything_is_written(
 
     world.epoch = 2
     world.renewed()
-    assert world.doubts.left == {COPY, OTHER}
+    assert world.doubts.left == {COPY, OTHER, *CONTROL}
     world.renewed()
     await world.settled()
-    assert (sorted(world.looks), world.doubts.left) == ([[COPY], [OTHER]], set())
+    assert (sorted(world.looks), world.doubts.left) == ([[COPY], [OTHER], [*CONTROL]], set())
 
 
 async def test_a_connection_that_we_did_not_close_is_lost(
@@ -265,23 +272,88 @@ async def test_what_the_main_id_left_open_is_left_behind_under_the_spare_one(
     assert world.log.seen == ["state t.spare"]
 
 
-@pytest.mark.parametrize(("state", "end"), [("CompleteCommit", "commit"), ("Ongoing", "abort")])
-async def test_open_positions_end_as_their_transaction_did_before_a_barrier_is_written(
-    monkeypatch: pytest.MonkeyPatch, state: str, end: str
+@pytest.mark.parametrize(
+    ("start", "end"), [(41, "commit"), (42, "abort")], ids=["of a commit", "of what was aborted"]
+)
+async def test_open_positions_end_as_the_owner_knows_that_they_ended(
+    monkeypatch: pytest.MonkeyPatch, start: int, end: str
 ) -> None:
     world = World(monkeypatch)
-    world.state = state
-    positions = TopicPartition("positions", 0)
-    vars(world.runner)["control_partition"] = lambda kind: TopicPartition(str(kind), 0)
+    world.sender.control_ends[POSITIONS] = 42
+    world.open[POSITIONS] = [(PRODUCER, start), (SPARE, 1)]
+    await world.doubts.learn()
+    world.doubts.renew()
+
+    wanted = ["state t.spare", "state", f"add {POSITIONS}", end, "coordinator closed"]
+    assert await world.settled() == wanted
+
+
+async def test_positions_are_added_to_no_transaction_while_an_earlier_one_is_open_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch)
+    await world.doubts.clear(world.sender, CONTROL)
+    assert world.looks == []  # no leader has changed
+
+    world.epoch = 2
+    world.renewed()
+    await world.doubts.clear(world.sender, CONTROL)
+    assert world.looks == [[*CONTROL]]
+    assert world.doubts.left == {COPY, OTHER}
+
+    world.open[POSITIONS] = [(PRODUCER, 7)]
+    world.doubts.renew()
+    with pytest.raises(AbortError, match="positions-2"):
+        await world.doubts.clear(world.sender, CONTROL)
+
+
+async def test_positions_whose_leader_says_nothing_are_written_in_no_transaction(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch)
+    world.unreachable = {POSITIONS}
+    world.doubts.renew()
+    with pytest.raises(AbortError):
+        await world.doubts.clear(world.sender, CONTROL)
+
+
+V1, V2 = TransactionVersion
+LATEST = PRODUCER.epoch + 5
+
+
+@pytest.mark.parametrize(
+    ("version", "state", "epoch", "added", "end"),
+    [
+        # The coordinator has the next epoch once it decided.
+        (V2, "CompleteCommit", LATEST - 1, (COPY,), "commit"),
+        (V2, "PrepareCommit", LATEST - 1, (COPY, POSITIONS), "commit"),
+        (V2, "CompleteCommit", LATEST, (COPY,), "abort"),  # written after the look, then fenced
+        (V2, "Ongoing", LATEST, (COPY, POSITIONS), "abort"),
+        (V2, "Ongoing", LATEST - 1, (COPY,), "commit"),  # of the commit before
+        (V2, "CompleteAbort", LATEST - 2, (COPY,), "abort"),
+        (V2, "Empty", LATEST - 2, (COPY,), "abort"),
+        (V1, "CompleteCommit", LATEST, (COPY,), "commit"),
+        (V1, "Ongoing", LATEST, (COPY, POSITIONS), "init"),
+        (V1, "Ongoing", LATEST, (COPY,), "commit"),
+        (V1, "PrepareAbort", LATEST, (COPY,), "init"),
+    ],
+)
+async def test_open_positions_end_as_their_transaction_did_before_a_barrier_is_written(
+    monkeypatch: pytest.MonkeyPatch,
+    version: TransactionVersion,
+    state: str,
+    epoch: int,
+    added: tuple[TopicPartition, ...],
+    end: str,
+) -> None:
+    world = World(monkeypatch, version)
     runner = cast("SlotRunner", world.runner)
-    coordinator = cast("Transactions", Coordinator(world.log, TransactionVersion.V2))
-
-    async def settled() -> ProducerIdentity | None:
-        committed = await settling.was_committed(runner, "t")
-        return await settling.settle_control(runner, coordinator, PRODUCER, committed=committed)
-
-    world.open[positions] = [(STRANGER, 7), (PRODUCER, None)]
-    assert await settled() is None
-    world.open[positions] = [(PRODUCER, 7)]
-    assert await settled() == ProducerIdentity(PRODUCER.producer_id, PRODUCER.epoch + 1)
-    assert world.log.seen[-2:] == [f"add {positions}", end]
+    coordinator = cast("Transactions", Coordinator(world.log, version))
+    last = TransactionDescription("t", state, PRODUCER._replace(epoch=LATEST), 1, added)
+    world.open[POSITIONS] = [(STRANGER, 7), (PRODUCER, None)]
+    taken = PRODUCER._replace(epoch=LATEST + 2)
+    assert await endings.settle_control(runner, coordinator, taken, last) == taken
+    world.open[POSITIONS] = [(PRODUCER._replace(epoch=epoch), 7)]
+    await endings.settle_control(runner, coordinator, taken, last)
+    assert world.log.seen[:2] == [f"add {POSITIONS}", end]
+    assert (world.log.seen[-1] == "init") is (version is V1)

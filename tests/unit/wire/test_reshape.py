@@ -138,9 +138,16 @@ def test_batches_of_different_codecs_do_not_merge() -> None:
         merge([copy_of(some(1)), copy_of(some(1, first=1), codec=ZSTD)], Terms())
 
 
-def test_only_leading_tiny_batches_of_one_codec_are_worth_merging() -> None:
+def test_few_records_are_worth_merging_also_when_they_are_not_tiny() -> None:
+    of_few = [copy_of(some(12, first=12 * i, size=1000)) for i in range(3)]
+    assert mergeable(of_few, Terms()) == 3
+    assert mergeable([copy_of(some(13, size=1000)), *of_few], Terms()) == 0
+    assert mergeable([copy_of(some(1, size=33_000)), *of_few], Terms()) == 0
+
+
+def test_only_leading_small_batches_of_one_codec_are_worth_merging() -> None:
     tiny = [copy_of(some(1, first=i)) for i in range(4)]
-    big = copy_of(some(3, first=4, size=4000))
+    big = copy_of(some(13, first=4, size=4000))
     packed = copy_of(some(1, first=4), codec=ZSTD)
     assert mergeable(tiny, Terms()) == 4
     assert mergeable([*tiny[:2], big, *tiny[2:]], Terms()) == 2

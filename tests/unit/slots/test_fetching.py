@@ -1,0 +1,113 @@
+"""A fetch lane with a source made of lists: what of an answer goes into the slot."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from contextlib import suppress
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.ids import SourceOffset
+from mirrorfleet.kafka.fetcher import Fetched, FetchedPartition, FetchPoint
+from mirrorfleet.slots import fetching
+from mirrorfleet.slots.fetching import Lanes
+from tests.faultkit.waiting import until
+from tests.unit.copying.making import BIG, SOURCE_TOPIC, entry, fetched, identity
+from tests.unit.slots.stubs import Target, sender_of
+
+if TYPE_CHECKING:
+    import pytest
+
+    from mirrorfleet.slots.runner import SlotRunner
+
+
+class Source:
+    """One broker: an answer waits until it is let go."""
+
+    def __init__(self) -> None:
+        self.asked: list[dict[int, int]] = []
+        """The offset of each partition, request by request."""
+        self.held: deque[asyncio.Future[None]] = deque()
+        self._wanted: dict[int, int] = {}
+
+    def want(self, point: FetchPoint) -> None:
+        self._wanted[point.partition] = point.offset
+
+    def forget(self, topic_id: object, partition: int) -> None:
+        del topic_id
+        self._wanted.pop(partition)
+
+    async def fetch(self, **_: object) -> Fetched:
+        asked = dict(self._wanted)
+        self.asked.append(asked)
+        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.held.append(answer)
+        await answer
+        frame, parts = bytearray(), []
+        for number, offset in asked.items():
+            start = len(frame)
+            frame += fetched((offset, [BIG]))
+            parts.append(
+                FetchedPartition(
+                    "orders",
+                    SOURCE_TOPIC,
+                    number,
+                    ErrorCode.NONE,
+                    high_watermark=100,
+                    last_stable_offset=100,
+                    log_start_offset=0,
+                    diverging_epoch=None,
+                    current_leader=None,
+                    preferred_replica=-1,
+                    aborted=[],
+                    start=start,
+                    end=len(frame),
+                )
+            )
+        return Fetched(frame, parts, 0)
+
+
+async def soon(at_most_s: float) -> None:
+    del at_most_s
+    await asyncio.sleep(0)
+
+
+async def test_of_an_answer_only_what_was_rewound_meanwhile_is_thrown_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source = Source()
+    _, runner = sender_of(Target(), entry(0), entry(1))
+    held, other = (runner.slot.partitions[identity(number)] for number in range(2))
+
+    async def connect(node: int, *, purpose: str) -> object:
+        del node, purpose
+        return SimpleNamespace(rtt_s=0.0, close=lambda: None)
+
+    vars(runner).update(
+        source=SimpleNamespace(connect=connect, settings=SimpleNamespace(rack=None)),
+        budget=runner.slot._budget,
+        sources=runner.targets,
+        routes_changed=soon,
+        room=soon,
+    )
+    runner.meters.fetched = SimpleNamespace(value=0)
+    monkeypatch.setattr(fetching, "FetchLane", lambda *_, **__: source)
+    async with asyncio.TaskGroup() as group:
+        lanes = group.create_task(Lanes(cast("SlotRunner", runner), group).keep())
+        await until(lambda: source.held, deadline_s=5, what="the first request")
+        source.held.popleft().set_result(None)
+        await until(lambda: source.held, deadline_s=5, what="the second request")
+        assert source.asked[1] == {0: 1, 1: 1}
+
+        runner.slot.hold_back(held, 0.0)
+        source.held.popleft().set_result(None)
+        await until(lambda: source.held, deadline_s=5, what="the third request")
+        assert source.asked[2] == {0: 0, 1: 2}
+        assert [each.batch.first for each in held.queue] == []
+        assert [each.batch.first for each in other.queue] == [SourceOffset(0), SourceOffset(1)]
+        lanes.cancel()
+        with suppress(asyncio.CancelledError):
+            await lanes
+        source.held.popleft().cancel()
