@@ -237,8 +237,8 @@ class _Turns:
             target_cpu_s=after.target - before.target,
             peak_rss_mb=peak_rss_mb(copier.processes[0].pid),
         )
-        quantiles = {name: value for name, value in found.items() if name.endswith("_ms")}
-        return figures(workload, drained) | quantiles
+        waits = {name: found[name] for name in ("p50_ms", "p99_ms", "p999_ms", "stall_s")}
+        return figures(workload, drained) | waits
 
     def _row(self, system: System, measured: dict[str, float]) -> Row:
         return Row(

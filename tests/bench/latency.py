@@ -23,6 +23,19 @@ AFTER_S = 5.0
 """How long to wait for the last records at most."""
 
 
+class Pauses:
+    """The longest time in which a reader got nothing of some partition, under a steady load."""
+
+    def __init__(self) -> None:
+        self.longest_s = 0.0
+        self._last: dict[int, float] = {}
+
+    def arrived(self, partition: int, now: float) -> None:
+        """A record of that partition is there."""
+        self.longest_s = max(self.longest_s, now - self._last.get(partition, now))
+        self._last[partition] = now
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
     """What to do; `source` and `target` are settings of librdkafka."""
@@ -56,6 +69,7 @@ def measure(asked: Asked) -> dict[str, float]:
     writer = threading.Thread(target=_write, args=(asked, over))
     writer.start()
     delays: list[float] = []
+    pauses = Pauses()
     expected = int(asked.rate_s * asked.seconds)
     while (now := time.time()) < over + AFTER_S and (now < over or len(delays) < expected):
         # The first as soon as it is there, then what came with it: consume() alone waits its time.
@@ -63,10 +77,13 @@ def measure(asked: Asked) -> dict[str, float]:
         for message in [] if first is None else [first, *consumer.consume(500, 0)]:
             if message.error() is None:
                 (sent,) = STAMP.unpack_from(message.value() or b"")
-                delays.append((time.time() - sent) * 1_000)
+                now = time.time()
+                delays.append((now - sent) * 1_000)
+                pauses.arrived(message.partition() or 0, now)
     writer.join()
     consumer.close()
-    return {"expected": expected, "received": len(delays), **quantiles(delays)}
+    found = quantiles(delays)
+    return {"expected": expected, "received": len(delays), "stall_s": pauses.longest_s, **found}
 
 
 def _end(consumer: Consumer, partition: TopicPartition) -> int:

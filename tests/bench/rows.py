@@ -27,6 +27,7 @@ COLUMNS: Final = {
     "p50_ms": 7,
     "p99_ms": 7,
     "p999_ms": 7,
+    "stall_s": 7,
     "rss_mb": 6,
 }
 _SHORT: Final = {

@@ -20,7 +20,11 @@ if TYPE_CHECKING:
     from tests.faultkit.proxy import Gate, Line
     from tests.faults.regions.drill import Drill
 
-INTERNAL: Final = ("__transaction_state", "__consumer_offsets")
+INTERNAL: Final = {
+    "east": ("__transaction_state",),
+    "west": ("__transaction_state", "__consumer_offsets"),
+}
+"""Kafka's own topics: transactions of the load and of the fleet, groups of the fleet alone."""
 ELECTED_S: Final = 100.0
 """Deadline to hear that a part is another broker's. The session of a broker is 9 s; but who asks
 for the controller is sent on to the one that the broker knew, and a frozen one is given 30 s."""
@@ -46,7 +50,7 @@ def parts(it: Drill, side: str) -> dict[str, Callable[[], int]]:
 
 def in_sync(it: Drill, side: str) -> None:
     """Wait until every partition that matters has all its replicas."""
-    it.roles(side).wait_in_sync([*it.copied(side), *INTERNAL], 3)
+    it.roles(side).wait_in_sync([*it.copied(side), *INTERNAL[side]], 3)
 
 
 def started(brokers: Sequence[Broker]) -> None:
@@ -118,7 +122,7 @@ def moved(it: Drill, side: str) -> None:
     with it.fault(f"{side} leaders and coordinators moved") as fault:
         roles, topic = it.roles(side), it.copied(side)[0]
         before = {number: meta.leader for number, meta in roles.partitions(topic).items()}
-        roles.move_leaders([topic, *INTERNAL])
+        roles.move_leaders([topic, *INTERNAL[side]])
 
         def look() -> dict[int, int]:
             now = {number: meta.leader for number, meta in roles.partitions(topic).items()}

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from tests.faultkit.hold import hold_sync
+from tests.faultkit.waiting import wait_until
 from tests.faults.regions.breaking import (
+    INTERNAL,
     frozen,
     in_sync,
     killed,
@@ -16,7 +18,7 @@ from tests.faults.regions.breaking import (
     restarted,
     started,
 )
-from tests.faults.regions.drill import LONG, RATE, SECONDS, drill, resident_mb
+from tests.faults.regions.drill import FLOWING_S, LONG, RATE, SECONDS, drill, resident_mb
 from tests.judge.render import render
 from tests.judge.verdict import Verdict
 
@@ -54,6 +56,15 @@ def test_a_leader_a_controller_and_a_coordinator_killed_lose_and_repeat_nothing(
     assert report.verdict is Verdict.PASS, render(report)
 
 
+def wait_used(far: FarRegion) -> None:
+    """Wait until the fleet has sent something through each gate."""
+    wait_until(
+        lambda: all(gate.seen().up for gate in far.gates.values()),
+        deadline_s=FLOWING_S,
+        what="bytes through each new gate",
+    )
+
+
 @pytest.mark.long
 def test_all_bootstrap_addresses_are_replaced_and_a_running_fleet_follows(
     pair: dict[str, FarRegion], tmp_path: Path
@@ -72,6 +83,8 @@ def test_all_bootstrap_addresses_are_replaced_and_a_running_fleet_follows(
                         old[node].refuse()
                         started([far.region.broker(node)])
                         in_sync(it, side)
+                    it.roles(side).move_leaders([*it.copied(side), *INTERNAL[side]])
+                    wait_used(far)
                 finally:
                     for gate in old.values():
                         gate.refuse()

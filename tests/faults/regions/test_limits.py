@@ -85,7 +85,10 @@ async def life_of_a_login(far: FarRegion) -> float:
         await connection.wait_closed()
 
 
-def test_logins_that_expire_every_five_seconds_cost_nothing(tmp_path: Path) -> None:
+def test_logins_that_expire_every_five_seconds_cost_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAULTS_PASSWORD", "mirrorfleet-secret")
     secured = RegionSecurity(kind=Kind.SASL_PLAINTEXT)
     specs = [RegionSpec(name=side, brokers=3, security=secured) for side in ("east", "west")]
     short = {"listener.name.far.scram-sha-512.connections.max.reauth.ms": "5000"}
@@ -96,11 +99,7 @@ def test_logins_that_expire_every_five_seconds_cost_nothing(tmp_path: Path) -> N
             "username": "mirrorfleet",
             "password": {"env": "FAULTS_PASSWORD"},
         }
-        with (
-            pytest.MonkeyPatch.context() as patch,
-            drill("login", pair, tmp_path, security={"east": login, "west": login}) as it,
-        ):
-            patch.setenv("FAULTS_PASSWORD", "mirrorfleet-secret")
+        with drill("login", pair, tmp_path, security={"east": login, "west": login}) as it:
             it.start_load()
             mirror = it.mirror()
             it.settle(mirror)

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 PARTITIONS: Final = 3
 GROUPS: Final = 200
 READY_S: Final = 90.0
+PACK_AT_LEAST: Final = 2
+"""Offsets of segments: a commit writes two, and a whole backlog may be one commit."""
 Log = list[Seen]
 Places = dict[str, dict[TopicPartition, GroupOffset]]
 
@@ -130,7 +132,7 @@ class World:
             "sync": {"period_s": 0.5},
             "checkpoint": {
                 "period_s": 0.5,
-                "pack_at_least": 20,
+                "pack_at_least": PACK_AT_LEAST,
                 "pack_period_s": 0.5,
                 "prune_period_s": 1,
             },

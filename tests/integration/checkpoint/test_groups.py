@@ -40,6 +40,7 @@ from services.local.region import Region
 from tests.faultkit.regions import address
 from tests.faultkit.waiting import until
 from tests.integration.checkpoint.fleet import (
+    PACK_AT_LEAST,
     PARTITIONS,
     Places,
     Way,
@@ -273,7 +274,7 @@ async def check_packed(way: Way, clusters: Clusters) -> None:
         return all(
             not isinstance(start, BrokerError)
             and not isinstance(end, BrokerError)
-            and (start.offset > 0 or end.offset < 20)
+            and (start.offset > 0 or end.offset < PACK_AT_LEAST)
             for start, end in pairs
         ) and any(not isinstance(start, BrokerError) and start.offset > 0 for start, _ in pairs)
 
