@@ -5,12 +5,16 @@
 The order of faults follows from the seed alone, so a run can be repeated. Each lap has a topic of
 its own, judged and deleted at its end, so that disks do not fill. Prints each fault with its proof,
 each lap's verdict, and what the workers held. Exit code: that of the worst verdict.
+
+A lap that does not pass is the last one: its partitions as they are on the brokers' disks, what the
+fleet wrote about them and the logs of the services are copied to a folder, to find the cause.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
+import shutil
 import sys
 import tempfile
 import time
@@ -23,6 +27,7 @@ from services.local.region import RegionSpec
 from tests.faultkit.far import far_pair
 from tests.faultkit.hold import hold_sync
 from tests.faultkit.proxy import BLACK_HOLE, Line, Side
+from tests.faultkit.regions import data_directories
 from tests.faultkit.waiting import wait_until
 from tests.faults.regions import breaking
 from tests.faults.regions.drill import FLOWING_S, PARTITIONS, RATE, SLOTS, Drill, drill, states
@@ -184,8 +189,20 @@ class Soak:
         return self.it.judged(patience_s=120).verdict
 
 
-def soak(seed: int, seconds: float, every_s: float) -> Verdict:
-    """The whole run; the worst verdict of its laps."""
+def keep(it: Drill, directory: Path, kept: Path) -> None:
+    """Copy what tells how a lap went wrong."""
+    shutil.copytree(directory / "logs", kept / "logs", dirs_exist_ok=True)
+    names = [*it.copied("east"), *it.copied("west"), "__mirrorfleet", "__transaction_state"]
+    for side in ("east", "west"):
+        for data in data_directories(it.pair[side].region):
+            for found in (each for name in names for each in data.glob(f"{name}*-*")):
+                to = kept / side / data.parent.name / found.name
+                shutil.copytree(found, to, dirs_exist_ok=True)
+    print(f"kept for a look: {kept}", flush=True)
+
+
+def soak(seed: int, seconds: float, every_s: float, kept: Path) -> Verdict:
+    """The whole run, or up to the first lap that does not pass; the worst verdict of its laps."""
     specs = [RegionSpec(name=side, brokers=3) for side in ("east", "west")]
     worst = Verdict.PASS
     with (
@@ -204,6 +221,9 @@ def soak(seed: int, seconds: float, every_s: float) -> Verdict:
             told = f"lap {number} after {time.monotonic() - run.began:.0f} s: {verdict.name}"
             print(f"{told} (seed {seed})", flush=True)
             worst = max(worst, verdict, key=_badness)
+            if verdict is not Verdict.PASS:
+                keep(it, Path(directory), kept / f"seed-{seed}-lap-{number}")
+                break
             it.faults.clear()
             delete(it.east, f"soak-{number}")
             delete(it.west, f"east.soak-{number}")
@@ -222,9 +242,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=HOURS_2_S, metavar="S")
     parser.add_argument("--every", type=float, default=EVERY_S, metavar="S")
     parser.add_argument("--seed", type=int, default=int(time.time()), metavar="N")
+    parser.add_argument("--keep", type=Path, default=Path(".local/soak"), metavar="DIR")
     asked = parser.parse_args(arguments)
     print(f"soak: seed {asked.seed}, {asked.seconds:.0f} s, a fault every {asked.every:.0f} s")
-    verdict = soak(asked.seed, asked.seconds, asked.every)
+    verdict = soak(asked.seed, asked.seconds, asked.every, asked.keep)
     print(f"verdict: {verdict.name} (seed {asked.seed})")
     return int(verdict)
 

@@ -87,6 +87,8 @@ class CopyPartition:
     """How often the source did not know the topic while its name meant another one."""
     held_until: float = 0.0
     """Not fetched before this moment (monotonic seconds): its leader moves, or it is examined."""
+    reachable: bool = True
+    """Whether its source broker answers, as far as known: who is less urgent waits for it then."""
     replica: int | None = None
     """Node to fetch from instead of the leader, up to `replica_until` (monotonic seconds)."""
     replica_until: float = 0.0

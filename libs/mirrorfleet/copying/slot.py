@@ -8,7 +8,7 @@ it was, so that an answer that was asked for before is known as stale.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.copying.budget import FrameLease, MemoryBudget
@@ -197,7 +197,8 @@ class Slot:
             and p.entry.state is CatalogState.ACTIVE
         ]
         if pace is Pace.CATCH_UP:
-            self._urgency.note(self.number, rank(p.entry.priority for p in found))
+            in_reach = (p.entry.priority for p in found if p.reachable)
+            self._urgency.note(self.number, rank(in_reach))
             turn = self._urgency.turn
             found = [p for p in found if RANK[p.entry.priority] <= turn]
         full = self._queue_bytes if queue_bytes is None else queue_bytes
@@ -311,7 +312,7 @@ class Slot:
     def _small(self, partition: CopyPartition, head: Queued) -> list[Queued]:
         """What follows the head and is better merged with it; compressed batches never are."""
         queue = partition.queue
-        run = [head.batch, *(queued.batch for queued in islice(queue, MERGE_MOST))]
+        run = chain((head.batch,), (queued.batch for queued in islice(queue, MERGE_MOST)))
         taken = [queue.popleft() for _ in range(mergeable(run, partition.terms) - 1)]
         partition.queued_bytes -= sum(queued.batch.size for queued in taken)
         return taken

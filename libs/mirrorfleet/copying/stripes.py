@@ -31,7 +31,7 @@ from mirrorfleet.core.ids import SourceOffset
 from mirrorfleet.wire.batch import walk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from mirrorfleet.copying.budget import FrameLease
     from mirrorfleet.copying.partition import CopyPartition
@@ -101,11 +101,10 @@ class Stripes:
         """Pieces of a partition that are not delivered yet."""
         return len(self._pieces.get(partition, ()))
 
-    def keep(self, partitions: Sequence[CopyPartition]) -> None:
-        """Drop the pieces of every partition that is not among these, or was rewound."""
-        kept = set(partitions)
+    def keep(self, is_kept: Callable[[CopyPartition], bool]) -> None:
+        """Drop the pieces of every partition that is not kept, or was rewound."""
         pieces = self._pieces.items()
-        for gone in [each for each, its in pieces if each not in kept or (its and its[0].stale)]:
+        for gone in [each for each, its in pieces if not is_kept(each) or (its and its[0].stale)]:
             self.drop(gone)
 
     def drop(self, partition: CopyPartition) -> None:

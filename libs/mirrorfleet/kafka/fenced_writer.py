@@ -112,7 +112,7 @@ class FencedWriter:
         self._producer = None  # until the outcome is known
         if transactions.version is TransactionVersion.V1:
             await transactions.add_partitions(producer, [tp], deadline_s=attempts.left_s)
-        await self._append(tp, batch, producer, attempts)
+        await self._append(tp, batch, producer, transactions.version, attempts)
         following = await transactions.end(producer, commit=True, deadline_s=attempts.left_s)
         if following == producer:
             self._sequences[tp] = self._sequences.get(tp, 0) + batch.count
@@ -122,13 +122,18 @@ class FencedWriter:
             self._producer = following
 
     async def _append(
-        self, tp: TopicPartition, batch: CopyBatch, producer: ProducerIdentity, attempts: Attempts
+        self,
+        tp: TopicPartition,
+        batch: CopyBatch,
+        producer: ProducerIdentity,
+        version: TransactionVersion,
+        attempts: Attempts,
     ) -> None:
         header = stamp(batch, producer, self._sequences.get(tp, 0), transactional=True)
         leader = await self._cluster.leader(tp)
         topic = await self._cluster.topic(tp.topic)
         entry = ProduceEntry(tp.topic, topic.topic_id, tp.partition, header, batch.payload)
-        lane = await self._lane_to(leader.node_id)
+        lane = await self._lane_to(leader.node_id, version)
         where = f"{self._cluster.name}: writing {tp} as {self._id}"
         while True:
             await lane.ready()
@@ -144,13 +149,12 @@ class FencedWriter:
                 case _:
                     raise error
 
-    async def _lane_to(self, node: int) -> ProduceLane:
+    async def _lane_to(self, node: int, version: TransactionVersion) -> ProduceLane:
         """The one connection of this id to a broker."""
         lane = self._lane
         if lane is None or lane.connection.closed or node != self._node:
             self._drop_lane()
             connection = await self._cluster.connect(node, purpose=f"write {self._id}")
-            version = await self._cluster.transaction_version()
             lane = ProduceLane(
                 connection,
                 transactional_id=self._id,

@@ -9,6 +9,7 @@ import asyncio
 import os
 import socket
 import ssl
+import time
 from typing import Final, Protocol
 
 from kio.schema.api_versions.v0.request import ApiVersionsRequest as ApiVersionsRequestV0
@@ -26,7 +27,7 @@ from mirrorfleet.kafka.codec import Request, decode, encode
 from mirrorfleet.kafka.connection import API_VERSIONS, Connection
 from mirrorfleet.kafka.frames import Frame
 from mirrorfleet.kafka.sasl import SaslClient
-from mirrorfleet.kafka.tls import explain_tls, make_context
+from mirrorfleet.kafka.tls import TlsContexts, explain_tls
 from mirrorfleet.kafka.tokens import TokenProvider
 from mirrorfleet.kafka.versions import ApiVersions, VersionRange
 
@@ -52,6 +53,7 @@ class TcpConnector:
         self._settings = settings
         security = settings.security
         self._sasl = SaslClient(security, tokens) if security.protocol.sasl else None
+        self._tls = TlsContexts(security) if security.protocol.tls else None
 
     async def open(self, host: str, port: int) -> Connection:
         """A connection that is negotiated and authenticated.
@@ -86,7 +88,7 @@ class TcpConnector:
     async def _connect(self, host: str, port: int) -> Connection:
         """TCP, and TLS when configured."""
         peer = f"{host}:{port}"
-        context = self._tls_context()
+        context = None if self._tls is None else self._tls.current(time.monotonic())
         loop = asyncio.get_running_loop()
         try:
             transport, connection = await loop.create_connection(
@@ -121,11 +123,6 @@ class TcpConnector:
             f"{where}: cannot connect: {reason}.",
             hint="Check that the broker runs and that the address and port are right.",
         )
-
-    def _tls_context(self) -> ssl.SSLContext | None:
-        """Made again for each connection, so that a renewed certificate is used."""
-        security = self._settings.security
-        return make_context(security) if security.protocol.tls else None
 
 
 async def time_again(connection: Connection, deadline_s: float) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from pathlib import Path
 from typing import Final
 
 from mirrorfleet.config.cluster_settings import Security
@@ -15,6 +16,9 @@ _HOST_MISMATCH: Final = 62
 _ADDRESS_MISMATCH: Final = 64
 _UNKNOWN_ISSUER: Final = frozenset({2, 7, 18, 19, 20, 21})
 """7: the CA has the name of one that we trust, and another key."""
+
+SYSTEM_S: Final = 60.0
+"""The system's CAs are read again after so long."""
 
 
 def make_context(security: Security) -> ssl.SSLContext:
@@ -38,6 +42,41 @@ def make_context(security: Security) -> ssl.SSLContext:
             files = f"{security.cert_file}, {security.key_file or 'no key_file'}"
             raise _bad_file("cert_file", files, error) from error
     return context
+
+
+class TlsContexts:
+    """The context of one cluster's connections, made again when a file of it was renewed.
+
+    It takes 30 ms to read the system's CAs, and connections to a source far away come in dozens.
+    """
+
+    def __init__(self, security: Security) -> None:
+        self._security = security
+        self._context: ssl.SSLContext | None = None
+        self._made_at = 0.0
+        self._files: tuple[tuple[int, ...], ...] = ()
+
+    def current(self, now: float) -> ssl.SSLContext:
+        """The context for a connection; `now` in seconds, monotonic. Raises: ConfigError."""
+        files = tuple(map(_version, self._named()))
+        is_old = now - self._made_at > SYSTEM_S or files != self._files
+        if self._context is None or is_old:
+            self._context = make_context(self._security)
+            self._made_at, self._files = now, files
+        return self._context
+
+    def _named(self) -> list[str]:
+        security = self._security
+        return [f for f in (security.ca_file, security.cert_file, security.key_file) if f]
+
+
+def _version(path: str) -> tuple[int, ...]:
+    """What changes when a file is replaced or written; nothing of one that is not there."""
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return ()
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def explain_tls(peer: str, error: ssl.SSLError, security: Security) -> AuthenticationError:

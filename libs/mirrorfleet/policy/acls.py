@@ -221,7 +221,8 @@ def _at_source(service: Service, flow: Flow, beats: Sequence[str]) -> Iterator[G
 
 def _at_target(service: Service, flow: Flow, beats: Sequence[str]) -> Iterator[Grant]:
     operations: dict[Service, tuple[Operation, ...]] = {
-        Service.MIRROR: (Operation.READ, Operation.WRITE),
+        # configs: what a partition that takes nothing asks for (min.insync.replicas)
+        Service.MIRROR: (Operation.READ, Operation.WRITE, Operation.DESCRIBE_CONFIGS),
         Service.SYNC: _TARGET_OF_SYNC,
         Service.CHECKPOINT: (Operation.READ,),
         Service.CONSOLE: (Operation.DESCRIBE,),

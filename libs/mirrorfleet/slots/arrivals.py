@@ -30,9 +30,14 @@ def deliver(
     answer: Answer,
     lease: FrameLease,
 ) -> None:
-    """Queue the records of one partition; what stops it is reported."""
-    now = runner.clock.monotonic()
+    """Queue the records of one partition; what stops it is reported.
+
+    One that begins or ends to catch up changes its lane, which may have to be started.
+    """
+    now, pace = runner.clock.monotonic(), partition.pace
     runner.slot.answered(partition, buffer, answer, lease, now)
+    if partition.pace is not pace:
+        runner.reroute()
     if partition.fault is not None:
         runner.report_fault(partition)
     elif partition.at_end and not partition.moved:

@@ -16,7 +16,7 @@ from mirrorfleet.records.topics import ControlKind
 from mirrorfleet.runtime.log import fields, logger
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from mirrorfleet.core.ids import ProducerIdentity, TopicPartition
     from mirrorfleet.kafka.inspection import ActiveProducer, TransactionDescription
@@ -38,12 +38,15 @@ _NOTHING_TO_TELL: Final = frozenset(
 _log = logger(__name__)
 
 
-def by_end(found: dict[TopicPartition, bool]) -> Iterator[tuple[bool, list[TopicPartition]]]:
-    """What is to be committed first, then what is to be aborted."""
-    for copied in (True, False):
-        some = sorted(at for at, is_copied in found.items() if is_copied is copied)
-        if some:
-            yield copied, some
+def by_end(
+    found: dict[TopicPartition, bool], first: Collection[TopicPartition] = ()
+) -> Iterator[tuple[bool, list[TopicPartition]]]:
+    """What is to be committed, then what is to be aborted; some of it before the rest."""
+    for is_first in (True, False):
+        for copied in (True, False):
+            some = [at for at, its in found.items() if its is copied and (at in first) is is_first]
+            if some:
+                yield copied, sorted(some)
 
 
 def word_of(*, committed: bool) -> str:
@@ -72,8 +75,21 @@ async def is_open_in_control(runner: SlotRunner, name: str) -> bool:
     found = await described(runner, name)
     if found is None:
         return False
-    answers = await describe_producers(runner.target, control_of(runner))
+    answers = await ask_control(runner)
     return any(_open_epoch(answer, found.producer) is not None for answer in answers.values())
+
+
+async def ask_control(runner: SlotRunner) -> dict[TopicPartition, list[ActiveProducer]]:
+    """Who has what open where the slot's positions and segments go.
+
+    Raises: as `describe_producers`, and BrokerError when a leader does not tell.
+    """
+    found = {}
+    for at, answer in (await describe_producers(runner.target, control_of(runner))).items():
+        if isinstance(answer, BrokerError):
+            raise answer
+        found[at] = answer
+    return found
 
 
 async def described(runner: SlotRunner, name: str) -> TransactionDescription | None:
@@ -101,7 +117,7 @@ async def settle_control(
     The barrier's own marker would commit it: positions of a transaction that was aborted would
     count. Gives the identity to go on with. Raises: what a broker or a network fails with.
     """
-    found = await describe_producers(runner.target, control_of(runner))
+    found = await ask_control(runner)
     epochs = {at: _open_epoch(answer, producer) for at, answer in found.items()}
     version = transactions.version
     ends = {
@@ -159,12 +175,8 @@ def control_of(runner: SlotRunner) -> list[TopicPartition]:
     return [runner.control_partition(k) for k in (ControlKind.POSITIONS, ControlKind.SEGMENTS)]
 
 
-def _open_epoch(
-    answer: list[ActiveProducer] | BrokerError, producer: ProducerIdentity
-) -> int | None:
+def _open_epoch(answer: list[ActiveProducer], producer: ProducerIdentity) -> int | None:
     """The epoch of what a producer id has open there; None when nothing is."""
-    if isinstance(answer, BrokerError):
-        raise answer
     for each in answer:
         if each.producer.producer_id == producer.producer_id and each.transaction_start is not None:
             return each.producer.epoch

@@ -26,7 +26,9 @@ from mirrorfleet.slots.striping import FAR_S, StripedLane
 from mirrorfleet.slots.waits import reserved
 
 if TYPE_CHECKING:
+    from mirrorfleet.core.ids import SourceOffset
     from mirrorfleet.kafka.connection import Connection
+    from mirrorfleet.slots.leaders import LeaderAt
     from mirrorfleet.slots.runner import SlotRunner
 
 LEAST_FETCH: Final = 256 << 10
@@ -49,6 +51,14 @@ class LaneKey(NamedTuple):
 
     node: int
     pace: Pace
+
+
+class _Asked(NamedTuple):
+    """What a session was told of a partition, and how often that had been rewound by then."""
+
+    rewinds: int
+    offset: SourceOffset
+    at: LeaderAt
 
 
 class Lanes:
@@ -80,15 +90,23 @@ class Lanes:
                     needed.add(LaneKey(at.node, pace))
         return needed
 
+    def _serves(self, key: LaneKey) -> bool:
+        """Whether anything is fetched from this broker still."""
+        now = self._runner.clock.monotonic()
+        partitions = self._runner.slot.partitions.values()
+        found = (replicas.fetched_from(self._runner, partition, now) for partition in partitions)
+        return any(at is not None and at.node == key.node for at in found)
+
     async def _lane(self, key: LaneKey) -> None:
         failures = 0
-        while True:
+        while self._serves(key):
             lane = _Lane(self._runner, key)
             try:
                 await lane.run()
                 return
             except MirrorfleetError as error:
                 failures = 1 if lane.answered else failures + 1
+                self._runner.reach.lost(key.node)
                 replicas.leave(self._runner, key.node)
                 self._runner.source_trouble(error)
             await asyncio.sleep(backoff_s(failures, self._runner.dice.uniform(0, 1)))
@@ -102,8 +120,8 @@ class _Lane:
         self._key = key
         self._window = FetchWindow(LEAST_FETCH, runner.settings.fetch_max_bytes)
         self._memory = runner.budget.account()
-        self._asked: dict[CopyPartition, int] = {}
-        """What is in the session, and how often it had been rewound when it was asked for."""
+        self._asked: dict[CopyPartition, _Asked] = {}
+        """What is in the session."""
         self.answered = False
         self._asked_at, self._answered_bytes = -inf, 0
 
@@ -115,10 +133,14 @@ class _Lane:
         """
         purpose = f"fetch-{self._runner.number}-{self._key.pace}"
         connection = await self._runner.source.connect(self._key.node, purpose=purpose)
+        self._runner.reach.found(self._key.node)
         try:
             if self._key.pace is Pace.CATCH_UP and await _is_far(connection):
                 striped = StripedLane(self._runner, self._key.node, connection.rtt_s)
-                await striped.run(connection)
+                try:
+                    await striped.run(connection)
+                finally:
+                    self.answered = striped.answered
             else:
                 await self._fetch_all(connection)
         finally:
@@ -145,12 +167,14 @@ class _Lane:
         """Tell the session what to fetch from where; False when there is nothing."""
         runner = self._runner
         now = runner.clock.monotonic()
-        wanted = {}
+        wanted: dict[CopyPartition, _Asked] = {}
         for partition in runner.slot.wanted(self._key.pace, now):
             at = replicas.fetched_from(runner, partition, now)
             if at is None or at.node != self._key.node:
                 continue
-            wanted[partition] = partition.rewinds
+            asked = wanted[partition] = _Asked(partition.rewinds, partition.walked_to, at)
+            if self._asked.get(partition) == asked:
+                continue
             lane.want(
                 FetchPoint(
                     topic=partition.entry.source_topic,
@@ -192,6 +216,11 @@ class _Lane:
         finally:
             lease.done()
 
+    def _is_wanted(self, partition: CopyPartition) -> bool:
+        """Whether it was asked for, and not rewound since."""
+        asked = self._asked.get(partition)
+        return asked is not None and asked.rewinds == partition.rewinds
+
     async def _rest(self) -> None:
         """Of the live tail small answers are not asked for at each record."""
         runner = self._runner
@@ -208,7 +237,7 @@ class _Lane:
         runner.meters.fetched.value += len(fetched.buffer)
         for part in fetched.partitions:
             partition = runner.slot.find(part.topic_id, part.partition)
-            if partition is None or self._asked.get(partition) != partition.rewinds:
+            if partition is None or not self._is_wanted(partition):
                 continue
             if part.error is not ErrorCode.NONE or part.diverging_epoch is not None:
                 refused(runner, partition, part, self._key.node)

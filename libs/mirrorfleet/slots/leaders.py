@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 RENEW_S: Final = 10.0
 """Renewed this often without a reason, so that a moved leader is found before it is missed."""
+SOON_S: Final = 1.0
+"""While a partition has no leader, or somebody has just said that the table is wrong."""
+TROUBLE_S: Final = 15.0
+"""A dead broker is replaced when its session ends (broker.session.timeout.ms, 9 s)."""
 LEAST_S: Final = 0.1
 """Between two renewals, however many ask."""
 
@@ -50,11 +54,12 @@ class Leaders:
         self._clock = clock
         self._topics: set[str] = set()
         self._leaders: dict[tuple[str, int], LeaderAt] = {}
-        self._short: set[tuple[str, int]] = set()
+        self._short: dict[tuple[str, int], int] = {}
         self._ids: dict[str, TopicId] = {}
         self._role = role
         self._partitions: dict[str, tuple[int, ...]] = {}
         self._wanted = asyncio.Event()
+        self._leaderless, self._trouble_until = False, 0.0
         self._listeners: list[Callable[[], None]] = []
         self.absent_since: dict[str, float] = {}
         self._denied: set[str] = set()
@@ -81,9 +86,18 @@ class Leaders:
         """The leader as far as known; None while there is none."""
         return self._leaders.get((topic, partition))
 
+    def lacks(self, topic: str, partition: int) -> bool:
+        """Whether there is no leader, for sure: the topic is gone, or known and without one."""
+        is_known = topic in self._ids or topic in self.absent_since
+        return is_known and (topic, partition) not in self._leaders
+
     def is_short(self, topic: str, partition: int) -> bool:
         """Whether fewer replicas than there are were in sync."""
         return (topic, partition) in self._short
+
+    def in_sync(self, topic: str, partition: int) -> int | None:
+        """How many replicas were in sync where some were not; None where all were."""
+        return self._short.get((topic, partition))
 
     def topic_id(self, topic: str) -> TopicId | None:
         """The id that the topic has now; None while it is unknown or absent."""
@@ -99,7 +113,8 @@ class Leaders:
         return topic in self._denied
 
     def ask(self) -> None:
-        """Something in the table proved wrong."""
+        """Something in the table proved wrong, and may be wrong in the next one as well."""
+        self._trouble_until = self._clock.monotonic() + TROUBLE_S
         self._wanted.set()
 
     async def keep(self) -> None:
@@ -114,10 +129,15 @@ class Leaders:
                 _log.warning("metadata is not to be had", extra=fields(error=str(error)))
             await asyncio.sleep(LEAST_S)
             try:
-                async with asyncio.timeout(RENEW_S):
+                async with asyncio.timeout(self._renewed_after_s):
                     await self._wanted.wait()
             except TimeoutError:
                 continue
+
+    @property
+    def _renewed_after_s(self) -> float:
+        in_trouble = self._leaderless or self._clock.monotonic() < self._trouble_until
+        return SOON_S if in_trouble else RENEW_S
 
     async def renew(self) -> None:
         """Read the metadata of all needed topics once."""
@@ -125,6 +145,7 @@ class Leaders:
             return
         metadata = await self.cluster.metadata(sorted(self._topics))
         now = self._clock.monotonic()
+        self._leaderless = False
         for name in self._topics:
             topic = metadata.topics.get(name)
             if topic is not None and topic.error is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
@@ -150,9 +171,10 @@ class Leaders:
     def _book(self, at: tuple[str, int], meta: PartitionMeta) -> None:
         if meta.leader < 0:
             self._leaders.pop(at, None)
+            self._leaderless = True
         else:
             self._leaders[at] = LeaderAt(meta.leader, meta.leader_epoch)
         if len(meta.isr) < len(meta.replicas):
-            self._short.add(at)
+            self._short[at] = len(meta.isr)
         else:
-            self._short.discard(at)
+            self._short.pop(at, None)

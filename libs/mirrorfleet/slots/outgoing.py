@@ -7,7 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from mirrorfleet.copying.faults import Action
-from mirrorfleet.core.errors import MirrorfleetError
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import (
+    ConnectionLostError,
+    DeadlineError,
+    MirrorfleetError,
+    may_not,
+)
 from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.wire.rewrite import sequence_of
 
@@ -17,6 +23,7 @@ if TYPE_CHECKING:
     from mirrorfleet.copying.faults import Fault
     from mirrorfleet.copying.partition import CopyPartition
     from mirrorfleet.kafka.producer import ProduceAck, ProduceEntry, ProduceLane
+    from mirrorfleet.slots.runner import SlotRunner
     from mirrorfleet.wire.copybatch import CopyBatch
 
 
@@ -41,6 +48,14 @@ class AbortError(MirrorfleetError):
         self.batch = batch
         self.ack = ack
         self.fault = fault
+
+
+def refusal(runner: SlotRunner, item: Outgoing, ack: ProduceAck, action: Action) -> AbortError:
+    """What a refused batch means, in words."""
+    text = f"{ack.topic}-{ack.partition}: {ack.error.name} {ack.message or ''}".rstrip()
+    if ack.error is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        text = may_not(runner.target_principal, "WRITE", f"Topic:{ack.topic}", runner.link.target)
+    return AbortError(text, action, partition=item.partition, batch=item.batch, ack=ack)
 
 
 class ControlEntry(NamedTuple):
@@ -97,6 +112,16 @@ class Pipe:
 
     def _heard(self, _: object) -> None:
         self._asked.popleft()  # answers come in order
+
+    async def room(self) -> None:
+        """Wait while the connection takes no more: the answer to a slow network is to wait.
+
+        Raises: AbortError.
+        """
+        try:
+            await self.lane.ready()
+        except (ConnectionLostError, DeadlineError) as error:
+            raise AbortError(f"the produce connection takes nothing: {error}") from error
 
     @property
     def waiting(self) -> list[Outgoing]:

@@ -25,9 +25,10 @@ from mirrorfleet.copying.faults import Fault, FaultReason
 from mirrorfleet.copying.lifecycle import SlotState
 from mirrorfleet.copying.partition import begun_at, start_position
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import DeadlineError, FencedError, MirrorfleetError
+from mirrorfleet.core.errors import BrokerError, DeadlineError, FencedError, MirrorfleetError
 from mirrorfleet.core.ids import SourceOffset, TopicPartition
 from mirrorfleet.core.names import CONTROL_PREFIX, spare_id, transactional_id
+from mirrorfleet.kafka.configs import ConfigValue, describe_configs
 from mirrorfleet.kafka.inspection import TransactionDescription, describe_transactions
 from mirrorfleet.records.positions import Barrier, Quarantine
 from mirrorfleet.records.topics import ControlKind
@@ -65,6 +66,8 @@ STABLE_MOST_S: Final = 30.0
 OFTEN_S: Final = 60.0
 _FEW: Final = frozenset({ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
 
+_LEAST: Final = "min.insync.replicas"
+
 _log = logger(__name__)
 
 
@@ -91,6 +94,8 @@ class Wedges:
         slot = runner.fleet, runner.link.source, runner.number
         self._suspects: frozenset[TopicPartition] = frozenset()
         self.main_id, self.spare_id = transactional_id(*slot), spare_id(*slot)
+        self._least: dict[str, int] = {}
+        """How many replicas of a target topic's partitions must be in sync, as far as known."""
         self.left: frozenset[TopicPartition] = frozenset()
         """Partitions of the target without which the slot goes on, with its spare id."""
         self.is_owner = False
@@ -105,6 +110,19 @@ class Wedges:
     def other_id(self) -> str:
         """The one that is not in use, and may have left something open."""
         return self.main_id if self.left else self.spare_id
+
+    @property
+    def avoided(self) -> frozenset[TopicPartition]:
+        """What the spare id does not write to while partitions are left behind: others that have
+        too few replicas in sync as well, and would keep it from going on.
+        """
+        if not self.left:
+            return frozenset()
+        in_sync, copied = self._runner.targets.in_sync, self._runner.slot.partitions.values()
+        found = ((p.target, in_sync(*p.target)) for p in copied)
+        return frozenset(
+            at for at, count in found if count is not None and count < self._least.get(at.topic, 0)
+        )
 
     def forget(self) -> None:
         """The slot is another's, or to be taken as if by a new owner."""
@@ -127,7 +145,7 @@ class Wedges:
             both &= await self._pending()
         if not both or any(at.topic.startswith(CONTROL_PREFIX) for at in both):
             return  # it goes on, or there is nowhere to write positions to
-        if not both <= suspects and not await self._are_sick(both):
+        if not both <= suspects and not await self.are_sick(both):
             return  # the target is slow
         try:
             if await endings.is_open_in_control(self._runner, self.main_id):
@@ -137,17 +155,27 @@ class Wedges:
             return
         self.leave(both)
 
-    async def _are_sick(self, pending: Collection[TopicPartition]) -> bool:
-        """Whether each has no leader or lacks a replica in sync: else its marker is only slow."""
+    async def are_sick(self, suspects: Collection[TopicPartition]) -> bool:
+        """Whether each has no leader, or fewer replicas in sync than its topic asks for.
+
+        Else the target is only slow: with one broker down most partitions lack a replica, and go on
+        (min.insync.replicas, ReplicaManager). Without the right to DescribeConfigs nobody knows.
+        """
+        target, asked = self._runner.target, sorted({at.topic for at in suspects})
+        copied = {partition.target.topic for partition in self._runner.slot.partitions.values()}
         try:
-            found = await self._runner.target.metadata(sorted({at.topic for at in pending}))
+            found = await target.metadata(asked)
+            configs = await describe_configs(
+                target, sorted(copied.union(asked)), keys=[_LEAST], deadline_s=ASK_S
+            )
         except MirrorfleetError as error:
-            _log.info("metadata is not to be had", extra=fields(error=str(error)))
+            _log.info("who is in sync cannot be known", extra=fields(error=str(error)))
             return False
-        for at in pending:
+        self._least = {topic: _least_of(answer) for topic, answer in configs.items()}
+        for at in suspects:
             topic = found.topics.get(at.topic)
             meta = None if topic is None else topic.partitions.get(at.partition)
-            if meta is None or (meta.leader >= 0 and len(meta.isr) >= len(meta.replicas)):
+            if meta is None or (meta.leader >= 0 and len(meta.isr) >= self._least.get(at.topic, 0)):
                 return False
         return True
 
@@ -252,6 +280,12 @@ class Wedges:
             _log.info("transaction not described", extra=text)
             return None
         return found if isinstance(found, TransactionDescription) else None
+
+
+def _least_of(answer: dict[str, ConfigValue] | BrokerError) -> int:
+    """What a topic's configs say; 0 when they are not told."""
+    known = None if isinstance(answer, BrokerError) else answer.get(_LEAST)
+    return int(known.value or 0) if known else 0
 
 
 async def divert(runner: SlotRunner) -> Sender:

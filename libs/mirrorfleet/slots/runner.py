@@ -25,6 +25,7 @@ from mirrorfleet.slots import entries, healing, ledger, quarantine, taking
 from mirrorfleet.slots.fetching import Lanes
 from mirrorfleet.slots.mending import Mender
 from mirrorfleet.slots.outgoing import AbortError, ControlEntry
+from mirrorfleet.slots.reach import Reach
 from mirrorfleet.slots.scouting import Scout
 from mirrorfleet.slots.sending import Sender
 from mirrorfleet.slots.settling import Doubts
@@ -86,14 +87,13 @@ class SlotRunner:
         self.positions_id: TopicId | None = None
         self.taken_at = 0.0
         self.state = SlotState.WAITING
-        self.stopping = False
+        self.stopping, self.trouble = False, ""
         self.left_in: int | None = None  # the generation that gave the slot to another member
         self.prepared: taking.Prepared | None = None
         self.ended = asyncio.Event()
-        self.trouble = ""
         self.tasks: asyncio.TaskGroup | None = None
         self.mender, self.scout, self.doubts = Mender(self, worker), Scout(self), Doubts(self)
-        self.limits, self.wedges = Limits(), quarantine.Wedges(self)
+        self.limits, self.wedges, self.reach = Limits(), quarantine.Wedges(self), Reach(self)
         self._worker = worker
         self._wake, self._room, self._routes = Bell(), Bell(), Bell()
         self._entries_changed = False
@@ -189,9 +189,9 @@ class SlotRunner:
         failures = 0
         looked_at = self.clock.monotonic()
         while True:
-            if self._entries_changed or any(healing.may_start(self, i) for i in self.unstarted):
-                await self._admit_new(sender)
-            await self.doubts.settle(sender)
+            if not await self.doubts.settle(sender) and not self.stopping:
+                continue
+            await self._admit_new(sender)
             try:
                 if await sender.transact():
                     failures = 0
@@ -219,6 +219,8 @@ class SlotRunner:
                 await self.woken(1.0)
 
     async def _admit_new(self, sender: Sender) -> None:
+        if not (self._entries_changed or any(healing.may_start(self, i) for i in self.unstarted)):
+            return
         self._entries_changed = False
         await taking.follow_entries(self, sender)
         self._routes.ring()

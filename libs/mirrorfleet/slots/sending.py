@@ -20,11 +20,12 @@ from mirrorfleet.copying.faults import Action, produce_action
 from mirrorfleet.copying.schedule import Depth, busy_for, commit_interval, must_close
 from mirrorfleet.copying.transaction import TargetBehindError, Transaction
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import ConnectionLostError, DeadlineError, may_not
+from mirrorfleet.core.errors import ConnectionLostError, DeadlineError
 from mirrorfleet.core.ids import NO_TOPIC_ID, ProducerIdentity, TopicId, TopicPartition
 from mirrorfleet.kafka.producer import ProduceEntry
 from mirrorfleet.kafka.transactions import Transactions, TransactionVersion
-from mirrorfleet.slots.outgoing import AbortError, ControlEntry, Flight, Outgoing, Pipe
+from mirrorfleet.slots.endings import control_of
+from mirrorfleet.slots.outgoing import AbortError, ControlEntry, Flight, Outgoing, Pipe, refusal
 from mirrorfleet.wire.rewrite import stamp
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ class Sender:
         self._cadence = Cadence(runner.commits)
         self._first_s = 0.0
         """What first requests of this transaction took."""
+        self._is_begun = False
+        """Whether anything was sent in this transaction."""
         self._muted = False
         """Whether a broker's quota wants silence: a transaction ends with what it has, and the next
         one waits. Held open, it would outlast its time-out."""
@@ -75,6 +78,7 @@ class Sender:
         """
         runner = self._runner
         await self._gather()
+        await self._check_control()
         transaction = self._begin()
         runner.slot.open = transaction.touched
         try:
@@ -111,7 +115,8 @@ class Sender:
             pipe.lane.close()
         self._pipes.clear()
         self._depth.aborted()
-        self.producer = await self._transactions.end(self.producer, commit=False)
+        if self._is_begun:  # else it would end the one before once more, as an aborted one
+            self.producer = await self._transactions.end(self.producer, commit=False)
         self._runner.slot.sequences.clear()
 
     def close(self) -> None:
@@ -121,7 +126,21 @@ class Sender:
             pipe.lane.close()
         self._pipes.clear()
 
+    async def _check_control(self) -> None:
+        """Nothing is begun that could not commit its positions now.
+
+        So whatever is open in them from before an open transaction is of one that was committed
+        (`endings.was_committed`). Raises: AbortError.
+        """
+        if not self._runner.slot.ready:
+            return
+        if self._runner.doubts.must_wait:
+            raise AbortError("an earlier transaction may be open in the slot's positions")
+        for at in control_of(self._runner):
+            await self._pipe(self._node_of(at))
+
     def _begin(self) -> Transaction:
+        self._is_begun = False
         self._added.clear()
         self._written.clear()
         self._muted, self._first_s = False, 0.0
@@ -131,7 +150,8 @@ class Sender:
 
     async def _commit(self, transaction: Transaction, entries: Sequence[ControlEntry]) -> None:
         by_node: dict[int, list[Outgoing]] = {}
-        await self._runner.doubts.clear(self, [entry.at for entry in entries])
+        written = [entry.at for entry in entries]
+        await self._runner.doubts.clear(self, {*written, *control_of(self._runner)})
         for entry in entries:
             by_node.setdefault(self._node_of(entry.at), []).append(self._control(entry))
         for node, items in by_node.items():
@@ -208,7 +228,7 @@ class Sender:
                 if transaction.touched and pipe.lane.connection.muted_s:
                     self._muted = True
                     continue
-                await self._room_in(pipe)
+                await pipe.room()
             items = self._round(transaction, partitions)
             if self._transactions.version is TransactionVersion.V1:
                 await self._add([item.entry for item in items])
@@ -224,7 +244,7 @@ class Sender:
     def _by_node(self, transaction: Transaction, until: float) -> dict[int, list[CopyPartition]]:
         """What waits since `until` or longer, by the broker that it goes to."""
         runner, touched = self._runner, transaction.touched
-        leader_of, doubted = runner.targets.of, runner.doubts.left
+        leader_of, doubted = runner.targets.of, runner.doubts.left | runner.wedges.avoided
         found: dict[int, list[CopyPartition]] = {}
         for partition in runner.slot.ready_partitions():
             if partition.queue[0].fetched_at > until:
@@ -285,19 +305,12 @@ class Sender:
             self._runner.wake()
 
     def _request(self, pipe: Pipe, items: list[Outgoing]) -> asyncio.Future[list[ProduceAck]]:
-        runner = self._runner
+        runner, self._is_begun = self._runner, True
         timeout_ms = runner.settings.produce_timeout_ms
         try:
             return pipe.request(items, runner.clock.monotonic(), timeout_ms=timeout_ms)
         except ConnectionLostError as error:
             raise AbortError(f"the produce connection is lost: {error}") from error
-
-    async def _room_in(self, pipe: Pipe) -> None:
-        """Wait while the connection takes no more: the answer to a slow network is to wait."""
-        try:
-            await pipe.lane.ready()
-        except (ConnectionLostError, DeadlineError) as error:
-            raise AbortError(f"the produce connection takes nothing: {error}") from error
 
     async def _send_first(
         self, transaction: Transaction, pipe: Pipe, items: list[Outgoing]
@@ -358,21 +371,8 @@ class Sender:
             elif produce_action(ack.error, first=first) is Action.SEND_AGAIN:
                 again.append(item)
             else:
-                raise self._refused(item, ack, first=first)
+                raise refusal(self._runner, item, ack, produce_action(ack.error, first=first))
         return again
-
-    def _refused(self, item: Outgoing, ack: ProduceAck, *, first: bool) -> AbortError:
-        text = f"{ack.topic}-{ack.partition}: {ack.error.name} {ack.message or ''}".rstrip()
-        if ack.error is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-            who, where = self._runner.target_principal, self._runner.link.target
-            text = may_not(who, "WRITE", f"Topic:{ack.topic}", where)
-        return AbortError(
-            text,
-            produce_action(ack.error, first=first),
-            partition=item.partition,
-            batch=item.batch,
-            ack=ack,
-        )
 
     async def _add(self, entries: Sequence[ProduceEntry]) -> None:
         """v1: tell the coordinator of partitions before the first produce to them."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from itertools import chain
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -48,9 +49,9 @@ from mirrorfleet.slots.waits import deciding
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from mirrorfleet.core.ids import TopicPartition
+    from mirrorfleet.core.ids import ProducerIdentity, TopicPartition
     from mirrorfleet.kafka.each import Results
-    from mirrorfleet.kafka.inspection import ActiveProducer
+    from mirrorfleet.kafka.inspection import ActiveProducer, TransactionDescription
     from mirrorfleet.slots.leaders import LeaderAt
     from mirrorfleet.slots.runner import SlotRunner
     from mirrorfleet.slots.sending import Sender
@@ -60,6 +61,8 @@ LOOK_S: Final = 2.0
 WEDGED_S: Final = 0.3
 """Longer than markers take: then it is looked up whether some cannot be written."""
 AGAIN_S: Final = 0.02
+UNCLEAR_S: Final = 0.05
+"""Between two looks whether the slot's positions are out of doubt."""
 
 
 class UnsettledError(MirrorfleetError):
@@ -76,6 +79,13 @@ class Open(NamedTuple):
     """Of the slot's other id."""
 
 
+class Fenced(NamedTuple):
+    """What an id's last transaction was when it was taken, and as whom."""
+
+    producer: ProducerIdentity
+    last: TransactionDescription | None
+
+
 class Doubts:
     """The partitions of a slot that may have such a transaction, until their leaders said no."""
 
@@ -87,6 +97,7 @@ class Doubts:
         self._connected: set[int] = set()
         self._moved = True
         self._other: int | None = None
+        self._fenced: dict[str, Fenced] = {}
         runner.targets.on_change(self._renewed)
 
     def renew(self) -> None:
@@ -106,6 +117,22 @@ class Doubts:
         """
         found = await described(self._runner, self._runner.wedges.other_id)
         self._other = None if found is None else found.producer.producer_id
+
+    async def last_of(self, name: str) -> TransactionDescription | None:
+        """The last transaction that was written with an id, also when we have fenced it since and
+        could not settle what it left open. Raises: as `described`.
+        """
+        now = await described(self._runner, name)
+        fenced = self._fenced.get(name)
+        if fenced is not None and now is not None and now.producer == fenced.producer:
+            return fenced.last
+        return now
+
+    def fenced(
+        self, name: str, producer: ProducerIdentity, last: TransactionDescription | None
+    ) -> None:
+        """We took an id whose last transaction was that."""
+        self._fenced[name] = Fenced(producer, last)
 
     def closed(self) -> None:
         """We have closed all connections of the slot ourselves."""
@@ -139,6 +166,12 @@ class Doubts:
                     self._left.add(at)
                 self._led[at] = now
 
+    @property
+    def must_wait(self) -> bool:
+        """Whether the slot's positions are in doubt: nothing of it may be begun then."""
+        of, left = self._runner.targets.of, self.left
+        return any(at in left or of(*at) is None for at in control_of(self._runner))
+
     async def clear(self, sender: Sender, wanted: Collection[TopicPartition]) -> None:
         """Ask about what the open transaction is to write to next, if it is in doubt.
 
@@ -152,15 +185,25 @@ class Doubts:
             names = ", ".join(map(str, doubted))
             raise AbortError(f"an earlier transaction is open, or may be, in {names}")
 
-    async def settle(self, sender: Sender) -> None:
+    async def settle(self, sender: Sender) -> bool:
+        """Do what can be done now, and give whether another transaction may be begun.
+
+        Raises: as `_settle`.
+        """
+        if self.left:
+            await self._settle(sender)
+        may_begin = not self.must_wait
+        if not may_begin:
+            await asyncio.sleep(UNCLEAR_S)
+        return may_begin
+
+    async def _settle(self, sender: Sender) -> None:
         """Ask about partitions that have a leader; end what is open. We have none open now.
 
         Raises: UnsettledError, FencedError, and what else a broker or a network fails with;
         WedgedError when some markers cannot be written.
         """
         runner, left = self._runner, self.left
-        if not left:
-            return
         now = runner.clock.monotonic()
         led = [
             at
@@ -171,13 +214,22 @@ class Doubts:
             return
         self._asked.update(dict.fromkeys(led, now))
         ours, others = await self._open(sender, led)
+        if self.must_wait and (ours or others):
+            self._again(ours, others)
+            return
         if others:
             await self._end_others(sender, others)
         if ours:
             await self._ended()
             ours, _ = await self._open(sender, led)
-            for copied, some in by_end(ours):
+            for copied, some in by_end(ours, first=control_of(runner)):
                 await self._end(sender, some, commit=copied)
+
+    def _again(self, *some: Collection[TopicPartition]) -> None:
+        """Nothing was done about these: the slot's positions come first."""
+        for at in chain(*some):
+            self._left.add(at)
+            self._asked.pop(at, None)
 
     async def _open(self, sender: Sender, led: Sequence[TopicPartition]) -> Open:
         """Where a transaction of either id is open, and whether it counts as copied.

@@ -15,7 +15,7 @@ from mirrorfleet.copying.budget import FrameLease
 from mirrorfleet.copying.limits import FarLine
 from mirrorfleet.copying.partition import CopyPartition, Pace, SourceView
 from mirrorfleet.copying.slot import Answer
-from mirrorfleet.copying.stripes import Fan, Part, Piece, Stripes
+from mirrorfleet.copying.stripes import LEAST_BYTES, Fan, Part, Piece, Stripes
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import MirrorfleetError
 from mirrorfleet.kafka.fetcher import Fetched, FetchedPartition, FetchLane, FetchPoint
@@ -60,6 +60,11 @@ class StripedLane:
         self._received = 0
         self._worked_at = runner.clock.monotonic()
 
+    @property
+    def answered(self) -> bool:
+        """Whether the broker has answered at all."""
+        return self._received > 0
+
     async def run(self, first: Connection) -> None:
         """Fetch until no partition is left for a while; the caller closes `first`.
 
@@ -74,13 +79,16 @@ class StripedLane:
         except* MirrorfleetError as error_group:
             raise deciding(error_group) from error_group
         finally:
-            self._stripes.keep([])
+            self._stripes.keep(lambda _: False)
             lines.pop(self._node, None)
 
     def _start(self, group: asyncio.TaskGroup, connection: Connection | None) -> None:
         self._connections += 1
         name = f"stripe:{self._runner.number}:{self._node}:{self._connections}"
-        group.create_task(self._serve(connection), name=name)
+        task = group.create_task(self._serve(connection), name=name)
+        if connection is None:
+            # Not by the task itself: one that is cancelled before its first step does nothing.
+            task.add_done_callback(lambda _: self._runner.seats.give_back(self._node))
 
     def _may_start(self) -> bool:
         """Whether another connection is wanted, and the broker's share of them has room."""
@@ -129,10 +137,8 @@ class StripedLane:
                 await self._fetch_piece(lane, piece)
         finally:
             self._connections -= 1
-            if connection is None:
-                runner.seats.give_back(self._node)
-                if opened is not None:
-                    opened.close()
+            if connection is None and opened is not None:
+                opened.close()
 
     def _next(self) -> Piece | None:
         """A piece of a partition of ours; pieces of partitions that went elsewhere are dropped."""
@@ -144,7 +150,7 @@ class StripedLane:
             if at is not None:
                 epochs[partition] = at.epoch
                 self._stripes.of_epoch(partition, at.epoch)
-        self._stripes.keep([p for p in runner.slot.partitions.values() if self._keeps(p)])
+        self._stripes.keep(self._keeps)
         piece = self._stripes.next(list(epochs))
         if piece is not None:
             piece.leader_epoch = epochs[piece.partition]
@@ -153,7 +159,8 @@ class StripedLane:
     def _keeps(self, partition: CopyPartition) -> bool:
         """Whether its pieces are still of use; a full queue is no reason to drop them."""
         catching_up = partition.pace is Pace.CATCH_UP and partition.fault is None
-        return catching_up and self._at(partition) is not None
+        ours = self._runner.slot.partitions.get(partition.identity) is partition
+        return ours and catching_up and self._at(partition) is not None
 
     def _at(self, partition: CopyPartition) -> LeaderAt | None:
         """Where it is fetched from, if that is our broker."""
@@ -162,7 +169,8 @@ class StripedLane:
         return at if at is not None and at.node == self._node else None
 
     async def _fetch_piece(self, lane: FetchLane, piece: Piece) -> None:
-        size, memory = piece.max_bytes, self._memory_of(piece.partition)
+        memory = self._memory_of(piece.partition)
+        size = memory.within(piece.max_bytes, LEAST_BYTES)
         await reserved(memory, size)
         if piece.stale:
             memory.release(size)
@@ -226,9 +234,11 @@ class StripedLane:
                 self._stripes.drop(partition)
                 refused(runner, partition, part, self._node)
                 return
-            if part.preferred_replica >= 0:
+            if part.preferred_replica >= 0:  # and no records: it is fetched elsewhere now
+                self._stripes.drop(partition)
                 now = runner.clock.monotonic()
                 replicas.prefer(runner, partition, part.preferred_replica, now)
+                return
             self._take(piece, part, fetched, lease)
         runner.wake()
 

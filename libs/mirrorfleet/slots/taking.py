@@ -210,8 +210,10 @@ async def fence_settled(runner: SlotRunner, transactions: Transactions) -> Produ
     Raises: as `take`; WedgedError of an owner whose last transaction cannot end.
     """
     try:
-        last = await endings.described(runner, transactions.transactional_id)
+        await endings.ask_control(runner)  # else the id would be taken, and nothing settled
+        last = await runner.doubts.last_of(transactions.transactional_id)
         producer = await _fence(runner, transactions)
+        runner.doubts.fenced(transactions.transactional_id, producer, last)
         return await endings.settle_control(runner, transactions, producer, last)
     except BaseException:
         transactions.close()

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 FIRST_WINDOW: Final = 4_096
 """Target offsets that are compared first, from the end; ten times more as long as none agrees."""
 
+ENDS_S: Final = 2.0
+"""For the ends of the copies; a slot that is taken stands still until they are known."""
+
 _log = logger(__name__)
 
 
@@ -47,9 +50,14 @@ class _UnknownError(MirrorfleetError):
 async def check_ends(runner: SlotRunner, partitions: Sequence[CopyPartition]) -> None:
     """Stop a partition whose target log ends below what was committed.
 
-    Two looks at the leader of the current epoch must agree: a stale one ends lower, too.
+    Two looks at the leader of the current epoch must agree: a stale one ends lower, too. Whoever
+    cannot tell now keeps nobody waiting: the first append below the last one tells as well.
     """
-    copied = [p for p in partitions if p.committed.next_target > 0 and p.fault is None]
+    copied = [
+        p
+        for p in partitions
+        if p.committed.next_target > 0 and p.fault is None and not runner.targets.lacks(*p.target)
+    ]
     short = await _short(runner, copied)
     if short:
         await runner.targets.renew()
@@ -68,7 +76,9 @@ async def _short(
     if not partitions:
         return {}
     asked = {p.target: LATEST for p in partitions}
-    ends = await list_offsets(runner.target, asked, isolation=Isolation.READ_UNCOMMITTED)
+    ends = await list_offsets(
+        runner.target, asked, isolation=Isolation.READ_UNCOMMITTED, deadline_s=ENDS_S
+    )
     found = {}
     for partition in partitions:
         end = ends[partition.target]

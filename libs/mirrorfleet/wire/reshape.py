@@ -21,7 +21,7 @@ from mirrorfleet.wire.copybatch import BatchFault, CopyBatch, FaultKind
 from mirrorfleet.wire.framing import framed_records, has_null_key
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from mirrorfleet.wire.copybatch import Terms
     from mirrorfleet.wire.framing import Framed
@@ -79,14 +79,17 @@ def is_small(batch: CopyBatch) -> bool:
     return size < MERGE_BELOW or (batch.count <= MERGE_RECORDS and size < MERGE_FEW_BELOW)
 
 
-def mergeable(batches: Sequence[CopyBatch], terms: Terms) -> int:
+def mergeable(batches: Iterable[CopyBatch], terms: Terms) -> int:
     """How many of the leading batches are worth merging into one (0 or 1: none)."""
     room = min(MERGE_UP_TO, terms.max_batch_bytes)
-    for number, batch in enumerate(batches):
+    number, attributes = 0, -1
+    for batch in batches:
+        attributes = batch.attributes if number == 0 else attributes
         room -= batch.size + _GROWTH_PER_RECORD * batch.count
-        if room < 0 or batch.attributes != batches[0].attributes or not is_small(batch):
-            return number
-    return len(batches)
+        if room < 0 or batch.attributes != attributes or not is_small(batch):
+            break
+        number += 1
+    return number
 
 
 def merge(batches: Sequence[CopyBatch], terms: Terms) -> CopyBatch:

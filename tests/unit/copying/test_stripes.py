@@ -151,7 +151,7 @@ def test_dropped_pieces_give_their_memory_back() -> None:
     deliver(copying, stripes, third, answer(source, third, 8_000, budget))
     assert budget.used > 0
 
-    stripes.keep([])
+    stripes.keep(lambda _: False)
 
     assert budget.used == 0
     assert stripes.on_the_way(partition) == 0
@@ -190,7 +190,7 @@ def test_pieces_of_before_a_rewind_are_dropped_and_those_of_others_stay() -> Non
 
     rewound.rewind()
     assert (old.stale, kept.stale) == (True, False)
-    stripes.keep([rewound, other])
+    stripes.keep(lambda _: True)
     assert (stripes.on_the_way(rewound), stripes.on_the_way(other)) == (0, 1)
 
 
@@ -259,7 +259,7 @@ def test_whatever_the_order_of_answers_each_batch_is_delivered_once_and_in_order
     ]
     assert offsets(partition) == expected
     copying.rewind()
-    stripes.keep([])
+    stripes.keep(lambda _: False)
     assert budget.used == 0
 
 

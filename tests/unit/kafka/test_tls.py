@@ -9,7 +9,8 @@ import pytest
 
 from mirrorfleet.config.cluster_settings import Protocol, Security
 from mirrorfleet.core.errors import ConfigError
-from mirrorfleet.kafka.tls import explain_alert, explain_tls, make_context
+from mirrorfleet.kafka import tls
+from mirrorfleet.kafka.tls import SYSTEM_S, TlsContexts, explain_alert, explain_tls, make_context
 
 TLS = Security(protocol=Protocol.SSL, ca_file="/etc/kafka/ca.pem")
 
@@ -70,3 +71,26 @@ def test_a_certificate_file_that_is_no_certificate_is_named(tmp_path: Path) -> N
 def test_the_host_name_is_checked_unless_told_otherwise() -> None:
     assert make_context(Security(protocol=Protocol.SSL)).check_hostname
     assert not make_context(Security(protocol=Protocol.SSL, check_hostname=False)).check_hostname
+
+
+def test_a_context_is_made_once_until_a_file_is_renewed_or_the_systems_may_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tls, "make_context", lambda _: object())
+    system = TlsContexts(Security(protocol=Protocol.SSL))
+    first = system.current(100.0)
+    assert system.current(100.0 + SYSTEM_S) is first
+    assert system.current(101.0 + SYSTEM_S) is not first
+
+    key_file = tmp_path / "key.pem"
+    key_file.write_text("one")
+    contexts = TlsContexts(Security(protocol=Protocol.SSL, key_file=str(key_file)))
+    first = contexts.current(100.0)
+    assert contexts.current(101.0) is first
+    renewed = tmp_path / "new.pem"
+    renewed.write_text("two")
+    renewed.replace(key_file)
+    second = contexts.current(102.0)
+    assert second is not first
+    key_file.unlink()
+    assert contexts.current(103.0) is not second

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from types import SimpleNamespace
 from typing import cast
 
@@ -19,6 +19,7 @@ from mirrorfleet.kafka.transactions import Transactions, TransactionVersion
 from mirrorfleet.records import positions as position_codec
 from mirrorfleet.records.positions import Position
 from mirrorfleet.records.segments import Segment, encode_segment
+from mirrorfleet.records.topics import ControlKind
 from mirrorfleet.slots.leaders import LeaderAt
 from mirrorfleet.slots.outgoing import AbortError, ControlEntry
 from mirrorfleet.slots.runner import SlotRunner
@@ -127,6 +128,8 @@ class Coordinator:
 class Wedges:
     """Nothing is ever pending."""
 
+    avoided: frozenset[TopicPartition] = frozenset()
+
     async def check(self) -> None:
         pass
 
@@ -148,10 +151,11 @@ class Doubts:
 
     def __init__(self) -> None:
         self.left: set[TopicPartition] = set()
-        self.refuses = False
+        self.refuses = self.must_wait = False
 
-    async def clear(self, sender: Sender, wanted: Sequence[TopicPartition]) -> None:
-        del sender, wanted
+    async def clear(self, sender: Sender, wanted: Collection[TopicPartition]) -> None:
+        del sender
+        assert {POSITIONS, SEGMENTS} <= set(wanted)
         if self.refuses:
             raise AbortError("in doubt")
 
@@ -189,6 +193,9 @@ class Runner:
             batch = control_batch([(None, encode_segment(segment))], 5)
             entries.append(ControlEntry(SEGMENTS, batch))
         return entries
+
+    def control_partition(self, kind: ControlKind) -> TopicPartition:
+        return POSITIONS if kind is ControlKind.POSITIONS else SEGMENTS
 
     async def produce_lane(self, node: int) -> Lane:
         del node

@@ -89,6 +89,8 @@ async def test_of_an_answer_only_what_was_rewound_meanwhile_is_thrown_away(
         source=SimpleNamespace(connect=connect, settings=SimpleNamespace(rack=None)),
         budget=runner.slot._budget,
         sources=runner.targets,
+        reach=SimpleNamespace(found=lambda node: None),
+        reroute=lambda: None,
         routes_changed=soon,
         room=soon,
     )

@@ -34,6 +34,7 @@ class World:
     """A request with a batch of each of three partitions, without an answer."""
 
     closed = fails = False
+    is_sick = True
     asks = 0
     short: TopicPartition | None = SICK
 
@@ -65,7 +66,7 @@ class World:
             number=0,
             formats=LEVELS[2],
             target=None,
-            wedges=SimpleNamespace(suspect=self.suspects.update),
+            wedges=SimpleNamespace(suspect=self.suspects.update, are_sick=self.are_sick),
             clock=SimpleNamespace(monotonic=lambda: 1.0),
             targets=SimpleNamespace(is_short=lambda *at: at == self.short, ask=self.ask),
         )
@@ -75,6 +76,9 @@ class World:
         for name in ("TICK_S", "BETWEEN_S"):
             monkeypatch.setattr(lateness, name, 0.0)
         monkeypatch.setattr(lateness, "AGAIN_S", 60.0)
+
+    async def are_sick(self, suspects: set[TopicPartition]) -> bool:
+        return self.is_sick and suspects == {self.short}
 
     def send(self, entries: object, *, timeout_ms: int) -> asyncio.Future[object]:
         del entries, timeout_ms
@@ -124,6 +128,13 @@ async def world(monkeypatch: pytest.MonkeyPatch) -> World:
 
 async def test_what_is_appended_and_not_replicated_in_two_looks_is_suspected(world: World) -> None:
     assert await world.found() == {SICK}
+
+
+async def test_one_with_as_many_replicas_in_sync_as_are_asked_for_is_only_slow(
+    world: World,
+) -> None:
+    world.is_sick = False
+    assert await world.found() == set()
 
 
 async def test_a_partition_whose_high_watermark_moves_is_waited_for(world: World) -> None:

@@ -30,6 +30,7 @@ MAIN = "mirrorfleet.west.east.3"
 SICK, WELL = TopicPartition("east.orders", 0), TopicPartition("east.orders", 1)
 CONTROL = TopicPartition("__mirrorfleet.west.positions", 3)
 PRODUCER = ProducerIdentity(7, 1)
+LEAST = "min.insync.replicas"
 Look = tuple[str, tuple[TopicPartition, ...]] | Exception
 
 
@@ -39,6 +40,7 @@ class World:
     commits = 0
     leader = 1
     in_sync: tuple[int, ...] = (1, 2)
+    least: int | BrokerError = 3
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.looks: list[Look] = []
@@ -48,6 +50,8 @@ class World:
         self.log: list[Entry] = []
         """What stands in the slot's positions before our own record."""
         self.closed = False
+        self.short: dict[TopicPartition, int] = {}
+        """Partitions that lack replicas in sync, and how many are."""
         self.open_in_control: bool | Exception = False
         made = slot(entry(0), entry(1))
         self.runner = SimpleNamespace(
@@ -55,6 +59,7 @@ class World:
             fleet=FleetName("west"),
             link=LINK,
             target=SimpleNamespace(metadata=self.metadata),
+            targets=SimpleNamespace(in_sync=lambda *at: self.short.get(TopicPartition(*at))),
             owner="me",
             slot=made,
             entries={one.entry.identity: one.entry for one in made.partitions.values()},
@@ -69,6 +74,7 @@ class World:
         self.wedges = self.runner.wedges = Wedges(cast("SlotRunner", self.runner))
         self.wedges.is_owner = True
         monkeypatch.setattr(quarantine, "describe_transactions", self._describe)
+        monkeypatch.setattr(quarantine, "describe_configs", self._configs)
         monkeypatch.setattr(endings, "is_open_in_control", self._is_open_in_control)
         monkeypatch.setattr(quarantine, "BETWEEN_S", 0.0)
         monkeypatch.setattr(quarantine, "AGAIN_S", 0.0)
@@ -78,6 +84,11 @@ class World:
         if isinstance(self.open_in_control, Exception):
             raise self.open_in_control
         return self.open_in_control
+
+    async def _configs(self, _: object, topics: list[str], **__: object) -> dict[str, object]:
+        value = SimpleNamespace(value=str(self.least))
+        answer = self.least if isinstance(self.least, BrokerError) else {LEAST: value}
+        return dict.fromkeys(topics, answer)
 
     async def metadata(self, topics: list[str]) -> SimpleNamespace:
         meta = SimpleNamespace(leader=self.leader, isr=self.in_sync, replicas=(1, 2, 3))
@@ -154,8 +165,15 @@ async def test_nothing_is_left_behind_while_positions_may_be_open_under_the_main
     assert (world.wedges.left, world.looks) == (frozenset(), [])
 
 
-async def test_only_what_has_no_leader_or_lacks_a_replica_is_left_behind(world: World) -> None:
-    world.in_sync = (1, 2, 3)
+@pytest.mark.parametrize(
+    ("in_sync", "least"),
+    [((1, 2, 3), 3), ((1, 2), 2), ((1, 2), BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, ""))],
+    ids=["all are", "as many as are asked for", "nobody may know"],
+)
+async def test_only_what_has_no_leader_or_too_few_in_sync_is_left_behind(
+    world: World, in_sync: tuple[int, ...], least: int | BrokerError
+) -> None:
+    world.in_sync, world.least = in_sync, least
     world.looks = [("PrepareCommit", (SICK,))] * 2
     await world.wedges.check()
     assert (world.wedges.left, world.looks) == (frozenset(), [])
@@ -164,6 +182,22 @@ async def test_only_what_has_no_leader_or_lacks_a_replica_is_left_behind(world: 
     world.looks = [("PrepareCommit", (SICK,))] * 2
     with pytest.raises(WedgedError):
         await world.wedges.check()
+
+
+@pytest.mark.parametrize(
+    ("well", "avoided"), [(None, {SICK}), (3, {SICK}), (2, {SICK, WELL}), (1, {SICK, WELL})]
+)
+async def test_the_spare_id_does_not_write_where_too_few_replicas_are_in_sync_either(
+    world: World, well: int | None, avoided: set[TopicPartition]
+) -> None:
+    world.short = {SICK: 2} | ({} if well is None else {WELL: well})
+    world.looks = [("PrepareCommit", (SICK,))] * 2
+    assert world.wedges.avoided == set()
+    with pytest.raises(WedgedError):
+        await world.wedges.check()
+    assert world.wedges.avoided == avoided
+    world.short = {}
+    assert world.wedges.avoided == set()
 
 
 async def test_suspects_are_left_behind_at_the_first_look_after_the_abort(world: World) -> None:

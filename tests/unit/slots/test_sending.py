@@ -103,6 +103,54 @@ async def test_a_partition_whose_leader_must_be_asked_first_is_left_out() -> Non
     assert "produce east.orders-0" not in target.seen
 
 
+async def test_what_the_spare_id_should_not_write_to_is_left_out() -> None:
+    target = Target()
+    sender, runner = sender_of(target, entry(0), entry(1))
+    for number in range(2):
+        partition = runner.slot.partitions[identity(number)]
+        give(runner.slot, partition, fetched((0, [BIG])), end=1)
+    runner.wedges.avoided = frozenset({TopicPartition("east.orders", 0)})
+
+    assert await sender.transact()
+    assert target.seen[0] == "produce east.orders-1"
+
+
+async def test_nothing_is_begun_while_positions_are_in_doubt_and_then_nothing_is_aborted() -> None:
+    target = Target()
+    sender, runner = sender_of(target)
+    give(runner.slot, runner.slot.partitions[identity()], fetched((0, [BIG])), end=1)
+    runner.doubts.must_wait = True
+
+    with pytest.raises(AbortError):
+        await sender.transact()
+    await sender.abort()
+
+    assert target.seen == []
+    assert sender.producer.epoch == 0
+
+
+async def test_nothing_is_begun_where_positions_have_no_leader_or_their_connection_is_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    target = Target()
+    sender, runner = sender_of(target)
+    give(runner.slot, runner.slot.partitions[identity()], fetched((0, [BIG])), end=1)
+    leader = runner.targets.of
+    runner.targets.of = lambda *at: None if at == SEGMENTS else leader(*at)
+    with pytest.raises(AbortError, match="segments-0 has no leader"):
+        await sender.transact()
+
+    async def lost(node: int) -> None:
+        raise AbortError(f"the connection to target broker {node} was lost")
+
+    runner.targets.of = leader
+    sender.close()
+    monkeypatch.setattr(runner, "produce_lane", lost)
+    with pytest.raises(AbortError, match="was lost"):
+        await sender.transact()
+    assert not any("produce" in each for each in target.seen)
+
+
 @pytest.mark.parametrize("version", list(TransactionVersion))
 async def test_positions_in_doubt_are_neither_added_nor_written(
     version: TransactionVersion,

@@ -12,7 +12,7 @@ from mirrorfleet.core.ids import ProducerIdentity, SourceOffset, TargetOffset, T
 from mirrorfleet.kafka.inspection import ActiveProducer, TransactionDescription
 from mirrorfleet.kafka.transactions import Transactions, TransactionVersion
 from mirrorfleet.records.topics import ControlKind
-from mirrorfleet.slots import endings, settling
+from mirrorfleet.slots import endings, settling, taking
 from mirrorfleet.slots.leaders import LeaderAt
 from mirrorfleet.slots.outgoing import AbortError
 from mirrorfleet.slots.quarantine import WedgedError
@@ -270,6 +270,62 @@ async def test_what_the_main_id_left_open_is_left_behind_under_the_spare_one(
     with pytest.raises(WedgedError, match=r"^east\.orders-0"):
         await world.settled()
     assert world.log.seen == ["state t.spare"]
+
+
+async def test_positions_are_settled_before_any_copy_is_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch)
+    world.open = {COPY: [(PRODUCER, 99)], POSITIONS: [(PRODUCER, 42)]}
+    world.unreachable = {POSITIONS}
+    world.doubts.renew()
+    assert await world.settled() == []
+    assert world.doubts.left == {COPY, *CONTROL}
+
+    world.unreachable = set()
+    world.doubts.renew()
+    ends = [each for each in await world.settled() if each != "coordinator closed"]
+    assert ends == ["state", f"add {POSITIONS}", "abort", f"add {COPY}", "commit"]
+
+
+async def test_nothing_may_be_begun_while_positions_have_no_leader_or_are_not_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch)
+    assert await world.doubts.settle(world.sender)
+    world.leaderless = {SEGMENTS}
+    assert not await world.doubts.settle(world.sender)
+    world.leaderless, world.unreachable = set(), {POSITIONS}
+    world.doubts.renew()
+    assert not await world.doubts.settle(world.sender)
+    world.unreachable = set()
+    world.doubts.renew()
+    assert await world.doubts.settle(world.sender)
+
+
+async def test_an_id_is_not_taken_before_the_leaders_of_its_positions_tell(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch)
+    coordinator = cast("Transactions", Coordinator(world.log, V2))
+    coordinator.transactional_id = "t"
+    world.unreachable = {POSITIONS}
+    with pytest.raises(DeadlineError):
+        await taking.fence_settled(cast("SlotRunner", world.runner), coordinator)
+    assert "init" not in world.log.seen
+
+
+async def test_how_a_transaction_ended_is_remembered_until_what_it_left_open_is_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch)
+    committed = TransactionDescription("t", "CompleteCommit", PRODUCER, 1, ())
+    world.doubts.fenced("t", SPARE, committed)  # as whom the coordinator knows the id
+    assert await world.doubts.last_of("t") is committed
+    world.doubts.fenced("t", STRANGER, committed)  # another one took it since
+    found = await world.doubts.last_of("t")
+    assert found is not None
+    assert found.state == "CompleteAbort"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,101 @@
+"""The table of leaders: what it says of one, and how soon it is read again."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+from uuid import UUID
+
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.kafka.metadata import PartitionMeta, TopicMeta
+from mirrorfleet.slots import leaders
+from mirrorfleet.slots.leaders import RENEW_S, SOON_S, TROUBLE_S, Leaders, Role
+from tests.faultkit.waiting import until
+
+if TYPE_CHECKING:
+    import pytest
+
+    from mirrorfleet.core.ports import Clock
+    from mirrorfleet.kafka.cluster import Cluster
+
+ORDERS = UUID("00000000-0000-4000-8000-00000000000a")
+
+
+class World:
+    """A cluster with one topic of two partitions; time as it is told."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.leader = 1
+        self.isr: tuple[int, ...] = (1, 2)
+        self.is_there = True
+        self.read = 0
+        clock = SimpleNamespace(monotonic=lambda: self.now)
+        cluster = SimpleNamespace(metadata=self._metadata)
+        self.table = Leaders(cast("Cluster", cluster), cast("Clock", clock), Role.TARGET)
+        self.table.need(["orders"])
+
+    async def _metadata(self, topics: list[str]) -> SimpleNamespace:
+        self.read += 1
+        assert topics == ["orders"]
+        one = PartitionMeta(self.leader, 4, (1, 2), self.isr, (), ErrorCode.NONE)
+        two = PartitionMeta(2, 4, (1, 2), (1, 2), (), ErrorCode.NONE)
+        topic = TopicMeta("orders", ORDERS, ErrorCode.NONE, False, {0: one, 1: two})
+        return SimpleNamespace(topics={"orders": topic} if self.is_there else {})
+
+
+async def test_a_partition_lacks_a_leader_only_when_the_cluster_has_said_so() -> None:
+    world = World()
+    assert not world.table.lacks("orders", 0)  # nobody was asked yet
+    world.leader = -1
+    await world.table.renew()
+    assert [world.table.lacks("orders", number) for number in range(2)] == [True, False]
+    world.is_there = False
+    await world.table.renew()
+    assert world.table.lacks("orders", 1)
+
+
+async def test_how_many_replicas_are_in_sync_is_told_where_some_are_not() -> None:
+    world = World()
+    world.isr = (2,)
+    await world.table.renew()
+    assert [world.table.in_sync("orders", number) for number in range(2)] == [1, None]
+    assert world.table.is_short("orders", 0)
+    world.isr = (1, 2)
+    await world.table.renew()
+    assert world.table.in_sync("orders", 0) is None
+
+
+async def test_it_is_read_every_second_while_a_leader_is_missing_or_was_just_wrong(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world, waits = World(), list[float]()
+    timeout = asyncio.timeout
+
+    def counted(seconds: float) -> asyncio.Timeout:
+        waits.append(seconds)
+        return timeout(0)
+
+    monkeypatch.setattr(leaders, "LEAST_S", 0.0)
+    monkeypatch.setattr(leaders, "asyncio", SimpleNamespace(timeout=counted, sleep=asyncio.sleep))
+
+    async def next_wait() -> float:
+        seen = len(waits)
+        await until(lambda: len(waits) > seen + 1, deadline_s=5, what="two more looks")
+        return waits[-1]
+
+    keeping = asyncio.create_task(world.table.keep())
+    assert await next_wait() == RENEW_S
+    world.table.ask()
+    assert await next_wait() == SOON_S
+    world.now += TROUBLE_S
+    assert await next_wait() == RENEW_S
+    world.leader = -1
+    assert await next_wait() == SOON_S
+    world.leader = 2
+    assert await next_wait() == RENEW_S
+    keeping.cancel()
+    with suppress(asyncio.CancelledError):
+        await keeping
