@@ -1,116 +1,33 @@
 from __future__ import annotations
 
-from dataclasses import replace
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from mirrorfleet.copying.faults import Fault, FaultReason
 from mirrorfleet.core.errors import DeadlineError
-from mirrorfleet.core.ids import ProducerIdentity, SourceOffset, TargetOffset, TopicPartition
-from mirrorfleet.kafka.inspection import ActiveProducer, TransactionDescription
+from mirrorfleet.core.ids import ProducerIdentity, SourceOffset, TopicPartition
+from mirrorfleet.kafka.inspection import TransactionDescription
 from mirrorfleet.kafka.transactions import Transactions, TransactionVersion
-from mirrorfleet.records.topics import ControlKind
-from mirrorfleet.slots import endings, settling, taking
-from mirrorfleet.slots.leaders import LeaderAt
+from mirrorfleet.slots import endings, taking
 from mirrorfleet.slots.outgoing import AbortError
 from mirrorfleet.slots.quarantine import WedgedError
-from mirrorfleet.slots.settling import Doubts, UnsettledError
-from tests.unit.copying.making import entry, identity
-from tests.unit.slots.stubs import PRODUCER, Coordinator, Target, sender_of
+from mirrorfleet.slots.settling import UnsettledError
+from tests.unit.copying.making import identity
+from tests.unit.slots.settled import (
+    CONTROL,
+    COPY,
+    OTHER,
+    POSITIONS,
+    SEGMENTS,
+    SPARE,
+    STRANGER,
+    World,
+)
+from tests.unit.slots.stubs import PRODUCER, Coordinator
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from mirrorfleet.slots.runner import SlotRunner
-
-COPY = TopicPartition("east.orders", 0)
-OTHER = TopicPartition("east.orders", 1)
-CONTROL_KINDS = (ControlKind.POSITIONS, ControlKind.SEGMENTS)
-CONTROL = POSITIONS, SEGMENTS = TopicPartition("positions", 2), TopicPartition("segments", 2)
-STRANGER, SPARE = ProducerIdentity(99, 0), ProducerIdentity(8, 3)
-
-
-class World:
-    """Two copied partitions, up to 100 each; what is open in them; the coordinator's log."""
-
-    def __init__(
-        self, monkeypatch: pytest.MonkeyPatch, version: TransactionVersion = TransactionVersion.V2
-    ) -> None:
-        self.log = Target()
-        self.open: dict[TopicPartition, list[tuple[ProducerIdentity, int | None]]] = {}
-        self.looks: list[list[TopicPartition]] = []
-        self.leaderless: set[TopicPartition] = set()
-        self.unreachable: set[TopicPartition] = set()
-        self.epoch = 0
-        self.state = "CompleteAbort"
-        self.listeners: list[Callable[[], None]] = []
-        self.wedges = SimpleNamespace(
-            left=frozenset(), spare_id="t.spare", other_id="t.spare", leave=self.leave
-        )
-        self.sender, runner = sender_of(self.log, entry(0), entry(1), version=version)
-        for number in range(2):
-            partition = runner.slot.partitions[identity(number)]
-            partition.committed = replace(partition.committed, next_target=TargetOffset(100))
-        more = {
-            "target": None,
-            "link": "east->west",
-            "dice": None,
-            "transactional_id": "t",
-            "transaction_version": version,
-            "keep_alive": self.keep_alive,
-            "control_partition": dict(zip(CONTROL_KINDS, CONTROL, strict=True)).__getitem__,
-            "wedges": self.wedges,
-            "targets": SimpleNamespace(of=self.leader, on_change=self.listeners.append),
-        }
-        vars(runner).update(more)
-        self.runner = runner
-        self.doubts = Doubts(cast("SlotRunner", runner))
-        monkeypatch.setattr(settling, "describe_producers", self.producers)
-        monkeypatch.setattr(endings, "describe_producers", self.producers)
-        for module in (endings, settling):
-            monkeypatch.setattr(module, "describe_transactions", self.transactions)
-        monkeypatch.setattr(
-            endings, "Transactions", lambda *_, **__: Coordinator(self.log, version)
-        )
-
-    def leader(self, topic: str, partition: int) -> LeaderAt | None:
-        return None if (topic, partition) in self.leaderless else LeaderAt(partition, self.epoch)
-
-    def leave(self, more: dict[TopicPartition, bool]) -> None:
-        raise WedgedError(",".join(map(str, more)))
-
-    async def keep_alive(self, sender: object) -> None:
-        assert sender is self.sender
-        self.log.seen.append("keep alive")
-
-    def renewed(self) -> None:
-        """The metadata is read again."""
-        for listener in self.listeners:
-            listener()
-
-    async def producers(
-        self, cluster: object, asked: list[TopicPartition], *, deadline_s: float = 0
-    ) -> dict[TopicPartition, list[ActiveProducer]]:
-        del cluster, deadline_s
-        self.looks.append(sorted(asked))
-        if not self.unreachable.isdisjoint(asked):
-            raise DeadlineError("gave up")
-        return {
-            at: [ActiveProducer(who, 0, 0, start) for who, start in self.open.get(at, [])]
-            for at in asked
-        }
-
-    async def transactions(self, cluster: object, names: list[str]) -> dict[str, object]:
-        del cluster
-        self.log.seen.append("state" if names == ["t"] else f"state {names[0]}")
-        return {name: SimpleNamespace(state=self.state, producer=SPARE) for name in names}
-
-    async def settled(self) -> list[str]:
-        """What the coordinator was asked for."""
-        await self.doubts.settle(self.sender)
-        return self.log.seen
 
 
 async def test_without_an_open_transaction_of_ours_nothing_is_written(

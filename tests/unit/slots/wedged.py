@@ -1,0 +1,105 @@
+"""A slot whose coordinator is asked again and again what is pending."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+from mirrorfleet.core.errors import BrokerError
+from mirrorfleet.core.ids import FleetName, ProducerIdentity, TopicPartition
+from mirrorfleet.kafka.inspection import TransactionDescription
+from mirrorfleet.records.formats import LEVELS
+from mirrorfleet.slots import endings, quarantine
+from mirrorfleet.slots.quarantine import Wedges
+from tests.unit.copying.making import LINK, entry, slot
+
+if TYPE_CHECKING:
+    import pytest
+
+    from mirrorfleet.records.positions import Entry
+    from mirrorfleet.slots.runner import SlotRunner
+
+MAIN = "mirrorfleet.west.east.3"
+SICK, WELL = TopicPartition("east.orders", 0), TopicPartition("east.orders", 1)
+CONTROL = TopicPartition("__mirrorfleet.west.positions", 3)
+PRODUCER = ProducerIdentity(7, 1)
+LEAST = "min.insync.replicas"
+Look = tuple[str, tuple[TopicPartition, ...]] | Exception
+
+
+class World:
+    """A slot whose coordinator is asked again and again what is pending."""
+
+    commits = 0
+    leader = 1
+    in_sync: tuple[int, ...] = (1, 2)
+    least: int | BrokerError = 3
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.looks: list[Look] = []
+        self.ids: list[str] = []
+        self.asked = 0
+        self.now = 100.0
+        self.log: list[Entry] = []
+        """What stands in the slot's positions before our own record."""
+        self.closed = False
+        self.short: dict[TopicPartition, int] = {}
+        """Partitions that lack replicas in sync, and how many are."""
+        self.open_in_control: bool | Exception = False
+        made = slot(entry(0), entry(1))
+        self.runner = SimpleNamespace(
+            number=3,
+            fleet=FleetName("west"),
+            link=LINK,
+            target=SimpleNamespace(metadata=self.metadata),
+            targets=SimpleNamespace(in_sync=lambda *at: self.short.get(TopicPartition(*at))),
+            owner="me",
+            slot=made,
+            entries={one.entry.identity: one.entry for one in made.partitions.values()},
+            unstarted={},
+            formats=LEVELS[2],
+            clock=SimpleNamespace(monotonic=lambda: self.now, now_ms=lambda: 5),
+            wake=lambda: None,
+            move=lambda state: None,
+            report_fault=lambda partition: None,
+            control_partition=lambda kind: CONTROL,
+        )
+        self.wedges = self.runner.wedges = Wedges(cast("SlotRunner", self.runner))
+        self.wedges.is_owner = True
+        monkeypatch.setattr(quarantine, "describe_transactions", self._describe)
+        monkeypatch.setattr(quarantine, "describe_configs", self._configs)
+        monkeypatch.setattr(endings, "is_open_in_control", self._is_open_in_control)
+        monkeypatch.setattr(quarantine, "BETWEEN_S", 0.0)
+        monkeypatch.setattr(quarantine, "AGAIN_S", 0.0)
+
+    async def _is_open_in_control(self, _: object, name: str) -> bool:
+        assert name == MAIN
+        if isinstance(self.open_in_control, Exception):
+            raise self.open_in_control
+        return self.open_in_control
+
+    async def _configs(self, _: object, topics: list[str], **__: object) -> dict[str, object]:
+        value = SimpleNamespace(value=str(self.least))
+        answer = self.least if isinstance(self.least, BrokerError) else {LEAST: value}
+        return dict.fromkeys(topics, answer)
+
+    async def metadata(self, topics: list[str]) -> SimpleNamespace:
+        meta = SimpleNamespace(leader=self.leader, isr=self.in_sync, replicas=(1, 2, 3))
+        topic = SimpleNamespace(partitions=dict.fromkeys(range(2), meta))
+        return SimpleNamespace(topics=dict.fromkeys(topics, topic))
+
+    def used(self, name: str) -> SimpleNamespace:
+        self.ids.append(name)
+        return SimpleNamespace(close=lambda: None)
+
+    async def _describe(self, _: object, names: list[str], **__: object) -> dict[str, object]:
+        self.asked += 1
+        self.now += 1.0
+        (name,) = names
+        assert name == MAIN
+        look = self.looks.pop(0)
+        if isinstance(look, BrokerError):
+            return {name: look}
+        if isinstance(look, Exception):
+            raise look
+        return {name: TransactionDescription(name, look[0], PRODUCER, 15_000, look[1])}
