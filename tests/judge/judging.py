@@ -109,7 +109,7 @@ def judge(
     try:
         tasks = _tasks(copy, doubts)
         for portion in _portions(copy, tasks):
-            findings += _judge_portion(copy, portion)
+            findings += _judged(copy, portion)
     except ReadingError as error:
         doubts.append(str(error))
     return decide(
@@ -170,6 +170,18 @@ def _portions(copy: Copy, tasks: Sequence[_Task]) -> Iterator[list[_Task]]:
         records += size
     if portion:
         yield portion
+
+
+def _judged(copy: Copy, portion: Sequence[_Task]) -> list[Finding]:
+    """Judge a portion; a partition whose records are not the same on both sides once more, alone.
+
+    Then its answers are whole (`reading.WHOLE_BYTES`), and no broker leaves anything out.
+    """
+    found = _judge_portion(copy, portion)
+    for number, (task, finding) in enumerate(zip(portion, found, strict=True)):
+        if len(portion) > 1 and {Kind.LOST, Kind.EXTRA} & {a.kind for a in finding.anomalies}:
+            (found[number],) = _judge_portion(copy, [task])
+    return found
 
 
 def _judge_portion(copy: Copy, portion: Sequence[_Task]) -> list[Finding]:

@@ -39,6 +39,10 @@ ASK_S = 15.0
 BATCH = 10_000
 """Most records taken from librdkafka in one call."""
 
+WHOLE_BYTES = 50 << 20
+"""Most bytes of a partition in an answer. A broker may leave aborted transactions out of an answer
+that ends in the middle (`mirrorfleet.wire.aborted`); one with the whole partition has them all."""
+
 PAUSE_S = 0.1
 """Longest wait for more records before the ends are looked at again."""
 
@@ -330,7 +334,7 @@ def _settings(access: ClusterAccess, isolation: Isolation) -> dict[str, str | in
         "isolation.level": isolation.value,
         "check.crcs": True,
         "fetch.wait.max.ms": 50,
-        "fetch.message.max.bytes": 4 << 20,
+        "fetch.message.max.bytes": WHOLE_BYTES,
         "queued.min.messages": 1_000_000,
         "queued.max.messages.kbytes": 64 << 10,
         **QUIET,

@@ -92,6 +92,8 @@ class CopyPartition:
     replica: int | None = None
     """Node to fetch from instead of the leader, up to `replica_until` (monotonic seconds)."""
     replica_until: float = 0.0
+    omitted: int = 0
+    """Aborted transactions that the source's broker did not list, since that was told last."""
     dropped: list[Dropped] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
     """What the ledger is told of with the commit that passes it."""

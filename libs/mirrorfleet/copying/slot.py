@@ -231,6 +231,7 @@ class Slot:
                 partition.walked_to = walked.next_offset
                 partition.walked_epoch = walked.leader_epoch
             partition.dropped.extend(walked.dropped)
+            partition.omitted += walked.omitted
             if walked.fault is not None:
                 fault = walked.fault
                 self.fault(partition, Fault(reason_of(fault.kind), fault.offset, fault.detail), now)

@@ -38,10 +38,26 @@ def deliver(
     runner.slot.answered(partition, buffer, answer, lease, now)
     if partition.pace is not pace:
         runner.reroute()
+    if partition.omitted:
+        _tell_omitted(partition)
     if partition.fault is not None:
         runner.report_fault(partition)
     elif partition.at_end and not partition.moved:
         partition.progress_at = now
+
+
+def _tell_omitted(partition: CopyPartition) -> None:
+    """Other consumers of that broker are handed records of aborted transactions."""
+    _log.warning(
+        "the source's broker left aborted transactions out of its list",
+        extra=fields(
+            topic=partition.entry.source_topic,
+            partition=partition.identity.partition,
+            offset=partition.walked_to,
+            count=partition.omitted,
+        ),
+    )
+    partition.omitted = 0
 
 
 def refused(

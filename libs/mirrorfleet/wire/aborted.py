@@ -2,8 +2,17 @@
 
 The broker lists the transactions (producer id, first offset) that were aborted in the fetched
 range; the list is complete for its answer, also from the middle of a transaction, so a filter
-lives for one answer only. Algorithm: the Java consumer's CompletedFetch, with one difference
-that is named at `end`.
+lives for one answer only. Algorithm: the Java consumer's CompletedFetch, with two differences:
+one is named at `end`, the other is that an abort marker is believed more than the list.
+
+    follower appends in one go    [A: 601..606 abort 607] [A: 608..610 abort 611] [B: 612 ...
+    its index, of the first one   601..607, "all below 612 is decided"
+    it leads, is asked for 608    the first entry says that nothing is missing below 612: [] is told
+
+(ProducerStateManager.lastStableOffset looks at other producers only, TransactionIndex
+.collectAbortedTxns stops at the first entry that reaches the end of what was read; seen in 4.3.0.)
+Whoever trusts the list alone hands out 608..610. Where data and marker are in one answer, the
+marker tells.
 """
 
 from __future__ import annotations
@@ -13,15 +22,15 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.core.errors import CorruptBatchError
-from mirrorfleet.wire.batch import HEADER_SIZE
+from mirrorfleet.wire.batch import CONTROL, HEADER_SIZE, MAGIC, walk
 from mirrorfleet.wire.codecs import decompress
+from mirrorfleet.wire.copybatch import AbortedTransaction
 from mirrorfleet.wire.framing import framed_records, key_and_rest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mirrorfleet.wire.batch import BatchHeader
-    from mirrorfleet.wire.copybatch import AbortedTransaction
 
 _MARKER_KEY: Final = struct.Struct(">hh")
 
@@ -50,6 +59,10 @@ class AbortedFilter:
             self._open.add(self._pending.pop().producer_id)
         return header.is_transactional and header.producer_id in self._open
 
+    def has_open(self, producer_id: int) -> bool:
+        """Whether a transaction of this producer is open that the list calls aborted."""
+        return producer_id in self._open
+
     def end(self, producer_id: int) -> None:
         """A marker of this producer: its transaction is over.
 
@@ -58,6 +71,30 @@ class AbortedFilter:
         next committed batches of the same answer.
         """
         self._open.discard(producer_id)
+
+
+class OmittedError(Exception):
+    """Raised when a marker aborts a transaction that the broker's list lacks."""
+
+    def __init__(self, transaction: AbortedTransaction) -> None:
+        super().__init__(str(transaction))
+        self.transaction = transaction
+
+
+def look_for_omitted(view: memoryview, start: int, marker: BatchHeader) -> None:
+    """See whether the transaction that `marker` aborts has data in the answer, from byte `start`.
+
+    Raises: OmittedError.
+    """
+    first = None
+    for header in walk(view, start, marker.start):
+        if header.magic == MAGIC and header.producer_id == marker.producer_id:
+            if header.attributes & CONTROL:
+                first = None
+            elif header.is_transactional and first is None:
+                first = header.base_offset
+    if first is not None:
+        raise OmittedError(AbortedTransaction(marker.producer_id, first))
 
 
 def marker_of(view: memoryview, header: BatchHeader) -> Marker:

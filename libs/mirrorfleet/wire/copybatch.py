@@ -128,3 +128,5 @@ class Walked(NamedTuple):
     control_batches: int
     dropped: tuple[Dropped, ...]
     fault: BatchFault | None
+    omitted: int
+    """Aborted transactions that the broker's list lacked."""

@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING
 from mirrorfleet.core.errors import CorruptBatchError
 from mirrorfleet.core.ids import SourceOffset
 from mirrorfleet.wire import singles
-from mirrorfleet.wire.aborted import AbortedFilter, Marker, marker_of
+from mirrorfleet.wire.aborted import (
+    AbortedFilter,
+    Marker,
+    OmittedError,
+    look_for_omitted,
+    marker_of,
+)
 from mirrorfleet.wire.batch import (
     CODEC_MASK,
     MAGIC,
@@ -79,15 +85,21 @@ def walk_fetched(
 
     Payloads of batches that pass are views into `buffer`, which must not change any more.
     A range whose first batch is incomplete gives no batch: fetch again with more bytes.
+    An aborted transaction that the broker's list lacks is found by its marker (`omitted`).
     """
-    state = _Walk(memoryview(buffer), wanted, aborted, terms)
-    position: int | None = start
-    try:
-        while position is not None:
-            position = state.walk_from(position, end)
-    except CorruptBatchError as error:
-        state.fault = BatchFault(state.position, FaultKind.CORRUPT, error.message)
-    return state.finish()
+    known = list(aborted)
+    while True:
+        state = _Walk(memoryview(buffer), start, wanted, known, terms)
+        position: int | None = start
+        try:
+            while position is not None:
+                position = state.walk_from(position, end)
+        except OmittedError as found:
+            known.append(found.transaction)  # and begin again: the list was not complete
+            continue
+        except CorruptBatchError as error:
+            state.fault = BatchFault(state.position, FaultKind.CORRUPT, error.message)
+        return state.finish(len(known) - len(aborted))
 
 
 class _Walk:
@@ -102,6 +114,7 @@ class _Walk:
         "_leader_epoch",
         "_legacy",
         "_legacy_codec",
+        "_start",
         "_terms",
         "_view",
         "_wanted",
@@ -112,13 +125,14 @@ class _Walk:
     def __init__(
         self,
         view: memoryview,
+        start: int,
         wanted: SourceOffset,
         aborted: Sequence[AbortedTransaction],
         terms: Terms,
     ) -> None:
         self.position = self._wanted = wanted
         self.fault: BatchFault | None = None
-        self._view = view
+        self._view, self._start = view, start
         self._terms = terms
         self._aborted = AbortedFilter(aborted) if aborted else None
         self._aborted_records = 0
@@ -187,7 +201,7 @@ class _Walk:
         self._dropped += dropped
         self._advance(header)
 
-    def finish(self) -> Walked:
+    def finish(self, omitted: int) -> Walked:
         """The answer; a pending batch of old messages is part of it."""
         self._flush_legacy()
         return Walked(
@@ -199,6 +213,7 @@ class _Walk:
             control_batches=self._control_batches,
             dropped=tuple(self._dropped),
             fault=self.fault,
+            omitted=omitted,
         )
 
     def _check_order(self, header: BatchHeader) -> None:
@@ -224,11 +239,18 @@ class _Walk:
         """Whether the batch has nothing to copy; counted, and its marker obeyed."""
         if verdict is Verdict.CONTROL:
             self._control_batches += 1
-            if self._aborted and marker_of(self._view, header) is not Marker.OTHER:
-                self._aborted.end(header.producer_id)
+            self._obey(header)
         elif verdict is Verdict.ABORTED:
             self._aborted_records += header.count
         return verdict in _SKIPPED
+
+    def _obey(self, header: BatchHeader) -> None:
+        marker = marker_of(self._view, header)
+        open_ones = self._aborted
+        if marker is Marker.ABORT and not (open_ones and open_ones.has_open(header.producer_id)):
+            look_for_omitted(self._view, self._start, header)
+        if open_ones and marker is not Marker.OTHER:
+            open_ones.end(header.producer_id)
 
     def _reshape(self, header: BatchHeader, verdict: Verdict, as_it_is: CopyBatch) -> None:
         so_far = Rebuilt([], [], None)

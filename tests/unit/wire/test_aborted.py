@@ -122,3 +122,41 @@ def test_a_control_record_without_a_type_is_corrupt() -> None:
     control = patched(batch_of(some(1)), attributes=0x20)
     with pytest.raises(CorruptBatchError, match="without type"):
         marker_of(memoryview(control), header_of(control))
+
+
+def test_what_a_marker_aborts_is_left_out_though_the_list_lacks_it() -> None:
+    log = [
+        batch_of(some(1), producer_id=ALICE),
+        marker(1, ALICE, 0),
+        batch_of(some(2, first=2), producer_id=ALICE),
+        batch_of(some(1, first=4), producer_id=BOB),
+        batch_of(some(1, first=5), producer_id=ALICE),
+        marker(6, ALICE, 0),
+        batch_of(some(1, first=7)),
+        marker(8, BOB, 1),
+    ]
+    for listed, omitted in (([(ALICE, 0), (ALICE, 2)], 0), ([(ALICE, 0)], 1), ([], 2)):
+        walked = fetched(*log, aborted=listed)
+        assert [batch.first for batch in walked.batches] == [4, 7]
+        assert (walked.aborted_records, walked.omitted, walked.next_offset) == (4, omitted, 9)
+
+
+def test_records_of_one_each_are_not_gathered_over_an_abort_that_the_list_lacks() -> None:
+    log = [
+        batch_of(some(1), producer_id=BOB),
+        batch_of(some(1, first=1), producer_id=ALICE),
+        batch_of(some(1, first=2), producer_id=BOB),
+        marker(3, ALICE, 0),
+        marker(4, BOB, 1),
+    ]
+    walked = fetched(*log)
+    assert [batch.first for batch in walked.batches] == [0, 2]
+    assert (walked.aborted_records, walked.omitted) == (1, 1)
+
+
+def test_an_abort_of_nothing_takes_nothing_back() -> None:
+    committed = [batch_of(some(2), producer_id=ALICE), marker(2, ALICE, 1)]
+    plain = patched(batch_of(some(1, first=3)), producer_id=ALICE)
+    walked = fetched(*committed, plain, marker(4, ALICE, 0), marker(5, BOB, 0))
+    assert [batch.first for batch in walked.batches] == [0, 3]
+    assert (walked.aborted_records, walked.omitted) == (0, 0)
