@@ -22,6 +22,8 @@ RENEW_S: Final = 10.0
 """Renewed this often without a reason, so that a moved leader is found before it is missed."""
 SOON_S: Final = 1.0
 """While a partition has no leader, or somebody has just said that the table is wrong."""
+REST: Final = 20
+"""And so many times what a look takes: ten thousand partitions keep a worker busy with it."""
 TROUBLE_S: Final = 15.0
 """A dead broker is replaced when its session ends (broker.session.timeout.ms, 9 s)."""
 LEAST_S: Final = 0.1
@@ -60,6 +62,7 @@ class Leaders:
         self._partitions: dict[str, tuple[int, ...]] = {}
         self._wanted = asyncio.Event()
         self._leaderless, self._trouble_until = False, 0.0
+        self._took_s = 0.0
         self._listeners: list[Callable[[], None]] = []
         self.absent_since: dict[str, float] = {}
         self._denied: set[str] = set()
@@ -137,14 +140,16 @@ class Leaders:
     @property
     def _renewed_after_s(self) -> float:
         in_trouble = self._leaderless or self._clock.monotonic() < self._trouble_until
-        return SOON_S if in_trouble else RENEW_S
+        return min(max(SOON_S, REST * self._took_s), RENEW_S) if in_trouble else RENEW_S
 
     async def renew(self) -> None:
         """Read the metadata of all needed topics once."""
         if not self._topics:
             return
+        began = self._clock.monotonic()
         metadata = await self.cluster.metadata(sorted(self._topics))
         now = self._clock.monotonic()
+        self._took_s = now - began
         self._leaderless = False
         for name in self._topics:
             topic = metadata.topics.get(name)

@@ -11,7 +11,7 @@ from uuid import UUID
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.kafka.metadata import PartitionMeta, TopicMeta
 from mirrorfleet.slots import leaders
-from mirrorfleet.slots.leaders import RENEW_S, SOON_S, TROUBLE_S, Leaders, Role
+from mirrorfleet.slots.leaders import RENEW_S, REST, SOON_S, TROUBLE_S, Leaders, Role
 from tests.faultkit.waiting import until
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ class World:
         self.leader = 1
         self.isr: tuple[int, ...] = (1, 2)
         self.is_there = True
+        self.takes = 0.0
         self.read = 0
         clock = SimpleNamespace(monotonic=lambda: self.now)
         cluster = SimpleNamespace(metadata=self._metadata)
@@ -39,6 +40,7 @@ class World:
 
     async def _metadata(self, topics: list[str]) -> SimpleNamespace:
         self.read += 1
+        self.now += self.takes
         assert topics == ["orders"]
         one = PartitionMeta(self.leader, 4, (1, 2), self.isr, (), ErrorCode.NONE)
         two = PartitionMeta(2, 4, (1, 2), (1, 2), (), ErrorCode.NONE)
@@ -94,7 +96,11 @@ async def test_it_is_read_every_second_while_a_leader_is_missing_or_was_just_wro
     assert await next_wait() == RENEW_S
     world.leader = -1
     assert await next_wait() == SOON_S
-    world.leader = 2
+    world.takes = 0.125
+    assert await next_wait() == REST * world.takes
+    world.takes = 1.0
+    assert await next_wait() == RENEW_S
+    world.leader, world.takes = 2, 0.0
     assert await next_wait() == RENEW_S
     keeping.cancel()
     with suppress(asyncio.CancelledError):
