@@ -78,8 +78,8 @@ class Sender:
         """
         runner = self._runner
         await self._gather()
-        await self._check_control()
         transaction = self._begin()
+        await self._check_control()
         runner.slot.open = transaction.touched
         try:
             await self._send_data(transaction)

@@ -118,15 +118,18 @@ async def test_what_the_spare_id_should_not_write_to_is_left_out() -> None:
 async def test_nothing_is_begun_while_positions_are_in_doubt_and_then_nothing_is_aborted() -> None:
     target = Target()
     sender, runner = sender_of(target)
-    give(runner.slot, runner.slot.partitions[identity()], fetched((0, [BIG])), end=1)
+    give(runner.slot, runner.slot.partitions[identity()], fetched((0, [BIG])), end=2)
+    assert await sender.transact()
+    give(runner.slot, runner.slot.partitions[identity()], fetched((1, [BIG])), end=2)
+    target.seen.clear()
     runner.doubts.must_wait = True
 
     with pytest.raises(AbortError):
         await sender.transact()
     await sender.abort()
 
-    assert target.seen == []
-    assert sender.producer.epoch == 0
+    assert target.seen == ["close"]
+    assert sender.producer.epoch == 1
 
 
 async def test_nothing_is_begun_where_positions_have_no_leader_or_their_connection_is_lost(
