@@ -16,12 +16,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mirrorfleet.core.ids import PartitionIdentity, SourceOffset, TargetOffset, TopicPartition
 from mirrorfleet.records.positions import Position
-from mirrorfleet.wire.copybatch import CopyBatch, Dropped, NullKeys, Terms
+from mirrorfleet.wire.copybatch import AbortedTransaction, CopyBatch, Dropped, NullKeys, Terms
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mirrorfleet.copying.budget import FrameLease
     from mirrorfleet.copying.faults import Fault, FaultReason, Span
     from mirrorfleet.records.catalog import CatalogPartition
+    from mirrorfleet.wire.copybatch import LateAbort
 
 CATCH_UP_AFTER = 3
 """Answers in a row that left more behind than they brought: then the partition is catching up."""
@@ -94,6 +97,12 @@ class CopyPartition:
     replica_until: float = 0.0
     omitted: int = 0
     """Aborted transactions that the source's broker did not list, since that was told last."""
+    undecided: dict[int, int] = field(default_factory=dict)
+    """Producers with transactional records of which no marker came yet: the first offset."""
+    aborts: list[LateAbort] = field(default_factory=list)
+    """Aborted transactions that are known from their markers alone, until they are passed."""
+    spoiled: bool = False
+    """Something of one of them may be in the open transaction, which must not be committed."""
     dropped: list[Dropped] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
     """What the ledger is told of with the commit that passes it."""
@@ -144,8 +153,20 @@ class CopyPartition:
         self.left_out = [e for e in self.left_out if e.span.end > self.committed.next_source]
         self.terms = replace(self.terms, left_out=tuple(each.span for each in self.left_out))
 
+    @property
+    def known_aborts(self) -> list[AbortedTransaction]:
+        """What to add to the list of the next answer."""
+        return [AbortedTransaction(a[0], a[1]) for a in self.aborts if a.marker >= self.walked_to]
+
+    def learn(self, late: Sequence[LateAbort]) -> None:
+        """The source aborted what has passed already; it does not when it is walked again."""
+        start = self.committed.next_source
+        self.aborts = [each for each in (*self.aborts, *late) if each.marker >= start]
+        self.omitted += len(late)
+
     def rewind(self) -> None:
         """Forget all that is not committed: queued batches go, fetching starts at the commit."""
+        self.undecided, self.spoiled = {}, False
         while self.queue:
             self.queue.popleft().lease.done()
         self.queued_bytes = 0

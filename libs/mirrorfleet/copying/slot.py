@@ -42,7 +42,7 @@ if TYPE_CHECKING:
         TopicPartition,
     )
     from mirrorfleet.records.positions import Fence, Position
-    from mirrorfleet.wire.copybatch import AbortedTransaction, CopyBatch, Terms
+    from mirrorfleet.wire.copybatch import AbortedTransaction, CopyBatch, LateAbort, Terms
 
 MERGE_MOST: Final = 4_096
 """Batches looked at for one merge; more would make each look longer and the batch no cheaper."""
@@ -215,14 +215,19 @@ class Slot:
         """Walk what came for one partition and queue it; a fault stops this partition alone."""
         partition.source = answer.source
         if answer.end > answer.start:
+            aborted = [*answer.aborted, *partition.known_aborts] if partition.aborts else None
             walked = walk_fetched(
                 buffer,
                 answer.start,
                 answer.end,
                 partition.walked_to,
-                answer.aborted,
+                answer.aborted if aborted is None else aborted,
                 partition.terms,
+                partition.undecided,
             )
+            partition.undecided = walked.undecided
+            if walked.late and self._undone(partition, walked.late):
+                return
             for batch in walked.batches:
                 self._queue(partition, batch, lease, now)
             if walked.next_offset > partition.walked_to:
@@ -236,6 +241,16 @@ class Slot:
                 fault = walked.fault
                 self.fault(partition, Fault(reason_of(fault.kind), fault.offset, fault.detail), now)
         partition.paced(answer.end - answer.start)
+
+    def _undone(self, partition: CopyPartition, late: Sequence[LateAbort]) -> bool:
+        """Go back before what was aborted; False while that is in the open transaction, which is
+        not committed then.
+        """
+        partition.learn(late)
+        partition.spoiled = partition in self.open
+        if not partition.spoiled:
+            self.hold_back(partition, 0.0)
+        return not partition.spoiled
 
     def _queue(
         self, partition: CopyPartition, batch: CopyBatch, lease: FrameLease, now: float

@@ -22,6 +22,12 @@ if TYPE_CHECKING:
     from mirrorfleet.copying.partition import CopyPartition, Queued
 
 
+class SpoiledError(MirrorfleetError):
+    """Raised when the source turns out to have aborted what the transaction copies."""
+
+    retriable = True
+
+
 class TargetBehindError(MirrorfleetError):
     """Raised when the target appended below the offset that it had already given: it lost data."""
 
@@ -113,7 +119,13 @@ class Transaction:
         return queued
 
     def positions(self, now_ms: int, moved: list[CopyPartition]) -> list[Position]:
-        """What to commit: every touched partition, and those that moved on without data."""
+        """What to commit: every touched partition, and those that moved on without data.
+
+        Raises: SpoiledError.
+        """
+        spoiled = [partition.target for partition in self.touched if partition.spoiled]
+        if spoiled:
+            raise SpoiledError(f"{spoiled[0]}: the source aborted what was copied")
         found = [
             _position(partition, touch, now_ms)
             for partition, touch in self.touched.items()

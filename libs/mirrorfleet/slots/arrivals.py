@@ -48,6 +48,12 @@ def deliver(
 
 def _tell_omitted(partition: CopyPartition) -> None:
     """Other consumers of that broker are handed records of aborted transactions."""
+    committed = partition.committed.next_source
+    if any(each.first_offset < committed for each in partition.aborts):
+        _log.error(
+            "records of an aborted transaction were copied before the source said so",
+            extra=fields(topic=partition.entry.target_topic, partition=partition.target.partition),
+        )
     _log.warning(
         "the source's broker left aborted transactions out of its list",
         extra=fields(

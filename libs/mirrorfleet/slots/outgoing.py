@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from mirrorfleet.copying.faults import Action
+from mirrorfleet.copying.transaction import SpoiledError, TargetBehindError
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import (
     ConnectionLostError,
@@ -56,6 +57,13 @@ def refusal(runner: SlotRunner, item: Outgoing, ack: ProduceAck, action: Action)
     if ack.error is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
         text = may_not(runner.target_principal, "WRITE", f"Topic:{ack.topic}", runner.link.target)
     return AbortError(text, action, partition=item.partition, batch=item.batch, ack=ack)
+
+
+def undone(error: TargetBehindError | SpoiledError) -> AbortError:
+    """What must not be committed, and what stops its partition."""
+    if isinstance(error, SpoiledError):
+        return AbortError(str(error))
+    return AbortError(str(error), partition=error.partition, fault=error.fault)
 
 
 class ControlEntry(NamedTuple):

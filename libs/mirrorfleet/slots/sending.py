@@ -18,14 +18,22 @@ from typing import TYPE_CHECKING, Final
 from mirrorfleet.copying.cadence import Cadence, Supply, supply_of
 from mirrorfleet.copying.faults import Action, produce_action
 from mirrorfleet.copying.schedule import Depth, busy_for, commit_interval, must_close
-from mirrorfleet.copying.transaction import TargetBehindError, Transaction
+from mirrorfleet.copying.transaction import SpoiledError, TargetBehindError, Transaction
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import ConnectionLostError, DeadlineError
 from mirrorfleet.core.ids import NO_TOPIC_ID, ProducerIdentity, TopicId, TopicPartition
 from mirrorfleet.kafka.producer import ProduceEntry
 from mirrorfleet.kafka.transactions import Transactions, TransactionVersion
 from mirrorfleet.slots.endings import control_of
-from mirrorfleet.slots.outgoing import AbortError, ControlEntry, Flight, Outgoing, Pipe, refusal
+from mirrorfleet.slots.outgoing import (
+    AbortError,
+    ControlEntry,
+    Flight,
+    Outgoing,
+    Pipe,
+    refusal,
+    undone,
+)
 from mirrorfleet.wire.rewrite import stamp
 
 if TYPE_CHECKING:
@@ -79,7 +87,7 @@ class Sender:
         runner = self._runner
         await self._gather()
         transaction = self._begin()
-        await self._check_control()
+        await runner.doubts.ready(self)
         runner.slot.open = transaction.touched
         try:
             await self._send_data(transaction)
@@ -91,11 +99,10 @@ class Sender:
                 return False
             segment = transaction.segment(runner.number, runner.clock.now_ms())
             await self._commit(transaction, runner.control_entries(positions, segment))
-        except TargetBehindError as error:
+        except BaseException as error:
             transaction.abandon()
-            raise AbortError(str(error), partition=error.partition, fault=error.fault) from error
-        except BaseException:
-            transaction.abandon()
+            if isinstance(error, TargetBehindError | SpoiledError):
+                raise undone(error) from error
             raise
         now = runner.clock.monotonic()
         runner.slot.committed(positions, now)
@@ -126,18 +133,9 @@ class Sender:
             pipe.lane.close()
         self._pipes.clear()
 
-    async def _check_control(self) -> None:
-        """Nothing is begun that could not commit its positions now.
-
-        So whatever is open in them from before an open transaction is of one that was committed
-        (`endings.was_committed`). Raises: AbortError.
-        """
-        if not self._runner.slot.ready:
-            return
-        if self._runner.doubts.must_wait:
-            raise AbortError("an earlier transaction may be open in the slot's positions")
-        for at in control_of(self._runner):
-            await self._pipe(self._node_of(at))
+    async def reach(self, at: TopicPartition) -> None:
+        """Be connected to the leader of a partition. Raises: AbortError."""
+        await self._pipe(self._node_of(at))
 
     def _begin(self) -> Transaction:
         self._is_begun = False

@@ -172,6 +172,19 @@ class Doubts:
         of, left = self._runner.targets.of, self.left
         return any(at in left or of(*at) is None for at in control_of(self._runner))
 
+    async def ready(self, sender: Sender) -> None:
+        """Nothing is begun that could not commit its positions now.
+
+        So whatever is open in them while a transaction is open is of one that was committed
+        (`endings.was_committed`). Raises: AbortError.
+        """
+        if not self._runner.slot.ready:
+            return
+        if self.must_wait:
+            raise AbortError("an earlier transaction may be open in the slot's positions")
+        for at in control_of(self._runner):
+            await sender.reach(at)
+
     async def clear(self, sender: Sender, wanted: Collection[TopicPartition]) -> None:
         """Ask about what the open transaction is to write to next, if it is in doubt.
 

@@ -52,6 +52,14 @@ class AbortedTransaction(NamedTuple):
     first_offset: int
 
 
+class LateAbort(NamedTuple):
+    """A transaction whose records passed in an earlier answer, and that a marker aborts now."""
+
+    producer_id: int
+    first_offset: int
+    marker: int
+
+
 class NullKeys(StrEnum):
     """What to do with a record without key when the target topic is compacted."""
 
@@ -130,3 +138,6 @@ class Walked(NamedTuple):
     fault: BatchFault | None
     omitted: int
     """Aborted transactions that the broker's list lacked."""
+    undecided: dict[int, int]
+    """Producers whose transactional records passed, without a marker yet: the first offset."""
+    late: tuple[LateAbort, ...]

@@ -10,7 +10,8 @@ it is in the answer. A fault's offset is also `next_offset`, so that a resumed w
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.core.errors import CorruptBatchError
 from mirrorfleet.core.ids import SourceOffset
@@ -25,6 +26,7 @@ from mirrorfleet.wire.aborted import (
 from mirrorfleet.wire.batch import (
     CODEC_MASK,
     MAGIC,
+    TRANSACTIONAL,
     BatchHeader,
     verified_payload,
     verify,
@@ -38,6 +40,7 @@ from mirrorfleet.wire.copybatch import (
     CopyBatch,
     Dropped,
     FaultKind,
+    LateAbort,
     Terms,
     Walked,
 )
@@ -55,7 +58,7 @@ from mirrorfleet.wire.reshape import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from mirrorfleet.wire.batch import Buffer
     from mirrorfleet.wire.copybatch import AbortedTransaction
@@ -73,6 +76,9 @@ __all__ = [
 ]
 
 
+NOTHING: Final[Mapping[int, int]] = MappingProxyType({})
+
+
 def walk_fetched(
     buffer: Buffer,
     start: int,
@@ -80,16 +86,18 @@ def walk_fetched(
     wanted: SourceOffset,
     aborted: Sequence[AbortedTransaction],
     terms: Terms,
+    undecided: Mapping[int, int] = NOTHING,
 ) -> Walked:
     """What the records field of one partition's fetch answer, at [start, end), comes to.
 
     Payloads of batches that pass are views into `buffer`, which must not change any more.
     A range whose first batch is incomplete gives no batch: fetch again with more bytes.
-    An aborted transaction that the broker's list lacks is found by its marker (`omitted`).
+    An aborted transaction that the broker's list lacks is found by its marker (`omitted`); one
+    whose records passed in an earlier answer (`undecided` of that) is `late`.
     """
     known = list(aborted)
     while True:
-        state = _Walk(memoryview(buffer), start, wanted, known, terms)
+        state = _Walk(memoryview(buffer), start, wanted, known, terms, undecided)
         position: int | None = start
         try:
             while position is not None:
@@ -109,13 +117,16 @@ class _Walk:
         "_aborted",
         "_aborted_records",
         "_batches",
+        "_carried",
         "_control_batches",
         "_dropped",
+        "_late",
         "_leader_epoch",
         "_legacy",
         "_legacy_codec",
         "_start",
         "_terms",
+        "_undecided",
         "_view",
         "_wanted",
         "fault",
@@ -129,12 +140,16 @@ class _Walk:
         wanted: SourceOffset,
         aborted: Sequence[AbortedTransaction],
         terms: Terms,
+        undecided: Mapping[int, int],
     ) -> None:
         self.position = self._wanted = wanted
         self.fault: BatchFault | None = None
         self._view, self._start = view, start
         self._terms = terms
         self._aborted = AbortedFilter(aborted) if aborted else None
+        self._carried = dict(undecided) if undecided else {}
+        self._undecided: dict[int, int] = {}
+        self._late: list[LateAbort] = []
         self._aborted_records = 0
         self._control_batches = 0
         self._leader_epoch = -1
@@ -167,6 +182,8 @@ class _Walk:
             return None
         self._batches.append(run.batch)
         self.position, self._leader_epoch = run.batch.next_offset, run.batch.leader_epoch
+        if run.undecided:
+            self._undecided = {**run.undecided, **self._undecided}
         return run.end
 
     def take(self, header: BatchHeader) -> None:
@@ -179,9 +196,15 @@ class _Walk:
         verdict = classify(header, self.position, self._terms, aborted=covered)
         if verdict is Verdict.PASS:
             self._batches.append(_as_it_is(header, payload, payload_crc))
+            self._note(header)
         elif not self._skip(header, verdict):
             self._reshape(header, verdict, _as_it_is(header, payload, payload_crc))
+            self._note(header)
         self._advance(header)
+
+    def _note(self, header: BatchHeader) -> None:
+        if header.attributes & TRANSACTIONAL:
+            self._undecided.setdefault(header.producer_id, header.base_offset)
 
     def take_legacy(self, header: BatchHeader) -> None:
         """A message of magic 0 or 1; neighbours of one codec go into one batch."""
@@ -214,6 +237,8 @@ class _Walk:
             dropped=tuple(self._dropped),
             fault=self.fault,
             omitted=omitted,
+            undecided={**self._undecided, **self._carried},
+            late=tuple(self._late),
         )
 
     def _check_order(self, header: BatchHeader) -> None:
@@ -245,12 +270,19 @@ class _Walk:
         return verdict in _SKIPPED
 
     def _obey(self, header: BatchHeader) -> None:
-        marker = marker_of(self._view, header)
-        open_ones = self._aborted
-        if marker is Marker.ABORT and not (open_ones and open_ones.has_open(header.producer_id)):
+        """Do as a marker says; of a transaction that it aborts nothing may have passed."""
+        marker, who = marker_of(self._view, header), header.producer_id
+        if marker is Marker.OTHER:
+            return
+        if marker is Marker.ABORT and not (self._aborted and self._aborted.has_open(who)):
             look_for_omitted(self._view, self._start, header)
-        if open_ones and marker is not Marker.OTHER:
-            open_ones.end(header.producer_id)
+        if header.base_offset >= self._wanted:
+            first = self._carried.pop(who, None)
+            if marker is Marker.ABORT and first is not None:
+                self._late.append(LateAbort(who, first, header.base_offset))
+        self._undecided.pop(who, None)
+        if self._aborted:
+            self._aborted.end(who)
 
     def _reshape(self, header: BatchHeader, verdict: Verdict, as_it_is: CopyBatch) -> None:
         so_far = Rebuilt([], [], None)

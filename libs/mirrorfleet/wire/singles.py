@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 _Single = tuple[int, int, memoryview, int, int]
 """Source offset, time, the record after its deltas, leader epoch, byte after the batch."""
 
-_HEADER: Final = struct.Struct(">qiibIhiqq14xi")
-"""A batch's header without the producer, whose place the target's takes."""
+_HEADER: Final = struct.Struct(">qiibIhiqqq6xi")
+"""A batch's header without the producer's epoch and sequence, whose place the target's take."""
 _LEAST: Final = HEADER_SIZE - LENGTH_OVERHEAD + 7
 """What the length field says of a batch with a record without key, value and headers."""
 _TWO_BYTES: Final = 0x80
@@ -47,6 +47,8 @@ class Run(NamedTuple):
 
     batch: CopyBatch
     end: int
+    undecided: dict[int, int]
+    """Producers with transactional records in it: the first offset."""
 
 
 def allowed(terms: Terms) -> bool:
@@ -57,16 +59,13 @@ def allowed(terms: Terms) -> bool:
 def gathered(
     view: memoryview, start: int, end: int, wanted: SourceOffset, terms: Terms
 ) -> Run | None:
-    """The plain batches of one record at [start, end), from source offset `wanted` on, verified.
-
-    None when there are fewer than two. Only for terms that are `allowed`.
-    """
+    """The run of verified one-record batches at [start, end), `allowed` terms; None below two."""
     room = min(MERGE_UP_TO, terms.max_batch_bytes) - HEADER_SIZE
-    parts: list[bytes | memoryview] = []
+    parts, undecided = list[bytes | memoryview](), dict[int, int]()
     holes: list[tuple[SourceOffset, int]] = []
     position, expected, count = start, wanted, 0
     first, epoch, base_time, latest = wanted, -1, 0, 0
-    for base, time, tail, of_epoch, after in _plain(view, start, end):
+    for base, time, tail, of_epoch, after in _plain(view, start, end, undecided):
         delta = time - base_time if count else 0
         if base < expected or not -_FAR < delta < _FAR:
             break
@@ -97,14 +96,17 @@ def gathered(
         holes=tuple(holes),
         leader_epoch=epoch,
     )
-    return Run(batch, position)
+    return Run(batch, position, undecided)
 
 
-def _plain(view: memoryview, start: int, end: int) -> Iterator[_Single]:
-    """The plain batches of one record from byte `start` on, up to the first that is not one."""
+def _plain(view: memoryview, start: int, end: int, undecided: dict[int, int]) -> Iterator[_Single]:
+    """The plain batches of one record from byte `start` on, up to the first that is not one; notes
+    the producers of transactional ones.
+    """
     position, unpack = start, _HEADER.unpack_from
     while end - position > HEADER_SIZE:
-        base, length, epoch, magic, crc, bits, last, time, latest, count = unpack(view, position)
+        fields = unpack(view, position)
+        base, length, epoch, magic, crc, bits, last, time, latest, who, count = fields
         after = position + LENGTH_OVERHEAD + length
         lone = count == 1 and not last and magic == MAGIC and time == latest
         if not lone or bits & ~TRANSACTIONAL or not _LEAST <= length < MERGE_BELOW or after > end:
@@ -119,5 +121,7 @@ def _plain(view: memoryview, start: int, end: int) -> Iterator[_Single]:
             return  # its attributes, timestamp delta and offset delta are 0 where it is alone
         if crc32c(view[position + CRC_START : after]) != crc:
             return
+        if bits:
+            undecided.setdefault(who, base)
         yield base, time, view[at + 3 : after], epoch, after
         position = after

@@ -153,6 +153,12 @@ class Doubts:
         self.left: set[TopicPartition] = set()
         self.refuses = self.must_wait = False
 
+    async def ready(self, sender: Sender) -> None:
+        if self.must_wait:
+            raise AbortError("in doubt")
+        for at in (POSITIONS, SEGMENTS):
+            await sender.reach(at)
+
     async def clear(self, sender: Sender, wanted: Collection[TopicPartition]) -> None:
         del sender
         assert {POSITIONS, SEGMENTS} <= set(wanted)

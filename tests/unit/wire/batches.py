@@ -16,11 +16,11 @@ from crc32c import crc32c
 from mirrorfleet.core.ids import ProducerIdentity, SourceOffset
 from mirrorfleet.wire.batch import walk
 from mirrorfleet.wire.copybatch import AbortedTransaction, Terms, Walked
-from mirrorfleet.wire.engine import walk_fetched
+from mirrorfleet.wire.engine import NOTHING, walk_fetched
 from mirrorfleet.wire.rewrite import stamp
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from mirrorfleet.wire.batch import BatchHeader
     from mirrorfleet.wire.copybatch import CopyBatch
@@ -102,11 +102,14 @@ def fetched(
     wanted: int = 0,
     aborted: Sequence[tuple[int, int]] = (),
     terms: Terms | None = None,
+    undecided: Mapping[int, int] = NOTHING,
 ) -> Walked:
     """What the engine makes of these bytes; `aborted` is (producer id, first offset)."""
     buffer = bytearray(b"".join(batches))
     entries = [AbortedTransaction(*entry) for entry in aborted]
-    return walk_fetched(buffer, 0, len(buffer), SourceOffset(wanted), entries, terms or Terms())
+    from_offset = SourceOffset(wanted)
+    terms = terms or Terms()
+    return walk_fetched(buffer, 0, len(buffer), from_offset, entries, terms, undecided)
 
 
 def sent(batch: CopyBatch) -> bytes:

@@ -6,6 +6,7 @@ import pytest
 
 from mirrorfleet.core.errors import CorruptBatchError
 from mirrorfleet.wire.aborted import Marker, marker_of
+from mirrorfleet.wire.copybatch import LateAbort
 from tests.unit.wire.batches import (
     batch_of,
     copied,
@@ -160,3 +161,30 @@ def test_an_abort_of_nothing_takes_nothing_back() -> None:
     walked = fetched(*committed, plain, marker(4, ALICE, 0), marker(5, BOB, 0))
     assert [batch.first for batch in walked.batches] == [0, 3]
     assert (walked.aborted_records, walked.omitted) == (0, 0)
+
+
+def test_what_passed_without_a_marker_is_told_and_aborted_late_by_the_next_answer() -> None:
+    log = [batch_of(some(2), producer_id=ALICE), batch_of(some(2, first=2), producer_id=BOB)]
+    first = fetched(*log, batch_of(some(2, first=4), producer_id=ALICE))
+    assert (first.undecided, first.late) == ({ALICE: 0, BOB: 2}, ())
+
+    more = [batch_of(some(1, first=6), producer_id=ALICE), marker(7, ALICE, 0), marker(8, BOB, 1)]
+    for listed in ([], [(ALICE, 0)], [(ALICE, 6)]):
+        then = fetched(*more, wanted=6, aborted=listed, undecided=first.undecided)
+        assert (then.late, then.undecided) == ((LateAbort(ALICE, 0, 7),), {})
+        assert then.batches == []
+
+
+def test_a_commit_or_a_marker_of_before_decides_nothing_of_what_passed_since() -> None:
+    behind = [marker(3, ALICE, 0), batch_of(some(2, first=4), producer_id=ALICE)]
+    after = [marker(6, ALICE, 1), marker(7, ALICE, 0)]
+    walked = fetched(*behind, *after, wanted=6, undecided={ALICE: 4, BOB: 2})
+    assert (walked.late, walked.undecided) == ((), {BOB: 2})
+
+
+def test_records_that_were_gathered_are_told_as_undecided_too() -> None:
+    singles = [batch_of(some(1, first=n), producer_id=(ALICE, BOB)[n % 2]) for n in range(4)]
+    plain = [batch_of(some(1, first=n)) for n in (4, 5)]
+    walked = fetched(*singles, *plain)
+    assert [batch.count for batch in walked.batches] == [6]
+    assert walked.undecided == {ALICE: 0, BOB: 1}

@@ -1,0 +1,66 @@
+"""A transaction that turns out to be aborted after its records passed is undone, not committed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mirrorfleet.copying.budget import FrameLease, MemoryBudget
+from mirrorfleet.copying.partition import SourceView
+from mirrorfleet.copying.slot import Answer
+from mirrorfleet.copying.transaction import SpoiledError, Transaction
+from tests.unit.copying.making import partition_of, slot
+from tests.unit.wire.batches import batch_of, marker, some
+
+if TYPE_CHECKING:
+    from mirrorfleet.copying.partition import CopyPartition
+    from mirrorfleet.copying.slot import Slot
+
+ALICE, END = 11, 100
+
+
+def give(made: Slot, partition: CopyPartition, *batches: bytes | bytearray) -> None:
+    """An answer without a list of aborted transactions."""
+    frame = bytearray(b"".join(batches))
+    account = MemoryBudget(1 << 20).account()
+    account.resize(0, len(frame))
+    lease = FrameLease(account, len(frame))
+    answer = Answer(0, len(frame), SourceView(END, END, 0), ())
+    made.answered(partition, frame, answer, lease, 1.0)
+    lease.done()
+
+
+FIRST = [batch_of(some(1)), batch_of(some(2, first=1), producer_id=ALICE)]
+THEN = [batch_of(some(1, first=3)), marker(4, ALICE, 0), batch_of(some(1, first=5))]
+
+
+def test_what_was_not_sent_yet_is_walked_again_without_it() -> None:
+    made = slot()
+    partition = partition_of(made)
+    give(made, partition, *FIRST)
+    give(made, partition, *THEN)
+    assert (partition.walked_to, list(partition.queue), partition.omitted) == (0, [], 1)
+
+    give(made, partition, *FIRST)
+    give(made, partition, *THEN)
+    assert [each.batch.first for each in partition.queue] == [0, 3, 5]
+    assert (partition.walked_to, partition.omitted, partition.known_aborts) == (6, 1, [])
+
+
+def test_what_is_in_the_open_transaction_is_not_committed() -> None:
+    made = slot()
+    partition = partition_of(made)
+    give(made, partition, *FIRST)
+    transaction = Transaction(0.0)
+    made.open = transaction.touched
+    transaction.sent(partition, made.next_batch(partition), 1.0)
+    give(made, partition, *THEN)
+    with pytest.raises(SpoiledError, match=r"east\.orders-0"):
+        transaction.positions(5, [])
+
+    made.rewind()
+    made.open = {}
+    give(made, partition, *FIRST)
+    assert [each.batch.first for each in partition.queue] == [0]
+    assert not partition.spoiled
