@@ -100,7 +100,9 @@ class CopyPartition:
     undecided: dict[int, int] = field(default_factory=dict)
     """Producers with transactional records of which no marker came yet: the first offset."""
     aborts: list[LateAbort] = field(default_factory=list)
-    """Aborted transactions that are known from their markers alone, until they are passed."""
+    """Aborted transactions that are known from their markers alone, until a commit passes them."""
+    copied_aborted: bool = False
+    """Records of one were committed before the marker came; not told yet."""
     spoiled: bool = False
     """Something of one of them may be in the open transaction, which must not be committed."""
     dropped: list[Dropped] = field(default_factory=list)
@@ -160,9 +162,16 @@ class CopyPartition:
 
     def learn(self, late: Sequence[LateAbort]) -> None:
         """The source aborted what has passed already; it does not when it is walked again."""
-        start = self.committed.next_source
-        self.aborts = [each for each in (*self.aborts, *late) if each.marker >= start]
+        self.aborts += late
         self.omitted += len(late)
+        self.copied_aborted |= any(a.first_offset < self.committed.next_source for a in late)
+
+    def commit(self, position: Position) -> None:
+        """A commit moved it; what was spoiled after the last look at that was committed, too."""
+        self.committed = position
+        if self.aborts:
+            self.copied_aborted |= self.spoiled
+            self.aborts = [each for each in self.aborts if each.marker >= position.next_source]
 
     def rewind(self) -> None:
         """Forget all that is not committed: queued batches go, fetching starts at the commit."""

@@ -71,6 +71,7 @@ class Learned:
     fault_since: float
     reported: Fault | None
     left_out: list[LeftOut]
+    aborts: list[LateAbort]
 
 
 class Slot:
@@ -122,7 +123,7 @@ class Slot:
         if learned is None or learned.entry != partition.entry:
             return
         partition.terms = learned.terms
-        partition.left_out = learned.left_out
+        partition.left_out, partition.aborts = learned.left_out, learned.aborts
         partition.forget_passed()
         partition.reported = learned.reported
         if learned.fault is not None and partition.walked_to <= learned.fault.offset:
@@ -163,6 +164,7 @@ class Slot:
                 partition.fault_since,
                 partition.reported,
                 partition.left_out,
+                partition.aborts,
             )
             self.dismiss(identity)
         self.ever_known.update(self.known)
@@ -172,6 +174,7 @@ class Slot:
 
     def rewind(self) -> None:
         """After an abort: everything back to the last commit."""
+        self.open = {}
         for partition in self.partitions.values():
             partition.rewind()
         self._ready.clear()
@@ -243,9 +246,7 @@ class Slot:
         partition.paced(answer.end - answer.start)
 
     def _undone(self, partition: CopyPartition, late: Sequence[LateAbort]) -> bool:
-        """Go back before what was aborted; False while that is in the open transaction, which is
-        not committed then.
-        """
+        """Go back before what was aborted; False when the open transaction has it: never commit."""
         partition.learn(late)
         partition.spoiled = partition in self.open
         if not partition.spoiled:
@@ -385,7 +386,9 @@ class Slot:
             self.known[position.identity] = position
             partition = self.partitions.get(position.identity)
             if partition is not None:
-                partition.committed = position
+                partition.commit(position)
+                if partition.spoiled:
+                    self.hold_back(partition, 0.0)
                 if partition.left_out:
                     partition.forget_passed()
                 partition.progress_at = now

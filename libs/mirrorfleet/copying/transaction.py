@@ -123,9 +123,7 @@ class Transaction:
 
         Raises: SpoiledError.
         """
-        spoiled = [partition.target for partition in self.touched if partition.spoiled]
-        if spoiled:
-            raise SpoiledError(f"{spoiled[0]}: the source aborted what was copied")
+        self.check()
         found = [
             _position(partition, touch, now_ms)
             for partition, touch in self.touched.items()
@@ -136,6 +134,12 @@ class Transaction:
             for partition in moved
             if partition not in self.touched and not partition.queue
         ]
+
+    def check(self) -> None:
+        """Whether it may be committed still. Raises: SpoiledError."""
+        spoiled = [partition.target for partition in self.touched if partition.spoiled]
+        if spoiled:
+            raise SpoiledError(f"{spoiled[0]}: the source aborted what was copied")
 
     def segment(self, slot: SlotNumber, now_ms: int) -> Segment | None:
         """The runs of this transaction, or None when it copied nothing."""

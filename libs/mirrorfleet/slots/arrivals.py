@@ -38,7 +38,7 @@ def deliver(
     runner.slot.answered(partition, buffer, answer, lease, now)
     if partition.pace is not pace:
         runner.reroute()
-    if partition.omitted:
+    if partition.omitted or partition.copied_aborted:
         _tell_omitted(partition)
     if partition.fault is not None:
         runner.report_fault(partition)
@@ -48,12 +48,12 @@ def deliver(
 
 def _tell_omitted(partition: CopyPartition) -> None:
     """Other consumers of that broker are handed records of aborted transactions."""
-    committed = partition.committed.next_source
-    if any(each.first_offset < committed for each in partition.aborts):
+    if partition.copied_aborted:
         _log.error(
             "records of an aborted transaction were copied before the source said so",
             extra=fields(topic=partition.entry.target_topic, partition=partition.target.partition),
         )
+        partition.copied_aborted = False
     _log.warning(
         "the source's broker left aborted transactions out of its list",
         extra=fields(

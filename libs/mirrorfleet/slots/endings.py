@@ -16,7 +16,7 @@ from mirrorfleet.records.topics import ControlKind
 from mirrorfleet.runtime.log import fields, logger
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Iterator
 
     from mirrorfleet.core.ids import ProducerIdentity, TopicPartition
     from mirrorfleet.kafka.inspection import ActiveProducer, TransactionDescription
@@ -38,15 +38,12 @@ _NOTHING_TO_TELL: Final = frozenset(
 _log = logger(__name__)
 
 
-def by_end(
-    found: dict[TopicPartition, bool], first: Collection[TopicPartition] = ()
-) -> Iterator[tuple[bool, list[TopicPartition]]]:
-    """What is to be committed, then what is to be aborted; some of it before the rest."""
-    for is_first in (True, False):
-        for copied in (True, False):
-            some = [at for at, its in found.items() if its is copied and (at in first) is is_first]
-            if some:
-                yield copied, sorted(some)
+def by_end(found: dict[TopicPartition, bool]) -> Iterator[tuple[bool, list[TopicPartition]]]:
+    """What is to be committed first, then what is to be aborted."""
+    for copied in (True, False):
+        some = sorted(at for at, is_copied in found.items() if is_copied is copied)
+        if some:
+            yield copied, some
 
 
 def word_of(*, committed: bool) -> str:

@@ -170,9 +170,11 @@ class _Lane:
         wanted: dict[CopyPartition, _Asked] = {}
         for partition in runner.slot.wanted(self._key.pace, now):
             at = replicas.fetched_from(runner, partition, now)
-            if at is None or at.node != self._key.node:
-                continue
-            asked = wanted[partition] = _Asked(partition.rewinds, partition.walked_to, at)
+            if at is not None and at.node == self._key.node:
+                wanted[partition] = _Asked(partition.rewinds, partition.walked_to, at)
+        for partition in self._asked.keys() - wanted.keys():
+            lane.forget(partition.identity.source_topic_id, partition.identity.partition)
+        for partition, asked in wanted.items():
             if self._asked.get(partition) == asked:
                 continue
             lane.want(
@@ -181,13 +183,11 @@ class _Lane:
                     topic_id=partition.identity.source_topic_id,
                     partition=partition.identity.partition,
                     offset=partition.walked_to,
-                    leader_epoch=at.epoch,
+                    leader_epoch=asked.at.epoch,
                     last_fetched_epoch=partition.walked_epoch,
                     max_bytes=runner.settings.partition_fetch_bytes,
                 )
             )
-        for partition in self._asked.keys() - wanted.keys():
-            lane.forget(partition.identity.source_topic_id, partition.identity.partition)
         self._asked = wanted
         return bool(wanted)
 

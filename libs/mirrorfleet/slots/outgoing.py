@@ -112,8 +112,11 @@ class Pipe:
     def request(
         self, items: list[Outgoing], now: float, *, timeout_ms: int
     ) -> asyncio.Future[list[ProduceAck]]:
-        """Send them in one request. Raises: as `ProduceLane.send`."""
-        answer = self.lane.send([item.entry for item in items], timeout_ms=timeout_ms)
+        """Send them in one request. Raises: AbortError."""
+        try:
+            answer = self.lane.send([item.entry for item in items], timeout_ms=timeout_ms)
+        except ConnectionLostError as error:
+            raise AbortError(f"the produce connection is lost: {error}") from error
         self._asked.append((now, items))
         answer.add_done_callback(self._heard)
         return answer

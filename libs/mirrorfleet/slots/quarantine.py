@@ -145,7 +145,7 @@ class Wedges:
             both &= await self._pending()
         if not both or any(at.topic.startswith(CONTROL_PREFIX) for at in both):
             return  # it goes on, or there is nowhere to write positions to
-        if not both <= suspects and not await self.are_sick(both):
+        if not await self.are_sick(both) and not both <= suspects:
             return  # the target is slow
         try:
             if await endings.is_open_in_control(self._runner, self.main_id):
@@ -175,7 +175,10 @@ class Wedges:
         for at in suspects:
             topic = found.topics.get(at.topic)
             meta = None if topic is None else topic.partitions.get(at.partition)
-            if meta is None or (meta.leader >= 0 and len(meta.isr) >= self._least.get(at.topic, 0)):
+            if meta is None:
+                return False
+            least = min(self._least.get(at.topic, 0), len(meta.replicas))  # effectiveMinIsr
+            if meta.leader >= 0 and len(meta.isr) >= least:
                 return False
         return True
 

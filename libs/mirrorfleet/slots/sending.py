@@ -156,6 +156,7 @@ class Sender:
             pipe = await self._pipe(node)
             await self._add([item.entry for item in items])
             await self._send_first(transaction, pipe, items)
+        transaction.check()
         producer = await self._transactions.end(self.producer, commit=True)
         if producer != self.producer:
             self._runner.slot.sequences.clear()
@@ -227,7 +228,9 @@ class Sender:
                     self._muted = True
                     continue
                 await pipe.room()
-            items = self._round(transaction, partitions)
+            items = self._round(transaction, [each for each in partitions if each.queue])
+            if not items:
+                continue  # the source aborted what waited: it was taken back meanwhile
             if self._transactions.version is TransactionVersion.V1:
                 await self._add([item.entry for item in items])
             if not sent:
@@ -303,12 +306,11 @@ class Sender:
             self._runner.wake()
 
     def _request(self, pipe: Pipe, items: list[Outgoing]) -> asyncio.Future[list[ProduceAck]]:
-        runner, self._is_begun = self._runner, True
+        runner = self._runner
         timeout_ms = runner.settings.produce_timeout_ms
-        try:
-            return pipe.request(items, runner.clock.monotonic(), timeout_ms=timeout_ms)
-        except ConnectionLostError as error:
-            raise AbortError(f"the produce connection is lost: {error}") from error
+        answer = pipe.request(items, runner.clock.monotonic(), timeout_ms=timeout_ms)
+        self._is_begun = True
+        return answer
 
     async def _send_first(
         self, transaction: Transaction, pipe: Pipe, items: list[Outgoing]

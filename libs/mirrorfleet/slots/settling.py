@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from itertools import chain
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -134,6 +133,10 @@ class Doubts:
         """We took an id whose last transaction was that."""
         self._fenced[name] = Fenced(producer, last)
 
+    def settled(self, name: str) -> None:
+        """Nothing is left open of it: what comes now is another transaction."""
+        self._fenced.pop(name, None)
+
     def closed(self) -> None:
         """We have closed all connections of the slot ourselves."""
         self._connected.clear()
@@ -204,45 +207,40 @@ class Doubts:
         Raises: as `_settle`.
         """
         if self.left:
-            await self._settle(sender)
-        may_begin = not self.must_wait
-        if not may_begin:
+            await self._settle(sender, self.left.intersection(control_of(self._runner)))
+        if self.must_wait:
+            self._runner.trouble = "an earlier transaction may be open in the slot's positions"
             await asyncio.sleep(UNCLEAR_S)
-        return may_begin
+            return False
+        if self.left:
+            await self._settle(sender, self.left)
+        return True
 
-    async def _settle(self, sender: Sender) -> None:
-        """Ask about partitions that have a leader; end what is open. We have none open now.
+    async def _settle(self, sender: Sender, wanted: Collection[TopicPartition]) -> None:
+        """Ask about those that have a leader; end what is open. We have none open now.
 
         Raises: UnsettledError, FencedError, and what else a broker or a network fails with;
         WedgedError when some markers cannot be written.
         """
-        runner, left = self._runner, self.left
+        runner = self._runner
         now = runner.clock.monotonic()
         led = [
             at
-            for at in left
+            for at in wanted
             if runner.targets.of(*at) is not None and now - self._asked.get(at, -inf) >= LOOK_S
         ]
         if not led:
             return
         self._asked.update(dict.fromkeys(led, now))
         ours, others = await self._open(sender, led)
-        if self.must_wait and (ours or others):
-            self._again(ours, others)
-            return
         if others:
             await self._end_others(sender, others)
         if ours:
+            self._left.update(ours)  # until they are ended: the next look may get no answer
             await self._ended()
             ours, _ = await self._open(sender, led)
-            for copied, some in by_end(ours, first=control_of(runner)):
+            for copied, some in by_end(ours):
                 await self._end(sender, some, commit=copied)
-
-    def _again(self, *some: Collection[TopicPartition]) -> None:
-        """Nothing was done about these: the slot's positions come first."""
-        for at in chain(*some):
-            self._left.add(at)
-            self._asked.pop(at, None)
 
     async def _open(self, sender: Sender, led: Sequence[TopicPartition]) -> Open:
         """Where a transaction of either id is open, and whether it counts as copied.

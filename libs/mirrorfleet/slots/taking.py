@@ -214,7 +214,9 @@ async def fence_settled(runner: SlotRunner, transactions: Transactions) -> Produ
         last = await runner.doubts.last_of(transactions.transactional_id)
         producer = await _fence(runner, transactions)
         runner.doubts.fenced(transactions.transactional_id, producer, last)
-        return await endings.settle_control(runner, transactions, producer, last)
+        producer = await endings.settle_control(runner, transactions, producer, last)
+        runner.doubts.settled(transactions.transactional_id)
+        return producer
     except BaseException:
         transactions.close()
         raise

@@ -22,15 +22,15 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.core.errors import CorruptBatchError
-from mirrorfleet.wire.batch import CONTROL, HEADER_SIZE, MAGIC, walk
+from mirrorfleet.wire.batch import HEADER_SIZE
 from mirrorfleet.wire.codecs import decompress
-from mirrorfleet.wire.copybatch import AbortedTransaction
 from mirrorfleet.wire.framing import framed_records, key_and_rest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mirrorfleet.wire.batch import BatchHeader
+    from mirrorfleet.wire.copybatch import AbortedTransaction
 
 _MARKER_KEY: Final = struct.Struct(">hh")
 
@@ -59,10 +59,6 @@ class AbortedFilter:
             self._open.add(self._pending.pop().producer_id)
         return header.is_transactional and header.producer_id in self._open
 
-    def has_open(self, producer_id: int) -> bool:
-        """Whether a transaction of this producer is open that the list calls aborted."""
-        return producer_id in self._open
-
     def end(self, producer_id: int) -> None:
         """A marker of this producer: its transaction is over.
 
@@ -71,30 +67,6 @@ class AbortedFilter:
         next committed batches of the same answer.
         """
         self._open.discard(producer_id)
-
-
-class OmittedError(Exception):
-    """Raised when a marker aborts a transaction that the broker's list lacks."""
-
-    def __init__(self, transaction: AbortedTransaction) -> None:
-        super().__init__(str(transaction))
-        self.transaction = transaction
-
-
-def look_for_omitted(view: memoryview, start: int, marker: BatchHeader) -> None:
-    """See whether the transaction that `marker` aborts has data in the answer, from byte `start`.
-
-    Raises: OmittedError.
-    """
-    first = None
-    for header in walk(view, start, marker.start):
-        if header.magic == MAGIC and header.producer_id == marker.producer_id:
-            if header.attributes & CONTROL:
-                first = None
-            elif header.is_transactional and first is None:
-                first = header.base_offset
-    if first is not None:
-        raise OmittedError(AbortedTransaction(marker.producer_id, first))
 
 
 def marker_of(view: memoryview, header: BatchHeader) -> Marker:

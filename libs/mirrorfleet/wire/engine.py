@@ -16,13 +16,7 @@ from typing import TYPE_CHECKING, Final
 from mirrorfleet.core.errors import CorruptBatchError
 from mirrorfleet.core.ids import SourceOffset
 from mirrorfleet.wire import singles
-from mirrorfleet.wire.aborted import (
-    AbortedFilter,
-    Marker,
-    OmittedError,
-    look_for_omitted,
-    marker_of,
-)
+from mirrorfleet.wire.aborted import AbortedFilter, Marker, marker_of
 from mirrorfleet.wire.batch import (
     CODEC_MASK,
     MAGIC,
@@ -36,6 +30,7 @@ from mirrorfleet.wire.builder import BatchBuilder
 from mirrorfleet.wire.classify import Verdict, classify
 from mirrorfleet.wire.codecs import Codec
 from mirrorfleet.wire.copybatch import (
+    AbortedTransaction,
     BatchFault,
     CopyBatch,
     Dropped,
@@ -61,7 +56,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from mirrorfleet.wire.batch import Buffer
-    from mirrorfleet.wire.copybatch import AbortedTransaction
 
 __all__ = [
     "before",
@@ -97,17 +91,16 @@ def walk_fetched(
     """
     known = list(aborted)
     while True:
-        state = _Walk(memoryview(buffer), start, wanted, known, terms, undecided)
+        state = _Walk(memoryview(buffer), wanted, known, terms, undecided)
         position: int | None = start
         try:
             while position is not None:
                 position = state.walk_from(position, end)
-        except OmittedError as found:
-            known.append(found.transaction)  # and begin again: the list was not complete
-            continue
         except CorruptBatchError as error:
             state.fault = BatchFault(state.position, FaultKind.CORRUPT, error.message)
-        return state.finish(len(known) - len(aborted))
+        if not state.missed:
+            return state.finish(len(known) - len(aborted))
+        known += state.missed  # and once more: the list was not complete
 
 
 class _Walk:
@@ -124,19 +117,18 @@ class _Walk:
         "_leader_epoch",
         "_legacy",
         "_legacy_codec",
-        "_start",
         "_terms",
         "_undecided",
         "_view",
         "_wanted",
         "fault",
+        "missed",
         "position",
     )
 
     def __init__(
         self,
         view: memoryview,
-        start: int,
         wanted: SourceOffset,
         aborted: Sequence[AbortedTransaction],
         terms: Terms,
@@ -144,12 +136,13 @@ class _Walk:
     ) -> None:
         self.position = self._wanted = wanted
         self.fault: BatchFault | None = None
-        self._view, self._start = view, start
+        self._view = view
         self._terms = terms
         self._aborted = AbortedFilter(aborted) if aborted else None
         self._carried = dict(undecided) if undecided else {}
         self._undecided: dict[int, int] = {}
         self._late: list[LateAbort] = []
+        self.missed: list[AbortedTransaction] = []
         self._aborted_records = 0
         self._control_batches = 0
         self._leader_epoch = -1
@@ -274,13 +267,13 @@ class _Walk:
         marker, who = marker_of(self._view, header), header.producer_id
         if marker is Marker.OTHER:
             return
-        if marker is Marker.ABORT and not (self._aborted and self._aborted.has_open(who)):
-            look_for_omitted(self._view, self._start, header)
+        first = self._undecided.pop(who, None)
+        if marker is Marker.ABORT and first is not None:
+            self.missed.append(AbortedTransaction(who, first))
         if header.base_offset >= self._wanted:
-            first = self._carried.pop(who, None)
-            if marker is Marker.ABORT and first is not None:
-                self._late.append(LateAbort(who, first, header.base_offset))
-        self._undecided.pop(who, None)
+            before = self._carried.pop(who, None)
+            if marker is Marker.ABORT and before is not None:
+                self._late.append(LateAbort(who, before, header.base_offset))
         if self._aborted:
             self._aborted.end(who)
 

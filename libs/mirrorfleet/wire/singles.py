@@ -59,7 +59,7 @@ def allowed(terms: Terms) -> bool:
 def gathered(
     view: memoryview, start: int, end: int, wanted: SourceOffset, terms: Terms
 ) -> Run | None:
-    """The run of verified one-record batches at [start, end), `allowed` terms; None below two."""
+    """The run of one-record batches at [start, end), verified; None of fewer than two."""
     room = min(MERGE_UP_TO, terms.max_batch_bytes) - HEADER_SIZE
     parts, undecided = list[bytes | memoryview](), dict[int, int]()
     holes: list[tuple[SourceOffset, int]] = []
@@ -100,8 +100,10 @@ def gathered(
 
 
 def _plain(view: memoryview, start: int, end: int, undecided: dict[int, int]) -> Iterator[_Single]:
-    """The plain batches of one record from byte `start` on, up to the first that is not one; notes
-    the producers of transactional ones.
+    """The plain batches of one record from byte `start` on, up to the first that is not one.
+
+    Notes the producers of transactional ones in `undecided`, of what the caller leaves for the next
+    run as well: there it is noted again.
     """
     position, unpack = start, _HEADER.unpack_from
     while end - position > HEADER_SIZE:

@@ -10,7 +10,7 @@ from mirrorfleet.copying.budget import FrameLease, MemoryBudget
 from mirrorfleet.copying.partition import SourceView
 from mirrorfleet.copying.slot import Answer
 from mirrorfleet.copying.transaction import SpoiledError, Transaction
-from tests.unit.copying.making import partition_of, slot
+from tests.unit.copying.making import entry, partition_of, slot
 from tests.unit.wire.batches import batch_of, marker, some
 
 if TYPE_CHECKING:
@@ -64,3 +64,36 @@ def test_what_is_in_the_open_transaction_is_not_committed() -> None:
     give(made, partition, *FIRST)
     assert [each.batch.first for each in partition.queue] == [0]
     assert not partition.spoiled
+
+
+def test_it_is_known_still_when_the_slot_is_taken_anew() -> None:
+    made = slot()
+    partition = partition_of(made)
+    give(made, partition, *FIRST)
+    give(made, partition, *THEN)
+    made.forget_all()
+    again = made.admit(entry(), partition.committed)
+    give(made, again, *FIRST)
+    assert [each.batch.first for each in again.queue] == [0]
+
+
+def test_what_was_committed_before_the_marker_came_is_told_and_nothing_more_is_copied() -> None:
+    made = slot()
+    partition = partition_of(made)
+    give(made, partition, *FIRST)
+    transaction = Transaction(0.0)
+    made.open = transaction.touched
+    transaction.sent(partition, made.next_batch(partition), 1.0)
+    transaction.acknowledged(partition, 0)
+    positions = transaction.positions(5, [])
+    transaction.check()
+    give(made, partition, *THEN)
+    with pytest.raises(SpoiledError):
+        transaction.check()
+
+    made.committed(positions, 2.0)  # its end was on the way already
+    assert partition.copied_aborted
+    assert (partition.walked_to, list(partition.queue)) == (3, [])
+    made.open = {}
+    give(made, partition, *THEN)
+    assert [each.batch.first for each in partition.queue] == [3, 5]

@@ -35,6 +35,9 @@ STRANGER, SPARE = ProducerIdentity(99, 0), ProducerIdentity(8, 3)
 class World:
     """Two copied partitions, up to 100 each; what is open in them; the coordinator's log."""
 
+    lost_at_state: TopicPartition | None = None
+    """Out of reach from when the coordinator was asked."""
+
     def __init__(
         self, monkeypatch: pytest.MonkeyPatch, version: TransactionVersion = TransactionVersion.V2
     ) -> None:
@@ -104,6 +107,8 @@ class World:
 
     async def transactions(self, cluster: object, names: list[str]) -> dict[str, object]:
         del cluster
+        if self.lost_at_state is not None:
+            self.unreachable = {self.lost_at_state}
         self.log.seen.append("state" if names == ["t"] else f"state {names[0]}")
         return {name: SimpleNamespace(state=self.state, producer=SPARE) for name in names}
 

@@ -81,14 +81,19 @@ async def test_nothing_is_left_behind_while_positions_may_be_open_under_the_main
 
 
 @pytest.mark.parametrize(
-    ("in_sync", "least"),
-    [((1, 2, 3), 3), ((1, 2), 2), ((1, 2), BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, ""))],
-    ids=["all are", "as many as are asked for", "nobody may know"],
+    ("in_sync", "replicas", "least"),
+    [
+        ((1, 2, 3), 3, 3),
+        ((1, 2), 3, 2),
+        ((1,), 1, 2),
+        ((1, 2), 3, BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "")),
+    ],
+    ids=["all are", "as many as are asked for", "there is but one", "nobody may know"],
 )
 async def test_only_what_has_no_leader_or_too_few_in_sync_is_left_behind(
-    world: World, in_sync: tuple[int, ...], least: int | BrokerError
+    world: World, in_sync: tuple[int, ...], replicas: int, least: int | BrokerError
 ) -> None:
-    world.in_sync, world.least = in_sync, least
+    world.in_sync, world.replicas, world.least = in_sync, replicas, least
     world.looks = [("PrepareCommit", (SICK,))] * 2
     await world.wedges.check()
     assert (world.wedges.left, world.looks) == (frozenset(), [])
@@ -120,9 +125,11 @@ async def test_suspects_are_left_behind_at_the_first_look_after_the_abort(world:
     world.wedges.suspect([SICK])
     world.looks = [("Ongoing", (SICK,)), ("PrepareAbort", (SICK,))]
 
+    world.short = {WELL: 2}
     await world.wedges.check()  # before the transaction is aborted
     with pytest.raises(WedgedError):
         await world.wedges.after(AbortError("the connection was closed by us"))
+    assert world.wedges.avoided == {WELL}
 
 
 async def test_a_suspect_whose_marker_was_written_is_suspected_no_longer(world: World) -> None:

@@ -197,12 +197,23 @@ async def test_positions_are_settled_before_any_copy_is_ended(
     world.unreachable = {POSITIONS}
     world.doubts.renew()
     assert await world.settled() == []
-    assert world.doubts.left == {COPY, *CONTROL}
+    assert world.doubts.left == {COPY, OTHER, *CONTROL}
 
     world.unreachable = set()
     world.doubts.renew()
     ends = [each for each in await world.settled() if each != "coordinator closed"]
-    assert ends == ["state", f"add {POSITIONS}", "abort", f"add {COPY}", "commit"]
+    assert ends == ["state", f"add {POSITIONS}", "abort", "state", f"add {COPY}", "commit"]
+
+
+async def test_what_the_second_look_does_not_answer_stays_in_doubt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch)
+    world.open[COPY] = [(PRODUCER, 100)]
+    world.lost_at_state = COPY
+    world.doubts.renew()
+    assert await world.settled() == ["state"]
+    assert world.doubts.left == {COPY}
 
 
 async def test_nothing_may_be_begun_while_positions_have_no_leader_or_are_not_known(
@@ -239,6 +250,9 @@ async def test_how_a_transaction_ended_is_remembered_until_what_it_left_open_is_
     committed = TransactionDescription("t", "CompleteCommit", PRODUCER, 1, ())
     world.doubts.fenced("t", SPARE, committed)  # as whom the coordinator knows the id
     assert await world.doubts.last_of("t") is committed
+    world.doubts.settled("t")
+    found = await world.doubts.last_of("t")
+    assert found is not committed
     world.doubts.fenced("t", STRANGER, committed)  # another one took it since
     found = await world.doubts.last_of("t")
     assert found is not None

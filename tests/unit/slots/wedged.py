@@ -34,6 +34,7 @@ class World:
     leader = 1
     in_sync: tuple[int, ...] = (1, 2)
     least: int | BrokerError = 3
+    replicas = 3
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.looks: list[Look] = []
@@ -84,7 +85,7 @@ class World:
         return dict.fromkeys(topics, answer)
 
     async def metadata(self, topics: list[str]) -> SimpleNamespace:
-        meta = SimpleNamespace(leader=self.leader, isr=self.in_sync, replicas=(1, 2, 3))
+        meta = SimpleNamespace(leader=self.leader, isr=self.in_sync, replicas=range(self.replicas))
         topic = SimpleNamespace(partitions=dict.fromkeys(range(2), meta))
         return SimpleNamespace(topics=dict.fromkeys(topics, topic))
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from mirrorfleet.core.errors import CorruptBatchError
+from mirrorfleet.wire import batch, engine
 from mirrorfleet.wire.aborted import Marker, marker_of
 from mirrorfleet.wire.copybatch import LateAbort
 from tests.unit.wire.batches import (
@@ -17,6 +20,11 @@ from tests.unit.wire.batches import (
     patched,
     some,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mirrorfleet.wire.batch import BatchHeader
 
 ALICE, BOB = 11, 12
 
@@ -188,3 +196,24 @@ def test_records_that_were_gathered_are_told_as_undecided_too() -> None:
     walked = fetched(*singles, *plain)
     assert [batch.count for batch in walked.batches] == [6]
     assert walked.undecided == {ALICE: 0, BOB: 1}
+
+
+def test_however_many_aborts_the_list_lacks_an_answer_is_walked_twice_at_most(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    walks: list[int] = []
+    real = batch.walk
+
+    def counted(view: memoryview, start: int, end: int) -> Iterator[BatchHeader]:
+        walks.append(start)
+        return real(view, start, end)
+
+    monkeypatch.setattr(engine, "walk", counted)
+    log = []
+    for offset in range(0, 90, 3):
+        log += [batch_of(some(2, first=offset), producer_id=ALICE), marker(offset + 2, ALICE, 0)]
+    assert fetched(*log).omitted == 30
+    assert walks == [0, 0]
+    walks.clear()
+    assert fetched(*(marker(offset, BOB, 0) for offset in range(30))).omitted == 0
+    assert walks == [0]
