@@ -1,7 +1,7 @@
 """Which batches of a fetch answer belong to aborted transactions (read_committed).
 
 The broker lists the transactions (producer id, first offset) that were aborted in the fetched
-range; the list is complete for its answer, also from the middle of a transaction, so a filter
+range; the list is made for its answer, also from the middle of a transaction, so a filter
 lives for one answer only. Algorithm: the Java consumer's CompletedFetch, with two differences:
 one is named at `end`, the other is that an abort marker is believed more than the list.
 
@@ -11,8 +11,8 @@ one is named at `end`, the other is that an abort marker is believed more than t
 
 (ProducerStateManager.lastStableOffset looks at other producers only, TransactionIndex
 .collectAbortedTxns stops at the first entry that reaches the end of what was read; seen in 4.3.0.)
-Whoever trusts the list alone hands out 608..610. Where data and marker are in one answer, the
-marker tells.
+Whoever trusts the list alone hands out 608..610. The walk of an answer finds an abort of what it
+passed; what passed in an answer before is for the partition to undo (`CopyPartition.learn`).
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class CopyBatch:
 
 
 class AbortedTransaction(NamedTuple):
-    """An entry of a fetch answer's aborted list: complete for that answer, never carried over."""
+    """An entry of a fetch answer's aborted list, or what a marker told (`wire.aborted`)."""
 
     producer_id: int
     first_offset: int
