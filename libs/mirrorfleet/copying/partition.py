@@ -158,7 +158,8 @@ class CopyPartition:
     @property
     def known_aborts(self) -> list[AbortedTransaction]:
         """What to add to the list of the next answer."""
-        return [AbortedTransaction(a[0], a[1]) for a in self.aborts if a.marker >= self.walked_to]
+        ahead = (each for each in self.aborts if each.marker >= self.walked_to)
+        return [AbortedTransaction(each.producer_id, each.first_offset) for each in ahead]
 
     def learn(self, late: Sequence[LateAbort]) -> None:
         """The source aborted what has passed already; it does not when it is walked again."""

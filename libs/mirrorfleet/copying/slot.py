@@ -200,8 +200,7 @@ class Slot:
             and p.entry.state is CatalogState.ACTIVE
         ]
         if pace is Pace.CATCH_UP:
-            in_reach = (p.entry.priority for p in found if p.reachable)
-            self._urgency.note(self.number, rank(in_reach))
+            self._urgency.note(self.number, rank(p.entry.priority for p in found if p.reachable))
             turn = self._urgency.turn
             found = [p for p in found if RANK[p.entry.priority] <= turn]
         full = self._queue_bytes if queue_bytes is None else queue_bytes
@@ -218,13 +217,12 @@ class Slot:
         """Walk what came for one partition and queue it; a fault stops this partition alone."""
         partition.source = answer.source
         if answer.end > answer.start:
-            aborted = [*answer.aborted, *partition.known_aborts] if partition.aborts else None
             walked = walk_fetched(
                 buffer,
                 answer.start,
                 answer.end,
                 partition.walked_to,
-                answer.aborted if aborted is None else aborted,
+                [*answer.aborted, *partition.known_aborts],
                 partition.terms,
                 partition.undecided,
             )

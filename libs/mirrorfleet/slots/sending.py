@@ -133,7 +133,7 @@ class Sender:
             pipe.lane.close()
         self._pipes.clear()
 
-    async def reach(self, at: TopicPartition) -> None:
+    async def connect_to(self, at: TopicPartition) -> None:
         """Be connected to the leader of a partition. Raises: AbortError."""
         await self._pipe(self._node_of(at))
 
@@ -368,10 +368,10 @@ class Sender:
                 else:
                     queued = transaction.acknowledged(partition, ack.base_offset)
                     self._runner.meters.acknowledged(partition, queued, ack.base_offset, now)
-            elif produce_action(ack.error, first=first) is Action.SEND_AGAIN:
+            elif (action := produce_action(ack.error, first=first)) is Action.SEND_AGAIN:
                 again.append(item)
             else:
-                raise refusal(self._runner, item, ack, produce_action(ack.error, first=first))
+                raise refusal(self._runner, item, ack, action)
         return again
 
     async def _add(self, entries: Sequence[ProduceEntry]) -> None:

@@ -186,7 +186,7 @@ class Doubts:
         if self.must_wait:
             raise AbortError("an earlier transaction may be open in the slot's positions")
         for at in control_of(self._runner):
-            await sender.reach(at)
+            await sender.connect_to(at)
 
     async def clear(self, sender: Sender, wanted: Collection[TopicPartition]) -> None:
         """Ask about what the open transaction is to write to next, if it is in doubt.

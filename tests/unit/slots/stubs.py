@@ -157,7 +157,7 @@ class Doubts:
         if self.must_wait:
             raise AbortError("in doubt")
         for at in (POSITIONS, SEGMENTS):
-            await sender.reach(at)
+            await sender.connect_to(at)
 
     async def clear(self, sender: Sender, wanted: Collection[TopicPartition]) -> None:
         del sender
