@@ -1,7 +1,8 @@
 """`make bench`: the shipped service and real MirrorMaker 2 in one run, on the same brokers.
 
     python -m tests.bench [--workload 1k-plain]... [--peer mm2-tuned]... [--rounds 3] [--quick]
-                          [--security sasl_ssl] [--rtt MS] [--window BYTES] [--json FILE]
+                          [--security sasl_ssl] [--rtt MS] [--window BYTES] [--workers 2]...
+                          [--json FILE]
     python -m tests.bench --calibrate
     python -m tests.bench --bytes-a-day
 
@@ -28,7 +29,7 @@ from tests.bench.measure import Drain, Ends, Window, costs, drain, peak_rss_mb
 from tests.bench.plots import draw
 from tests.bench.rows import Row, comparison, figures, median, save, table
 from tests.bench.sides import HOME, pair, settle
-from tests.bench.systems import FLEET, PEERS, Bench, Delivery, System, running
+from tests.bench.systems import FLEET, PEERS, Bench, Delivery, System, fleets, running
 from tests.bench.workloads import FAR, WARMING, WORKLOADS, Workload, create, delete, fill
 from tests.faultkit.pipes import Line
 
@@ -116,6 +117,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--security", choices=("plaintext", "sasl_ssl"), default="plaintext")
     parser.add_argument("--rtt", type=float, default=0.0, help="to the source, in milliseconds")
     parser.add_argument("--window", type=int, help="bytes under way on a connection to the source")
+    parser.add_argument("--workers", type=int, action="append", help="mirrors of the fleet")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--megabytes", type=int, help="of a backlog")
     parser.add_argument("--quick", action="store_true", help="one short round, in five minutes")
@@ -169,7 +171,7 @@ class _Turns:
         self._bench = bench
         self._workload = replace(workload, megabytes=megabytes if workload.megabytes else 0)
         self._rounds = 1 if quick else options.rounds
-        self._systems = [FLEET, *_peers(options)]
+        self._systems = [*fleets(options.workers or [1]), *_peers(options)]
         self._warm_s = WARM_S / 3 if quick else WARM_S
         self._options = options
         self._topic = f"bench-{workload.name}"

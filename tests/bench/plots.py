@@ -15,7 +15,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tests.bench.rows import Row, save
+from tests.bench.rows import Row, is_ours, save
 from tests.bench.sides import HOME
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def _value(row: Row, panel: Panel) -> float:
 
 
 def _bar(row: Row, value: float, most: float, y: int) -> list[str]:
-    ours = row.system == "fleet"
+    ours = is_ours(row.system)
     length = round(BARS_PX * value / most, 1)
     shown = f"{value:,.1f}" if value < 100 else f"{value:,.0f}"
     bar = f'<rect x="{LABELS_PX}" y="{y}" width="{length}" height="{BAR_PX}"'

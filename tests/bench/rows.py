@@ -60,6 +60,11 @@ class Row:
     window_bytes: int | None = None
 
 
+def is_ours(system: str) -> bool:
+    """Whether a row's system is the fleet, with one worker (`fleet`) or more (`fleet x2`)."""
+    return system.partition(" ")[0] == "fleet"
+
+
 def figures(workload: Workload, drained: Drain) -> dict[str, float]:
     """What a measured piece of copying comes to, in the units of the table."""
     megabytes = drained.records * workload.record_bytes / 1_000_000
@@ -107,7 +112,7 @@ def comparison(rows: Sequence[Row]) -> list[str]:
     """Sentences: the fleet against the best peer of each delivery, workload by workload."""
     found = []
     for fleet in (row for row in rows if row.system == "fleet"):
-        peers = [r for r in rows if r.workload == fleet.workload and r.system != "fleet"]
+        peers = [r for r in rows if r.workload == fleet.workload and not is_ours(r.system)]
         for delivery in dict.fromkeys(peer.delivery for peer in peers):
             same = [peer for peer in peers if peer.delivery == delivery]
             found += _against(fleet, same, f"{fleet.workload}, MM2 {delivery}")

@@ -8,12 +8,13 @@ with running(system, bench, topic, number) as copier:
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from services.local.ports import HOST, free_ports
 from services.local.region import DEFAULT_KAFKA, installed
+from tests.bench.rows import is_ours
 from tests.faultkit.estate import write_estate
 from tests.faultkit.process import RunningProcess, service
 from tests.faultkit.waiting import wait_until
@@ -63,11 +64,14 @@ class System:
 
     name: str
     delivery: Delivery
+    workers: int = 1
+    slots: int = 1
+    """At least so many, for the fleet."""
 
     @property
     def is_fleet(self) -> bool:
         """Whether it is ours."""
-        return self.name == "fleet"
+        return is_ours(self.name)
 
     @property
     def tuned(self) -> bool:
@@ -76,6 +80,17 @@ class System:
 
 
 FLEET: Final = System("fleet", Delivery.EXACTLY_ONCE)
+
+
+def fleets(workers: Sequence[int]) -> list[System]:
+    """The fleet with each number of workers, and as many slots as the most of them in each."""
+    slots = max(workers, default=1)
+    return [
+        replace(FLEET, name=f"fleet x{n}" if n > 1 else FLEET.name, workers=n, slots=slots)
+        for n in workers
+    ]
+
+
 PEERS: Final = tuple(
     System(name, delivery) for delivery in Delivery for name in ("mm2", "mm2-tuned")
 )
@@ -83,7 +98,7 @@ PEERS: Final = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Copier:
-    """A system that runs."""
+    """A system that runs; the memory of the first process counts."""
 
     processes: Sequence[RunningProcess]
     topic: str
@@ -112,7 +127,6 @@ def running(
 def _fleet(
     system: System, bench: Bench, workload: Workload, topic: str, number: int
 ) -> Iterator[Copier]:
-    del system
     fleet = f"bench{number}"
     logs = bench.directory / fleet
     estate = write_estate(
@@ -121,7 +135,7 @@ def _fleet(
         target=bench.target.bootstrap,
         fleet=fleet,
         topics=[topic],
-        slots=min(max(workload.partitions // PARTITIONS_A_SLOT, 1), MOST_SLOTS),
+        slots=max(min(workload.partitions // PARTITIONS_A_SLOT, MOST_SLOTS), system.slots),
         security={"east": bench.source.section, "west": bench.target.section},
     )
     copy = f"east.{topic}"
@@ -133,8 +147,13 @@ def _fleet(
         _wait_for(bench.target, copy, workload.partitions)
         for process in beside:
             process.wait_ready(60)
-        mirror = stack.enter_context(service("mirror", estate=estate, target="west", logs=logs))
-        yield Copier([mirror, *beside], copy)
+        workers = [
+            stack.enter_context(
+                service("mirror", estate=estate, target="west", logs=logs / f"worker{worker}")
+            )
+            for worker in range(system.workers)
+        ]
+        yield Copier([*workers, *beside], copy)
 
 
 @contextmanager

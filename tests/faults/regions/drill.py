@@ -184,7 +184,8 @@ class Drill:
     def others_stall_s(self, fault: Fault, victim: str) -> tuple[float, float]:
         """The longest stall during a fault of partitions of other topics than one (of the source).
 
-        First of those in other slots, then of its neighbours in the same one.
+        First of those in other slots, then of its neighbours in the same one. Those just before it
+        are printed beside them: a machine that carries six brokers stalls without a fault, too.
         """
         found = commits(self.pair["west"].settings(), self.name)
         topic_id = self.roles("east").topic_id(victim)
@@ -196,9 +197,11 @@ class Drill:
                 for at, times in found.times.items()
                 if at.source_topic_id != topic_id and (found.slots[at] in shared) == near
             }
-            worst = stalls(chosen, fault.began_ms, fault.ended_ms)
-            median = worst[len(worst) // 2].seconds
-            print(f"same slot {near}: median {median:.2f} s, longest", *worst[:4], sep="\n  ")
+            lasted_ms = fault.ended_ms - fault.began_ms
+            for name, began_ms in (("before", fault.began_ms - lasted_ms), ("in", fault.began_ms)):
+                worst = stalls(chosen, began_ms, began_ms + lasted_ms)
+                median = worst[len(worst) // 2].seconds
+                print(f"{name} it, same slot {near}: median {median:.2f} s", *worst[:4], sep="\n  ")
             longest.append(worst[0].seconds)
         return longest[0], longest[1]
 

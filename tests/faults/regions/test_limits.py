@@ -19,7 +19,7 @@ from tests.faultkit.levels import raise_level
 from tests.faultkit.regions import access
 from tests.faultkit.waiting import wait_until
 from tests.faults.regions.breaking import started
-from tests.faults.regions.drill import LONG, SECONDS, drill, resident_mb
+from tests.faults.regions.drill import LONG, SECONDS, STEADY_S, drill, resident_mb
 from tests.integration.mirror.making import alter_topic
 from tests.judge.reading import At, ends_of
 from tests.judge.render import render
@@ -129,7 +129,7 @@ def test_a_partition_under_min_isr_holds_up_no_other(
         missing.stop()
         try:
             it.roles("west").wait_in_sync(it.copied("west"), 2)
-            it.settle(mirror)
+            it.settle(mirror, HOLD_S + STEADY_S)  # as long as the fault: to compare with
             with it.fault(f"one of {MANY + 1} partitions under min ISR") as fault:
                 alter_topic(it.west, victim.topic, **{"min.insync.replicas": "3"})
                 try:

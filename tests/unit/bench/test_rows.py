@@ -6,7 +6,8 @@ from pathlib import Path
 
 from tests.bench.latency import Pauses, quantiles
 from tests.bench.measure import Drain
-from tests.bench.rows import Row, comparison, figures, median, save, table
+from tests.bench.rows import Row, comparison, figures, is_ours, median, save, table
+from tests.bench.systems import FLEET, PEERS, fleets
 from tests.bench.workloads import Workload
 
 WORKLOAD = Workload(name="1k-plain", partitions=8, record_bytes=1_000, megabytes=4_000)
@@ -102,3 +103,23 @@ def test_quantiles_by_nearest_rank() -> None:
 
     assert quantiles(delays) == {"p50_ms": 501.0, "p99_ms": 991.0, "p999_ms": 1_000.0}
     assert quantiles([]) == {"p50_ms": -1, "p99_ms": -1, "p999_ms": -1}
+
+
+def test_a_fleet_of_several_workers_is_ours_and_nobodys_peer() -> None:
+    several = fleets([1, 2, 4])
+
+    assert [(each.name, each.workers, each.slots) for each in several] == [
+        ("fleet", 1, 4),
+        ("fleet x2", 2, 4),
+        ("fleet x4", 4, 4),
+    ]
+    assert all(is_ours(each.name) for each in several)
+    assert not any(is_ours(peer.name) for peer in PEERS)
+    rows = [row(each.name, each.delivery, mb_s=100.0) for each in several]
+    assert comparison([*rows, row("mm2", "at-least-once", mb_s=50.0)]) == [
+        "1k-plain, MM2 at-least-once: 2.00 times the MB/s"
+    ]
+
+
+def test_one_worker_is_the_fleet_as_it_is_measured_alone() -> None:
+    assert fleets([1]) == [FLEET]
