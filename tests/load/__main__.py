@@ -15,6 +15,7 @@ import signal
 import sys
 import threading
 
+from tests.load.lanes import MIX, STEADY
 from tests.load.making import Load, create_topics, make
 from tests.load.recipes import Topic
 
@@ -33,6 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
         seed=asked.seed,
         huge=asked.huge,
         left_open=asked.left_open,
+        mix=STEADY if asked.steady else MIX,
         properties=dict(pair.split("=", 1) for pair in asked.property),
     )
     create_topics(load)
@@ -51,6 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--seed", default="0", help="the same seed makes the same records")
     add("--huge", type=int, default=0, metavar="N", help="transactions of N records, both ends")
     add("--left-open", type=int, default=0, metavar="N", help="transactions open all the time")
+    add("--steady", action="store_true", help="partitions in turn, without transactions")
     add("--property", action="append", default=[], metavar="KEY=VALUE", help="for librdkafka")
     return parser
 

@@ -27,6 +27,10 @@ TICK_S = 0.01
 ANSWER_S = 60.0
 """Deadline for the last answers, and for a transaction's end."""
 
+END_S = 3 * ANSWER_S
+"""For how long the end of a transaction is asked for: librdkafka gives records up after a minute,
+and only then says that the transaction must be aborted."""
+
 COMMIT_SHARE = 0.75
 """Of the transactions; the others are aborted."""
 
@@ -56,6 +60,11 @@ MIX = (
     LaneSpec("txn-none", 0.1, {"compression.type": "none", **SMALL}, transactions_per_s=4),
 )
 """All codecs, transactions with commits and aborts, batches of one record and of thousands."""
+
+
+STEADY = (LaneSpec("steady", 1.0, {"compression.type": "none", **SMALL}),)
+"""Each partition has its turn at equal distances, and nothing is withheld by a transaction: what a
+stall of the copy of one among very many is measured with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +161,7 @@ class Lane:
 
     def commit(self) -> None:
         """Commit what was sent, asking again as long as librdkafka says that one may."""
-        end = time.monotonic() + ANSWER_S
+        end = time.monotonic() + END_S
         while True:
             try:
                 self._producer.commit_transaction(ANSWER_S)

@@ -118,10 +118,12 @@ class Drill:
         process.wait_ready(FLOWING_S)
         return process
 
-    def start_load(self, rate: float = RATE, topics: Sequence[str] = ()) -> None:
+    def start_load(
+        self, rate: float = RATE, topics: Sequence[str] = (), more: Sequence[str] = ()
+    ) -> None:
         """Begin to make traffic at the source, in all topics or in some of them."""
         seed = f"{self.name}-{len(self.loads)}"
-        run = traffic(address(self.east), topics or self.topics, rate=rate, seed=seed)
+        run = traffic(address(self.east), topics or self.topics, rate=rate, seed=seed, more=more)
         self.loads.append(self.stack.enter_context(run))
 
     def stop_load(self) -> int:

@@ -120,7 +120,7 @@ def test_a_partition_under_min_isr_holds_up_no_other(
 ) -> None:
     topics = [f"isr-many:{MANY}", "isr-one:1"]
     with drill("isr", pair, tmp_path, topics=topics) as it:
-        it.start_load()
+        it.start_load(more=["--steady"])  # what a partition waits for must not be its source
         mirror = it.mirror()
         it.settle(mirror)
         raise_level(it.estate, 2)
