@@ -40,6 +40,14 @@ class Commits(NamedTuple):
         """The slots that copy a topic."""
         return {slot for at, slot in self.slots.items() if at.source_topic_id == source_topic}
 
+    def without(self, source_topic: TopicId) -> dict[int, dict[PartitionIdentity, list[int]]]:
+        """Slot -> times of its partitions, those of one topic left out."""
+        found: dict[int, dict[PartitionIdentity, list[int]]] = {}
+        for at, times in self.times.items():
+            if at.source_topic_id != source_topic:
+                found.setdefault(self.slots[at], {})[at] = times
+        return found
+
 
 def commits(target: ClusterSettings, fleet: str) -> Commits:
     """Every commit of every partition of a fleet."""
@@ -58,6 +66,12 @@ def stalls(found: Mapping[PartitionIdentity, Sequence[int]], begin: int, end: in
     return sorted((_longest(identity, times, begin, end) for identity, times in found.items()))[
         ::-1
     ]
+
+
+def slot_stall_s(times: Iterable[Sequence[int]], begin: int, end: int) -> float:
+    """The longest time (s) in which none of a slot's partitions was committed."""
+    inside = sorted(time for each in times for time in each if begin <= time <= end)
+    return max(until - since for since, until in pairwise([begin, *inside, end])) / 1000
 
 
 def _longest(identity: PartitionIdentity, times: Iterable[int], begin: int, end: int) -> Stall:

@@ -16,7 +16,7 @@ import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import httpx
 
@@ -25,7 +25,7 @@ from tests.faultkit.hold import hold_sync
 from tests.faultkit.process import ServiceProcess, service
 from tests.faultkit.regions import access, address
 from tests.faultkit.roles import Roles
-from tests.faultkit.stalls import commits, stalls
+from tests.faultkit.stalls import commits, slot_stall_s, stalls
 from tests.faultkit.traffic import Traffic, traffic
 from tests.faultkit.waiting import wait_until
 from tests.judge.judging import Copy, Pair, judge
@@ -69,6 +69,19 @@ class Fault:
     def bit(self, bit: object, detail: str) -> None:
         """Say whether it bit, and how one knows."""
         self.evidence = Evidence(self.name, bit=bool(bit), detail=detail)
+
+
+class Others(NamedTuple):
+    """The longest stalls (s) of what a fault does not concern.
+
+    A slot commits all that it has: none of its partitions waits longer for the target than it.
+    """
+
+    partition_s: float
+    slot_s: float
+    """Of slots that the fault does not concern."""
+    own_slot_s: float
+    """Of the one that it does."""
 
 
 @dataclass
@@ -183,29 +196,29 @@ class Drill:
         print(render(report))
         return report
 
-    def others_stall_s(self, fault: Fault, victim: str) -> tuple[float, float]:
-        """The longest stall during a fault of partitions of other topics than one (of the source).
+    def stalls_of_others(self, fault: Fault, victim: str) -> Others:
+        """Who stood still in a fault, one topic (of the source) not counted.
 
-        First of those in other slots, then of its neighbours in the same one. Those just before it
-        are printed beside them: a machine that carries six brokers stalls without a fault, too.
+        Each slot is printed, with what it was just before the fault: where six brokers share two
+        cores a partition waits seconds for its source.
         """
         found = commits(self.pair["west"].settings(), self.name)
         topic_id = self.roles("east").topic_id(victim)
-        shared = found.in_slots(topic_id)
-        longest = []
-        for near in (False, True):
-            chosen = {
-                at: times
-                for at, times in found.times.items()
-                if at.source_topic_id != topic_id and (found.slots[at] in shared) == near
-            }
-            lasted_ms = fault.ended_ms - fault.began_ms
-            for name, began_ms in (("before", fault.began_ms - lasted_ms), ("in", fault.began_ms)):
-                worst = stalls(chosen, began_ms, began_ms + lasted_ms)
-                median = worst[len(worst) // 2].seconds
-                print(f"{name} it, same slot {near}: median {median:.2f} s", *worst[:4], sep="\n  ")
-            longest.append(worst[0].seconds)
-        return longest[0], longest[1]
+        own, began_ms, ended_ms = found.in_slots(topic_id), fault.began_ms, fault.ended_ms
+        spans = {"before": (2 * began_ms - ended_ms, began_ms), "in it": (began_ms, ended_ms)}
+        worst = Others(0.0, 0.0, 0.0)
+        for slot, times in found.without(topic_id).items():
+            for name, span in spans.items():
+                stall, each = slot_stall_s(times.values(), *span), stalls(times, *span)
+                middle = each[len(each) // 2].seconds
+                print(f"slot {slot} {name}: {stall:.2f} s; its partitions {middle:.2f}, {each[0]}")
+            worst = Others(
+                partition_s=max(worst.partition_s, each[0].seconds),
+                slot_s=max(worst.slot_s, 0.0 if slot in own else stall),
+                own_slot_s=max(worst.own_slot_s, stall if slot in own else 0.0),
+            )
+        print(worst)
+        return worst
 
     def _tell(self, fault: Fault, stall_s: float) -> None:
         lasted = (fault.ended_ms - fault.began_ms) / 1000

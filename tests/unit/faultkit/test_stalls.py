@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from uuid import UUID
+
 import pytest
 
-from tests.faultkit.stalls import Stall, stalls
+from tests.faultkit.stalls import Commits, Stall, slot_stall_s, stalls
 from tests.faults.regions.trend import slope
 from tests.unit.copying.making import identity
 
@@ -16,6 +19,19 @@ def test_a_stall_is_the_longest_gap_within_the_span_edges_included() -> None:
 
 def test_a_partition_that_never_committed_stood_still_all_the_time() -> None:
     assert stalls({identity(2): []}, 1_000, 3_000) == [Stall(2.0, 1_000, 2)]
+
+
+def test_a_slot_stands_still_while_none_of_its_partitions_is_committed() -> None:
+    assert slot_stall_s([[900, 1_100, 1_900], [1_500, 4_000]], 1_000, 2_000) == 0.4
+    assert slot_stall_s([], 1_000, 3_000) == 2.0
+
+
+def test_the_commits_of_a_slot_without_those_of_a_topic() -> None:
+    one, other = identity(0), identity(1)
+    victim = replace(identity(2), source_topic_id=UUID(int=99))
+    found = Commits({one: [1], other: [2], victim: [3]}, {one: 4, other: 5, victim: 5})
+    assert found.without(UUID(int=99)) == {4: {one: [1]}, 5: {other: [2]}}
+    assert found.in_slots(UUID(int=99)) == {5}
 
 
 def test_a_slope_is_told_by_the_hour() -> None:
