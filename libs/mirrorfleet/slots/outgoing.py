@@ -97,6 +97,13 @@ class Flight(NamedTuple):
     answer: asyncio.Future[list[ProduceAck]]
     items: list[Outgoing]
 
+    def acks(self) -> list[ProduceAck]:
+        """The answer that has come. Raises: AbortError."""
+        try:
+            return self.answer.result()
+        except (ConnectionLostError, DeadlineError) as error:
+            raise AbortError(f"no answer to a produce request: {error}") from error
+
 
 @dataclass(slots=True)
 class Pipe:
@@ -125,7 +132,7 @@ class Pipe:
         self._asked.popleft()  # answers come in order
 
     async def room(self) -> None:
-        """Wait while the connection takes no more: the answer to a slow network is to wait.
+        """Wait while the connection takes no more: a slow network, a quota, a login that is due.
 
         Raises: AbortError.
         """

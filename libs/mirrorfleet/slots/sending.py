@@ -329,6 +329,7 @@ class Sender:
         pipe.opened = True
 
     async def _answer_of(self, pipe: Pipe, items: list[Outgoing]) -> list[ProduceAck]:
+        await pipe.room()  # its login may be due: some brokers get control records alone
         try:
             return await self._request(pipe, items)
         except (ConnectionLostError, DeadlineError) as error:
@@ -339,11 +340,7 @@ class Sender:
         for pipe in self._pipes.values():
             while pipe.flights and pipe.flights[0].answer.done():
                 flight = pipe.flights.popleft()
-                try:
-                    acks = flight.answer.result()
-                except (ConnectionLostError, DeadlineError) as error:
-                    raise AbortError(f"no answer to a produce request: {error}") from error
-                self._take(transaction, flight.items, acks, first=False)
+                self._take(transaction, flight.items, flight.acks(), first=False)
 
     def _take(
         self,

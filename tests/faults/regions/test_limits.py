@@ -38,6 +38,9 @@ OTHERS_S: Final = 2.0
 """Longest stall of the neighbours of a partition that is refused."""
 MANY: Final = 999 if LONG else 119
 
+CLOSED: Final = "was closed by the broker"
+"""What the mirror logs when a connection that it copies over is ended by the other side."""
+
 pytestmark = [pytest.mark.timeout(1_500), pytest.mark.long]
 
 
@@ -113,6 +116,7 @@ def test_logins_that_expire_every_five_seconds_cost_nothing(
             mirror.check_alive()
 
     assert report.verdict is Verdict.PASS, render(report)
+    assert CLOSED not in mirror.text(), "a login was not renewed in time"
 
 
 def test_a_partition_under_min_isr_holds_up_no_other(

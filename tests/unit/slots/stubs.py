@@ -91,6 +91,11 @@ class Lane:
             asyncio.get_running_loop().call_soon(reply)
         return answer
 
+    async def ready(self) -> None:
+        if self.connection.must_wait:
+            self._target.seen.append("ready")
+            self.connection.must_wait = False
+
     def close(self) -> None:
         self.connection.closed = True
         self._target.seen.append("close")

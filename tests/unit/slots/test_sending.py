@@ -212,6 +212,23 @@ async def test_a_quota_that_wants_silence_ends_the_transaction_with_what_it_has(
     assert runner.slot.ready
 
 
+async def test_a_login_that_is_due_is_renewed_before_control_records_are_sent_too() -> None:
+    target = Target()
+    sender, runner = sender_of(target)
+    give(runner.slot, runner.slot.partitions[identity()], fetched((0, [BIG])), end=1)
+    target.hold_data = True
+    async with asyncio.TaskGroup() as group:
+        group.create_task(sender.transact())
+        await until(lambda: target.held, deadline_s=5, what="the data")
+        runner.lanes[0].connection.must_wait = True
+        target.held.pop()()
+
+    at = target.seen.index("ready")
+    assert target.seen[at - 1] == "ack east.orders-0"
+    assert target.seen[at + 1] == "produce positions-0,segments-0"
+    assert target.seen[-1] == "commit"
+
+
 async def test_only_what_was_refused_is_sent_again_with_the_same_sequence() -> None:
     target = Target()
     target.refuse("east.orders", ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NONE)
