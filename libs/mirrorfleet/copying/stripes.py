@@ -121,8 +121,15 @@ class Stripes:
         if pieces and pieces[0].leader_epoch != leader_epoch:
             self.drop(partition)
 
-    def next(self, partitions: Sequence[CopyPartition]) -> Piece | None:
+    def next(
+        self, partitions: Sequence[CopyPartition], room_for: Callable[[CopyPartition], int]
+    ) -> Piece | None:
         """A new piece of the partition that has fewest on the way; None when there is nothing.
+
+        A piece of several answers takes as many round trips, and all that is behind it waits in
+        memory meanwhile: it is to be whole after one. So where there is no room for that
+        (`room_for`, in bytes) there is none while others of its partition are on the way, which
+        will make some, and else one as large as the room.
 
         Without an estimate there is one open piece, which is whole after its first answer.
         """
@@ -130,12 +137,16 @@ class Stripes:
         if not open_ones:
             return None
         partition = min(open_ones, key=self.on_the_way)
+        room, most = room_for(partition), int(self._piece_bytes * SPARE)
+        if room < most and self.on_the_way(partition):
+            return None
+        most = min(max(room, LEAST_BYTES), most)
         first = self._next_first(partition)
         known = self._bytes_an_offset.get(partition)
         if known is None:
-            end, size = None, self._piece_bytes
+            end, size = None, min(most, self._piece_bytes)
         else:
-            offsets = max(1, int(self._piece_bytes / known))
+            offsets = max(1, int(most / SPARE / known))
             end = SourceOffset(min(first + offsets, partition.source.last_stable))
             size = max(int((end - first) * known * SPARE), LEAST_BYTES)
         piece = Piece(partition, first, end, first, size, partition.rewinds)

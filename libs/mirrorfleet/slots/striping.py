@@ -151,7 +151,8 @@ class StripedLane:
                 epochs[partition] = at.epoch
                 self._stripes.of_epoch(partition, at.epoch)
         self._stripes.keep(self._keeps)
-        piece = self._stripes.next(list(epochs))
+        budget = runner.budget
+        piece = self._stripes.next(list(epochs), lambda at: budget.room_for(self._memory_of(at)))
         if piece is not None:
             piece.leader_epoch = epochs[piece.partition]
         return piece

@@ -7,7 +7,14 @@ from mirrorfleet.copying.budget import FrameLease, MemoryBudget
 from mirrorfleet.copying.faults import FaultReason
 from mirrorfleet.copying.partition import CopyPartition, Pace, SourceView
 from mirrorfleet.copying.slot import Answer, Slot
-from mirrorfleet.copying.stripes import Fan, Part, Piece, Seats, Stripes
+from mirrorfleet.copying.stripes import (
+    LEAST_BYTES,
+    Fan,
+    Part,
+    Piece,
+    Seats,
+    Stripes,
+)
 from mirrorfleet.wire.batch import walk
 from tests.unit.copying.making import fetched, give, identity, slot
 
@@ -65,6 +72,11 @@ def deliver(copying: Slot, stripes: Stripes, piece: Piece, part: Part) -> None:
             stripes.drop(partition)
 
 
+def plenty(_: CopyPartition) -> int:
+    """Room in memory."""
+    return 1 << 30
+
+
 def queued(partition: CopyPartition) -> list[tuple[int, int]]:
     return [(each.batch.first, each.batch.next_offset) for each in partition.queue]
 
@@ -83,15 +95,15 @@ def test_without_an_estimate_there_is_one_piece_and_its_answer_says_how_long_the
     copying, partition = made(source)
     stripes = Stripes(4_000)
 
-    first = stripes.next([partition])
+    first = stripes.next([partition], plenty)
     assert first is not None
     assert (first.first, first.end, first.max_bytes) == (0, None, 4_000)
-    assert stripes.next([partition]) is None
+    assert stripes.next([partition], plenty) is None
 
     deliver(copying, stripes, first, answer(source, first, 4_000, MemoryBudget(1 << 30)))
 
     assert partition.walked_to == 30
-    second, third = stripes.next([partition]), stripes.next([partition])
+    second, third = stripes.next([partition], plenty), stripes.next([partition], plenty)
     assert second is not None
     assert third is not None
     assert second.first == 30
@@ -100,14 +112,38 @@ def test_without_an_estimate_there_is_one_piece_and_its_answer_says_how_long_the
     assert third.first == 64
 
 
+def test_a_piece_is_asked_for_when_all_of_it_has_room_or_as_large_as_that_where_it_must() -> None:
+    source = Source([100] * 400)
+    copying, partition = made(source)
+    stripes, budget = Stripes(1 << 20), MemoryBudget(1 << 30)
+    first = stripes.next([partition], plenty)
+    assert first is not None
+    deliver(copying, stripes, first, answer(source, first, 1 << 20, budget))
+
+    whole = stripes.next([partition], plenty)
+    assert stripes.next([partition], lambda _: 1 << 20) is None
+
+    assert whole is not None
+    assert whole.end is not None
+    deliver(copying, stripes, whole, answer(source, whole, 1 << 21, budget))
+    assert partition.walked_to >= whole.end
+    part = stripes.next([partition], lambda _: 300_000)
+    assert part is not None
+    assert LEAST_BYTES < part.max_bytes <= 300_000
+    stripes.drop(partition)
+    least = stripes.next([partition], lambda _: 0)
+    assert least is not None
+    assert least.max_bytes == LEAST_BYTES
+
+
 def test_a_later_piece_waits_for_the_one_before_it() -> None:
     source = Source([10] * 12)
     copying, partition = made(source)
     stripes, budget = Stripes(4_000), MemoryBudget(1 << 30)
-    first = stripes.next([partition])
+    first = stripes.next([partition], plenty)
     assert first is not None
     deliver(copying, stripes, first, answer(source, first, 4_000, budget))
-    second, third = stripes.next([partition]), stripes.next([partition])
+    second, third = stripes.next([partition], plenty), stripes.next([partition], plenty)
     assert second is not None
     assert third is not None
 
@@ -123,10 +159,10 @@ def test_after_a_rewind_nothing_is_delivered_behind_the_gap() -> None:
     source = Source([10] * 12)
     copying, partition = made(source)
     stripes, budget = Stripes(4_000), MemoryBudget(1 << 30)
-    first = stripes.next([partition])
+    first = stripes.next([partition], plenty)
     assert first is not None
     deliver(copying, stripes, first, answer(source, first, 4_000, budget))
-    second = stripes.next([partition])
+    second = stripes.next([partition], plenty)
     assert second is not None
     copying.rewind()
 
@@ -142,11 +178,11 @@ def test_dropped_pieces_give_their_memory_back() -> None:
     source = Source([10] * 12)
     copying, partition = made(source)
     stripes, budget = Stripes(4_000), MemoryBudget(1 << 30)
-    first = stripes.next([partition])
+    first = stripes.next([partition], plenty)
     assert first is not None
     deliver(copying, stripes, first, answer(source, first, 4_000, MemoryBudget(1 << 30)))
-    stripes.next([partition])
-    third = stripes.next([partition])
+    stripes.next([partition], plenty)
+    third = stripes.next([partition], plenty)
     assert third is not None
     deliver(copying, stripes, third, answer(source, third, 8_000, budget))
     assert budget.used > 0
@@ -163,7 +199,7 @@ def test_pieces_get_smaller_while_answers_are_slow_and_larger_again() -> None:
     stripes, memory = Stripes(256 << 10), MemoryBudget(1 << 30)
     sizes = []
     for took_s in (0.1, 2.1, 2.1, 2.1, 0.1):
-        piece = stripes.next([partition])
+        piece = stripes.next([partition], plenty)
         assert piece is not None
         sizes.append(piece.max_bytes >> 10)
         deliver(copying, stripes, piece, answer(source, piece, piece.max_bytes, memory))
@@ -174,7 +210,7 @@ def test_pieces_get_smaller_while_answers_are_slow_and_larger_again() -> None:
     assert second > 250
     assert 100 < third < 150
     assert (fourth, fifth) == (70, 70)
-    piece = stripes.next([partition])
+    piece = stripes.next([partition], plenty)
     assert piece is not None
     assert piece.max_bytes >> 10 > 100
 
@@ -184,7 +220,7 @@ def test_pieces_of_before_a_rewind_are_dropped_and_those_of_others_stay() -> Non
     _, rewound = made(source)
     _, other = made(source)
     stripes = Stripes(1_000)
-    old, kept = stripes.next([rewound]), stripes.next([other])
+    old, kept = stripes.next([rewound], plenty), stripes.next([other], plenty)
     assert old is not None
     assert kept is not None
 
@@ -198,7 +234,7 @@ def test_a_corrupt_batch_stops_the_partition_at_its_offset_and_drops_what_follow
     source = Source([10] * 12)
     copying, partition = made(source)
     stripes, budget = Stripes(2_400), MemoryBudget(1 << 30)
-    first = stripes.next([partition])
+    first = stripes.next([partition], plenty)
     assert first is not None
     source.batches[1][1][200] ^= 1
 
@@ -216,7 +252,7 @@ def test_the_partition_with_fewest_pieces_on_the_way_is_next() -> None:
     _, two = made(source)
     stripes = Stripes(1_000)
 
-    partitions = [stripes.next([one, two]), stripes.next([one, two])]
+    partitions = [stripes.next([one, two], plenty), stripes.next([one, two], plenty)]
 
     assert [each.partition for each in partitions if each is not None] == [one, two]
 
@@ -238,7 +274,7 @@ def test_whatever_the_order_of_answers_each_batch_is_delivered_once_and_in_order
     busy: list[Piece] = []
     rewinds = data.draw(st.integers(0, 2))
     while partition.walked_to < end_of(source.batches[-1][1]):
-        while len(busy) < connections and (piece := stripes.next([partition])) is not None:
+        while len(busy) < connections and (piece := stripes.next([partition], plenty)) is not None:
             busy.append(piece)
         number = data.draw(st.integers(0, len(busy) - 1))
         piece = busy.pop(number)
@@ -296,10 +332,10 @@ def test_what_an_earlier_leader_was_asked_for_is_dropped_when_there_is_another()
     source = Source([10] * 12)
     copying, partition = made(source)
     stripes, budget = Stripes(4_000), MemoryBudget(1 << 30)
-    first = stripes.next([partition])
+    first = stripes.next([partition], plenty)
     assert first is not None
     deliver(copying, stripes, first, answer(source, first, 4_000, budget))
-    second, third = stripes.next([partition]), stripes.next([partition])
+    second, third = stripes.next([partition], plenty), stripes.next([partition], plenty)
     assert second is not None
     assert third is not None
     second.leader_epoch = third.leader_epoch = 5
@@ -310,7 +346,7 @@ def test_what_an_earlier_leader_was_asked_for_is_dropped_when_there_is_another()
 
     assert before == [False, False]
     assert [second.dropped, third.dropped] == [True, True]
-    anew = stripes.next([partition])
+    anew = stripes.next([partition], plenty)
     assert anew is not None
     assert anew.first == partition.walked_to == 30
 
