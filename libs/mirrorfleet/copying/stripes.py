@@ -133,14 +133,13 @@ class Stripes:
 
         Without an estimate there is one open piece, which is whole after its first answer.
         """
+        most = int(self._piece_bytes * SPARE)
         open_ones = [each for each in partitions if self._left(each) > 0]
-        if not open_ones:
+        able = [e for e in open_ones if not self.on_the_way(e) or room_for(e) >= most]
+        if not able:
             return None
-        partition = min(open_ones, key=self.on_the_way)
-        room, most = room_for(partition), int(self._piece_bytes * SPARE)
-        if room < most and self.on_the_way(partition):
-            return None
-        most = min(max(room, LEAST_BYTES), most)
+        partition = min(able, key=self.on_the_way)
+        most = min(max(room_for(partition), LEAST_BYTES), most)
         first = self._next_first(partition)
         known = self._bytes_an_offset.get(partition)
         if known is None:

@@ -16,7 +16,7 @@ from mirrorfleet.copying.stripes import (
     Stripes,
 )
 from mirrorfleet.wire.batch import walk
-from tests.unit.copying.making import fetched, give, identity, slot
+from tests.unit.copying.making import entry, fetched, give, identity, slot
 
 VALUE = b"v" * 100
 
@@ -134,6 +134,25 @@ def test_a_piece_is_asked_for_when_all_of_it_has_room_or_as_large_as_that_where_
     least = stripes.next([partition], lambda _: 0)
     assert least is not None
     assert least.max_bytes == LEAST_BYTES
+
+
+def test_a_partition_without_room_leaves_the_pieces_to_others() -> None:
+    source, budget = Source([10] * 400), MemoryBudget(1 << 30)
+    copying = slot(entry(0), entry(1), budget=budget)
+    full, other = copying.partitions.values()
+    stripes = Stripes(4_000)
+    for partition in (full, other):
+        partition.source = SourceView(source.end, source.end, 0)
+        first = stripes.next([partition], plenty)
+        assert first is not None
+        deliver(copying, stripes, first, answer(source, first, 4_000, budget))
+
+    def room_for(partition: CopyPartition) -> int:
+        return 0 if partition is full else 1 << 30
+
+    taken = [stripes.next([full, other], room_for) for _ in range(4)]
+
+    assert [piece and piece.partition for piece in taken] == [full, other, other, other]
 
 
 def test_a_later_piece_waits_for_the_one_before_it() -> None:
