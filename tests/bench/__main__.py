@@ -117,7 +117,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--security", choices=("plaintext", "sasl_ssl"), default="plaintext")
     parser.add_argument("--rtt", type=float, default=0.0, help="to the source, in milliseconds")
     parser.add_argument("--window", type=int, help="bytes under way on a connection to the source")
-    parser.add_argument("--workers", type=int, action="append", help="mirrors of the fleet")
+    parser.add_argument(
+        "--workers", type=int, choices=range(1, 9), action="append", help="mirrors of the fleet"
+    )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--megabytes", type=int, help="of a backlog")
     parser.add_argument("--quick", action="store_true", help="one short round, in five minutes")

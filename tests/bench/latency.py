@@ -18,6 +18,8 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
+from tests.faultkit.waiting import wait_until
+
 STAMP = struct.Struct(">d")
 AFTER_S = 5.0
 """How long to wait for the last records at most."""
@@ -88,16 +90,13 @@ def measure(asked: Asked) -> dict[str, float]:
 
 def _end(consumer: Consumer, partition: TopicPartition) -> int:
     """A topic that was just made may not be known everywhere yet."""
-    over = time.time() + 30
-    while True:
-        try:
-            found: int = consumer.get_watermark_offsets(partition, timeout=10)[1]
-        except KafkaException:
-            if time.time() > over:
-                raise
-            time.sleep(0.05)
-        else:
-            return found
+    _, found = wait_until(
+        lambda: consumer.get_watermark_offsets(partition, timeout=10),
+        deadline_s=30,
+        what=f"the end of {partition.topic}-{partition.partition}",
+        ignoring=(KafkaException,),
+    )
+    return int(found)
 
 
 def _write(asked: Asked, over: float) -> None:

@@ -94,6 +94,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.many", description="Many.")
     parser.add_argument("--partitions", type=int, default=10_000)
     options = parser.parse_args()
+    if options.partitions <= 0 or options.partitions % IN_TOPIC:
+        parser.error(f"--partitions must be a multiple of {IN_TOPIC}, the partitions of a topic")
     with pair() as (east, west, directory):
         run(east, west, directory, options.partitions)
     return 0

@@ -80,6 +80,9 @@ class System:
 
 
 FLEET: Final = System("fleet", Delivery.EXACTLY_ONCE)
+PEERS: Final = tuple(
+    System(name, delivery) for delivery in Delivery for name in ("mm2", "mm2-tuned")
+)
 
 
 def fleets(workers: Sequence[int]) -> list[System]:
@@ -89,11 +92,6 @@ def fleets(workers: Sequence[int]) -> list[System]:
         replace(FLEET, name=f"fleet x{n}" if n > 1 else FLEET.name, workers=n, slots=slots)
         for n in workers
     ]
-
-
-PEERS: Final = tuple(
-    System(name, delivery) for delivery in Delivery for name in ("mm2", "mm2-tuned")
-)
 
 
 @dataclass(frozen=True, slots=True)

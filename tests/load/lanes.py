@@ -25,7 +25,7 @@ TICK_S = 0.01
 """Pause between two looks at the clock."""
 
 ANSWER_S = 60.0
-"""Deadline for the last answers, and for a transaction's end."""
+"""Deadline for the last answers, and for librdkafka to end a transaction when it is asked once."""
 
 END_S = 3 * ANSWER_S
 """For how long the end of a transaction is asked for: librdkafka gives records up after a minute,

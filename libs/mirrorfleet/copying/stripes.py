@@ -133,21 +133,21 @@ class Stripes:
 
         Without an estimate there is one open piece, which is whole after its first answer.
         """
-        most = int(self._piece_bytes * SPARE)
+        whole = int(self._piece_bytes * SPARE)
         open_ones = [each for each in partitions if self._left(each) > 0]
-        able = [e for e in open_ones if not self.on_the_way(e) or room_for(e) >= most]
+        able = [e for e in open_ones if not self.on_the_way(e) or room_for(e) >= whole]
         if not able:
             return None
         partition = min(able, key=self.on_the_way)
-        most = min(max(room_for(partition), LEAST_BYTES), most)
+        room = max(room_for(partition), LEAST_BYTES)
         first = self._next_first(partition)
         known = self._bytes_an_offset.get(partition)
         if known is None:
-            end, size = None, min(most, self._piece_bytes)
+            end, size = None, min(room, self._piece_bytes)
         else:
-            offsets = max(1, int(most / SPARE / known))
+            offsets = max(1, int(min(room, whole) / SPARE / known))
             end = SourceOffset(min(first + offsets, partition.source.last_stable))
-            size = max(int((end - first) * known * SPARE), LEAST_BYTES)
+            size = max(min(int((end - first) * known * SPARE), room), LEAST_BYTES)
         piece = Piece(partition, first, end, first, size, partition.rewinds)
         self._pieces.setdefault(partition, deque()).append(piece)
         return piece

@@ -171,7 +171,7 @@ class StripedLane:
 
     async def _fetch_piece(self, lane: FetchLane, piece: Piece) -> None:
         memory = self._memory_of(piece.partition)
-        size = memory.within(piece.max_bytes, LEAST_BYTES)
+        size = max(piece.max_bytes, LEAST_BYTES)  # there was room for it when the piece was made
         await reserved(memory, size)
         if piece.stale:
             memory.release(size)

@@ -16,7 +16,7 @@ import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import httpx
 
@@ -69,19 +69,6 @@ class Fault:
     def bit(self, bit: object, detail: str) -> None:
         """Say whether it bit, and how one knows."""
         self.evidence = Evidence(self.name, bit=bool(bit), detail=detail)
-
-
-class Others(NamedTuple):
-    """The longest stalls (s) of what a fault does not concern.
-
-    A slot commits all that it has: none of its partitions waits longer for the target than it.
-    """
-
-    partition_s: float
-    slot_s: float
-    """Of slots that the fault does not concern."""
-    own_slot_s: float
-    """Of the one that it does."""
 
 
 @dataclass
@@ -196,29 +183,26 @@ class Drill:
         print(render(report))
         return report
 
-    def stalls_of_others(self, fault: Fault, victim: str) -> Others:
-        """Who stood still in a fault, one topic (of the source) not counted.
+    def others_stall_s(self, fault: Fault, victim: str) -> float:
+        """The longest stall during a fault of partitions of other topics than one (of the source).
 
         Each slot is printed, with what it was just before the fault: where six brokers share two
-        cores a partition waits seconds for its source.
+        cores a partition waits seconds for its source, and its slot goes on meanwhile.
         """
         found = commits(self.pair["west"].settings(), self.name)
         topic_id = self.roles("east").topic_id(victim)
         own, began_ms, ended_ms = found.in_slots(topic_id), fault.began_ms, fault.ended_ms
         spans = {"before": (2 * began_ms - ended_ms, began_ms), "in it": (began_ms, ended_ms)}
-        worst = Others(0.0, 0.0, 0.0)
+        longest = dict.fromkeys(spans, 0.0)
         for slot, times in found.without(topic_id).items():
             for name, span in spans.items():
                 stall, each = slot_stall_s(times.values(), *span), stalls(times, *span)
+                which = f"slot {slot}{' (its own)' if slot in own else ''} {name}"
                 middle = each[len(each) // 2].seconds
-                print(f"slot {slot} {name}: {stall:.2f} s; its partitions {middle:.2f}, {each[0]}")
-            worst = Others(
-                partition_s=max(worst.partition_s, each[0].seconds),
-                slot_s=max(worst.slot_s, 0.0 if slot in own else stall),
-                own_slot_s=max(worst.own_slot_s, stall if slot in own else 0.0),
-            )
-        print(worst)
-        return worst
+                print(f"{which}: {stall:.2f} s; its partitions {middle:.2f}, {each[0]}")
+                longest[name] = max(longest[name], each[0].seconds)
+        print(f"longest stall of the others: {longest['in it']:.2f} s")
+        return longest["in it"]
 
     def _tell(self, fault: Fault, stall_s: float) -> None:
         lasted = (fault.ended_ms - fault.began_ms) / 1000

@@ -7,14 +7,7 @@ from mirrorfleet.copying.budget import FrameLease, MemoryBudget
 from mirrorfleet.copying.faults import FaultReason
 from mirrorfleet.copying.partition import CopyPartition, Pace, SourceView
 from mirrorfleet.copying.slot import Answer, Slot
-from mirrorfleet.copying.stripes import (
-    LEAST_BYTES,
-    Fan,
-    Part,
-    Piece,
-    Seats,
-    Stripes,
-)
+from mirrorfleet.copying.stripes import LEAST_BYTES, Fan, Part, Piece, Seats, Stripes
 from mirrorfleet.wire.batch import walk
 from tests.unit.copying.making import entry, fetched, give, identity, slot
 
