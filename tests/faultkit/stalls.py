@@ -16,7 +16,7 @@ from mirrorfleet.records import positions
 from mirrorfleet.records.positions import Position
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from mirrorfleet.config.cluster_settings import ClusterSettings
     from mirrorfleet.core.ids import PartitionIdentity, TopicId
@@ -35,6 +35,12 @@ class Commits(NamedTuple):
 
     times: dict[PartitionIdentity, list[int]]
     slots: dict[PartitionIdentity, int]
+
+    def of(self, source_topics: Collection[TopicId]) -> dict[PartitionIdentity, list[int]]:
+        """Times of these topics: one that was deleted stands still, and nobody waits for it."""
+        return {
+            at: times for at, times in self.times.items() if at.source_topic_id in source_topics
+        }
 
     def in_slots(self, source_topic: TopicId) -> set[int]:
         """The slots that copy a topic."""

@@ -11,6 +11,7 @@ same effect. Fencing is never answered with another init.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from math import inf
 from typing import Final, TypeVar
 
 from kio.schema.add_partitions_to_txn.v3.request import (
@@ -128,10 +129,15 @@ class Transactions:
         partitions: Sequence[TopicPartition],
         *,
         deadline_s: float = 30.0,
+        busy_s: float = inf,
     ) -> None:
-        """Add partitions to the open transaction (V1 only); all of them or none.
+        """Add partitions to the open transaction, or begin one with them; all of them or none.
 
-        Raises: as `init_producer_id`; BrokerError for the first partition that was refused.
+        V1 must, V2 may (its brokers add what they are sent; KIP-890). Markers of the transaction
+        before are waited for `busy_s` at most.
+
+        Raises: as `init_producer_id`; BrokerError for the first partition that was refused, and
+        CONCURRENT_TRANSACTIONS after `busy_s`.
         """
         topics: dict[str, list[i32]] = {}
         for topic, partition in partitions:
@@ -155,7 +161,7 @@ class Transactions:
                         where = f"AddPartitionsToTxn {topic.name}-{result.partition_index}"
                         self._check(code, where)
 
-        await self._until_deadline("AddPartitionsToTxn", attempt, deadline_s)
+        await self._until_deadline("AddPartitionsToTxn", attempt, deadline_s, busy_s)
 
     async def end(
         self, producer: ProducerIdentity, *, commit: bool, deadline_s: float = 30.0
@@ -209,7 +215,11 @@ class Transactions:
         self._coordinator.drop()
 
     async def _until_deadline(
-        self, what: str, attempt: Callable[[Connection, float], Awaitable[T]], deadline_s: float
+        self,
+        what: str,
+        attempt: Callable[[Connection, float], Awaitable[T]],
+        deadline_s: float,
+        busy_s: float = inf,
     ) -> T:
         """Do `attempt` until it succeeds, fails for good, or time is up."""
         attempts = Attempts(f"{self._where}: {what}", deadline_s, self._dice)
@@ -225,6 +235,9 @@ class Transactions:
                 self.resent = self.resent or sent
                 await attempts.pause(error)
             except BrokerError as error:
+                is_busy = error.code is ErrorCode.CONCURRENT_TRANSACTIONS
+                if is_busy and deadline_s - attempts.left_s >= busy_s:
+                    raise
                 await self._after_refusal(error, attempts, sent=sent)
 
     async def _after_refusal(self, error: BrokerError, attempts: Attempts, *, sent: bool) -> None:

@@ -66,6 +66,14 @@ def undone(error: TargetBehindError | SpoiledError) -> AbortError:
     return AbortError(str(error), partition=error.partition, fault=error.fault)
 
 
+def acks_of(answer: asyncio.Future[list[ProduceAck]]) -> list[ProduceAck]:
+    """The answer that has come. Raises: AbortError."""
+    try:
+        return answer.result()
+    except (ConnectionLostError, DeadlineError) as error:
+        raise AbortError(f"no answer to a produce request: {error}") from error
+
+
 class ControlEntry(NamedTuple):
     """A batch of ours for a control topic."""
 
@@ -97,13 +105,6 @@ class Flight(NamedTuple):
     answer: asyncio.Future[list[ProduceAck]]
     items: list[Outgoing]
 
-    def acks(self) -> list[ProduceAck]:
-        """The answer that has come. Raises: AbortError."""
-        try:
-            return self.answer.result()
-        except (ConnectionLostError, DeadlineError) as error:
-            raise AbortError(f"no answer to a produce request: {error}") from error
-
 
 @dataclass(slots=True)
 class Pipe:
@@ -128,8 +129,10 @@ class Pipe:
         answer.add_done_callback(self._heard)
         return answer
 
-    def _heard(self, _: object) -> None:
+    def _heard(self, answer: asyncio.Future[list[ProduceAck]]) -> None:
         self._asked.popleft()  # answers come in order
+        if not answer.cancelled():
+            answer.exception()  # heard of: who aborts does not look at all that were on their way
 
     async def room(self) -> None:
         """Wait while the connection takes no more: a slow network, a quota, a login that is due.

@@ -25,12 +25,14 @@ from mirrorfleet.core.ids import NO_TOPIC_ID, ProducerIdentity, TopicId, TopicPa
 from mirrorfleet.kafka.producer import ProduceEntry
 from mirrorfleet.kafka.transactions import Transactions, TransactionVersion
 from mirrorfleet.slots.endings import control_of
+from mirrorfleet.slots.opening import Additions, Request, by_node
 from mirrorfleet.slots.outgoing import (
     AbortError,
     ControlEntry,
     Flight,
     Outgoing,
     Pipe,
+    acks_of,
     refusal,
     undone,
 )
@@ -58,7 +60,7 @@ class Sender:
         self._transactions = transactions
         self.producer = producer
         self._pipes: dict[int, Pipe] = {}
-        self._added: set[TopicPartition] = set()
+        self._additions = Additions(runner, transactions)
         self.control_ends: dict[TopicPartition, int] = {}
         """Behind what was committed to each control partition."""
         self._written: dict[TopicPartition, int] = {}
@@ -122,7 +124,9 @@ class Sender:
             pipe.lane.close()
         self._pipes.clear()
         self._depth.aborted()
-        if self._is_begun:  # else it would end the one before once more, as an aborted one
+        if (
+            self._is_begun or self._additions.asked
+        ):  # else it would end the one before once more, as an aborted one
             self.producer = await self._transactions.end(self.producer, commit=False)
         self._runner.slot.sequences.clear()
 
@@ -139,7 +143,7 @@ class Sender:
 
     def _begin(self) -> Transaction:
         self._is_begun = False
-        self._added.clear()
+        self._additions.clear()
         self._written.clear()
         self._muted, self._first_s = False, 0.0
         for pipe in self._pipes.values():
@@ -152,10 +156,8 @@ class Sender:
         await self._runner.doubts.clear(self, {*written, *control_of(self._runner)})
         for entry in entries:
             by_node.setdefault(self._node_of(entry.at), []).append(self._control(entry))
-        for node, items in by_node.items():
-            pipe = await self._pipe(node)
-            await self._add([item.entry for item in items])
-            await self._send_first(transaction, pipe, items)
+        requests = [Request(await self._pipe(node), items) for node, items in by_node.items()]
+        await self._send_firsts(transaction, requests)
         transaction.check()
         producer = await self._transactions.end(self.producer, commit=True)
         if producer != self.producer:
@@ -215,48 +217,38 @@ class Sender:
 
     async def _fill(self, transaction: Transaction, supply: Supply) -> bool:
         """Send one round to every broker with room; whether anything was sent."""
-        sent = False
         until = self._cadence.takes_until(transaction.opened_at, supply)
-        for node, partitions in self._by_node(transaction, until).items():
-            pipe = self._pipes.get(node)
-            if pipe is None or pipe.lane.connection.closed:
-                pipe = await self._pipe(node)
+        able: list[tuple[Pipe, list[CopyPartition]]] = []
+        for node, partitions in by_node(self._runner, transaction, until).items():
+            pipe = await self._pipe(node)
             if len(pipe.flights) >= self._depth.limit:
                 continue
-            if pipe.lane.connection.must_wait:
-                if transaction.touched and pipe.lane.connection.muted_s:
-                    self._muted = True
-                    continue
-                await pipe.room()
-            items = self._round(transaction, [each for each in partitions if each.queue])
-            if not items:
-                continue  # the source aborted what waited: it was taken back meanwhile
-            if self._transactions.version is TransactionVersion.V1:
-                await self._add([item.entry for item in items])
-            if not sent:
-                sent = True
-                self._runner.queues_fell()
+            if pipe.lane.connection.must_wait and not await self._waited(pipe, transaction):
+                continue
+            able.append((pipe, partitions))
+        rounds = [
+            Request(pipe, self._round(transaction, [each for each in partitions if each.queue]))
+            for pipe, partitions in able
+        ]
+        requests = [each for each in rounds if each.items]  # the source may have taken all back
+        if not requests:
+            return False
+        self._runner.queues_fell()
+        if self._transactions.version is TransactionVersion.V1:
+            await self._additions.add(self.producer, requests)
+        for pipe, items in requests:
             if pipe.opened:
                 self._send(pipe, items)
-            else:
-                await self._send_first(transaction, pipe, items)
-        return sent
+        await self._send_firsts(transaction, [each for each in requests if not each.pipe.opened])
+        return True
 
-    def _by_node(self, transaction: Transaction, until: float) -> dict[int, list[CopyPartition]]:
-        """What waits since `until` or longer, by the broker that it goes to."""
-        runner, touched = self._runner, transaction.touched
-        leader_of, doubted = runner.targets.of, runner.doubts.left | runner.wedges.avoided
-        found: dict[int, list[CopyPartition]] = {}
-        for partition in runner.slot.ready_partitions():
-            if partition.queue[0].fetched_at > until:
-                continue
-            at = leader_of(*partition.target)
-            if (at is None or partition.target in doubted) and partition not in touched:
-                # No leader, or one to be asked: the end of the transaction would wait for it.
-                runner.hold_back(partition)
-            elif at is not None:
-                found.setdefault(at.node, []).append(partition)
-        return found
+    async def _waited(self, pipe: Pipe, transaction: Transaction) -> bool:
+        """Wait for room; not while a transaction is open, for a quota that wants silence."""
+        if transaction.touched and pipe.lane.connection.muted_s:
+            self._muted = True
+            return False
+        await pipe.room()
+        return True
 
     def _round(self, transaction: Transaction, partitions: list[CopyPartition]) -> list[Outgoing]:
         """One batch of each partition, up to the size of a request."""
@@ -312,35 +304,52 @@ class Sender:
         self._is_begun = True
         return answer
 
-    async def _send_first(
-        self, transaction: Transaction, pipe: Pipe, items: list[Outgoing]
-    ) -> None:
-        """Send alone, again while the coordinator still ends the transaction before."""
+    async def _send_firsts(self, transaction: Transaction, requests: list[Request]) -> None:
+        """Send each alone to its broker, again while the coordinator still ends the transaction
+        before: side by side where nobody is kept waiting by another one.
+        """
+        if not requests:
+            return
+        began = self._runner.clock.monotonic()
+        if await self._additions.add(self.producer, requests):
+            await self._send_together(transaction, requests)
+        else:
+            for each in requests:
+                await self._send_together(transaction, [each])
+        self._first_s += self._runner.clock.monotonic() - began
+
+    async def _send_together(self, transaction: Transaction, requests: list[Request]) -> None:
         clock = self._runner.clock
         began = clock.monotonic()
-        first = not pipe.opened
-        while items:
-            acks = await self._answer_of(pipe, items)
-            items = self._take(transaction, items, acks, first=first)
-            if items:
-                await self._runner.wedges.refused(acks, clock.monotonic() - began)
+        while requests:
+            again: list[Request] = []
+            refused: list[ProduceAck] = []
+            answers = await self._answers_of(requests)
+            for (pipe, items), acks in zip(requests, answers, strict=True):
+                left = self._take(transaction, items, acks, first=not pipe.opened)
+                if left:
+                    again.append(Request(pipe, left))
+                    refused += acks
+                else:
+                    pipe.opened = True
+            requests = again
+            if requests:
+                await self._runner.wedges.refused(refused, clock.monotonic() - began)
                 await asyncio.sleep(FIRST_AGAIN_S)
-        self._first_s += clock.monotonic() - began
-        pipe.opened = True
 
-    async def _answer_of(self, pipe: Pipe, items: list[Outgoing]) -> list[ProduceAck]:
-        await pipe.room()  # its login may be due: some brokers get control records alone
-        try:
-            return await self._request(pipe, items)
-        except (ConnectionLostError, DeadlineError) as error:
-            raise AbortError(f"no answer to a produce request: {error}") from error
+    async def _answers_of(self, requests: list[Request]) -> list[list[ProduceAck]]:
+        for each in requests:
+            await each.pipe.room()  # its login may be due: some brokers get control records alone
+        asked = [self._request(pipe, items) for pipe, items in requests]
+        await asyncio.gather(*asked, return_exceptions=True)
+        return [acks_of(each) for each in asked]
 
     def _reap(self, transaction: Transaction) -> None:
         """Take every answer that has come, in order."""
         for pipe in self._pipes.values():
             while pipe.flights and pipe.flights[0].answer.done():
                 flight = pipe.flights.popleft()
-                self._take(transaction, flight.items, flight.acks(), first=False)
+                self._take(transaction, flight.items, acks_of(flight.answer), first=False)
 
     def _take(
         self,
@@ -370,15 +379,6 @@ class Sender:
             else:
                 raise refusal(self._runner, item, ack, action)
         return again
-
-    async def _add(self, entries: Sequence[ProduceEntry]) -> None:
-        """v1: tell the coordinator of partitions before the first produce to them."""
-        if self._transactions.version is TransactionVersion.V2:
-            return
-        new = {TopicPartition(e.topic, e.partition) for e in entries} - self._added
-        if new:
-            await self._runner.wedges.added(self._transactions, self.producer, sorted(new))
-            self._added |= new
 
     async def _pipe(self, node: int) -> Pipe:
         pipe = self._pipes.get(node)

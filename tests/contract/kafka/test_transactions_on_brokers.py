@@ -123,6 +123,33 @@ async def test_a_second_owner_fences_the_first_at_the_coordinator_and_at_the_par
     await until_committed(on, topic, [b"owner"])
 
 
+@pytest.mark.parametrize("end", ["commit", "abort", "take-over"])
+async def test_v2_partitions_may_be_added_by_a_request_and_end_like_others(
+    cluster: Cluster, end: str
+) -> None:
+    """Also one that nothing is written to."""
+    topic = await new_topic(cluster, partitions=2)
+    writer = await writer_on(cluster, topic)
+    both = [TopicPartition(topic.name, number) for number in range(2)]
+    for _ in range(2):
+        await writer.transactions.add_partitions(writer.producer, both)
+    await writer.write(b"one")
+    if end == "take-over":
+        heir = await writer_on(cluster, topic, writer.transactions.transactional_id)
+        assert heir.producer.epoch > writer.producer.epoch
+        writer = heir
+    else:
+        first = writer.producer
+        await writer.end(commit=end == "commit")
+        assert writer.producer == ProducerIdentity(first.producer_id, first.epoch + 1)
+    await writer.write(b"two")
+    await writer.end(commit=True)
+    await until_committed(cluster, topic, [b"one", b"two"] if end == "commit" else [b"two"])
+    for found in (await describe_producers(cluster, both)).values():
+        assert isinstance(found, list)
+        assert all(each.transaction_start is None for each in found)
+
+
 async def test_v1_keeps_its_epoch_over_commits_and_an_abort_is_a_new_epoch(
     old_cluster: Cluster,
 ) -> None:

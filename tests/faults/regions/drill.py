@@ -156,13 +156,15 @@ class Drill:
 
     def judged(self, *, patience_s: float = 60.0) -> Report:
         """Stop the load, print the stalls of each fault, and hear the judge."""
-        found = commits(self.pair["west"].settings(), self.name)
+        source = self.roles("east")
+        copied = {source.topic_id(name) for name in self.copied("east")}
+        times = commits(self.pair["west"].settings(), self.name).of(copied)
         ended_ms = now_ms()
         ran_s = time.monotonic() - self.began
         records = self.stop_load()
         for fault, following in zip(self.faults, [*self.faults[1:], None], strict=True):
             until_ms = following.began_ms if following else ended_ms
-            self._tell(fault, stalls(found.times, fault.began_ms, until_ms)[0].seconds)
+            self._tell(fault, stalls(times, fault.began_ms, until_ms)[0].seconds)
         report = judge(
             Copy(
                 source=access(self.east),

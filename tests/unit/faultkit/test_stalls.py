@@ -32,6 +32,7 @@ def test_the_commits_of_a_slot_without_those_of_a_topic() -> None:
     found = Commits({one: [1], other: [2], victim: [3]}, {one: 4, other: 5, victim: 5})
     assert found.without(UUID(int=99)) == {4: {one: [1]}, 5: {other: [2]}}
     assert found.in_slots(UUID(int=99)) == {5}
+    assert found.of({UUID(int=99)}) == {victim: [3]}
 
 
 def test_a_slope_is_told_by_the_hour() -> None:

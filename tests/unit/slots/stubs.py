@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
+from math import inf
 from types import SimpleNamespace
 from typing import cast
 
@@ -13,6 +14,7 @@ from mirrorfleet.copying.partition import CopyPartition
 from mirrorfleet.copying.schedule import CommitPolicy, MarkerShare
 from mirrorfleet.copying.slot import Slot
 from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import MirrorfleetError
 from mirrorfleet.core.ids import ProducerIdentity, SlotNumber, TopicPartition
 from mirrorfleet.kafka.producer import ProduceAck, ProduceEntry
 from mirrorfleet.kafka.transactions import Transactions, TransactionVersion
@@ -108,6 +110,8 @@ class Coordinator:
         self._target = target
         self.version = version
         self.resent = False
+        self.trouble: MirrorfleetError | None = None
+        """What is said to AddPartitionsToTxn."""
 
     async def end(self, producer: ProducerIdentity, *, commit: bool) -> ProducerIdentity:
         self._target.seen.append("commit" if commit else "abort")
@@ -124,10 +128,17 @@ class Coordinator:
         self._target.seen.append("coordinator closed")
 
     async def add_partitions(
-        self, producer: ProducerIdentity, partitions: Sequence[TopicPartition]
+        self,
+        producer: ProducerIdentity,
+        partitions: Sequence[TopicPartition],
+        *,
+        deadline_s: float = 30.0,
+        busy_s: float = inf,
     ) -> None:
-        del producer
+        del producer, deadline_s, busy_s
         self._target.seen.append(f"add {','.join(map(str, partitions))}")
+        if self.trouble is not None:
+            raise self.trouble
 
 
 class Wedges:
@@ -174,7 +185,7 @@ class Doubts:
 class Runner:
     """As much of a SlotRunner as a sender sees."""
 
-    def __init__(self, target: Target, made: Slot) -> None:
+    def __init__(self, target: Target, made: Slot, coordinator: Coordinator) -> None:
         self._target = target
         self.slot = made
         self.number = SlotNumber(0)
@@ -193,6 +204,7 @@ class Runner:
         self.meters = SimpleNamespace(acknowledged=lambda partition, queued, base_offset, now: None)
         self.commits_seen: list[Sequence[Position]] = []
         self.lanes: list[Lane] = []
+        self.coordinator = coordinator
         self._wake = Bell()
 
     def control_entries(
@@ -237,7 +249,7 @@ def sender_of(
 ) -> tuple[Sender, Runner]:
     """A sender whose slot copies the given catalog entries (one partition by default)."""
     made = slot(*entries, budget=MemoryBudget(1 << 20))  # type: ignore[arg-type]  # catalog entries
-    runner = Runner(target, made)
     coordinator = Coordinator(target, version)
+    runner = Runner(target, made, coordinator)
     sender = Sender(cast(SlotRunner, runner), cast(Transactions, coordinator), PRODUCER)
     return sender, runner

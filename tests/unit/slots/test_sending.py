@@ -8,7 +8,6 @@ from mirrorfleet.copying.faults import Action
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.kafka.transactions import TransactionVersion
-from mirrorfleet.slots.leaders import LeaderAt
 from mirrorfleet.slots.outgoing import AbortError
 from tests.faultkit.waiting import until
 from tests.unit.copying.making import BIG, entry, fetched, give, identity
@@ -153,25 +152,6 @@ async def test_nothing_is_begun_where_positions_have_no_leader_or_their_connecti
     with pytest.raises(AbortError, match="was lost"):
         await sender.transact()
     assert not any("produce" in each for each in target.seen)
-
-
-async def test_what_is_taken_back_while_another_broker_is_waited_for_is_not_sent() -> None:
-    target = Target()
-    target.hold_data = True
-    sender, runner = sender_of(target, entry(0), entry(1))
-    runner.targets.of = lambda _, number: LeaderAt(1 + number, 0)
-    for number in range(2):
-        partition = runner.slot.partitions[identity(number)]
-        give(runner.slot, partition, fetched((0, [BIG])), end=1)
-    async with asyncio.TaskGroup() as group:
-        group.create_task(sender.transact())
-        await until(lambda: target.held, deadline_s=5, what="the first request")
-        runner.slot.hold_back(partition, 60.0)
-        target.hold_data = False
-        target.held.pop()()
-
-    assert "produce east.orders-1" not in target.seen
-    assert target.seen[-1] == "commit"
 
 
 @pytest.mark.parametrize("version", list(TransactionVersion))

@@ -1,0 +1,106 @@
+"""Which broker gets what, and how the partitions of a request come into the transaction.
+
+    v1                   AddPartitionsToTxn ─> requests
+    v2, one broker                             request: its broker adds the partitions (KIP-890)
+    v2, several brokers  AddPartitionsToTxn ─> requests side by side
+
+Where several brokers add partitions of one transaction at the same time, the coordinator refuses
+all but one as long as it writes that addition, and the others ask again in steps of 20 ms
+(AddPartitionsToTxnManager, AddPartitionsToTxnConfig). One after the other they cost a round trip
+and a write each, of every commit. What is in the transaction already is answered without a write
+(TransactionCoordinator.handleAddPartitionsToTransaction).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from mirrorfleet.core.errors import BrokerError, DeadlineError
+from mirrorfleet.kafka.transactions import TransactionVersion
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mirrorfleet.copying.partition import CopyPartition
+    from mirrorfleet.copying.transaction import Transaction
+    from mirrorfleet.core.ids import ProducerIdentity, TopicPartition
+    from mirrorfleet.kafka.transactions import Transactions
+    from mirrorfleet.slots.outgoing import Outgoing, Pipe
+    from mirrorfleet.slots.runner import SlotRunner
+
+BUSY_S: Final = 0.4
+"""Markers that take longer may never be written: who sends a first request finds out why."""
+ANSWER_S: Final = 6.0
+"""A coordinator that says nothing for so long is left to the brokers."""
+
+
+class Request(NamedTuple):
+    """What goes to one broker."""
+
+    pipe: Pipe
+    items: list[Outgoing]
+
+
+class Additions:
+    """What this transaction has added to itself by requests of its own."""
+
+    def __init__(self, runner: SlotRunner, transactions: Transactions) -> None:
+        self._runner, self._transactions = runner, transactions
+        self._added: set[TopicPartition] = set()
+        self.asked = False
+        """Whether the coordinator was told of any: it may have begun the transaction."""
+
+    def clear(self) -> None:
+        """A transaction begins."""
+        self._added.clear()
+        self.asked = False
+
+    async def add(self, producer: ProducerIdentity, requests: Sequence[Request]) -> bool:
+        """Whether all partitions of the requests are in the transaction now.
+
+        Else (v2) each broker is to add its own: there is one, or the coordinator is not ready.
+        Raises: as `Transactions.add_partitions`; with v1 WedgedError.
+        """
+        new = {item.at for each in requests for item in each.items} - self._added
+        if not new:
+            return True
+        if self._transactions.version is TransactionVersion.V1:
+            await self._runner.wedges.added(self._transactions, producer, sorted(new))
+        elif len(requests) < 2 or not await self._told(producer, sorted(new)):
+            return False
+        self._added |= new
+        return True
+
+    async def _told(self, producer: ProducerIdentity, new: Sequence[TopicPartition]) -> bool:
+        """An answer that never came costs v2 nothing: the request again, or late, is the same."""
+        self.asked = True
+        try:
+            await self._transactions.add_partitions(
+                producer, new, deadline_s=ANSWER_S, busy_s=BUSY_S
+            )
+        except DeadlineError:
+            return False
+        except BrokerError as error:
+            if not error.retriable:
+                raise
+            return False
+        return True
+
+
+def by_node(
+    runner: SlotRunner, transaction: Transaction, until: float
+) -> dict[int, list[CopyPartition]]:
+    """What waits since `until` or longer, by the broker that it goes to."""
+    touched, leader_of = transaction.touched, runner.targets.of
+    doubted = runner.doubts.left | runner.wedges.avoided
+    found: dict[int, list[CopyPartition]] = {}
+    for partition in runner.slot.ready_partitions():
+        if partition.queue[0].fetched_at > until:
+            continue
+        at = leader_of(*partition.target)
+        if (at is None or partition.target in doubted) and partition not in touched:
+            # No leader, or one to be asked: the end of the transaction would wait for it.
+            runner.hold_back(partition)
+        elif at is not None:
+            found.setdefault(at.node, []).append(partition)
+    return found

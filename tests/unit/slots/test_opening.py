@@ -1,0 +1,125 @@
+"""The first requests of a transaction, where its partitions have leaders on several brokers."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import BrokerError, DeadlineError, FencedError, MirrorfleetError
+from mirrorfleet.kafka.transactions import TransactionVersion
+from mirrorfleet.slots.leaders import LeaderAt
+from mirrorfleet.slots.sending import Sender
+from tests.unit.copying.making import BIG, entry, fetched, give, identity
+from tests.unit.slots.stubs import SEGMENTS, Lane, Runner, Target, sender_of
+
+
+def on_two_brokers(
+    target: Target, version: TransactionVersion = TransactionVersion.V2
+) -> tuple[Sender, Runner]:
+    """Two partitions, positions and segments, each two with leaders on brokers 1 and 2."""
+    sender, runner = sender_of(target, entry(0), entry(1), version=version)
+    second = {("east.orders", 1), tuple(SEGMENTS)}
+    runner.targets.of = lambda *at: LeaderAt(1 + (at in second), 0)
+    for number in range(2):
+        partition = runner.slot.partitions[identity(number)]
+        give(runner.slot, partition, fetched((0, [BIG])), end=1)
+    return sender, runner
+
+
+async def test_what_is_taken_back_while_another_broker_is_connected_to_is_not_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    target = Target()
+    sender, runner = on_two_brokers(target)
+    connect = runner.produce_lane
+
+    async def slow(node: int) -> Lane:
+        if node == 2:
+            runner.slot.hold_back(runner.slot.partitions[identity(1)], 60.0)
+        return await connect(node)
+
+    monkeypatch.setattr(runner, "produce_lane", slow)
+    assert await sender.transact()
+
+    assert "produce east.orders-0" in target.seen
+    assert "produce east.orders-1" not in target.seen
+    assert target.seen[-1] == "commit"
+
+
+@pytest.mark.parametrize("version", list(TransactionVersion))
+async def test_several_brokers_get_their_first_requests_side_by_side_and_added_before(
+    version: TransactionVersion,
+) -> None:
+    target = Target()
+    sender, _ = on_two_brokers(target, version)
+
+    assert await sender.transact()
+
+    assert target.seen == [
+        "add east.orders-0,east.orders-1",
+        "produce east.orders-0",
+        "produce east.orders-1",
+        "ack east.orders-0",
+        "ack east.orders-1",
+        "add positions-0,segments-0",
+        "produce positions-0",
+        "produce segments-0",
+        "ack positions-0",
+        "ack segments-0",
+        "commit",
+    ]
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [BrokerError(ErrorCode.CONCURRENT_TRANSACTIONS, "add"), DeadlineError("no answer")],
+)
+async def test_where_nothing_can_be_added_first_requests_follow_one_another(
+    trouble: MirrorfleetError,
+) -> None:
+    target = Target()
+    sender, runner = on_two_brokers(target)
+    runner.coordinator.trouble = trouble
+
+    assert await sender.transact()
+
+    assert target.seen[:5] == [
+        "add east.orders-0,east.orders-1",
+        "produce east.orders-0",
+        "ack east.orders-0",
+        "produce east.orders-1",
+        "ack east.orders-1",
+    ]
+    assert target.seen[-1] == "commit"
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [FencedError("another owner"), BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "add")],
+)
+async def test_what_is_final_about_an_addition_is_told_and_what_it_began_is_aborted(
+    trouble: MirrorfleetError,
+) -> None:
+    target = Target()
+    sender, runner = on_two_brokers(target)
+    runner.coordinator.trouble = trouble
+
+    with pytest.raises(type(trouble)):
+        await sender.transact()
+    assert target.seen == ["add east.orders-0,east.orders-1"]
+    await sender.abort()
+    assert target.seen[-1] == "abort"
+
+
+async def test_only_the_broker_that_refused_is_sent_to_again() -> None:
+    target = Target()
+    target.refuse("east.orders", ErrorCode.NONE, ErrorCode.NOT_ENOUGH_REPLICAS)
+    sender, _ = on_two_brokers(target)
+
+    assert await sender.transact()
+
+    assert [each for each in target.seen if each.startswith("produce east")] == [
+        "produce east.orders-0",
+        "produce east.orders-1",
+        "produce east.orders-1",
+    ]
