@@ -46,7 +46,7 @@ APART := tests/spark tests/integration/checkpoint tests/integration/security tes
 	tests/integration/lag tests/integration/console tests/integration/telemetry \
 	tests/integration/health tests/observability tests/integration/workers \
 	tests/integration/standby tests/integration/following tests/integration/loss tests/versions \
-	tests/scenarios tests/faults/regions tests/faults/versions tests/faults/far
+	tests/scenarios tests/faults/regions tests/faults/neighbours tests/faults/versions tests/faults/far
 
 .PHONY: test
 test: $(READY) ## the tests, on real brokers; in a few minutes
@@ -143,8 +143,8 @@ fmt: $(READY) ## format and fix what can be fixed
 	@$(PY) -m ruff check --fix
 
 .PHONY: test-faults
-test-faults: $(READY) ## brokers and networks that fail under load, three brokers a side; short
-	@time $(PY) -m pytest tests/faults/regions -m 'not long' -s --durations=10
+test-faults: $(READY) ## brokers and networks that fail under load, mostly three brokers a side; short
+	@time $(PY) -m pytest tests/faults/regions tests/faults/neighbours -m 'not long' -s --durations=10
 
 .PHONY: test-far
 test-far: $(READY) ## backlog from a source far away, over many connections

@@ -1,4 +1,4 @@
-"""A source that is cut off for long, and one that holds a transaction open."""
+"""A source that is cut off for long."""
 
 from __future__ import annotations
 
@@ -11,11 +11,8 @@ import pytest
 from tests.faultkit.hold import hold_sync
 from tests.faultkit.process import service
 from tests.faultkit.proxy import BLACK_HOLE, Line
-from tests.faultkit.regions import access
 from tests.faultkit.waiting import wait_until
-from tests.faults.regions.drill import FLOWING_S, LONG, SECONDS, Drill, drill
-from tests.integration.mirror.making import numbered, send, transactional
-from tests.judge.reading import At, ends_of
+from tests.faults.regions.drill import FLOWING_S, LONG, drill
 from tests.judge.render import render
 from tests.judge.verdict import Verdict
 
@@ -30,10 +27,8 @@ BULK_RATE: Final = 4_800
 LIVE_RATE: Final = 200
 THIN: Final = Line(bytes_per_s=1_500_000 if LONG else 400_000)
 """What a connection to the source carries after the cut, so that a backlog takes its time."""
-OPEN_S: Final = max(SECONDS, 20.0)
 CURRENT_MS: Final = 3_000
 """A partition whose time lag is shorter is current; `lag` looks once a second."""
-NEIGHBOUR_S: Final = 1.0
 
 pytestmark = pytest.mark.timeout(2_500)
 
@@ -117,36 +112,3 @@ def test_after_a_long_cut_live_partitions_are_current_before_the_backlog_is_done
 
     assert report.verdict is Verdict.PASS, render(report)
     assert live_s < bulk_s
-
-
-def held_open(it: Drill, topic: str) -> tuple[bool, str]:
-    """Hold a transaction open in partition 0, then commit it; whether it held readers back."""
-    at = At(topic, 0)
-    maker = transactional(it.east, f"{it.name}-open")
-    maker.begin_transaction()
-    send(maker, topic, numbered(0, 500))
-    before = ends_of(access(it.east), [at])[at]
-    hold_sync(OPEN_S, reason="a transaction is open")
-    after = ends_of(access(it.east), [at])[at]
-    maker.commit_transaction(30)
-    held = before.committed == after.committed < before.uncommitted < after.uncommitted
-    return held, f"readers held at {after.committed} while the log went to {after.uncommitted}"
-
-
-@pytest.mark.long
-def test_a_transaction_left_open_at_the_source_holds_up_its_partition_alone(
-    pair: dict[str, FarRegion], tmp_path: Path
-) -> None:
-    with drill("open", pair, tmp_path, topics=["open-one:1", "open-others:23"]) as it:
-        it.start_load()
-        mirror = it.mirror()
-        it.settle(mirror)
-        with it.fault(f"a transaction open for {OPEN_S:.0f} s") as fault:
-            fault.bit(*held_open(it, "open-one"))
-        it.settle(mirror)
-        stall = it.others_stall_s(fault, "open-one")
-        report = it.judged()
-        mirror.check_alive()
-
-    assert report.verdict is Verdict.PASS, render(report)
-    assert stall < NEIGHBOUR_S

@@ -1,4 +1,4 @@
-"""What brokers refuse for a while: quotas, old logins, writes below min ISR, a full disk."""
+"""What brokers refuse for a while: quotas, old logins, a full disk."""
 
 from __future__ import annotations
 
@@ -15,13 +15,9 @@ from services.local.security import Kind, RegionSecurity
 from tests.faultkit.disk import fill, has_ended
 from tests.faultkit.far import far_pair
 from tests.faultkit.hold import hold_sync
-from tests.faultkit.levels import raise_level
-from tests.faultkit.regions import access
 from tests.faultkit.waiting import wait_until
 from tests.faults.regions.breaking import started
-from tests.faults.regions.drill import LONG, SECONDS, SLOTS, STEADY_S, drill, resident_mb
-from tests.integration.mirror.making import alter_topic
-from tests.judge.reading import At, ends_of
+from tests.faults.regions.drill import LONG, SECONDS, SLOTS, drill, resident_mb
 from tests.judge.render import render
 from tests.judge.verdict import Verdict
 
@@ -34,10 +30,6 @@ HOLD_S: Final = SECONDS if LONG else 15.0
 QUOTA: Final = 300_000.0
 """Bytes a second of each broker: a fraction of the load."""
 MIRROR: Final = "mirrorfleet-mirror"
-OTHERS_S: Final = 2.0
-"""Longest stall of the neighbours of a partition that is refused."""
-MANY: Final = 999 if LONG else 119
-
 CLOSED: Final = "was closed by the broker"
 """What the mirror logs when a connection that it copies over is ended by the other side. Six busy
 brokers on two cores are once too late with a login; one that is not renewed ends each life."""
@@ -120,48 +112,6 @@ def test_logins_that_expire_every_five_seconds_cost_nothing(
     ended = mirror.text().count(CLOSED)
     print(f"{ended} transactions lost their connection")
     assert ended <= SLOTS, "logins are not renewed in time"
-
-
-def test_a_partition_under_min_isr_holds_up_no_other(
-    pair: dict[str, FarRegion], tmp_path: Path
-) -> None:
-    topics = [f"isr-many:{MANY}", "isr-one:1"]
-    with drill("isr", pair, tmp_path, topics=topics) as it:
-        it.start_load(more=["--steady"])  # what a partition waits for must not be its source
-        mirror = it.mirror()
-        it.settle(mirror)
-        raise_level(it.estate, 2)
-        victim = At("east.isr-one", 0)
-        missing = it.west.broker(3)
-        missing.stop()
-        try:
-            it.roles("west").wait_in_sync(it.copied("west"), 2)
-            it.settle(mirror, HOLD_S + STEADY_S)  # as long as the fault: to compare with
-            with it.fault(f"one of {MANY + 1} partitions under min ISR") as fault:
-                alter_topic(it.west, victim.topic, **{"min.insync.replicas": "3"})
-                try:
-                    before = wait_until(
-                        lambda: ends_of(access(it.west), [victim])[victim],
-                        deadline_s=10,
-                        what="the end of the victim",
-                    )
-                    hold_sync(HOLD_S, reason="a partition is refused")
-                    after = ends_of(access(it.west), [victim])[victim]
-                    fault.bit(after.committed - before.committed < 1_000, f"{before} -> {after}")
-                finally:
-                    alter_topic(it.west, victim.topic, **{"min.insync.replicas": "2"})
-            it.settle(mirror)
-        finally:
-            started([missing])
-        stall = it.others_stall_s(fault, "isr-one")
-        report = it.judged()
-        left = [line for line in mirror.text().splitlines() if "goes on without" in line]
-        print(*left, sep="\n")
-
-    assert report.verdict is Verdict.PASS, render(report)
-    assert len(left) == 1
-    assert "east.isr-one-0" in left[0]
-    assert stall < OTHERS_S
 
 
 def test_a_target_whose_disks_are_full_is_waited_for(

@@ -60,6 +60,8 @@ class Bounce(NamedTuple):
 BOUNCES: Final = [
     Bounce("brokers", "hard", 100.0),
     Bounce("copiers", "hard", 90.0),
+    Bounce("brokers", "clean", 100.0),
+    Bounce("copiers", "clean", 90.0),
 ]
 
 

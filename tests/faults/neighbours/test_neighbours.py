@@ -1,0 +1,125 @@
+"""What one partition in trouble costs its neighbours: the time that they stand still, bounded.
+
+As few brokers as each fault needs. Six of them with a load of a thousand partitions are, on two
+cores, late by seconds themselves; then nobody could tell who held up whom.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from services.local.region import RegionSpec, Tuning
+from tests.faultkit.far import far_pair
+from tests.faultkit.hold import hold_sync
+from tests.faultkit.levels import raise_level
+from tests.faultkit.regions import access
+from tests.faultkit.waiting import wait_until
+from tests.faults.regions.breaking import started
+from tests.faults.regions.drill import LONG, SECONDS, STEADY_S, Drill, drill
+from tests.integration.mirror.making import alter_topic, numbered, send, transactional
+from tests.judge.reading import At, ends_of
+from tests.judge.render import render
+from tests.judge.verdict import Verdict
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HOLD_S: Final = max(SECONDS, 15.0)
+OPEN_S: Final = max(SECONDS, 20.0)
+MANY: Final = 999 if LONG else 119
+REFUSED_S: Final = 2.0
+"""Longest stall of the neighbours of a partition that takes nothing."""
+OPEN_STALL_S: Final = 1.0
+"""And of one whose source holds a transaction open."""
+TUNING: Final = Tuning.STEADY if LONG else Tuning.QUICK
+
+
+def sides(target_brokers: int) -> list[RegionSpec]:
+    """A source of one broker, and a target."""
+    numbers = {"east": 1, "west": target_brokers}
+    return [RegionSpec(name=side, brokers=n, tuning=TUNING) for side, n in numbers.items()]
+
+
+def refused(it: Drill, at: At) -> tuple[bool, str]:
+    """Have a copy take nothing for a while; whether it did not."""
+    alter_topic(it.west, at.topic, **{"min.insync.replicas": "3"})
+    try:
+        before = wait_until(
+            lambda: ends_of(access(it.west), [at])[at], deadline_s=10, what="the end of the copy"
+        )
+        hold_sync(HOLD_S, reason="a partition is refused")
+        after = ends_of(access(it.west), [at])[at]
+        return after.committed - before.committed < 1_000, f"{before} -> {after}"
+    finally:
+        alter_topic(it.west, at.topic, **{"min.insync.replicas": "2"})
+
+
+@pytest.mark.timeout(900)
+def test_a_partition_under_min_isr_holds_up_no_other(tmp_path: Path) -> None:
+    topics = [f"isr-many:{MANY}", "isr-one:1"]
+    with (
+        far_pair(*sides(3)) as pair,
+        drill("isr", pair, tmp_path, topics=topics) as it,
+    ):
+        it.start_load(more=["--steady"])  # what a partition waits for must not be its source
+        mirror = it.mirror()
+        it.settle(mirror)
+        raise_level(it.estate, 2)
+        missing = it.west.broker(3)
+        missing.stop()
+        try:
+            it.roles("west").wait_in_sync(it.copied("west"), 2)
+            it.settle(mirror, HOLD_S + STEADY_S)  # as long as the fault: to compare with
+            with it.fault(f"one of {MANY + 1} partitions under min ISR") as fault:
+                fault.bit(*refused(it, At("east.isr-one", 0)))
+            it.settle(mirror)
+        finally:
+            started([missing])
+        stall = it.others_stall_s(fault, "isr-one")
+        report = it.judged()
+        left = [line for line in mirror.text().splitlines() if "goes on without" in line]
+        print(*left, sep="\n")
+
+    assert report.verdict is Verdict.PASS, render(report)
+    assert len(left) == 1
+    assert "east.isr-one-0" in left[0]
+    assert stall < REFUSED_S
+
+
+def held_open(it: Drill, topic: str) -> tuple[bool, str]:
+    """Hold a transaction open in partition 0, then commit it; whether it held readers back."""
+    at = At(topic, 0)
+    maker = transactional(it.east, f"{it.name}-open")
+    maker.begin_transaction()
+    send(maker, topic, numbered(0, 500))
+    before = ends_of(access(it.east), [at])[at]
+    hold_sync(OPEN_S, reason="a transaction is open")
+    after = ends_of(access(it.east), [at])[at]
+    maker.commit_transaction(30)
+    held = before.committed == after.committed < before.uncommitted < after.uncommitted
+    return held, f"readers held at {after.committed} while the log went to {after.uncommitted}"
+
+
+@pytest.mark.timeout(600)
+def test_a_transaction_left_open_at_the_source_holds_up_its_partition_alone(
+    tmp_path: Path,
+) -> None:
+    topics = ["open-one:1", "open-others:23"]
+    with (
+        far_pair(*sides(1)) as pair,
+        drill("open", pair, tmp_path, topics=topics) as it,
+    ):
+        it.start_load()
+        mirror = it.mirror()
+        it.settle(mirror)
+        with it.fault(f"a transaction open for {OPEN_S:.0f} s") as fault:
+            fault.bit(*held_open(it, "open-one"))
+        it.settle(mirror)
+        stall = it.others_stall_s(fault, "open-one")
+        report = it.judged()
+        mirror.check_alive()
+
+    assert report.verdict is Verdict.PASS, render(report)
+    assert stall < OPEN_STALL_S
