@@ -2,11 +2,13 @@
 
     wanted   what the caller asks for now
     sent     what the broker has in its session, as we told it last
+    touched  where the two may differ: what was said since, and what was not answered
 
-A request carries the difference of the two. Epoch 0 asks for a new session with everything in it;
-an answer without an error moves the epoch on. The broker's cache may drop a session at any time
-(FETCH_SESSION_ID_NOT_FOUND): then the next request is a full one again. Source: FetchMetadata and
-FetchSessionHandler of the Java client.
+A request carries the difference of wanted and sent, and is made from what was touched alone: an
+answer brings news of a few of a session's thousands of partitions. Epoch 0 asks for a new session
+with everything in it; an answer without an error moves the epoch on. The broker's cache may drop a
+session at any time (FETCH_SESSION_ID_NOT_FOUND): then the next request is a full one again. Source:
+FetchMetadata and FetchSessionHandler of the Java client.
 """
 
 from __future__ import annotations
@@ -60,6 +62,11 @@ class FetchSession:
         self._wanted: dict[_Key, FetchPoint] = {}
         self._sent: dict[_Key, tuple[TopicRef, _Sent]] = {}
         self._pending: dict[_Key, tuple[TopicRef, _Sent] | None] = {}
+        self._touched: dict[_Key, None] = {}
+        self._planned: dict[_Key, None] = {}
+        """What was touched, and is in the request that has no answer yet."""
+        self._by_name = 0
+        """How many of the wanted have no topic id."""
         self.names: dict[bytes, TopicRef] = {}
         """Topics by what stands for them in answers."""
 
@@ -68,11 +75,18 @@ class FetchSession:
 
     def want(self, point: FetchPoint) -> None:
         """Fetch this partition from this point from the next request on."""
-        self._wanted[_key(point.topic, point.topic_id, point.partition)] = point
+        key = _key(point.topic, point.topic_id, point.partition)
+        if key not in self._wanted:
+            self._by_name += isinstance(key[0], str)
+        self._wanted[key] = point
+        self._touched[key] = None
 
     def forget(self, topic_id: TopicId, partition: int, topic: str = "") -> None:
         """Fetch this partition no more. `topic` is needed only where there is no topic id."""
-        self._wanted.pop(_key(topic, topic_id, partition), None)
+        key = _key(topic, topic_id, partition)
+        if self._wanted.pop(key, None) is not None:
+            self._by_name -= isinstance(key[0], str)
+            self._touched[key] = None
 
     def restart(self) -> None:
         """Begin a new session; one that the broker still has under our id is closed by it."""
@@ -81,6 +95,8 @@ class FetchSession:
 
     def plan(self) -> FetchPlan:
         """The next request's part."""
+        self._planned |= self._touched
+        self._touched = {}
         version = self._needed_version()
         if version != self._version or (version < FIRST_WITH_TOPIC_IDS and self._recreated()):
             self.restart()
@@ -88,22 +104,33 @@ class FetchSession:
         full = self._epoch == self._first_epoch
         self._pending = {}
         points: list[FetchPoint] = []
-        for key, point in self._wanted.items():
-            ref = TopicRef(point.topic, point.topic_id)
-            state = (point.offset, point.leader_epoch, point.last_fetched_epoch, point.max_bytes)
-            known = self._sent.get(key)
-            if full or known is None or known[1] != state:
-                points.append(point)
-                self._pending[key] = (ref, state)
-                if known is None:
-                    self.names[topic_key(version, ref)] = ref
         forgotten: list[tuple[TopicRef, int]] = []
-        if not full and len(self._sent) + len(points) > len(self._wanted):
-            for key, (ref, _) in self._sent.items():
-                if key not in self._wanted:
-                    forgotten.append((ref, key[1]))
-                    self._pending[key] = None
+        for key in self._wanted if full else self._planned:
+            point, known = self._wanted.get(key), self._sent.get(key)
+            if point is not None:
+                self._plan_point(key, point, None if full else known, points)
+            elif known is not None:
+                forgotten.append((known[0], key[1]))
+                self._pending[key] = None
         return FetchPlan(version, self._id, self._epoch, points, forgotten)
+
+    def _plan_point(
+        self,
+        key: _Key,
+        point: FetchPoint,
+        known: tuple[TopicRef, _Sent] | None,
+        points: list[FetchPoint],
+    ) -> None:
+        state = (point.offset, point.leader_epoch, point.last_fetched_epoch, point.max_bytes)
+        if known is None:
+            ref = TopicRef(point.topic, point.topic_id)
+            self.names[topic_key(self._version, ref)] = ref
+        elif known[1] == state:
+            return
+        else:
+            ref = known[0]
+        points.append(point)
+        self._pending[key] = (ref, state)
 
     def accept(self, error: ErrorCode, session_id: int) -> bool:
         """Take the answer's verdict; False when it was about the session: plan again.
@@ -116,6 +143,7 @@ class FetchSession:
                     self._sent.pop(key, None)
                 else:
                     self._sent[key] = sent
+            self._planned = {}
             self._advance(session_id)
             return True
         if error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
@@ -135,15 +163,16 @@ class FetchSession:
         """A session names all its topics in one way: by id only when every topic has one."""
         if self._highest < FIRST_WITH_TOPIC_IDS:
             return self._highest
-        by_name = not all(point.topic_id.int for point in self._wanted.values())
-        return FIRST_WITH_TOPIC_IDS - 1 if by_name else self._highest
+        return FIRST_WITH_TOPIC_IDS - 1 if self._by_name else self._highest
 
     def _recreated(self) -> bool:
         """Whether a name changed its topic id: by name, the broker would forget the new one."""
         gone = {
-            (ref.topic, key[1]) for key, (ref, _) in self._sent.items() if key not in self._wanted
+            (self._sent[key][0].topic, key[1])
+            for key in self._planned
+            if key in self._sent and key not in self._wanted
         }
-        return any((point.topic, point.partition) in gone for point in self._wanted.values())
+        return bool(gone) and any((p.topic, p.partition) in gone for p in self._wanted.values())
 
 
 def _key(topic: str, topic_id: TopicId, partition: int) -> _Key:

@@ -166,30 +166,36 @@ class _Lane:
     def _point(self, lane: FetchLane) -> bool:
         """Tell the session what to fetch from where; False when there is nothing."""
         runner = self._runner
-        now = runner.clock.monotonic()
+        now, before = runner.clock.monotonic(), self._asked
         wanted: dict[CopyPartition, _Asked] = {}
+        kept = 0
         for partition in runner.slot.wanted(self._key.pace, now):
             at = replicas.fetched_from(runner, partition, now)
-            if at is not None and at.node == self._key.node:
-                wanted[partition] = _Asked(partition.rewinds, partition.walked_to, at)
-        for partition in self._asked.keys() - wanted.keys():
-            lane.forget(partition.identity.source_topic_id, partition.identity.partition)
-        for partition, asked in wanted.items():
-            if self._asked.get(partition) == asked:
+            if at is None or at.node != self._key.node:
                 continue
-            lane.want(
-                FetchPoint(
-                    topic=partition.entry.source_topic,
-                    topic_id=partition.identity.source_topic_id,
-                    partition=partition.identity.partition,
-                    offset=partition.walked_to,
-                    leader_epoch=asked.at.epoch,
-                    last_fetched_epoch=partition.walked_epoch,
-                    max_bytes=runner.settings.partition_fetch_bytes,
-                )
-            )
+            asked, to = before.get(partition), partition.walked_to
+            kept += asked is not None
+            if asked is None or asked != (partition.rewinds, to, at):
+                asked = _Asked(partition.rewinds, to, at)
+                lane.want(self._point_of(partition, at))
+            wanted[partition] = asked
+        if kept < len(before):
+            for partition in before.keys() - wanted.keys():
+                lane.forget(partition.identity.source_topic_id, partition.identity.partition)
         self._asked = wanted
         return bool(wanted)
+
+    def _point_of(self, partition: CopyPartition, at: LeaderAt) -> FetchPoint:
+        identity = partition.identity
+        return FetchPoint(
+            topic=partition.entry.source_topic,
+            topic_id=identity.source_topic_id,
+            partition=identity.partition,
+            offset=partition.walked_to,
+            leader_epoch=at.epoch,
+            last_fetched_epoch=partition.walked_epoch,
+            max_bytes=self._runner.settings.partition_fetch_bytes,
+        )
 
     async def _fetch_once(self, lane: FetchLane) -> None:
         runner = self._runner

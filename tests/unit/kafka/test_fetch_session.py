@@ -5,6 +5,8 @@ from __future__ import annotations
 from uuid import UUID
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.ids import NO_TOPIC_ID
@@ -192,3 +194,44 @@ def test_topics_are_known_by_what_answers_call_them() -> None:
     by_name.plan()
     assert by_id.names == {ORDERS.bytes: TopicRef("orders", ORDERS)}
     assert by_name.names == {b"orders": TopicRef("orders", ORDERS)}
+
+
+Step = tuple[str, int, int]
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["want", "want", "forget", "plan", "answered", "lost"]),
+        st.integers(0, 3),
+        st.integers(0, 2),
+    ),
+    max_size=40,
+)
+
+
+@given(STEPS)
+def test_each_request_tells_the_broker_all_that_it_does_not_know_and_nothing_else(
+    steps: list[Step],
+) -> None:
+    """Whatever was wanted and forgotten, planned and never answered in between."""
+    fetching = FetchSession(17)
+    wanted: dict[int, int] = {}
+    broker: dict[int, int] = {}
+    plan: FetchPlan | None = None
+    for step, partition, offset in steps:
+        if step == "want":
+            wanted[partition] = offset
+            fetching.want(at(partition, offset))
+        elif step == "forget":
+            wanted.pop(partition, None)
+            fetching.forget(ORDERS, partition)
+        elif step == "plan":
+            plan = fetching.plan()
+            known = {} if plan.session_epoch == 0 else broker
+            assert dict(asked(plan)) == dict(wanted.items() - known.items())
+            assert {number for _, number in plan.forgotten} == known.keys() - wanted.keys()
+            told = dict(wanted)
+        elif plan is not None and step == "answered":
+            assert fetching.accept(ErrorCode.NONE, SESSION)
+            broker, plan = told, None
+        elif plan is not None:
+            assert not fetching.accept(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0)
+            plan = None
