@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from functools import lru_cache
 from uuid import UUID
 
 from mirrorfleet.core.errors import CorruptBatchError
@@ -110,6 +111,7 @@ def parse_identity_list(values: list[object]) -> PartitionIdentity:
     raise CorruptBatchError(f"{values!r} is not a partition identity")
 
 
+@lru_cache(maxsize=1024)
 def _uuid_bytes(text: str) -> bytes | None:
     """The 16 bytes, only when the text is exactly what they would be printed as."""
     if len(text) != _KAFKA_UUID_LENGTH:
