@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from uuid import uuid4
 
+from confluent_kafka import Producer
+
 from services.local.region import Region
 from tests.faultkit.regions import access, address
 from tests.faultkit.traffic import traffic
+from tests.faultkit.waiting import wait_until
 from tests.judge.reading import (
     At,
     Isolation,
     Order,
     TimestampRule,
+    ends_of,
     partitions_of,
     read_logs,
 )
@@ -38,3 +42,27 @@ def test_the_tally_is_what_consumers_of_both_kinds_are_handed(east: Region) -> N
     assert tally.transactions_committed > 0
     assert tally.transactions_aborted >= 2
     assert tally.unknown.total() == 0
+
+
+def test_a_lane_whose_coordinator_ended_its_transaction_goes_on_with_another_producer(
+    east: Region,
+) -> None:
+    seed = f"fenced-{uuid4().hex[:8]}"
+    with traffic(address(east), [f"{seed}:3"], rate=2000, seed=seed) as run:
+        other = {"bootstrap.servers": address(east), "transactional.id": f"load-{seed}-txn-lz4"}
+        Producer(other).init_transactions(20)
+        before = _ends(east, seed)
+        wait_until(lambda: _ends(east, seed) > before + 3000, deadline_s=30, what="more records")
+        tally = run.stop()
+    numbers = partitions_of(access(east), [seed])[seed]
+    order = Order(isolation=Isolation.COMMITTED, timestamps=TimestampRule.SEEN)
+    logs = read_logs(access(east), [At(seed, number) for number in numbers], order)
+    in_log = sum(len(each.log) for each in logs.values())
+    assert tally.unknown.total() > 0
+    assert tally.records <= in_log <= tally.records + tally.unknown.total()
+    assert tally.transactions_committed > 0
+
+
+def _ends(region: Region, topic: str) -> int:
+    places = [At(topic, number) for number in range(3)]
+    return sum(end.uncommitted for end in ends_of(access(region), places).values())

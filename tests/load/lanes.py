@@ -151,13 +151,32 @@ class Lane:
 
     def _transaction(self, count: int) -> int:
         """Make one transaction and end it one way or the other."""
-        self._producer.begin_transaction()
-        self._send(count, None)
-        if self._dice.random() < COMMIT_SHARE:
-            self.commit()
-        else:
-            self.abort()
+        try:
+            self._producer.begin_transaction()
+            self._send(count, None)
+            if self._dice.random() < COMMIT_SHARE:
+                self.commit()
+            else:
+                self.abort()
+        except KafkaException as error:
+            if not error.args[0].fatal():
+                raise
+            self._begin_again()
         return count
+
+    def _begin_again(self) -> None:
+        """With a new producer: a coordinator that was away for long ended a transaction itself."""
+        self.tally.unknown.update(self._take_sent())
+        self._producer = Producer(self._settings())
+        end = time.monotonic() + END_S
+        while True:
+            try:
+                self._producer.init_transactions(ANSWER_S)
+            except KafkaException as error:
+                if not error.args[0].retriable() or time.monotonic() > end:
+                    raise
+            else:
+                return
 
     def commit(self) -> None:
         """Commit what was sent, asking again as long as librdkafka says that one may."""
