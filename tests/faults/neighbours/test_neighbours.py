@@ -65,7 +65,7 @@ def test_a_partition_under_min_isr_holds_up_no_other(tmp_path: Path) -> None:
     ):
         it.start_load(more=["--steady"])  # what a partition waits for must not be its source
         mirror = it.mirror()
-        it.settle(mirror)
+        it.warm(mirror)
         raise_level(it.estate, 2)
         missing = it.west.broker(3)
         missing.stop()
@@ -111,9 +111,9 @@ def test_a_transaction_left_open_at_the_source_holds_up_its_partition_alone(
         far_pair(*sides(1)) as pair,
         drill("open", pair, tmp_path, topics=topics) as it,
     ):
-        it.start_load()
+        it.start_load(more=["--steady"])  # no other transaction withholds anything
         mirror = it.mirror()
-        it.settle(mirror)
+        it.warm(mirror)
         with it.fault(f"a transaction open for {OPEN_S:.0f} s") as fault:
             fault.bit(*held_open(it, "open-one"))
         it.settle(mirror)

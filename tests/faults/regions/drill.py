@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 import httpx
 
+from mirrorfleet.runtime import metric_names
 from tests.faultkit.estate import write_estate
 from tests.faultkit.hold import hold_sync
 from tests.faultkit.process import ServiceProcess, service
@@ -49,7 +50,14 @@ STEADY_S: Final = 3.0
 """Load before the first fault and after the last."""
 FLOWING_S: Final = 120.0
 """Deadline for all slots to copy, after whatever happened."""
+CALM_S: Final = 1.0
+WARM_S: Final = 20.0
+WARMED_S: Final = 300.0
+"""What brokers that are not warm yet are given, and how one knows that they are."""
 MEGABYTE: Final = 1 << 20
+
+
+_SINCE: Final = metric_names.SINCE_PROGRESS.name + "{"
 
 
 def now_ms() -> int:
@@ -152,6 +160,28 @@ class Drill:
         )
         hold_sync(seconds, reason="load after a fault has healed")
 
+    def warm(self, mirror: ServiceProcess) -> None:
+        """Load until no slot stands for longer than a second any more.
+
+        Java interprets at first, for one to three minutes: brokers take three times the CPU, and
+        the slots of a fleet without any fault stand for two to ten seconds (measured).
+        """
+        calm_since = time.monotonic()
+
+        def look() -> bool:
+            nonlocal calm_since
+            now = time.monotonic()
+            if since_progress(mirror) > CALM_S:
+                calm_since = now
+            return now - calm_since > WARM_S
+
+        wait_until(
+            look,
+            deadline_s=WARMED_S,
+            what=f"slots to stand for {CALM_S:g} s at most, {WARM_S:g} s long",
+            ignoring=(httpx.HTTPError,),
+        )
+
     # -- the word on it
 
     def judged(self, *, patience_s: float = 60.0) -> Report:
@@ -253,6 +283,12 @@ def states(mirror: ServiceProcess) -> dict[str, int]:
     for slot in slots:
         found[slot["state"]] = found.get(slot["state"], 0) + 1
     return found
+
+
+def since_progress(mirror: ServiceProcess) -> float:
+    """Seconds since the last commit of the slot with work that waits longest."""
+    lines = mirror.get("/metrics").text.splitlines()
+    return max((float(line.split()[-1]) for line in lines if line.startswith(_SINCE)), default=0.0)
 
 
 def resident_mb(process: ServiceProcess) -> float:
