@@ -58,8 +58,8 @@ class Additions:
     async def add(self, producer: ProducerIdentity, requests: Sequence[Request]) -> bool:
         """Whether all partitions of the requests are in the transaction now.
 
-        Else (v2) each broker is to add its own: there is one, or the coordinator is not ready.
-        Raises: as `Transactions.add_partitions`; with v1 WedgedError.
+        Else (v2) each broker is to add its own: there is one, or the coordinator adds none now.
+        Raises: FencedError; with v1 as `Wedges.added`.
         """
         new = {item.at for each in requests for item in each.items} - self._added
         if not new:
@@ -78,12 +78,8 @@ class Additions:
             await self._transactions.add_partitions(
                 producer, new, deadline_s=ANSWER_S, busy_s=BUSY_S
             )
-        except DeadlineError:
-            return False
-        except BrokerError as error:
-            if not error.retriable:
-                raise
-            return False
+        except (BrokerError, DeadlineError):
+            return False  # of a partition that is refused its broker says it better: it alone
         return True
 
 
