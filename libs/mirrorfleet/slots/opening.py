@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mirrorfleet.slots.outgoing import Outgoing, Pipe
     from mirrorfleet.slots.runner import SlotRunner
 
-BUSY_S: Final = 0.4
+BUSY_S: Final = 0.1
 """Markers that take longer may never be written: who sends a first request finds out why."""
 ANSWER_S: Final = 6.0
 """A coordinator that says nothing for so long is left to the brokers."""

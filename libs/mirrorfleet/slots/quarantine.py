@@ -48,13 +48,13 @@ if TYPE_CHECKING:
     from mirrorfleet.records.catalog import CatalogPartition
     from mirrorfleet.slots.runner import SlotRunner
 
-STUCK_S: Final = 0.4
+STUCK_S: Final = 0.25
 """A first request is refused for so long, and again as long: it is looked up why."""
 FIRST_DEADLINE_S: Final = 10.0
 """A marker that cannot be written for so long means a target partition in trouble."""
 ADD_LOOK_S: Final = 3.0
 """The same for v1, where an answer that is not waited for costs a new epoch."""
-LOOK_S: Final = 0.3
+LOOK_S: Final = 0.2
 """Markers that take longer cannot be written; of those of suspects alone that is known before."""
 BETWEEN_S: Final = 0.05
 ASK_S: Final = 2.0

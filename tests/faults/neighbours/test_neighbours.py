@@ -33,6 +33,8 @@ REFUSED_S: Final = 2.0
 """Longest stall of the neighbours of a partition that takes nothing."""
 OPEN_STALL_S: Final = 1.0
 """And of one whose source holds a transaction open."""
+COPIES: Final = {"replication_factor": 3}
+"""The source has one of each."""
 TUNING: Final = Tuning.STEADY if LONG else Tuning.QUICK
 
 
@@ -61,7 +63,7 @@ def test_a_partition_under_min_isr_holds_up_no_other(tmp_path: Path) -> None:
     topics = [f"isr-many:{MANY}", "isr-one:1"]
     with (
         far_pair(*sides(3)) as pair,
-        drill("isr", pair, tmp_path, topics=topics) as it,
+        drill("isr", pair, tmp_path, topics=topics, rule=COPIES) as it,
     ):
         it.start_load(more=["--steady"])  # what a partition waits for must not be its source
         mirror = it.mirror()

@@ -243,7 +243,7 @@ class Drill:
 
 
 @contextmanager
-def drill(
+def drill(  # noqa: PLR0913 - estates have that many parts, all by name
     name: str,
     pair: Mapping[str, FarRegion],
     directory: Path,
@@ -252,6 +252,7 @@ def drill(
     security: Mapping[str, Mapping[str, object]] | None = None,
     topics: Sequence[str] = (),
     link: Mapping[str, object] | None = None,
+    rule: Mapping[str, object] | None = None,
 ) -> Iterator[Drill]:
     """A fleet whose sync runs; load and workers are the test's matter."""
     wanted = topics or [f"{name}-orders:{PARTITIONS}"]
@@ -261,7 +262,7 @@ def drill(
         target=pair["west"].bootstrap,
         fleet=name,
         topics=[f"{name}-.*"],
-        rule={"configs": "ignore"},
+        rule={"configs": "ignore", **(rule or {})},
         link=link,
         slots=SLOTS,
         services={"sync": {"period_s": 0.5}, **(services or {})},
