@@ -33,6 +33,9 @@ BOUND = Path(__file__).with_name("bound.py")
 HTTP_S = 5.0
 """Deadline of one HTTP request."""
 
+SMALL_BYTES = 4 << 20
+"""Room for small things in a process that has no memory left for answers."""
+
 GONE_S = 10.0
 """Deadline for a process to be gone after SIGKILL."""
 
@@ -129,9 +132,12 @@ class RunningProcess:
             raise DiedError(f"{self.name} ended with {self.exit_code}\n{self.tail()}")
 
     def limit_memory(self) -> None:
-        """Allow it no more address space than it has now, as a full machine would."""
+        """Allow it hardly more address space than it has now, as a full machine would.
+
+        What answers need is missing; small things that any code needs at any time are not.
+        """
         pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[0])
-        limit = pages * resource.getpagesize()
+        limit = pages * resource.getpagesize() + SMALL_BYTES
         resource.prlimit(self.pid, resource.RLIMIT_AS, (limit, limit))
 
     def clean_up(self) -> None:

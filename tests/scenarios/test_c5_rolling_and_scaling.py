@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tests.faultkit.process import ServiceProcess
 
 DRAIN_S: Final = 10.0
-MOVE_S: Final = 2.0
+MOVE_S: Final = 8.0
 
 
 @pytest.mark.timeout(300)

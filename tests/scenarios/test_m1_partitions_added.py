@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 BEFORE: Final = 24
 RATE: Final = 2_000
 COPIED_S: Final = 10.0
-KEPT_S: Final = 1.0
+KEPT_S: Final = 5.0
 
 
 def grow(fleet: Fleet, before: int, after: int) -> float:

@@ -22,6 +22,7 @@ from tests.faultkit.regions import access, address
 from tests.faultkit.traffic import traffic
 from tests.faultkit.waiting import wait_until
 from tests.integration.mirror.making import Made, put, read
+from tests.integration.workers.timeline import copied_by
 from tests.judge.verdict import Evidence, Verdict
 from tests.versions.kit import RATE, READY_S, SECONDS, SLOTS, Fleet, wait_shared
 
@@ -83,7 +84,8 @@ def test_a_fleet_is_upgraded_taken_back_upgraded_again_and_switched_under_load(
             wait_shared(old, new)
             hold_sync(SECONDS / 4, reason="both builds copy")
             too_early = command(fleet, "--raise-to", "3")
-            opened = kill_in_transaction(new, access(west), fleet.watched, deadline_s=60)
+            copied = copied_by(new, west, fleet.name)
+            opened = kill_in_transaction(new, access(west), copied, deadline_s=60)
             wait_shared(old)
             hold_sync(SECONDS / 4, reason="taken back: the old build goes on alone")
         before = versions_of_positions(fleet)

@@ -11,8 +11,11 @@ if TYPE_CHECKING:
     from mirrorfleet.core.ids import SlotNumber
     from mirrorfleet.records.members import Loads
 
+CAUGHT_UP_S: Final = 15.0
+"""What a slot copies for so long after it came is what waited while it had no owner, not its load:
+counted, it would weigh several times what it will, and its worker be given too few others."""
 SETTLED_S: Final = 10.0
-"""A slot that was watched for less says nothing yet."""
+"""A slot that was watched for less after that says nothing yet."""
 MEMORY_S: Final = 30.0
 """What was measured so long ago counts about a third."""
 
@@ -20,6 +23,7 @@ MEMORY_S: Final = 30.0
 @dataclass(slots=True)
 class _Rate:
     bytes: int
+    came: float
     since: float
     at: float
     rate: float = 0.0
@@ -37,7 +41,9 @@ class LoadMeter:
         for slot, total in copied.items():
             known = self._rates.get(slot)
             if known is None or total < known.bytes:
-                self._rates[slot] = _Rate(total, now, now)
+                self._rates[slot] = _Rate(total, now, now, now)
+            elif now - known.came <= CAUGHT_UP_S:
+                known.bytes, known.since, known.at = total, now, now
             elif now > known.at:
                 passed = now - known.at
                 share = min(passed / min(max(now - known.since, passed), MEMORY_S), 1.0)

@@ -91,8 +91,10 @@ class TcpConnector:
         context = None if self._tls is None else self._tls.current(time.monotonic())
         loop = asyncio.get_running_loop()
         try:
-            transport, connection = await loop.create_connection(
-                lambda: Connection(f"{peer} ({self._settings.alias})", self._settings.client_id),
+            # Made first: without memory for it, no socket is left behind.
+            connection = Connection(f"{peer} ({self._settings.alias})", self._settings.client_id)
+            transport, _ = await loop.create_connection(
+                lambda: connection,
                 host,
                 port,
                 ssl=context,
@@ -104,6 +106,11 @@ class TcpConnector:
             raise ConnectionLostError(
                 f"{peer} ({self._settings.alias}): the name does not resolve ({error.strerror}).",
                 hint="Check the address in `bootstrap` and the brokers' advertised.listeners.",
+            ) from error
+        except MemoryError as error:
+            raise ConnectionLostError(
+                f"no memory for a connection to {peer} ({self._settings.alias}).",
+                hint="Give the process more memory.",
             ) from error
         except OSError as error:
             raise self._unreachable(peer, error) from error

@@ -27,7 +27,7 @@ from tests.faultkit.traffic import traffic
 from tests.faultkit.waiting import wait_until
 from tests.integration.mirror.fleet import Fleet, slots_of
 from tests.integration.mirror.stored import stored
-from tests.integration.workers.timeline import Taking, Timeline, timelines
+from tests.integration.workers.timeline import Taking, Timeline, copied_by, timelines
 from tests.judge.reading import At
 from tests.judge.stalls import Line, Span, stalls, told
 
@@ -42,13 +42,14 @@ if TYPE_CHECKING:
 SECONDS: Final = float(os.environ.get("MIRRORFLEET_FAULT_SECONDS", "12"))
 """How long a fault is held: 60 in the long form."""
 IS_LONG: Final = SECONDS >= 60
-RATE: Final = int(os.environ.get("MIRRORFLEET_WORKERS_RATE", "20000" if IS_LONG else "5000"))
+RATE: Final = int(os.environ.get("MIRRORFLEET_WORKERS_RATE", "20000" if IS_LONG else "3000"))
 SLOTS: Final = 8
 PARTITIONS: Final = 24
-TAKE_OVER_S: Final = 10.0 if IS_LONG else 15.0
-MOVE_S: Final = 2.0 if IS_LONG else 4.0
-KEPT_S: Final = 1.0 if IS_LONG else 2.0
-"""Longest stalls: the long form asks for what is promised, the short one for less, anywhere."""
+TAKE_OVER_S: Final = 10.0 if IS_LONG else 25.0
+MOVE_S: Final = 2.0 if IS_LONG else 12.0
+KEPT_S: Final = 1.0 if IS_LONG else 10.0
+"""Longest stalls: the long form asks for what is promised. The short one runs on any machine,
+where a worker that starts may take a core from brokers for seconds, and asks for a part of it."""
 STEADY_S: Final = 3.0
 """Load between two faults."""
 AFTER_S: Final = 1.0
@@ -153,6 +154,10 @@ class Workers(Fleet):
     @property
     def watched(self) -> list[At]:
         return [At(f"east.{self.topic}", number) for number in range(PARTITIONS)]
+
+    def copied_by(self, name: str) -> list[At]:
+        """The copies that a worker makes."""
+        return copied_by(self.processes[name], self.west, self.name)
 
     @contextmanager
     def fault(self, what: str, *, moved_s: float, moves: range | None = None) -> Iterator[Span]:

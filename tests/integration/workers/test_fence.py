@@ -45,7 +45,7 @@ def test_a_fenced_link_stands_still_until_the_fence_is_lifted_also_for_a_worker_
     with under_load("fenced", east, west, tmp_path) as fleet:
         lost, present = fleet.start("lost"), fleet.start("present")
         fleet.wait_shared("lost", "present")
-        opened = freeze_in_transaction(lost, access(west), fleet.watched, deadline_s=30)
+        opened = freeze_in_transaction(lost, access(west), fleet.copied_by("lost"), deadline_s=30)
         fenced = fence(fleet, "--reason", "wrong data")
         before = ends(fleet)
         lost.thaw()

@@ -11,7 +11,14 @@ from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[att
 from tests.faultkit.regions import access, address
 from tests.faultkit.waiting import wait_until
 from tests.integration.mirror.making import ANSWER_S, Made, put
-from tests.integration.workers.fleet import MOVE_S, PARTITIONS, STICKY, Workers, under_load
+from tests.integration.workers.fleet import (
+    IS_LONG,
+    MOVE_S,
+    PARTITIONS,
+    STICKY,
+    Workers,
+    under_load,
+)
 from tests.judge.reading import At, ReadingError, ends_of
 from tests.judge.verdict import Verdict
 
@@ -21,7 +28,7 @@ if TYPE_CHECKING:
     from services.local.region import Region
 
 ADDED: Final = 100
-SEEN_S: Final = 10.0
+SEEN_S: Final = 10.0 if IS_LONG else 30.0
 
 
 def grow(fleet: Workers) -> None:

@@ -56,7 +56,9 @@ def test_workers_whose_clocks_are_hours_apart_take_over_from_each_other(
             fleet.wait_shared("ahead", "behind")
         skew_s = clock_ahead_s(ahead)
         with fleet.fault("kill -9 of who is ahead", moved_s=TAKE_OVER_S, moves=FAIRLY):
-            opened = kill_in_transaction(ahead, access(west), fleet.watched, deadline_s=60)
+            opened = kill_in_transaction(
+                ahead, access(west), fleet.copied_by("ahead"), deadline_s=60
+            )
             fleet.wait_copying(behind=8)
         fleet.stop_load()
         evidence = abort_evidence("kill -9", opened, data_directories(west))

@@ -64,7 +64,7 @@ def test_slots_move_while_workers_join_leave_and_die_and_nothing_is_lost_or_repe
         fleet.wait_shared("a", "c")
         fleet.wait_current("a", "c")
         with fleet.fault("kill -9", moved_s=TAKE_OVER_S, moves=FAIRLY):
-            opened = kill_in_transaction(first, access(west), fleet.watched, deadline_s=60)
+            opened = kill_in_transaction(first, access(west), fleet.copied_by("a"), deadline_s=60)
             fleet.wait_copying(c=8)
         fleet.stop_load()
         evidence = abort_evidence("kill -9", opened, data_directories(west))
@@ -92,7 +92,7 @@ def test_a_worker_that_slept_or_hung_writes_nothing_after_and_is_given_slots_fro
         fleet.wait_shared("sleeper", "heir")
         fleet.wait_current("sleeper", "heir")
         with fleet.fault("SIGSTOP", moved_s=TAKE_OVER_S, moves=FAIRLY):
-            freeze_in_transaction(sleeper, access(west), fleet.watched, deadline_s=30)
+            freeze_in_transaction(sleeper, access(west), fleet.copied_by("sleeper"), deadline_s=30)
             fleet.wait_copying(heir=8)
         hold_sync(SLEEP_S, reason="the sleeper sleeps on, the heir copies")
         with fleet.fault("SIGCONT", moved_s=MOVE_S, moves=FAIRLY) as woken:
@@ -125,7 +125,9 @@ def test_three_workers_killed_in_turn_again_and_again_lose_and_repeat_nothing(
 
     def bounce(name: str) -> None:
         worker = fleet.processes[name]
-        opened.append(kill_in_transaction(worker, access(west), fleet.watched, deadline_s=60))
+        opened.append(
+            kill_in_transaction(worker, access(west), fleet.copied_by(name), deadline_s=60)
+        )
         fleet.start(name)
 
     with under_load("bounced", east, west, tmp_path) as fleet:

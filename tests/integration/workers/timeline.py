@@ -11,11 +11,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from mirrorfleet.kafka.control import read_to_end
-from mirrorfleet.records import positions
+from mirrorfleet.records import positions, progress
 from mirrorfleet.records.positions import Barrier, Position, Released
+from mirrorfleet.records.progress import Progress
+from tests.integration.mirror.fleet import slots_of
+from tests.judge.reading import At
 
 if TYPE_CHECKING:
     from services.local.region import Region
+    from tests.faultkit.process import ServiceProcess
     from tests.judge.stalls import Span
 
 
@@ -83,3 +87,22 @@ def timelines(target: Region, fleet: str) -> list[Timeline]:
             case _:
                 pass
     return [found[slot] for slot in sorted(found)]
+
+
+def copied_by(worker: ServiceProcess, target: Region, fleet: str) -> list[At]:
+    """The copies that are in slots which a worker holds now.
+
+    Open transactions in others tell nothing of it: on a busy machine they last long, too.
+    """
+    held = {slot["slot"] for slot in slots_of(worker)}
+    found: dict[int, Progress] = {}
+    for record in asyncio.run(read_to_end(target.settings(), f"__mirrorfleet.{fleet}.progress")):
+        snapshot = progress.decode(record.key, record.value)
+        if isinstance(snapshot, Progress):
+            found[snapshot.slot] = snapshot
+    return [
+        At(each.target_topic, each.identity.partition)
+        for slot, snapshot in found.items()
+        if slot in held
+        for each in snapshot.partitions
+    ]
