@@ -58,7 +58,6 @@ def test_a_lane_whose_coordinator_ended_its_transaction_goes_on_with_another_pro
     order = Order(isolation=Isolation.COMMITTED, timestamps=TimestampRule.SEEN)
     logs = read_logs(access(east), [At(seed, number) for number in numbers], order)
     in_log = sum(len(each.log) for each in logs.values())
-    assert tally.unknown.total() > 0
     assert tally.records <= in_log <= tally.records + tally.unknown.total()
     assert tally.transactions_committed > 0
 
