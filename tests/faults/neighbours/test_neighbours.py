@@ -67,7 +67,7 @@ def test_a_partition_under_min_isr_holds_up_no_other(tmp_path: Path) -> None:
     ):
         it.start_load(more=["--steady"])  # what a partition waits for must not be its source
         mirror = it.mirror()
-        it.warm(mirror)
+        it.warm(mirror, calm_s=0.75 * REFUSED_S)
         raise_level(it.estate, 2)
         missing = it.west.broker(3)
         missing.stop()

@@ -160,8 +160,8 @@ class Drill:
         )
         hold_sync(seconds, reason="load after a fault has healed")
 
-    def warm(self, mirror: ServiceProcess) -> None:
-        """Load until no slot stands for longer than a second any more.
+    def warm(self, mirror: ServiceProcess, calm_s: float = CALM_S) -> None:
+        """Load until no slot stands for longer than a second, or `calm_s`, any more.
 
         Java interprets at first, for one to three minutes: brokers take three times the CPU, and
         the slots of a fleet without any fault stand for two to ten seconds (measured).
@@ -171,14 +171,14 @@ class Drill:
         def look() -> bool:
             nonlocal calm_since
             now = time.monotonic()
-            if since_progress(mirror) > CALM_S:
+            if since_progress(mirror) > calm_s:
                 calm_since = now
             return now - calm_since > WARM_S
 
         wait_until(
             look,
             deadline_s=WARMED_S,
-            what=f"slots to stand for {CALM_S:g} s at most, {WARM_S:g} s long",
+            what=f"slots to stand for {calm_s:g} s at most, {WARM_S:g} s long",
             ignoring=(httpx.HTTPError,),
         )
 
