@@ -4,7 +4,7 @@
 
 The order of faults follows from the seed alone, so a run can be repeated. Each lap has a topic of
 its own, judged and deleted at its end, so that disks do not fill. Prints each fault with its proof,
-each lap's verdict, and what the workers held. Exit code: that of the worst verdict.
+each lap's verdict, and what the workers held until then. Exit code: that of the worst verdict.
 
 A lap that does not pass is the last one: its partitions as they are on the brokers' disks, what the
 fleet wrote about them and the logs of the services are copied to a folder, to find the cause.
@@ -219,7 +219,7 @@ def soak(seed: int, seconds: float, every_s: float, kept: Path) -> Verdict:
             it.topics = [f"soak-{number}:{PARTITIONS}"]
             verdict = run.lap(min(LAP_S, left_s), every_s)
             told = f"lap {number} after {time.monotonic() - run.began:.0f} s: {verdict.name}"
-            print(f"{told} (seed {seed})", flush=True)
+            print(f"{told} (seed {seed})", *run.trends.values(), sep="\n  ", flush=True)
             worst = max(worst, verdict, key=_badness)
             if verdict is not Verdict.PASS:
                 keep(it, Path(directory), kept / f"seed-{seed}-lap-{number}")
@@ -227,8 +227,6 @@ def soak(seed: int, seconds: float, every_s: float, kept: Path) -> Verdict:
             it.faults.clear()
             delete(it.east, f"soak-{number}")
             delete(it.west, f"east.soak-{number}")
-        for trend in run.trends.values():
-            print(trend)
     return worst
 
 
