@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
+from sys import intern
 from typing import Final
 
 from mirrorfleet.core.access import (
@@ -254,17 +256,17 @@ def _partition(identity: PartitionIdentity, value: bytes) -> CatalogPartition:
     return CatalogPartition(
         identity=identity,
         link=_link_of(fields),
-        source_topic=fields.text("source_topic"),
-        target_topic=fields.text("target_topic"),
+        source_topic=fields.word("source_topic"),
+        target_topic=fields.word("target_topic"),
         slot=SlotNumber(fields.integer("slot")),
         state=fields.choice("state", CatalogState),
         priority=fields.choice("priority", Priority),
-        rule=fields.text("rule"),
-        start=fields.text("start"),
-        on_source_loss=fields.text("on_source_loss"),
-        null_keys=fields.text("null_keys"),
+        rule=fields.word("rule"),
+        start=fields.word("start"),
+        on_source_loss=fields.word("on_source_loss"),
+        null_keys=fields.word("null_keys"),
         throttle=fields.maybe_integer("throttle"),
-        origins=tuple(ClusterId(origin) for origin in fields.texts("origins")),
+        origins=tuple(ClusterId(intern(origin)) for origin in fields.texts("origins")),
         target_max_batch_bytes=fields.integer("target_max_batch_bytes"),
         target_append_time=fields.flag("target_append_time"),
         target_compacted=fields.flag("target_compacted"),
@@ -328,4 +330,9 @@ def _config(value: bytes) -> CatalogConfig:
 
 
 def _link_of(fields: Fields) -> Link:
-    return Link(ClusterAlias(fields.text("source")), ClusterAlias(fields.text("target")))
+    return _link_between(fields.text("source"), fields.text("target"))
+
+
+@lru_cache(maxsize=256)
+def _link_between(source: str, target: str) -> Link:
+    return Link(ClusterAlias(source), ClusterAlias(target))

@@ -9,11 +9,11 @@ from __future__ import annotations
 import base64
 import binascii
 from functools import lru_cache
-from uuid import UUID
+from sys import intern
 
 from mirrorfleet.core.errors import CorruptBatchError
 from mirrorfleet.core.ids import ClusterId, PartitionIdentity, TopicId
-from mirrorfleet.records.packing import Reader, Writer
+from mirrorfleet.records.packing import Reader, Writer, shared_uuid
 
 _KAFKA_UUID_LENGTH = 22
 
@@ -31,7 +31,7 @@ def parse_topic_id(text: str) -> TopicId:
     raw = _uuid_bytes(text)
     if raw is None:
         raise CorruptBatchError(f"{text!r} is not a topic id")
-    return UUID(bytes=raw)
+    return shared_uuid(raw)
 
 
 def write_cluster_id(out: Writer, cluster: ClusterId) -> None:
@@ -53,7 +53,7 @@ def read_cluster_id(data: Reader) -> ClusterId:
     """The cluster.id that `write_cluster_id` wrote."""
     size = data.length()
     if size == 0:
-        return ClusterId(topic_id_text(UUID(bytes=data.take(16))))
+        return _cluster_id(data.take(16))
     try:
         return ClusterId(data.take(size).decode())
     except UnicodeDecodeError:
@@ -102,13 +102,18 @@ def parse_identity_list(values: list[object]) -> PartitionIdentity:
     match values:
         case [str(cluster), str(source), int(partition), str(target), int(incarnation)]:
             return PartitionIdentity(
-                source_cluster=ClusterId(cluster),
+                source_cluster=ClusterId(intern(cluster)),
                 source_topic_id=parse_topic_id(source),
                 partition=partition,
                 target_topic_id=parse_topic_id(target),
                 incarnation=incarnation,
             )
     raise CorruptBatchError(f"{values!r} is not a partition identity")
+
+
+@lru_cache(maxsize=64)
+def _cluster_id(raw: bytes) -> ClusterId:
+    return ClusterId(topic_id_text(shared_uuid(raw)))
 
 
 @lru_cache(maxsize=1024)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from enum import StrEnum
+from sys import intern
 from typing import TypeVar
 
 from mirrorfleet.core.errors import CorruptBatchError
@@ -48,6 +49,10 @@ class Fields:
         if not isinstance(value, str):
             raise self._wrong(name, "a string")
         return value
+
+    def word(self, name: str) -> str:
+        """A string that many values share: one object for all of them."""
+        return intern(self.text(name))
 
     def integer(self, name: str) -> int:
         """A whole number."""

@@ -13,9 +13,16 @@ length: damaged bytes raise CorruptBatchError, a version of a newer build Unknow
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from uuid import UUID
 
 from mirrorfleet.core.errors import CorruptBatchError, UnknownVersionError
+
+
+@lru_cache(maxsize=1 << 14)
+def shared_uuid(raw: bytes) -> UUID:
+    """One object for these 16 bytes: a topic has thousands of partitions, each with its id."""
+    return UUID(bytes=raw)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +138,7 @@ class Reader:
 
     def uuid(self) -> UUID:
         """16 bytes."""
-        return UUID(bytes=self.take(16))
+        return shared_uuid(self.take(16))
 
     def crc(self) -> int:
         """An unsigned 32-bit number."""

@@ -79,6 +79,21 @@ def test_this_json_is_that_partition() -> None:
     assert decode(KEY, json.dumps(VALUE).encode()) == PARTITION
 
 
+def test_partitions_of_a_topic_share_what_is_the_same() -> None:
+    """Of ten thousand partitions each would have copies of a dozen words and two ids."""
+    entries = [encode(replace(PARTITION, identity=identity(number))) for number in (3, 4)]
+    one, other = (decode(*entry) for entry in entries)
+    assert isinstance(one, CatalogPartition)
+    assert isinstance(other, CatalogPartition)
+    assert one.identity.source_topic_id is other.identity.source_topic_id
+    assert one.identity.target_topic_id is other.identity.target_topic_id
+    assert one.identity.source_cluster is other.identity.source_cluster
+    assert one.link is other.link
+    for name in ("source_topic", "target_topic", "rule", "start", "on_source_loss", "null_keys"):
+        assert getattr(one, name) is getattr(other, name), name
+    assert one.origins[1] is other.origins[1]
+
+
 def test_an_incarnation_carries_why_it_began_and_the_first_one_nothing() -> None:
     loss = CatalogLoss(
         cause="target-truncated", first=5, end=9, records=3, request="a1", detail="why"

@@ -42,6 +42,18 @@ def test_a_cluster_id_is_never_empty() -> None:
         codec.write_cluster_id(Writer(1), ClusterId(""))
 
 
+def test_what_identities_of_a_topic_share_is_one_object() -> None:
+    found = []
+    for number in (5, 6):
+        out = Writer(1)
+        codec.write_identity(out, identity(number))
+        found.append(codec.read_identity(Reader(out.done(), "x", version=1)))
+    one, other = found
+    assert one.source_cluster is other.source_cluster
+    assert one.source_topic_id is other.source_topic_id
+    assert one.target_topic_id is other.target_topic_id
+
+
 def test_an_identity_is_a_list_in_json() -> None:
     values = codec.identity_list(identity(5, incarnation=2))
     assert values == [
