@@ -130,14 +130,14 @@ def headroom_s(partition: CopyPartition, now_ms: int) -> float:
 
 
 class Gauges:
-    """Numbers that are computed when they are asked for."""
+    """Numbers that are computed when they are asked for, of the slots that are ours to tell of."""
 
-    def __init__(self, runners: Iterable[SlotRunner]) -> None:
+    def __init__(self, runners: Callable[[], Iterable[SlotRunner]]) -> None:
         self._runners = runners
 
     def since_progress(self) -> Iterator[tuple[Labels, float]]:
         """Seconds since a slot with work last moved, by link and slot."""
-        for runner in self._runners:
+        for runner in self._runners():
             now = runner.clock.monotonic()
             waits = [
                 now - p.progress_at
@@ -149,7 +149,7 @@ class Gauges:
     def partitions(self) -> Iterator[tuple[Labels, float]]:
         """Partitions by link and state."""
         tally: Tally[Labels] = Tally()
-        for runner in self._runners:
+        for runner in self._runners():
             for partition in partitions_of(runner):
                 tally[str(runner.link), state_word(partition)] += 1
         yield from tally.items()
@@ -157,7 +157,7 @@ class Gauges:
     def faulted(self) -> Iterator[tuple[Labels, float]]:
         """Partitions that stand still, by link and reason."""
         tally: Tally[Labels] = Tally()
-        for runner in self._runners:
+        for runner in self._runners():
             for partition in partitions_of(runner):
                 fault = standing(partition)
                 if fault is not None:
@@ -167,7 +167,7 @@ class Gauges:
     def record_lag(self) -> Iterator[tuple[Labels, float]]:
         """Source offsets not yet committed, by link and topic."""
         tally: Tally[Labels] = Tally()
-        for runner in self._runners:
+        for runner in self._runners():
             for p in partitions_of(runner):
                 lag = max(0, p.source.last_stable - p.committed.next_source)
                 tally[str(runner.link), p.entry.source_topic] += lag
@@ -176,7 +176,7 @@ class Gauges:
     def headroom(self) -> Iterator[tuple[Labels, float]]:
         """The least headroom of each link."""
         least: dict[Labels, float] = {}
-        for runner in self._runners:
+        for runner in self._runners():
             now_ms = runner.clock.now_ms()
             for partition in partitions_of(runner):
                 key = (str(runner.link),)
@@ -186,7 +186,7 @@ class Gauges:
     def owned(self) -> Iterator[tuple[Labels, float]]:
         """Slots that copy, by link."""
         tally: Tally[Labels] = Tally()
-        for runner in self._runners:
+        for runner in self._runners():
             tally[(str(runner.link),)] += int(runner.state == "copying")
         yield from tally.items()
 

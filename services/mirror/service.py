@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.config.connect import cluster_settings
 from mirrorfleet.copying.budget import MemoryBudget
-from mirrorfleet.copying.lifecycle import SlotState
 from mirrorfleet.copying.loads import LoadMeter
 from mirrorfleet.copying.schedule import backoff_s
 from mirrorfleet.core.error_codes import ErrorCode
@@ -78,7 +77,6 @@ class MirrorService:
         self._entries: dict[PartitionIdentity, CatalogPartition] = {}
         self._links: dict[ClusterAlias, CatalogLink] = {}
         self._sides: dict[ClusterAlias, SourceSide] = {}
-        self._runners: dict[SlotNumber, SlotRunner] = {}
         self._connecting: set[ClusterAlias] = set()
         self._following: list[asyncio.Task[None]] = []
         self._worker: Worker | None = None
@@ -139,9 +137,7 @@ class MirrorService:
         targets.need(control_topic(context.fleet, kind) for kind in _CONTROL)
         worker.event(EventKind.WORKER_STARTED)
         async with asyncio.TaskGroup() as slots, asyncio.TaskGroup() as helpers:
-            self._owning = owning = Owning(
-                worker, membership, runners=self._runners, tasks=slots, stop=stop
-            )
+            self._owning = owning = Owning(worker, membership, tasks=slots, stop=stop)
             background = [
                 helpers.create_task(targets.keep(), name="leaders:target"),
                 helpers.create_task(self._follow_catalog(worker), name="catalog"),
@@ -356,9 +352,7 @@ class MirrorService:
         copied = {runner.number: reporting.copied(runner) for runner in ours}
         self._loads.sample(copied, now)
         self._looks.look(ours, now)
-        for runner in ours:
-            if runner.state is SlotState.LOST:
-                continue  # its snapshot is its owner's to write
+        for runner in self._told_of():
             snapshot = reporting.snapshot(runner, now_ms, now)
             await writer.write(
                 TopicPartition(topic, runner.number), [progress_codec.encode(snapshot)], now_ms
@@ -368,9 +362,12 @@ class MirrorService:
                     worker.recovered(runner.link, partition)
         await worker.tell(writer)
 
+    def _told_of(self) -> list[SlotRunner]:
+        return self._owning.told_of() if self._owning else []
+
     def _register_gauges(self) -> None:
         metrics = self._context.metrics
-        gauges = reporting.Gauges(self._runners.values())
+        gauges = reporting.Gauges(self._told_of)
         metrics.on_scrape(names.SINCE_PROGRESS, gauges.since_progress)
         metrics.on_scrape(names.PARTITIONS, gauges.partitions)
         metrics.on_scrape(names.FAULTED, gauges.faulted)

@@ -49,20 +49,20 @@ _log = logger(__name__)
 
 
 class Owning:
-    """The runners of one worker; `runners` has each slot that ever ran here."""
+    """The runners of one worker."""
 
     def __init__(
         self,
         worker: Worker,
         membership: Membership,
         *,
-        runners: dict[SlotNumber, SlotRunner],
         tasks: asyncio.TaskGroup,
         stop: Stop,
     ) -> None:
         self._worker = worker
         self._membership = membership
-        self._runners = runners
+        self._runners: dict[SlotNumber, SlotRunner] = {}
+        """Of each slot that ever ran here."""
         self._tasks = tasks
         self._stop = stop
         self._topic = control_topic(worker.fleet, ControlKind.POSITIONS)
@@ -82,6 +82,10 @@ class Owning:
             for number, runner in self._runners.items()
             if self._slots.standing(number) not in (None, Standing.AWAITED)
         ]
+
+    def told_of(self) -> list[SlotRunner]:
+        """Those of which we know how they stand: a slot that was lost is its owner's to tell of."""
+        return [runner for runner in self.ours() if not runner.is_lost]
 
     def assign(self, number: SlotNumber, side: SourceSide, entries: Entries) -> None:
         """What a slot copies; it runs as soon as it is ours."""
@@ -201,6 +205,7 @@ class Owning:
 
     async def _run(self, runner: SlotRunner, stop: Stop) -> None:
         await runner.run(stop)
+        self._worker.markers.idle(runner.number)
         if self._is_ending:
             return  # its last progress is still to be told
         del self._stops[runner.number]

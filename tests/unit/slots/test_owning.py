@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from mirrorfleet.copying.schedule import MarkerShare
+from mirrorfleet.copying.sharing import Share
+from mirrorfleet.core.ids import FleetName, SlotNumber
+from mirrorfleet.runtime.clock import SystemClock
+from mirrorfleet.runtime.lifecycle import Stop
+from mirrorfleet.slots import owning as module
+from mirrorfleet.slots.owning import Owning
+from tests.faultkit.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from mirrorfleet.kafka.membership import Membership
+    from mirrorfleet.slots.worker import SourceSide, Worker
+
+SLOT = SlotNumber(3)
+NOTHING: frozenset[SlotNumber] = frozenset()
+DEADLINE_S = 5.0
+
+
+class Runner:
+    """A slot that copies until it is stopped or fenced."""
+
+    def __init__(self, worker: Worker, side: SourceSide, number: SlotNumber) -> None:
+        del side
+        self.number, self.is_lost = number, False
+        self.slot = SimpleNamespace(forget_all=lambda: None)
+        self.unstarted: dict[object, object] = {}
+        self.left_in: int | None = None
+        self._markers = worker.markers
+        self._ended = asyncio.Event()
+
+    def assign(self, entries: object) -> None:
+        del entries
+
+    async def run(self, stop: Stop) -> None:
+        self._markers.committed(self.number, 998)
+        stop.on_set(self._ended.set)
+        await self._ended.wait()
+
+    def fence(self) -> None:
+        self.is_lost = True
+        self._ended.set()
+
+
+class Group:
+    """The group as one of its members sees it."""
+
+    def __init__(self) -> None:
+        self.share, self.generation = Share(frozenset({SLOT}), NOTHING), 1
+        self._woken = asyncio.Event()
+
+    def give(self, *slots: SlotNumber) -> None:
+        self.share, self.generation = Share(frozenset(slots), NOTHING), self.generation + 1
+        self.wake()
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    async def confirm(self) -> bool:
+        return False
+
+    async def changed(self, timeout_s: float) -> None:
+        del timeout_s
+        await self._woken.wait()
+        self._woken.clear()
+
+
+async def reached(found: Callable[[], bool]) -> None:
+    await until(found, deadline_s=DEADLINE_S, what="a step of the worker")
+
+
+class Member:
+    """A worker that was given one slot and copies it."""
+
+    def __init__(self, tasks: asyncio.TaskGroup) -> None:
+        self.group, self.markers = Group(), MarkerShare()
+        needs = SimpleNamespace(need=lambda _: None, need_partitions=lambda _: None)
+        worker = SimpleNamespace(
+            fleet=FleetName("west"), clock=SystemClock(), targets=needs, markers=self.markers
+        )
+        self.owning = Owning(
+            cast("Worker", worker),
+            cast("Membership", self.group),
+            tasks=tasks,
+            stop=Stop(SystemClock(), 1.0),
+        )
+        self.owning.assign(SLOT, cast("SourceSide", SimpleNamespace(leaders=needs)), {})
+
+    @property
+    def runner(self) -> Runner:
+        (found,) = self.owning.ours()
+        return cast("Runner", found)
+
+
+@asynccontextmanager
+async def copying(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Member]:
+    monkeypatch.setattr(module, "SlotRunner", Runner)
+    async with asyncio.TaskGroup() as tasks:
+        member = Member(tasks)
+        keeping = tasks.create_task(member.owning.keep())
+        await reached(lambda: member.markers.per_round > 0)
+        yield member
+        keeping.cancel()
+
+
+async def test_of_a_slot_that_was_fenced_its_owner_tells_and_not_we(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with copying(monkeypatch) as member:
+        told = member.owning.told_of()
+        member.runner.fence()
+        await reached(lambda: not member.owning.told_of())
+        still_shown = member.owning.ours()
+        member.group.give()
+        await reached(lambda: not member.owning.ours())
+
+    assert len(told) == 1
+    assert still_shown == told  # until the group speaks, `/status` shows that it is lost
+
+
+async def test_markers_of_a_slot_that_left_do_not_slow_the_commits_of_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with copying(monkeypatch) as member:
+        member.markers.committed(4, 8)
+        both = member.markers.per_round
+        member.group.give()
+        await reached(lambda: member.markers.per_round < both)
+
+    assert (both, member.markers.per_round) == (1_010, 10)
