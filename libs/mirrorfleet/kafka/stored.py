@@ -1,6 +1,12 @@
 """What is stored in a partition: batches and committed records, read once up to an end.
 
-For commands, not for copying: one batch at a time, headers verified.
+For commands and for the map, not for copying: one batch at a time, headers verified. Who has read
+it may delete what was read, so an end is never guessed:
+
+    answer without batches                 what it means
+    it has a throttle time                 nothing: a quota takes all out (KafkaApis.handleFetch)
+    its last stable offset is the end      compaction took the rest
+    its last stable offset is before it    a new leader does not know yet how far others are
 """
 
 from __future__ import annotations
@@ -12,14 +18,9 @@ from typing import Final
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError
 from mirrorfleet.core.ids import TopicPartition
+from mirrorfleet.kafka.backoff import Attempts
 from mirrorfleet.kafka.cluster import Cluster
-from mirrorfleet.kafka.fetcher import (
-    Fetched,
-    FetchedPartition,
-    FetchLane,
-    FetchPoint,
-    Isolation,
-)
+from mirrorfleet.kafka.fetcher import Fetched, FetchedPartition, FetchLane, FetchPoint
 from mirrorfleet.kafka.metadata import TopicMeta
 from mirrorfleet.kafka.offsets import EARLIEST, LATEST, list_offsets
 from mirrorfleet.wire.aborted import AbortedFilter, Marker, marker_of
@@ -27,6 +28,7 @@ from mirrorfleet.wire.batch import BatchHeader, verify, walk
 from mirrorfleet.wire.records import Record, records_of
 
 _MAX_BYTES: Final = 4 * 1024 * 1024
+_WAIT_MS: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +46,10 @@ class StoredBatch:
 
 
 async def partition_bounds(cluster: Cluster, topic: TopicMeta) -> Mapping[int, tuple[int, int]]:
-    """(log start, high watermark) of each partition; raises the first partition's BrokerError."""
+    """(log start, last stable offset) of each partition; raises the first one's BrokerError."""
     tps = [TopicPartition(topic.name, number) for number in sorted(topic.partitions)]
-    uncommitted = Isolation.READ_UNCOMMITTED
-    first = await list_offsets(cluster, dict.fromkeys(tps, EARLIEST), isolation=uncommitted)
-    last = await list_offsets(cluster, dict.fromkeys(tps, LATEST), isolation=uncommitted)
+    first = await list_offsets(cluster, dict.fromkeys(tps, EARLIEST))
+    last = await list_offsets(cluster, dict.fromkeys(tps, LATEST))
     found: dict[int, tuple[int, int]] = {}
     for tp in tps:
         start, end = first[tp], last[tp]
@@ -63,34 +64,47 @@ async def partition_bounds(cluster: Cluster, topic: TopicMeta) -> Mapping[int, t
 async def stored_batches(
     cluster: Cluster, topic: TopicMeta, partition: int, start: int, end: int
 ) -> AsyncGenerator[StoredBatch, None]:
-    """Batches from the one that holds `start`, up to `end` or the last stable offset.
+    """Batches from the one that holds `start`, all up to `end`, a last stable offset of before.
 
-    Raises: BrokerError of the partition, CorruptBatchError, connection errors.
+    Raises: BrokerError of the partition, CorruptBatchError, connection errors; DeadlineError when
+    nothing comes for the cluster's request time-out though the end is not reached.
     """
     leader = await cluster.leader(TopicPartition(topic.name, partition))
     lane = FetchLane(await cluster.connect(leader.node_id, purpose="read"))
+    what = f"{cluster.name}: {topic.name}-{partition}"
     try:
-        at = start
+        at, stable = start, -1
+        attempts = _attempts(cluster, what)
         while at < end:
-            point = FetchPoint(
-                topic=topic.name,
-                topic_id=topic.topic_id,
-                partition=partition,
-                offset=at,
-                leader_epoch=leader.leader_epoch,
-                max_bytes=_MAX_BYTES,
+            lane.want(
+                FetchPoint(
+                    topic=topic.name,
+                    topic_id=topic.topic_id,
+                    partition=partition,
+                    offset=at,
+                    leader_epoch=leader.leader_epoch,
+                    max_bytes=_MAX_BYTES,
+                )
             )
-            lane.want(point)
-            fetched = await lane.fetch(max_bytes=_MAX_BYTES, max_wait_ms=200)
+            fetched = await lane.fetch(max_bytes=_MAX_BYTES, max_wait_ms=_WAIT_MS)
             part = _answer_of(fetched, topic.name, partition)
+            stable = stable if part is None else part.last_stable_offset
             before = at
             for seen in _walk(fetched, part):
                 at = seen.header.next_offset
                 yield seen
-            if at == before:
+            if at > before:
+                attempts = _attempts(cluster, what)
+            elif stable >= end and not fetched.throttle_ms:
                 return
+            else:
+                await attempts.pause(Exception(f"nothing came from {at} on, wanted up to {end}"))
     finally:
         lane.close()
+
+
+def _attempts(cluster: Cluster, what: str) -> Attempts:
+    return Attempts(what, cluster.settings.request_timeout_s, cluster.dice)
 
 
 def _answer_of(fetched: Fetched, topic: str, partition: int) -> FetchedPartition | None:

@@ -154,7 +154,7 @@ async def _kept(runner: SlotRunner, partition: CopyPartition, runs: Sequence[Run
     Raises: _UnknownError when its bytes are others.
     """
     at = partition.target
-    start, end = await log_bounds(runner.target, at, isolation=Isolation.READ_UNCOMMITTED)
+    start, end = await log_bounds(runner.target, at)
     window, first, differs = FIRST_WINDOW, end, False
     while first > start:
         first = max(start, end - window)

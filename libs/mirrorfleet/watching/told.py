@@ -18,7 +18,6 @@ from mirrorfleet.records.packing import Skipped
 from mirrorfleet.records.progress import Progress
 from mirrorfleet.records.samples import Sample
 from mirrorfleet.records.topics import ControlKind
-from mirrorfleet.wire.k01_fetch import Isolation
 
 if TYPE_CHECKING:
     from mirrorfleet.kafka.cluster import Cluster
@@ -69,6 +68,6 @@ async def _last(
     """The last `most` offsets of a slot's partition, or fewer."""
     tp = TopicPartition(control_topic(fleet, kind), slot)
     topic = await cluster.topic(tp.topic)
-    first, end = await log_bounds(cluster, tp, isolation=Isolation.READ_UNCOMMITTED)
+    first, end = await log_bounds(cluster, tp)
     begin = max(first, end - most)
     return [one async for one in committed_records(cluster, topic, slot, begin, end)]

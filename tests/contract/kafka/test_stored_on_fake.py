@@ -1,0 +1,116 @@
+"""Reading a partition up to an end: what an answer without batches means, and what it does not."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode as Code
+
+from mirrorfleet.config.cluster_settings import ClusterSettings
+from mirrorfleet.core.errors import DeadlineError
+from mirrorfleet.core.ids import ClusterAlias
+from mirrorfleet.kafka.cluster import Cluster
+from mirrorfleet.kafka.stored import committed_records
+from mirrorfleet.wire.records import NewRecord, build_batch
+from mirrorfleet.wire.rewrite import stamp
+from tests.contract.kafka.making import NOBODY
+from tests.fakes import broker as fake
+from tests.fakes.broker import Asked, FakeBroker
+
+END = 3
+THROTTLED = 20
+"""Milliseconds."""
+
+
+@pytest.fixture
+async def broker() -> AsyncIterator[FakeBroker]:
+    async with FakeBroker() as made:
+        made.then(fake.METADATA, made.metadata, fake.topic_of(made, "t"))
+        yield made
+
+
+@pytest.fixture
+async def cluster(broker: FakeBroker) -> AsyncIterator[Cluster]:
+    settings = ClusterSettings(
+        alias=ClusterAlias("fake"), bootstrap=(broker.bootstrap,), request_timeout_s=1.0
+    )
+    async with Cluster(settings) as opened:
+        yield opened
+
+
+def record(offset: int) -> bytes:
+    """A batch of one record, as it is stored."""
+    batch = build_batch([NewRecord(0, None, b"%d" % offset)])
+    header = stamp(batch, NOBODY, -1, transactional=False)
+    return offset.to_bytes(8, "big") + header[8:] + bytes(batch.payload)
+
+
+def answer(
+    *offsets: int, stable: int = END, named: bool = True, throttle_ms: int = 0
+) -> Callable[[Asked], object]:
+    """Batches of the one partition; `named`: it is in the answer at all."""
+
+    def give(asked: Asked) -> object:
+        schema: Any = fake.answers(asked)
+        partition = schema.PartitionData(
+            partition_index=0,
+            error_code=Code.none,
+            high_watermark=stable,
+            last_stable_offset=stable,
+            log_start_offset=0,
+            aborted_transactions=None,
+            records=b"".join(map(record, offsets)),
+        )
+        (topic,) = asked.request.topics or (None,)
+        named_by = {"topic_id": getattr(topic, "topic_id", None)}
+        responses = (schema.FetchableTopicResponse(**named_by, partitions=(partition,)),)
+        return schema.FetchResponse(
+            throttle_time=fake.no_time(throttle_ms),
+            error_code=Code.none,
+            session_id=0,
+            responses=responses if named else (),
+        )
+
+    return give
+
+
+QUOTA = answer(named=False, throttle_ms=THROTTLED)
+
+
+async def read(cluster: Cluster) -> list[int]:
+    topic = await cluster.topic("t")
+    return [each.offset async for each in committed_records(cluster, topic, 0, 0, END)]
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        pytest.param([QUOTA, answer(0, 1), QUOTA, QUOTA, answer(2)], id="a quota empties answers"),
+        pytest.param([answer(0), answer(stable=1), answer(1, 2)], id="a new leader knows less"),
+        pytest.param([answer(stable=-1), answer(0, 1, 2)], id="nothing is known yet"),
+    ],
+)
+async def test_an_answer_without_batches_is_no_end(
+    broker: FakeBroker, cluster: Cluster, answers: list[Callable[[Asked], object]]
+) -> None:
+    """Who packs segments deletes what it has read: an end too early would delete the rest too."""
+    broker.then(fake.FETCH, *answers)
+
+    assert await read(cluster) == [0, 1, 2]
+
+
+async def test_what_compaction_took_is_not_waited_for(broker: FakeBroker, cluster: Cluster) -> None:
+    broker.then(fake.FETCH, answer(0), answer())
+
+    assert await read(cluster) == [0]
+
+
+async def test_an_end_that_is_never_reached_is_an_error(
+    broker: FakeBroker, cluster: Cluster
+) -> None:
+    broker.then(fake.FETCH, *[answer(0), *[answer(stable=1)] * 100])
+
+    with pytest.raises(DeadlineError, match=r"t-0.*nothing came from 1 on, wanted up to 3"):
+        await read(cluster)
