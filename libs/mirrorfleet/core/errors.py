@@ -20,6 +20,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from mirrorfleet.core.error_codes import ErrorCode
 
 
@@ -107,8 +109,15 @@ def is_retriable(error: BaseException) -> bool:
     return isinstance(error, MirrorfleetError) and error.retriable
 
 
+def deciding(group: BaseExceptionGroup[MirrorfleetError]) -> MirrorfleetError:
+    """Of several errors the one that decides: fencing above all, then whatever came first."""
+    found = list(_leaves(group))
+    fenced = [error for error in found if isinstance(error, FencedError)]
+    return (fenced or found)[0]
+
+
 def leaf_error(error: BaseException) -> BaseException:
-    """The first error of ours inside task groups; anything else is a bug and goes on.
+    """The error of ours that decides inside task groups; anything else is a bug and goes on.
 
     Raises: the group itself when there is none of ours in it.
     """
@@ -117,7 +126,12 @@ def leaf_error(error: BaseException) -> BaseException:
     ours, _ = error.split(MirrorfleetError)
     if ours is None:
         raise error
-    first: BaseException = ours
-    while isinstance(first, BaseExceptionGroup):
-        first = first.exceptions[0]
-    return first
+    return deciding(ours)
+
+
+def _leaves(group: BaseExceptionGroup[MirrorfleetError]) -> Iterator[MirrorfleetError]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(error)
+        else:
+            yield error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from typing import Final, TypeVar
 
@@ -11,6 +10,7 @@ from mirrorfleet.core.errors import BrokerError, ConnectionLostError, DeadlineEr
 from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.kafka.backoff import Attempts
 from mirrorfleet.kafka.cluster import Cluster
+from mirrorfleet.kafka.together import all_of
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -69,15 +69,6 @@ async def on_leaders(
     A broker that does not answer is NETWORK_EXCEPTION for its partitions, and no concern of others.
     """
 
-    async def ask_node(
-        node: int, epochs: LeaderEpochs, left_s: float, found: Results[TopicPartition, V]
-    ) -> None:
-        try:
-            found.update(await ask(node, epochs, left_s))
-        except (ConnectionLostError, DeadlineError) as error:
-            lost = ErrorCode.NETWORK_EXCEPTION
-            found.update({tp: BrokerError(lost, what, detail=str(error)) for tp in epochs})
-
     async def attempt(left: list[TopicPartition], left_s: float) -> Results[TopicPartition, V]:
         found: Results[TopicPartition, V] = {}
         nodes: dict[int, LeaderEpochs] = {}
@@ -88,15 +79,36 @@ async def on_leaders(
                 found[tp] = error
             else:
                 nodes.setdefault(leader.node_id, {})[tp] = leader.leader_epoch
-        async with asyncio.TaskGroup() as group:
-            for node, epochs in nodes.items():
-                group.create_task(ask_node(node, epochs, left_s, found))
+        found |= await of_each_node(what, nodes, lambda node: ask(node, nodes[node], left_s))
         for tp in left:
             if _is_retriable(found.get(tp)):
                 cluster.forget_leaders(tp.topic)
         return found
 
     return await each_until_deadline(cluster, what, partitions, attempt, deadline_s)
+
+
+async def of_each_node(
+    what: str,
+    wanted: Mapping[int, Iterable[K]],
+    ask: Callable[[int], Awaitable[Results[K, V]]],
+) -> Results[K, V]:
+    """Ask brokers side by side, each about its own keys; one that does not answer is
+    NETWORK_EXCEPTION for these.
+
+    Raises: as `ask`, but ConnectionLostError and DeadlineError; the first error of one broker.
+    """
+    found: Results[K, V] = {}
+
+    async def ask_node(node: int, keys: Iterable[K]) -> None:
+        try:
+            found.update(await ask(node))
+        except (ConnectionLostError, DeadlineError) as error:
+            lost = BrokerError(ErrorCode.NETWORK_EXCEPTION, what, detail=str(error))
+            found.update(dict.fromkeys(keys, lost))
+
+    await all_of(ask_node(node, keys) for node, keys in wanted.items())
+    return found
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:

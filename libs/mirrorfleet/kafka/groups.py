@@ -8,7 +8,6 @@ Works for classic and KIP-848 groups.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple, TypeVar
@@ -35,15 +34,13 @@ from kio.static.primitive import i8, i32, i64
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import (
     BrokerError,
-    ConnectionLostError,
-    DeadlineError,
     UnsupportedError,
 )
 from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.codec import code_of
 from mirrorfleet.kafka.coordinator import CoordinatorKind
-from mirrorfleet.kafka.each import Results, each_until_deadline, verdict
+from mirrorfleet.kafka.each import Results, each_until_deadline, of_each_node, verdict
 from mirrorfleet.offsets.homes import Activity, GroupOffset
 
 V = TypeVar("V")
@@ -208,13 +205,6 @@ async def _at_coordinators(
 ) -> Results[str, V]:
     """`each_until_deadline` for groups, asked of their coordinators side by side."""
 
-    async def ask_node(node: int, names: list[str], left_s: float, found: Results[str, V]) -> None:
-        try:
-            found.update(await ask(node, names, left_s))
-        except (ConnectionLostError, DeadlineError) as error:
-            lost = ErrorCode.NETWORK_EXCEPTION
-            found.update({name: BrokerError(lost, what, detail=str(error)) for name in names})
-
     async def attempt(left: list[str], left_s: float) -> Results[str, V]:
         found: Results[str, V] = {}
         nodes: dict[int, list[str]] = {}
@@ -223,10 +213,7 @@ async def _at_coordinators(
                 found[name] = node
             else:
                 nodes.setdefault(node, []).append(name)
-        async with asyncio.TaskGroup() as tasks:
-            for node, names in nodes.items():
-                tasks.create_task(ask_node(node, names, left_s, found))
-        return found
+        return found | await of_each_node(what, nodes, lambda node: ask(node, nodes[node], left_s))
 
     return await each_until_deadline(cluster, what, groups, attempt, deadline_s)
 

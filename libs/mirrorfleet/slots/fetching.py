@@ -68,17 +68,20 @@ class Lanes:
         self._runner = runner
         self._group = group
         self._running: dict[LaneKey, asyncio.Task[None]] = {}
+        self._is_over = False
 
     async def keep(self) -> None:
-        """Start a lane wherever a partition needs one; runs until cancelled."""
-        while True:
-            for key in self._needed():
-                task = self._running.get(key)
-                if task is None or task.done():
-                    self._running[key] = self._group.create_task(
-                        self._lane(key), name=f"fetch:{self._runner.number}:{key.node}:{key.pace}"
-                    )
-            await self._runner.routes_changed(1.0)
+        """Start a lane wherever a partition needs one; runs until cancelled, and no lane longer."""
+        try:
+            while True:
+                for key in self._needed():
+                    task = self._running.get(key)
+                    if task is None or task.done():
+                        name = f"fetch:{self._runner.number}:{key.node}:{key.pace}"
+                        self._running[key] = self._group.create_task(self._lane(key), name=name)
+                await self._runner.routes_changed(1.0)
+        finally:
+            self._is_over = True
 
     def _needed(self) -> set[LaneKey]:
         now = self._runner.clock.monotonic()
@@ -99,7 +102,7 @@ class Lanes:
 
     async def _lane(self, key: LaneKey) -> None:
         failures = 0
-        while self._serves(key):
+        while not self._is_over and self._serves(key):
             lane = _Lane(self._runner, key)
             try:
                 await lane.run()
@@ -109,6 +112,8 @@ class Lanes:
                 self._runner.reach.lost(key.node)
                 replicas.leave(self._runner, key.node)
                 self._runner.source_trouble(error)
+            # Striped connections that fail in the moment in which the slot ends tell of the failure
+            # alone (`TaskGroup` of CPython 3.11): the loop must see the end by itself.
             await asyncio.sleep(backoff_s(failures, self._runner.dice.uniform(0, 1)))
 
 

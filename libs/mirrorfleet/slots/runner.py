@@ -13,7 +13,7 @@ from mirrorfleet.copying.lifecycle import SlotState, moved
 from mirrorfleet.copying.limits import Limits
 from mirrorfleet.copying.schedule import backoff_s
 from mirrorfleet.copying.slot import Slot
-from mirrorfleet.core.errors import FencedError, MirrorfleetError, UnknownVersionError
+from mirrorfleet.core.errors import FencedError, MirrorfleetError, UnknownVersionError, deciding
 from mirrorfleet.core.ids import Link, PartitionIdentity, SlotNumber, TopicPartition
 from mirrorfleet.kafka.producer import ProduceLane
 from mirrorfleet.kafka.transactions import TransactionVersion
@@ -29,7 +29,7 @@ from mirrorfleet.slots.reach import Reach
 from mirrorfleet.slots.scouting import Scout
 from mirrorfleet.slots.sending import Sender
 from mirrorfleet.slots.settling import Doubts
-from mirrorfleet.slots.waits import Bell, deciding
+from mirrorfleet.slots.waits import Bell
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

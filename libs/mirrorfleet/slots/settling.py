@@ -28,6 +28,7 @@ from mirrorfleet.core.errors import (
     MirrorfleetError,
 )
 from mirrorfleet.kafka.inspection import describe_producers, describe_transactions
+from mirrorfleet.kafka.together import all_of
 from mirrorfleet.kafka.transactions import TransactionVersion
 from mirrorfleet.slots.endings import (
     ENDED_S,
@@ -43,7 +44,6 @@ from mirrorfleet.slots.endings import (
     write_markers,
 )
 from mirrorfleet.slots.outgoing import AbortError
-from mirrorfleet.slots.waits import deciding
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -281,12 +281,7 @@ class Doubts:
             with suppress(ConnectionLostError, DeadlineError):
                 answers.update(await describe_producers(runner.target, some, deadline_s=LOOK_S))
 
-        try:
-            async with asyncio.TaskGroup() as group:
-                for some in by_node.values():
-                    group.create_task(ask(some), name=f"doubts:{runner.number}")
-        except* MirrorfleetError as error_group:
-            raise deciding(error_group) from error_group
+        await all_of(map(ask, by_node.values()))
         return answers
 
     async def _ended(self) -> None:

@@ -17,12 +17,12 @@ from mirrorfleet.copying.partition import CopyPartition, Pace, SourceView
 from mirrorfleet.copying.slot import Answer
 from mirrorfleet.copying.stripes import LEAST_BYTES, Fan, Part, Piece, Stripes
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import MirrorfleetError
+from mirrorfleet.core.errors import MirrorfleetError, deciding
 from mirrorfleet.kafka.fetcher import Fetched, FetchedPartition, FetchLane, FetchPoint
 from mirrorfleet.runtime.log import fields, logger
 from mirrorfleet.slots import replicas
 from mirrorfleet.slots.arrivals import deliver, refused
-from mirrorfleet.slots.waits import deciding, reserved
+from mirrorfleet.slots.waits import reserved
 
 if TYPE_CHECKING:
     from mirrorfleet.copying.budget import Account
@@ -76,8 +76,8 @@ class StripedLane:
             async with asyncio.TaskGroup() as group:
                 self._start(group, first)
                 await self._steer(group)
-        except* MirrorfleetError as error_group:
-            raise deciding(error_group) from error_group
+        except* MirrorfleetError as errors:
+            raise deciding(errors) from errors
         finally:
             self._stripes.keep(lambda _: False)
             lines.pop(self._node, None)

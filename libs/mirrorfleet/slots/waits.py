@@ -1,4 +1,4 @@
-"""Waiting in a task: for a bell with a limit, for memory; and which error of several decides.
+"""Waiting in a task: for a bell with a limit, for memory.
 
 Cancelling leaves nothing behind.
 """
@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING
-
-from mirrorfleet.core.errors import FencedError, MirrorfleetError
 
 if TYPE_CHECKING:
     from mirrorfleet.copying.budget import Account
@@ -76,19 +74,3 @@ async def reserved(account: Account, size: int) -> bool:
             account.release(size)
         raise
     return waited
-
-
-def deciding(group: BaseExceptionGroup[MirrorfleetError]) -> MirrorfleetError:
-    """The error that decides: fencing above all, then whatever came first."""
-    found: list[MirrorfleetError] = []
-
-    def collect(each: BaseExceptionGroup[MirrorfleetError]) -> None:
-        for error in each.exceptions:
-            if isinstance(error, BaseExceptionGroup):
-                collect(error)
-            else:
-                found.append(error)
-
-    collect(group)
-    fenced = [error for error in found if isinstance(error, FencedError)]
-    return (fenced or found)[0]

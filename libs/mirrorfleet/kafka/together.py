@@ -1,0 +1,26 @@
+"""Several requests side by side that fail as one does: with an error of ours, not a group of them.
+
+By `gather` and not by a task group: that of CPython 3.11 forgets that its caller was cancelled when
+one of its tasks has failed already, and who was asked to end would go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterable
+
+from mirrorfleet.core.errors import MirrorfleetError, deciding
+
+
+async def all_of(work: Iterable[Coroutine[object, object, None]]) -> None:
+    """Do all of it, each within its own deadline; cancelled, all of it is.
+
+    Raises: of several errors the one that decides; whatever is not an error of ours before that.
+    """
+    found = await asyncio.gather(*work, return_exceptions=True)
+    errors = [error for error in found if isinstance(error, BaseException)]
+    ours = [error for error in errors if isinstance(error, MirrorfleetError)]
+    if len(ours) < len(errors):
+        raise next(error for error in errors if not isinstance(error, MirrorfleetError))
+    if ours:
+        raise deciding(BaseExceptionGroup("requests side by side", ours))

@@ -1,0 +1,86 @@
+"""Several requests side by side fail as one would, and end when they are asked to."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import (
+    AuthenticationError,
+    BrokerError,
+    ConnectionLostError,
+    FencedError,
+)
+from mirrorfleet.core.ids import TopicPartition
+from mirrorfleet.kafka.each import LeaderEpochs, Results, on_leaders
+from mirrorfleet.kafka.together import all_of
+
+if TYPE_CHECKING:
+    from mirrorfleet.kafka.cluster import Cluster
+
+TROUBLED, FINE = 1, 2
+DEADLINE_S = 5.0
+PARTITIONS = [TopicPartition("t", TROUBLED), TopicPartition("t", FINE)]
+
+
+async def leader(tp: TopicPartition) -> SimpleNamespace:
+    """Partition n is led by broker n."""
+    return SimpleNamespace(node_id=tp.partition, leader_epoch=0)
+
+
+def cluster() -> Cluster:
+    known = SimpleNamespace(
+        name="fake",
+        dice=SimpleNamespace(uniform=lambda low, high: high),
+        leader=leader,
+        forget_leaders=lambda topic: None,
+    )
+    return cast("Cluster", known)
+
+
+async def ends_of(trouble: Exception) -> Results[TopicPartition, str]:
+    async def ask(node: int, epochs: LeaderEpochs, left_s: float) -> Results[TopicPartition, str]:
+        del left_s
+        if node == TROUBLED:
+            raise trouble
+        return dict.fromkeys(epochs, "fine")
+
+    return await on_leaders(cluster(), "ends", PARTITIONS, ask, 0.05)
+
+
+async def test_a_broker_that_does_not_answer_is_no_concern_of_others() -> None:
+    found = await ends_of(ConnectionLostError("gone"))
+
+    troubled, fine = (found[each] for each in PARTITIONS)
+    assert isinstance(troubled, BrokerError)
+    assert (troubled.code, fine) == (ErrorCode.NETWORK_EXCEPTION, "fine")
+
+
+async def test_what_one_of_several_brokers_refuses_is_an_error_as_of_one() -> None:
+    """Not a group of errors: whoever handles the first would die of the second."""
+    with pytest.raises(AuthenticationError, match="wrong password"):
+        await ends_of(AuthenticationError("wrong password"))
+
+
+async def test_of_several_errors_fencing_decides() -> None:
+    async def fail(error: Exception) -> None:
+        raise error
+
+    with pytest.raises(FencedError):
+        await all_of([fail(ConnectionLostError("gone")), fail(FencedError("another owner"))])
+
+
+async def test_who_is_cancelled_while_one_of_several_fails_ends() -> None:
+    async def fail() -> None:
+        working.cancel()
+        raise ConnectionLostError("gone")
+
+    async with asyncio.TaskGroup() as group:
+        working = group.create_task(all_of([fail(), asyncio.sleep(DEADLINE_S)]))
+        await asyncio.wait([working])
+
+    assert working.cancelled()
