@@ -58,6 +58,7 @@ class TopicSpec:
 
 
 _COMPACT: Final = {"cleanup.policy": "compact"}
+_LARGE: Final = str(8 * 1024 * 1024)
 # Positions grow by a record a partition and transaction: small segments and an early cleaner keep
 # what a new owner must read short. Tombstones and markers only matter for a minute.
 _SMALL_COMPACT: Final = {
@@ -75,15 +76,16 @@ def _keep(days: int) -> dict[str, str]:
 
 _CONFIGS: Final[Mapping[ControlKind, Mapping[str, str]]] = {
     ControlKind.CATALOG: _COMPACT,
-    ControlKind.POSITIONS: _SMALL_COMPACT,
+    # A snapshot is one batch of all positions of a slot, those of removed partitions too.
+    ControlKind.POSITIONS: {**_SMALL_COMPACT, "max.message.bytes": _LARGE},
     # Freed only after packing, by DeleteRecords. One record holds a whole transaction's runs.
     ControlKind.SEGMENTS: {
         "cleanup.policy": "delete",
         "retention.ms": "-1",
         "retention.bytes": "-1",
-        "max.message.bytes": str(8 * 1024 * 1024),
+        "max.message.bytes": _LARGE,
     },
-    ControlKind.ARCHIVE: {**_COMPACT, "max.message.bytes": str(8 * 1024 * 1024)},
+    ControlKind.ARCHIVE: {**_COMPACT, "max.message.bytes": _LARGE},
     ControlKind.REGISTRY: _COMPACT,
     ControlKind.COMMANDS: _keep(90),
     ControlKind.EVENTS: _keep(90),

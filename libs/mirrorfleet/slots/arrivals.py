@@ -35,6 +35,7 @@ def deliver(
     One that begins or ends to catch up changes its lane, which may have to be started.
     """
     now, pace = runner.clock.monotonic(), partition.pace
+    was_idle = _is_idle(partition)  # until now: of a partition without news no answer tells
     runner.slot.answered(partition, buffer, answer, lease, now)
     if partition.pace is not pace:
         runner.reroute()
@@ -42,8 +43,12 @@ def deliver(
         _tell_omitted(partition)
     if partition.fault is not None:
         runner.report_fault(partition)
-    elif partition.at_end and not partition.moved:
+    elif was_idle or _is_idle(partition):
         partition.progress_at = now
+
+
+def _is_idle(partition: CopyPartition) -> bool:
+    return partition.at_end and not partition.moved
 
 
 def _tell_omitted(partition: CopyPartition) -> None:
@@ -79,7 +84,7 @@ def refused(
         runner.stop_partition(partition, fault)
     elif part.error is ErrorCode.OFFSET_OUT_OF_RANGE or part.diverging_epoch is not None:
         partition.held_until = now + 1.0
-        runner.examine(partition, part.diverging_epoch)
+        runner.examine(partition)
     else:
         # Stale metadata, an election, a replica that lags, a topic that comes or goes.
         partition.held_until = now + MOVING_S

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mirrorfleet.slots.runner import SlotRunner
+    from mirrorfleet.wire.copybatch import CopyBatch
 
 COMPRESS_FROM: Final = 8
 """Positions in a batch from which compressing it is worth its microseconds."""
@@ -29,10 +30,8 @@ def control_entries(
     version = runner.formats.position
     stated = runner.slot.snapshots.stated(runner.slot.known, positions, now_ms)
     records = [codec.encode(entry, version) for entry in stated]
-    # Keys repeat cluster and topic ids: many of them shrink to a third.
-    compression = Codec.ZSTD if len(records) >= COMPRESS_FROM else Codec.NONE
     at = runner.control_partition(ControlKind.POSITIONS)
-    entries = [ControlEntry(at, control_batch(records, now_ms, compression))]
+    entries = [ControlEntry(at, _packed(records, now_ms))]
     if segment is not None:
         batch = control_batch([(None, encode_segment(segment, runner.formats.segment))], now_ms)
         entries.append(ControlEntry(runner.control_partition(ControlKind.SEGMENTS), batch))
@@ -52,7 +51,11 @@ def release_entry(runner: SlotRunner, generation: int) -> ControlEntry:
     now_ms = runner.clock.now_ms()
     released = Released(owner=runner.owner, generation=generation, time_ms=now_ms)
     entries = [*runner.slot.snapshots.all(runner.slot.known.values(), now_ms), released]
-    return ControlEntry(
-        runner.control_partition(ControlKind.POSITIONS),
-        control_batch([codec.encode(entry, runner.formats.position) for entry in entries], now_ms),
-    )
+    records = [codec.encode(entry, runner.formats.position) for entry in entries]
+    return ControlEntry(runner.control_partition(ControlKind.POSITIONS), _packed(records, now_ms))
+
+
+def _packed(records: Sequence[tuple[bytes, bytes | None]], now_ms: int) -> CopyBatch:
+    """Keys repeat cluster and topic ids: many of them shrink to a third."""
+    codec_of_many = Codec.ZSTD if len(records) >= COMPRESS_FROM else Codec.NONE
+    return control_batch(records, now_ms, codec_of_many)

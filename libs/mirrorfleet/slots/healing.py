@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.copying.faults import Action, Fault, FaultReason, Span, blames_the_batch
@@ -37,6 +38,7 @@ AGAIN_S: Final = {
 }
 """Seconds until a faulted partition is looked at again; others wait a minute."""
 AGAIN_OTHERS_S: Final = 60.0
+EXAMINED_AGAIN_S: Final = 1.0
 
 STRANGE: Final = 5
 """Refusals, a metadata's age apart, before another topic id is believed: metadata may be old."""
@@ -199,24 +201,26 @@ def judge_absence(runner: SlotRunner, partition: CopyPartition, code: ErrorCode)
         )
 
 
-async def examine(
-    runner: SlotRunner, partition: CopyPartition, diverging: tuple[int, int] | None
-) -> None:
-    """Two looks at the leader that agree prove a loss; anything else is tried again."""
+async def examine(runner: SlotRunner, partition: CopyPartition) -> None:
+    """Two looks at the leader that agree prove a loss; anything else is tried again.
+
+    The partition is not fetched meanwhile: the next refusal would have it examined once more.
+    """
+    partition.held_until = inf
     try:
         first = await _look(runner, partition)
-        await runner.sources.renew()
+        await runner.sources.renewed()
         second = await _look(runner, partition)
     except MirrorfleetError as error:
         runner.source_trouble(error)
         return
+    finally:
+        partition.held_until = runner.clock.monotonic() + EXAMINED_AGAIN_S
     found = loss(partition.walked_to, second)
     if found is not None and found == loss(partition.walked_to, first) and partition.fault is None:
         if found.reason is FaultReason.SOURCE_TRUNCATED:
             found = await target_loss.listed(runner, partition, found)
         runner.stop_partition(partition, found)
-    elif diverging is not None:
-        partition.held_until = runner.clock.monotonic() + 1.0
 
 
 async def _look(runner: SlotRunner, partition: CopyPartition) -> Look:

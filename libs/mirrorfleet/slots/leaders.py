@@ -28,6 +28,8 @@ TROUBLE_S: Final = 15.0
 """A dead broker is replaced when its session ends (broker.session.timeout.ms, 9 s)."""
 LEAST_S: Final = 0.1
 """Between two renewals, however many ask."""
+ASKED_REST: Final = 4
+"""And so many times what a look takes: who asks all the time gets a fifth of a worker's."""
 
 _log = logger(__name__)
 
@@ -63,6 +65,8 @@ class Leaders:
         self._wanted = asyncio.Event()
         self._leaderless, self._trouble_until = False, 0.0
         self._took_s = 0.0
+        self._begun = self._done = 0
+        self._renewing = asyncio.Lock()
         self._listeners: list[Callable[[], None]] = []
         self.absent_since: dict[str, float] = {}
         self._denied: set[str] = set()
@@ -130,7 +134,7 @@ class Leaders:
             except MirrorfleetError as error:
                 self.trouble = str(error)
                 _log.warning("metadata is not to be had", extra=fields(error=str(error)))
-            await asyncio.sleep(LEAST_S)
+            await asyncio.sleep(max(LEAST_S, min(ASKED_REST * self._took_s, RENEW_S)))
             try:
                 async with asyncio.timeout(self._renewed_after_s):
                     await self._wanted.wait()
@@ -142,11 +146,19 @@ class Leaders:
         in_trouble = self._leaderless or self._clock.monotonic() < self._trouble_until
         return min(max(SOON_S, REST * self._took_s), RENEW_S) if in_trouble else RENEW_S
 
+    async def renewed(self) -> None:
+        """A renewal that begins from now on; all who ask while one is under way share the next."""
+        asked_at = self._begun
+        async with self._renewing:
+            if self._done <= asked_at:
+                await self.renew()
+
     async def renew(self) -> None:
         """Read the metadata of all needed topics once."""
         if not self._topics:
             return
-        began = self._clock.monotonic()
+        self._begun += 1
+        began, this = self._clock.monotonic(), self._begun
         metadata = await self.cluster.metadata(sorted(self._topics))
         now = self._clock.monotonic()
         self._took_s = now - began
@@ -170,6 +182,7 @@ class Leaders:
                 self._partitions[name] = tuple(topic.partitions)
             for number, meta in topic.partitions.items():
                 self._book((name, number), meta)
+        self._done = max(self._done, this)
         for listener in self._listeners:
             listener()
 

@@ -188,7 +188,7 @@ class SlotRunner:
     async def _copy(self, sender: Sender, stop: Stop) -> None:
         failures = 0
         looked_at = self.clock.monotonic()
-        while True:
+        while not (self.stopping and failures):  # what was taken back is the next owner's to copy
             if not await self.doubts.settle(sender) and not self.stopping:
                 continue
             await self._admit_new(sender)
@@ -388,12 +388,11 @@ class SlotRunner:
         self.sources.ask()
         healing.judge_absence(self, partition, code)
 
-    def examine(self, partition: CopyPartition, diverging: tuple[int, int] | None) -> None:
+    def examine(self, partition: CopyPartition) -> None:
         """Find out, beside the fetching, whether the source lost what we want."""
         if self.tasks is not None:
-            self.tasks.create_task(
-                healing.examine(self, partition, diverging), name=f"examine:{partition.entry.rule}"
-            )
+            name = f"examine:{partition.entry.rule}"
+            self.tasks.create_task(healing.examine(self, partition), name=name)
 
 
 class _DoneError(Exception):

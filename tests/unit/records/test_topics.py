@@ -37,6 +37,7 @@ def test_positions_are_cleaned_early_and_segments_never() -> None:
         "unclean.leader.election.enable": "false",
         "message.timestamp.type": "LogAppendTime",
         "cleanup.policy": "compact",
+        "max.message.bytes": "8388608",
         "segment.bytes": "16777216",
         "delete.retention.ms": "60000",
         "min.cleanable.dirty.ratio": "0.1",

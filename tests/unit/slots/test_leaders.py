@@ -81,6 +81,7 @@ async def test_it_is_read_every_second_while_a_leader_is_missing_or_was_just_wro
         return timeout(0)
 
     monkeypatch.setattr(leaders, "LEAST_S", 0.0)
+    monkeypatch.setattr(leaders, "ASKED_REST", 0.0)
     monkeypatch.setattr(leaders, "asyncio", SimpleNamespace(timeout=counted, sleep=asyncio.sleep))
 
     async def next_wait() -> float:
@@ -105,3 +106,45 @@ async def test_it_is_read_every_second_while_a_leader_is_missing_or_was_just_wro
     keeping.cancel()
     with suppress(asyncio.CancelledError):
         await keeping
+
+
+async def test_whoever_asks_all_the_time_gets_a_share_of_the_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of ten thousand partitions a look takes long, and each that is held back asks for another."""
+    world, pauses = World(), list[float]()
+    world.takes = 0.5
+    sleep = asyncio.sleep
+
+    async def paused(seconds: float) -> None:
+        pauses.append(seconds)
+        world.table.ask()
+        await sleep(0)
+
+    monkeypatch.setattr(leaders, "asyncio", SimpleNamespace(timeout=asyncio.timeout, sleep=paused))
+    async with asyncio.TaskGroup() as group:
+        keeping = group.create_task(world.table.keep())
+        await until(lambda: len(pauses) > 2, deadline_s=5, what="three looks")
+        keeping.cancel()
+
+    assert set(pauses) == {4 * world.takes}
+
+
+async def test_all_who_ask_during_a_look_share_the_next_one() -> None:
+    world, gate = World(), asyncio.Event()
+    read = world.table.cluster.metadata
+
+    async def slow(topics: list[str]) -> object:
+        await gate.wait()
+        return await read(topics)
+
+    world.table.cluster.metadata = slow  # type: ignore[assignment, method-assign]  # a stub
+    async with asyncio.TaskGroup() as group:
+        group.create_task(world.table.renewed())
+        await asyncio.sleep(0)
+        asking = [group.create_task(world.table.renewed()) for _ in range(100)]
+        await asyncio.sleep(0)
+        gate.set()
+
+    assert all(each.done() for each in asking)
+    assert world.read == 2  # that under way may have been answered before they asked

@@ -1,0 +1,44 @@
+"""Since when a partition waits, from the answers of its source."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import cast
+
+from mirrorfleet.copying.budget import FrameLease
+from mirrorfleet.copying.partition import SourceView
+from mirrorfleet.copying.slot import Answer
+from mirrorfleet.slots.arrivals import deliver
+from mirrorfleet.slots.runner import SlotRunner
+from tests.unit.copying.making import fetched, partition_of, slot
+
+
+class World:
+    """A slot of one partition, whose source answers when a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.slot = slot()
+        self.partition = partition_of(self.slot)
+        self.runner = SimpleNamespace(
+            clock=SimpleNamespace(monotonic=lambda: self.now), slot=self.slot, reroute=lambda: None
+        )
+
+    def answer(self, now: float, *batches: tuple[int, list[bytes]], end: int) -> None:
+        self.now, frame = now, fetched(*batches)
+        account = self.slot._budget.account()
+        account.resize(0, len(frame))
+        lease = FrameLease(account, len(frame))
+        answer = Answer(0, len(frame), SourceView(end, end, 0), ())
+        deliver(cast("SlotRunner", self.runner), self.partition, frame, answer, lease)
+        lease.done()
+
+
+def test_a_quiet_partition_waits_from_its_first_new_record_on() -> None:
+    world = World()
+    world.answer(1.0, end=0)
+    # no answer names it until something is new: sessions are incremental
+    world.answer(3_600.0, (0, [b"v"]), end=1)
+    assert world.partition.progress_at == 3_600.0
+    world.answer(3_660.0, (1, [b"v"]), end=2)
+    assert world.partition.progress_at == 3_600.0

@@ -1,0 +1,90 @@
+"""What is examined after a refusal, and when the partition is fetched again."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from mirrorfleet.copying.loss import Look
+from mirrorfleet.core.errors import ConnectionLostError
+from mirrorfleet.slots import healing
+from tests.unit.copying.making import partition_of, slot
+
+if TYPE_CHECKING:
+    from mirrorfleet.copying.faults import Fault
+    from mirrorfleet.copying.partition import CopyPartition
+    from mirrorfleet.slots.runner import SlotRunner
+
+NOW = 100.0
+LOST = Look(50, 90, -1)
+"""The log begins behind where the partition stands."""
+WHOLE = Look(0, 90, -1)
+
+
+class World:
+    """A source that is looked at, and what follows."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *looks: Look | Exception) -> None:
+        self.copying = slot()
+        self.partition = partition_of(self.copying)
+        self.looks = iter(looks)
+        self.fetched_meanwhile: list[bool] = []
+        self.told: list[Fault] = []
+        self.troubles: list[Exception] = []
+        monkeypatch.setattr(healing, "_look", self._look)
+
+    async def _look(self, runner: object, partition: object) -> Look:
+        del runner, partition
+        wanted = self.copying.wanted(self.partition.pace, NOW + 3_600)
+        self.fetched_meanwhile.append(bool(wanted))
+        found = next(self.looks)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    async def _renewed(self) -> None:
+        pass
+
+    def _stop(self, partition: CopyPartition, fault: Fault) -> None:
+        del partition
+        self.told.append(fault)
+
+    async def examine(self) -> None:
+        runner = SimpleNamespace(
+            clock=SimpleNamespace(monotonic=lambda: NOW),
+            sources=SimpleNamespace(renewed=self._renewed),
+            source_trouble=self.troubles.append,
+            stop_partition=self._stop,
+        )
+        await healing.examine(cast("SlotRunner", runner), self.partition)
+
+
+@pytest.mark.parametrize(
+    ("looks", "faults"),
+    [((LOST, LOST), 1), ((LOST, WHOLE), 0), ((WHOLE, WHOLE), 0)],
+    ids=["two looks agree", "they do not", "nothing is lost"],
+)
+async def test_two_looks_that_agree_prove_a_loss(
+    monkeypatch: pytest.MonkeyPatch, looks: tuple[Look, ...], faults: int
+) -> None:
+    world = World(monkeypatch, *looks)
+
+    await world.examine()
+
+    assert len(world.told) == faults
+
+
+@pytest.mark.parametrize("second", [WHOLE, ConnectionLostError("gone")])
+async def test_what_is_examined_is_not_fetched_before_that_is_over(
+    monkeypatch: pytest.MonkeyPatch, second: Look | Exception
+) -> None:
+    """However long that takes: each refusal would have it examined once more."""
+    world = World(monkeypatch, WHOLE, second)
+
+    await world.examine()
+
+    assert world.fetched_meanwhile == [False, False]
+    assert world.partition.held_until == NOW + healing.EXAMINED_AGAIN_S
+    assert len(world.troubles) == isinstance(second, Exception)
