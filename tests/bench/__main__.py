@@ -19,13 +19,14 @@ import json
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from services.local.security import Kind
 from tests.bench import calibration, footprint
-from tests.bench.measure import Drain, Ends, Window, costs, drain, peak_rss_mb
+from tests.bench.measure import Drain, Ends, Window, costs, drain, peak_rss_mb, steady
 from tests.bench.plots import draw
 from tests.bench.rows import Row, comparison, figures, median, save, table
 from tests.bench.sides import HOME, pair, settle
@@ -34,7 +35,7 @@ from tests.bench.workloads import FAR, WARMING, WORKLOADS, Workload, create, del
 from tests.faultkit.pipes import Line
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from tests.bench.systems import Copier
 
@@ -182,9 +183,9 @@ class _Turns:
     def rows(self) -> list[Row]:
         """Measure all, and give a row for each system."""
         workload, source = self._workload, self._bench.source
-        create(source.access, self._topic, workload.partitions)
         if workload.megabytes:
             _say(f"{workload.name}: filling {workload.megabytes} MB")
+            create(source.access, self._topic, workload.partitions)
             fill(source.access, self._topic, workload)
         found: dict[System, list[dict[str, float]]] = {system: [] for system in self._systems}
         for number in range(self._rounds):
@@ -196,20 +197,35 @@ class _Turns:
                 shown = ", ".join(f"{name} {value:,.2f}" for name, value in measured.items())
                 title = f"{workload.name} round {number + 1}: {system.name} {system.delivery}"
                 _say(f"{title}: {shown} ({time.monotonic() - began:.0f} s)")
-        delete(source.access, self._topic)
+        if workload.megabytes:
+            delete(source.access, self._topic)
         return [self._row(system, median(rounds)) for system, rounds in found.items()]
 
     def _turn(self, system: System) -> dict[str, float]:
         self._number += 1
         bench, workload = self._bench, self._workload
         settle(bench.source, bench.target)
-        with running(system, bench, workload, self._topic, self._next_number()) as copier:
+        number = self._next_number()
+        with self._source() as topic, running(system, bench, workload, topic, number) as copier:
             if workload.paced_s:
-                measured = self._paced(copier)
+                measured = self._paced(topic, copier)
             else:
                 measured = figures(workload, self._drained(system, copier))
         delete(bench.target.access, copier.topic)
         return measured
+
+    @contextmanager
+    def _source(self) -> Iterator[str]:
+        """The topic with the backlog; for a steady load one of its own, so that what others were
+        offered before is no backlog.
+        """
+        if self._workload.megabytes:
+            yield self._topic
+            return
+        topic, access = f"{self._topic}-{self._number}", self._bench.source.access
+        create(access, topic, self._workload.partitions)
+        yield topic
+        delete(access, topic)
 
     def _next_number(self) -> int:
         """Names of a round are used once in a region: workloads come one after the other."""
@@ -223,24 +239,17 @@ class _Turns:
         window = Window(warm_s=warm_s, most_s=MEASURED_S)
         return drain(copier.processes, regions, ends, workload.records, window)
 
-    def _paced(self, copier: Copier) -> dict[str, float]:
+    def _paced(self, topic: str, copier: Copier) -> dict[str, float]:
         """Warmed by the same load for as long as any other system, then measured."""
         bench, workload = self._bench, self._workload
         regions = (bench.source.region, bench.target.region)
-        delays(bench, workload, (self._topic, copier.topic), self._warm_s)
+        delays(bench, workload, (topic, copier.topic), self._warm_s)
         before = costs(copier.processes, *regions)
-        found = delays(bench, workload, (self._topic, copier.topic), MEASURED_S)
+        found = delays(bench, workload, (topic, copier.topic), MEASURED_S)
         after = costs(copier.processes, *regions)
         if found["received"] < found["expected"] * 0.99:
             _say(f"only {found['received']:.0f} of {found['expected']:.0f} records came in time")
-        drained = Drain(
-            seconds=MEASURED_S,
-            records=int(found["expected"]),
-            cpu_s=after.copier - before.copier,
-            source_cpu_s=after.source - before.source,
-            target_cpu_s=after.target - before.target,
-            peak_rss_mb=peak_rss_mb(copier.processes[0].pid),
-        )
+        drained = steady(found, before, after, peak_rss_mb(copier.processes[0].pid))
         waits = {name: found[name] for name in ("p50_ms", "p99_ms", "p999_ms", "stall_s")}
         return figures(workload, drained) | waits
 

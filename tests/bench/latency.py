@@ -53,7 +53,7 @@ class Asked:
 
 
 def measure(asked: Asked) -> dict[str, float]:
-    """The delays at three quantiles, and how many there were."""
+    """The delays at three quantiles, how many there were, and in how many seconds they came."""
     consumer = Consumer(
         {
             **asked.target,
@@ -67,7 +67,8 @@ def measure(asked: Asked) -> dict[str, float]:
     for each in begin:
         each.offset = _end(consumer, each)
     consumer.assign(begin)
-    over = time.time() + asked.seconds
+    began = time.time()
+    over = began + asked.seconds
     writer = threading.Thread(target=_write, args=(asked, over))
     writer.start()
     delays: list[float] = []
@@ -82,10 +83,11 @@ def measure(asked: Asked) -> dict[str, float]:
                 now = time.time()
                 delays.append((now - sent) * 1_000)
                 pauses.arrived(message.partition() or 0, now)
+    seconds = time.time() - began
     writer.join()
     consumer.close()
-    found = quantiles(delays)
-    return {"expected": expected, "received": len(delays), "stall_s": pauses.longest_s, **found}
+    counted = {"expected": expected, "received": len(delays), "seconds": seconds}
+    return {**counted, "stall_s": pauses.longest_s, **quantiles(delays)}
 
 
 def _end(consumer: Consumer, partition: TopicPartition) -> int:

@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from tests.faultkit.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from services.local.region import Region
     from tests.faultkit.process import RunningProcess
@@ -91,6 +91,18 @@ def costs(processes: Sequence[RunningProcess], source: Region, target: Region) -
         copier=sum(cpu_s(process.pid) for process in processes),
         source=brokers_cpu_s(source),
         target=brokers_cpu_s(target),
+    )
+
+
+def steady(found: Mapping[str, float], before: Costs, after: Costs, peak_mb: float) -> Drain:
+    """How a steady load was copied: what its reader got, which may be less than was offered."""
+    return Drain(
+        seconds=found["seconds"],
+        records=int(found["received"]),
+        cpu_s=after.copier - before.copier,
+        source_cpu_s=after.source - before.source,
+        target_cpu_s=after.target - before.target,
+        peak_rss_mb=peak_mb,
     )
 
 

@@ -17,7 +17,7 @@ MEGABYTE = 1_000_000
 A_TRANSACTION = 500
 """Records of a source transaction."""
 HALF_S = 45_000
-"""Half of what MM2 copies here at its best, so that both are asked for the same."""
+"""For both. Half of what MM2 copied of a backlog, with nothing beside it, when it was chosen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

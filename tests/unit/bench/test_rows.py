@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.bench.latency import Pauses, quantiles
-from tests.bench.measure import Drain
+from tests.bench.measure import Costs, Drain, steady
 from tests.bench.rows import Row, comparison, figures, is_ours, median, save, table
 from tests.bench.systems import FLEET, PEERS, fleets
 from tests.bench.workloads import Workload
@@ -39,6 +39,18 @@ def test_a_drain_in_the_units_of_the_table() -> None:
         "dst_broker_cpu_s_per_gb": 4.0,
         "rss_mb": 120.0,
     }
+
+
+def test_a_steady_load_counts_with_what_was_received_and_not_with_what_was_offered() -> None:
+    before = Costs(copier=1.0, source=2.0, target=3.0)
+    after = Costs(copier=6.0, source=12.0, target=23.0)
+    found = {"expected": 900_000.0, "received": 250_000.0, "seconds": 25.0}
+
+    measured = figures(WORKLOAD, steady(found, before, after, 120.0))
+
+    assert (measured["mb_s"], measured["records_per_core_s"]) == (10.0, 50_000.0)
+    brokers = (measured["src_broker_cpu_s_per_gb"], measured["dst_broker_cpu_s_per_gb"])
+    assert (measured["cpu_s_per_gb"], *brokers) == (20.0, 40.0, 80.0)
 
 
 def test_a_pause_is_of_one_partition_and_not_of_all_together() -> None:
