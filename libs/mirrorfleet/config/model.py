@@ -42,6 +42,7 @@ from mirrorfleet.records.catalog import Priority
 _WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _ADDRESS: Final = re.compile(r"(?P<host>\[[0-9a-fA-F:.]+\]|[^\s:/@\[\]]+):(?P<port>[^:]+)")
 DEFAULT_SLOTS: Final = 16
+_SENT_AS_IT_IS: Final = {Mechanism.PLAIN: "password", Mechanism.OAUTHBEARER: "token"}
 
 
 def http_url(value: str) -> str:
@@ -200,12 +201,20 @@ class SecurityModel(Strict):
                 return "OAUTHBEARER needs either token_file or token_url"
             if self.token_url is not None and not (by_url and self.token_client_secret):
                 return "token_url needs token_client_id and token_client_secret"
-            return self._token_url_problem()
+            return self._readable_problem() or self._token_url_problem()
         if self.username is None or self.password is None:
             return f"mechanism {self.mechanism} needs username and password"
-        if self.mechanism is Mechanism.PLAIN and not self.protocol.tls and not self.allow_insecure:
-            return "PLAIN without TLS sends the password readable; use SASL_SSL (or allow_insecure)"
-        return None
+        return self._readable_problem()
+
+    def _readable_problem(self) -> str | None:
+        """Whoever reads a secret on its way can use it as we do."""
+        sent = _SENT_AS_IT_IS.get(self.mechanism) if self.mechanism is not None else None
+        if sent is None or self.protocol.tls or self.allow_insecure:
+            return None
+        return (
+            f"{self.mechanism} without TLS sends the {sent} readable;"
+            " use SASL_SSL (or allow_insecure)"
+        )
 
     def _token_url_problem(self) -> str | None:
         """A token end point is called with a secret: no cleartext, no credentials in the URL."""

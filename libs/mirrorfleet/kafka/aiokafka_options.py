@@ -1,10 +1,16 @@
-"""Settings of ours as options of aiokafka's clients, and its errors as ours."""
+"""Settings of ours as options of aiokafka's clients, and its errors as ours.
+
+aiokafka connects in tasks of its own. They try again after a KafkaError, and any other error ends
+them, which no call of its consumer tells: so a token that is not to be had is a KafkaError there,
+and `check_tasks` looks whether they still run.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Final, cast
+from typing import Final, Protocol, cast
 
 from aiokafka import errors as theirs
 from aiokafka.abc import AbstractTokenProvider
@@ -72,18 +78,84 @@ class _Rereading(AIOKafkaClient):  # type: ignore[misc] # aiokafka has no types
 
 
 class _Tokens(AbstractTokenProvider):  # type: ignore[misc] # aiokafka has no types
-    """Our token provider in aiokafka's form."""
+    """Our token provider in aiokafka's form; it keeps why there is no token, and for how long."""
 
     def __init__(self, provider: TokenProvider) -> None:
         self._provider = provider
+        self.trouble: MirrorfleetError | None = None
+        self.lasted_s = 0.0
+        self._since = 0.0
 
     async def token(self) -> str:
-        """A token that is valid now."""
-        return await self._provider.token()
+        """A token that is valid now. Raises: aiokafka's KafkaConnectionError."""
+        now = asyncio.get_running_loop().time()
+        try:
+            found = await self._provider.token()
+        except MirrorfleetError as error:
+            self._since = now if self.trouble is None else self._since
+            self.trouble, self.lasted_s = error, now - self._since
+            raise theirs.KafkaConnectionError(str(error)) from error
+        self.trouble, self.lasted_s = None, 0.0
+        return found
 
 
-def translate(error: Exception, where: str) -> MirrorfleetError:
-    """An error of aiokafka as one of ours."""
+def token_trouble(options: Mapping[str, object], *, at_least_s: float = 0.0) -> str:
+    """Why clients with these options have had no token for so long; empty when they have one."""
+    tokens = options.get("sasl_oauth_token_provider")
+    if not isinstance(tokens, _Tokens) or tokens.trouble is None or tokens.lasted_s < at_least_s:
+        return ""
+    return str(tokens.trouble)
+
+
+class _Fetcher(Protocol):
+    _fetch_task: asyncio.Task[None]
+    _pending_tasks: set[asyncio.Task[bool]]
+
+
+class _Client(Protocol):
+    _sync_task: asyncio.Task[None] | None
+
+
+class _Consumer(Protocol):
+    """Where an AIOKafkaConsumer has its tasks."""
+
+    _fetcher: _Fetcher | None
+    _client: _Client
+
+
+def check_tasks(consumer: object) -> None:
+    """Raises: aiokafka's KafkaError when a task that its consumer depends on has ended."""
+    inner = cast("_Consumer", consumer)
+    fetching = None if inner._fetcher is None else inner._fetcher._fetch_task
+    for what, task in (("fetches", fetching), ("finds leaders", inner._client._sync_task)):
+        if task is not None and task.done():
+            error = None if task.cancelled() else task.exception()
+            why = error and (error.__cause__ or error)
+            raise theirs.KafkaConnectionError(f"aiokafka no longer {what}: {why!r}")
+
+
+def drop_tasks(consumer: object) -> None:
+    """End what fetches, and leave to `stop` the connections alone.
+
+    It would raise what ended a task, or the CancelledError of one that waits to try again, which
+    looks like our own; and the connections would stay.
+    """
+    inner = cast("_Consumer", consumer)
+    fetcher, inner._fetcher = inner._fetcher, None
+    if fetcher is not None:
+        for task in (fetcher._fetch_task, *fetcher._pending_tasks):
+            task.cancel()
+    if inner._client._sync_task is not None and inner._client._sync_task.done():
+        inner._client._sync_task = None
+
+
+def translate(
+    error: Exception, where: str, options: Mapping[str, object] | None = None
+) -> MirrorfleetError:
+    """An error of a client with `options` as one of ours.
+
+    Without a token, that is why: aiokafka tells only that it has no connection.
+    """
     if isinstance(error, theirs.AuthenticationFailedError):
         return AuthenticationError(f"{where}: {error}.")
     if isinstance(error, theirs.BrokerResponseError):
@@ -93,4 +165,5 @@ def translate(error: Exception, where: str) -> MirrorfleetError:
             return BrokerError(code, where, detail=str(error))
     if isinstance(error, theirs.IncompatibleBrokerVersion | theirs.UnsupportedVersionError):
         return UnsupportedError(f"{where}: {error}.")
-    return ConnectionLostError(f"{where}: {str(error) or type(error).__name__}.")
+    said = token_trouble(options or {}) or f"{str(error) or type(error).__name__}."
+    return ConnectionLostError(f"{where}: {said}")

@@ -231,6 +231,9 @@ class Connection(asyncio.BufferedProtocol):
             except MirrorfleetError as error:
                 self._fail(error)
                 raise
+            except BaseException:  # half-way, where the broker takes nothing but the next step
+                self._fail(ConnectionLostError(f"{self.peer}: re-authentication was given up."))
+                raise
             finally:
                 held, self._held = self._held, None
                 if self._failure is None:
@@ -296,7 +299,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             frames = self._frames.received(nbytes)
         except NotAFrameError as error:
-            self._fail(_nonsense(self.peer, error.first))
+            self._fail(error.explained(self.peer))
             return
         except MemoryError:
             self._fail(
@@ -385,16 +388,3 @@ class Connection(asyncio.BufferedProtocol):
         if self._drained is not None:
             self._drained.set_result(None)
             self._drained = None
-
-
-def _nonsense(peer: str, first: bytes) -> ConnectionLostError:
-    """What to say when the first bytes of a frame are no size."""
-    if first[:1] == b"\x15" and first[1:2] == b"\x03":
-        return ConnectionLostError(
-            f"{peer} speaks TLS and we do not.",
-            hint="Set security.protocol to SSL or SASL_SSL, or use the plaintext listener's port.",
-        )
-    return ConnectionLostError(
-        f"{peer} sent bytes that are not Kafka's: {first!r}.",
-        hint="Check that the port is a broker's listener.",
-    )

@@ -19,7 +19,14 @@ from aiokafka.errors import KafkaError
 from mirrorfleet.config.cluster_settings import ClusterSettings
 from mirrorfleet.core.errors import BrokerError, ConnectionLostError, DeadlineError
 from mirrorfleet.core.ids import TopicPartition
-from mirrorfleet.kafka.aiokafka_options import client_options, read_secret_again, translate
+from mirrorfleet.kafka.aiokafka_options import (
+    check_tasks,
+    client_options,
+    drop_tasks,
+    read_secret_again,
+    token_trouble,
+    translate,
+)
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.control_reading import ControlRecord, read_up_to
 from mirrorfleet.kafka.control_writer import ControlWriter
@@ -83,6 +90,7 @@ class ControlTail:
         self._isolation = isolation
         self._on_caught_up = on_caught_up
         self._where = f"{settings.alias}: {topic}"
+        self._options: dict[str, object] = {}
         self._consumer: _Consumer | None = None
         self._ready: deque[ControlRecord] = deque()
         self._behind: dict[TopicPartition, int] = {}
@@ -100,7 +108,7 @@ class ControlTail:
         DeadlineError, AuthenticationError.
         """
         partitions = await self._look_up()
-        options = client_options(self._settings)
+        options = self._options = client_options(self._settings)
         theirs = aiokafka.AIOKafkaConsumer(
             group_id=None,
             enable_auto_commit=False,
@@ -115,7 +123,7 @@ class ControlTail:
                 await consumer.start()
         except (KafkaError, TimeoutError) as error:
             await _stop(consumer)
-            raise translate(error, self._where) from error
+            raise translate(error, self._where, options) from error
         consumer.assign([aiokafka.TopicPartition(*tp) for tp in partitions])
         self._consumer = consumer
         return self
@@ -169,6 +177,7 @@ class ControlTail:
         if self._consumer is None:
             raise ConnectionLostError(f"{self._where} is not open.")
         try:
+            self._check(self._consumer)
             answer = await self._consumer.getmany(timeout_ms=0 if self._behind else _POLL_MS)
             if not answer and self._behind:
                 answer = await self._consumer.getmany(timeout_ms=_POLL_MS)
@@ -179,12 +188,21 @@ class ControlTail:
                 )
             await self._notice_ends(self._consumer)
         except KafkaError as error:
-            raise translate(error, self._where) from error
+            raise translate(error, self._where, self._options) from error
+
+    def _check(self, consumer: _Consumer) -> None:
+        """Raises: KafkaError, ConnectionLostError when nothing may come for ever, which `getmany`
+        does not tell from a quiet topic.
+        """
+        check_tasks(consumer)
+        if trouble := token_trouble(self._options, at_least_s=self._settings.request_timeout_s):
+            raise ConnectionLostError(f"{self._where}: {trouble}")
 
     async def _notice_ends(self, consumer: _Consumer) -> None:
         """Drop the partitions whose position is past the end that they had at the start."""
         for tp, end in list(self._behind.items()):
-            if end == 0 or await consumer.position(aiokafka.TopicPartition(*tp)) >= end:
+            at = 0 if end == 0 else await _position(consumer, tp)
+            if at is not None and at >= end:
                 del self._behind[tp]
 
     def _tell(self) -> None:
@@ -194,8 +212,18 @@ class ControlTail:
                 self._on_caught_up()
 
 
+async def _position(consumer: _Consumer, tp: TopicPartition) -> int | None:
+    """None when aiokafka has not found the start yet, for which it would wait for ever."""
+    try:
+        async with asyncio.timeout(_POLL_MS / 1000):
+            return await consumer.position(aiokafka.TopicPartition(*tp))
+    except TimeoutError:
+        return None
+
+
 async def _stop(consumer: _Consumer) -> None:
-    with suppress(TimeoutError):
+    drop_tasks(consumer)
+    with suppress(KafkaError, TimeoutError):
         async with asyncio.timeout(_STOP_S):
             await consumer.stop()
 

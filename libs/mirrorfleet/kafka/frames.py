@@ -13,6 +13,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, cast
 
+from mirrorfleet.core.errors import ConnectionLostError
+
 Frame = bytes | bytearray
 """An answer from its correlation id on."""
 
@@ -47,6 +49,19 @@ class NotAFrameError(ValueError):
     def __init__(self, first: bytes) -> None:
         super().__init__(f"not a frame: {first!r}")
         self.first = first
+
+    def explained(self, peer: str) -> ConnectionLostError:
+        """What a peer that sends such bytes probably is."""
+        if self.first[:1] == b"\x15" and self.first[1:2] == b"\x03":
+            return ConnectionLostError(
+                f"{peer} speaks TLS and we do not.",
+                hint="Set security.protocol to SSL or SASL_SSL,"
+                " or use the plaintext listener's port.",
+            )
+        return ConnectionLostError(
+            f"{peer} sent bytes that are not Kafka's: {self.first!r}.",
+            hint="Check that the port is a broker's listener.",
+        )
 
 
 class FrameReader:

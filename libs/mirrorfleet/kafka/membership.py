@@ -231,7 +231,8 @@ class Membership:
                 if self._claimed != self._wishes() or self._has_drifted():
                     coordinator.request_rejoin()
         except KafkaError as error:
-            raise self._explained(translate(error, f"{settings.alias}: {self.group}")) from error
+            where = f"{settings.alias}: {self.group}"
+            raise self._explained(translate(error, where, options)) from error
         finally:
             self._coordinator = None
             with suppress(KafkaError, TimeoutError):

@@ -25,6 +25,7 @@ from mirrorfleet.core.errors import ConnectionLostError, DeadlineError, Unsuppor
 from mirrorfleet.kafka.call import call
 from mirrorfleet.kafka.codec import Request, decode, encode
 from mirrorfleet.kafka.connection import API_VERSIONS, Connection
+from mirrorfleet.kafka.dialing import dial
 from mirrorfleet.kafka.frames import Frame
 from mirrorfleet.kafka.sasl import SaslClient
 from mirrorfleet.kafka.tls import TlsContexts, explain_tls
@@ -93,13 +94,17 @@ class TcpConnector:
         try:
             # Made first: without memory for it, no socket is left behind.
             connection = Connection(f"{peer} ({self._settings.alias})", self._settings.client_id)
-            transport, _ = await loop.create_connection(
-                lambda: connection,
-                host,
-                port,
-                ssl=context,
-                server_hostname=host if context is not None else None,
-            )
+            dialed = await dial(host, port, self._settings.connect_timeout_s)
+            try:
+                transport, _ = await loop.create_connection(
+                    lambda: connection,
+                    sock=dialed,
+                    ssl=context,
+                    server_hostname=host if context is not None else None,
+                )
+            except BaseException:
+                dialed.close()
+                raise
         except ssl.SSLError as error:
             raise explain_tls(peer, error, self._settings.security) from error
         except socket.gaierror as error:

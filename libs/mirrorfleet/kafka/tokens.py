@@ -1,7 +1,8 @@
 """Where OAUTHBEARER tokens come from: a file, an OIDC endpoint, or made here without signature.
 
 A provider gives a token for each authentication, so a renewed one is used from then on. Tokens
-never show in errors or logs.
+never show in errors or logs. A source that is away for a moment is an error that a retry helps:
+the connections that are authenticated already go on meanwhile.
 """
 
 from __future__ import annotations
@@ -17,9 +18,17 @@ import urllib.parse
 from typing import Final, Protocol
 
 from mirrorfleet.config.cluster_settings import Security, read_secret_file
-from mirrorfleet.core.errors import AuthenticationError, ConfigError
+from mirrorfleet.core.errors import (
+    AuthenticationError,
+    ConfigError,
+    ConnectionLostError,
+    DeadlineError,
+)
 
 _HTTP_TIMEOUT_S: Final = 10.0
+_TOO_MANY: Final = http.HTTPStatus.TOO_MANY_REQUESTS
+_SERVER_ERROR: Final = http.HTTPStatus.INTERNAL_SERVER_ERROR
+_AWAY: Final = "Check that token_url is right and that its server runs."
 _UNSECURED_LIFETIME_S: Final = 3600
 
 
@@ -27,7 +36,11 @@ class TokenProvider(Protocol):
     """The port: gives a bearer token that is valid now."""
 
     async def token(self) -> str:
-        """A token. Raises: AuthenticationError, ConfigError."""
+        """A token.
+
+        Raises: ConnectionLostError, DeadlineError (its source is away), AuthenticationError,
+        ConfigError.
+        """
         ...
 
 
@@ -38,10 +51,16 @@ class FileTokens:
         self._path = path
 
     async def token(self) -> str:
-        """The file's token. Raises: ConfigError when it cannot be read or is empty."""
+        """The file's token.
+
+        Raises: ConfigError when it cannot be read; ConnectionLostError when it is empty, as it is
+        for a moment when it is written in place.
+        """
         found = read_secret_file(self._path).strip()
         if not found:
-            raise ConfigError(f"token file {self._path} is empty.", path="security.token_file")
+            raise ConnectionLostError(
+                f"token file {self._path} is empty.", hint="Check what writes security.token_file."
+            )
         return found
 
 
@@ -53,12 +72,12 @@ class ClientCredentialsTokens:
         self._url = url
 
     async def token(self) -> str:
-        """A new token from the endpoint. Raises: AuthenticationError, ConfigError."""
+        """A new token from the endpoint. Raises: as the port says."""
         try:
             async with asyncio.timeout(_HTTP_TIMEOUT_S):
                 return await asyncio.to_thread(self._fetch)
         except TimeoutError:
-            raise self._refused(f"no answer within {_HTTP_TIMEOUT_S:g} s") from None
+            raise self._late() from None
 
     def _fetch(self) -> str:
         fields = {"grant_type": "client_credentials"}
@@ -76,8 +95,13 @@ class ClientCredentialsTokens:
         }
         try:
             return self._post(urllib.parse.urlencode(fields), headers)
-        except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError) as error:
+        except TimeoutError:
+            raise self._late() from None
+        except (ValueError, KeyError, TypeError, http.client.InvalidURL) as error:
+            # a certificate that does not fit is a ValueError too
             raise self._refused(f"{type(error).__name__}: {error}") from None
+        except (OSError, http.client.HTTPException) as error:
+            raise self._away(f"{type(error).__name__}: {error}") from None
 
     def _post(self, body: str, headers: dict[str, str]) -> str:
         """One POST without redirects; the `access_token` of its JSON answer."""
@@ -86,6 +110,8 @@ class ClientCredentialsTokens:
         try:
             connection.request("POST", path.geturl() or "/", body, headers)
             with connection.getresponse() as answer:
+                if answer.status >= _SERVER_ERROR or answer.status == _TOO_MANY:
+                    raise self._away(f"status {answer.status}")
                 if answer.status != http.HTTPStatus.OK:
                     raise self._refused(f"status {answer.status}")
                 return str(json.load(answer)["access_token"])
@@ -96,22 +122,38 @@ class ClientCredentialsTokens:
         url = urllib.parse.urlsplit(self._url)
         host = url.hostname or ""
         if url.scheme == "https":
-            context = ssl.create_default_context()
-            if self._security.ca_file is not None:
-                context.load_verify_locations(self._security.ca_file)
             return http.client.HTTPSConnection(
-                host, url.port, timeout=_HTTP_TIMEOUT_S, context=context
+                host, url.port, timeout=_HTTP_TIMEOUT_S, context=self._context()
             )
         if url.scheme == "http":
             return http.client.HTTPConnection(host, url.port, timeout=_HTTP_TIMEOUT_S)
         raise ConfigError(f"token_url {self._url} is not http or https.", path="security.token_url")
 
+    def _context(self) -> ssl.SSLContext:
+        context, ca_file = ssl.create_default_context(), self._security.ca_file
+        if ca_file is not None:
+            try:
+                context.load_verify_locations(ca_file)
+            except OSError as error:
+                raise ConfigError(
+                    f"security.ca_file ({ca_file}): {error.strerror or error}.",
+                    path="security.ca_file",
+                ) from error
+        return context
+
     def _refused(self, why: str) -> AuthenticationError:
-        return AuthenticationError(
-            f"token endpoint {self._url}: no token for client"
-            f" {self._security.token_client_id}: {why}.",
-            hint="Check token_url, token_client_id and the client's secret.",
-        )
+        hint = "Check token_url, token_client_id and the client's secret."
+        return AuthenticationError(self._no_token(why), hint=hint)
+
+    def _away(self, why: str) -> ConnectionLostError:
+        return ConnectionLostError(self._no_token(why), hint=_AWAY)
+
+    def _late(self) -> DeadlineError:
+        return DeadlineError(self._no_token(f"no answer within {_HTTP_TIMEOUT_S:g} s"), hint=_AWAY)
+
+    def _no_token(self, why: str) -> str:
+        client = self._security.token_client_id
+        return f"token endpoint {self._url}: no token for client {client}: {why}."
 
 
 class UnsecuredTokens:

@@ -8,7 +8,13 @@ from collections.abc import AsyncIterator
 import pytest
 
 from mirrorfleet.config.cluster_settings import Security
-from mirrorfleet.core.errors import AuthenticationError, ConfigError
+from mirrorfleet.core.errors import (
+    AuthenticationError,
+    ConfigError,
+    ConnectionLostError,
+    DeadlineError,
+    MirrorfleetError,
+)
 from mirrorfleet.kafka.tokens import ClientCredentialsTokens
 
 
@@ -21,8 +27,16 @@ class Endpoint:
         self.head = ""
         self.form = ""
         self.url = ""
+        self.answers = True
+        self.left = asyncio.Event()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if not self.answers:
+            await reader.read(-1)  # until the client has gone
+            writer.close()
+            await writer.wait_closed()
+            self.left.set()
+            return
         self.head = (await reader.readuntil(b"\r\n\r\n")).decode()
         (length,) = (
             int(line.partition(":")[2])
@@ -63,6 +77,7 @@ async def test_a_token_is_asked_for_as_rfc_6749_says(endpoint: Endpoint) -> None
 @pytest.mark.parametrize(
     ("status", "body", "why"),
     [
+        ("400 Bad Request", "{}", "status 400"),
         ("401 Unauthorized", "{}", "status 401"),
         ("302 Found", "", "status 302"),
         ("200 OK", "{}", "KeyError"),
@@ -81,9 +96,57 @@ async def test_no_token_names_endpoint_and_client_and_never_the_secret(
     assert "s:ecret" not in str(caught.value)
 
 
-async def test_an_endpoint_that_is_not_there_is_named() -> None:
-    with pytest.raises(AuthenticationError, match=r"127.0.0.1:1/token: no token for client mirror"):
-        await tokens("http://127.0.0.1:1/token").token()
+def check_away(error: MirrorfleetError, url: str) -> None:
+    """It passes by itself; and it says what is away and where, never the secret."""
+    assert error.retriable
+    assert f"{url}: no token for client mirror" in str(error)
+    assert "s:ecret" not in str(error)
+
+
+@pytest.mark.parametrize(
+    "status", ["429 Too Many Requests", "500 Internal Server Error", "503 Service Unavailable"]
+)
+async def test_an_endpoint_that_is_busy_or_broken_is_asked_again(
+    endpoint: Endpoint, status: str
+) -> None:
+    endpoint.status = status
+    with pytest.raises(ConnectionLostError, match=f"status {status[:3]}") as caught:
+        await tokens(endpoint.url).token()
+    check_away(caught.value, endpoint.url)
+
+
+async def test_an_endpoint_that_is_not_there_is_named_and_asked_again() -> None:
+    url = "http://127.0.0.1:1/token"
+    with pytest.raises(ConnectionLostError) as caught:
+        await tokens(url).token()
+    check_away(caught.value, url)
+
+
+async def test_an_answer_that_is_no_http_is_named_and_asked_for_again(endpoint: Endpoint) -> None:
+    endpoint.status = "nonsense"
+    with pytest.raises(ConnectionLostError, match="BadStatusLine") as caught:
+        await tokens(endpoint.url).token()
+    check_away(caught.value, endpoint.url)
+
+
+async def test_an_endpoint_that_does_not_answer_is_given_up_in_time_and_asked_again(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mirrorfleet.kafka.tokens._HTTP_TIMEOUT_S", 0.2)
+    endpoint.answers = False
+    with pytest.raises(DeadlineError, match=r"no answer within 0.2 s") as caught:
+        await tokens(endpoint.url).token()
+    check_away(caught.value, endpoint.url)
+    await endpoint.left.wait()
+
+
+async def test_a_ca_file_that_is_not_there_is_a_config_error() -> None:
+    url = "https://127.0.0.1:1/token"
+    security = Security(
+        token_url=url, token_client_id="a", token_client_secret="b", ca_file="/nowhere/ca.pem"
+    )
+    with pytest.raises(ConfigError, match=r"ca_file \(/nowhere/ca.pem\): No such file"):
+        await ClientCredentialsTokens(security, url).token()
 
 
 async def test_only_http_and_https_are_spoken() -> None:

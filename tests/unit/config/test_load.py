@@ -242,6 +242,10 @@ def test_all_mistakes_are_listed_at_once() -> None:
             "PLAIN without TLS sends the password readable",
         ),
         (
+            "{protocol: SASL_PLAINTEXT, mechanism: OAUTHBEARER, token_file: t}",
+            "OAUTHBEARER without TLS sends the token readable; use SASL_SSL (or allow_insecure)",
+        ),
+        (
             "{protocol: SASL_SSL, mechanism: OAUTHBEARER}",
             "OAUTHBEARER needs either token_file or token_url",
         ),
@@ -278,11 +282,15 @@ def test_security_that_cannot_work_is_refused(security: str, said: str) -> None:
     assert said in problems(text)
 
 
-def test_plain_without_tls_is_possible_for_those_who_ask() -> None:
-    security = (
-        "{protocol: SASL_PLAINTEXT, mechanism: PLAIN, username: a, password: {env: X},"
-        " allow_insecure: true}"
-    )
+@pytest.mark.parametrize(
+    "login",
+    [
+        "mechanism: PLAIN, username: a, password: {env: X}, allow_insecure: true",
+        "mechanism: OAUTHBEARER, token_file: t, allow_insecure: true",
+    ],
+)
+def test_a_readable_secret_without_tls_is_possible_for_those_who_ask(login: str) -> None:
+    security = f"{{protocol: SASL_PLAINTEXT, {login}}}"
     text = RIGHT.replace(
         '    bootstrap: "127.0.0.1:19092"', f'    bootstrap: "a:1"\n    security: {security}'
     )

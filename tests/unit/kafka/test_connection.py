@@ -280,3 +280,28 @@ async def test_a_refused_renewal_ends_the_connection_and_what_was_held_back() ->
     for waiting in (renewing, held):
         with pytest.raises(MirrorfleetError, match="the token has expired"):
             await waiting
+
+
+async def test_a_renewal_that_is_given_up_ends_the_connection_and_what_was_held_back() -> None:
+    """The broker waits for the next step of it, and would take any other request for that."""
+    connection, transport = connected()
+    begun = asyncio.Event()
+
+    async def renew(same: Connection) -> Renewal | None:
+        same.request_ahead(17, 1, (b"handshake",), body, flexible=False, deadline_s=LONG_S)
+        begun.set()
+        await asyncio.Event().wait()
+        return None
+
+    connection.renewal = Renewal(due=0.0, run=renew)
+    renewing, behind = (asyncio.ensure_future(connection.ready()) for _ in range(2))
+    await begun.wait()
+    held = ask(connection, b"produce")
+    renewing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await renewing
+    for waiting in (held, behind):
+        with pytest.raises(ConnectionLostError, match="re-authentication was given up"):
+            await waiting
+    assert transport.written.endswith(b"handshake")
+    assert transport.aborted

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mirrorfleet.config.cluster_settings import Mechanism, Protocol, Security
-from mirrorfleet.core.errors import ConfigError
+from mirrorfleet.core.errors import ConfigError, ConnectionLostError
 from mirrorfleet.kafka.sasl import SaslClient
 from mirrorfleet.kafka.tokens import FileTokens, UnsecuredTokens, token_provider
 
@@ -31,10 +31,12 @@ async def test_a_token_file_is_read_anew_each_time(tmp_path: Path) -> None:
     assert await tokens.token() == "second"
 
 
-async def test_an_empty_token_file_is_named(tmp_path: Path) -> None:
+async def test_an_empty_token_file_is_named_and_read_again_as_it_may_be_being_written(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "token"
     file.write_text("\n")
-    with pytest.raises(ConfigError, match=r"token file .*token is empty"):
+    with pytest.raises(ConnectionLostError, match=r"token file .*token is empty"):
         await FileTokens(str(file)).token()
 
 
