@@ -190,8 +190,8 @@ class Board:
         self._flow(link)
         watch = self._fleets[link.target]
         watch.want_map()
-        entries = watch.fleet().of_link(link)
-        return Copies(entries, watch.index), watch.map_words
+        fleet = watch.fleet()
+        return Copies(fleet.of_link(link), watch.index, fleet.losses), watch.map_words
 
     def _asker(self, link: Link) -> GroupAsker:
         """Raises: RefusedError when the settings of a cluster are wrong."""

@@ -106,7 +106,7 @@ class Board:
             if before is not None:
                 lag.restored(before)
         if slot in self._heard:
-            self._feed(held, self._heard[slot])
+            self._feed(held, self._heard[slot], now_ms)
 
     # -- what is fed
 
@@ -121,13 +121,15 @@ class Board:
         if last is not None and progress.time_ms < last.time_ms <= now_ms + CLOCK_STEP_MS:
             return
         self._heard[progress.slot] = progress
-        self._feed(held, progress)
+        self._feed(held, progress, now_ms)
 
-    def _feed(self, held: dict[PartitionIdentity, PartitionLag], progress: Progress) -> None:
+    def _feed(
+        self, held: dict[PartitionIdentity, PartitionLag], progress: Progress, now_ms: int
+    ) -> None:
         for partition in progress.partitions:
             lag = held.get(partition.identity)
             if lag is not None:
-                lag.reported(partition, progress.time_ms)
+                lag.reported(partition, progress.time_ms, now_ms)
 
     # -- what is found
 

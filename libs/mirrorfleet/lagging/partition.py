@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.core.ids import SourceOffset
-from mirrorfleet.lagging.ends import EndHistory
+from mirrorfleet.lagging.ends import CLOCK_STEP_MS, EndHistory
 from mirrorfleet.lagging.rate import Rate
 from mirrorfleet.lagging.verdict import PAUSED, Facts, Limits, Trend, judge
 from mirrorfleet.records.catalog import CatalogState
@@ -55,6 +55,7 @@ class PartitionLag:
     __slots__ = (
         "_arrival",
         "_bytes",
+        "_came_ms",
         "_drain",
         "_log_start",
         "_moved_ms",
@@ -83,14 +84,18 @@ class PartitionLag:
         self._drain, self._arrival = Rate(RATE_S), Rate(RATE_S)
         self._log_start = Rate(LOG_START_S)
         self._moved_ms: int | None = None
+        self._came_ms: int | None = None
+        """When we heard of the position first, by the clock by which ends are seen."""
         self._waiting_ms: int | None = None
         self._trend: deque[tuple[int, int | None, int]] = deque(maxlen=TREND_STEPS)
 
     # -- what is fed
 
-    def reported(self, progress: PartitionProgress, at_ms: int) -> None:
-        """The mirror spoke."""
+    def reported(self, progress: PartitionProgress, at_ms: int, now_ms: int) -> None:
+        """The mirror spoke, at `at_ms` by its own clock."""
         before = self.progress
+        if before is None or before.next_source != progress.next_source:
+            self._came_ms = now_ms
         if before is None:
             self._moved_ms = progress.last_progress_ms
         elif before.next_source != progress.next_source:
@@ -106,6 +111,8 @@ class PartitionLag:
     def end_seen(self, end: int, at_ms: int) -> None:
         """The source's last stable offset, as a leader said it."""
         self.ends.seen(end, at_ms)
+        if self._came_ms is not None:
+            self._came_ms = min(self._came_ms, at_ms + CLOCK_STEP_MS)  # our clock was set back
         self._arrival.seen(end, at_ms)
         if self._is_waiting(end):
             self._waiting_ms = self._waiting_ms or at_ms
@@ -218,10 +225,11 @@ class PartitionLag:
     def _beyond(self) -> int:
         """Offsets that the source lacks below the position; a position newer than the end is fine.
 
-        Both are looked at about once a second, so the one that was looked at later is further.
+        Newer is one that moved since the end was seen, not one that was told again: what stands
+        at a source that was cut is told each second. Both by our clock, whatever a mirror's says.
         """
-        end, seen, said, heard = self.ends.end, self.ends.seen_ms, self.progress, self.heard_ms
-        if end is None or seen is None or said is None or heard is None or seen <= heard:
+        end, seen, said, came = self.ends.end, self.ends.seen_ms, self.progress, self._came_ms
+        if end is None or seen is None or said is None or came is None or seen <= came:
             return 0
         return max(0, said.next_source - end)
 

@@ -115,7 +115,8 @@ async def ask_offset(
     ]
     follower = await load_map(target, fleet, {entry.slot for entry in mine}, clock)
     entries = mine or view.of_link(link)
-    return translate(Copies(entries, follower.index), at, offset, direction)
+    copies = Copies(entries, follower.index, view.losses)
+    return translate(copies, at, offset, direction)
 
 
 async def ask_groups(
@@ -165,7 +166,7 @@ async def _copies(
 ) -> Copies:
     entries = view.of_link(flow.link)
     follower = await load_map(target, fleet, {entry.slot for entry in entries}, clock)
-    return Copies(entries, follower.index)
+    return Copies(entries, follower.index, view.losses)
 
 
 def _row(group: str, at: TopicPartition, now: GroupOffset, answer: Answer | None) -> Row | None:

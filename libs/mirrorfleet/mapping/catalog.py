@@ -17,6 +17,7 @@ from mirrorfleet.records.catalog import (
     CatalogConfig,
     CatalogEntry,
     CatalogLink,
+    CatalogLoss,
     CatalogPartition,
     CatalogState,
     Removed,
@@ -34,11 +35,15 @@ class CatalogView:
     def __init__(self) -> None:
         self.partitions: dict[PartitionIdentity, CatalogPartition] = {}
         self.links: dict[ClusterAlias, CatalogLink] = {}
+        self.losses: dict[PartitionIdentity, CatalogLoss] = {}
+        """Of removed incarnations, too: offsets below a loss are translated through them."""
 
     def apply(self, entry: CatalogEntry | Removed) -> None:
         """Take one record of the catalog."""
         match entry:
             case CatalogPartition():
+                if entry.loss is not None:
+                    self.losses[entry.identity] = entry.loss
                 if entry.state is CatalogState.REMOVED:
                     self.partitions.pop(entry.identity, None)
                 else:
@@ -47,6 +52,7 @@ class CatalogView:
                 self.links[entry.link.source] = entry
             case Removed(identity=PartitionIdentity() as identity):
                 self.partitions.pop(identity, None)
+                self.losses.pop(identity, None)
             case CatalogConfig() | CatalogAcl() | Removed():
                 pass
 

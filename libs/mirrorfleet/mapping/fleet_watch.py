@@ -136,6 +136,7 @@ class FleetWatch:
             name=self.name,
             partitions=self._shown.view.partitions,
             links=self._shown.view.links,
+            losses=self._shown.view.losses,
             told=self._shown.told,
             is_read=self._is_read,
             trouble=self._trouble,

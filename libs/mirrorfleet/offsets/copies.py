@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from mirrorfleet.core.ids import Link, SlotNumber, SourceOffset, TargetOffset, TopicPartition
-from mirrorfleet.offsets.index import Found, OffsetIndex, PartitionMap, Translated
+from mirrorfleet.offsets.index import Found, OffsetIndex
+from mirrorfleet.offsets.lineage import Losses, lineage
 from mirrorfleet.records.catalog import CatalogPartition, CatalogState
 from mirrorfleet.records.offset_sync import OffsetSync
 
@@ -41,48 +42,21 @@ class Answer:
         }
 
 
-_SAME_TOPICS: Final = frozenset({"source-truncated", "target-truncated", "rewound"})
-"""Causes after which both topics are still those of the incarnation before."""
-
-
-class Lineage:
-    """Two maps of the same two topics: what the former one says holds below `until` only.
-
-    source   0 ........ until ........          until = where the histories part
-    map      former     now
-    """
-
-    def __init__(self, now: PartitionMap, former: PartitionMap | None, until: SourceOffset) -> None:
-        self._now = now
-        self._former = former
-        self._until = until
-
-    def to_target(self, offset: SourceOffset) -> Translated[TargetOffset] | None:
-        """As `PartitionMap.to_target`."""
-        if self._former is not None and offset < self._until:
-            found = self._former.to_target(offset)
-            if found is not None and found.found is not Found.END:
-                back = self._former.to_source(found.offset)
-                if back is not None and back.offset < self._until:
-                    return found
-        return self._now.to_target(offset)
-
-    def to_source(self, offset: TargetOffset) -> Translated[SourceOffset] | None:
-        """As `PartitionMap.to_source`; what only the former history had leads to its end."""
-        found = self._now.to_source(offset)
-        if found is not None and found.found is not Found.BEFORE:
-            return found
-        back = None if self._former is None else self._former.to_source(offset)
-        if back is None or back.found is Found.END or back.offset >= self._until:
-            return found
-        return back
+_NO_LOSSES: Final[Losses] = {}
 
 
 class Copies:
     """Partitions that are copied now, of one link or of several that share no name."""
 
-    def __init__(self, entries: Iterable[CatalogPartition], index: OffsetIndex) -> None:
+    def __init__(
+        self,
+        entries: Iterable[CatalogPartition],
+        index: OffsetIndex,
+        losses: Losses = _NO_LOSSES,
+    ) -> None:
+        """`losses` are those of former incarnations; unknown ones make answers lower."""
         self._index = index
+        self._losses = losses
         self._by_source: dict[TopicPartition, CatalogPartition] = {}
         self._by_target: dict[TopicPartition, CatalogPartition] = {}
         for entry in entries:
@@ -114,34 +88,22 @@ class Copies:
     def to_target(self, partition: TopicPartition, offset: int) -> Answer | None:
         """Source to target; None when it is not copied, or nothing of it yet."""
         entry = self._by_source.get(partition)
-        known = None if entry is None else self._index.of(entry.identity)
-        if entry is None or known is None:
+        line = None if entry is None else lineage(entry, self._losses, self._index)
+        found = None if line is None else line.to_target(SourceOffset(offset))
+        if entry is None or line is None or found is None:
             return None
-        found = self._before(entry, known).to_target(SourceOffset(offset))
-        if found is None:
-            return None
-        other = target_of(entry)
-        return Answer(entry, partition, offset, other, found.offset, found.found, known.source_end)
+        other, copied_to = target_of(entry), line.now.source_end
+        return Answer(entry, partition, offset, other, found.offset, found.found, copied_to)
 
     def to_source(self, partition: TopicPartition, offset: int) -> Answer | None:
         """Target to source, by the same rule."""
         entry = self._by_target.get(partition)
-        known = None if entry is None else self._index.of(entry.identity)
-        if entry is None or known is None:
+        line = None if entry is None else lineage(entry, self._losses, self._index)
+        found = None if line is None else line.to_source(TargetOffset(offset))
+        if entry is None or line is None or found is None:
             return None
-        found = self._before(entry, known).to_source(TargetOffset(offset))
-        if found is None:
-            return None
-        other = source_of(entry)
-        return Answer(entry, partition, offset, other, found.offset, found.found, known.source_end)
-
-    def _before(self, entry: CatalogPartition, known: PartitionMap) -> Lineage:
-        """The map together with that of the incarnation before, where the topics are the same."""
-        loss, identity = entry.loss, entry.identity
-        if loss is None or loss.first is None or loss.cause not in _SAME_TOPICS:
-            return Lineage(known, None, SourceOffset(0))
-        former = self._index.of(replace(identity, incarnation=identity.incarnation - 1))
-        return Lineage(known, former, SourceOffset(loss.first))
+        other, copied_to = source_of(entry), line.now.source_end
+        return Answer(entry, partition, offset, other, found.offset, found.found, copied_to)
 
     def syncs(self) -> Iterator[OffsetSync]:
         """The last copied record of each partition, as MM2 writes it down."""

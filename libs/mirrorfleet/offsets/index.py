@@ -13,7 +13,7 @@ a topic made again has another identity, and so another map.
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -85,12 +85,30 @@ class PartitionMap:
         return len(self) * 3 * self._sources.itemsize
 
     @property
+    def first(self) -> tuple[SourceOffset, TargetOffset] | None:
+        """The first copied record on both sides."""
+        if not self._sources:
+            return None
+        return SourceOffset(self._sources[0]), TargetOffset(self._targets[0])
+
+    @property
     def last(self) -> tuple[SourceOffset, TargetOffset] | None:
         """The last copied record on both sides."""
         if not self._sources:
             return None
         step = self._counts[-1] - 1
         return SourceOffset(self._sources[-1] + step), TargetOffset(self._targets[-1] + step)
+
+    def end_below(
+        self, source: SourceOffset, target: TargetOffset
+    ) -> tuple[SourceOffset, TargetOffset] | None:
+        """Behind the last copied record that is below both, on both sides; None without any."""
+        at = min(bisect_left(self._sources, source), bisect_left(self._targets, target)) - 1
+        if at < 0:
+            return None
+        first, other = self._sources[at], self._targets[at]
+        step = min(self._counts[at], source - first, target - other)
+        return SourceOffset(first + step), TargetOffset(other + step)
 
     def records_from(self, target: TargetOffset) -> int:
         """Copied records at a target offset and behind it."""

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from mirrorfleet.core.ids import ClusterAlias, FleetName, Link, PartitionIdentity
 from mirrorfleet.records import events, progress, reports, samples, traces
-from mirrorfleet.records.catalog import CatalogLink, CatalogPartition
+from mirrorfleet.records.catalog import CatalogLink, CatalogLoss, CatalogPartition
 from mirrorfleet.records.events import Event
 from mirrorfleet.records.overview import STALE_MS, Reported
 from mirrorfleet.records.progress import PartitionProgress, Progress
@@ -136,6 +136,8 @@ class Fleet:
     partitions: Mapping[PartitionIdentity, CatalogPartition]
     links: Mapping[ClusterAlias, CatalogLink]
     told: Told
+    losses: Mapping[PartitionIdentity, CatalogLoss] = field(default_factory=dict)
+    """Of former incarnations, too."""
     is_read: bool = True
     """Whether everything that was there at the start has been read."""
     trouble: str = ""

@@ -174,6 +174,6 @@ def test_one_moment_is_told_once() -> None:
     watched = board(0)
     feed(watched, 1, position=10, end=10)
     told = [*look(watched, 1).samples, *look(watched, 2).samples]
-    next(iter(watched)).reported(said(10, fault="why"), SECOND)
+    next(iter(watched)).reported(said(10, fault="why"), SECOND, SECOND)
 
     assert len(told + look(watched, 3).samples) == 1

@@ -6,6 +6,7 @@ from bisect import bisect_right
 from dataclasses import replace
 from itertools import accumulate
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,7 +29,8 @@ def watched(
         if second in ends:
             lag.end_seen(ends[second], second * SECOND)
         if second in positions:
-            lag.reported(said(positions[second], moved_ms=second * SECOND), second * SECOND)
+            at_ms = second * SECOND
+            lag.reported(said(positions[second], moved_ms=at_ms), at_ms, at_ms)
     return lag
 
 
@@ -48,7 +50,7 @@ def test_time_lag_is_within_a_second_of_the_truth_whatever_the_mirror_does(
         seen_ms = now_ms - phase_ms
         lag.end_seen(bisect_right(appended, seen_ms), seen_ms)
         position = min(position + speed, bisect_right(appended, now_ms))
-        lag.reported(said(position, moved_ms=now_ms), now_ms)
+        lag.reported(said(position, moved_ms=now_ms), now_ms, now_ms)
 
         standing = lag.look(now_ms + 300, LIMITS)
 
@@ -98,7 +100,7 @@ def test_an_end_that_was_just_not_seen_takes_the_lag_away_and_leaves_the_verdict
     lag = watched({0: 100, 1: 100}, {1: 100})
     told = lag.sample(lag.look(1_000, LIMITS), None)
     lag.restored(told)
-    lag.reported(said(100), 8_000)
+    lag.reported(said(100), 8_000, 8_000)
 
     standing = lag.look(8_000, LIMITS)
 
@@ -127,6 +129,52 @@ def test_a_source_that_ends_below_the_position_is_unknown() -> None:
     assert standing.rule == "the source ends 60 offsets below the position: its log was cut"
 
 
+@pytest.mark.parametrize("ahead_ms", [-2_500, 0, 3_600_000])
+@pytest.mark.parametrize("said_after_ms", [-400, 400])
+def test_a_source_that_was_cut_is_no_lag_0_whoever_spoke_last_and_by_whatever_clock(
+    ahead_ms: int, said_after_ms: int
+) -> None:
+    lag = PartitionLag(entry())
+    for second in range(1, 31):
+        now_ms = second * SECOND
+        came_ms = now_ms + said_after_ms
+        for at_ms in sorted({now_ms, came_ms}):
+            if at_ms == now_ms:
+                lag.end_seen(5_000 if second < 10 else 10, now_ms)
+            else:
+                lag.reported(said(5_000), came_ms + ahead_ms, came_ms)
+        standing = lag.look(now_ms + 500, LIMITS)
+
+        if second < 10:
+            assert (standing.lag_records, standing.time_lag_ms) == (0, 0)
+        else:
+            assert (standing.lag_records, standing.time_lag_ms) == (None, None)
+            assert standing.rule == (
+                "the source ends 4990 offsets below the position: its log was cut"
+            )
+
+
+@pytest.mark.parametrize("ahead_ms", [-2_500, 0, 3_600_000])
+def test_a_busy_partition_told_of_after_each_look_at_the_end_has_no_lag(ahead_ms: int) -> None:
+    lag = PartitionLag(entry())
+    for second in range(1, 31):
+        now_ms = second * SECOND
+        lag.end_seen(second * 100, now_ms)
+        lag.reported(said(second * 100 + 40), now_ms + 400 + ahead_ms, now_ms + 400)
+
+        assert lag.look(now_ms + 500, LIMITS).lag_records == 0
+
+
+def test_our_clock_set_back_hides_a_cut_source_for_a_moment_only() -> None:
+    lag = PartitionLag(entry())
+    lag.end_seen(5_000, 3_600_000)
+    lag.reported(said(5_000), 3_600_100, 3_600_100)
+    for second in range(1, 10):
+        lag.end_seen(10, second * SECOND)
+
+    assert lag.look(9_100, LIMITS).lag_records is None
+
+
 def test_a_position_newer_than_the_end_that_was_seen_is_no_lag() -> None:
     lag = watched({0: 100, 1: 100}, {1: 100, 2: 180})
 
@@ -135,7 +183,9 @@ def test_a_position_newer_than_the_end_that_was_seen_is_no_lag() -> None:
 
 def test_a_fault_is_told_with_its_reason_and_the_lag_grows() -> None:
     lag = watched({0: 0, 1: 10, 2: 20}, {1: 5})
-    lag.reported(said(5, state="faulted", fault="record-too-large at source offset 5"), 2_000)
+    lag.reported(
+        said(5, state="faulted", fault="record-too-large at source offset 5"), 2_000, 2_000
+    )
 
     standing = lag.look(2_100, LIMITS)
 
@@ -160,7 +210,8 @@ def behind(copied_each_second: int) -> PartitionLag:
     for second in range(1, 85):
         lag.end_seen(second * 100, second * SECOND)
         if second >= 60:
-            lag.reported(said((second - 60) * copied_each_second + 100), second * SECOND)
+            at_ms = second * SECOND
+            lag.reported(said((second - 60) * copied_each_second + 100), at_ms, at_ms)
             lag.look(second * SECOND, LIMITS)
     return lag
 
@@ -187,7 +238,7 @@ def test_behind_and_no_faster_than_the_source_is_behind_for_ever() -> None:
 def test_records_of_an_open_transaction_are_held_back_and_say_so() -> None:
     seconds = range(0, 90, 2)
     lag = watched(dict.fromkeys(seconds, 100), {})
-    lag.reported(said(100, high_watermark=140), 88_000)
+    lag.reported(said(100, high_watermark=140), 88_000, 88_000)
 
     standing = lag.look(88_100, LIMITS)
 
@@ -199,10 +250,10 @@ def test_records_of_an_open_transaction_are_held_back_and_say_so() -> None:
 def test_older_than_our_samples_the_timestamp_in_the_mirrors_hand_is_taken() -> None:
     lag = PartitionLag(entry())
     lag.end_seen(9_000, 100_000)
-    lag.reported(said(10, oldest_ms=40_000), 100_000)
+    lag.reported(said(10, oldest_ms=40_000), 100_000, 100_000)
     assert lag.look(100_100, LIMITS).time_lag_ms == 60_000
 
-    lag.reported(said(20), 101_000)
+    lag.reported(said(20), 101_000, 101_000)
     standing = lag.look(101_100, LIMITS)
     assert (standing.time_lag_ms, standing.lag_records) == (None, 8_980)
     assert standing.rule.startswith("8980 offsets behind")
@@ -221,8 +272,8 @@ def test_headroom_is_the_retention_that_is_left_for_the_next_record() -> None:
 
 def test_a_log_start_that_comes_nearer_shortens_the_headroom() -> None:
     lag = watched({0: 0, 1: 1_000, 3: 1_000}, {}, retention_ms=-1)
-    lag.reported(said(500, log_start=0), 1_000)
-    lag.reported(said(500, log_start=100), 2_000)
+    lag.reported(said(500, log_start=0), 1_000, 1_000)
+    lag.reported(said(500, log_start=100), 2_000, 2_000)
     lag.look(2_000, LIMITS)
 
     assert lag.headroom_ms == 4_000
@@ -241,14 +292,14 @@ def test_a_restart_goes_on_from_the_last_sample() -> None:
 
     after = PartitionLag(entry())
     after.restored(told)
-    after.reported(said(150, moved_ms=2_000), 2_000)
+    after.reported(said(150, moved_ms=2_000), 2_000, 2_000)
     after.end_seen(400, 25_000)
     standing = after.look(25_000, LIMITS)
 
     assert standing.time_lag_ms == 25_000 - 1_505
     assert standing.verdict is Verdict.STOPPED
     # what came while nobody looked is taken to have come evenly
-    after.reported(said(300), 25_500)
+    after.reported(said(300), 25_500, 25_500)
     assert after.look(25_500, LIMITS).time_lag_ms == 25_500 - (20_000 + 2_512)
 
 

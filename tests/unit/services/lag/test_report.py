@@ -59,7 +59,7 @@ def test_only_partitions_that_are_not_fine_have_series_of_their_own_and_not_many
 
     bad = board(*[5] * 300)
     for lag in bad:
-        lag.reported(said(5, partition=lag.entry.identity.partition, fault="why"), NOW_MS)
+        lag.reported(said(5, partition=lag.entry.identity.partition, fault="why"), NOW_MS, NOW_MS)
     bad.look(SLOT, NOW_MS)
     assert len([one for one in scraped(bad) if "partition_lag_seconds{" in one]) == report.WORST
 
@@ -75,7 +75,7 @@ def test_what_is_not_known_is_absent_and_the_age_of_the_look_tells() -> None:
 
 def test_status_counts_verdicts_and_shows_what_is_not_fine() -> None:
     watched = board(1_000, 5)
-    list(watched)[1].reported(said(5, partition=1, fault="too large"), NOW_MS)
+    list(watched)[1].reported(said(5, partition=1, fault="too large"), NOW_MS, NOW_MS)
     watched.look(SLOT, NOW_MS)
 
     found = report.status(watched, [report.LinkView(LINK, looked_at=97.0)], Clock())
