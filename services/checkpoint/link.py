@@ -113,6 +113,10 @@ class LinkGroups:
         self._ours.close()
         self._echoes.close()
 
+    def forget(self) -> None:
+        """Know of no look; what was written and is not counted yet is kept."""
+        self.report = LinkReport(self.flow.link, checkpoints=self.report.checkpoints)
+
     async def prepare(self) -> None:
         """Make MM2's topics where they are missing. Raises: BrokerError naming the topic."""
         brokers = (await self._target.metadata(())).brokers

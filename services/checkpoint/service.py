@@ -84,7 +84,8 @@ class CheckpointService:
             await self._target.open()
             async with asyncio.TaskGroup() as group:
                 read = group.create_task(self._read(), name="read")
-                await leadership(self._context, self._target, "checkpoint").run(self._write, stop)
+                place = leadership(self._context, self._target, "checkpoint")
+                await place.run(self._write, stop, self._forget)
                 read.cancel()
         finally:
             for link in self._links.values():
@@ -119,7 +120,7 @@ class CheckpointService:
         return Cluster(replace(known, request_timeout_s=self._settings.request_s))
 
     def _copies(self, link: Link) -> Copies:
-        return Copies(self._view.of_link(link), self._map.index)
+        return Copies(self._view.of_link(link), self._map.index, self._view.losses)
 
     async def _read(self) -> None:
         """Follow catalog and map, as a standby as well: it takes over with all of it known."""
@@ -150,6 +151,10 @@ class CheckpointService:
                 group.create_task(self._follow_link(link), name=f"link:{link}")
             if self._settings.pack is settings.Pack.FLEET:
                 group.create_task(self._pack(), name="pack")
+
+    def _forget(self) -> None:
+        for link in self._links.values():
+            link.forget()
 
     async def _follow_map(self) -> None:
         health = self._context.health

@@ -62,7 +62,7 @@ class HeartbeatService:
         context = self._context
         target = Cluster(cluster_settings(context.estate, context.target, CLIENT))
         try:
-            await leadership(context, target, "heartbeat").run(self._beat, stop)
+            await leadership(context, target, "heartbeat").run(self._beat, stop, self._forget)
         finally:
             for place in self._places:
                 await place.close()
@@ -74,6 +74,10 @@ class HeartbeatService:
         async with asyncio.TaskGroup() as group:
             for place in self._places:
                 group.create_task(self._keep_beating(place), name=_hold(place))
+
+    def _forget(self) -> None:
+        for place in self._places:
+            place.last, place.trouble = None, ""
 
     def status(self) -> Mapping[str, object]:
         """For `/status`."""

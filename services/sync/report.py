@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -123,8 +123,8 @@ def event_kind(reason: Reason) -> EventKind:
     return _EVENTS.get(reason, EventKind.TOPIC_REFUSED)
 
 
-def register_gauges(metrics: Metrics, clock: Clock, reports: Sequence[LinkReport]) -> None:
-    """Show the links' reports at each scrape."""
+def register_gauges(metrics: Metrics, clock: Clock, reports: Collection[LinkReport]) -> None:
+    """Show the links' reports, as they are then, at each scrape."""
 
     def by_link(value: Callable[[LinkReport], float]) -> Callable[[], _Samples]:
         return lambda: [((str(each.link),), value(each)) for each in reports]

@@ -71,11 +71,10 @@ class SyncService:
         self._sides = self._fleet.sides
         self._store = self._fleet.store
         self._store.is_ours = self._leadership.is_ours
-        self._reports = {
-            side.link: LinkReport(side.link, acl_policy=side.flow.acls) for side in self._sides
-        }
+        self._reports: dict[Link, LinkReport] = {}
+        self._forget()
         self._one_at_a_time = asyncio.Lock()
-        register_gauges(context.metrics, context.clock, self.reports)
+        register_gauges(context.metrics, context.clock, self._reports.values())
 
     async def serve(self, stop: Stop) -> None:
         """Keep the fleet in step until `stop`; a look that is under way is simply ended.
@@ -89,7 +88,7 @@ class SyncService:
             errors = await self._open_sources()  # what is refused now has not even joined a group
             if len(errors) == len(self._sides):
                 raise errors[0]
-            await self._leadership.run(self._work, stop)
+            await self._leadership.run(self._work, stop, self._forget)
         finally:
             await self._fleet.close()
 
@@ -110,6 +109,11 @@ class SyncService:
     def reports(self) -> list[LinkReport]:
         """The last look at each link."""
         return list(self._reports.values())
+
+    def _forget(self) -> None:
+        """Know of no look at any link."""
+        for side in self._sides:
+            self._reports[side.link] = LinkReport(side.link, acl_policy=side.flow.acls)
 
     # -- start
 
@@ -144,7 +148,7 @@ class SyncService:
             self._fleet.check(side)
         for side in self._sides:
             if side.source_cluster is not None:
-                await self._introduce(side)
+                await self._fleet.introduce(side, write=self._may_change(side))
         await self._retire_links()
 
     async def _open_sources(self) -> list[MirrorfleetError]:
@@ -163,14 +167,6 @@ class SyncService:
         for side in self._sides:
             self._fleet.check(side)
         return errors
-
-    async def _introduce(self, side: Side) -> None:
-        """Give a link its slots, the control topics room for them, and both a record."""
-        entry = self._fleet.give_slots(side)
-        if self._may_change(side):
-            await self._store.ensure_topics(self._fleet.slots)
-            if entry is not None:
-                await self._store.publish([entry])
 
     async def _retire_links(self) -> None:
         """Mark what links copied that are no longer in the estate."""
@@ -211,7 +207,7 @@ class SyncService:
         async with self._one_at_a_time:
             await self._store.refresh()
             self._fleet.check(side)
-            await self._introduce(side)
+            await self._fleet.introduce(side, write=self._may_change(side))
 
     async def _look(self, side: Side) -> float:
         """Look at both ends and bring the target in step; the pause until the next look."""

@@ -1,7 +1,8 @@
 """Which ACLs must be added to and removed from a target. No I/O.
 
 Only ACLs that the fleet added itself (the catalog remembers them) are ever removed: one that an
-operator gave on the target stays, also when the source has no such thing.
+operator gave on the target stays, also when the source has no such thing. And none is removed
+because one look did not see its topic: a denial must not be away for a moment.
 """
 
 from __future__ import annotations
@@ -40,17 +41,20 @@ def acl_edits(
     seen: AclsSeen,
     ours: Iterable[AclBinding],
     crossings: Crossings,
+    unsure: Crossings,
 ) -> tuple[AclEdit, ...]:
     """The edits, denials first: a right is never there before what limits it.
 
-    `ours` are the ACLs of the target that the catalog remembers as added for this link.
+    `ours` are the ACLs of the target that the catalog remembers as added for this link; `unsure` is
+    about topics that this look does not decide: what may be wanted for them is kept, not added.
     """
     if policy is AclPolicy.IGNORE or seen.trouble:
         return ()
-    wanted = crossings.of(seen.source - seen.echoes)
+    there = seen.source - seen.echoes
+    wanted = crossings.of(there)
     edits = {AclEdit(AclStep.ADD, binding) for binding in wanted - seen.target}
     if policy is AclPolicy.MIRROR:
-        for binding in set(ours) - wanted:
+        for binding in set(ours) - wanted - unsure.of(there):
             step = AclStep.REMOVE if binding in seen.target else AclStep.FORGET
             edits.add(AclEdit(step, binding))
     return tuple(sorted(edits, key=_order))

@@ -79,6 +79,8 @@ class TargetTopic:
     configs: Mapping[str, str | None] = field(default_factory=dict)
     """Effective values; the keys are the names that this cluster knows."""
     overrides: Mapping[str, str] | None = field(default_factory=dict)
+    unread: bool = False
+    """Its configs were asked for and not told, as by a broker that lags: they may be anything."""
 
     @property
     def terms(self) -> TopicTerms:

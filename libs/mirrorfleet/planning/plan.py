@@ -23,7 +23,7 @@ from mirrorfleet.planning.observed import (
 )
 from mirrorfleet.planning.rules import FAIL, FROM_THE_START, RuleTerms
 from mirrorfleet.planning.slot_load import SlotLoad
-from mirrorfleet.planning.topics import Held, Reason, new_topic
+from mirrorfleet.planning.topics import Held, Reason, new_topic, undecided
 from mirrorfleet.policy.claims import Claim
 from mirrorfleet.policy.crossing import Crossings
 from mirrorfleet.policy.flows import Flow
@@ -155,9 +155,11 @@ def _acls(view: LinkView) -> tuple[AclEdit, ...]:
     """Also of topics that are held: a right to read what is there does no harm to the copy."""
     if view.acls is None:
         return ()
-    crossings = Crossings(view.acls.flow, view.claims, view.acls.us)
+    flow, us = view.acls.flow, view.acls.us
+    crossings = Crossings(flow, view.claims, us)
+    unsure = Crossings(flow, undecided(flow, view.source, view.book), us)
     ours = view.book.acls_of(view.source.cluster)
-    return acl_edits(view.acls.flow.acls, view.acls.seen, ours, crossings)
+    return acl_edits(flow.acls, view.acls.seen, ours, crossings, unsure)
 
 
 class _Topic:
@@ -229,8 +231,8 @@ def _plan_topic(topic: _Topic, load: SlotLoad, draft: _Draft) -> None:
         draft.held.append(trouble)
         return
     view, target = topic.view, topic.target
-    if target is not None and target.empty is None and not topic.entries:
-        return  # just created, and its leaders do not answer yet
+    if target is not None and (target.unread or (target.empty is None and not topic.entries)):
+        return  # just created, and not every broker knows it yet
     if target is None:
         spec = new_topic(
             topic.claim, topic.source, topic.terms, view.target.defaults, view.target.brokers
@@ -300,7 +302,7 @@ def _latest(entries: Iterable[CatalogPartition]) -> dict[int, CatalogPartition]:
 def _begun_anew(topic: _Topic) -> Iterable[CatalogPartition]:
     """The incarnations that workers ask for; a request about an older one has been met."""
     target = topic.target
-    if target is None:
+    if target is None or target.unread:
         return
     for number, old in _latest(topic.entries).items():
         asked = topic.view.anew.get(old.identity)

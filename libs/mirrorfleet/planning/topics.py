@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from mirrorfleet.core.ids import ClusterAlias, ClusterId
+from mirrorfleet.planning.book import CatalogBook
 from mirrorfleet.planning.configs import first_configs
 from mirrorfleet.planning.observed import SourceTopic, SourceView
 from mirrorfleet.planning.rules import RuleTerms, replication_factor
@@ -18,6 +19,7 @@ from mirrorfleet.policy.claims import Claim, settle
 from mirrorfleet.policy.cycles import is_cycle_by_origin
 from mirrorfleet.policy.flows import Flow
 from mirrorfleet.policy.selection import Selection, select
+from mirrorfleet.records.catalog import CatalogState
 from mirrorfleet.records.topics import TopicSpec
 
 
@@ -85,6 +87,21 @@ def choose(
         held=(*refused, *clashes, *_unreadable(flow, source)),
         skipped=_skipped(selection, copies, len(unexpected)),
     )
+
+
+def undecided(flow: Flow, source: SourceView, book: CatalogBook) -> tuple[Claim, ...]:
+    """What the rules would take of topics that this look does not decide.
+
+    One that is copied and not there counts: it may be the metadata of a broker that lags.
+    """
+    copied = {
+        entry.source_topic
+        for entry in book.of_source(source.cluster)
+        if entry.state is not CatalogState.REMOVED
+    }
+    names = {*source.waiting, *source.unreadable, *(copied - source.present)}
+    wanted = select(flow, sorted(names)).claims
+    return settle(book.claims(), wanted).accepted if wanted else ()
 
 
 def new_topic(

@@ -2,7 +2,7 @@
 
     standby ──(the group gives us the place)──> active ──(no word of the group for 6 s)──> standby
 
-    await leadership(context, cluster, "checkpoint").run(self._work, stop)
+    await leadership(context, cluster, "checkpoint").run(self._work, stop, self._forget)
 
 The place is slot 0 of a group of the service's own. A killed process loses it after 6 s, one that
 ends gives it back at once. The lease is counted from the last request that was answered, so it ends
@@ -88,11 +88,14 @@ class Leadership:
         self._service = service
         health.hold(GROUP, "not a member of the group of this service yet")
 
-    async def run(self, active: Callable[[], Awaitable[None]], stop: Stop) -> None:
+    async def run(
+        self, active: Callable[[], Awaitable[None]], stop: Stop, forget: Callable[[], None]
+    ) -> None:
         """Be active or standby until `stop`; `active` is cancelled when the place is lost.
 
-        `active` must be able to begin anew, with nothing that it knew before. On `stop` it ends
-        before the place is given back.
+        `active` must be able to begin anew, with nothing that it knew before; on `stop` it ends
+        before the place is given back. When the place is lost, `forget` drops what it has seen:
+        another process looks from then on, and what ours saw would be told as ever older.
 
         Raises: what `active` raises; BrokerError when the group is not allowed, and as
         `Membership.run`.
@@ -100,7 +103,7 @@ class Leadership:
         self._health.role = Role.STANDBY
         async with asyncio.TaskGroup() as group:
             member = group.create_task(self._membership.run(), name=f"group:{self._service}")
-            lead = group.create_task(self._lead(active), name=f"lead:{self._service}")
+            lead = group.create_task(self._lead(active, forget), name=f"lead:{self._service}")
             await stop.wait()
             lead.cancel()
             await asyncio.wait((lead,))
@@ -115,7 +118,9 @@ class Leadership:
         share = self._membership.share
         return share is not None and bool(share.slots)
 
-    async def _lead(self, active: Callable[[], Awaitable[None]]) -> None:
+    async def _lead(
+        self, active: Callable[[], Awaitable[None]], forget: Callable[[], None]
+    ) -> None:
         while True:
             await self._until_ours()
             self._health.role = Role.ACTIVE
@@ -129,6 +134,7 @@ class Leadership:
                 work.cancel()
                 watch.cancel()
             self._health.release_all()
+            forget()
             self._health.role = Role.STANDBY
             _log.warning("the place is lost", extra=fields(service=self._service))
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from mirrorfleet.config.model import Estate
     from mirrorfleet.core.access import AclBinding
+    from mirrorfleet.core.ids import SlotNumber
     from mirrorfleet.core.ports import Clock, Dice
     from mirrorfleet.planning.observed import SourceView
     from mirrorfleet.syncing.settings import SyncSettings
@@ -100,14 +101,18 @@ class FleetSync:
             check_link(self.store.book, side.link, source, self.target.cluster_id)
 
     def give_slots(self, side: Side) -> CatalogLink | None:
-        """Decide on the link's slots; its record, when the catalog has another one or none."""
-        source = side.cluster.cluster_id
-        book = self.store.book
+        """Decide on the link's slots; its record, when the catalog has another one or none.
+
+        What was given to a link and is not in the catalog yet is given to no other one, and to the
+        same one again: nobody knows what of a write that failed is there.
+        """
+        source, book = side.cluster.cluster_id, self.store.book
         known = book.links.get(source)
-        side.slots = slots_of_link(
-            known.slots if known else (), side.wanted_slots, book.slots_elsewhere(source)
-        )
-        side.known = True
+        elsewhere = {*book.slots_elsewhere(source), *self._being_given(side)}
+        have = known.slots if known else side.slots
+        if known is None and not elsewhere.isdisjoint(have):
+            have = ()  # another process gave them away since
+        side.slots = slots_of_link(have, side.wanted_slots, elsewhere)
         entry = CatalogLink(
             link=side.link,
             source_cluster=source,
@@ -115,6 +120,23 @@ class FleetSync:
             slots=side.slots,
         )
         return entry if entry != known else None
+
+    def _being_given(self, side: Side) -> set[SlotNumber]:
+        """Slots of the other links whose introduction is not complete."""
+        others = (each for each in self.sides if each is not side and not each.known)
+        return {slot for each in others for slot in each.slots}
+
+    async def introduce(self, side: Side, *, write: bool) -> None:
+        """Give a link its slots, the control topics room for them, and both a record.
+
+        The link is known only then. Raises: MirrorfleetError; all of it may be done again.
+        """
+        entry = self.give_slots(side)
+        if write:
+            await self.store.ensure_topics(self.slots)
+            if entry is not None:
+                await self.store.publish([entry])
+        side.known = True
 
     @property
     def slots(self) -> int:

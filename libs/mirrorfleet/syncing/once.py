@@ -49,12 +49,16 @@ class Preview:
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of what was agreed; `further` was found meanwhile and left."""
+    """What became of what was agreed; `further` was found meanwhile and left.
+
+    `unreached` are links whose source did not answer: what they need is not known.
+    """
 
     made: list[PlannedChange]
     not_made: list[PlannedChange]
     further: list[PlannedChange]
     refused: list[Refused]
+    unreached: list[Refused]
 
 
 class Once:
@@ -195,6 +199,7 @@ class Once:
             not_made=[change for change in agreed if change not in made],
             further=[change for change in after.changes if change.key not in asked],
             refused=after.refused,
+            unreached=after.unreached,
         )
 
 

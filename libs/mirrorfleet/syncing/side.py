@@ -28,7 +28,9 @@ CLIENT: Final = "mirrorfleet-sync"
 
 @dataclass(slots=True)
 class Side:
-    """`known`: its source was reached and is what it was; `claims` are those of the last look."""
+    """`known`: its source is what it was, and the catalog has it with its slots, if anything may be
+    written for it at all; `claims` are those of the last look.
+    """
 
     flow: Flow
     terms: Mapping[str, RuleTerms]

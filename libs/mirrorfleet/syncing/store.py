@@ -7,6 +7,7 @@ is compared with what was written here, so that the records of others are read, 
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
@@ -62,6 +63,7 @@ class Store:
         self._events = TopicPartition(control_topic(fleet, ControlKind.EVENTS), 0)
         self._expected_end = 0
         self._waiting: deque[Event] = deque(maxlen=_EVENTS_KEPT)
+        self._flushing = asyncio.Lock()
         self._made = False
         self.book = CatalogBook()
         self.replication_factor = 0
@@ -211,8 +213,15 @@ class Store:
         self._waiting.append(event)
 
     async def flush(self) -> None:
-        """Write the waiting events; those that cannot be written wait on."""
-        waiting = list(self._waiting)
+        """Write the waiting events; those that cannot be written wait on.
+
+        One at a time: links share the queue, and each flushes it after its look.
+        """
+        async with self._flushing:
+            await self._flush()
+
+    async def _flush(self) -> None:
+        waiting = tuple(self._waiting)
         if not waiting:
             return
         try:
@@ -224,8 +233,9 @@ class Store:
         except MirrorfleetError as error:
             _log.warning("events cannot be written", extra=fields(error=str(error)))
             return
-        for _ in waiting:
-            self._waiting.popleft()
+        for event in waiting:
+            if self._waiting and self._waiting[0] is event:  # unless a full queue dropped it
+                self._waiting.popleft()
 
 
 def _record(entry: CatalogEntry | Removed) -> tuple[bytes, bytes | None]:

@@ -55,6 +55,7 @@ class TargetWatch:
                     empty=empty.get(topic.name),
                     configs=configs.get(topic.name, unread).values,
                     overrides=configs.get(topic.name, unread).overrides,
+                    unread=topic.name not in configs,
                 )
                 for topic in there
             },

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from mirrorfleet.core.access import AclBinding
 from mirrorfleet.core.ids import ClusterAlias, ClusterId, Link, PartitionIdentity, SlotNumber
 from mirrorfleet.planning.book import CatalogBook
 from mirrorfleet.planning.observed import (
@@ -15,13 +16,13 @@ from mirrorfleet.planning.observed import (
     TargetView,
     TopicTerms,
 )
-from mirrorfleet.planning.plan import LinkView, Plan, plan
+from mirrorfleet.planning.plan import AclsView, LinkView, Plan, plan
 from mirrorfleet.planning.rules import RuleTerms
 from mirrorfleet.policy.claims import Claim
 from mirrorfleet.policy.filters import NameFilter
 from mirrorfleet.policy.flows import Flow, FlowRule
 from mirrorfleet.policy.naming import Naming
-from mirrorfleet.records.catalog import CatalogPartition
+from mirrorfleet.records.catalog import CatalogAcl, CatalogPartition
 from mirrorfleet.records.commands import Command
 
 LINK = Link(ClusterAlias("east"), ClusterAlias("west"))
@@ -61,13 +62,15 @@ def copied(
     topic_id: UUID = TARGET_ID,
     empty: bool | None = True,
     configs: Mapping[str, str] | None = None,
+    unread: bool = False,
 ) -> TargetTopic:
     return TargetTopic(
         name="east.orders",
         topic_id=topic_id,
         partitions=partitions,
         empty=empty,
-        configs={"compression.type": "producer", **(configs or {})},
+        configs={} if unread else {"compression.type": "producer", **(configs or {})},
+        unread=unread,
     )
 
 
@@ -80,6 +83,9 @@ class Scene:
     unreadable: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()
     anew: Mapping[PartitionIdentity, Command] = field(default_factory=dict)
+    acls: AclsView | None = None
+    ours: tuple[AclBinding, ...] = ()
+    """ACLs of the target that the catalog remembers."""
 
 
 PLAIN = Scene()
@@ -97,13 +103,15 @@ def planned(
     book = CatalogBook()
     for entry in entries:
         book.learn(entry)
+    for binding in scene.ours:
+        book.learn(CatalogAcl(EAST, binding))
     topics = {source.name: source} if source else {}
     view = LinkView(
         link=LINK,
         source=SourceView(
             cluster=EAST,
             topics=topics,
-            present=frozenset(topics),
+            present=frozenset({*topics, *scene.waiting}),
             waiting=frozenset(scene.waiting),
             origins={"orders": scene.origins},
             unreadable=dict.fromkeys(scene.unreadable, "TOPIC_AUTHORIZATION_FAILED"),
@@ -117,6 +125,7 @@ def planned(
         claims=(CLAIM,) if source and scene.claimed else (),
         terms={"all": terms or RuleTerms()},
         book=book,
+        acls=scene.acls,
         anew=scene.anew,
         slots=SLOTS,
     )

@@ -17,7 +17,8 @@ DENIED_HERE = an_acl("DENY User:z READ TOPIC LITERAL east.orders")
 
 
 def edits(seen: AclsSeen, *ours: AclBinding, policy: AclPolicy = AclPolicy.MIRROR) -> list[AclEdit]:
-    return list(acl_edits(policy, seen, ours, Crossings(a_flow(), [CLAIM], ())))
+    crossings, unsure = Crossings(a_flow(), [CLAIM], ()), Crossings(a_flow(), (), ())
+    return list(acl_edits(policy, seen, ours, crossings, unsure))
 
 
 def seen(

@@ -70,7 +70,7 @@ class Service:
         self.health = Health(lifecycle)
         self.leadership = Leadership(self.group, self.health, CLOCK, "sync")
         self.stop = Stop(CLOCK, 5.0)
-        self.begun = self.ended = 0
+        self.begun = self.ended = self.forgotten = 0
         self.left_before_the_end = False
 
     async def active(self) -> None:
@@ -82,8 +82,12 @@ class Service:
             self.ended += 1
             self.left_before_the_end |= self.group.left
 
+    def forget(self) -> None:
+        assert self.ended > self.forgotten
+        self.forgotten += 1
+
     async def __aenter__(self) -> Self:
-        self.task = asyncio.create_task(self.leadership.run(self.active, self.stop))
+        self.task = asyncio.create_task(self.leadership.run(self.active, self.stop, self.forget))
         return self
 
     async def __aexit__(self, *error: object) -> None:
@@ -126,7 +130,7 @@ async def test_the_active_part_ends_with_all_that_it_said_when_another_gets_the_
         service.group.give(NOTHING)
         await seen("its end", lambda: service.ended)
         await seen("readiness", lambda: service.health.ready)
-        assert service.health.role is Role.STANDBY
+        assert (service.health.role, service.forgotten) == (Role.STANDBY, 1)
         service.group.give(PLACE)
         await seen("the active part again", lambda: service.begun == 2)
 
@@ -152,4 +156,4 @@ async def test_an_error_of_the_active_part_ends_the_service() -> None:
 
     service.group.give(PLACE)
     with pytest.RaisesGroup(RefusedError, flatten_subgroups=True):
-        await service.leadership.run(refused, service.stop)
+        await service.leadership.run(refused, service.stop, service.forget)

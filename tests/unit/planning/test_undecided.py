@@ -1,0 +1,144 @@
+"""What one look could not tell changes nothing: it is decided when a look says it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mirrorfleet.core.access import AclBinding
+from mirrorfleet.planning.access import AclEdit, AclStep
+from mirrorfleet.planning.observed import AclsSeen
+from mirrorfleet.planning.plan import AclsView
+from mirrorfleet.planning.topics import Reason
+from mirrorfleet.policy.filters import NameFilter
+from mirrorfleet.policy.flows import AclPolicy, Flow, FlowRule
+from mirrorfleet.policy.naming import Naming
+from mirrorfleet.records.catalog import CatalogPartition, CatalogState
+from tests.unit.planning.samples import (
+    LINK,
+    OTHER_ID,
+    Scene,
+    a_flow,
+    copied,
+    orders,
+    planned,
+)
+from tests.unit.planning.test_plan import asked_anew, published
+from tests.unit.policy.test_crossing import an_acl
+
+READ = an_acl("ALLOW User:a READ TOPIC LITERAL orders")
+READ_HERE = an_acl("ALLOW User:a READ TOPIC LITERAL east.orders")
+DENIED = an_acl("DENY User:z READ TOPIC LITERAL orders")
+DENIED_HERE = an_acl("DENY User:z READ TOPIC LITERAL east.orders")
+ANY = an_acl("ALLOW User:b READ TOPIC LITERAL *")
+ANY_HERE = an_acl("ALLOW User:b READ TOPIC PREFIXED east.")
+THERE = frozenset({READ, DENIED, ANY})
+HERE = (READ_HERE, DENIED_HERE, ANY_HERE)
+
+WAITING = Scene(waiting=("orders",))
+UNREADABLE = Scene(unreadable=("orders",))
+MISSED = Scene()
+EVERYTHING = a_flow()
+
+
+def edits(
+    scene: Scene,
+    *,
+    source: frozenset[AclBinding] = THERE,
+    ours: tuple[AclBinding, ...] = HERE,
+    entries: tuple[CatalogPartition, ...] = (),
+    flow: Flow = EVERYTHING,
+) -> set[tuple[AclStep, AclBinding]]:
+    """Of a look that has no claim on the topic; `ours` are on the target and in the catalog."""
+    seen = AclsSeen(source=source, target=frozenset(ours))
+    acls = AclsView(flow=replace(flow, acls=AclPolicy.MIRROR), seen=seen, us=frozenset())
+    found = planned(None, copied(), entries=entries, scene=replace(scene, acls=acls, ours=ours))
+    return {(each.step, each.binding) for each in found.acls}
+
+
+@pytest.mark.parametrize("scene", [WAITING, UNREADABLE, MISSED], ids=["waiting", "error", "missed"])
+def test_acls_of_a_copied_topic_that_a_look_does_not_decide_stay(scene: Scene) -> None:
+    assert edits(scene, entries=published()) == set()
+
+
+@pytest.mark.parametrize("scene", [WAITING, UNREADABLE], ids=["waiting", "error"])
+def test_acls_of_a_topic_that_is_not_copied_yet_stay_while_it_is_not_decided(scene: Scene) -> None:
+    assert edits(scene) == set()
+
+
+def test_an_acl_that_the_source_took_back_goes_also_while_its_topic_is_not_decided() -> None:
+    assert edits(WAITING, source=frozenset({DENIED, ANY}), entries=published()) == {
+        (AclStep.REMOVE, READ_HERE)
+    }
+
+
+def test_nothing_is_added_for_a_topic_that_is_not_decided() -> None:
+    assert edits(WAITING, ours=(), entries=published()) == set()
+
+
+def test_acls_of_a_topic_that_no_rule_takes_any_more_go_whatever_the_look_saw() -> None:
+    gone = {(AclStep.REMOVE, each) for each in HERE}
+
+    for scene in (WAITING, UNREADABLE, MISSED):
+        assert edits(scene, entries=published(), flow=a_flow("others")) == gone
+
+
+def test_acls_of_a_topic_that_is_gone_and_not_copied_any_more_go() -> None:
+    removed = tuple(replace(each, state=CatalogState.REMOVED) for each in published())
+
+    assert edits(MISSED, entries=removed) == {(AclStep.REMOVE, each) for each in HERE}
+
+
+def test_acls_of_a_topic_that_the_look_saw_and_nothing_claims_go() -> None:
+    seen = AclsSeen(source=THERE, target=frozenset(HERE))
+    flow = replace(EVERYTHING, acls=AclPolicy.MIRROR)
+    acls = AclsView(flow=flow, seen=seen, us=frozenset())
+
+    result = planned(
+        orders(), copied(), entries=published(), scene=Scene(claimed=False, acls=acls, ours=HERE)
+    )
+
+    assert set(result.acls) == {AclEdit(AclStep.REMOVE, each) for each in HERE}
+
+
+def test_of_two_rules_that_take_a_topic_the_one_that_copies_it_counts_while_it_waits() -> None:
+    topics, groups = NameFilter((".*",)), NameFilter(())
+    both = (
+        FlowRule("all", topics, groups, Naming.PREFIX),
+        FlowRule("same", topics, groups, Naming.IDENTITY),
+    )
+    flow = Flow(LINK, both, NameFilter(()))
+
+    assert edits(WAITING, entries=published(), flow=flow) == set()
+
+
+def test_a_target_topic_whose_configs_are_not_told_yet_waits() -> None:
+    result = planned(orders(1, max_message_bytes=5_000_000), copied(1, unread=True))
+
+    assert (result.pending, result.held) == (0, ())
+
+
+def test_configs_that_are_not_told_after_a_restart_change_neither_target_nor_catalog() -> None:
+    large = {"max.message.bytes": "9000000", "cleanup.policy": "compact"}
+    source = orders(1, max_message_bytes=5_000_000, cleanup_policy="compact")
+    entries = planned(source, copied(1, configs=large)).publish
+
+    result = planned(source, copied(1, unread=True), entries=entries)
+
+    assert (result.pending, result.held) == (0, ())
+
+
+def test_no_partition_begins_anew_under_configs_that_are_not_told_yet() -> None:
+    old = published(1)
+    scene = Scene(anew={old[0].identity: asked_anew(old[0], "offset:40")})
+
+    assert planned(orders(1), copied(1, unread=True), entries=old, scene=scene).pending == 0
+
+
+def test_a_recreated_target_topic_is_held_also_while_its_configs_are_not_told() -> None:
+    there = copied(topic_id=OTHER_ID, unread=True)
+
+    result = planned(orders(), there, entries=published())
+
+    assert [each.reason for each in result.held] == [Reason.TARGET_RECREATED]

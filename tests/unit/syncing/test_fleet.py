@@ -1,0 +1,137 @@
+"""A link is known when its introduction is complete, and no other link has its slots meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from mirrorfleet.config.load import parse_estate
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import BrokerError
+from mirrorfleet.core.ids import ClusterAlias, ClusterId, SlotNumber
+from mirrorfleet.kafka.cluster import Cluster
+from mirrorfleet.records.catalog import CatalogAcl, CatalogEntry, CatalogLink
+from mirrorfleet.syncing.fleet import FleetSync
+from mirrorfleet.syncing.settings import SyncSettings
+from mirrorfleet.syncing.side import Side
+from mirrorfleet.syncing.store import Store
+from tests.unit.syncing.test_making import HandClock, NoDice
+
+ESTATE = """
+estate: e
+clusters:
+  east: {bootstrap: "h:1"}
+  north: {bootstrap: "h:2"}
+  west: {bootstrap: "h:3"}
+links:
+  - {from: east, to: west, slots: 2, rules: [{name: all, topics: [a]}]}
+  - {from: north, to: west, slots: 3, rules: [{name: all, topics: [b]}]}
+"""
+
+
+class Target(Store):
+    """A catalog that refuses what a test wants refused."""
+
+    refuses = ""
+
+    async def ensure_topics(self, slots: int) -> None:
+        self._answer("topics")
+
+    async def publish(
+        self, entries: Iterable[CatalogEntry], forgotten: Iterable[CatalogAcl] = ()
+    ) -> None:
+        self._answer("catalog")
+        for entry in entries:
+            self.book.learn(entry)
+
+    def _answer(self, what: str) -> None:
+        if self.refuses == what:
+            raise BrokerError(ErrorCode.NOT_ENOUGH_REPLICAS, what)
+
+
+@pytest.fixture
+def fleet() -> FleetSync:
+    estate = parse_estate(ESTATE, "e.yaml", directory=Path())
+    west, clock = ClusterAlias("west"), HandClock()
+    made = FleetSync(estate, west, SyncSettings(), clock, NoDice())
+    made.store = Target(made.target, estate.fleet_of(west), clock)
+    for side in made.sides:
+        cluster = SimpleNamespace(cluster_id=ClusterId(f"{side.link.source}-ID"))
+        side.cluster = cast("Cluster", cluster)
+    return made
+
+
+def refuse(fleet: FleetSync, what: str) -> None:
+    cast("Target", fleet.store).refuses = what
+
+
+async def refused(fleet: FleetSync, side: Side, what: str) -> None:
+    refuse(fleet, what)
+    with pytest.raises(BrokerError):
+        await fleet.introduce(side, write=True)
+    refuse(fleet, "")
+
+
+@pytest.mark.parametrize("what", ["topics", "catalog"])
+async def test_a_link_whose_introduction_fails_is_introduced_again(
+    fleet: FleetSync, what: str
+) -> None:
+    east, _ = fleet.sides
+    await refused(fleet, east, what)
+    known_after_failure = east.known
+
+    await fleet.introduce(east, write=True)
+
+    assert (known_after_failure, east.known) == (False, True)
+    assert [each.slots for each in fleet.store.book.links.values()] == [(0, 1)]
+
+
+async def test_slots_of_a_link_that_may_be_half_written_are_its_own(fleet: FleetSync) -> None:
+    east, north = fleet.sides
+    await refused(fleet, east, "catalog")
+
+    await fleet.introduce(north, write=True)
+    await fleet.introduce(east, write=True)
+
+    assert (east.slots, north.slots) == ((0, 1), (2, 3, 4))
+
+
+async def test_links_that_are_introduced_together_have_slots_of_their_own(
+    fleet: FleetSync,
+) -> None:
+    entries = [fleet.give_slots(side) for side in fleet.sides]
+
+    assert [entry.slots for entry in entries if entry is not None] == [(0, 1), (2, 3, 4)]
+
+
+async def test_slots_that_another_process_gave_away_since_are_not_used(fleet: FleetSync) -> None:
+    east, north = fleet.sides
+    await refused(fleet, east, "catalog")
+    fleet.store.book.learn(
+        CatalogLink(
+            link=north.link,
+            source_cluster=north.cluster.cluster_id,
+            target_cluster=fleet.target.cluster_id,
+            slots=(SlotNumber(0),),
+        )
+    )
+
+    await fleet.introduce(east, write=True)
+
+    assert east.slots == (1, 2)
+
+
+async def test_a_link_that_nothing_may_be_written_for_is_known_and_not_in_the_catalog(
+    fleet: FleetSync,
+) -> None:
+    east, _ = fleet.sides
+    refuse(fleet, "catalog")
+
+    await fleet.introduce(east, write=False)
+
+    assert east.known
+    assert not fleet.store.book.links

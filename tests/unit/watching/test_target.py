@@ -1,0 +1,98 @@
+"""A look at the target: configs that nobody told are not taken for Kafka's defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import cast
+from uuid import UUID
+
+import pytest
+
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import BrokerError
+from mirrorfleet.core.ids import ClusterId
+from mirrorfleet.kafka.cluster import Cluster
+from mirrorfleet.kafka.configs import ConfigSource, ConfigValue
+from mirrorfleet.kafka.metadata import Metadata, PartitionMeta, TopicMeta
+from mirrorfleet.planning.observed import TargetTopic
+from mirrorfleet.watching import configs
+from mirrorfleet.watching import target as target_module
+from mirrorfleet.watching.target import TargetWatch
+
+LARGE = {"max.message.bytes": ConfigValue("9000000", ConfigSource.TOPIC, False, False)}
+PARTITION = PartitionMeta(1, 0, (1,), (1,), (), ErrorCode.NONE)
+ORDERS = TopicMeta("orders", UUID(int=1), ErrorCode.NONE, False, {0: PARTITION})
+
+Answer = dict[str, ConfigValue] | BrokerError
+
+
+class Target:
+    """One topic, and what is told of its configs."""
+
+    def __init__(self) -> None:
+        self.answer: Answer = LARGE
+
+    async def metadata(self, topics: Sequence[str] | None) -> Metadata:
+        return Metadata(ClusterId("WEST-ID"), 1, {}, {"orders": ORDERS})
+
+    async def describe_configs(self, _: Cluster, names: Sequence[str]) -> dict[str, Answer]:
+        return dict.fromkeys(names, self.answer)
+
+    async def list_offsets(self, *_: object, **__: object) -> dict[object, object]:
+        return {}
+
+    def refuses(self, code: ErrorCode) -> None:
+        self.answer = BrokerError(code, "configs of orders")
+
+
+@pytest.fixture
+def target(monkeypatch: pytest.MonkeyPatch) -> Target:
+    made = Target()
+    monkeypatch.setattr(configs, "describe_configs", made.describe_configs)
+    monkeypatch.setattr(target_module, "list_offsets", made.list_offsets)
+    return made
+
+
+@pytest.fixture
+def watch(target: Target) -> TargetWatch:
+    cluster = SimpleNamespace(metadata=target.metadata)
+    return TargetWatch(cast("Cluster", cluster), configs_a_look=10, answer_s=1.0)
+
+
+async def look(watch: TargetWatch) -> TargetTopic:
+    return (await watch.look(["orders"], [])).topics["orders"]
+
+
+async def test_configs_that_a_broker_does_not_know_yet_are_unread_until_one_tells(
+    target: Target, watch: TargetWatch
+) -> None:
+    target.refuses(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    before = await look(watch)
+    target.answer = LARGE
+    after = await look(watch)
+
+    assert (before.unread, after.unread) == (True, False)
+    assert after.terms.max_message_bytes == 9_000_000
+
+
+async def test_configs_that_were_told_once_are_not_unread_when_a_broker_lags(
+    target: Target, watch: TargetWatch
+) -> None:
+    await look(watch)
+    target.refuses(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    again = await look(watch)
+
+    assert not again.unread
+    assert again.terms.max_message_bytes == 9_000_000
+
+
+async def test_configs_that_we_may_not_read_are_taken_for_kafkas_own(
+    target: Target, watch: TargetWatch
+) -> None:
+    target.refuses(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+    denied = await look(watch)
+
+    assert (denied.unread, denied.overrides) == (False, None)
