@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import getpass
+import os
 import socket
 import time
 from pathlib import Path
@@ -25,7 +26,7 @@ def run(estate_file: Path, link_text: str, reason: str | None, output: Output) -
         hint = f"Links: {', '.join(links)}."
         raise ConfigError(f"{link_text!r} is no link of the estate.", hint=hint)
     now_ms = int(time.time() * 1000)
-    who = f"{getpass.getuser()}@{socket.gethostname()}"
+    who = f"{_user()}@{socket.gethostname()}"
     entry = Lifted() if reason is None else Fence(who=who, reason=reason, time_ms=now_ms)
 
     async def marked() -> list[dict[str, object]]:
@@ -37,3 +38,11 @@ def run(estate_file: Path, link_text: str, reason: str | None, output: Output) -
     rows = asyncio.run(marked())
     print_json(rows) if output is Output.JSON else print_table(("slot", "state"), rows)
     return EXIT_OK if all(row["state"] in ("fenced", "may copy") for row in rows) else EXIT_ERROR
+
+
+def _user() -> str:
+    """The user's name; the uid where it has none, as in many containers."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"uid {os.getuid()}"

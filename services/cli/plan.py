@@ -1,7 +1,8 @@
 """`plan` and `apply`: what must change on the targets, line by line; and exactly that, made.
 
 Exit 0 when nothing is left to do, 2 when changes are pending, 1 when one was asked for and not
-made or a source did not answer. `apply` asks; without a terminal it needs --yes.
+made, nobody agreed, or a source did not answer. A topic that is held back is named; no change helps
+it. `apply` asks; without a terminal and for JSON it needs --yes.
 """
 
 from __future__ import annotations
@@ -66,26 +67,37 @@ def run_plan(estate_file: Path, target: str | None, output: Output) -> int:
 
 
 def run_apply(estate_file: Path, target: str | None, consent: Consent, output: Output) -> int:
-    """Shows, asks, makes, reports; fleet after fleet."""
+    """Shows, asks, makes, reports; fleet after fleet. What was made is told, whatever follows."""
+    if output is Output.JSON and consent is Consent.ASK:
+        hint = "Say it: mirrorfleet apply --yes -o json."
+        raise ConfigError("with -o json nobody is shown the changes, or asked.", hint=hint)
     estate = load_estate(estate_file)
-    codes, rows = [EXIT_OK], list[Row]()
-    for alias in targets_of(estate, target):
-        outcome = asyncio.run(_apply(estate, alias, consent, output))
-        if outcome is None:
-            say_note("nothing was changed")
-            return EXIT_ERROR
-        rows += outcome_rows(outcome)
-        _explain(outcome.refused)
-        if outcome.further:
-            say_note(
-                f"{len(outcome.further)} changes are new since the plan; see `mirrorfleet plan`"
-            )
-        codes.append(EXIT_ERROR if outcome.not_made else EXIT_OK)
-    if output is Output.JSON:
-        print_json(rows)
-    elif rows:
-        print_table(_OUTCOMES, rows)
+    targets, codes, rows = targets_of(estate, target), [EXIT_OK], list[Row]()
+    try:
+        for alias in targets:
+            outcome = asyncio.run(_apply(estate, alias, consent, output))
+            rows += outcome_rows(outcome) if outcome else ()
+            codes.append(_judged(alias, outcome))
+    finally:
+        if output is Output.JSON:
+            print_json(rows)
+        elif rows:
+            print_table(_OUTCOMES, rows)
     return EXIT_ERROR if EXIT_ERROR in codes else max(codes)
+
+
+def _judged(target: str, outcome: Outcome | None) -> int:
+    """The exit code for one fleet; says what its rows do not."""
+    if outcome is None:
+        say_note(f"nothing was changed on {target}")
+        return EXIT_ERROR
+    _explain(outcome.refused)
+    if outcome.further:
+        count = len(outcome.further)
+        say_note(f"{count} changes on {target} are new since the plan; see `mirrorfleet plan`")
+    if outcome.not_made or outcome.unreached:
+        return EXIT_ERROR
+    return EXIT_UNHEALTHY if outcome.further else EXIT_OK
 
 
 async def _apply(estate: Estate, target: str, consent: Consent, output: Output) -> Outcome | None:
@@ -97,7 +109,8 @@ async def _apply(estate: Estate, target: str, consent: Consent, output: Output) 
         found = await once.preview()
         if output is Output.TABLE:
             _show([found])
-        _explain(found.unreached)
+        else:
+            _explain(found.unreached)
         if found.changes and not _agreed(target, found.changes, consent):
             return None
         return await once.apply(found.changes)
@@ -115,12 +128,14 @@ def _agreed(target: str, changes: Sequence[PlannedChange], consent: Consent) -> 
 
 def _show(previews: Sequence[Preview]) -> None:
     rows = [change_row(change) for each in previews for change in each.changes]
+    held = [one for each in previews for one in (*each.refused, *each.unreached)]
     if rows:
         print_table(_COLUMNS, rows)
+    elif held:
+        say(f"nothing to change, but not in step: {len(held)} held back or out of reach")
     else:
         say("in step: nothing to change")
-    for each in previews:
-        _explain([*each.refused, *each.unreached])
+    _explain(held)
 
 
 def _explain(refused: Sequence[Refused]) -> None:

@@ -12,6 +12,8 @@ from mirrorfleet.records.progress import PartitionProgress, Progress
 
 STALE_MS: Final = 10_000
 """Owners report once a second; after ten missed reports nobody is at work."""
+STUCK_MS: Final = 30_000
+"""Records wait and nothing was copied for so long: stuck. A transaction lasts 5 s at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,10 @@ def _problem(entry: CatalogPartition, seen: Reported | None, now_ms: int) -> str
     silent = now_ms - seen.snapshot.time_ms
     if silent > STALE_MS:
         return f"its owner {seen.snapshot.owner} has been silent for {duration(silent)}"
+    # as of the owner's word and by its clock: since then it may have moved
+    still, lag = seen.snapshot.time_ms - seen.partition.last_progress_ms, seen.partition.lag_records
+    if lag and still > STUCK_MS:
+        return f"stalled: {lag} records wait and nothing was copied for {duration(still)}"
     return None
 
 

@@ -18,7 +18,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.records.catalog import CatalogState
-from mirrorfleet.records.overview import STALE_MS, duration
+from mirrorfleet.records.overview import STALE_MS, STUCK_MS, duration
 from mirrorfleet.records.samples import Verdict
 
 if TYPE_CHECKING:
@@ -33,8 +33,6 @@ SAMPLE_STALE_MS: Final = 120_000
 """A sample holds until the next one; quiet partitions are sampled less often than busy ones."""
 IDLE_MS: Final = 10_000
 """Nothing came for so long: idle."""
-STUCK_MS: Final = 30_000
-"""Records wait and nothing was copied for so long: stuck. A transaction lasts 5 s at most."""
 CATCH_UP: Final = "catch-up"
 """The mirror's word for a partition that works off its backlog on a connection of its own."""
 

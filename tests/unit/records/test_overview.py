@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from mirrorfleet.core.ids import SourceOffset
 from mirrorfleet.records.catalog import CatalogState
 from mirrorfleet.records.overview import duration, fleet_rows
 from tests.unit.records.making import identity
@@ -53,6 +54,25 @@ def test_a_fault_an_absent_and_a_silent_owner_are_problems() -> None:
     assert fleet_rows([ACTIVE], [HEALTHY], 11_235)[0]["problem"] == (
         "its owner w has been silent for 10s"
     )
+
+
+@pytest.mark.parametrize(
+    ("still_ms", "end", "problem"),
+    [
+        (30_001, 110, "stalled: 10 records wait and nothing was copied for 30s"),
+        (192_000, 101, "stalled: 1 records wait and nothing was copied for 3m12s"),
+        (30_000, 110, None),
+        (192_000, 100, None),
+        (192_000, -1, None),
+    ],
+)
+def test_records_that_wait_while_nothing_is_copied_are_a_problem_though_the_owner_reports(
+    still_ms: int, end: int, problem: str | None
+) -> None:
+    waiting = replace(PARTITION, last_stable=SourceOffset(end))
+    told_ms = waiting.last_progress_ms + still_ms
+    told = replace(SNAPSHOT, time_ms=told_ms, partitions=(waiting,))
+    assert fleet_rows([ACTIVE], [told], told_ms + 500)[0]["problem"] == problem
 
 
 def test_a_paused_partition_needs_no_owner_and_a_removed_one_is_not_shown() -> None:
