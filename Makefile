@@ -28,7 +28,8 @@ $(READY): requirements/dev.lock pyproject.toml
 	@if [ -z "$(PYTHON)" ] || ! $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then \
 		echo "error: make setup needs Python >= 3.11; found: $${PYTHON:-$(PYTHON)}." \
 			"Install it, or run: make setup PYTHON=/path/to/python3.11" >&2; exit 1; fi
-	@[ -x $(PY) ] || $(PYTHON) -m venv $(VENV)
+	@$(PY) -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV) || { \
+		echo "error: $(PYTHON) cannot make $(VENV); on Debian it needs python3-venv." >&2; exit 1; }
 	@echo "installing the locked packages into $(VENV)"
 	@$(PIP) install --require-hashes --requirement requirements/dev.lock
 	@$(PIP) install --no-deps --no-index --no-build-isolation --editable .

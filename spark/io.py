@@ -6,7 +6,7 @@ A topic is read between fixed offsets, so that each action on the frame sees the
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -56,6 +56,11 @@ def write_topic(records: DataFrame, options: Mapping[str, str], topic: str) -> N
     writer.save()
 
 
-def write_parquet(frame: DataFrame, folder: Path, keys: Sequence[str]) -> None:
-    """Write partitioned by `keys`; what is there under the same values is replaced."""
-    frame.coalesce(1).write.mode("overwrite").partitionBy(*keys).parquet(str(folder))
+def write_parquet(frame: DataFrame, folder: Path, values: Mapping[str, str | int]) -> None:
+    """Write the partition of `values` below `folder`; what is there is replaced, also by nothing.
+
+    To the partition's own path: `partitionBy` of an empty frame would leave all that is there.
+    Aliases, topic names and numbers need none of the escapes that such a path may need.
+    """
+    place = folder.joinpath(*(f"{name}={value}" for name, value in values.items()))
+    frame.drop(*values).coalesce(1).write.mode("overwrite").parquet(str(place))

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import tempfile
 from pathlib import Path
+from typing import Final
 
 from mirrorfleet.core.errors import RefusedError
+
+_LONGEST_REASON: Final = 400
+_TRACEBACK: Final = "Traceback (most recent call last):"
+_PYTHON_ERROR: Final = re.compile(r"^[\w.]+(?:Error|Exception)\b.*", re.MULTILINE)
 
 
 def say(text: str) -> None:
@@ -28,3 +34,14 @@ def writable(folder: str) -> Path:
         raise RefusedError(
             f"output folder {folder}: {error.strerror}.", hint="Give another --output."
         ) from None
+
+
+def reason(error: Exception) -> str:
+    """The line that says something, of what may be a page of Java around a page of Python."""
+    text = str(error)
+    _, raised, traceback = text.rpartition(_TRACEBACK)
+    if raised and (python := _PYTHON_ERROR.search(traceback)):
+        return python[0].rstrip()[:_LONGEST_REASON]
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    telling = [line for line in lines if line.startswith("Caused by:")]
+    return (telling[-1:] or lines or [type(error).__name__])[0][:_LONGEST_REASON]

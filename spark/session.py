@@ -25,8 +25,6 @@ SHIPPED: Final = {"mirrorfleet": PROJECT / "libs" / "mirrorfleet", "spark": PROJ
 SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "2000",
-    # a report of a window replaces that window and no other
-    "spark.sql.sources.partitionOverwriteMode": "dynamic",
 }
 
 LOCAL: Final = {

@@ -61,7 +61,8 @@ def _entries(job: Job, link: str, topic: str) -> list[Row]:
     found: list[Row] = wanted.collect()
     if not found:
         raise RefusedError(
-            f"topic {topic} is not copied over {link}.", hint="See: mirrorfleet status"
+            f"topic {topic} is not copied over {link}.",
+            hint="If it is held back, mirrorfleet plan says why, and so does /status of sync.",
         )
     return found
 
@@ -110,8 +111,7 @@ def _tell(job: Job, audit: integrity.Audit, link: str, folder: Path | None) -> N
             f" target {row.target_first}..{row.target_last}, {row.records} records {row.detail}"
         )
     if folder is not None:
-        labelled = findings.withColumns({"link": F.lit(link), "topic": F.lit(topic)})
-        io.write_parquet(labelled, folder / "integrity", ["link", "topic"])
+        io.write_parquet(findings, folder / "integrity", {"link": link, "topic": topic})
     job.report([Report(ReportKind.INTEGRITY, (link, topic), summed)])
     bad = {name: count for name, count in summed.items() if name in _BAD and count}
     if bad:

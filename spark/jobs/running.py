@@ -13,7 +13,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -31,11 +30,9 @@ from mirrorfleet.records.topics import ControlKind
 from spark import io, schemas
 from spark.broker import Admin
 from spark.kafka_options import client_options
-from spark.output import say
+from spark.output import reason, say
 from spark.session import open_session
 from spark.transforms import coding
-
-_LONGEST_REASON: Final = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +141,3 @@ def refuse_problems(found: DataFrame) -> None:
     """Raises: RefusedError with the first of the problems."""
     for row in found.limit(1).collect():
         raise RefusedError(f"{row.problem}.", hint="Run the release that wrote it, or a newer one.")
-
-
-def reason(error: Exception) -> str:
-    """The first line that says something, of what may be a page of Java."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    telling = [line for line in lines if line.startswith("Caused by:")]
-    return (telling[-1:] or lines or [type(error).__name__])[0][:_LONGEST_REASON]

@@ -51,9 +51,9 @@ def work(job: Job) -> None:
 
 
 def _write(folder: Path, found: DataFrame, series: DataFrame, start_ms: int) -> None:
-    io.write_parquet(found, folder / "slo", ["window_start_ms"])
-    window = series.withColumn("window_start_ms", F.lit(start_ms))
-    io.write_parquet(window, folder / "series", ["window_start_ms"])
+    window = {"window_start_ms": start_ms}
+    io.write_parquet(found, folder / "slo", window)
+    io.write_parquet(series, folder / "series", window)
     rows, minutes = ([row.asDict() for row in frame.collect()] for frame in (found, series))
     (folder / "slo.html").write_text(page(rows, minutes), encoding="utf-8")
 

@@ -64,7 +64,8 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--seconds", type=float, default=180.0, help="length of the traffic")
     add("--stand-ins", action="store_true", help="make the base images, ask no registry")
-    add("--keep", action="store_true", help="leave it running; ends with `docker compose down`")
+    end = f"docker compose -p {NAME} {' '.join(PROFILES)} down --volumes"
+    add("--keep", action="store_true", help=f"leave it running; `{end}` ends it")
     return parser
 
 

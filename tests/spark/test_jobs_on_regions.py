@@ -232,6 +232,6 @@ def test_what_cannot_be_done_is_said_and_nothing_is_written(
 
     said = capsys.readouterr().err
     assert (unknown, nowhere, refused) == (1, 1, 1)
-    assert "error: topic none is not copied over east->west. See: mirrorfleet status" in said
+    assert "error: topic none is not copied over east->west. If it is held back" in said
     assert f"error: output folder {file}: File exists. Give another --output." in said
     assert values(fleet.west, fleet.control("reports")) == before

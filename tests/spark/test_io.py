@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from spark import io, schemas
+from tests.spark.frames import frame
+
+FAULT = ("missing", 0, 3, 4, None, None, 2, "")
+
+
+def test_an_audit_that_finds_nothing_replaces_the_findings_of_its_topic_and_of_no_other(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    def write(topic: str, *findings: object) -> None:
+        found = frame(session, findings, schemas.FINDINGS)
+        io.write_parquet(found, tmp_path, {"link": "east->west", "topic": topic})
+
+    write("orders", FAULT)
+    write("carts", FAULT)
+
+    write("orders")
+
+    left = session.read.parquet(str(tmp_path))
+    assert left.columns == [*schemas.FINDINGS.names, "link", "topic"]
+    assert [tuple(row) for row in left.collect()] == [(*FAULT, "east->west", "carts")]
+
+
+def test_a_window_that_is_reported_again_is_replaced(session: SparkSession, tmp_path: Path) -> None:
+    def write(window: int, lost: int) -> None:
+        found = session.createDataFrame([(lost, window)], "lost long, window_start_ms long")
+        io.write_parquet(found, tmp_path, {"window_start_ms": window})
+
+    write(60_000, 1)
+    write(120_000, 2)
+
+    write(60_000, 3)
+
+    left = session.read.parquet(str(tmp_path)).orderBy("window_start_ms")
+    assert [tuple(row) for row in left.collect()] == [(3, 60_000), (2, 120_000)]
