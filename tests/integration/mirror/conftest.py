@@ -87,16 +87,18 @@ def matrix(
     opened = content.fill(east, west)
     print(f"content: made in {time.monotonic() - began:.1f} s")
     middle = content.MID_EPOCH_MS + 1_000 * content.MID
-    special = [content.MID_OFFSET, content.MID_TIME, content.KEYLESS_DROP]
+    special = [content.MID_OFFSET, content.MID_TIME, content.TIMES, content.KEYLESS_DROP]
+    old = {"configs": "follow"}  # or the target's own retention would delete copies of old records
     fleet = Fleet(
         "matrix",
         east,
         west,
         tmp_path_factory.mktemp("matrix"),
         rules=[
-            {"name": "offset", "topics": [special[0]], "start": f"offset:{content.MID}"},
-            {"name": "time", "topics": [special[1]], "start": f"timestamp:{middle}"},
-            {"name": "drop", "topics": [special[2]], "null_keys": "drop-recorded"},
+            {"name": "offset", "topics": [special[0]], "start": f"offset:{content.MID}", **old},
+            {"name": "time", "topics": [special[1]], "start": f"timestamp:{middle}", **old},
+            {"name": "times", "topics": [special[2]], **old},
+            {"name": "drop", "topics": [special[3]], "null_keys": "drop-recorded"},
             {"name": "rest", "topics": ["mx-.*"], "exclude": special},
         ],
     )
