@@ -114,7 +114,11 @@ class LinkGroups:
         self._echoes.close()
 
     def forget(self) -> None:
-        """Know of no look; what was written and is not counted yet is kept."""
+        """Know of no look; what was written and is not counted yet is kept.
+
+        Nor since when a group is idle: nobody looked meanwhile, and it may have been at work.
+        """
+        self._idle_since.clear()
         self.report = LinkReport(self.flow.link, checkpoints=self.report.checkpoints)
 
     async def prepare(self) -> None:
