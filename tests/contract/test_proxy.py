@@ -249,5 +249,6 @@ def test_a_target_that_is_away_resets() -> None:
         server = Server()
         gate = stack.enter_context(Proxy()).gate(server.port)
         server.close()
-        with client(gate) as peer, pytest.raises(ConnectionResetError):
+        # as early as while we connect, where this process is late
+        with pytest.raises(ConnectionResetError), client(gate) as peer:
             peer.recv(10)
