@@ -130,10 +130,16 @@ def headroom_s(partition: CopyPartition, now_ms: int) -> float:
 
 
 class Gauges:
-    """Numbers that are computed when they are asked for, of the slots that are ours to tell of."""
+    """Numbers that are computed when they are asked for, of the slots that are ours to tell of;
+    `ours` are those that were lost, too: that nobody has them must be seen.
+    """
 
-    def __init__(self, runners: Callable[[], Iterable[SlotRunner]]) -> None:
-        self._runners = runners
+    def __init__(
+        self,
+        runners: Callable[[], Iterable[SlotRunner]],
+        ours: Callable[[], Iterable[SlotRunner]],
+    ) -> None:
+        self._runners, self._ours = runners, ours
 
     def since_progress(self) -> Iterator[tuple[Labels, float]]:
         """Seconds since a slot with work last moved, by link and slot."""
@@ -186,7 +192,7 @@ class Gauges:
     def owned(self) -> Iterator[tuple[Labels, float]]:
         """Slots that copy, by link."""
         tally: Tally[Labels] = Tally()
-        for runner in self._runners():
+        for runner in self._ours():
             tally[(str(runner.link),)] += int(runner.state == "copying")
         yield from tally.items()
 

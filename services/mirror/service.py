@@ -99,7 +99,7 @@ class MirrorService:
             "partitions": len(self._entries),
             "memory_bytes": 0 if worker is None else worker.budget.used,
             "memory_peak_bytes": 0 if worker is None else worker.budget.peak,
-            "slots": reporting.status(self._owning.ours() if self._owning else ()),
+            "slots": reporting.status(self._ours()),
         }
 
     async def serve(self, stop: Stop) -> None:
@@ -348,7 +348,7 @@ class MirrorService:
     async def _report_once(self, worker: Worker, writer: ControlWriter) -> None:
         now_ms, now = worker.clock.now_ms(), worker.clock.monotonic()
         topic = control_topic(worker.fleet, ControlKind.PROGRESS)
-        ours = self._owning.ours() if self._owning else []
+        ours = self._ours()
         copied = {runner.number: reporting.copied(runner) for runner in ours}
         self._loads.sample(copied, now)
         self._looks.look(ours, now)
@@ -362,12 +362,15 @@ class MirrorService:
                     worker.recovered(runner.link, partition)
         await worker.tell(writer)
 
+    def _ours(self) -> list[SlotRunner]:
+        return self._owning.ours() if self._owning else []
+
     def _told_of(self) -> list[SlotRunner]:
         return self._owning.told_of() if self._owning else []
 
     def _register_gauges(self) -> None:
         metrics = self._context.metrics
-        gauges = reporting.Gauges(self._told_of)
+        gauges = reporting.Gauges(self._told_of, self._ours)
         metrics.on_scrape(names.SINCE_PROGRESS, gauges.since_progress)
         metrics.on_scrape(names.PARTITIONS, gauges.partitions)
         metrics.on_scrape(names.FAULTED, gauges.faulted)

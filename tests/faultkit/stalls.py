@@ -56,14 +56,23 @@ class Commits(NamedTuple):
 
 
 def commits(target: ClusterSettings, fleet: str) -> Commits:
-    """Every commit of every partition of a fleet."""
+    """Every commit that moved a partition of a fleet."""
     records = asyncio.run(read_to_end(target, f"__mirrorfleet.{fleet}.positions"))
+    return commits_in(
+        (record.partition, record.timestamp, positions.decode(record.key, record.value))
+        for record in records
+    )
+
+
+def commits_in(told: Iterable[tuple[int, int, positions.Entry]]) -> Commits:
+    """Of slots, times and what was written: a snapshot repeats positions, and is no progress."""
     found = Commits({}, {})
-    for record in records:
-        entry = positions.decode(record.key, record.value)
-        if isinstance(entry, Position):
-            found.times.setdefault(entry.identity, []).append(record.timestamp)
-            found.slots[entry.identity] = record.partition
+    at: dict[PartitionIdentity, int] = {}
+    for slot, time_ms, entry in told:
+        if isinstance(entry, Position) and at.get(entry.identity) != entry.next_source:
+            at[entry.identity] = entry.next_source
+            found.times.setdefault(entry.identity, []).append(time_ms)
+            found.slots[entry.identity] = slot
     return found
 
 

@@ -279,14 +279,18 @@ def _unread(task: _Task, truth: Reading, grown: Mapping[At, str]) -> Finding:
 
 
 def _compared(copy: Copy, known: Finding, truth: Log, made: Reading) -> Finding:
-    open_one = made.ends.committed != made.ends.uncommitted
+    doubts = list(known.doubts)
+    if made.ends.committed != made.ends.uncommitted:
+        doubts.append("a transaction is still open in the target")
+    if not made.finished and len(made.log) >= len(truth):  # else it says itself what is missing
+        doubts.append("the target could not be read to its end")
     source = At(known.source_topic, known.partition)
     target = At(known.target_topic, known.partition)
     return replace(
         known,
         target_records=len(made.log),
         anomalies=tuple(_explained(copy, source, target, compare(truth, made.log))),
-        doubts=known.doubts + (("a transaction is still open in the target",) if open_one else ()),
+        doubts=tuple(doubts),
     )
 
 

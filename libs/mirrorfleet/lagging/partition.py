@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from mirrorfleet.records.catalog import CatalogPartition
     from mirrorfleet.records.progress import PartitionProgress
 
+LOOK_MS: Final = 1_500
+"""Half of the longest look at the ends: what was seen carries the middle of its time, and may be as
+much older where one broker kept the look waiting."""
 FRESH_MS: Final = 3_000
 """A snapshot of this age is judged as of its own time; workers write one a second."""
 RATE_S: Final = 10.0
@@ -229,7 +232,9 @@ class PartitionLag:
         at a source that was cut is told each second. Both by our clock, whatever a mirror's says.
         """
         end, seen, said, came = self.ends.end, self.ends.seen_ms, self.progress, self._came_ms
-        if end is None or seen is None or said is None or came is None or seen <= came:
+        if end is None or seen is None or said is None or came is None:
+            return 0
+        if seen <= came + LOOK_MS:
             return 0
         return max(0, said.next_source - end)
 

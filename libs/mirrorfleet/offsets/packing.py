@@ -95,12 +95,17 @@ def covered(keys: Iterable[BlockKey]) -> tuple[BlockKey, ...]:
 def obsolete(stored: Stored, floors: Mapping[PartitionIdentity, Floor]) -> tuple[BlockKey, ...]:
     """The blocks below both logs' begins: nobody can read what they are about on either side.
 
+    But the last one of a partition: it says where the copy stands, also when both logs are empty.
     Raises: CorruptBatchError, UnknownVersionError.
     """
+    last = {
+        identity: max(key.end for key in keys) for identity, keys in _by_identity(stored).items()
+    }
     return tuple(
         key
         for key in sorted(stored)
         if key.identity in floors
+        and key.end < last[key.identity]
         and key.end <= floors[key.identity].target
         and _runs_of(stored, key)[-1].source_end <= floors[key.identity].source
     )

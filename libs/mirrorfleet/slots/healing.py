@@ -211,16 +211,16 @@ async def examine(runner: SlotRunner, partition: CopyPartition) -> None:
         first = await _look(runner, partition)
         await runner.sources.renewed()
         second = await _look(runner, partition)
-    except MirrorfleetError as error:
-        runner.source_trouble(error)
-        return
-    finally:
-        partition.held_until = runner.clock.monotonic() + EXAMINED_AGAIN_S
-    found = loss(partition.walked_to, second)
-    if found is not None and found == loss(partition.walked_to, first) and partition.fault is None:
+        found = loss(partition.walked_to, second)
+        if found is None or found != loss(partition.walked_to, first) or partition.fault:
+            return
         if found.reason is FaultReason.SOURCE_TRUNCATED:
             found = await target_loss.listed(runner, partition, found)
         runner.stop_partition(partition, found)
+    except MirrorfleetError as error:
+        runner.source_trouble(error)
+    finally:
+        partition.held_until = runner.clock.monotonic() + EXAMINED_AGAIN_S
 
 
 async def _look(runner: SlotRunner, partition: CopyPartition) -> Look:

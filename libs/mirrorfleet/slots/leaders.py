@@ -29,7 +29,8 @@ TROUBLE_S: Final = 15.0
 LEAST_S: Final = 0.1
 """Between two renewals, however many ask."""
 ASKED_REST: Final = 4
-"""And so many times what a look takes: who asks all the time gets a fifth of a worker's."""
+"""And so many times what a look takes, up to `SOON_S`: who asks all the time gets a fifth of a
+worker's, and a broker that let the look wait keeps nobody from the next one."""
 
 _log = logger(__name__)
 
@@ -134,7 +135,7 @@ class Leaders:
             except MirrorfleetError as error:
                 self.trouble = str(error)
                 _log.warning("metadata is not to be had", extra=fields(error=str(error)))
-            await asyncio.sleep(max(LEAST_S, min(ASKED_REST * self._took_s, RENEW_S)))
+            await asyncio.sleep(max(LEAST_S, min(ASKED_REST * self._took_s, SOON_S)))
             try:
                 async with asyncio.timeout(self._renewed_after_s):
                     await self._wanted.wait()

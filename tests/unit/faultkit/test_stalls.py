@@ -7,7 +7,10 @@ from uuid import UUID
 
 import pytest
 
-from tests.faultkit.stalls import Commits, Stall, slot_stall_s, stalls
+from mirrorfleet.copying.partition import start_position
+from mirrorfleet.core.ids import SourceOffset
+from mirrorfleet.records.positions import Entry
+from tests.faultkit.stalls import Commits, Stall, commits_in, slot_stall_s, stalls
 from tests.faults.regions.trend import slope
 from tests.unit.copying.making import identity
 
@@ -33,6 +36,23 @@ def test_the_commits_of_a_slot_without_those_of_a_topic() -> None:
     assert found.without(UUID(int=99)) == {4: {one: [1]}, 5: {other: [2]}}
     assert found.in_slots(UUID(int=99)) == {5}
     assert found.of({UUID(int=99)}) == {victim: [3]}
+
+
+def test_positions_that_a_snapshot_repeats_are_no_progress() -> None:
+    """A new owner repeats all of them with its first commit, also of what does not move yet."""
+    a, b = (start_position(identity(number), SourceOffset(5), 0) for number in (0, 1))
+    told: list[tuple[int, int, Entry]] = [
+        (4, 1_000, a),
+        (4, 1_000, b),
+        (4, 6_000, replace(a, next_source=SourceOffset(9))),
+        (4, 6_000, b),
+        (4, 14_000, replace(b, next_source=SourceOffset(7))),
+    ]
+
+    found = commits_in(told)
+
+    assert found.times == {a.identity: [1_000, 6_000], b.identity: [1_000, 14_000]}
+    assert found.slots == {a.identity: 4, b.identity: 4}
 
 
 def test_a_slope_is_told_by_the_hour() -> None:

@@ -165,6 +165,17 @@ def test_a_busy_partition_told_of_after_each_look_at_the_end_has_no_lag(ahead_ms
         assert lag.look(now_ms + 500, LIMITS).lag_records == 0
 
 
+def test_an_end_that_was_seen_before_its_look_was_over_is_no_cut() -> None:
+    """A broker that is away makes a look 3 s long; what others said at its begin is that old."""
+    lag = PartitionLag(entry())
+    lag.end_seen(100, 1_000)
+    lag.reported(said(101), 2_000, 2_000)  # one more came, was copied, and told of
+
+    lag.end_seen(100, 3_400)
+
+    assert lag.look(3_500, LIMITS).lag_records == 0
+
+
 def test_our_clock_set_back_hides_a_cut_source_for_a_moment_only() -> None:
     lag = PartitionLag(entry())
     lag.end_seen(5_000, 3_600_000)

@@ -104,3 +104,17 @@ async def test_blocks_below_both_logs_are_removed_and_no_others() -> None:
     gone = sorted(set(before) - set(live_blocks(store.log)))
     assert [(key.identity, key.first, key.end) for key in gone] == [(one, 0, 11), (one, 12, 23)]
     assert await prune_slot(store, SLOT, floors) == 0
+
+
+async def test_where_a_copy_stands_is_known_also_when_retention_emptied_both_logs() -> None:
+    store = ListStore(SEGMENTS)
+    await pack_all(store)
+    before = live_blocks(store.log)
+    empty = {at: Floor(SourceOffset(10**6), TargetOffset(10**6)) for at in PARTITIONS}
+
+    await prune_slot(store, SLOT, empty)
+
+    left = live_blocks(store.log)
+    assert {key.identity for key in left} == {key.identity for key in before}
+    for key in left:
+        assert key.end == max(each.end for each in before if each.identity == key.identity)

@@ -9,7 +9,8 @@ import pytest
 
 from mirrorfleet.copying.loss import Look
 from mirrorfleet.core.errors import ConnectionLostError
-from mirrorfleet.slots import healing
+from mirrorfleet.core.ids import SourceOffset
+from mirrorfleet.slots import healing, target_loss
 from tests.unit.copying.making import partition_of, slot
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from mirrorfleet.slots.runner import SlotRunner
 
 NOW = 100.0
+CUT = Look(0, 3, -1)
+"""The log ends before where the partition stands."""
 LOST = Look(50, 90, -1)
 """The log begins behind where the partition stands."""
 WHOLE = Look(0, 90, -1)
@@ -35,10 +38,13 @@ class World:
         self.troubles: list[Exception] = []
         monkeypatch.setattr(healing, "_look", self._look)
 
-    async def _look(self, runner: object, partition: object) -> Look:
-        del runner, partition
+    async def look(self) -> None:
         wanted = self.copying.wanted(self.partition.pace, NOW + 3_600)
         self.fetched_meanwhile.append(bool(wanted))
+
+    async def _look(self, runner: object, partition: object) -> Look:
+        del runner, partition
+        await self.look()
         found = next(self.looks)
         if isinstance(found, Exception):
             raise found
@@ -88,3 +94,23 @@ async def test_what_is_examined_is_not_fetched_before_that_is_over(
     assert world.fetched_meanwhile == [False, False]
     assert world.partition.held_until == NOW + healing.EXAMINED_AGAIN_S
     assert len(world.troubles) == isinstance(second, Exception)
+
+
+async def test_nor_while_it_is_found_out_which_copies_are_of_the_history_that_is_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """That reads the slot's whole map."""
+    world = World(monkeypatch, CUT, CUT)
+    world.partition.walked_to = SourceOffset(8)
+
+    async def listed(runner: object, partition: CopyPartition, fault: Fault) -> Fault:
+        del runner, partition
+        await world.look()
+        return fault
+
+    monkeypatch.setattr(target_loss, "listed", listed)
+
+    await world.examine()
+
+    assert world.fetched_meanwhile == [False] * 3
+    assert len(world.told) == 1
