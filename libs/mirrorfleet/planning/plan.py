@@ -231,8 +231,12 @@ def _plan_topic(topic: _Topic, load: SlotLoad, draft: _Draft) -> None:
         draft.held.append(trouble)
         return
     view, target = topic.view, topic.target
-    if target is not None and (target.unread or (target.empty is None and not topic.entries)):
-        return  # just created, and not every broker knows it yet
+    if target is not None and target.unread:
+        text = f"the configs of {topic.claim.target_topic} cannot be read: they decide how it is copied"
+        draft.held.append(Held(topic.claim.source_topic, Reason.TARGET_UNREAD, text))
+        return
+    if target is not None and target.empty is None and not topic.entries:
+        return  # just created, and its leaders do not answer yet
     if target is None:
         spec = new_topic(
             topic.claim, topic.source, topic.terms, view.target.defaults, view.target.brokers

@@ -35,6 +35,7 @@ class Reason(StrEnum):
     SOURCE_RECREATED = "source-recreated"
     TARGET_GONE = "target-gone"
     TARGET_RECREATED = "target-recreated"
+    TARGET_UNREAD = "target-unread"
     UNREADABLE = "unreadable"
     REFUSED = "refused-by-target"
     ACL_REFUSED = "acl-refused"
@@ -42,7 +43,7 @@ class Reason(StrEnum):
     @property
     def may_pass(self) -> bool:
         """Whether one look may be mistaken: metadata of a broker that lags."""
-        return self in {Reason.SOURCE_GONE, Reason.TARGET_GONE}
+        return self in {Reason.SOURCE_GONE, Reason.TARGET_GONE, Reason.TARGET_UNREAD}
 
 
 @dataclass(frozen=True, slots=True, order=True)
