@@ -232,8 +232,9 @@ def _plan_topic(topic: _Topic, load: SlotLoad, draft: _Draft) -> None:
         return
     view, target = topic.view, topic.target
     if target is not None and target.unread:
-        text = f"the configs of {topic.claim.target_topic} cannot be read: they decide how it is copied"
-        draft.held.append(Held(topic.claim.source_topic, Reason.TARGET_UNREAD, text))
+        claim = topic.claim
+        text = f"the configs of {claim.target_topic} cannot be read: they decide how it is copied"
+        draft.held.append(Held(claim.source_topic, Reason.TARGET_UNREAD, text))
         return
     if target is not None and target.empty is None and not topic.entries:
         return  # just created, and its leaders do not answer yet
