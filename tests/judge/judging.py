@@ -282,7 +282,7 @@ def _compared(copy: Copy, known: Finding, truth: Log, made: Reading) -> Finding:
     doubts = list(known.doubts)
     if made.ends.committed != made.ends.uncommitted:
         doubts.append("a transaction is still open in the target")
-    if not made.finished and len(made.log) >= len(truth):  # else it says itself what is missing
+    elif not made.finished and len(made.log) >= len(truth):  # else it says itself what is missing
         doubts.append("the target could not be read to its end")
     source = At(known.source_topic, known.partition)
     target = At(known.target_topic, known.partition)
