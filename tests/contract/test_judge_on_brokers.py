@@ -207,7 +207,7 @@ def test_a_transaction_still_open_in_the_source_is_no_part_of_the_truth(
     assert (source.flush(20), target.flush(20)) == (0, 0)
     report = judged(east, west, [Pair(topic, topic)])
     source.abort_transaction(20)
-    assert (report.verdict, report.source_records) == (Verdict.PASS, 12)
+    assert (report.verdict, report.source_records, report.reasons) == (Verdict.PASS, 12, ())
 
 
 def test_a_broker_time_of_the_source_must_be_the_create_time_of_the_copy(
