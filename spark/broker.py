@@ -59,20 +59,38 @@ class Admin:
         spec = self._jvm.org.apache.kafka.clients.admin.OffsetSpec
         first = spec.earliest() if since_ms is None else spec.forTimestamp(since_ms)
         with self._client(f"topic {topic}") as client:
-            names = self._jvm.java.util.ArrayList()
-            names.add(topic)
-            described = client.describeTopics(names).allTopicNames().get().get(topic)
-            numbers = sorted(each.partition() for each in described.partitions())
+            numbers = self._numbers(client, topic)
             starts = self._offsets(client, topic, numbers, first)
             ends = self._offsets(client, topic, numbers, spec.latest())
         # a partition without a record since then is told as -1
         return {n: Range(starts[n] if starts[n] >= 0 else ends[n], ends[n]) for n in numbers}
 
+    def written(self, topic: str) -> dict[int, int]:
+        """By partition, where all that is written ends, open transactions too: high watermarks.
+
+        Raises: BrokerSideError.
+        """
+        latest = self._jvm.org.apache.kafka.clients.admin.OffsetSpec.latest()
+        with self._client(f"topic {topic}") as client:
+            numbers = self._numbers(client, topic)
+            return self._offsets(client, topic, numbers, latest, "READ_UNCOMMITTED")
+
+    def _numbers(self, client: JavaObject, topic: str) -> list[int]:
+        names = self._jvm.java.util.ArrayList()
+        names.add(topic)
+        described = client.describeTopics(names).allTopicNames().get().get(topic)
+        return sorted(each.partition() for each in described.partitions())
+
     def _offsets(
-        self, client: JavaObject, topic: str, numbers: Sequence[int], spec: JavaObject
+        self,
+        client: JavaObject,
+        topic: str,
+        numbers: Sequence[int],
+        spec: JavaObject,
+        isolation: str = "READ_COMMITTED",
     ) -> dict[int, int]:
-        committed = self._jvm.org.apache.kafka.common.IsolationLevel.READ_COMMITTED
-        options = self._jvm.org.apache.kafka.clients.admin.ListOffsetsOptions(committed)
+        level = self._jvm.org.apache.kafka.common.IsolationLevel.valueOf(isolation)
+        options = self._jvm.org.apache.kafka.clients.admin.ListOffsetsOptions(level)
         asked = self._jvm.java.util.HashMap()
         for number in numbers:
             asked.put(self._partition(topic, number), spec)

@@ -67,9 +67,21 @@ POSITIONS: Final = _struct(partition=_INT, source_offset=_LONG, target_offset=_L
 """The offset map, one row a record."""
 
 HELD: Final = _struct(
-    partition=_INT, source_start=_LONG, source_end=_LONG, target_start=_LONG, target_end=_LONG
+    partition=_INT,
+    source_start=_LONG,
+    source_end=_LONG,
+    target_start=_LONG,
+    target_end=_LONG,
+    source_settled=_LONG,
+    target_settled=_LONG,
+    source_from_map=T.BooleanType(),
+    target_from_map=T.BooleanType(),
 )
-"""What is compared at most: [start, end) of each side, as asked for and as still held."""
+"""What is compared at most: [start, end) of each side, as asked for and as still held.
+
+Below `*_settled` the map says all that it ever will, also where it says nothing; null when that is
+not known. A side that is `*_from_map` begins with the first record of the map.
+"""
 
 FINDINGS: Final = _struct(
     kind=_TEXT,
@@ -117,6 +129,7 @@ EVENTS: Final = _struct(
     first=_LONG,
     end=_LONG,
     records=_LONG,
+    cause=_TEXT,
 )
 
 LEDGER: Final = _struct(
@@ -133,8 +146,24 @@ CATALOG: Final = _struct(
     state=_TEXT,
     target_topic=_TEXT,
     target_append_time=T.BooleanType(),
+    incarnation=_INT,
+    start=_TEXT,
 )
 """`time_ms` is when the entry was written last; `topic` is the source's."""
+
+INCARNATIONS: Final = _struct(
+    partition=_INT,
+    identity=_BYTES,
+    target_topic=_TEXT,
+    target_append_time=T.BooleanType(),
+    incarnation=_INT,
+    start=_TEXT,
+    since_ms=_LONG,
+)
+"""The partitions of one topic as they are copied now.
+
+`since_ms` is when the incarnation before was removed, null for a first one.
+"""
 
 SLO: Final = _struct(
     link=_TEXT,

@@ -19,8 +19,12 @@ class LagSettings(BaseModel):
     """Between two looks at the ends of a source."""
     look_s: float = Field(default=1.0, ge=0.1, le=60)
     """Between two judgements of each partition."""
-    sample_s: float = Field(default=5.0, ge=0.1, le=3600)
-    """Between two samples of a partition whose verdict stays; six times as long when idle."""
+    sample_s: float = Field(default=5.0, ge=0.1, le=25)
+    """Between two samples of a partition whose verdict stays; six times as long when idle.
+
+    The report of service levels takes a sample for three minutes: with more, a healthy idle
+    partition would count as unseen.
+    """
     allowed_s: float = Field(default=10.0, gt=0)
     """Time lag up to this is fine."""
     stuck_s: float = Field(default=15.0, ge=2)

@@ -1,34 +1,52 @@
 """Every record of a topic compared on both sides, through the offset map.
 
-Reads the map first and both topics after it, so that all that the map speaks of is there. What is
-not copied yet, or not held any more on one side, is not compared; what the gap ledger names is
-listed, and is no fault. Skew: the busiest partition.
+Reads where both sides stand, then the map, and both topics after it: so the map knows all up to
+where they stood, and all that it speaks of is there. What is not copied yet, or not held any more
+on one side, is not compared; what the gap ledger names is listed, and is no fault.
+
+Of a partition that began anew only the incarnation that is copied now is compared. Its copy begins
+with its first record in the map, as one does that started elsewhere than at the earliest record;
+where it started by a time, or at the end, so does the source. Skew: the busiest partition.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from mirrorfleet.core.errors import CorruptBatchError, RefusedError
 from mirrorfleet.core.ids import ClusterAlias, Link
+from mirrorfleet.records import positions
 from mirrorfleet.records.reports import Report, ReportKind
 from mirrorfleet.records.topics import ControlKind
 from spark import io, schemas
-from spark.broker import Range
+from spark.broker import Admin, Range
 from spark.jobs.running import Job, catalog_entries, happened, refuse_problems, run
 from spark.output import say, writable
-from spark.transforms import compaction, integrity, slo
+from spark.transforms import coding, compaction, incarnations, integrity, slo
 
 SHOWN: Final = 50
 """Findings that are printed; all are in the Parquet."""
+EARLIEST: Final = "earliest"
+_EXACT: Final = (EARLIEST, "offset")
+"""Starts that say which source records are to be there, whatever the map says."""
+SETTLES_S: Final = 60.0
+"""A transaction of the mirror is over long before."""
 _BAD: Final = ("missing", "extra", "altered", "out_of_order", "displaced")
+
+
+class Settled(NamedTuple):
+    """Up to where the map says all that it ever will, by partition."""
+
+    source: Mapping[int, int]
+    target: Mapping[int, int]
 
 
 def work(job: Job) -> None:
@@ -36,35 +54,78 @@ def work(job: Job) -> None:
     asked = job.arguments
     folder = None if asked.output is None else writable(asked.output)
     link = str(Link(ClusterAlias(asked.source), job.alias))
-    entries = _entries(job, link, asked.topic)
+    copied_now = _copied_now(job, link, asked.topic)
+    entries: list[Row] = copied_now.collect()
+    if not entries:
+        raise RefusedError(
+            f"topic {asked.topic} is not copied over {link}.",
+            hint="If it is held back, mirrorfleet plan says why, and so does /status of sync.",
+        )
+    source, copied_to = job.cluster(asked.source), entries[0].target_topic
+    settled = _settled(job, entries, copied_to)
     mapped = _positions(job, entries).persist()
     say(f"map: {mapped.count()} records")
-    source, copied_to = job.cluster(asked.source), entries[0].target_topic
     ours = source.admin.ranges(asked.topic)
     theirs = job.target.admin.ranges(copied_to)
     compared = integrity.FIELDS[:-1] if entries[0].target_append_time else integrity.FIELDS
     one = io.read_topic(job.session, source.options, asked.topic, ours)
     other = io.read_topic(job.session, job.target.options, copied_to, theirs)
-    ledger = slo.ledger(happened(job))
+    events = happened(job).where((F.col("link") == link) & (F.col("topic") == asked.topic))
     audit = integrity.compare(
         integrity.digests(one, compared),
         integrity.digests(other, compared),
         mapped,
-        job.session.createDataFrame(_held(asked, ours, theirs), schemas.HELD),
-        ledger.where((F.col("link") == link) & (F.col("topic") == asked.topic)),
+        job.session.createDataFrame(held(asked, entries, ours, theirs, settled), schemas.HELD),
+        slo.ledger(incarnations.told(events, copied_now)),
     )
     _tell(job, audit, link, folder)
 
 
-def _entries(job: Job, link: str, topic: str) -> list[Row]:
-    wanted = catalog_entries(job).where((F.col("link") == link) & (F.col("topic") == topic))
-    found: list[Row] = wanted.collect()
-    if not found:
-        raise RefusedError(
-            f"topic {topic} is not copied over {link}.",
-            hint="If it is held back, mirrorfleet plan says why, and so does /status of sync.",
-        )
-    return found
+def _copied_now(job: Job, link: str, topic: str) -> DataFrame:
+    """`INCARNATIONS`, small, and the same however often it is asked."""
+    entries = catalog_entries(job).where((F.col("link") == link) & (F.col("topic") == topic))
+    return incarnations.current(entries).persist()
+
+
+def _settled(job: Job, entries: Sequence[Row], copied_to: str) -> Settled:
+    """What is copied, as of now; nothing when the map of it cannot be read for a long time."""
+    target = {number: each.end for number, each in job.target.admin.ranges(copied_to).items()}
+    source = _stand(job, entries)
+    if settles(job.target.admin, job.topic(ControlKind.SEGMENTS)):
+        return Settled(source, target)
+    say("a transaction stays open in the map: nothing is compared behind the map's end")
+    return Settled({}, {})
+
+
+def settles(admin: Admin, topic: str, *, within_s: float = SETTLES_S, poll_s: float = 0.2) -> bool:
+    """Wait until all that is written now can be read.
+
+    The markers of a transaction come to its partitions one by one: a copy may be there before the
+    map tells of it. Raises: BrokerSideError.
+    """
+    written = admin.written(topic)
+    until = time.monotonic() + within_s
+    while any(each.end < written.get(n, 0) for n, each in admin.ranges(topic).items()):
+        if time.monotonic() > until:
+            return False
+        time.sleep(poll_s)
+    return True
+
+
+def _stand(job: Job, entries: Sequence[Row]) -> dict[int, int]:
+    """The position of each partition: what is before it was copied, or is not to be."""
+    keys = [positions.position_key(coding.parse_identity(bytes(e.identity))) for e in entries]
+    told = job.target.read(job.topic(ControlKind.POSITIONS)).where(F.col("key").isin(keys))
+    newest = told.groupBy("key").agg(F.max_by("value", "offset").alias("value"))
+    found = (
+        positions.decode(bytes(row.key), None if row.value is None else bytes(row.value))
+        for row in newest.collect()
+    )
+    return {
+        each.identity.partition: each.next_source
+        for each in found
+        if isinstance(each, positions.Position)
+    }
 
 
 def _positions(job: Job, entries: Sequence[Row]) -> DataFrame:
@@ -83,19 +144,35 @@ def _positions(job: Job, entries: Sequence[Row]) -> DataFrame:
     return mapped
 
 
-def _held(
-    asked: argparse.Namespace, ours: Mapping[int, Range], theirs: Mapping[int, Range]
-) -> list[tuple[int, int, int, int, int]]:
-    return [
-        (
-            number,
-            max(asked.first, ours[number].start),
-            ours[number].end if asked.end is None else min(asked.end, ours[number].end),
-            theirs[number].start,
-            theirs[number].end,
+def held(
+    asked: argparse.Namespace,
+    entries: Sequence[Row],
+    ours: Mapping[int, Range],
+    theirs: Mapping[int, Range],
+    settled: Settled,
+) -> list[tuple[int | bool | None, ...]]:
+    """Rows of `HELD`: what is asked for and there, of the partitions that are copied now."""
+    rows: list[tuple[int | bool | None, ...]] = []
+    for entry in entries:
+        number, (word, _, value) = entry.partition, entry.start.partition(":")
+        if number not in ours or number not in theirs:
+            continue
+        one, other = ours[number], theirs[number]
+        begin = int(value) if word == "offset" else 0
+        rows.append(
+            (
+                number,
+                max(asked.first, one.start, begin),
+                one.end if asked.end is None else min(asked.end, one.end),
+                other.start,
+                other.end,
+                settled.source.get(number),
+                settled.target.get(number),
+                word not in _EXACT,
+                entry.incarnation > 0 or word != EARLIEST,
+            )
         )
-        for number in sorted(ours.keys() & theirs.keys())
-    ]
+    return rows
 
 
 def _tell(job: Job, audit: integrity.Audit, link: str, folder: Path | None) -> None:

@@ -121,7 +121,7 @@ def run(
 
 
 def catalog_entries(job: Job) -> DataFrame:
-    """Every partition that is copied now: `CATALOG`."""
+    """Every partition that is or was copied: `CATALOG`."""
     catalog = job.target.read(job.topic(ControlKind.CATALOG))
     newest = catalog.groupBy("key").agg(
         F.max_by("value", "offset").alias("value"),

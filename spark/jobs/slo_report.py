@@ -34,10 +34,16 @@ def work(job: Job) -> None:
     start_ms, end_ms = _window(job.arguments)
     within_ms = int(job.arguments.fresh_within * 1000)
     samples = _samples(job, start_ms - slo.HOLDS_MS).persist()
+    known = slo.first_seen(job.target.read(job.topic(ControlKind.SAMPLES)))
     wanted = catalog_entries(job)
     say(f"samples: {_inside(samples, start_ms, end_ms)} in the window")
     counted = slo.minutes(
-        samples, wanted, start_ms=start_ms, end_ms=end_ms, fresh_within_ms=within_ms
+        samples,
+        wanted,
+        known,
+        start_ms=start_ms,
+        end_ms=end_ms,
+        fresh_within_ms=within_ms,
     ).persist()
     found = slo.report(counted, samples, happened(job), start_ms=start_ms, end_ms=end_ms).persist()
     rows = [row.asDict() for row in found.orderBy("link", "topic").collect()]

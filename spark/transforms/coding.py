@@ -90,6 +90,7 @@ _EVENTS = pa.schema(
         ("first", pa.int64()),
         ("end", pa.int64()),
         ("records", pa.int64()),
+        ("cause", pa.string()),
     ]
 )
 _CATALOG = pa.schema(
@@ -102,6 +103,8 @@ _CATALOG = pa.schema(
         ("state", pa.string()),
         ("target_topic", pa.string()),
         ("target_append_time", pa.bool_()),
+        ("incarnation", pa.int32()),
+        ("start", pa.string()),
     ]
 )
 
@@ -276,6 +279,7 @@ def _event(event: events.Event) -> Row:
         "first": event.first,
         "end": event.end,
         "records": event.records,
+        "cause": event.cause,
     }
 
 
@@ -291,6 +295,8 @@ def _entry(record: Row) -> Iterator[Row]:
             "state": entry.state,
             "target_topic": entry.target_topic,
             "target_append_time": entry.target_append_time,
+            "incarnation": entry.identity.incarnation,
+            "start": entry.start,
         }
 
 

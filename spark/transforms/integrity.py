@@ -33,6 +33,7 @@ from spark.transforms import coding
 FIELDS: Final = ("key", "value", "headers", "timestamp")
 """What is compared. Not the timestamp where the target stamps its own (LogAppendTime)."""
 _MARKS: Final = ("key_mark", "value_mark", "headers_mark", "header_set_mark", "timestamp_ms")
+_NOWHERE: Final = 2**63 - 1
 _SIDE: Final = ["partition", "offset", "digest", *_MARKS]
 
 
@@ -100,13 +101,15 @@ def digests(records: DataFrame, compared: Sequence[str] = FIELDS) -> DataFrame:
 
 
 def limits(mapped: DataFrame, held: DataFrame) -> DataFrame:
-    """`HELD` narrowed to what the map speaks of and both sides still hold."""
+    """`HELD` narrowed to what the map speaks of, or would, and both sides still hold."""
     source, target = F.col("source_offset"), F.col("target_offset")
     # a record that one side no longer holds is not compared, and none before it is
     edges = (
         mapped.join(F.broadcast(held), on="partition", how="inner")
-        .groupBy(schemas.columns(schemas.HELD))
+        .groupBy("partition")
         .agg(
+            F.min(source).alias("source_first"),
+            F.min(target).alias("target_first"),
             F.max(F.when(target < F.col("target_start"), source + 1)).alias("source_kept"),
             F.max(F.when(source < F.col("source_start"), target + 1)).alias("target_kept"),
             F.max(source + 1).alias("source_mapped"),
@@ -114,13 +117,24 @@ def limits(mapped: DataFrame, held: DataFrame) -> DataFrame:
             F.min(F.when(source >= F.col("source_end"), target)).alias("target_behind"),
         )
     )
-    return edges.select(
+    known = held.join(edges, on="partition", how="left")
+    target_known = F.coalesce("target_behind", _end("target"))
+    return known.select(
         "partition",
-        F.greatest("source_start", "source_kept").alias("source_start"),
-        F.least("source_end", "source_mapped").alias("source_end"),
-        F.greatest("target_start", "target_kept").alias("target_start"),
-        F.least("target_end", F.coalesce("target_behind", "target_mapped")).alias("target_end"),
+        F.greatest("source_start", "source_kept", _begin("source")).alias("source_start"),
+        F.least("source_end", _end("source")).alias("source_end"),
+        F.greatest("target_start", "target_kept", _begin("target")).alias("target_start"),
+        F.least("target_end", target_known).alias("target_end"),
     )
+
+
+def _begin(side: str) -> Column:
+    """Where the map begins, if the side begins there: nowhere, when it is empty."""
+    return F.when(F.col(f"{side}_from_map"), F.coalesce(f"{side}_first", F.lit(_NOWHERE)))
+
+
+def _end(side: str) -> Column:
+    return F.coalesce(F.greatest(f"{side}_mapped", f"{side}_settled"), F.lit(0))
 
 
 def compare(

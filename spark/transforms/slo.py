@@ -1,10 +1,11 @@
 """How well a link kept its promises over a window, from samples, the catalog and events.
 
 A *partition-minute* is counted from the first minute in which the partition is known (by a sample,
-or by its entry in the catalog) until the window ends, or until its last sample when the catalog
-does not want it copied any more; except where it was paused. A sample holds until the next one,
-three minutes at most; a minute in which none holds is neither fresh nor available: silence is never
-good news. Late and repeated samples change nothing.
+as old as they are kept, or by its entry in the catalog) until the window ends, or until its last
+sample when the catalog does not want it copied any more; except where it was paused. One that was
+taken out and in again counts in between: samples do not tell that from silence. A sample holds
+until the next one, three minutes at most; a minute in which none holds is neither fresh nor
+available: silence is never good news. Late and repeated samples change nothing.
 
     freshness      share of counted partition-minutes whose worst time lag is within the promise
     availability   share of them in which no verdict says that copying stands still
@@ -41,18 +42,22 @@ _PARTITION: Final = ["link", "topic", "partition"]
 def minutes(
     samples: DataFrame,
     wanted: DataFrame,
+    known: DataFrame,
     *,
     start_ms: int,
     end_ms: int,
     fresh_within_ms: int = FRESH_WITHIN_MS,
 ) -> DataFrame:
-    """`SAMPLES` and `CATALOG` to the counted partition-minutes of [start_ms, end_ms).
+    """`SAMPLES`, `CATALOG` and `first_seen` to the counted partition-minutes of [start_ms, end_ms).
 
     (link, topic, partition, minute_ms, fresh, available, worst_lag_ms)
     """
     before_end = samples.select(schemas.columns(schemas.SAMPLES)).where(F.col("time_ms") < end_ms)
     seen = _seen(_held(before_end, start_ms, end_ms), fresh_within_ms)
-    expected = _expected(before_end, wanted, start_ms, end_ms)
+    seen_once = known.where(F.col("time_ms") < end_ms).unionByName(
+        before_end.select(*_PARTITION, "time_ms")
+    )
+    expected = _expected(seen_once, wanted, start_ms, end_ms)
     counted = expected.join(seen, on=[*_PARTITION, "minute_ms"], how="left").where(
         ~F.coalesce("paused", F.lit(False))
     )
@@ -91,10 +96,26 @@ def _seen(held: DataFrame, fresh_within_ms: int) -> DataFrame:
     )
 
 
-def _expected(samples: DataFrame, wanted: DataFrame, start_ms: int, end_ms: int) -> DataFrame:
+def first_seen(records: DataFrame) -> DataFrame:
+    """`RECORDS` of the samples topic: (link, topic, partition, time_ms) of each one's oldest.
+
+    By key and record time, so that a week of samples is not decoded for it.
+    """
+    key = F.split(F.col("key").cast("string"), "/")
+    named = records.where(F.size(key) == len(_PARTITION)).select(
+        key[0].alias("link"),
+        key[1].alias("topic"),
+        key[2].try_cast("int").alias("partition"),
+        F.col("timestamp_ms").alias("time_ms"),
+    )
+    oldest = named.where(F.col("partition").isNotNull()).groupBy(_PARTITION)
+    return oldest.agg(F.min("time_ms").alias("time_ms"))
+
+
+def _expected(seen: DataFrame, wanted: DataFrame, start_ms: int, end_ms: int) -> DataFrame:
     """Every minute in which a partition should have been seen."""
     active = wanted.where(F.col("state") == "active").where(F.col("time_ms") < end_ms)
-    known = samples.select(*_PARTITION, "time_ms", F.lit(0).alias("wanted")).unionByName(
+    known = seen.select(*_PARTITION, "time_ms", F.lit(0).alias("wanted")).unionByName(
         active.select(*_PARTITION, "time_ms", F.lit(1).alias("wanted"))
     )
     last = _minute(F.when(F.max("wanted") == 1, F.lit(end_ms - 1)).otherwise(F.max("time_ms")))
@@ -154,11 +175,12 @@ def report(
 def passed(samples: DataFrame) -> DataFrame:
     """How far each position moved since the sample before: (link, topic, time_ms, passed).
 
-    A position that went back is that of a topic made again, and begins at 0.
+    A step back passes nothing, whether records are to be copied again or the topic was made
+    again: of the latter, what was copied before its first sample is not counted.
     """
     at = F.col("next_source")
     before = F.lag(at).over(Window.partitionBy(_PARTITION).orderBy("time_ms", "next_source"))
-    moved = F.when(at >= before, at - before).when(at < before, at).otherwise(F.lit(0))
+    moved = F.greatest(F.coalesce(at - before, F.lit(0)), F.lit(0))
     known = samples.where(at.isNotNull())
     return known.select(*_TOPIC, "time_ms", moved.alias("passed"))
 

@@ -14,6 +14,8 @@ from tests.spark.frames import frame, identity, plan, run
 Headers = list[tuple[str, bytes | None]] | None
 Record = tuple[int, int, int, int, bytes | None, bytes | None, Headers]
 HELD = [(0, 0, 1000, 0, 1000)]
+FULL: tuple[int | bool | None, ...] = (0, 0, 1000, 0, 1000, None, None, False, False)
+"""With where both sides stood before the map was read, and which side begins with the map."""
 
 
 def record(offset: int, number: int) -> Record:
@@ -56,7 +58,7 @@ class Audited:
         source: Sequence[object],
         target: Sequence[object],
         runs: Sequence[Run],
-        held: Sequence[tuple[int, ...]] = HELD,
+        held: Sequence[tuple[int | bool | None, ...]] = HELD,
         compared: Sequence[str] = integrity.FIELDS,
         ledger: Sequence[object] = (),
     ) -> integrity.Audit:
@@ -64,7 +66,8 @@ class Audited:
             integrity.digests(frame(self.session, side, schemas.RECORDS), compared)
             for side in (source, target)
         )
-        limits = frame(self.session, held, schemas.HELD)
+        rows = [row if len(row) == len(FULL) else (*row, *FULL[len(row) :]) for row in held]
+        limits = frame(self.session, rows, schemas.HELD)
         known = frame(self.session, ledger, schemas.LEDGER)
         return integrity.compare(one, other, self.mapped(runs, len(held)), limits, known)
 
@@ -74,9 +77,11 @@ class Audited:
         target: Sequence[object],
         runs: Sequence[Run],
         ledger: Sequence[object] = (),
+        held: Sequence[tuple[int | bool | None, ...]] = HELD,
     ) -> list[tuple[object, ...]]:
         """(kind, first and last source offset, first and last target offset, detail) by order."""
-        rows = self.audit(source, target, runs, ledger=ledger).findings.drop("partition", "records")
+        audit = self.audit(source, target, runs, held, ledger=ledger)
+        rows = audit.findings.drop("partition", "records")
         return sorted((tuple(row) for row in rows.collect()), key=repr)
 
 
@@ -245,6 +250,59 @@ def test_only_what_was_asked_for_and_what_both_sides_still_hold_is_compared(
 
 def test_what_is_not_copied_yet_is_not_missing(audited: Audited) -> None:
     assert audited.found(TEN, TEN[:6], [run(0, 0, 6)]) == []
+
+
+def settled(source: int | None, target: int | None) -> list[tuple[int | bool | None, ...]]:
+    return [(*HELD[0], source, target, False, False)]
+
+
+def test_what_was_appended_again_behind_the_end_of_the_map_is_extra(audited: Audited) -> None:
+    target = [*TEN, *topic(8, 9, start=11)]  # 10 and 13 are markers
+
+    assert audited.found(TEN, target, [run(0, 0, 10)], held=settled(10, 14)) == [
+        ("extra", None, None, 11, 12, "repeats source 8"),
+    ]
+
+
+def test_what_the_target_took_after_it_was_looked_at_is_not_extra(audited: Audited) -> None:
+    assert audited.found(TEN, TEN, [run(0, 0, 6)], held=settled(None, 5)) == []
+
+
+def test_what_the_position_passed_without_a_word_of_the_map_is_missing(audited: Audited) -> None:
+    source = [*TEN, *topic(10, 11, 12, start=10)]
+
+    assert audited.found(source, TEN, [run(0, 0, 10)], [gap(10, 11)], settled(12, 11)) == [
+        ("explained", 10, 10, None, None, "in the gap ledger"),
+        ("missing", 11, 11, None, None, "the map has no place for it"),
+    ]
+
+
+def test_a_partition_that_the_map_does_not_know_is_compared_up_to_where_it_stands(
+    audited: Audited,
+) -> None:
+    assert audited.found(TEN[:2], [record(5, 77)], [], held=settled(1, 6)) == [
+        ("extra", None, None, 5, 5, ""),
+        ("missing", 0, 0, None, None, "the map has no place for it"),
+    ]
+
+
+def from_map(*, source: bool) -> list[tuple[int | bool | None, ...]]:
+    return [(*HELD[0], 10, 20, source, True)]
+
+
+def test_the_copies_of_a_former_incarnation_are_not_extra(audited: Audited) -> None:
+    target = [*topic(70, 71, 72), *topic(1, 2, 3, 4, 5, 6, 7, 8, 9, start=4)]
+
+    assert audited.found(TEN, target, [run(1, 4, 9)], held=from_map(source=False)) == [
+        ("missing", 0, 0, None, None, "the map has no place for it"),
+    ]
+
+
+def test_records_before_a_late_start_are_not_missing(audited: Audited) -> None:
+    runs = [run(4, 0, 6)]
+
+    assert audited.found(TEN, TEN[4:], [], held=from_map(source=True)) == []
+    assert audited.found(TEN, topic(*range(4, 10)), runs, held=from_map(source=True)) == []
 
 
 def test_a_target_that_stamps_its_own_time_is_compared_without_time(audited: Audited) -> None:

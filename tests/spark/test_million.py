@@ -62,7 +62,7 @@ def audited(session: SparkSession, source: DataFrame, target: DataFrame) -> inte
         integrity.digests(source),
         integrity.digests(target),
         integrity.positions(frame(session, runs, schemas.SEGMENT_RUNS)),
-        frame(session, [(0, 0, MANY, 0, MANY + 1)], schemas.HELD),
+        frame(session, [(0, 0, MANY, 0, MANY + 1, MANY, MANY + 1, False, False)], schemas.HELD),
         frame(session, [], schemas.LEDGER),
     )
 

@@ -38,28 +38,47 @@ def steady(first: float, last: float, partition: int = 0) -> list[Sample]:
 def event(
     kind: str, records: int | None, *, first: int | None = 0, end: int | None = 9, at: int = START
 ) -> object:
-    return (at, kind, "east->west", "orders", 0, first, end, records)
+    return (at, kind, "east->west", "orders", 0, first, end, records, "")
 
 
 def entry(partition: int = 0, *, at: float = -9, state: str = "active") -> object:
     time_ms = START + round(at * 60_000)
-    return (time_ms, b"id", "east->west", "orders", partition, state, "east.orders", False)
+    names = ("east->west", "orders", partition, state, "east.orders")
+    return (time_ms, b"id", *names, False, 0, "earliest")
+
+
+def kept(*samples: Sample) -> list[object]:
+    """As records of the samples topic; of them only key and time are looked at."""
+    return [
+        (0, n, one[0], 0, f"{one[1]}/{one[2]}/{one[3]}".encode(), b"", None)
+        for n, one in enumerate(samples)
+    ]
 
 
 class Evaluate:
     def __init__(self, session: SparkSession) -> None:
         self.session = session
 
-    def counted(self, samples: Sequence[object], catalog: Sequence[object]) -> DataFrame:
+    def counted(
+        self,
+        samples: Sequence[object],
+        catalog: Sequence[object],
+        week: Sequence[object] = (),
+    ) -> DataFrame:
+        """`week` is what the samples topic holds beside these samples."""
         known = frame(self.session, samples, schemas.SAMPLES)
         wanted = frame(self.session, catalog, schemas.CATALOG)
-        return slo.minutes(known, wanted, **WINDOW)
+        seen = slo.first_seen(frame(self.session, week, schemas.RECORDS))
+        return slo.minutes(known, wanted, seen, **WINDOW)
 
     def minutes(
-        self, samples: Sequence[object], catalog: Sequence[object] = ()
+        self,
+        samples: Sequence[object],
+        catalog: Sequence[object] = (),
+        week: Sequence[object] = (),
     ) -> list[tuple[object, ...]]:
         """(partition, minute of the window, fresh, available, worst lag), in order."""
-        rows = self.counted(samples, catalog).drop("link", "topic").collect()
+        rows = self.counted(samples, catalog, week).drop("link", "topic").collect()
         return sorted((row[0], (row.minute_ms - START) // 60_000, *row[2:]) for row in rows)
 
     def report(
@@ -181,6 +200,21 @@ def test_a_partition_that_is_not_copied_any_more_is_counted_until_its_last_sampl
     assert [row[:2] for row in minutes] == [(0, 0), (0, 1)]
 
 
+def test_a_partition_that_was_seen_long_ago_is_counted_though_its_entry_is_newer(
+    evaluate: Evaluate,
+) -> None:
+    week = [*kept(sample(-9_000), sample(-400, 1)), (0, 9, 0, 0, b"newer", b"", None)]
+
+    minutes = evaluate.minutes(steady(3, 4), [entry(at=2.5)], week)
+
+    assert minutes == [
+        (0, 0, False, False, None),
+        (0, 1, False, False, None),
+        (0, 2, False, False, None),
+        (0, 3, True, True, 0),
+    ]
+
+
 def test_repeated_and_late_samples_change_nothing(evaluate: Evaluate) -> None:
     samples = [sample(0, lag=9, at=1), sample(1, lag=8, at=5), sample(3, at=7)]
 
@@ -203,8 +237,10 @@ def test_a_gap_that_was_told_twice_is_lost_once(evaluate: Evaluate) -> None:
     assert (row["copied"], row["lost"], row["completeness"]) == (5, 5, 0.5)
 
 
-def test_a_position_of_a_topic_made_again_begins_at_nothing(evaluate: Evaluate) -> None:
-    (row,) = evaluate.report([sample(0, at=90), sample(1, at=100), sample(2, at=3)])
+def test_a_position_that_goes_back_has_passed_nothing(evaluate: Evaluate) -> None:
+    (row,) = evaluate.report(
+        [sample(0, at=90), sample(1, at=100), sample(2, at=60), sample(3, at=63)]
+    )
 
     assert row["copied"] == 13
 
