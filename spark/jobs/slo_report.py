@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from mirrorfleet.records.reports import Report, ReportKind
+from mirrorfleet.records.samples import HOLDS_MS
 from mirrorfleet.records.topics import ControlKind
 from spark import io, schemas
 from spark.jobs.running import Job, catalog_entries, happened, run
@@ -33,7 +34,7 @@ def work(job: Job) -> None:
     folder = writable(job.arguments.output)
     start_ms, end_ms = _window(job.arguments)
     within_ms = int(job.arguments.fresh_within * 1000)
-    samples = _samples(job, start_ms - slo.HOLDS_MS).persist()
+    samples = _samples(job, start_ms - HOLDS_MS).persist()
     known = slo.first_seen(job.target.read(job.topic(ControlKind.SAMPLES)))
     wanted = catalog_entries(job)
     say(f"samples: {_inside(samples, start_ms, end_ms)} in the window")

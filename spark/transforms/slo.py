@@ -24,11 +24,10 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from mirrorfleet.records.events import EventKind
+from mirrorfleet.records.samples import HOLDS_MS
 from spark import schemas
 
 MINUTE_MS: Final = 60_000
-HOLDS_MS: Final = 180_000
-"""`lag` samples an idle partition every 30 s, and every 120 s when it watches 10,000 of them."""
 FRESH_WITHIN_MS: Final = 60_000
 SERVING: Final = ("ok", "idle", "catching-up", "behind")
 """Verdicts under which records are copied, or would be if there were any."""

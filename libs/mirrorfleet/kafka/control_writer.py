@@ -7,8 +7,9 @@ written twice when an answer is lost. What must not is written in a slot's trans
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, TypeVar
 
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError, ConnectionLostError, DeadlineError
@@ -18,6 +19,8 @@ from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.producer import ProduceAck, ProduceEntry, ProduceLane
 from mirrorfleet.wire.records import control_batch
 from mirrorfleet.wire.rewrite import stamp
+
+T = TypeVar("T")
 
 Entry = tuple[bytes | None, bytes | None]
 """Key (None where the topic has none) and value (None is a tombstone)."""
@@ -110,6 +113,25 @@ class ControlWriter:
             lane = ProduceLane(connection)
             self._lanes[node_id] = lane
         return lane
+
+
+async def write_waiting(
+    writer: ControlWriter,
+    tp: TopicPartition,
+    queue: deque[T],
+    encode: Callable[[T], Entry],
+    now_ms: int,
+) -> None:
+    """Write what waits in a queue, and take out of it what was written; one at a time a queue.
+
+    Raises: as `ControlWriter.write`; all of it waits on.
+    """
+    waiting = tuple(queue)
+    if waiting:
+        await writer.write(tp, [encode(each) for each in waiting], now_ms)
+    for each in waiting:
+        if queue and queue[0] is each:  # unless it fell out of a full queue meanwhile
+            queue.popleft()
 
 
 def _parts(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:

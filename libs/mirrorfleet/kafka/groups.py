@@ -32,10 +32,7 @@ from kio.schema.types import GroupId, TopicName
 from kio.static.primitive import i8, i32, i64
 
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import (
-    BrokerError,
-    UnsupportedError,
-)
+from mirrorfleet.core.errors import BrokerError, UnsupportedError
 from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.codec import code_of

@@ -5,7 +5,8 @@
     partition  the slot
 
 Written by `lag`: one sample a partition from time to time (seconds when it is behind, less often
-when nothing happens) and one at each change of the verdict. A sample holds until the next one.
+when nothing happens) and one at each change of the verdict. A sample holds until the next one, for
+`HOLDS_MS` at most.
 None is "not known", never 0. An unknown version or a broken record is Skipped and counted by the
 reader.
 """
@@ -23,6 +24,8 @@ from mirrorfleet.records.packing import Skipped
 
 VERSION: Final = 1
 
+HOLDS_MS: Final = 180_000
+"""`lag` samples an idle partition every 30 s, and every 120 s when it watches 10,000 of them."""
 FOREVER_MS: Final = 10 * 365 * 86_400_000
 """Headroom where nothing is ever deleted: ten years, so that a least over partitions works."""
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from mirrorfleet.copying.schedule import MarkerShare
 from mirrorfleet.copying.stripes import Seats
 from mirrorfleet.copying.urgency import Urgency
 from mirrorfleet.core.ids import TopicPartition
+from mirrorfleet.kafka.control_writer import write_waiting
 from mirrorfleet.records import commands as command_codec
 from mirrorfleet.records import events as event_codec
 from mirrorfleet.records.events import Event, EventKind
@@ -28,15 +29,12 @@ if TYPE_CHECKING:
     from mirrorfleet.core.ports import Clock, Dice
     from mirrorfleet.kafka.cluster import Cluster
     from mirrorfleet.kafka.control import ControlWriter
-    from mirrorfleet.kafka.control_writer import Entry
     from mirrorfleet.kafka.transactions import TransactionVersion
     from mirrorfleet.records.commands import Command
     from mirrorfleet.records.segments import Run
     from mirrorfleet.slots.leaders import Leaders
     from mirrorfleet.slots.meters import LinkMeters
     from mirrorfleet.slots.settings import SlotSettings
-
-T = TypeVar("T")
 
 FAR_CONNECTIONS = 48
 """To one source broker far away, of all slots together: about what one mirror may ask of it."""
@@ -94,8 +92,13 @@ class Worker:
         One at a time: a worker's last words may meet what it reports every second.
         """
         async with self._telling:
-            await _tell(self, writer, ControlKind.EVENTS, self.events, event_codec.encode)
-            await _tell(self, writer, ControlKind.COMMANDS, self.asked, command_codec.encode)
+            now_ms = self.clock.now_ms()
+            events, commands = (
+                TopicPartition(control_topic(self.fleet, kind), 0)
+                for kind in (ControlKind.EVENTS, ControlKind.COMMANDS)
+            )
+            await write_waiting(writer, events, self.events, event_codec.encode, now_ms)
+            await write_waiting(writer, commands, self.asked, command_codec.encode, now_ms)
 
     def write_at(self, level: int) -> None:
         """Write what a format level says from now on."""
@@ -176,19 +179,3 @@ class Worker:
                 )
             )
         partition.dropped.clear()
-
-
-async def _tell(
-    worker: Worker,
-    writer: ControlWriter,
-    kind: ControlKind,
-    queue: deque[T],
-    encode: Callable[[T], Entry],
-) -> None:
-    waiting = tuple(queue)
-    if waiting:
-        at = TopicPartition(control_topic(worker.fleet, kind), 0)
-        await writer.write(at, [encode(each) for each in waiting], worker.clock.now_ms())
-    for each in waiting:
-        if queue and queue[0] is each:  # unless it fell out of a full queue meanwhile
-            queue.popleft()

@@ -19,6 +19,7 @@ from mirrorfleet.core.names import service_id
 from mirrorfleet.kafka.admin import NewTopic, create_partitions, create_topics
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.control import ControlWriter, read_to_end
+from mirrorfleet.kafka.control_writer import write_waiting
 from mirrorfleet.kafka.fenced_writer import FencedWriter
 from mirrorfleet.kafka.offsets import LATEST, list_offsets
 from mirrorfleet.planning.book import CatalogBook
@@ -218,24 +219,19 @@ class Store:
         One at a time: links share the queue, and each flushes it after its look.
         """
         async with self._flushing:
-            await self._flush()
-
-    async def _flush(self) -> None:
-        waiting = tuple(self._waiting)
-        if not waiting:
-            return
-        try:
-            if not await self._is_there(self._events.topic):
-                return  # nobody has agreed yet that we write anything
-            await self._writer.write(
-                self._events, [events.encode(event) for event in waiting], self._clock.now_ms()
-            )
-        except MirrorfleetError as error:
-            _log.warning("events cannot be written", extra=fields(error=str(error)))
-            return
-        for event in waiting:
-            if self._waiting and self._waiting[0] is event:  # unless a full queue dropped it
-                self._waiting.popleft()
+            if not self._waiting:
+                return
+            try:
+                if await self._is_there(self._events.topic):  # else nobody has agreed yet
+                    await write_waiting(
+                        self._writer,
+                        self._events,
+                        self._waiting,
+                        events.encode,
+                        self._clock.now_ms(),
+                    )
+            except MirrorfleetError as error:
+                _log.warning("events cannot be written", extra=fields(error=str(error)))
 
 
 def _record(entry: CatalogEntry | Removed) -> tuple[bytes, bytes | None]:

@@ -6,8 +6,8 @@ import pytest
 
 from mirrorfleet.core.errors import ConfigError
 from mirrorfleet.lagging.board import IDLE_TIMES
+from mirrorfleet.records.samples import HOLDS_MS
 from services.lag.settings import parse
-from spark.transforms.slo import HOLDS_MS
 
 
 def test_an_idle_partition_is_sampled_before_the_report_takes_it_for_unseen() -> None:
