@@ -23,7 +23,7 @@ from mirrorfleet.copying.partition import (
     terms_of,
 )
 from mirrorfleet.copying.snapshots import Snapshots
-from mirrorfleet.copying.urgency import NOTHING, RANK, Urgency, rank
+from mirrorfleet.copying.urgency import NOTHING, RANK, STANDING_S, Urgency, rank
 from mirrorfleet.core.errors import CorruptBatchError
 from mirrorfleet.records.catalog import CatalogPartition, CatalogState
 from mirrorfleet.wire.engine import merge, mergeable, walk_fetched
@@ -200,7 +200,8 @@ class Slot:
             and p.entry.state is CatalogState.ACTIVE
         ]
         if pace is Pace.CATCH_UP:
-            self._urgency.note(self.number, rank(p.entry.priority for p in found if p.reachable))
+            moving = (p for p in found if p.reachable and now - p.progress_at < STANDING_S)
+            self._urgency.note(self.number, rank(p.entry.priority for p in moving))
             turn = self._urgency.turn
             found = [p for p in found if RANK[p.entry.priority] <= turn]
         full = self._queue_bytes if queue_bytes is None else queue_bytes

@@ -1,7 +1,8 @@
 """Which backlog of a worker is copied first: that of high priority, in all of its slots.
 
 Only catching up waits for others. The live tail of a partition never does, so a high backlog that
-does not end costs the others their backlog's time and nothing else.
+does not end costs the others their backlog's time and nothing else. For one that does not move,
+because nobody can fetch it or nothing of it can be committed, no other waits either.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 RANK: Final = {Priority.HIGH: 0, Priority.NORMAL: 1, Priority.LOW: 2}
 """The most urgent is the least."""
 NOTHING: Final = len(RANK)
+STANDING_S: Final = 10.0
+"""No commit has moved it for so long: it is not waited for until one does."""
 
 
 def rank(priorities: Iterable[Priority]) -> int:

@@ -110,10 +110,14 @@ def is_retriable(error: BaseException) -> bool:
 
 
 def deciding(group: BaseExceptionGroup[MirrorfleetError]) -> MirrorfleetError:
-    """Of several errors the one that decides: fencing above all, then whatever came first."""
-    found = list(_leaves(group))
-    fenced = [error for error in found if isinstance(error, FencedError)]
-    return (fenced or found)[0]
+    """Of several errors the one that decides: fencing above all, then the first of those that a
+    retry cannot help, then the first.
+    """
+    return min(_leaves(group), key=_weight)
+
+
+def _weight(error: MirrorfleetError) -> int:
+    return 0 if isinstance(error, FencedError) else 1 + error.retriable
 
 
 def leaf_error(error: BaseException) -> BaseException:

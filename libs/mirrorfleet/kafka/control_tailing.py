@@ -6,17 +6,17 @@ that the caller can fetch what it missed from where it was moved to (segments ->
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import Final
 
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import BrokerError, ConnectionLostError, MirrorfleetError
+from mirrorfleet.core.errors import BrokerError, MirrorfleetError
 from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.kafka.backoff import Attempts
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.control_reading import FETCH_BYTES, ControlRecord, Reading
 from mirrorfleet.kafka.fetcher import FetchLane, FetchPoint
+from mirrorfleet.kafka.together import all_of
 
 _WAIT_MS: Final = 500
 
@@ -60,15 +60,12 @@ class PartitionTail:
                 # What one broker gave before another one failed waits here: it is not read again.
                 taken, self._taken = self._taken, []
                 return taken
-            except ExceptionGroup as group:
-                error = _worst(group)
-            except MirrorfleetError as one:
-                error = one
-            self.close()
-            self._cluster.forget_leaders(self._topic)
-            if not error.retriable or _is_out_of_range(error):
-                raise error
-            await attempts.pause(error)
+            except MirrorfleetError as error:
+                self.close()
+                self._cluster.forget_leaders(self._topic)
+                if not error.retriable:
+                    raise
+                await attempts.pause(error)
 
     async def _round(self, max_wait_ms: int) -> None:
         nodes: dict[int, list[FetchPoint]] = {}
@@ -84,9 +81,7 @@ class PartitionTail:
                 max_bytes=FETCH_BYTES,
             )
             nodes.setdefault(leader.node_id, []).append(point)
-        async with asyncio.TaskGroup() as group:
-            for node, points in nodes.items():
-                group.create_task(self._fetch(node, points, max_wait_ms))
+        await all_of(self._fetch(node, points, max_wait_ms) for node, points in nodes.items())
 
     async def _fetch(self, node: int, points: list[FetchPoint], max_wait_ms: int) -> None:
         lane = self._lanes.get(node)
@@ -104,20 +99,3 @@ class PartitionTail:
             reading = self._readings.get(found.partition)
             if reading is not None:
                 self._taken.extend(reading.take(fetched, found))
-
-
-def _is_out_of_range(error: MirrorfleetError) -> bool:
-    return isinstance(error, BrokerError) and error.code is ErrorCode.OFFSET_OUT_OF_RANGE
-
-
-def _worst(group: ExceptionGroup[Exception]) -> MirrorfleetError:
-    """The error that decides: one that a retry cannot help before all others.
-
-    Raises: the group when something else than ours is in it.
-    """
-    ours, others = group.split(MirrorfleetError)
-    if others is not None:
-        raise group
-    flat = [one for one in (ours.exceptions if ours else ()) if isinstance(one, MirrorfleetError)]
-    flat.sort(key=lambda one: one.retriable and not _is_out_of_range(one))
-    return flat[0] if flat else ConnectionLostError("no broker answered")

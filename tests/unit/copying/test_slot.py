@@ -301,6 +301,23 @@ def test_settled_is_past_markers_and_never_past_what_waits_or_is_in_the_open_tra
     assert made.settled(partition) == 1
 
 
+def test_nobody_waits_for_the_more_urgent_that_cannot_be_committed() -> None:
+    shared = Urgency()
+    made = slot(entry(0, priority=Priority.HIGH), urgency=shared)
+    other = slot(entry(1), urgency=shared, number=1)
+    high, normal = partition_of(made, 0), partition_of(other, 1)
+    high.pace = normal.pace = Pace.CATCH_UP
+    high.progress_at = 100.0
+
+    assert made.wanted(Pace.CATCH_UP, 105.0) == [high]
+    assert other.wanted(Pace.CATCH_UP, 105.0) == []
+    assert made.wanted(Pace.CATCH_UP, 111.0) == [high]
+    assert other.wanted(Pace.CATCH_UP, 111.0) == [normal]
+    made.committed([replace(high.committed, next_source=SourceOffset(1))], 112.0)
+    assert made.wanted(Pace.CATCH_UP, 113.0) == [high]
+    assert other.wanted(Pace.CATCH_UP, 113.0) == []
+
+
 def test_of_what_catches_up_the_most_urgent_of_the_worker_goes_first() -> None:
     shared = Urgency()
     entries = [entry(0, priority=Priority.HIGH), entry(1), entry(2, priority=Priority.LOW)]

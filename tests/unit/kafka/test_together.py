@@ -66,12 +66,19 @@ async def test_what_one_of_several_brokers_refuses_is_an_error_as_of_one() -> No
         await ends_of(AuthenticationError("wrong password"))
 
 
-async def test_of_several_errors_fencing_decides() -> None:
+async def test_of_several_errors_fencing_decides_and_then_what_a_retry_cannot_help() -> None:
     async def fail(error: Exception) -> None:
         raise error
 
-    with pytest.raises(FencedError):
-        await all_of([fail(ConnectionLostError("gone")), fail(FencedError("another owner"))])
+    gone, away = ConnectionLostError("gone"), ConnectionLostError("away")
+    refused, fenced = AuthenticationError("refused"), FencedError("another owner")
+    for errors, decides in (
+        ([gone, refused, fenced], fenced),
+        ([gone, refused, away], refused),
+        ([gone, away], gone),
+    ):
+        with pytest.raises(type(decides), match=str(decides)):
+            await all_of(fail(error) for error in errors)
 
 
 async def test_who_is_cancelled_while_one_of_several_fails_ends() -> None:
