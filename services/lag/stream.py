@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
 
 import faust
 
@@ -20,7 +20,8 @@ from mirrorfleet.core.errors import ConfigError, ConnectionLostError
 from mirrorfleet.core.ids import FleetName, SlotNumber
 from mirrorfleet.core.names import control_topic, service_id
 from mirrorfleet.kafka.aiokafka_options import client_options
-from mirrorfleet.kafka.tls import make_context
+from mirrorfleet.kafka.tls import FileVersions, file_versions, make_context
+from mirrorfleet.lagging.board import Place
 from mirrorfleet.records.topics import ControlKind
 from mirrorfleet.runtime.lifecycle import describe
 
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 
 STOP_S: Final = 5.0
 LOOK_S: Final = 5.0
-"""Between two looks at a password in a file."""
-OnRecord = Callable[[bytes | None, bytes | None], None]
+"""Between two looks at a password in a file, and at certificates."""
+OnRecord = Callable[[bytes | None, bytes | None, Place], None]
 OnSlots = Callable[[frozenset[SlotNumber]], None]
 
 
@@ -41,15 +42,28 @@ class _Partition(Protocol):
     partition: int
 
 
+class _Message(Protocol):
+    offset: int
+    timestamp: float
+
+
 class _Event(Protocol):
     """One record; key and value as they are."""
 
     key: bytes | None
     value: bytes | None
+    message: _Message
 
 
 class _Stream(Protocol):
     def events(self) -> AsyncIterator[_Event]: ...
+
+
+class _Secrets(NamedTuple):
+    """What Faust connects with."""
+
+    password: str | None
+    files: FileVersions
 
 
 class _App(Protocol):
@@ -74,17 +88,21 @@ class ProgressStream:
     async def run(self, on_record: OnRecord, on_slots: OnSlots) -> None:
         """Hand on records and the slots that are ours, until cancelled.
 
-        Raises: ConnectionLostError when Faust gave up; start again after a while.
+        Raises: ConnectionLostError when Faust gave up, or secrets were renewed or are just being
+        replaced; start again after a while.
         """
         # Faust makes a folder for tables that we do not have, by default where it was started,
         # and that cannot be written in a container
         with TemporaryDirectory(prefix="mirrorfleet-lag-") as folder:
-            password = self._password()
-            app = self._app(folder, on_record, on_slots)
+            try:
+                secrets = self._secrets()
+                app = self._app(folder, on_record, on_slots)
+            except ConfigError as error:
+                raise ConnectionLostError(f"{self._topic}: {error}") from error
             try:
                 await app.start()
                 async with asyncio.TaskGroup() as group:
-                    watch = group.create_task(self._watch_password(password), name="password")
+                    watch = group.create_task(self._watch_secrets(secrets), name="secrets")
                     await app.wait_until_stopped()
                     watch.cancel()
             except Exception as error:
@@ -95,22 +113,24 @@ class ProgressStream:
                         await app.stop()
         raise ConnectionLostError(f"{self._topic}: the stream ended.")
 
-    async def _watch_password(self, first: str | None) -> None:
-        """Look whether it was rotated: Faust logs in with the first one for ever.
+    async def _watch_secrets(self, first: _Secrets) -> None:
+        """Look whether they were renewed: Faust connects with the first ones for ever.
 
         Raises: ConnectionLostError.
         """
         while True:
             await asyncio.sleep(LOOK_S)
-            with suppress(ConfigError):  # a file that is being replaced
-                if self._password() != first:
-                    raise ConnectionLostError("the password was changed.")
+            with suppress(ConfigError):  # files that are being replaced
+                if self._secrets() != first:
+                    _credentials(self._settings)  # until all are there, the first ones serve
+                    raise ConnectionLostError("the password or a certificate was changed.")
 
-    def _password(self) -> str | None:
-        """The password as it is now, where there is one. Raises: ConfigError."""
+    def _secrets(self) -> _Secrets:
+        """As they are now. Raises: ConfigError."""
         security = self._settings.security
         is_secret = security.mechanism not in {None, Mechanism.OAUTHBEARER}
-        return security.read_password() if is_secret else None
+        password = security.read_password() if is_secret else None
+        return _Secrets(password, file_versions(security))
 
     def _app(self, folder: str, on_record: OnRecord, on_slots: OnSlots) -> _App:
         """Made inside the running loop, which Faust looks up as soon as it is asked for."""
@@ -141,7 +161,9 @@ class ProgressStream:
 
         async def watch(stream: _Stream) -> None:
             async for event in stream.events():
-                on_record(event.key, event.value)
+                message = event.message
+                place = Place(message.offset, round(message.timestamp * 1000))
+                on_record(event.key, event.value, place)
 
         async def assigned(*found: Iterable[_Partition], **_: object) -> None:
             partitions = found[-1]  # after the app itself

@@ -8,6 +8,8 @@ and `check_tasks` looks whether they still run.
 from __future__ import annotations
 
 import asyncio
+import ssl
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final, Protocol, cast
@@ -25,7 +27,7 @@ from mirrorfleet.core.errors import (
     MirrorfleetError,
     UnsupportedError,
 )
-from mirrorfleet.kafka.tls import make_context
+from mirrorfleet.kafka.tls import TlsContexts, make_context
 from mirrorfleet.kafka.tokens import TokenProvider, token_provider
 
 _MS: Final = 1000
@@ -56,25 +58,37 @@ def client_options(settings: ClusterSettings) -> dict[str, object]:
 
 
 def read_secret_again(client: object, settings: ClusterSettings) -> None:
-    """Have an aiokafka client read the password for each connection; its own keeps the first."""
+    """Have an aiokafka client read password and certificates for each connection.
+
+    Its own keeps the first ones, and a connection that fails with them is tried again for ever.
+    """
     security = settings.security
-    mechanism = security.mechanism
-    if security.protocol.sasl and mechanism not in (None, Mechanism.OAUTHBEARER):
-        client.__class__ = _Rereading
-        cast("_Rereading", client).reads = security.read_password
+    first = cast("_Client", client)._ssl_context
+    client.__class__ = _Rereading
+    rereading = cast("_Rereading", client)
+    if security.protocol.sasl and security.mechanism not in (None, Mechanism.OAUTHBEARER):
+        rereading.reads = security.read_password
+    if security.protocol.tls:
+        rereading.contexts = TlsContexts(security, first=first, now=time.monotonic())
 
 
 class _Rereading(AIOKafkaClient):  # type: ignore[misc] # aiokafka has no types
-    """Where aiokafka looks for the password when it connects."""
+    """Where aiokafka looks for password and certificates when it connects."""
 
-    reads: Callable[[], str | None]
+    reads: Callable[[], str] | None = None
     last: str | None = None
+    contexts: TlsContexts | None = None
 
     @property
     def _sasl_plain_password(self) -> str | None:
-        with suppress(MirrorfleetError):  # a file that is being replaced: the one before, once more
-            self.last = self.reads()
+        if self.reads is not None:
+            with suppress(MirrorfleetError):  # being replaced: the one before, once more
+                self.last = self.reads()
         return self.last
+
+    @property
+    def _ssl_context(self) -> ssl.SSLContext | None:
+        return None if self.contexts is None else self.contexts.current(time.monotonic())
 
 
 class _Tokens(AbstractTokenProvider):  # type: ignore[misc] # aiokafka has no types
@@ -113,6 +127,7 @@ class _Fetcher(Protocol):
 
 
 class _Client(Protocol):
+    _ssl_context: ssl.SSLContext | None
     _sync_task: asyncio.Task[None] | None
 
 

@@ -32,7 +32,14 @@ from kio.static.primitive import i32
 
 from mirrorfleet.copying.sharing import Share, has_drifted, share
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import BrokerError, MirrorfleetError, may_not
+from mirrorfleet.core.errors import (
+    AuthenticationError,
+    BrokerError,
+    ConfigError,
+    DeadlineError,
+    MirrorfleetError,
+    may_not,
+)
 from mirrorfleet.core.ids import SlotNumber
 from mirrorfleet.core.ports import Clock
 from mirrorfleet.kafka.aiokafka_options import client_options, read_secret_again, translate
@@ -57,8 +64,11 @@ SESSION_S: Final = 6.0
 (group.min.session.timeout.ms)."""
 HEARTBEAT_S: Final = 1.0
 _PROTOCOL: Final = "mirrorfleet-1"
-_NEVER_MS: Final = 2**31 - 1
-"""aiokafka leaves a group that reads nothing for so long; ours reads nothing ever."""
+_NEVER_MS: Final = float("inf")
+"""aiokafka leaves a group that reads nothing for so long, for ever; ours reads nothing ever."""
+_OUTSIDE_S: Final = 5 * SESSION_S
+"""aiokafka that is no member for so long, and says nothing, is begun anew."""
+_SECRETS: Final = (AuthenticationError, ConfigError)
 _DRIFT_S: Final = 60.0
 """Loads are claimed anew at most so often: each time the group shares out all slots."""
 _LOOK_S: Final = 0.2
@@ -143,6 +153,7 @@ class Membership:
     async def run(self) -> None:
         """Stay a member until cancelled; then leave, so that the others need not wait.
 
+        Who was a member waits for secrets and certificates that are half renewed, and copies on.
         Raises: BrokerError (may not join), AuthenticationError, and what else a retry cannot help.
         """
         try:
@@ -150,7 +161,7 @@ class Membership:
                 try:
                     await self._be_member()
                 except MirrorfleetError as error:
-                    if not error.retriable:
+                    if not (error.retriable or (self.share and isinstance(error, _SECRETS))):
                         raise
                     self.trouble = str(error)
                     self._changed.set()
@@ -224,12 +235,7 @@ class Membership:
             subscription.register_fetch_waiters(set())
             subscription.subscribe({self._topic})
             coordinator = self._coordinator = self._join(client, subscription)
-            while True:
-                await asyncio.sleep(_LOOK_S)
-                coordinator.check_errors()
-                # looked at here: aiokafka forgets a wish to join again while it joins
-                if self._claimed != self._wishes() or self._has_drifted():
-                    coordinator.request_rejoin()
+            await self._watch(coordinator)
         except KafkaError as error:
             where = f"{settings.alias}: {self.group}"
             raise self._explained(translate(error, where, options)) from error
@@ -242,6 +248,21 @@ class Membership:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LEAVE_S):
                     await client.close()
+
+    async def _watch(self, coordinator: _Coordinator) -> None:
+        """Raises: KafkaError of what aiokafka met; DeadlineError when it stays no member."""
+        member_at = self._clock.monotonic()
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            coordinator.check_errors()
+            now = self._clock.monotonic()
+            member_at = now if coordinator.generation >= 0 else member_at
+            if now - member_at > _OUTSIDE_S:
+                where = f"{self._cluster.settings.alias}: {self.group}"
+                raise DeadlineError(f"{where}: no member for {_OUTSIDE_S:.0f} s")
+            # looked at here: aiokafka forgets a wish to join again while it joins
+            if self._claimed != self._wishes() or self._has_drifted():
+                coordinator.request_rejoin()
 
     def _join(self, client: object, subscription: object) -> _Coordinator:
         made = GroupCoordinator(

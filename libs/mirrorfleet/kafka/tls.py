@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import ssl
 from pathlib import Path
 from typing import Final
@@ -19,6 +20,9 @@ _UNKNOWN_ISSUER: Final = frozenset({2, 7, 18, 19, 20, 21})
 
 SYSTEM_S: Final = 60.0
 """The system's CAs are read again after so long."""
+FileVersions = tuple[tuple[int, ...], ...]
+
+_log = logging.getLogger(__name__)  # as `runtime.log` does, which is no layer below
 
 
 def make_context(security: Security) -> ssl.SSLContext:
@@ -48,26 +52,46 @@ class TlsContexts:
     """The context of one cluster's connections, made again when a file of it was renewed.
 
     It takes 30 ms to read the system's CAs, and connections to a source far away come in dozens.
+    Certificate and key are replaced one after the other: between, the context before serves on.
     """
 
-    def __init__(self, security: Security) -> None:
+    def __init__(
+        self, security: Security, *, first: ssl.SSLContext | None = None, now: float = 0.0
+    ) -> None:
+        """`first` is a context that was made of these files just `now`."""
         self._security = security
-        self._context: ssl.SSLContext | None = None
-        self._made_at = 0.0
-        self._files: tuple[tuple[int, ...], ...] = ()
+        self._context = first
+        self._tried_at, self._files = now, file_versions(security)
+        self._trouble = ""
 
     def current(self, now: float) -> ssl.SSLContext:
-        """The context for a connection; `now` in seconds, monotonic. Raises: ConfigError."""
-        files = tuple(map(_version, self._named()))
-        is_old = now - self._made_at > SYSTEM_S or files != self._files
-        if self._context is None or is_old:
-            self._context = make_context(self._security)
-            self._made_at, self._files = now, files
+        """The context for a connection; `now` in seconds, monotonic.
+
+        Raises: ConfigError when there never was one.
+        """
+        files = file_versions(self._security)
+        is_old = now - self._tried_at > SYSTEM_S or files != self._files
+        if self._context is not None and not is_old:
+            return self._context
+        try:
+            self._context, self._trouble = make_context(self._security), ""
+        except ConfigError as error:
+            if self._context is None:
+                raise
+            self._tell(str(error))
+        self._tried_at, self._files = now, files
         return self._context
 
-    def _named(self) -> list[str]:
-        security = self._security
-        return [f for f in (security.ca_file, security.cert_file, security.key_file) if f]
+    def _tell(self, trouble: str) -> None:
+        if trouble != self._trouble:
+            _log.warning("TLS goes on with the files read before", extra={"error": trouble})
+        self._trouble = trouble
+
+
+def file_versions(security: Security) -> FileVersions:
+    """What changes when one of its PEM files is renewed."""
+    named = (security.ca_file, security.cert_file, security.key_file)
+    return tuple(_version(file) for file in named if file)
 
 
 def _version(path: str) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from mirrorfleet.config.cluster_settings import ClusterSettings
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import MirrorfleetError, RefusedError
+from mirrorfleet.core.errors import MirrorfleetError, RefusedError, UnknownVersionError
 from mirrorfleet.core.ids import ClusterAlias, FleetName, Link, PartitionIdentity, SlotNumber
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.control import ControlTail
@@ -77,16 +77,19 @@ async def follow_catalog(
 ) -> None:
     """Keep `view` up to date for ever; wait for the topic, which `sync` makes.
 
-    Raises: UnknownVersionError, AuthenticationError and what else a retry cannot help.
+    Raises: UnknownVersionError; until it was read once, AuthenticationError and what else a retry
+    cannot help. After that it may be a secret that is half renewed.
     """
     topic = control_topic(fleet, ControlKind.CATALOG)
+    was_read = False
     while True:
         try:
             async with ControlTail(settings, topic, on_caught_up=on_caught_up) as tail:
                 async for record in tail:
                     view.apply(decode(record.key, record.value))
+                    was_read = was_read or tail.caught_up
         except MirrorfleetError as error:
-            if not error.retriable:
+            if isinstance(error, UnknownVersionError) or not (error.retriable or was_read):
                 raise
             on_trouble(f"{topic} cannot be read: {error}")
         await asyncio.sleep(_AGAIN_S)

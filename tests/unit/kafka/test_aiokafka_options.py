@@ -1,15 +1,25 @@
 from __future__ import annotations
 
+import asyncio
+import ssl
+from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
+import pytest
 from aiokafka.client import AIOKafkaClient
+from aiokafka.errors import KafkaConnectionError
 
 from mirrorfleet.config.cluster_settings import ClusterSettings, Mechanism, Protocol, Security
 from mirrorfleet.core.ids import ClusterAlias
 from mirrorfleet.kafka.aiokafka_options import client_options, read_secret_again
+from services.install.authority import Authority
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
+
+HOST = "127.0.0.1"
 
 
 async def test_the_password_is_read_for_each_connection_and_the_last_one_kept_without_a_file(
@@ -36,3 +46,50 @@ async def test_the_password_is_read_for_each_connection_and_the_last_one_kept_wi
     read.append(client._sasl_plain_password)
 
     assert read == ["first", "second", "second"]
+
+
+class Listener:
+    """Takes clients of one authority, and asks them nothing but their certificates."""
+
+    def __init__(self, authority: Authority) -> None:
+        broker = authority.issue("broker", (HOST,), timedelta(days=1))
+        self._context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        self._context.load_cert_chain(broker)
+        self._context.load_verify_locations(authority.ca_file)
+        self._context.verify_mode = ssl.CERT_REQUIRED
+        self.taken: list[str] = []
+
+    @asynccontextmanager
+    async def at(self, port: int) -> AsyncIterator[int]:
+        server = await asyncio.start_server(self._take, HOST, port, ssl=self._context)
+        async with server:
+            yield server.sockets[0].getsockname()[1]
+
+    async def _take(self, _: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        (((_, name),),) = writer.get_extra_info("peercert")["subject"]
+        self.taken.append(name)
+        writer.close()
+
+
+async def test_renewed_certificates_are_used_by_the_next_connection(tmp_path: Path) -> None:
+    before, after = Authority(tmp_path / "before"), Authority(tmp_path / "after")
+    first = before.issue("first", (), timedelta(days=1))
+    second = after.issue("second", (), timedelta(days=1))
+    old, new = Listener(before), Listener(after)
+    security = Security(protocol=Protocol.SSL, ca_file=str(before.ca_file), cert_file=str(first))
+
+    async with old.at(0) as port:
+        settings = ClusterSettings(
+            alias=ClusterAlias("west"), bootstrap=(f"{HOST}:{port}",), security=security
+        )
+        client = AIOKafkaClient(**client_options(settings))
+        read_secret_again(client, settings)
+        with pytest.raises(KafkaConnectionError):
+            await client.bootstrap()
+    after.ca_file.replace(before.ca_file)
+    second.replace(first)
+    async with new.at(port):
+        with pytest.raises(KafkaConnectionError):
+            await client.bootstrap()
+
+    assert (old.taken, new.taken) == (["first"], ["second"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from mirrorfleet.config.cluster_settings import Protocol, Security
 from mirrorfleet.core.errors import ConfigError
 from mirrorfleet.kafka import tls
 from mirrorfleet.kafka.tls import SYSTEM_S, TlsContexts, explain_alert, explain_tls, make_context
+from services.install.authority import Authority
 
 TLS = Security(protocol=Protocol.SSL, ca_file="/etc/kafka/ca.pem")
 
@@ -94,3 +96,38 @@ def test_a_context_is_made_once_until_a_file_is_renewed_or_the_systems_may_be(
     assert second is not first
     key_file.unlink()
     assert contexts.current(103.0) is not second
+
+
+def test_while_certificate_and_key_are_replaced_the_context_before_serves_and_it_is_said_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    authority = Authority(tmp_path)
+    old, new = (authority.issue(name, (), timedelta(days=1)) for name in ("old", "new"))
+    security = Security(
+        protocol=Protocol.SSL,
+        ca_file=str(authority.ca_file),
+        cert_file=str(old),
+        key_file=str(old.with_suffix(".key")),
+    )
+    contexts = TlsContexts(security)
+    first = contexts.current(100.0)
+
+    old.write_bytes(new.read_bytes())
+    between = [contexts.current(at) for at in (101.0, 102.0, 103.0 + SYSTEM_S)]
+    new.with_suffix(".key").replace(old.with_suffix(".key"))
+    renewed = contexts.current(104.0 + SYSTEM_S)
+
+    assert between == [first, first, first]
+    assert renewed is not first
+    (said,) = caplog.records
+    assert "security.cert_file" in said.error  # type: ignore[attr-defined] # a field of the line
+
+
+def test_a_first_context_lasts_until_a_file_is_renewed(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    security = Security(protocol=Protocol.SSL, ca_file=str(authority.ca_file))
+    first = make_context(security)
+    contexts = TlsContexts(security, first=first, now=100.0)
+    assert contexts.current(101.0) is first
+    Authority(tmp_path)
+    assert contexts.current(102.0) is not first

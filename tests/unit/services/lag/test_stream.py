@@ -1,0 +1,104 @@
+"""What Faust connects with, renewed."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mirrorfleet.config.cluster_settings import ClusterSettings, Protocol, Security
+from mirrorfleet.core.errors import ConnectionLostError
+from mirrorfleet.core.ids import ClusterAlias, FleetName
+from mirrorfleet.kafka.tls import FileVersions, file_versions
+from services.install.authority import Authority
+from services.lag import stream as module
+from services.lag.stream import ProgressStream
+from tests.faultkit.waiting import until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class App:
+    """A Faust that has nothing to say."""
+
+    async def start(self) -> None:
+        pass
+
+    async def stop(self) -> None:
+        pass
+
+    async def wait_until_stopped(self) -> None:
+        await asyncio.Event().wait()
+
+
+class World:
+    """A stream, its certificate and the next one."""
+
+    def __init__(self, directory: Path) -> None:
+        authority = Authority(directory)
+        self.cert, self.next = (
+            authority.issue(name, (), timedelta(days=1)) for name in ("first", "second")
+        )
+        self.key = self.cert.with_suffix(".key")
+        security = Security(
+            protocol=Protocol.SSL,
+            ca_file=str(authority.ca_file),
+            cert_file=str(self.cert),
+            key_file=str(self.key),
+        )
+        settings = ClusterSettings(
+            alias=ClusterAlias("west"), bootstrap=("127.0.0.1:1",), security=security
+        )
+        self.stream = ProgressStream(settings, FleetName("m"), session_s=6.0, request_s=6.0)
+
+    async def run(self) -> None:
+        await self.stream.run(lambda _key, _value, _place: None, lambda _slots: None)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+async def test_the_stream_begins_anew_when_certificate_and_key_are_renewed_and_not_between(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[Security] = []
+
+    def look(security: Security) -> FileVersions:
+        looks.append(security)
+        return file_versions(security)
+
+    monkeypatch.setattr(module, "LOOK_S", 0.01)
+    monkeypatch.setattr(module, "file_versions", look)
+    monkeypatch.setattr(ProgressStream, "_app", lambda *_: App())
+
+    async def look_on() -> None:
+        seen = len(looks)
+        await until(lambda: len(looks) > seen + 1, deadline_s=5, what="another look")
+
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(awaited_end(world))
+        await look_on()
+        world.next.replace(world.cert)
+        await look_on()
+        assert not task.done()
+        world.next.with_suffix(".key").replace(world.key)
+        await until(task.done, deadline_s=5, what="the end of the stream")
+    assert "the password or a certificate was changed" in task.result()
+
+
+async def awaited_end(world: World) -> str:
+    with pytest.raises(ConnectionLostError) as ended:
+        await world.run()
+    return str(ended.value)
+
+
+async def test_a_stream_that_begins_while_a_file_is_replaced_is_begun_again_later(
+    world: World,
+) -> None:
+    world.key.unlink()
+    assert "security.cert_file" in await awaited_end(world)
