@@ -20,7 +20,7 @@ class Pack(StrEnum):
 class CheckpointSettings(BaseModel):
     """All of them have a default; a group's place is at most 5 s old with them."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     period_s: float = Field(default=5.0, ge=0.2, le=60)
     """Between two looks at the groups of a link."""

@@ -20,7 +20,6 @@ from mirrorfleet.operating.terminal import (
 )
 from mirrorfleet.watching.estate import Report, check_file, check_live, rule_row
 from services.cli.connecting import open_cluster
-from services.cli.run import check_service
 
 _READ_COMMITTED = (
     "note: exactly once is what a consumer with isolation.level=read_committed sees;"
@@ -42,7 +41,7 @@ def run(estate_file: Path, target: str | None, output: Output, depth: Depth) -> 
         estate.cluster(target)
     flows = [flow for flow in all_flows(estate) if target in {None, flow.link.target}]
     report = Report()
-    check_file(estate, flows, report, check_service)
+    check_file(estate, flows, report)
     if depth is Depth.LIVE and not report.problems:
         asyncio.run(check_live(estate, flows, report, open_cluster))
     elif depth is Depth.FILE:

@@ -19,7 +19,7 @@ SHORTEST_TOKEN: Final = 16
 class ConsoleSettings(BaseModel):
     """All of them have a default."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     token: Secret | None = None
     """Who sends it may ask for more than reading; without one nobody may."""

@@ -23,7 +23,7 @@ class Place(StrEnum):
 class HeartbeatSettings(BaseModel):
     """By default one heartbeat a second on the target, as MM2."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     period_s: float = Field(default=1.0, ge=0.1, le=60)
     """Between two heartbeats of a link."""

@@ -13,7 +13,7 @@ from mirrorfleet.lagging.verdict import Limits
 class LagSettings(BaseModel):
     """All of them have a default; a time lag is right to about `ends_s` with them."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     ends_s: float = Field(default=1.0, ge=0.1, le=60)
     """Between two looks at the ends of a source."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 from enum import StrEnum
@@ -11,6 +10,7 @@ from typing import Annotated
 import typer
 
 from mirrorfleet.core.errors import MirrorfleetError
+from mirrorfleet.operating.terminal import Output, print_json, say_error
 from services.local import pair, properties
 from services.local.broker import LocalError
 from services.local.region import DEFAULT_KAFKA, Region, RegionSpec, Tuning
@@ -18,13 +18,6 @@ from services.local.security import Authorizer, Kind, RegionSecurity
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 Name = Annotated[str, typer.Option(help="Name of the pair; state is in .local/NAME.")]
-
-
-class Output(StrEnum):
-    """How results are printed."""
-
-    TABLE = "table"
-    JSON = "json"
 
 
 class Action(StrEnum):
@@ -55,7 +48,7 @@ def show(regions: list[Region], output: Output) -> None:
         for broker in region.brokers
     ]
     if output is Output.JSON:
-        print(json.dumps(rows, indent=1))
+        print_json(rows)
         return
     for row in rows:
         print("  ".join(f"{key} {value}" for key, value in row.items()))
@@ -148,7 +141,7 @@ def main() -> None:
     try:
         app()
     except MirrorfleetError as error:
-        print(f"error: {error}", file=sys.stderr)
+        say_error(str(error))
         sys.exit(1)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
+from contextlib import suppress
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -23,7 +25,7 @@ AUTO: Final = "auto"
 
 def find(name: str, home: Path = HOME) -> list[Region]:
     """The regions of a pair, running or not; none when there is no such pair."""
-    return [Region.load(file.parent) for file in sorted((home / name).glob("*/region.json"))]
+    return [Region.load(file.parent) for file in sorted(_place(name, home).glob("*/region.json"))]
 
 
 def up(name: str, specs: Sequence[RegionSpec], ports: str = "", home: Path = HOME) -> list[Region]:
@@ -34,14 +36,15 @@ def up(name: str, specs: Sequence[RegionSpec], ports: str = "", home: Path = HOM
     Raises: LocalError when a port that was asked for is taken, when the pair is there with other
     settings, or when a broker does not start; then nothing is left.
     """
+    place = _place(name, home)
     with locked(home / f"{name}.lock"):
         regions = find(name, home)
         if not regions:
-            shutil.rmtree(home / name, ignore_errors=True)  # of a start that was cut short
+            _clear(place)  # of a start that was cut short
             try:
-                return start_regions(with_ports(specs, ports), home / name)
+                return start_regions(with_ports(specs, ports), place)
             except BaseException:
-                shutil.rmtree(home / name, ignore_errors=True)
+                _clear(place)
                 raise
         for region, spec in zip(regions, specs, strict=True):
             _same_settings(region.spec, spec, name)
@@ -65,10 +68,9 @@ def with_ports(specs: Sequence[RegionSpec], ports: str) -> list[RegionSpec]:
     """The specs with ports: those asked for, else the usual ones where they are free, else any."""
     if ports == AUTO:
         return list(specs)
-    try:
+    first: list[int] = []
+    with suppress(ValueError):
         first = [int(part) for part in ports.split(",")] if ports else list(DEFAULT_PORTS.values())
-    except ValueError:
-        first = []
     if len(first) != len(specs):
         raise LocalError(f"--ports {ports} is neither auto nor like 19092,29092.")
     return [_placed(spec, port, asked=bool(ports)) for spec, port in zip(specs, first, strict=True)]
@@ -89,10 +91,26 @@ def _placed(spec: RegionSpec, port: int, *, asked: bool) -> RegionSpec:
 
 def down(name: str, home: Path = HOME) -> list[Region]:
     """Stop every broker of a pair and remove all that it wrote; gives back what there was."""
+    place = _place(name, home)
     with locked(home / f"{name}.lock"):
         regions = find(name, home)
         for region in regions:
             region.stop()
-        shutil.rmtree(home / name, ignore_errors=True)
+        _clear(place)
     (home / f"{name}.lock").unlink(missing_ok=True)
     return regions
+
+
+def _place(name: str, home: Path) -> Path:
+    """The folder of a pair. Raises: LocalError for a name that could lead out of `home`."""
+    if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name) is None:
+        raise LocalError(f"--name {name!r} is no name: only letters, digits, '-' and '_'.")
+    return home / name
+
+
+def _clear(place: Path) -> None:
+    """Remove what `up` makes; what is of others there, as .local/kafka has, stays."""
+    for side in DEFAULT_PORTS:
+        shutil.rmtree(place / side, ignore_errors=True)
+    with suppress(OSError):
+        place.rmdir()

@@ -7,6 +7,7 @@ broker that is down for a while finds its port free when it comes back.
 from __future__ import annotations
 
 import socket
+from itertools import islice
 from random import SystemRandom
 from typing import Final
 
@@ -32,14 +33,8 @@ def is_free(port: int) -> bool:
 
 def free_ports(count: int) -> list[int]:
     """So many different free ports. Raises: LocalError when there are none."""
-    dice = SystemRandom()
-    found: dict[int, None] = {}
-    for _ in range(TRIES):
-        if len(found) == count:
-            break
-        port = dice.randint(FIRST, LAST)
-        if is_free(port):
-            found[port] = None
+    tried = SystemRandom().sample(range(FIRST, LAST + 1), TRIES)
+    found = list(islice(filter(is_free, tried), count))
     if len(found) < count:
         raise LocalError(f"{HOST} has no {count} free ports between {FIRST} and {LAST}.")
-    return list(found)
+    return found

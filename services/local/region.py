@@ -193,9 +193,7 @@ class Region:
     def properties(self, node_id: int) -> dict[str, str]:
         """The settings of a broker."""
         clients, brokers, controller = self._written.ports[node_id - 1]
-        voters = [
-            f"{number}@{HOST}:{ports[2]}" for number, ports in enumerate(self._written.ports, 1)
-        ]
+        voters = [f"{node}@{HOST}:{three[2]}" for node, three in enumerate(self._written.ports, 1)]
         advertised = f"CLIENTS://{HOST}:{clients},BROKERS://{HOST}:{brokers}"
         return {
             **properties.common(self.spec.brokers),

@@ -45,18 +45,15 @@ class Authorizer(StrEnum):
     STANDARD = "standard"
 
 
-def default_users() -> dict[str, str]:
-    """User to password; `admin` is always among them."""
-    return {name: f"{name}-secret" for name in (SUPER_USER, "mirrorfleet")}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegionSecurity:
-    """A security variant; `hosts` and `lifetime_days` are of the brokers' certificate."""
+    """`users` to passwords, with `admin`; `hosts` and lifetime of the brokers' certificate."""
 
     kind: Kind = Kind.PLAINTEXT
     authorizer: Authorizer = Authorizer.NONE
-    users: Mapping[str, str] = field(default_factory=default_users)
+    users: Mapping[str, str] = field(
+        default_factory=lambda: {name: f"{name}-secret" for name in (SUPER_USER, "mirrorfleet")}
+    )
     hosts: tuple[str, ...] = GOOD_HOSTS
     lifetime_days: int = 30
 

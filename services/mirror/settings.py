@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class MirrorSettings(SlotSettings):
     """How slots copy, and how often the worker reports."""
 
-    progress_s: float = Field(default=1.0, gt=0)
-    """Between two snapshots of a slot."""
+    progress_s: float = Field(default=1.0, gt=0, le=3)
+    """Between two snapshots of a slot; others take one that is 10 s old for a worker's end."""
 
 
 def parse(subtree: Mapping[str, object]) -> MirrorSettings:

@@ -1,13 +1,14 @@
-"""Checks that need two parts of the estate at once; each gives (path, message). No I/O."""
+"""Checks that need more than one part of the estate; each gives (path, message). No I/O."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from mirrorfleet.config.flows import flow_of
 from mirrorfleet.config.model import Estate, EstateLink
 from mirrorfleet.core.ids import Link
+from mirrorfleet.policy.acls import Service
 from mirrorfleet.policy.claims import provable_clashes
 from mirrorfleet.policy.cycles import Leg
 
@@ -16,10 +17,18 @@ _Found = tuple[str, str]
 
 def estate_problems(estate: Estate) -> Iterator[_Found]:
     """All of them, in file order; clashes of rules only when the links are sound."""
+    yield from _services(estate)
     found = list(_links(estate))
     yield from found
     if not found:
         yield from _clashes(estate)
+
+
+def _services(estate: Estate) -> Iterator[_Found]:
+    """Tuning that no service would ever read: it would run with its defaults, and say nothing."""
+    for name in estate.services:
+        if name not in set(Service):
+            yield f"services.{name}", f"{name!r} is no service; {_nearest(name, list(Service))}"
 
 
 def _links(estate: Estate) -> Iterator[_Found]:
@@ -40,9 +49,13 @@ def _links(estate: Estate) -> Iterator[_Found]:
 def _unknown_aliases(estate: Estate, entry: EstateLink, path: str) -> Iterator[_Found]:
     for key, alias in (("from", entry.source), ("to", entry.target)):
         if alias not in estate.clusters:
-            near = difflib.get_close_matches(alias, list(estate.clusters), n=1)
-            hint = f"did you mean {near[0]!r}" if near else "known: " + ", ".join(estate.clusters)
+            hint = _nearest(alias, list(estate.clusters))
             yield f"{path}.{key}", f"{alias!r} is no cluster of the estate; {hint}"
+
+
+def _nearest(name: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean {str(near[0])!r}" if near else "known: " + ", ".join(known)
 
 
 def _same_ends(estate: Estate, entry: EstateLink, path: str) -> Iterator[_Found]:

@@ -68,7 +68,7 @@ def read_secret(estate: Estate, path: str, secret: Secret | None) -> str | None:
         except ConfigError as error:
             raise _wrong(estate, path, error.message, error.hint) from None
     name = secret.env or ""
-    value = estate.environment.get(name)
+    value = estate.environment.get(name, "").rstrip("\r\n")  # as of files: `echo` adds one
     if not value:
         raise _wrong(estate, path, f"environment variable {name} is not set.", f"export {name}=...")
     return value

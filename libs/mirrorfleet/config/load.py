@@ -52,6 +52,17 @@ class Problem:
     message: str
 
 
+class _Loader(yaml.SafeLoader):
+    """Tells where a value stands that only looks like a time or a number, as 2026-02-31 does."""
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> object:  # noqa: FBT001, FBT002 - PyYAML's signature
+        try:
+            made: object = super().construct_object(node, deep)
+        except (ValueError, OverflowError) as error:
+            raise yaml.MarkedYAMLError(None, None, str(error), node.start_mark) from None
+        return made
+
+
 class _Detail(TypedDict):
     """What we read of pydantic's error details."""
 
@@ -116,9 +127,16 @@ def _follows(detail: _Detail, details: Sequence[_Detail]) -> bool:
 
 def _read_yaml(text: str, name: str) -> tuple[object, dict[str, int], list[Problem]]:
     """Plain data, the line of each path, and keys that stand twice."""
+    lines: dict[str, int] = {}
+    problems: list[Problem] = []
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
-        data: object = yaml.safe_load(text)
+        data: object = yaml.load(text, Loader=_Loader)
+        if isinstance(node, yaml.MappingNode):
+            _mark(node, "", lines, problems)
+    except RecursionError:
+        why = "nested too deep, or an anchor that holds itself"
+        raise ConfigError(f"{name}: not YAML: {why}.") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         line = mark.line + 1 if mark is not None else 0
@@ -128,9 +146,6 @@ def _read_yaml(text: str, name: str) -> tuple[object, dict[str, int], list[Probl
         raise ConfigError(
             f"{name}:1 an estate is a mapping with 'estate', 'clusters' and 'links'.", line=1
         )
-    lines: dict[str, int] = {}
-    problems: list[Problem] = []
-    _mark(node, "", lines, problems)
     return data, lines, problems
 
 
@@ -206,9 +221,9 @@ def _shown(value: object) -> str:
 
 
 def _error(name: str, lines: Mapping[str, int], problems: Sequence[Problem]) -> ConfigError:
-    placed = sorted((_line(lines, problem.path), problem.path, problem) for problem in problems)
+    placed = sorted((_line(lines, p.path), p.path, p.message) for p in problems)
     texts = [
-        f"{name}:{line} {path or '(top)'}: {p.message.rstrip('.')}." for line, path, p in placed
+        f"{name}:{line} {path or '(top)'}: {message.rstrip('.')}." for line, path, message in placed
     ]
     line, path, _ = placed[0]
     return ConfigError("\n".join(texts), path=path, line=line)

@@ -41,6 +41,7 @@ from mirrorfleet.records.catalog import Priority
 # No '.', because MM2 names end a hop at it; topic names and transactional ids hold these words.
 _WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _ADDRESS: Final = re.compile(r"(?P<host>\[[0-9a-fA-F:.]+\]|[^\s:/@\[\]]+):(?P<port>[^:]+)")
+_FIRST_MOMENT: Final = datetime(1970, 1, 1, tzinfo=UTC)
 DEFAULT_SLOTS: Final = 16
 _SENT_AS_IT_IS: Final = {Mechanism.PLAIN: "password", Mechanism.OAUTHBEARER: "token"}
 
@@ -99,18 +100,20 @@ def _start(value: str) -> str:
         return f"{kind}:{int(rest)}"
     if kind == "timestamp":
         moment = _moment(rest)
-        if moment is not None and moment.tzinfo is not None:
-            return f"timestamp:{int(moment.astimezone(UTC).timestamp() * 1000)}"
+        if moment is not None:
+            return f"timestamp:{int(moment.timestamp() * 1000)}"
     raise ValueError(
         f"{value!r} is not earliest, latest, offset:N, timestamp:MS or timestamp:2026-01-31T12:00Z"
     )
 
 
 def _moment(text: str) -> datetime | None:
+    """A time with a zone; None for what is none, and before 1970, where Kafka has no times."""
     try:
-        return datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError:
         return None
+    return moment if moment.tzinfo is not None and moment >= _FIRST_MOMENT else None
 
 
 def _not_yet(value: object, reserved: Mapping[str, str]) -> object:
@@ -264,8 +267,11 @@ class Rule(Strict):
     null_keys: Literal["fail", "drop-recorded"] = "fail"
     priority: Priority = Priority.NORMAL
     start: Annotated[StrictStr, AfterValidator(_start)] = "earliest"
-    throttle: Annotated[StrictInt, Field(gt=0)] | None = None
-    """Bytes per second."""
+    throttle: Annotated[StrictInt, Field(ge=64 * 1024)] | None = None
+    """Bytes a second that are read of each partition, live or backlog, as the source stores them.
+
+    With less than the least, a batch of common size would look like a standstill.
+    """
     adopt: StrictBool = False
     """Whether a target topic that has records already is taken as it is."""
     replication_factor: ReplicationFactor | None = None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from mirrorfleet.config.connect import read_secret
-from mirrorfleet.config.model import Estate, http_url
+from mirrorfleet.config.model import Estate, Secret, http_url
 from mirrorfleet.core.errors import ConfigError
 
 TRACES_PATH: Final = "/v1/traces"
@@ -34,8 +34,8 @@ class TelemetrySettings:
 def telemetry_settings(estate: Estate) -> TelemetrySettings | None:
     """The settings, or None when traces are off: no endpoint anywhere, or OTEL_SDK_DISABLED.
 
-    Raises: ConfigError for an address that is none, a secret that is not there, or a protocol
-    that is not spoken.
+    Raises: ConfigError for an address that is none, a secret that is not there or no header, or
+    a protocol that is not spoken.
     """
     model, env = estate.telemetry, estate.environment
     if env.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
@@ -49,13 +49,25 @@ def telemetry_settings(estate: Estate) -> TelemetrySettings | None:
     else:
         return None
     _check_protocol(env)
-    headers = {
-        name: read_secret(estate, f"telemetry.headers.{name}", secret) or ""
-        for name, secret in model.headers.items()
-    }
     return TelemetrySettings(
-        endpoint=endpoint, traces_per_second=model.traces_per_second, headers=headers
+        endpoint=endpoint,
+        traces_per_second=model.traces_per_second,
+        headers={name: _header(estate, name, secret) for name, secret in model.headers.items()},
     )
+
+
+def _header(estate: Estate, name: str, secret: Secret) -> str:
+    """The value; refused here by its name, because the HTTP client tells it in its refusal."""
+    path = f"telemetry.headers.{name}"
+    value = read_secret(estate, path, secret) or ""
+    if not value.isascii() or not value.isprintable() or value != value.strip():
+        raise ConfigError(
+            f"{path}: has a character or an outer space that no header may have.",
+            path=path,
+            line=estate.line_of(path),
+            hint="Check the variable or the file: one line of printable ASCII.",
+        )
+    return value
 
 
 def _with_path(base: str) -> str:

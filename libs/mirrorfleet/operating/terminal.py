@@ -48,7 +48,9 @@ def print_table(columns: Sequence[str], rows: Sequence[Row]) -> None:
         )
     for row in rows:
         table.add_row(*("-" if row.get(c) is None else _text(row[c]) for c in columns))
-    Console(width=None if sys.stdout.isatty() else _PLAIN_WIDTH, highlight=False).print(table)
+    width = None if sys.stdout.isatty() else _PLAIN_WIDTH
+    # Names and patterns are shown as they are: `[a-z]*` and `team[/]a` are no markup.
+    Console(width=width, highlight=False, markup=False, emoji=False).print(table)
 
 
 def show(output: Output, columns: Sequence[str], rows: Sequence[Row], nothing: str) -> None:

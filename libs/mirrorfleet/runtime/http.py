@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 HOST: Final = "127.0.0.1"
 _PORTS_TRIED: Final = 100
+_LAST_PORT: Final = 65_535
 _PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
 _UNAVAILABLE: Final = 503
 
@@ -70,8 +71,10 @@ def bind(asked: int | None, *, first: int = 0, host: str = HOST) -> socket.socke
     """A listening socket: port `asked`, or the first free one from `first` (0: any free port).
 
     Raises:
-        ConfigError: the asked port is taken or not ours to use, or no port is free.
+        ConfigError: the asked port is none, taken or not ours to use, or no port is free.
     """
+    if asked is not None and not 0 <= asked <= _LAST_PORT:
+        raise ConfigError(f"HTTP port {asked} is not from 0 to {_LAST_PORT}.", path="--http-port")
     if asked is not None or first == 0:
         return _bind_exactly(asked or 0, host)
     for port in range(first, first + _PORTS_TRIED):

@@ -78,15 +78,14 @@ class JsonLines(logging.Formatter):
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         super().__init__()
-        self._set(secrets)
+        self._secrets: tuple[str, ...] = ()
+        self.also_strike(secrets)
 
     def also_strike(self, secrets: Iterable[str]) -> None:
         """Strike these, too."""
-        self._set({*self._secrets, *secrets})
-
-    def _set(self, secrets: Iterable[str]) -> None:
-        long_enough = (each for each in secrets if len(each) >= _SHORTEST_SECRET)
-        self._secrets = tuple(sorted(long_enough, key=len)[::-1])
+        forms = {form for each in secrets for form in _forms(each)}
+        long_enough = {each for each in forms if len(each) >= _SHORTEST_SECRET}
+        self._secrets = tuple(sorted({*self._secrets, *long_enough}, key=len, reverse=True))
 
     def format(self, record: logging.LogRecord) -> str:
         """The line, without its end."""
@@ -112,6 +111,13 @@ class JsonLines(logging.Formatter):
         for secret in self._secrets:
             text = text.replace(secret, _STRUCK)
         return text
+
+
+def _forms(secret: str) -> Iterator[str]:
+    """How a text may show it: as it is, without its outer spaces, and both as `repr` does."""
+    for form in (secret, secret.strip()):
+        yield form
+        yield repr(form)[1:-1]
 
 
 def configure(

@@ -10,24 +10,26 @@ from mirrorfleet.copying.schedule import CommitPolicy
 class SlotSettings(BaseModel):
     """Every one has a default that suits a region pair."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     memory_bytes: int = Field(default=56 << 20, ge=4 << 20)
     """Bytes fetched and not yet acknowledged, of the whole process."""
-    fetch_max_bytes: int = Field(default=8 << 20, ge=64 << 10)
-    """Most bytes of one fetch answer."""
-    partition_fetch_bytes: int = Field(default=1 << 20, ge=16 << 10)
+    fetch_max_bytes: int = Field(default=8 << 20, ge=64 << 10, le=1 << 30)
+    """Most bytes of one fetch answer; in the request it is a number of 31 bits."""
+    partition_fetch_bytes: int = Field(default=1 << 20, ge=16 << 10, le=1 << 30)
     """Most bytes of one partition in a fetch answer, so that none starves the others."""
     fetch_connections: int = Field(default=48, ge=1, le=256)
-    """Most connections of one slot to one source broker far away, for old backlog."""
+    """Most connections to one source broker far away, for old backlog, of all slots of the process
+    together; the first one of each slot is not counted."""
     partition_queue_bytes: int = Field(default=4 << 20, ge=64 << 10)
     """Bytes of one partition that may wait to be sent; then it is not fetched for a while."""
     fetch_wait_ms: int = Field(default=500, ge=1, le=5_000)
     """How long the source may hold an empty answer back."""
     requests_in_flight: int = Field(default=16, ge=1, le=64)
     """Produce requests of one slot to one broker without an answer (64 was measured safe)."""
-    request_bytes: int = Field(default=8 << 20, ge=64 << 10)
-    """Most bytes of one produce request, one batch a partition."""
+    request_bytes: int = Field(default=8 << 20, ge=64 << 10, le=64 << 20)
+    """Most bytes of one produce request, one batch a partition. Brokers take 100 MB
+    (socket.request.max.bytes), the last batch and the headers included."""
     produce_timeout_ms: int = Field(default=5_000, ge=500, le=10_000)
     """A slow follower holds the connection for that long at most."""
     transaction_timeout_ms: int = Field(default=15_000, ge=10_000, le=60_000)

@@ -14,7 +14,7 @@ from mirrorfleet.planning.rules import Apply, ReplicationPolicy, RuleTerms
 class SyncSettings(BaseModel):
     """All of them have a default that shows a change on the target within 5 s."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     apply: Apply = Apply.AUTO
     period_s: float = Field(default=2.0, ge=0.2, le=60)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from mirrorfleet.config.connect import cluster_settings
 from mirrorfleet.config.model import Estate
+from mirrorfleet.config.telemetry import telemetry_settings
 from mirrorfleet.core.errors import MirrorfleetError
 from mirrorfleet.core.ids import ClusterAlias, ClusterId
 from mirrorfleet.kafka.cluster import Cluster
@@ -144,23 +145,16 @@ def rule_row(flow: Flow, name: str, topics: Sequence[str] | None) -> dict[str, o
     return row
 
 
-def check_file(
-    estate: Estate,
-    flows: Sequence[Flow],
-    report: Report,
-    check_service: Callable[[str], None],
-) -> None:
-    """What the models cannot know: names of services (`check_service` raises), secrets."""
+def check_file(estate: Estate, flows: Sequence[Flow], report: Report) -> None:
+    """What the models cannot know: whether the secrets are there, those of traces included."""
     if not flows:
         report.warnings.append("no link: nothing will be copied. Add one under `links`.")
-    for name in estate.services:
-        try:
-            check_service(name)
-        except MirrorfleetError as error:
-            line = estate.line_of(f"services.{name}")
-            report.problems.append(f"line {line} services.{name}: {error}")
     for alias in aliases(flows):
         try:
             cluster_settings(estate, alias)
         except MirrorfleetError as error:
             report.problems.append(str(error))
+    try:
+        telemetry_settings(estate)
+    except MirrorfleetError as error:
+        report.problems.append(str(error))

@@ -27,6 +27,13 @@ def test_a_password_comes_from_the_environment() -> None:
     assert security.read_password() == CANARY
 
 
+def test_a_line_end_is_no_part_of_a_secret_from_the_environment() -> None:
+    security = cluster_settings(parse(env={"WEST_PASSWORD": f"{CANARY}\r\n"}), "west").security
+    assert security.read_password() == CANARY
+    with pytest.raises(ConfigError, match="WEST_PASSWORD is not set"):
+        cluster_settings(parse(env={"WEST_PASSWORD": "\n"}), "west")
+
+
 def test_a_secret_that_is_not_there_is_named_with_its_line() -> None:
     with pytest.raises(ConfigError) as caught:
         cluster_settings(parse(), "west")

@@ -336,7 +336,15 @@ def test_a_start_is_kept_in_one_form(written: str, kept: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "written", ["first", "offset:-1", "offset:", "timestamp:2023-11-14T22:13:20"]
+    "written",
+    [
+        "first",
+        "offset:-1",
+        "offset:",
+        "timestamp:2023-11-14T22:13:20",
+        "timestamp:0001-01-01T00:00+14:00",
+        "timestamp:1969-12-31T23:59:59.999Z",
+    ],
 )
 def test_a_start_that_is_none_is_refused(written: str) -> None:
     text = RIGHT.replace("priority: high", f'start: "{written}"')

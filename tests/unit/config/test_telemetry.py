@@ -62,6 +62,17 @@ def test_headers_are_secrets_from_the_environment_and_never_shown() -> None:
         settings(more)
 
 
+@pytest.mark.parametrize("value", ["hunter22\nmore", "hunter\x0022", " hunter22", "hunter22€"])
+def test_a_header_that_cannot_be_sent_is_refused_by_its_name_only(value: str) -> None:
+    more = f"telemetry: {{endpoint: '{AT}', headers: {{authorization: {{env: TOKEN}}}}}}"
+
+    with pytest.raises(ConfigError, match=r"telemetry\.headers\.authorization: ") as caught:
+        settings(more, {"TOKEN": value})
+
+    assert "hunter" not in str(caught.value)
+    assert caught.value.line == 4
+
+
 def test_the_sdk_can_be_disabled_as_everywhere() -> None:
     env = {"OTEL_SDK_DISABLED": "true", "OTEL_EXPORTER_OTLP_ENDPOINT": AT}
 

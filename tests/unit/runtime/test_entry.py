@@ -19,7 +19,7 @@ clusters:
   east: {bootstrap: "h:1"}
   west: {bootstrap: "h:2", fleet: far-west}
 links: [{from: east, to: west, rules: [{name: one, topics: [a]}]}]
-services: {probe: {depth: 3}}
+services: {sync: {depth: 3}}
 """
 
 
@@ -62,7 +62,7 @@ def probe(error: Exception | None = None) -> tuple[Program, list[Probe]]:
         built.append(Probe(context, error))
         return built[-1]
 
-    return Program(name="probe", build=build, http_port=0), built
+    return Program(name="sync", build=build, http_port=0), built
 
 
 def test_a_service_gets_its_part_of_the_estate_and_ends_with_0(estate: str) -> None:
@@ -73,7 +73,7 @@ def test_a_service_gets_its_part_of_the_estate_and_ends_with_0(estate: str) -> N
     context = built[0].context
     assert code == 0
     assert (context.target, context.fleet, context.settings) == ("west", "far-west", {"depth": 3})
-    assert context.owner.startswith("probe:")
+    assert context.owner.startswith("sync:")
     assert context.url.startswith("http://127.0.0.1:")
 
 
@@ -105,7 +105,7 @@ def test_an_error_of_ours_is_a_message_without_traceback(
 
     said = capsys.readouterr().err
     assert code == 1
-    assert said.endswith("error: mirrorfleet probe: same cluster. Check bootstrap.\n")
+    assert said.endswith("error: mirrorfleet sync: same cluster. Check bootstrap.\n")
     assert "traceback" not in said
 
 
@@ -117,7 +117,7 @@ def test_an_error_that_is_not_ours_has_its_traceback_in_the_log(
     assert run(program, ["--estate", estate, "--target", "west"]) == 1
     said = capsys.readouterr().err
     assert '"traceback": "Traceback' in said
-    assert said.endswith("error: mirrorfleet probe: KeyError: 'lost'\n")
+    assert said.endswith("error: mirrorfleet sync: KeyError: 'lost'\n")
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_an_address_of_a_collector_that_is_none_is_refused_before_anything_is_bu
 
     assert (code, built) == (1, [])
     assert capsys.readouterr().err == (
-        "error: mirrorfleet probe: environment variable OTEL_EXPORTER_OTLP_ENDPOINT:"
+        "error: mirrorfleet sync: environment variable OTEL_EXPORTER_OTLP_ENDPOINT:"
         " 'collector:4317' is not http://host:port. Correct it, or unset it to run without"
         " traces.\n"
     )

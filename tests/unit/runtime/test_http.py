@@ -94,6 +94,12 @@ def test_a_port_asked_for_and_taken_is_an_error_that_names_it() -> None:
             bind(port, first=port)
 
 
+@pytest.mark.parametrize("port", [-1, 65_536, 81_100])
+def test_a_port_that_is_none_is_an_error_that_names_it(port: int) -> None:
+    with pytest.raises(ConfigError, match=f"HTTP port {port} is not from 0 to 65535"):
+        bind(port)
+
+
 def test_a_default_port_that_is_taken_gives_the_next_free_one() -> None:
     with bind(0) as holder:
         port = holder.getsockname()[1]

@@ -71,6 +71,14 @@ def test_secrets_are_struck_from_message_keys_and_traceback() -> None:
     assert json.loads(text)["message"] == "tried ***"
 
 
+def test_a_secret_is_struck_also_as_repr_shows_it_and_without_its_outer_spaces() -> None:
+    log, stream = lines_of("hunter22\n", "pass\tword\\1")
+
+    log.warning("refused %r, %r and hunter22", "hunter22\n", "pass\tword\\1")
+
+    assert json.loads(stream.getvalue())["message"] == "refused '***', '***' and ***"
+
+
 def test_a_line_break_stays_inside_its_line() -> None:
     log, stream = lines_of()
 

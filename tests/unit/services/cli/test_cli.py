@@ -88,12 +88,27 @@ def test_an_absent_secret_is_an_error(
     )
 
 
+def test_an_absent_secret_of_traces_is_an_error(estate: Path, capsys: Captured) -> None:
+    header = "headers: {authorization: {env: NOT_THERE}}"
+    estate.write_text(ESTATE + f"telemetry: {{endpoint: 'http://c:4318', {header}}}\n")
+    assert main(["validate"]) == 1
+    assert "line 13 telemetry.headers.authorization: environment variable NOT_THERE is not" in (
+        capsys.readouterr().err
+    )
+
+
+def test_a_name_is_shown_as_it_is_written(estate: Path, capsys: Captured) -> None:
+    estate.write_text(ESTATE.replace('"orders.*"', '"orders[a-z]*", "a[/]", "x:bug:"'))
+    assert main(["validate"]) == 0
+    assert "orders[a-z]*, a[/], x:bug:" in capsys.readouterr().out
+
+
 def test_tuning_of_a_service_that_does_not_exist_is_an_error(
     estate: Path, capsys: Captured
 ) -> None:
     estate.write_text(ESTATE + "services: {mirorr: {x: 1}}\n")
     assert main(["validate"]) == 1
-    assert "line 13 services.mirorr: 'mirorr' is no service of this release. Did you mean" in (
+    assert f"{estate}:13 services.mirorr: 'mirorr' is no service; did you mean 'mirror'." in (
         capsys.readouterr().err
     )
 

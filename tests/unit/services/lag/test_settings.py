@@ -10,6 +10,15 @@ from mirrorfleet.records.samples import HOLDS_MS
 from services.lag.settings import parse
 
 
+@pytest.mark.parametrize("key", ["allowed_s", "stuck_s", "silent_s", "idle_s", "held_s"])
+@pytest.mark.parametrize("value", [float("inf"), float("nan")])
+def test_a_time_is_a_finite_number(key: str, value: float) -> None:
+    with pytest.raises(
+        ConfigError, match=rf"services\.lag\.{key}: Input should be a finite number"
+    ):
+        parse({key: value})
+
+
 def test_an_idle_partition_is_sampled_before_the_report_takes_it_for_unseen() -> None:
     most_s = 25
     assert parse({"sample_s": most_s}).sample_s * IDLE_TIMES * 1000 < HOLDS_MS

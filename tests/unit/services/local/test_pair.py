@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 import pytest
 
 from services.local import pair
 from services.local.broker import LocalError
 from services.local.pair import with_ports
-from services.local.region import RegionSpec
+from services.local.region import Region, RegionSpec
 
 SPECS = (RegionSpec(name="east", brokers=2), RegionSpec(name="west"))
 
@@ -51,3 +54,55 @@ def test_auto_takes_any_ports(taken: set[int]) -> None:
 def test_ports_that_are_no_pair_of_numbers_are_refused(taken: set[int], text: str) -> None:
     with pytest.raises(LocalError, match=r"neither auto nor like 19092,29092"):
         with_ports(SPECS, text)
+
+
+# All of them lead into the test's own folder: code that forgets the check must harm nobody.
+@pytest.mark.parametrize("name", ["", ".", "..", "../x", "a/b", "a.b", "-a", "a\n", "{absolute}"])
+def test_a_name_that_could_lead_elsewhere_is_refused_and_nothing_is_removed(
+    tmp_path: Path, name: str
+) -> None:
+    home = tmp_path / "all" / "home"
+    kept = home / "kept"
+    kept.mkdir(parents=True)
+    name = name.format(absolute=kept)
+
+    with pytest.raises(LocalError, match="is no name"):
+        pair.down(name, home)
+    with pytest.raises(LocalError, match="is no name"):
+        pair.up(name, SPECS, home=home)
+    with pytest.raises(LocalError, match="is no name"):
+        pair.find(name, home)
+
+    assert list(tmp_path.rglob("*")) == [home.parent, home, kept]
+
+
+def cut_short(specs: Sequence[RegionSpec], directory: Path) -> list[Region]:
+    for spec in specs:
+        assert not (directory / spec.name).exists(), "what was left is gone before"
+        (directory / spec.name / "broker-1").mkdir(parents=True)
+    raise LocalError("the brokers did not start")
+
+
+def test_what_up_has_not_made_stays(
+    tmp_path: Path, taken: set[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jars = tmp_path / "kafka" / "4.3.0"
+    jars.mkdir(parents=True)
+    (tmp_path / "kafka" / "east" / "left").mkdir(parents=True)
+    monkeypatch.setattr(pair, "start_regions", cut_short)
+
+    with pytest.raises(LocalError, match="did not start"):
+        pair.up("kafka", SPECS, home=tmp_path)
+    assert list((tmp_path / "kafka").iterdir()) == [jars]
+    (tmp_path / "kafka" / "west").mkdir()
+    pair.down("kafka", tmp_path)
+
+    assert list((tmp_path / "kafka").iterdir()) == [jars]
+
+
+def test_of_a_start_that_was_cut_short_down_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "pair" / "east" / "broker-1").mkdir(parents=True)
+
+    assert pair.down("pair", tmp_path) == []
+
+    assert list(tmp_path.iterdir()) == []

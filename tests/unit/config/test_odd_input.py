@@ -1,0 +1,48 @@
+"""Input that is odd rather than mistaken: it is told in words, too, and at its line."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirrorfleet.core.errors import ConfigError
+from tests.unit.config.making import RIGHT, parse
+
+
+def problems(text: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        parse(text)
+    return caught.value.message
+
+
+def test_mistakes_of_one_place_are_all_told_in_the_order_of_their_words() -> None:
+    itself = "  - {from: east, to: east, rules: [{name: a, topics: [a]}]}\n"
+    assert problems(RIGHT + itself + itself).splitlines() == [
+        "estate.yaml:22 links[1]: 'east' cannot be copied into itself.",
+        "estate.yaml:23 links[2]: 'east' cannot be copied into itself.",
+        "estate.yaml:23 links[2]: east->east is links[1] already; put its rules there.",
+    ]
+    assert problems(RIGHT.replace("estate: demo", "estate: demo\nzzz: 1\nzzz: 2")).splitlines() == [
+        "estate.yaml:3 zzz: stands twice (first in line 2).",
+        (
+            "estate.yaml:3 zzz: unknown key; valid here:"
+            " clusters, estate, links, never, services, telemetry."
+        ),
+    ]
+
+
+@pytest.mark.parametrize("value", ["2026-13-45", "2026-02-31", "2026-01-01 25:00:00"])
+def test_what_only_looks_like_a_time_is_named_at_its_line(value: str) -> None:
+    said = problems(RIGHT.replace("priority: high", f"start: {value}"))
+    assert said.startswith("estate.yaml:21 not YAML: ")
+
+
+@pytest.mark.parametrize("value", ["&self [*self]", "[" * 2_000 + "]" * 2_000])
+def test_an_estate_that_never_ends_or_is_too_deep_is_refused(value: str) -> None:
+    said = problems(RIGHT.replace("priority: high", f"priority: {value}"))
+    assert "nested too deep, or an anchor that holds itself" in said
+
+
+def test_tuning_that_no_service_would_read_is_refused() -> None:
+    assert problems(RIGHT + "services:\n  sync: {}\n  mirorr: {x: 1}\n") == (
+        "estate.yaml:24 services.mirorr: 'mirorr' is no service; did you mean 'mirror'."
+    )
