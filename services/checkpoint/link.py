@@ -8,13 +8,14 @@ The checkpoint goes first: after a crash in between we know the offset on the ta
 
 from __future__ import annotations
 
+import math
 from collections import Counter as Tally
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import BrokerError
+from mirrorfleet.core.errors import BrokerError, DeadlineError
 from mirrorfleet.core.ids import Link, TopicPartition
 from mirrorfleet.kafka.admin import NewTopic, create_topics
 from mirrorfleet.kafka.control import ControlWriter
@@ -36,8 +37,10 @@ from mirrorfleet.offsets.homes import (
     GroupView,
     Home,
     checkpoints_of,
+    cut_off,
     decide,
     own_progress,
+    settled,
     wanted_groups,
 )
 from mirrorfleet.records import checkpoint, heartbeat, offset_sync
@@ -52,6 +55,8 @@ if TYPE_CHECKING:
     from services.checkpoint.settings import CheckpointSettings
 
 FULL_REPLICATION: Final = 3
+_SILENT_S: Final = 1.0
+"""For target partitions that did not answer at the last look: all groups would wait for them."""
 _log = logger(__name__)
 
 
@@ -104,7 +109,9 @@ class LinkGroups:
         self._ours = WrittenTail(target, self._checkpoints.topic)
         self._echoes = WrittenTail(source, checkpoint.topic_name(flow.link.target))
         self._idle_since: dict[str, float] = {}
-        self._rewritten_at: dict[str, float] = {}
+        self._rewritten_at: dict[tuple[str, TopicPartition], float] = {}
+        self._silent: set[TopicPartition] = set()
+        self._told: set[str] = set()
         self._synced: dict[TopicPartition, int] = {}
 
     def close(self) -> None:
@@ -155,10 +162,13 @@ class LinkGroups:
             mine = checkpoints_of(group, own, copies, self.flow, starts=starts)
             if mine:
                 view = self._view(group, tuple(mine), seen, now)
+                cut = cut_off(mine, view.offsets, self._ours.last, copies, starts)
+                view = replace(view, cut=cut)
                 decisions[group] = decide(view, home_again_s=self._settings.home_again_s)
-                points += self._with_written(mine, decisions[group])
+                points += decisions[group].checkpoints
         await self._write_checkpoints(points)
         await self._commit(decisions, seen, now)
+        self._tell_refused()
         await self._write_syncs(copies)
         self.report.decisions = decisions
         self.report.looked_at = self._clock.monotonic()
@@ -167,17 +177,15 @@ class LinkGroups:
         deadline_s = self._settings.request_s
         groups = await list_groups(self._source, deadline_s=deadline_s)
         wanted = wanted_groups(self.flow, groups)
-        committed = await fetch_offsets(self._source, wanted, deadline_s=deadline_s)
+        answers = await fetch_offsets(self._source, wanted, deadline_s=deadline_s)
+        committed = self._answered(answers)
         there = await list_groups(self._target, deadline_s=deadline_s)
-        known = [group for group in wanted if group in there]
-        offsets = await fetch_offsets(self._target, known, deadline_s=deadline_s)
-        good = self._answered(offsets)
-        usable = {
-            group: found
-            for group, found in self._answered(committed).items()
-            if group in good or group not in there
-        }
-        return _Seen(groups, usable, there, good)
+        # a group that is not listed may be hidden from us: only an answer says that it has nothing
+        offsets = self._answered(
+            await fetch_offsets(self._target, committed, deadline_s=deadline_s)
+        )
+        usable = {group: found for group, found in committed.items() if group in offsets}
+        return _Seen(groups, usable, there, offsets)
 
     def _answered(
         self, answers: Mapping[str, GroupOffsets | BrokerError]
@@ -193,12 +201,23 @@ class LinkGroups:
     async def _starts(self, copies: Copies, seen: _Seen) -> dict[TopicPartition, int]:
         entries = (copies.by_source(at) for one in seen.committed.values() for at in one)
         wanted = {target_of(entry) for entry in entries if entry is not None}
+        silent, deadline_s = wanted & self._silent, self._settings.request_s
         listed = await list_offsets(
-            self._target, dict.fromkeys(wanted, EARLIEST), deadline_s=self._settings.request_s
+            self._target, dict.fromkeys(wanted - silent, EARLIEST), deadline_s=deadline_s
         )
-        return {
+        try:
+            listed |= await list_offsets(
+                self._target,
+                dict.fromkeys(silent, EARLIEST),
+                deadline_s=min(deadline_s, _SILENT_S),
+            )
+        except DeadlineError:
+            _log.debug("still silent", extra=fields(link=str(self.flow.link), count=len(silent)))
+        starts = {
             at: found.offset for at, found in listed.items() if not isinstance(found, BrokerError)
         }
+        self._silent = wanted - starts.keys()
+        return starts
 
     def _view(
         self, group: str, points: tuple[Checkpoint, ...], seen: _Seen, now: float
@@ -208,7 +227,10 @@ class LinkGroups:
         if activity is Activity.ACTIVE:
             self._idle_since.pop(group, None)
         since = self._idle_since.setdefault(group, now) if activity is Activity.IDLE else now
-        rewritten = self._rewritten_at.get(group)
+        written_at = {
+            point.partition: self._rewritten_at.get((group, point.partition), -math.inf)
+            for point in points
+        }
         return GroupView(
             source=seen.groups[group].state.activity,
             target=activity,
@@ -216,16 +238,10 @@ class LinkGroups:
             offsets=seen.offsets.get(group, {}),
             written=self._ours.of(group),
             idle_s=now - since,
-            rewrite=rewritten is None or now - rewritten >= self._settings.rewrite_s,
+            rewrite=frozenset(
+                at for at, when in written_at.items() if now - when >= self._settings.rewrite_s
+            ),
         )
-
-    def _with_written(
-        self, points: Iterable[Checkpoint], decision: Decision
-    ) -> Iterable[Checkpoint]:
-        commits = {point.partition: point for point in decision.commits}
-        for point in points:
-            before = self._ours.of(point.group).get(point.partition, ())
-            yield commits.get(point.partition) or replace(point, written=before)
 
     async def _write_checkpoints(self, points: Iterable[Checkpoint]) -> None:
         changed = [point for point in points if self._ours.last(point) != point]
@@ -236,30 +252,45 @@ class LinkGroups:
 
     async def _commit(self, decisions: Mapping[str, Decision], seen: _Seen, now: float) -> None:
         """Set the offsets, unless somebody moved them since we looked."""
-        due = {group: one.commits for group, one in decisions.items() if one.commits}
+        due = {group: one for group, one in decisions.items() if one.commits}
         if not due:
             return
         deadline_s = self._settings.request_s
-        again = await fetch_offsets(self._target, due, deadline_s=deadline_s)
-        still = [group for group in due if again[group] == seen.offsets.get(group, {})]
-        self.commits["raced"] += len(due) - len(still)
+        again = self._answered(await fetch_offsets(self._target, due, deadline_s=deadline_s))
+        still = [
+            group
+            for group, found in again.items()
+            if _are_same(due[group].checkpoints, seen.offsets[group], found)
+        ]
+        self.commits["raced"] += len(again) - len(still)
+        self.commits["refused"] += len(due) - len(again)
         wanted = {
-            group: {p.partition: GroupOffset(p.target, p.metadata) for p in due[group]}
+            group: {p.partition: GroupOffset(p.target, p.metadata) for p in due[group].commits}
             for group in still
         }
         answers = await commit_offsets(self._target, wanted, deadline_s=deadline_s)
+        points: list[Checkpoint] = []
         for group, error in answers.items():
             if error is None:
-                self._rewritten_at[group] = now
+                commits = due[group].commits
+                self._rewritten_at |= {(group, point.partition): now for point in commits}
                 self.commits["set"] += 1
+                points += settled(commits)
             elif error.code is ErrorCode.UNKNOWN_MEMBER_ID:
                 self.commits["active"] += 1
             else:
                 self.commits["refused"] += 1
                 self.report.refused[group] = str(error)
-        if self.report.refused:
-            some = dict(list(self.report.refused.items())[:3])
+        await self._write_checkpoints(points)
+
+    def _tell_refused(self) -> None:
+        """Log groups that were not refused before."""
+        refused = self.report.refused
+        new = [group for group in refused if group not in self._told]
+        if new:
+            some = {group: refused[group] for group in new[:3]}
             _log.warning("groups refused", extra=fields(link=str(self.flow.link), error=str(some)))
+        self._told = set(refused)
 
     async def _write_syncs(self, copies: Copies) -> None:
         """MM2's offset-syncs, from segments: only what is committed is in them."""
@@ -268,3 +299,8 @@ class LinkGroups:
             entries = [offset_sync.encode(one) for one in changed]
             await self._writer.write(self._syncs_at, entries, self._clock.now_ms())
             self._synced.update((one.partition, one.source) for one in changed)
+
+
+def _are_same(points: Iterable[Checkpoint], one: GroupOffsets, other: GroupOffsets) -> bool:
+    """Whether nobody moved the group where it is ours to set; other links may, elsewhere."""
+    return all(one.get(point.partition) == other.get(point.partition) for point in points)

@@ -13,12 +13,17 @@ from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.config.connect import cluster_settings
 from mirrorfleet.config.flows import flow_of
-from mirrorfleet.core.errors import MirrorfleetError, RefusedError
-from mirrorfleet.core.ids import ClusterAlias, Link, PartitionIdentity, SlotNumber
+from mirrorfleet.core.errors import (
+    CorruptBatchError,
+    MirrorfleetError,
+    RefusedError,
+    UnknownVersionError,
+)
+from mirrorfleet.core.ids import ClusterAlias, Link, SlotNumber
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.mapping.catalog import CatalogView, follow_catalog
 from mirrorfleet.mapping.following import MapFollower
-from mirrorfleet.mapping.packing import log_floors, pack_slot, prune_slot
+from mirrorfleet.mapping.packing import Packer, log_floors
 from mirrorfleet.mapping.store import KafkaMapStore
 from mirrorfleet.offsets.copies import Copies
 from mirrorfleet.runtime import metric_names as names
@@ -29,12 +34,14 @@ from services.checkpoint import report, settings
 from services.checkpoint.link import LinkGroups
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from fastapi import FastAPI
 
     from mirrorfleet.config.model import EstateLink
+    from mirrorfleet.core.ids import PartitionIdentity
     from mirrorfleet.offsets.packing import Floor
+    from mirrorfleet.records.catalog import CatalogPartition
     from mirrorfleet.runtime.entry import Context
     from mirrorfleet.runtime.lifecycle import Stop
 
@@ -74,8 +81,8 @@ class CheckpointService:
         """Keep groups in place until `stop`.
 
         Raises:
-            MirrorfleetError: the target cannot be reached or refuses us; segments or archive are
-                of an unknown version, or disagree.
+            MirrorfleetError: the target cannot be reached or refuses us before the map was read;
+                segments or archive are of an unknown version, or disagree.
         """
         health = self._context.health
         health.hold(CATALOG, "not read yet")
@@ -144,6 +151,7 @@ class CheckpointService:
             )
             group.create_task(catalog, name="catalog")
             group.create_task(self._follow_map(), name="map")
+            group.create_task(self._forget_old(), name="forget")
 
     async def _write(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -157,6 +165,11 @@ class CheckpointService:
             link.forget()
 
     async def _follow_map(self) -> None:
+        """Keep the map up to date for ever.
+
+        Once it was read, only what is wrong with it ends this: a login that is refused, or a file
+        that cannot be read, may be a secret that is being replaced.
+        """
         health = self._context.health
         await self._known.wait()
         while True:
@@ -164,9 +177,11 @@ class CheckpointService:
             try:
                 await self._map.step()
             except MirrorfleetError as error:
-                if not error.retriable:
+                is_wrong = isinstance(error, UnknownVersionError | CorruptBatchError)
+                if is_wrong or not (error.retriable or self._loaded.is_set()):
                     raise
                 health.hold(MAP, str(error))
+                _log.info("waiting for the offset map", extra=fields(error=str(error)))
                 await asyncio.sleep(_TROUBLE_S)
                 continue
             if not self._map.behind:
@@ -174,6 +189,16 @@ class CheckpointService:
                 self._loaded.set()
             if not self._map.slots:
                 await asyncio.sleep(_TROUBLE_S)
+
+    async def _forget_old(self) -> None:
+        """Let go for ever of what nobody can ask about any more, as a standby as well."""
+        while True:
+            await asyncio.sleep(self._settings.prune_period_s)
+            self._map.index.forget_below(await self._floors(self._view.partitions.values()))
+
+    async def _floors(self, entries: Iterable[CatalogPartition]) -> dict[PartitionIdentity, Floor]:
+        sources = {link.source: cluster for link, cluster in self._sources.items()}
+        return await log_floors(sources, self._target, entries)
 
     async def _follow_link(self, link: Link) -> None:
         """Look at the groups of a link for ever; a look that fails is tried again."""
@@ -228,33 +253,32 @@ class CheckpointService:
         await self._loaded.wait()
         clock = self._context.clock
         pruned_at = clock.monotonic()
+        # known for one term as the leader: who packed since knows what we do not
+        packers: dict[SlotNumber, Packer] = {}
         while True:
             is_time = clock.monotonic() - pruned_at >= self._settings.prune_period_s
             for slot in sorted(self._view.slots):
+                packer = packers.setdefault(slot, Packer(self._store, slot))
                 try:
-                    await self._pack_slot(slot)
+                    await self._pack_slot(slot, packer)
                     if is_time:
-                        await self._prune_slot(slot)
+                        await self._prune_slot(slot, packer)
                 except MirrorfleetError as error:
                     # nothing was freed; what is wrong with the map itself stops its follower
                     _log.warning("not packed", extra=fields(slot=slot, error=str(error)))
             pruned_at = clock.monotonic() if is_time else pruned_at
             await asyncio.sleep(self._settings.pack_period_s)
 
-    async def _prune_slot(self, slot: SlotNumber) -> None:
-        floors: dict[PartitionIdentity, Floor] = {}
-        for link, source in self._sources.items():
-            entries = [entry for entry in self._view.of_link(link) if entry.slot == slot]
-            if entries:
-                floors |= await log_floors(source, self._target, entries)
-        removed = await prune_slot(self._store, slot, floors)
+    async def _prune_slot(self, slot: SlotNumber, packer: Packer) -> None:
+        entries = [entry for entry in self._view.partitions.values() if entry.slot == slot]
+        removed = await packer.prune(await self._floors(entries))
         if removed:
             _log.info("pruned", extra=fields(slot=slot, count=removed))
 
-    async def _pack_slot(self, slot: SlotNumber) -> None:
+    async def _pack_slot(self, slot: SlotNumber, packer: Packer) -> None:
         left = True
         while left:
-            done = await pack_slot(self._store, slot, at_least=self._settings.pack_at_least)
+            done = await packer.pack(at_least=self._settings.pack_at_least)
             left = done.segments > 0 and done.left >= self._settings.pack_at_least
             if done.segments:
                 counter = self._context.metrics.counter(names.PACKED, str(slot))

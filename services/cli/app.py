@@ -236,7 +236,7 @@ def import_positions(
     target: IntoOption,
     estate: EstateOption = _ESTATE,
 ) -> int:
-    """Put positions back that are gone; one that is there is never moved."""
+    """Put positions back that are gone: none that is there, none that is older than its copy."""
     from services.cli import positions as command  # noqa: PLC0415 - loaded when used
 
     return command.run_import(estate, target, file)

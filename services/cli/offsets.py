@@ -11,7 +11,7 @@ from mirrorfleet.config.flows import find_link, flow_of
 from mirrorfleet.config.load import load_estate
 from mirrorfleet.mapping import asking
 from mirrorfleet.mapping.asking import Direction, Row
-from mirrorfleet.operating.terminal import EXIT_OK, Output, show
+from mirrorfleet.operating.terminal import EXIT_ERROR, EXIT_OK, Output, show
 from mirrorfleet.runtime.clock import SystemClock
 from services.cli.connecting import open_cluster
 
@@ -43,7 +43,7 @@ def run_translate(where: Where, topic: str, offset: int, way: Direction, output:
 
 
 def run_groups(where: Where, group: str | None, output: Output) -> int:
-    """Prints the groups of a link, or one of them."""
+    """Prints the groups of a link, or one of them; exit 1 when a cluster refused one."""
     estate = load_estate(where.file)
     flow = flow_of(estate, find_link(estate, where.target, where.source))
     fleet, there = estate.fleet_of(where.target), flow.link.target
@@ -53,7 +53,11 @@ def run_groups(where: Where, group: str | None, output: Output) -> int:
         async with one as source, other as target:
             return await asking.ask_groups(source, target, fleet, flow, SystemClock(), only=group)
 
-    return _show(output, asking.GROUP_COLUMNS, asyncio.run(ask()))
+    rows = asyncio.run(ask())
+    refused = any(row["refused"] for row in rows)
+    columns = [name for name in asking.GROUP_COLUMNS if refused or name != "refused"]
+    shown = _show(output, columns, rows)
+    return EXIT_ERROR if refused else shown
 
 
 def _show(output: Output, columns: Sequence[str], rows: list[Row]) -> int:

@@ -55,6 +55,7 @@ class ConsoleService:
                 estate.fleet_of(alias),
                 context.clock,
                 self._health_of(alias),
+                sources=self._clusters,
                 request_s=self._settings.request_s,
                 history_s=self._settings.history_s,
             )

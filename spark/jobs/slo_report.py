@@ -17,7 +17,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from mirrorfleet.records.reports import Report, ReportKind
+from mirrorfleet.records.reports import ReportKind, of_topic
 from mirrorfleet.records.samples import HOLDS_MS
 from mirrorfleet.records.topics import ControlKind
 from spark import io, schemas
@@ -50,7 +50,7 @@ def work(job: Job) -> None:
     rows = [row.asDict() for row in found.orderBy("link", "topic").collect()]
     say(f"topics: {len(rows)}")
     _write(folder, found, slo.series(counted).persist(), start_ms)
-    job.report([Report(ReportKind.SLO, (row["link"], row["topic"], start_ms), row) for row in rows])
+    job.report([of_topic(ReportKind.SLO, row) for row in rows])
     for row in rows:
         shares = ", ".join(f"{name} {percent(row[name])}" for name in PROMISES)
         print(f"{row['link']} {row['topic']}: {shares}, lost {row['lost']}")

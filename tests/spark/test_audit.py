@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from types import SimpleNamespace
 from typing import cast
 
+import pytest
 from pyspark.sql import Row
 
 from spark.broker import Admin, Range
-from spark.jobs.integrity_audit import Settled, held, settles
+from spark.jobs import integrity_audit
+from spark.jobs.integrity_audit import Settled, held, settles, told
+from spark.jobs.running import Job
 
 ALL = Namespace(first=0, end=None)
 OURS, THEIRS = {0: Range(5, 100)}, {0: Range(7, 90)}
@@ -25,8 +29,8 @@ def begins(row: Row, asked: Namespace = ALL) -> tuple[object, ...]:
     return first, ours, theirs
 
 
-def test_a_side_begins_where_the_start_says_or_with_the_map() -> None:
-    assert begins(entry()) == (5, False, False)
+def test_the_source_begins_where_the_start_says_and_the_target_with_the_map() -> None:
+    assert begins(entry()) == (5, False, True)
     assert begins(entry(incarnation=1)) == (5, False, True)
     assert begins(entry("offset:40", 2)) == (40, False, True)
     assert begins(entry("latest")) == (5, True, True)
@@ -36,10 +40,18 @@ def test_a_side_begins_where_the_start_says_or_with_the_map() -> None:
 
 def test_it_ends_where_both_sides_stood_as_far_as_that_is_known() -> None:
     rows = held(Namespace(first=0, end=50), [entry(), entry(partition=1)], OURS, THEIRS, STOOD)
-    assert rows == [(0, 5, 50, 7, 90, 80, 85, False, False)]
+    assert rows == [(0, 5, 50, 7, 90, 80, 85, False, True)]
 
     ((*_, source, target, _, _),) = held(ALL, [entry()], OURS, THEIRS, Settled({}, {}))
     assert (source, target) == (None, None)
+
+
+def test_what_an_adopted_topic_had_before_its_copy_is_not_compared() -> None:
+    """Nothing in the catalog says which topics were adopted."""
+    ((*_, source_from_map, target_from_map),) = held(ALL, [entry()], OURS, THEIRS, STOOD)
+
+    assert not source_from_map
+    assert target_from_map
 
 
 class Writing:
@@ -65,3 +77,24 @@ def test_the_map_is_read_when_what_was_written_can_be_read() -> None:
 
 def test_a_transaction_that_stays_open_is_not_waited_for_for_ever() -> None:
     assert not settles(cast("Admin", Writing(looks=10**9)), "segments", within_s=0, poll_s=0)
+
+
+@pytest.mark.parametrize("settled", [True, False])
+def test_the_ledger_is_read_when_what_was_told_can_be_read_or_a_line_says_that_it_cannot(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *, settled: bool
+) -> None:
+    """The commit that tells of a drop has one marker in the map and one in the ledger."""
+    seen: list[str] = []
+
+    def waits(_admin: object, topic: str) -> bool:
+        seen.append(f"wait for {topic}")
+        return settled
+
+    monkeypatch.setattr(integrity_audit, "settles", waits)
+    monkeypatch.setattr(integrity_audit, "happened", lambda _job: seen.append("read"))
+    job = SimpleNamespace(target=SimpleNamespace(admin=None), topic=str)
+
+    told(cast("Job", job))
+
+    assert seen == ["wait for events", "read"]
+    assert ("stays open in the gap ledger" in "".join(capsys.readouterr())) is not settled

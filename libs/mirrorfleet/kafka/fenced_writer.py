@@ -47,11 +47,17 @@ class FencedWriter:
         transactional_id: str,
         *,
         may_take: Callable[[], Awaitable[bool]],
+        on_taken: Callable[[], Awaitable[None]] | None = None,
         deadline_s: float = 30.0,
     ) -> None:
+        """`on_taken` looks, after each take, whether what is to be written is still right.
+
+        Nobody else can write meanwhile without fencing us; what it raises ends the write.
+        """
         self._cluster = cluster
         self._id = transactional_id
         self._may_take = may_take
+        self._on_taken = on_taken
         self._deadline_s = deadline_s
         self._transactions: Transactions | None = None
         self._producer: ProducerIdentity | None = None
@@ -62,7 +68,8 @@ class FencedWriter:
     async def take(self) -> None:
         """Fence whoever had the id before; what it left open is aborted when this returns.
 
-        Raises: RefusedError when the place is not ours; as `Transactions.init_producer_id`.
+        Raises: RefusedError when the place is not ours; as `Transactions.init_producer_id`, and
+        what `on_taken` does.
         """
         self._producer = None
         self._sequences.clear()
@@ -71,9 +78,12 @@ class FencedWriter:
         if self._transactions is None:
             version = await self._cluster.transaction_version()
             self._transactions = Transactions(self._cluster, self._id, version)
-        self._producer = await self._transactions.init_producer_id(
+        producer = await self._transactions.init_producer_id(
             timeout_ms=_TIMEOUT_MS, deadline_s=self._deadline_s
         )
+        if self._on_taken is not None:
+            await self._on_taken()
+        self._producer = producer
 
     async def write(self, tp: TopicPartition, entries: Sequence[Entry], now_ms: int) -> None:
         """Write records of time `now_ms` in one batch and transaction: all of them or none.

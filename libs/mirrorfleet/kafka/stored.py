@@ -12,6 +12,7 @@ it may delete what was read, so an end is never guessed:
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
 
@@ -128,6 +129,19 @@ def _walk(fetched: Fetched, part: FetchedPartition | None) -> list[StoredBatch]:
             covered.end(header.producer_id)
         found.append(StoredBatch(header, marker, aborted, fetched.buffer))
     return found
+
+
+async def first_committed(cluster: Cluster, at: TopicPartition, start: int, end: int) -> int | None:
+    """The first committed record from `start` on, None when there is none before `end`.
+
+    `end` is a last stable offset of before. Raises: as `stored_batches`.
+    """
+    topic = await cluster.topic(at.topic, refresh=True)
+    async with aclosing(stored_batches(cluster, topic, at.partition, start, end)) as batches:
+        async for seen in batches:
+            if not seen.header.is_control and not seen.aborted:
+                return max(start, seen.header.base_offset)
+    return None
 
 
 async def committed_records(

@@ -8,13 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from mirrorfleet.core.errors import BrokerError, RefusedError
 from mirrorfleet.core.ids import FleetName, Link, SlotNumber, TopicPartition
 from mirrorfleet.core.ports import Clock
 from mirrorfleet.kafka.cluster import Cluster
-from mirrorfleet.kafka.groups import GroupState, fetch_offsets, list_groups
+from mirrorfleet.kafka.groups import GroupOffsets, GroupState, fetch_offsets, list_groups
 from mirrorfleet.mapping.catalog import CatalogView, read_catalog
 from mirrorfleet.mapping.following import MapFollower
 from mirrorfleet.mapping.store import KafkaMapStore
@@ -35,6 +35,13 @@ class Direction(StrEnum):
 
 Row = dict[str, object]
 Columns = Sequence[str]
+
+
+class _Side(NamedTuple):
+    """A group on one cluster; an error where that does not answer for its offsets."""
+
+    state: GroupState
+    offsets: GroupOffsets | BrokerError
 
 
 def parse_partition(text: str) -> TopicPartition:
@@ -130,6 +137,9 @@ async def ask_groups(
 ) -> list[Row]:
     """Each offset of each group of a link: both sides, and what it is over there.
 
+    `refused` says which cluster did not answer for the group; a group whose offsets the source
+    does not tell is one row without any.
+
     Raises: RefusedError when `only` is no group of the link; errors of both clusters.
     """
     view = await read_catalog(target, fleet)
@@ -144,20 +154,14 @@ async def ask_groups(
             )
     there = await list_groups(target)
     committed = await fetch_offsets(source, groups)
-    set_there = await fetch_offsets(target, [group for group in groups if group in there])
+    # a group that the target hides from us is not listed there: only an answer tells it from none
+    set_there = await fetch_offsets(target, groups)
     copies = await _copies(target, fleet, flow, view, clock)
     rows: list[Row] = []
     for group in groups:
         state = there[group].state if group in there else GroupState.DEAD
-        mine, theirs = committed[group], set_there.get(group, {})
-        if isinstance(mine, BrokerError):
-            raise mine
-        for at in sorted(mine):
-            row = _row(group, at, mine[at], answer_for(group, at, mine[at].offset, copies, flow))
-            if row is not None:
-                row |= {"source_state": str(listed[group].state), "target_state": str(state)}
-                row["target_offset"] = _offset(theirs, row.pop("other"))
-                rows.append(row)
+        here = _Side(listed[group].state, committed[group])
+        rows += _group_rows(group, flow, copies, here, _Side(state, set_there[group]))
     return rows
 
 
@@ -169,26 +173,39 @@ async def _copies(
     return Copies(entries, follower.index, view.losses)
 
 
-def _row(group: str, at: TopicPartition, now: GroupOffset, answer: Answer | None) -> Row | None:
-    if answer is None:
-        return None
-    return {
+def _group_rows(group: str, flow: Flow, copies: Copies, source: _Side, target: _Side) -> list[Row]:
+    refusals = {
+        alias: side.offsets.code.name
+        for alias, side in zip(flow.link, (source, target), strict=True)
+        if isinstance(side.offsets, BrokerError)
+    }
+    same: Row = {
         "group": group,
+        "source_state": str(source.state),
+        "target_state": str(target.state),
+        "refused": "; ".join(f"{alias}: {code}" for alias, code in refusals.items()) or None,
+    }
+    if isinstance(source.offsets, BrokerError):
+        return [dict.fromkeys(GROUP_COLUMNS, None) | same]
+    theirs = {} if isinstance(target.offsets, BrokerError) else target.offsets
+    rows: list[Row] = []
+    for at, now in sorted(source.offsets.items()):
+        answer = answer_for(group, at, now.offset, copies, flow)
+        if answer is not None:
+            rows.append(same | _row(at, answer, theirs.get(answer.other)))
+    return rows
+
+
+def _row(at: TopicPartition, answer: Answer, there: GroupOffset | None) -> Row:
+    return {
         "topic": at.topic,
         "partition": at.partition,
-        "source_offset": now.offset,
+        "source_offset": answer.asked,
         "target_topic": answer.other.topic,
         "translated": answer.offset,
         "found": str(answer.found),
-        "other": answer.other,
+        "target_offset": None if there is None else there.offset,
     }
-
-
-def _offset(theirs: object, at: object) -> int | None:
-    if not isinstance(theirs, dict):
-        return None
-    found = theirs.get(at)
-    return found.offset if isinstance(found, GroupOffset) else None
 
 
 GROUP_COLUMNS: Final[Columns] = (
@@ -201,6 +218,7 @@ GROUP_COLUMNS: Final[Columns] = (
     "target_offset",
     "source_state",
     "target_state",
+    "refused",
 )
 OFFSET_COLUMNS: Final[Columns] = (
     "link",

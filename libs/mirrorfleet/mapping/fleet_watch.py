@@ -15,6 +15,7 @@ from mirrorfleet.core.errors import BrokerError, MirrorfleetError, RefusedError
 from mirrorfleet.kafka.control_following import TopicTail
 from mirrorfleet.mapping.catalog import CatalogView
 from mirrorfleet.mapping.following import MapFollower
+from mirrorfleet.mapping.packing import log_floors
 from mirrorfleet.mapping.store import KafkaMapStore
 from mirrorfleet.offsets.index import OffsetIndex
 from mirrorfleet.records import catalog
@@ -26,13 +27,15 @@ from mirrorfleet.views.told import Fleet, Told
 from mirrorfleet.views.verdicts import SAMPLE_STALE_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
     from mirrorfleet.core.ids import ClusterAlias, FleetName
     from mirrorfleet.core.ports import Clock
     from mirrorfleet.kafka.cluster import Cluster
 
 _AGAIN_S: Final = 2.0
+_FORGET_S: Final = 3_600.0
+"""Between two looks at what of the offset map both logs have lost."""
 _OPTIONAL: Final = (ControlKind.SAMPLES, ControlKind.EVENTS, ControlKind.REPORTS)
 """Fleets of an older release may lack them; their pages then show less."""
 
@@ -95,12 +98,12 @@ class _State:
     waiting: set[ControlKind] = field(default_factory=set)
     """Topics that are not read to where they ended at the start."""
 
-    def apply(self, kind: ControlKind, key: bytes, value: bytes | None) -> None:
+    def apply(self, kind: ControlKind, key: bytes, value: bytes | None, came_ms: int) -> None:
         """Raises: UnknownVersionError, CorruptBatchError of the catalog."""
         if kind is ControlKind.CATALOG:
             self.view.apply(catalog.decode(key, value))
         else:
-            self.told.apply(kind, key, value)
+            self.told.apply(kind, key, value, came_ms)
 
 
 class FleetWatch:
@@ -113,17 +116,19 @@ class FleetWatch:
         clock: Clock,
         on_change: Callable[[str], None],
         *,
+        sources: Mapping[ClusterAlias, ClusterWatch],
         request_s: float,
         history_s: float,
     ) -> None:
         """`on_change` is told the trouble, "" when there is none any more.
 
+        `sources` are asked where their logs begin; other clusters among them do not matter.
         `request_s` is the deadline of a read; events are read from `history_s` ago on.
         """
         self.watch, self.name = watch, name
         self.index = OffsetIndex()
         self.map_words = "it is read when somebody asks for the first time"
-        self._clock, self._on_change = clock, on_change
+        self._clock, self._on_change, self._sources = clock, on_change, sources
         self._request_s, self._history_ms = request_s, int(history_s * 1000)
         self._shown, self._is_read = _State(), False
         self._trouble, self._since_ms = watch.trouble, watch.since_ms
@@ -155,6 +160,7 @@ class FleetWatch:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._again(self._follow, cluster, self._say), name="topics")
             group.create_task(self._again(self._follow_map, cluster, self._say_map), name="map")
+            group.create_task(self._forget(cluster), name="forget")
 
     async def _again(
         self,
@@ -194,7 +200,7 @@ class FleetWatch:
         try:
             while True:
                 for record in await tail.poll(deadline_s=self._request_s):
-                    state.apply(kind, record.key, record.value)
+                    state.apply(kind, record.key, record.value, tail.came_ms(record))
                 if tail.caught_up and kind in state.waiting:
                     self._have(kind, state)
         except BrokerError as error:
@@ -242,6 +248,16 @@ class FleetWatch:
         finally:
             follower.close()
             store.close()
+
+    async def _forget(self, cluster: Cluster) -> None:
+        """Let go for ever of what nobody can ask about any more; the packer does so in Kafka."""
+        while True:
+            await asyncio.sleep(_FORGET_S)
+            if self.index:
+                known = ((alias, watch.cluster) for alias, watch in self._sources.items())
+                sources = {alias: source for alias, source in known if source is not None}
+                entries = self._shown.view.partitions.values()
+                self.index.forget_below(await log_floors(sources, cluster, entries))
 
     def _say_map(self, words: str) -> None:
         self.map_words = words

@@ -10,7 +10,8 @@ its end, never holed, so each answer is right for what it knows.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from contextlib import aclosing
 from typing import Final
 
 from mirrorfleet.core.error_codes import ErrorCode
@@ -18,10 +19,9 @@ from mirrorfleet.core.errors import BrokerError
 from mirrorfleet.core.ids import FleetName, SlotNumber
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.control_tailing import PartitionTail
-from mirrorfleet.mapping.packing import live_blocks
+from mirrorfleet.mapping.blocks import decoded, live_blocks
 from mirrorfleet.mapping.store import MapStore
 from mirrorfleet.offsets.index import OffsetIndex
-from mirrorfleet.records.archive import Block, decode, encode_key
 from mirrorfleet.records.segments import decode_segment
 from mirrorfleet.records.topics import ControlKind, control_topic
 
@@ -105,18 +105,8 @@ class MapFollower:
     async def _load(self, slot: SlotNumber) -> None:
         segments = await self._store.bounds(ControlKind.SEGMENTS, slot)
         begin = max(segments.start, self.applied(slot))
-        archive = await self._store.bounds(ControlKind.ARCHIVE, slot)
-        for block in _in_order(await self._store.archive(slot, *archive)):
-            self.index.add_block(block)
-            await asyncio.sleep(0)
+        async with aclosing(decoded(await live_blocks(self._store, slot))) as blocks:
+            async for block in blocks:
+                self.index.add_block(block)
         self._tail.start(slot, begin)
         self._ends[slot] = segments.end
-
-
-def _in_order(entries: Sequence[tuple[bytes, bytes | None]]) -> Iterable[Block]:
-    """Blocks by rising target offsets: then the map has no hole while they are applied."""
-    stored = live_blocks(list(entries))
-    for key in sorted(stored):
-        block = decode(encode_key(key), stored[key])
-        if isinstance(block, Block):
-            yield block

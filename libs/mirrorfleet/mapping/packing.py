@@ -1,30 +1,56 @@
 """The packer: segments of one slot into archive blocks, then gone.
 
-    read segments, read archive -> write blocks -> read them back -> remove covered blocks -> free
+    read segments, read on in the archive -> read the blocks that they touch
+    -> write blocks -> read them back -> remove covered blocks -> free
 
 Freed is only what was read back. Killed between any two steps and run again it gives the same
-archive (`offsets.packing` says why).
+archive (`offsets.packing` says why). Between its passes a packer keeps keys only (`BlockPlaces`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import asyncio
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
 
-from mirrorfleet.core.errors import BrokerError, CorruptBatchError
-from mirrorfleet.core.ids import PartitionIdentity, SlotNumber, SourceOffset, TargetOffset
+from mirrorfleet.core.errors import BrokerError, CorruptBatchError, MirrorfleetError
+from mirrorfleet.core.ids import (
+    ClusterAlias,
+    PartitionIdentity,
+    SlotNumber,
+    SourceOffset,
+    TargetOffset,
+)
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.offsets import EARLIEST, list_offsets
-from mirrorfleet.mapping.store import Entry, MapStore
+from mirrorfleet.mapping.blocks import BlockPlaces
+from mirrorfleet.mapping.store import MapStore
 from mirrorfleet.offsets.copies import source_of, target_of
-from mirrorfleet.offsets.packing import FULL, Floor, Full, Packing, obsolete, plan_packing
-from mirrorfleet.records.archive import BlockKey, decode_key, encode, encode_key
+from mirrorfleet.offsets.packing import (
+    FULL,
+    Floor,
+    Full,
+    Packing,
+    beneath,
+    needed,
+    plan_packing,
+    source_end,
+    undecided,
+)
+from mirrorfleet.records.archive import BlockKey, encode, encode_key
 from mirrorfleet.records.catalog import CatalogPartition
 from mirrorfleet.records.topics import ControlKind
+from mirrorfleet.runtime.log import fields, logger
 
 MOST_OFFSETS: Final = 20_000
 """Offsets of the segments topic in one pass: bounds the memory that a pass takes."""
+
+_LOOKED_AT: Final = 8
+"""Blocks of a partition that are read at once to find those that may go."""
+
+_log = logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,49 +63,130 @@ class Packed:
     left: int = 0
 
 
-async def pack_slot(
-    store: MapStore,
-    slot: SlotNumber,
-    *,
-    at_least: int = 1,
-    most_offsets: int = MOST_OFFSETS,
-    full: Full = FULL,
-) -> Packed:
-    """One pass over the oldest segments of a slot; does nothing for fewer than `at_least` offsets.
+class Packer:
+    """Packs and prunes one slot, as long as one process does so.
 
-    Raises: CorruptBatchError when a block was not read back as written, or segments and archive
-    disagree; UnknownVersionError; errors of the store. Nothing was freed then.
+    Its methods raise CorruptBatchError when a block was not read back as written, is not where it
+    was seen (then all is read anew the next time), or segments and archive disagree;
+    UnknownVersionError; errors of the store. Nothing was freed then.
     """
-    waiting = await store.bounds(ControlKind.SEGMENTS, slot)
-    if waiting.end - waiting.start < max(at_least, 1):
-        return Packed(left=waiting.end - waiting.start)
-    until = min(waiting.end, waiting.start + most_offsets)
-    segments = await store.segments(slot, waiting.start, until)
-    stored, end = await _read_archive(store, slot)
-    packing = plan_packing(stored, (each.segment for each in segments), full=full)
-    await _write(store, slot, packing, end)
-    if packing.remove:
-        await store.write(slot, [(encode_key(key), None) for key in packing.remove])
-    await store.free(slot, until)
-    return Packed(len(segments), len(packing.write), len(packing.remove), waiting.end - until)
 
+    def __init__(self, store: MapStore, slot: SlotNumber, *, full: Full = FULL) -> None:
+        self._store, self._slot, self._full = store, slot, full
+        self._places = BlockPlaces(store, slot)
+        self._source_ends: dict[BlockKey, SourceOffset] = {}
 
-async def prune_slot(
-    store: MapStore, slot: SlotNumber, floors: Mapping[PartitionIdentity, Floor]
-) -> int:
-    """Remove the blocks that nobody can ask about any more; how many. Raises: as `pack_slot`."""
-    stored, _ = await _read_archive(store, slot)
-    keys = obsolete(stored, floors)
-    if keys:
-        await store.write(slot, [(encode_key(key), None) for key in keys])
-    return len(keys)
+    async def pack(self, *, at_least: int = 1, most_offsets: int = MOST_OFFSETS) -> Packed:
+        """One pass over the oldest segments; does nothing for fewer than `at_least` offsets."""
+        store, slot = self._store, self._slot
+        waiting = await store.bounds(ControlKind.SEGMENTS, slot)
+        if waiting.end - waiting.start < max(at_least, 1):
+            return Packed(left=waiting.end - waiting.start)
+        until = min(waiting.end, waiting.start + most_offsets)
+        segments = [one.segment for one in await store.segments(slot, waiting.start, until)]
+        await self._places.refresh()
+        keys = self._places.keys()
+        stored = await self._read(needed(keys, segments))
+        packing = plan_packing(stored, segments, keys=keys, full=self._full)
+        await self._write(packing)
+        await self._remove(packing.remove)
+        await store.free(slot, until)
+        return Packed(len(segments), len(packing.write), len(packing.remove), waiting.end - until)
+
+    async def prune(self, floors: Mapping[PartitionIdentity, Floor]) -> int:
+        """Remove the blocks below both logs' begins: nobody can read what they are about on either
+        side; how many.
+        """
+        await self._places.refresh()
+        low = beneath(self._places.keys(), floors)
+        lowest = {key for keys in low.values() for key in keys}
+        ends = {key: end for key, end in self._source_ends.items() if key in lowest}
+        while unknown := [
+            key
+            for identity, keys in low.items()
+            for key in undecided(keys, ends, floors[identity], _LOOKED_AT)
+        ]:
+            ends |= await self._source_ends_of(unknown)
+        gone = [key for key, end in ends.items() if end <= floors[key.identity].source]
+        await self._remove(gone)
+        self._source_ends = {key: end for key, end in ends.items() if key not in gone}
+        return len(gone)
+
+    async def _read(self, keys: Collection[BlockKey]) -> dict[BlockKey, bytes]:
+        """The bytes of all these blocks."""
+        async with aclosing(self._places.read(keys)) as blocks:
+            found = {key: value async for key, value in blocks}
+        self._check(found, keys)
+        return found
+
+    async def _source_ends_of(self, keys: Collection[BlockKey]) -> dict[BlockKey, SourceOffset]:
+        """One block after the other: there may be many of them."""
+        found: dict[BlockKey, SourceOffset] = {}
+        async with aclosing(self._places.read(keys)) as blocks:
+            async for key, value in blocks:
+                found[key] = source_end({key: value}, key)
+                await asyncio.sleep(0)
+        self._check(found, keys)
+        return found
+
+    def _check(self, found: Collection[BlockKey], wanted: Collection[BlockKey]) -> None:
+        if len(found) < len(wanted):
+            self._places.forget()
+            self._source_ends.clear()
+            raise CorruptBatchError(
+                f"archive of slot {self._slot}: {len(wanted) - len(found)} of {len(wanted)} blocks"
+                " are not where they were seen; all is read anew with the next pass"
+            )
+
+    async def _write(self, packing: Packing) -> None:
+        """Write the blocks and read them back."""
+        if not packing.write:
+            return
+        written = {block.key: encode(block) for block in packing.write}
+        await self._store.write(self._slot, list(written.values()))
+        await self._places.refresh()
+        async with aclosing(self._places.read(written)) as blocks:
+            there = {key: value async for key, value in blocks}
+        lost = [key for key, (_, value) in written.items() if there.get(key) != value]
+        if lost:
+            raise CorruptBatchError(
+                f"archive of slot {self._slot}: {len(lost)} of {len(written)} blocks were not read"
+                " back as written; their segments are kept"
+            )
+
+    async def _remove(self, keys: Collection[BlockKey]) -> None:
+        if keys:
+            await self._store.write(self._slot, [(encode_key(key), None) for key in keys])
+            self._places.remove(keys)
 
 
 async def log_floors(
+    sources: Mapping[ClusterAlias, Cluster], target: Cluster, entries: Iterable[CatalogPartition]
+) -> dict[PartitionIdentity, Floor]:
+    """Where both logs of copied partitions begin; one that does not answer is left out.
+
+    So are the partitions of a source that is away, or whose alias means another cluster now.
+    """
+    found: dict[PartitionIdentity, Floor] = {}
+    by_source: dict[ClusterAlias, list[CatalogPartition]] = {}
+    for entry in entries:
+        by_source.setdefault(entry.link.source, []).append(entry)
+    for alias, wanted in by_source.items():
+        if alias in sources:
+            try:
+                found |= await _floors(sources[alias], target, wanted)
+            except MirrorfleetError as error:
+                said = fields(source=alias, error=str(error))
+                _log.warning("where its logs begin is not known", extra=said)
+    return found
+
+
+async def _floors(
     source: Cluster, target: Cluster, entries: Iterable[CatalogPartition]
 ) -> dict[PartitionIdentity, Floor]:
-    """Where both logs of copied partitions begin; one that does not answer is left out."""
-    wanted = list(entries)
+    if not source.cluster_id:
+        await source.open()
+    wanted = [entry for entry in entries if entry.identity.source_cluster == source.cluster_id]
     sources = await list_offsets(source, {source_of(entry): EARLIEST for entry in wanted})
     targets = await list_offsets(target, {target_of(entry): EARLIEST for entry in wanted})
     found: dict[PartitionIdentity, Floor] = {}
@@ -89,36 +196,3 @@ async def log_floors(
             floor = Floor(SourceOffset(one.offset), TargetOffset(other.offset))
             found[entry.identity] = floor
     return found
-
-
-async def _read_archive(store: MapStore, slot: SlotNumber) -> tuple[dict[BlockKey, bytes], int]:
-    bounds = await store.bounds(ControlKind.ARCHIVE, slot)
-    return live_blocks(await store.archive(slot, *bounds)), bounds.end
-
-
-def live_blocks(entries: list[Entry]) -> dict[BlockKey, bytes]:
-    """The last value of each key, without those that were removed. Raises: as `decode_key`."""
-    found: dict[BlockKey, bytes] = {}
-    for raw, value in entries:
-        key = decode_key(raw)
-        if value is None:
-            found.pop(key, None)
-        else:
-            found[key] = value
-    return found
-
-
-async def _write(store: MapStore, slot: SlotNumber, packing: Packing, end: int) -> None:
-    """Write the blocks and read them back."""
-    if not packing.write:
-        return
-    written = [encode(block) for block in packing.write]
-    await store.write(slot, written)
-    bounds = await store.bounds(ControlKind.ARCHIVE, slot)
-    there = set(await store.archive(slot, max(end, bounds.start), bounds.end))
-    lost = [key for key, value in written if (key, value) not in there]
-    if lost:
-        raise CorruptBatchError(
-            f"archive of slot {slot}: {len(lost)} of {len(written)} blocks were not read back as"
-            " written; their segments are kept"
-        )

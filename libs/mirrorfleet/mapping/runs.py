@@ -1,46 +1,106 @@
-"""All runs of a slot's partitions: archive and segments read once, as they are now."""
+"""What the stored map has of some partitions, read once, as it is now.
+
+For a slot at work: what is not asked for is not decoded, and others have a turn after each block.
+"""
 
 from __future__ import annotations
 
-from mirrorfleet.core.ids import FleetName, PartitionIdentity, SlotNumber
+import asyncio
+from collections.abc import AsyncGenerator, Collection
+from contextlib import aclosing
+from typing import Final
+
+from mirrorfleet.core.ids import FleetName, PartitionIdentity, SlotNumber, TargetOffset
 from mirrorfleet.core.ports import Clock
 from mirrorfleet.kafka.cluster import Cluster
-from mirrorfleet.mapping.packing import live_blocks
-from mirrorfleet.mapping.store import KafkaMapStore
-from mirrorfleet.records.archive import Block, decode, encode_key
+from mirrorfleet.mapping.blocks import decoded, live_blocks
+from mirrorfleet.mapping.store import KafkaMapStore, MapStore
+from mirrorfleet.offsets.index import OffsetIndex
+from mirrorfleet.records.archive import BlockKey
 from mirrorfleet.records.segments import Run
 from mirrorfleet.records.topics import ControlKind
 
-Runs = dict[PartitionIdentity, list[Run]]
+Part = tuple[PartitionIdentity, tuple[Run, ...]]
+
+_AT_ONCE: Final = 20_000
+"""Offsets of the segments topic that are held as segments."""
+_A_STEP: Final = 1_000
+"""Runs that are given out without a pause."""
 
 
-async def runs_of(target: Cluster, fleet: FleetName, slot: SlotNumber, clock: Clock) -> Runs:
-    """Runs by rising target offset; a run that is packed and not freed yet comes once.
+class StoredMap:
+    """The map of a fleet, on its target cluster.
 
-    Raises: UnknownVersionError, CorruptBatchError, BrokerError (OFFSET_OUT_OF_RANGE when segments
-    are freed meanwhile: try again), DeadlineError.
+    Both questions raise UnknownVersionError, CorruptBatchError, DeadlineError and BrokerError
+    (OFFSET_OUT_OF_RANGE when segments are freed meanwhile: try again).
     """
-    store = KafkaMapStore(target, fleet, clock)
-    found: dict[PartitionIdentity, dict[tuple[int, int], Run]] = {}
-    try:
-        segments = await store.bounds(ControlKind.SEGMENTS, slot)
-        archive = await store.bounds(ControlKind.ARCHIVE, slot)
-        stored = live_blocks(await store.archive(slot, *archive))
-        for key in sorted(stored):
-            block = decode(encode_key(key), stored[key])
-            if isinstance(block, Block):
-                _add(found.setdefault(block.identity, {}), block.runs)
-        for record in await store.segments(slot, *segments):
+
+    def __init__(self, target: Cluster, fleet: FleetName, clock: Clock) -> None:
+        self._target, self._fleet, self._clock = target, fleet, clock
+
+    async def maps_of(self, slot: SlotNumber, wanted: Collection[PartitionIdentity]) -> OffsetIndex:
+        """All that is known of some partitions of a slot, without the payloads."""
+        store = KafkaMapStore(self._target, self._fleet, self._clock)
+        try:
+            return await read_maps(store, slot, wanted)
+        finally:
+            store.close()
+
+    async def runs_behind(
+        self, slot: SlotNumber, identity: PartitionIdentity, first: TargetOffset
+    ) -> list[Run]:
+        """The runs of a partition that end behind a target offset, by rising offsets."""
+        store = KafkaMapStore(self._target, self._fleet, self._clock)
+        try:
+            return await read_runs(store, slot, identity, first)
+        finally:
+            store.close()
+
+
+async def read_maps(
+    store: MapStore, slot: SlotNumber, wanted: Collection[PartitionIdentity]
+) -> OffsetIndex:
+    """See `StoredMap.maps_of`."""
+    found = OffsetIndex()
+    async with aclosing(_parts(store, slot, wanted)) as parts:
+        async for identity, runs in parts:
+            found.add(identity, runs)
+    return found
+
+
+async def read_runs(
+    store: MapStore, slot: SlotNumber, identity: PartitionIdentity, first: TargetOffset
+) -> list[Run]:
+    """See `StoredMap.runs_behind`. A run that is packed and not freed yet comes once."""
+    found: dict[TargetOffset, Run] = {}
+    async with aclosing(_parts(store, slot, (identity,), first)) as parts:
+        async for _, runs in parts:
+            found.update((run.target_start, run) for run in runs if run.target_end > first)
+    return [found[at] for at in sorted(found)]
+
+
+async def _parts(
+    store: MapStore,
+    slot: SlotNumber,
+    wanted: Collection[PartitionIdentity],
+    first: int = -1,
+) -> AsyncGenerator[Part, None]:
+    """Archive, then segments; what was freed in between is in both."""
+
+    def is_wanted(key: BlockKey) -> bool:
+        return key.end > first and key.identity in wanted
+
+    begin, end = await store.bounds(ControlKind.SEGMENTS, slot)
+    async with aclosing(decoded(await live_blocks(store, slot, is_wanted))) as blocks:
+        async for block in blocks:
+            yield block.identity, block.runs
+    given = 0
+    for at in range(begin, end, _AT_ONCE):
+        for record in await store.segments(slot, at, min(at + _AT_ONCE, end)):
             for identity, runs in record.segment.runs:
-                _add(found.setdefault(identity, {}), runs)
-    finally:
-        store.close()
-    return {
-        identity: sorted(runs.values(), key=lambda run: run.target_start)
-        for identity, runs in found.items()
-    }
-
-
-def _add(known: dict[tuple[int, int], Run], runs: tuple[Run, ...]) -> None:
-    for run in runs:
-        known[run.source_start, run.target_start] = run
+                if identity in wanted:
+                    yield identity, runs
+                    given += len(runs)
+            if given >= _A_STEP:
+                given = 0
+                await asyncio.sleep(0)

@@ -20,10 +20,13 @@ async def standing(cluster: Cluster, fleet: FleetName, now_ms: int) -> list[dict
 
 
 async def newest_progress(cluster: Cluster, fleet: FleetName) -> list[Progress]:
-    """The newest snapshot of each slot; damaged or newer ones are left out."""
+    """The newest snapshot of each slot, as of its record; damaged or newer ones are left out.
+
+    Brokers stamp the records: one clock for all, whatever the workers' say.
+    """
     newest: dict[bytes | None, Progress] = {}
     for record in await read_control(cluster, control_topic(fleet, ControlKind.PROGRESS)) or ():
-        found = decode(record.key, record.value)
+        found = decode(record.key, record.value, heard_ms=record.timestamp)
         if isinstance(found, Progress):
             newest[record.key] = found
     return list(newest.values())

@@ -6,8 +6,10 @@ away under a read raises OFFSET_OUT_OF_RANGE, so no record is ever jumped over.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Final, NamedTuple, Protocol
 
 from mirrorfleet.core.errors import BrokerError
 from mirrorfleet.core.ids import FleetName, SlotNumber, TopicPartition
@@ -20,6 +22,9 @@ from mirrorfleet.records.segments import Segment, decode_segment
 from mirrorfleet.records.topics import ControlKind, control_topic
 
 Entry = tuple[bytes, bytes | None]
+
+_A_STEP: Final = 1_000
+"""Records and partitions that are decoded without a pause; then the loop serves others."""
 
 
 class Bounds(NamedTuple):
@@ -36,6 +41,14 @@ class StoredSegment(NamedTuple):
     segment: Segment
 
 
+class StoredEntry(NamedTuple):
+    """A record of the archive and its offset; without a value, its block was removed."""
+
+    offset: int
+    key: bytes
+    value: bytes | None
+
+
 class MapStore(Protocol):
     """What packing needs; tests pass one made of lists."""
 
@@ -47,8 +60,8 @@ class MapStore(Protocol):
         """Committed segments at offsets [begin, end)."""
         ...
 
-    async def archive(self, slot: SlotNumber, begin: int, end: int) -> list[Entry]:
-        """Records of the archive at offsets [begin, end), tombstones too."""
+    def archive(self, slot: SlotNumber, begin: int, end: int) -> AsyncGenerator[StoredEntry, None]:
+        """Records of the archive at offsets [begin, end), tombstones too; all are never held."""
         ...
 
     async def write(self, slot: SlotNumber, entries: Sequence[Entry]) -> None:
@@ -84,22 +97,32 @@ class KafkaMapStore:
         if begin >= end:
             return []
         topic = await self._cluster.topic(at.topic)
-        return [
-            StoredSegment(record.offset, decode_segment(record.value or b""))
-            async for record in committed_records(self._cluster, topic, at.partition, begin, end)
-            if record.offset < end
-        ]
+        found: list[StoredSegment] = []
+        decoded = 0
+        stored = committed_records(self._cluster, topic, at.partition, begin, end)
+        async with aclosing(stored) as records:
+            async for record in records:
+                if record.offset < end:
+                    found.append(StoredSegment(record.offset, decode_segment(record.value or b"")))
+                    decoded += 1 + len(found[-1].segment.runs)
+                    if decoded >= _A_STEP:
+                        decoded = 0
+                        await asyncio.sleep(0)
+        return found
 
-    async def archive(self, slot: SlotNumber, begin: int, end: int) -> list[Entry]:
+    async def archive(
+        self, slot: SlotNumber, begin: int, end: int
+    ) -> AsyncGenerator[StoredEntry, None]:
         """See `MapStore`."""
         at = self._at(ControlKind.ARCHIVE, slot)
         if begin >= end:
-            return []
+            return
         topic = await self._cluster.topic(at.topic)
-        return [
-            (record.key or b"", record.value)
-            async for record in committed_records(self._cluster, topic, at.partition, begin, end)
-        ]
+        stored = committed_records(self._cluster, topic, at.partition, begin, end)
+        async with aclosing(stored) as records:
+            async for record in records:
+                if record.offset < end:
+                    yield StoredEntry(record.offset, record.key or b"", record.value)
 
     async def write(self, slot: SlotNumber, entries: Sequence[Entry]) -> None:
         """See `MapStore`."""

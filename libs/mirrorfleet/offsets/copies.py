@@ -105,6 +105,12 @@ class Copies:
         other, copied_to = source_of(entry), line.now.source_end
         return Answer(entry, partition, offset, other, found.offset, found.found, copied_to)
 
+    def cut(self, partition: TopicPartition) -> TargetOffset | None:
+        """From where on a target partition once lost what it had; None when it never did."""
+        entry = self._by_target.get(partition)
+        line = None if entry is None else lineage(entry, self._losses, self._index)
+        return None if line is None else line.cut
+
     def syncs(self) -> Iterator[OffsetSync]:
         """The last copied record of each partition, as MM2 writes it down."""
         for entry in self:

@@ -9,22 +9,32 @@ A group has one home: the side whose offsets are its own progress.
 
 Offsets that we wrote are remembered (`Checkpoint.written`), so that they are never taken for
 progress: not here, and not by the fleet that copies the other way.
+
+Backwards goes only what we wrote, where the target lost its tail and other records have the
+offsets now. Who looks first after the loss sees it by translating the last checkpoint again:
+
+    checkpoint of before   90 -> 180     as translated now   90 -> 140     180 is too far
+    its heir               90 -> 140, written 140, 180                     set back is begun
+    once it is set         90 -> 140, written 140                          180 would be progress
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from mirrorfleet.core.ids import SourceOffset, TargetOffset, TopicPartition
-from mirrorfleet.offsets.copies import Answer, Copies
+from mirrorfleet.offsets.copies import Answer, Copies, source_of
 from mirrorfleet.policy.flows import Flow
 from mirrorfleet.records.checkpoint import Checkpoint
 
 OWN_GROUPS = "mirrorfleet."
 """Groups of ours begin with it and are never copied."""
+
+_MOST_HIDDEN: Final = 3
+"""Offsets of before that are remembered while the target shows none."""
 
 
 class GroupOffset(NamedTuple):
@@ -62,13 +72,15 @@ class GroupView:
     offsets: Mapping[TopicPartition, GroupOffset] = field(default_factory=dict)
     written: Written = field(default_factory=dict)
     idle_s: float = 0.0
-    rewrite: bool = False
-    """Whether offsets that are right are written again, before the target forgets them."""
+    rewrite: frozenset[TopicPartition] = frozenset()
+    """Where an offset that is right is written again, before the target forgets it."""
+    cut: frozenset[TopicPartition] = frozenset()
+    """Where what we wrote is too far since the target lost its tail: see `cut_off`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """`why` is a sentence for people; `commits` are checkpoints whose target offset is to be set.
+    """`why` is a sentence for people; `commits` are those `checkpoints` whose offset is to be set.
 
     They carry in `written` what may stand there afterwards, whether or not the commit succeeds.
     """
@@ -76,20 +88,67 @@ class Decision:
     home: Home
     why: str
     commits: tuple[Checkpoint, ...] = ()
+    checkpoints: tuple[Checkpoint, ...] = ()
 
 
 def decide(view: GroupView, *, home_again_s: float) -> Decision:
     """What to do for the group on the target."""
     if view.target is Activity.ACTIVE:
-        return Decision(Home.TARGET, "it has members on the target")
+        return _left_alone(view, "it has members on the target")
     foreign = [point.partition for point in view.checkpoints if _is_foreign(view, point.partition)]
     if foreign:
         back = view.source is Activity.ACTIVE and view.idle_s >= home_again_s
         if not back:
             at = view.offsets[foreign[0]].offset
-            return Decision(Home.TARGET, f"it went to {at} of {foreign[0]} on the target by itself")
-    commits = tuple(_commit(view, point) for point in view.checkpoints if _is_due(view, point))
-    return Decision(Home.SOURCE, "its offsets on the target are ours", commits)
+            return _left_alone(view, f"it went to {at} of {foreign[0]} on the target by itself")
+    due = {point.partition for point in view.checkpoints if _is_due(view, point)}
+    points = tuple(
+        _commit(view, point) if point.partition in due else _in_place(view, point)
+        for point in view.checkpoints
+    )
+    commits = tuple(point for point in points if point.partition in due)
+    return Decision(Home.SOURCE, "its offsets on the target are ours", commits, points)
+
+
+def settled(commits: Iterable[Checkpoint]) -> list[Checkpoint]:
+    """Checkpoints for commits that succeeded, where something higher counts as ours no more."""
+    return [
+        replace(point, written=(point.target,))
+        for point in commits
+        if max(point.written) > point.target
+    ]
+
+
+def cut_off(
+    points: Iterable[Checkpoint],
+    offsets: Mapping[TopicPartition, GroupOffset],
+    last_of: Callable[[Checkpoint], Checkpoint | None],
+    copies: Copies,
+    starts: Mapping[TopicPartition, int],
+) -> frozenset[TopicPartition]:
+    """Partitions where an offset stands that was right until the target lost its tail.
+
+    `last_of` gives the newest checkpoint of the same group and partition, whoever wrote it. Above
+    what that led to we wrote nothing that we know the reason of, so that is left alone.
+    """
+    found: set[TopicPartition] = set()
+    for point in points:
+        now, last = offsets.get(point.partition), last_of(point)
+        if now is None or last is None or not point.target < now.offset <= last.target:
+            continue
+        cut, entry = copies.cut(point.partition), copies.by_target(point.partition)
+        if entry is None or cut is None or now.offset < cut:
+            continue
+        answer = copies.to_target(source_of(entry), last.source)
+        if answer is not None and max(answer.offset, starts[point.partition]) < last.target:
+            found.add(point.partition)
+    return frozenset(found)
+
+
+def _left_alone(view: GroupView, why: str) -> Decision:
+    """From now on the group may come to any offset by itself: a set back is not gone on with."""
+    points = tuple(_settled(view, point) for point in view.checkpoints)
+    return Decision(Home.TARGET, why, checkpoints=points)
 
 
 def _is_foreign(view: GroupView, partition: TopicPartition) -> bool:
@@ -101,13 +160,38 @@ def _is_due(view: GroupView, point: Checkpoint) -> bool:
     now = view.offsets.get(point.partition)
     if now is None or now.offset < point.target:
         return True
-    return view.rewrite and now.offset == point.target
+    if now.offset == point.target:
+        return point.partition in view.rewrite
+    return not _is_foreign(view, point.partition) and (
+        point.partition in view.cut or now.offset > view.written[point.partition][0]
+    )
 
 
 def _commit(view: GroupView, point: Checkpoint) -> Checkpoint:
     now = view.offsets.get(point.partition)
-    before = () if now is None or now.offset == point.target else (TargetOffset(now.offset),)
+    if now is None:  # it may only be hidden from us: what stood there first may still stand there
+        former = view.written.get(point.partition, ())[-_MOST_HIDDEN:]
+    else:
+        former = (TargetOffset(now.offset),)
+    before = (one for one in former if one != point.target)
     return replace(point, written=(point.target, *before))
+
+
+def _in_place(view: GroupView, point: Checkpoint) -> Checkpoint:
+    """Not due: where the group went by itself before it came home is ours to follow from."""
+    if _is_foreign(view, point.partition):
+        return replace(point, written=(TargetOffset(view.offsets[point.partition].offset),))
+    return _settled(view, point)
+
+
+def _settled(view: GroupView, point: Checkpoint) -> Checkpoint:
+    """With what was written before; of a set back only what stands there now."""
+    ours = view.written.get(point.partition, ())
+    if ours and max(ours) > ours[0]:
+        now = view.offsets.get(point.partition)
+        stands = tuple(one for one in ours if now is not None and one == now.offset)
+        ours = stands[:1] or ours[:1]
+    return replace(point, written=ours)
 
 
 def checkpoints_of(

@@ -7,20 +7,21 @@ A *piece* is a stretch without holes, on either side: source [s, s+n) is target 
 
 Pieces rise on both sides, so each side is found by bisection. Three arrays hold them: 24 bytes a
 piece, and pieces that touch on both sides are one. One map is one incarnation of one partition:
-a topic made again has another identity, and so another map.
+a topic made again has another identity, and so another map. What both logs have lost is forgotten.
 """
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, NamedTuple, TypeVar
 
 from mirrorfleet.core.errors import CorruptBatchError
 from mirrorfleet.core.ids import PartitionIdentity, SourceOffset, TargetOffset
+from mirrorfleet.offsets.packing import Floor
 from mirrorfleet.records.archive import Block
 from mirrorfleet.records.segments import Run, Segment
 
@@ -57,24 +58,17 @@ class Piece(NamedTuple):
 class PartitionMap:
     """The pieces of one partition identity. Runs may come in any order and more than once."""
 
-    __slots__ = ("_counts", "_sources", "_targets", "source_end", "target_end")
+    __slots__ = ("_counts", "_forgotten", "_sources", "_targets", "source_end", "target_end")
 
     def __init__(self) -> None:
         self._sources = array("q")
         self._targets = array("q")
         self._counts = array("q")
+        self._forgotten = 0
         self.source_end = SourceOffset(0)
         """Behind the last source offset that was looked at; copied records end there or before."""
         self.target_end = TargetOffset(0)
         """Behind the last copied record."""
-
-    @classmethod
-    def of(cls, runs: Iterable[Run]) -> PartitionMap:
-        """The map of these runs. Raises: as `add`."""
-        found = cls()
-        for run in runs:
-            found.add(run)
-        return found
 
     def __len__(self) -> int:
         return len(self._sources)
@@ -112,8 +106,11 @@ class PartitionMap:
 
     def records_from(self, target: TargetOffset) -> int:
         """Copied records at a target offset and behind it."""
-        pieces = zip(self._targets, self._counts, strict=True)
-        return sum(max(0, count - max(0, target - first)) for first, count in pieces)
+        if not self._targets:
+            return 0
+        at = max(bisect_right(self._targets, target) - 1, 0)
+        below = min(max(target - self._targets[at], 0), self._counts[at])
+        return sum(self._counts[at:]) - below
 
     def add(self, run: Run) -> None:
         """Take a run; one that is known already changes nothing.
@@ -121,12 +118,28 @@ class PartitionMap:
         Raises: CorruptBatchError when it says something else than a run before.
         """
         for piece in pieces_of(run):
-            if piece.target >= self.target_end:
+            if piece.target < self._forgotten:
+                self._insert_rest(piece)
+            elif piece.target >= self.target_end:
                 self._append(piece)
             else:
                 self._insert(piece)
         self.source_end = max(self.source_end, run.source_end)
         self.target_end = max(self.target_end, run.target_end)
+
+    def forget_below(self, source: SourceOffset, target: TargetOffset) -> int:
+        """Forget what is below the begins of both logs; how many pieces.
+
+        Kept is the last piece that does not begin above them, so the last one of all, too: every
+        offset from there on has the answer that it had. Runs that were forgotten stay so.
+        """
+        gone = min(bisect_right(self._sources, source), bisect_right(self._targets, target)) - 1
+        if gone <= 0:
+            return 0
+        for one in (self._sources, self._targets, self._counts):
+            del one[:gone]
+        self._forgotten = self._targets[0]
+        return gone
 
     def to_target(self, offset: SourceOffset) -> Translated[TargetOffset] | None:
         """Where a group goes on that would read `offset` next; None when nothing was copied."""
@@ -173,6 +186,12 @@ class PartitionMap:
         self._targets.append(piece.target)
         self._counts.append(piece.records)
         self.target_end = TargetOffset(piece.target + piece.records)
+
+    def _insert_rest(self, piece: Piece) -> None:
+        """What of a piece is not forgotten."""
+        gone = self._forgotten - piece.target
+        if gone < piece.records:
+            self._insert(Piece(piece.source + gone, self._forgotten, piece.records - gone))
 
     def _insert(self, piece: Piece) -> None:
         """A piece that is known already, or fills a gap: blocks and segments overlap."""
@@ -232,6 +251,11 @@ class OffsetIndex:
     def add_block(self, block: Block) -> None:
         """All runs of an archive block; raises as `add`."""
         self.add(block.identity, block.runs)
+
+    def forget_below(self, floors: Mapping[PartitionIdentity, Floor]) -> int:
+        """Forget what is below both logs of a partition, as the packer does in the archive."""
+        known = ((self._maps.get(identity), floor) for identity, floor in floors.items())
+        return sum(one.forget_below(*floor) for one, floor in known if one is not None)
 
     def of(self, identity: PartitionIdentity) -> PartitionMap | None:
         """The map of a partition; None when nothing of it was copied."""

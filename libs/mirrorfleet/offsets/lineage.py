@@ -41,10 +41,16 @@ class Stretch(NamedTuple):
 
 
 class Lineage:
-    """The map of now, and what is good of those before, the oldest first."""
+    """The map of now, and what is good of those before, the oldest first.
 
-    def __init__(self, now: PartitionMap, former: Sequence[Stretch]) -> None:
+    `cut`: from there on the target once lost what it had; None when it never did.
+    """
+
+    def __init__(
+        self, now: PartitionMap, former: Sequence[Stretch], cut: TargetOffset | None
+    ) -> None:
         self.now = now
+        self.cut = cut
         self._former = former
 
     def to_target(self, offset: SourceOffset) -> Translated[TargetOffset] | None:
@@ -75,6 +81,7 @@ def lineage(entry: CatalogPartition, losses: Losses, index: OffsetIndex) -> Line
     former: list[Stretch] = []
     identity, begins = entry.identity, _parts_at(entry.loss)
     source, target = first
+    cut = target if _is_cut(entry.loss) else None
     while begins is not None:
         source = min(source, begins)
         identity = replace(identity, incarnation=identity.incarnation - 1)
@@ -86,13 +93,18 @@ def lineage(entry: CatalogPartition, losses: Losses, index: OffsetIndex) -> Line
                 former.append(Stretch(known, *end))
             if known.first is not None:
                 source, target = min(source, known.first[0]), min(target, known.first[1])
-        elif begins is None or begins < source:
+        cut = target if _is_cut(loss) else cut
+        if known is None and (begins is None or begins < source):
             former.append(Stretch(None, source, target))
-            if loss is None or loss.cause == _TARGET_CUT:
+            if loss is None or _is_cut(loss):
                 break  # nor is known how much of those before the target still had
         if loss is None and identity.incarnation > 0:
             former.append(Stretch(None, source, target))
-    return Lineage(now, former[::-1])
+    return Lineage(now, former[::-1], cut)
+
+
+def _is_cut(loss: CatalogLoss | None) -> bool:
+    return loss is not None and loss.cause == _TARGET_CUT
 
 
 def _parts_at(loss: CatalogLoss | None) -> SourceOffset | None:

@@ -6,13 +6,16 @@
 
 Packing the same segments again gives the same blocks under the same keys, so it may be killed
 anywhere and run again. Two packers at once leave blocks that overlap; nothing is lost by that.
+
+A packer knows the keys of all blocks, and reads only those that it needs. Another one may have
+removed what a key stands for, so nothing is freed or removed for a block that was not read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from mirrorfleet.core.errors import CorruptBatchError
@@ -37,7 +40,10 @@ FULL: Final = Full(runs=4_096, weight=1_000_000)
 however many payloads the runs have: the archive topic takes records of 8 MB."""
 
 Stored = Mapping[BlockKey, bytes]
-"""The archive of one slot: values by key."""
+"""Blocks that were read, by key."""
+
+Keys = Mapping[PartitionIdentity, Collection[BlockKey]]
+"""The keys of all blocks of one slot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,72 +66,118 @@ def run_weight(run: Run) -> int:
     return 1 + len(run.payloads) + len(run.holes)
 
 
-def plan_packing(stored: Stored, segments: Iterable[Segment], *, full: Full = FULL) -> Packing:
+def needed(keys: Keys, segments: Iterable[Segment]) -> set[BlockKey]:
+    """The blocks that must be read to plan the packing of `segments`.
+
+    The newest of each partition, which may have room, and those with runs that are packed already.
+    """
+    found: set[BlockKey] = set()
+    for identity, runs in _by_target(segments).items():
+        newest = _newest(keys.get(identity, ()))
+        if newest is not None:
+            found.add(newest)
+            low = min(runs, default=newest.end)
+            if low < newest.end:
+                found.update(key for key in keys[identity] if key.end > low)
+    return found
+
+
+def plan_packing(
+    stored: Stored, segments: Iterable[Segment], *, keys: Keys | None = None, full: Full = FULL
+) -> Packing:
     """How to get every run of `segments` into the archive.
 
+    `stored` has what is `needed` of `keys`; without `keys` it is the whole archive.
     Raises: CorruptBatchError when segments and archive disagree, UnknownVersionError.
     """
-    by_identity: dict[PartitionIdentity, dict[TargetOffset, Run]] = {}
-    for segment in segments:
-        for identity, runs in segment.runs:
-            known = by_identity.setdefault(identity, {})
-            known.update((run.target_start, run) for run in runs if run.records)
-    keys = _by_identity(stored)
+    known = by_identity(stored) if keys is None else keys
     write: list[Block] = []
-    for identity in sorted(by_identity):
-        ordered = [run for _, run in sorted(by_identity[identity].items())]
-        write += _blocks(stored, keys.get(identity, []), identity, ordered, full)
-    return Packing(tuple(write), covered([*stored, *(block.key for block in write)]))
+    for identity, runs in sorted(_by_target(segments).items(), key=itemgetter(0)):
+        ordered = [run for _, run in sorted(runs.items())]
+        write += _blocks(stored, known.get(identity, ()), identity, ordered, full)
+    read = by_identity([*stored, *(block.key for block in write)])
+    remove = [
+        key
+        for identity in sorted(read)
+        for key in covered((*known.get(identity, ()), *read[identity]), by=read[identity])
+    ]
+    return Packing(tuple(write), tuple(remove))
 
 
-def covered(keys: Iterable[BlockKey]) -> tuple[BlockKey, ...]:
-    """The keys whose runs another one has, too."""
-    found: list[BlockKey] = []
-    ordered = sorted(set(keys), key=lambda key: (key.identity, key.first, -key.end))
-    for _, same in groupby(ordered, key=lambda key: key.identity):
-        widest: BlockKey | None = None
-        for key in same:
-            if widest is not None and widest.covers(key):
-                found.append(key)
-            elif widest is None or key.end > widest.end:
-                widest = key
-    return tuple(found)
+def covered(keys: Iterable[BlockKey], *, by: Collection[BlockKey]) -> list[BlockKey]:
+    """The keys whose runs one of `by` has, too."""
+    return sorted({key for key in keys if any(one.covers(key) for one in by)})
 
 
-def obsolete(stored: Stored, floors: Mapping[PartitionIdentity, Floor]) -> tuple[BlockKey, ...]:
-    """The blocks below both logs' begins: nobody can read what they are about on either side.
+def beneath(
+    keys: Keys, floors: Mapping[PartitionIdentity, Floor]
+) -> dict[PartitionIdentity, list[BlockKey]]:
+    """The blocks that end below the target log's begin, the oldest first.
 
     But the last one of a partition: it says where the copy stands, also when both logs are empty.
-    Raises: CorruptBatchError, UnknownVersionError.
     """
-    last = {
-        identity: max(key.end for key in keys) for identity, keys in _by_identity(stored).items()
-    }
-    return tuple(
-        key
-        for key in sorted(stored)
-        if key.identity in floors
-        and key.end < last[key.identity]
-        and key.end <= floors[key.identity].target
-        and _runs_of(stored, key)[-1].source_end <= floors[key.identity].source
-    )
-
-
-def _by_identity(stored: Stored) -> dict[PartitionIdentity, list[BlockKey]]:
     found: dict[PartitionIdentity, list[BlockKey]] = {}
-    for key in stored:
+    for identity, floor in floors.items():
+        mine = keys.get(identity, ())
+        last = max((key.end for key in mine), default=0)
+        low = [key for key in mine if key.end < last and key.end <= floor.target]
+        found[identity] = sorted(low, key=lambda key: (key.end, key.first))
+    return found
+
+
+def undecided(
+    low: Iterable[BlockKey], ends: Mapping[BlockKey, SourceOffset], floor: Floor, most: int
+) -> list[BlockKey]:
+    """Of blocks `beneath`, the oldest whose source end must be known next.
+
+    None behind one that the source still has records of: source ends rise with target ends.
+    """
+    found: list[BlockKey] = []
+    for key in low:
+        end = ends.get(key)
+        if len(found) == most or (end is not None and end > floor.source):
+            break
+        if end is None:
+            found.append(key)
+    return found
+
+
+def source_end(stored: Stored, key: BlockKey) -> SourceOffset:
+    """Behind the last source offset of a block. Raises: CorruptBatchError, UnknownVersionError."""
+    return _runs_of(stored, key)[-1].source_end
+
+
+def by_identity(keys: Iterable[BlockKey]) -> dict[PartitionIdentity, list[BlockKey]]:
+    """Keys of each partition."""
+    found: dict[PartitionIdentity, list[BlockKey]] = {}
+    for key in keys:
         found.setdefault(key.identity, []).append(key)
     return found
 
 
+def _by_target(
+    segments: Iterable[Segment],
+) -> dict[PartitionIdentity, dict[TargetOffset, Run]]:
+    found: dict[PartitionIdentity, dict[TargetOffset, Run]] = {}
+    for segment in segments:
+        for identity, runs in segment.runs:
+            known = found.setdefault(identity, {})
+            known.update((run.target_start, run) for run in runs if run.records)
+    return found
+
+
+def _newest(keys: Iterable[BlockKey]) -> BlockKey | None:
+    return max(keys, key=lambda key: (key.end, -key.first), default=None)
+
+
 def _blocks(
     stored: Stored,
-    keys: list[BlockKey],
+    keys: Collection[BlockKey],
     identity: PartitionIdentity,
     runs: list[Run],
     full: Full,
 ) -> list[Block]:
-    newest = max(keys, key=lambda key: (key.end, -key.first), default=None)
+    newest = _newest(keys)
     end = newest.end if newest is not None else TargetOffset(0)
     _check_packed(stored, keys, [run for run in runs if run.target_start < end])
     fresh = [run for run in runs if run.target_start >= end]
@@ -149,7 +201,7 @@ def _cut(runs: Iterable[Run], full: Full) -> Iterator[tuple[Run, ...]]:
         yield tuple(kept)
 
 
-def _check_packed(stored: Stored, keys: list[BlockKey], runs: list[Run]) -> None:
+def _check_packed(stored: Stored, keys: Collection[BlockKey], runs: list[Run]) -> None:
     """That runs which an archive block covers are in it: only then may their segments go."""
     known: dict[BlockKey, frozenset[Run]] = {}
     for run in runs:

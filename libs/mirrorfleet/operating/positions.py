@@ -3,7 +3,10 @@
 An export is a line of JSON a partition. An import fills in positions that are gone, and nothing
 else: all of it is checked first, against the catalog and both clusters, and then written slot by
 slot by the slot's own transactional id, so that a worker that runs meets the new positions and
-never writes over them.
+never writes over them. What a worker did before its id was taken is looked for once more then.
+
+    copy of the partition   ├── what the export knows ──┤
+    refused                 ├── what the export knows ──┤── committed since ──┤   a repeat
 """
 
 from __future__ import annotations
@@ -13,7 +16,14 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from mirrorfleet.core.errors import ConfigError, CorruptBatchError, RefusedError
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import (
+    BrokerError,
+    ConfigError,
+    CorruptBatchError,
+    FencedError,
+    RefusedError,
+)
 from mirrorfleet.core.ids import (
     ClusterAlias,
     FleetName,
@@ -23,14 +33,17 @@ from mirrorfleet.core.ids import (
     TopicPartition,
 )
 from mirrorfleet.core.names import control_topic, transactional_id
+from mirrorfleet.kafka.backoff import Attempts
 from mirrorfleet.kafka.fenced_writer import FencedWriter, by_order
-from mirrorfleet.kafka.offsets import log_bounds
+from mirrorfleet.kafka.offsets import EARLIEST, LATEST, OffsetSpec, list_offsets, log_bounds
+from mirrorfleet.kafka.stored import first_committed
 from mirrorfleet.mapping.catalog import CatalogView, read_catalog, read_control
 from mirrorfleet.records import positions as codec
 from mirrorfleet.records.identity import identity_list, parse_identity_list
 from mirrorfleet.records.jsonvalue import Fields, to_json
 from mirrorfleet.records.positions import Position, RemovedPosition
 from mirrorfleet.runtime.clock import SystemClock
+from mirrorfleet.slots.recalling import recall
 from mirrorfleet.wire.k01_fetch import Isolation
 
 if TYPE_CHECKING:
@@ -42,8 +55,15 @@ if TYPE_CHECKING:
     from mirrorfleet.records.catalog import CatalogPartition
 
 VERSION: Final = 1
+DEADLINE_S: Final = 60.0
+"""For one write: a worker that copies takes its slot back, perhaps before we have written."""
 _A_WRITE: Final = 500
 _SHOWN: Final = 10
+_OLDER: Final = (
+    "Import an export that is as new as the copy. Without one: a mirror makes positions again from"
+    " the map, where that is whole; else find the last copied record on both sides with"
+    " `mirrorfleet inspect`, and correct next_source and next_target of the line by it."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,20 +102,26 @@ async def import_lines(
     wanted = [position_in(line) for line in lines if line.strip()]
     view = await read_catalog(target, fleet)
     known = await _positions(target, fleet)
-    troubles = unfit(wanted, view, known)
+    _refuse(unfit(wanted, view, known), "Nothing was written.")
     missing = [one for one in wanted if one.identity not in known]
-    if not troubles:
-        troubles = await _outside(missing, view, target, sources)
-    if troubles:
-        more = f" and {len(troubles) - _SHOWN} more" if len(troubles) > _SHOWN else ""
-        raise RefusedError(f"{'; '.join(troubles[:_SHOWN])}{more}.", hint="Nothing was written.")
+    _refuse(await _outside(missing, view, target, sources), "Nothing was written.")
+    copies = _Copies(target, view)
+    _refuse(await copies.go_on_behind(missing), f"Nothing was written. {_OLDER}")
     slots: dict[int, tuple[CatalogPartition, list[Position]]] = {}
     for one in missing:
         entry = view.partitions[one.identity]
         slots.setdefault(entry.slot, (entry, []))[1].append(one)
     for entry, positions in slots.values():
-        await _write(target, fleet, entry, positions, clock)
+        for begin in range(0, len(positions), _A_WRITE):
+            await _write(copies, fleet, entry, positions[begin : begin + _A_WRITE], clock)
     return Imported(len(missing), len(wanted) - len(missing))
+
+
+def _refuse(troubles: Sequence[str], hint: str) -> None:
+    """Raises: RefusedError when there are any."""
+    if troubles:
+        more = f" and {len(troubles) - _SHOWN} more" if len(troubles) > _SHOWN else ""
+        raise RefusedError(f"{'; '.join(troubles[:_SHOWN])}{more}.", hint=hint)
 
 
 def lines_of(file: Path) -> list[str]:
@@ -229,24 +255,106 @@ async def _outside(
     return troubles
 
 
+class _Copies:
+    """Whether copies go on behind positions: then source records would be copied again.
+
+    A copy whose end has not moved since the last look is not read again.
+    """
+
+    def __init__(self, target: Cluster, view: CatalogView) -> None:
+        self.target = target
+        self.view = view
+        self._seen_to: dict[TopicPartition, int] = {}
+
+    async def go_on_behind(self, positions: Sequence[Position]) -> list[str]:
+        """Positions behind which something was committed, or was and is deleted.
+
+        Raises: MirrorfleetError: the target does not tell all of it.
+        """
+        copies = {self._at(one): one for one in positions}
+        ends = await self._listed(copies, LATEST)
+        moved = [at for at, end in ends.items() if self._seen_to.get(at) != end]
+        starts = await self._listed(moved, EARLIEST)
+        found = []
+        for at in moved:
+            trouble = await self._behind(at, copies[at], starts[at], ends[at])
+            if trouble:
+                found.append(trouble)
+            else:
+                self._seen_to[at] = ends[at]
+        return found
+
+    async def _behind(self, at: TopicPartition, one: Position, start: int, end: int) -> str:
+        name, position = _name(self.view.partitions[one.identity]), one.next_target
+        first = await first_committed(self.target, at, max(start, position), end)
+        if first is not None:
+            return f"{name} was copied on: {at} has records from {first} on, behind {position}"
+        if start > position + 1:  # one more is the marker of the last commit
+            return f"{at} begins at {start}: {name} may have been copied on behind {position}"
+        return ""
+
+    def _at(self, one: Position) -> TopicPartition:
+        return TopicPartition(
+            self.view.partitions[one.identity].target_topic, one.identity.partition
+        )
+
+    async def _listed(
+        self, copies: Iterable[TopicPartition], spec: OffsetSpec
+    ) -> dict[TopicPartition, int]:
+        wanted = dict.fromkeys(copies, spec)
+        found: dict[TopicPartition, int] = {}
+        for at, answer in (await list_offsets(self.target, wanted)).items():
+            if isinstance(answer, BrokerError):
+                raise answer
+            found[at] = answer.offset
+        return found
+
+
 async def _write(
-    target: Cluster,
+    copies: _Copies,
     fleet: FleetName,
     entry: CatalogPartition,
     positions: Sequence[Position],
     clock: Clock,
 ) -> None:
-    # the worker that is fenced reads what was written
-    writer = FencedWriter(
-        target, transactional_id(fleet, entry.link.source, entry.slot), may_take=by_order
-    )
+    """Write positions of one slot, if they are gone still once nobody else can copy it.
+
+    The worker that is fenced reads what was written.
+    """
+    target = copies.target
     at = TopicPartition(control_topic(fleet, "positions"), entry.slot)
-    try:
-        for begin in range(0, len(positions), _A_WRITE):
-            part = positions[begin : begin + _A_WRITE]
-            await writer.write(at, [codec.encode(each) for each in part], clock.now_ms())
-    finally:
-        writer.close()
+    hint = f"Nothing of this was written to slot {entry.slot}."
+
+    async def look() -> None:
+        _refuse(unfit(positions, copies.view, await _committed(target, at)), hint)
+        _refuse(await copies.go_on_behind(positions), f"{hint} {_OLDER}")
+
+    name = transactional_id(fleet, entry.link.source, entry.slot)
+    attempts = Attempts(f"{target.name}: positions as {name}", DEADLINE_S, target.dice)
+    while True:
+        writer = FencedWriter(
+            target, name, may_take=by_order, on_taken=look, deadline_s=attempts.left_s
+        )
+        try:
+            await writer.write(at, [codec.encode(each) for each in positions], clock.now_ms())
+        except FencedError as error:
+            await attempts.pause(error)  # its owner lives and took it back: before our records
+        else:
+            return
+        finally:
+            writer.close()
+
+
+async def _committed(target: Cluster, at: TopicPartition) -> dict[PartitionIdentity, Position]:
+    """A slot's positions, all that are committed.
+
+    Raises: BrokerError CONCURRENT_TRANSACTIONS: its spare id hides some behind what it has open.
+    """
+    _, end = await log_bounds(target, at, isolation=Isolation.READ_UNCOMMITTED)
+    bounds = await log_bounds(target, at)
+    if bounds[1] < end:
+        raise BrokerError(ErrorCode.CONCURRENT_TRANSACTIONS, f"{target.name}: reading {at}")
+    return (await recall(target, at, None, bounds)).positions()
 
 
 def _name(entry: CatalogPartition) -> str:

@@ -169,6 +169,8 @@ def _offset_row(
 
 
 def _offset_words(answer: Answer | None, now: int | None) -> str:
+    # ahead has several causes that look the same from here: the group read on there, it was set
+    # back here, or its place was taken by retention there and we wrote the log start
     if answer is None:
         return "nothing of it is in the offset map yet, or no rule takes this group"
     if now is None:
@@ -178,7 +180,7 @@ def _offset_words(answer: Answer | None, now: int | None) -> str:
     far = count(abs(now - answer.offset))
     if now < answer.offset:
         return f"behind by {far}: a consumer would read these again"
-    return f"ahead by {far}: it went on over there by itself"
+    return f"ahead by {far}: a consumer would go on after these"
 
 
 def _group_words(group: str, rows: Sequence[GroupOffsetRow], facts: GroupFacts) -> tuple[str, str]:
@@ -192,7 +194,7 @@ def _group_words(group: str, rows: Sequence[GroupOffsetRow], facts: GroupFacts) 
     ahead = sum(_difference(row) > 0 for row in rows)
     behind = sum(_difference(row) < 0 for row in rows)
     if ahead:
-        return "ahead", f"it went on by itself on the target in {plural(ahead, 'partition')}"
+        return "ahead", f"it is further on the target in {plural(ahead, 'partition')}"
     if behind:
         return "behind", f"{plural(behind, 'partition')} will be set again at the next look"
     if unset:

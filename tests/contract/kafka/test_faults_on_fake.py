@@ -229,14 +229,16 @@ async def test_adding_partitions_is_repeated_while_markers_are_written(
     assert not transactions.resent
 
 
-async def test_adding_partitions_waits_for_markers_no_longer_than_it_is_told(
-    broker: FakeBroker, cluster: Cluster
+@pytest.mark.parametrize(
+    "code", [ErrorCode.concurrent_transactions, ErrorCode.unknown_topic_or_partition]
+)
+async def test_adding_partitions_waits_for_what_may_pass_no_longer_than_it_is_told(
+    broker: FakeBroker, cluster: Cluster, code: ErrorCode
 ) -> None:
     transactions, producer = await begun(cluster, V2)
-    busy = ErrorCode.concurrent_transactions
-    broker.then(fake.ADD_PARTITIONS, *[lambda asked: add_answer(asked, busy, busy)] * 50)
-    with pytest.raises(BrokerError, match="CONCURRENT_TRANSACTIONS"):
-        await transactions.add_partitions(producer, BOTH, busy_s=0.05)
+    broker.then(fake.ADD_PARTITIONS, *[lambda asked: add_answer(asked, code, code)] * 50)
+    with pytest.raises(BrokerError, match=code.name.upper()):
+        await transactions.add_partitions(producer, BOTH, deadline_s=6.0, busy_s=0.05)
     assert 2 <= len(broker.asked(fake.ADD_PARTITIONS)) < 10
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -10,14 +10,15 @@ from kio.schema.errors import ErrorCode as Code
 
 from mirrorfleet.config.cluster_settings import ClusterSettings
 from mirrorfleet.core.errors import DeadlineError
-from mirrorfleet.core.ids import ClusterAlias
+from mirrorfleet.core.ids import ClusterAlias, TopicPartition
 from mirrorfleet.kafka.cluster import Cluster
-from mirrorfleet.kafka.stored import committed_records
+from mirrorfleet.kafka.stored import committed_records, first_committed
 from mirrorfleet.wire.records import NewRecord, build_batch
 from mirrorfleet.wire.rewrite import stamp
 from tests.contract.kafka.making import NOBODY
 from tests.fakes import broker as fake
 from tests.fakes.broker import Asked, FakeBroker
+from tests.unit.wire.batches import batch_of, marker, some
 
 END = 3
 THROTTLED = 20
@@ -48,7 +49,12 @@ def record(offset: int) -> bytes:
 
 
 def answer(
-    *offsets: int, stable: int = END, named: bool = True, throttle_ms: int = 0
+    *offsets: int,
+    stable: int = END,
+    named: bool = True,
+    throttle_ms: int = 0,
+    batches: Sequence[bytes | bytearray] = (),
+    aborted_at: int | None = None,
 ) -> Callable[[Asked], object]:
     """Batches of the one partition; `named`: it is in the answer at all."""
 
@@ -60,8 +66,10 @@ def answer(
             high_watermark=stable,
             last_stable_offset=stable,
             log_start_offset=0,
-            aborted_transactions=None,
-            records=b"".join(map(record, offsets)),
+            aborted_transactions=None
+            if aborted_at is None
+            else (schema.AbortedTransaction(producer_id=9, first_offset=aborted_at),),
+            records=b"".join([*map(record, offsets), *batches]),
         )
         (topic,) = asked.request.topics or (None,)
         named_by = {"topic_id": getattr(topic, "topic_id", None)}
@@ -77,6 +85,9 @@ def answer(
 
 
 QUOTA = answer(named=False, throttle_ms=THROTTLED)
+OPEN = batch_of(some(1, first=1), producer_id=9)
+ABORTED = [marker(0, 9, 1), OPEN, marker(2, 9, 0)]
+COMMITTED = [marker(0, 9, 1), OPEN, marker(2, 9, 1)]
 
 
 async def read(cluster: Cluster) -> list[int]:
@@ -114,3 +125,24 @@ async def test_an_end_that_is_never_reached_is_an_error(
 
     with pytest.raises(DeadlineError, match=r"t-0.*nothing came from 1 on, wanted up to 3"):
         await read(cluster)
+
+
+@pytest.mark.parametrize(
+    ("batches", "aborted_at", "first"),
+    [
+        pytest.param([record(0), record(1), record(2)], None, 0, id="at the start"),
+        pytest.param(COMMITTED, None, 1, id="behind a marker"),
+        pytest.param(ABORTED, 1, None, id="aborted"),
+        pytest.param([marker(number, 9, 1) for number in range(3)], None, None, id="markers"),
+    ],
+)
+async def test_markers_and_what_was_aborted_are_no_committed_records(
+    broker: FakeBroker,
+    cluster: Cluster,
+    batches: list[bytes],
+    aborted_at: int | None,
+    first: int | None,
+) -> None:
+    broker.then(fake.FETCH, answer(batches=batches, aborted_at=aborted_at))
+
+    assert await first_committed(cluster, TopicPartition("t", 0), 0, END) == first

@@ -12,7 +12,7 @@ from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.control import ControlWriter
 from mirrorfleet.kafka.control_writer import Entry
 from mirrorfleet.mapping.following import MapFollower
-from mirrorfleet.mapping.packing import pack_slot
+from mirrorfleet.mapping.packing import Packer
 from mirrorfleet.mapping.store import KafkaMapStore
 from mirrorfleet.records.segments import Segment, encode_segment
 from mirrorfleet.records.topics import ControlKind, control_topic, control_topics
@@ -54,7 +54,8 @@ class StoredMap:
         return made
 
     async def pack(self) -> None:
-        while (await pack_slot(self.store, SLOT, most_offsets=300)).left:
+        packer = Packer(self.store, SLOT)
+        while (await packer.pack(most_offsets=300)).left:
             pass
 
     def close(self) -> None:

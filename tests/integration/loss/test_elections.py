@@ -10,13 +10,15 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
 import pytest
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from services.local.region import Region, RegionSpec
-from tests.faultkit.regions import access
+from tests.faultkit.process import service
+from tests.faultkit.regions import access, address
 from tests.faultkit.waiting import wait_until
 from tests.integration.loss.conftest import Drill
 from tests.integration.mirror.fleet import Fleet
-from tests.integration.mirror.making import create, create_on, numbered, put
+from tests.integration.mirror.making import create, create_on, numbered, put, read
 from tests.judge.reading import At, ends_of
 from tests.judge.verdict import Evidence, Verdict
 
@@ -31,9 +33,14 @@ UNCLEAN: Final[dict[str, str | int]] = {
 }
 LEADER, BEHIND = 2, 3
 KEPT, LOST, NEW = range(100), range(100, 150), range(1_000, 1_030)
+PORTIONS: Final = [range(first, first + 5) for first in LOST[::5]]
+"""Copied one by one: the lost part of the copy has a marker for each, what replaces it has few."""
+GROUP: Final = "el-readers"
+NEXT: Final = 140
+"""The record that the group reads next."""
 SOURCE, TARGET = "source-truncated", "target-truncated"
 RULES: Final[list[dict[str, object]]] = [
-    {"name": policy, "topics": [f"el-{policy}-.*"], "on_source_loss": policy}
+    {"name": policy, "topics": [f"el-{policy}-.*"], "on_source_loss": policy, "groups": [GROUP]}
     for policy in ("fail", "record-gap", "recopy")
 ]
 READ: Final = ("el-fail-read", "el-record-gap-read")
@@ -46,6 +53,32 @@ def copy_through(drill: Drill, topics: tuple[str, ...], numbers: list[range]) ->
         drill.fill(topic, numbers[-1].start, numbers[-1].stop)
     for topic in topics:
         drill.wait_copied(topic, numbers)
+
+
+def place_of(region: Region, topic: str, *, put_at: int | None = None) -> int:
+    """Where the group goes on in partition 0, after it was put there."""
+    consumer = Consumer({"bootstrap.servers": address(region), "group.id": GROUP})
+    try:
+        if put_at is not None:
+            consumer.commit(offsets=[TopicPartition(topic, 0, put_at)], asynchronous=False)
+        (found,) = consumer.committed([TopicPartition(topic, 0)], timeout=5)
+        return int(found.offset)
+    finally:
+        consumer.close()
+
+
+def wait_placed(drill: Drill, topic: str) -> int:
+    """Wait until the group goes on at the copy of the record that it reads next; where that is."""
+    there = f"east.{topic}"
+    (log,) = read(drill.fleet.west, there, 1)
+    wanted = next(one.offset for one in log if one.value == b"%020d" % NEXT)
+    wait_until(
+        lambda: place_of(drill.fleet.west, there) == wanted,
+        deadline_s=60,
+        what=f"the group at {wanted} of {there}",
+        ignoring=(KafkaException,),
+    )
+    return wanted
 
 
 def forget(trio: Region) -> None:
@@ -92,13 +125,18 @@ def test_what_an_unclean_election_took_from_the_source_or_the_target_is_told_and
         for fleet in (reading, writing):
             running.enter_context(fleet.sync())
             drills.append(Drill(fleet, running.enter_context(fleet.mirror())))
-        read, write = drills
-        for drill, topics in ((read, READ), (write, WRITTEN)):
+        estate, logs = writing.estate, writing.directory / "logs"
+        running.enter_context(service("checkpoint", estate=estate, target="west", logs=logs))
+        reads, writes = drills
+        for drill, topics in ((reads, READ), (writes, WRITTEN)):
             copy_through(drill, topics, [KEPT])
         trio.broker(BEHIND).stop()
-        for drill, topics in ((read, READ), (write, WRITTEN)):
-            copy_through(drill, topics, [KEPT, LOST])
-        read.remember(*READ)
+        copy_through(reads, READ, [KEPT, LOST])
+        for count in range(len(PORTIONS)):
+            copy_through(writes, WRITTEN, [KEPT, *PORTIONS[: count + 1]])
+        place_of(east, WRITTEN[1], put_at=NEXT)
+        place = wait_placed(writes, WRITTEN[1])
+        reads.remember(*READ)
         before = ends(trio, *READ, *written)
         forget(trio)
         evidence = wait_forgotten(trio, (*READ, *written), before)
@@ -108,8 +146,9 @@ def test_what_an_unclean_election_took_from_the_source_or_the_target_is_told_and
         for topic in WRITTEN:
             put(east, topic, numbered(150, 170))
         trio.broker(LEADER).restart()
-        check_source(read)
-        check_target(write)
+        check_source(reads)
+        check_target(writes)
+        assert wait_placed(writes, WRITTEN[1]) < place
 
 
 def check_source(drill: Drill) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from tests.faultkit.waiting import wait_until
 from tests.integration.loss.conftest import Drill
-from tests.integration.mirror.fleet import Fleet, wait_faults
+from tests.integration.mirror.fleet import FLOWING_S, Fleet, wait_faults
 from tests.integration.mirror.making import create, delete
 from tests.judge.verdict import Verdict
 
@@ -59,36 +61,71 @@ def test_lost_positions_are_made_from_the_map_or_put_back_and_never_guessed(
         fill(drill, 50, 80)
         wait_all(drill, 80)
         assert [event["detail"] for event in fleet.events("positions-rebuilt")] != []
-        capsys.readouterr()
-        assert drill.run("positions", "export") == 0
-        lines = capsys.readouterr().out.splitlines()
-        assert sorted(json.loads(line)["next_source"] for line in lines) == [80, 80, 80]
+        older = exported(drill, capsys, 80)
+        fill(drill, 80, 100)
+        wait_all(drill, 100)
+        lines = exported(drill, capsys, 100)
 
     # gone with the map: nothing tells them, so nothing is copied until they are put back
     for kind in ("positions", "segments", "archive"):
         delete(west, fleet.control(kind))
     with ExitStack() as running:
         drill = restarted(fleet, running, "c")
+        wait_lost(drill)
+        refuse_older(drill, older, tmp_path, capsys)
         put_back(drill, lines, tmp_path, capsys)
     assert fleet.judged([TOPIC]).verdict is Verdict.PASS
+
+
+def exported(drill: Drill, capsys: pytest.CaptureFixture[str], end: int) -> list[str]:
+    """An export, once all copies stand at `end`: each marker of a commit is written alone."""
+
+    def look() -> list[str] | None:
+        capsys.readouterr()
+        assert drill.run("positions", "export") == 0
+        lines = capsys.readouterr().out.splitlines()
+        stand_at = [json.loads(line)["next_source"] for line in lines]
+        return lines if stand_at == [end] * PARTITIONS else None
+
+    return wait_until(look, deadline_s=FLOWING_S, what=f"positions at {end}") or []
+
+
+def wait_lost(drill: Drill) -> None:
+    found = wait_faults(drill.mirror, *((TOPIC, number) for number in range(PARTITIONS)))
+    assert {text.partition(":")[0] for text in found.values()} == {
+        "position-lost before the first record"
+    }
+
+
+def refuse_older(
+    drill: Drill, lines: list[str], directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Taken before the last records were copied: they would be copied once more."""
+    older = directory / "older.jsonl"
+    older.write_text("\n".join(lines))
+    capsys.readouterr()
+    assert drill.run("positions", "import", str(older)) == 1
+    said = " ".join(capsys.readouterr().err.split())
+    for line in map(json.loads, lines):
+        name = f"{TOPIC}-{line['identity'][2]}"
+        begin = f"{name} of east->west was copied on: east.{name} has records from "
+        assert re.search(rf"{re.escape(begin)}\d+ on, behind {line['next_target']}\b", said), said
+    assert "Nothing was written. Import an export that is as new as the copy." in said
+    wait_lost(drill)
 
 
 def put_back(
     drill: Drill, lines: list[str], directory: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A file that does not fit is refused whole, one that does is taken once."""
-    exported, wrong = directory / "positions.jsonl", directory / "wrong.jsonl"
-    exported.write_text("\n".join(lines))
-    wrong.write_text("\n".join([*lines[:2], lines[2].replace(":80,", ":81,")]))
-    found = wait_faults(drill.mirror, *((TOPIC, number) for number in range(PARTITIONS)))
-    assert {text.partition(":")[0] for text in found.values()} == {
-        "position-lost before the first record"
-    }
+    newest, wrong = directory / "positions.jsonl", directory / "wrong.jsonl"
+    newest.write_text("\n".join(lines))
+    wrong.write_text("\n".join([*lines[:2], lines[2].replace(":100,", ":101,")]))
     assert drill.run("positions", "import", str(wrong)) == 1
-    assert "has [0, 80) at the source, not 81" in capsys.readouterr().err
-    assert drill.run("positions", "import", str(exported)) == 0
+    assert "has [0, 100) at the source, not 101" in capsys.readouterr().err
+    assert drill.run("positions", "import", str(newest)) == 0
     assert "3 positions put back, 0 were there already" in capsys.readouterr().out
-    fill(drill, 80, 100)
-    wait_all(drill, 100)
-    assert drill.run("positions", "import", str(exported)) == 1
-    assert "stands at 100 already, not at 80" in capsys.readouterr().err
+    fill(drill, 100, 120)
+    wait_all(drill, 120)
+    assert drill.run("positions", "import", str(newest)) == 1
+    assert "stands at 120 already, not at 100" in capsys.readouterr().err

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 
 from mirrorfleet.core.ids import SlotNumber
-from mirrorfleet.mapping.store import Bounds, Entry, StoredSegment
+from mirrorfleet.mapping.store import Bounds, Entry, StoredEntry, StoredSegment
 from mirrorfleet.records.segments import Segment
 from mirrorfleet.records.topics import ControlKind
 
@@ -22,12 +22,33 @@ class ListStore:
         self.log: list[Entry] = []
         self.start = 0
         self.calls: list[str] = []
+        self.read: list[int] = []
+        """Offsets of the archive that were given out."""
+        self.cleaned: set[int] = set()
+        """Offsets of the archive that compaction took."""
+        self._vanishing: Collection[int] = ()
         self.lives = -1
         """Calls until it dies; never when negative."""
 
     @property
     def kept(self) -> list[Segment]:
         return [one.segment for one in self._segments if one.offset >= self.start]
+
+    def append(self, segment: Segment) -> None:
+        self._segments.append(StoredSegment(2 * len(self._segments), segment))
+
+    def compact(self) -> None:
+        """As late as can be: of each key the last value is left, and no tombstone."""
+        last = {key: offset for offset, (key, _) in enumerate(self.log)}
+        self.cleaned.update(
+            offset
+            for offset, (key, value) in enumerate(self.log)
+            if value is None or last[key] != offset
+        )
+
+    def vanish_after_a_read(self, offsets: Collection[int]) -> None:
+        """Compaction takes these as soon as they were given out."""
+        self._vanishing = offsets
 
     def _call(self, name: str) -> None:
         if self.lives == 0:
@@ -45,9 +66,17 @@ class ListStore:
         self._call("segments")
         return [one for one in self._segments if begin <= one.offset < end]
 
-    async def archive(self, slot: SlotNumber, begin: int, end: int) -> list[Entry]:
+    async def archive(
+        self, slot: SlotNumber, begin: int, end: int
+    ) -> AsyncGenerator[StoredEntry, None]:
         self._call("archive")
-        return self.log[begin:end]
+        for offset in range(begin, min(end, len(self.log))):
+            key, value = self.log[offset]
+            if offset not in self.cleaned:
+                self.read.append(offset)
+                if offset in self._vanishing:
+                    self.cleaned.add(offset)
+                yield StoredEntry(offset, key, value)
 
     async def write(self, slot: SlotNumber, entries: Sequence[Entry]) -> None:
         """Dies after half of what it writes."""

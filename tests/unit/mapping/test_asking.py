@@ -1,23 +1,40 @@
-"""Questions that the map cannot answer are refused in words."""
+"""Questions that the map cannot answer are refused in words; groups of a link, row by row."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
 import pytest
 
-from mirrorfleet.core.errors import RefusedError
-from mirrorfleet.core.ids import SlotNumber, TopicPartition
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import BrokerError, RefusedError
+from mirrorfleet.core.ids import FleetName, SlotNumber, TopicPartition
+from mirrorfleet.kafka.groups import GroupOffsets, GroupState, ListedGroup
+from mirrorfleet.mapping import asking
 from mirrorfleet.mapping.asking import (
+    GROUP_COLUMNS,
     MOST_OFFSET,
     Direction,
+    ask_groups,
     parse_partition,
     stated_partition,
     translate,
 )
 from mirrorfleet.offsets.copies import Copies
+from mirrorfleet.offsets.homes import GroupOffset
 from mirrorfleet.offsets.index import OffsetIndex
+from mirrorfleet.policy.filters import NameFilter
+from mirrorfleet.policy.flows import Flow, FlowRule
+from mirrorfleet.policy.naming import Naming
 from mirrorfleet.records.catalog import CatalogPartition
+from mirrorfleet.runtime.clock import SystemClock
 from tests.unit.offsets.making import run_of
 from tests.unit.records.making import LINK, identity
+
+if TYPE_CHECKING:
+    from mirrorfleet.kafka.cluster import Cluster
 
 FORWARD, BACK = Direction.TO_TARGET, Direction.TO_SOURCE
 
@@ -29,6 +46,7 @@ def copies(*, copied: int) -> Copies:
         source_topic="orders",
         target_topic="east.orders",
         slot=SlotNumber(1),
+        rule="all",
     )
     index = OffsetIndex()
     if copied:
@@ -79,3 +97,87 @@ def test_what_has_no_answer_is_refused(
 def test_the_largest_offset_is_the_end_of_the_copy() -> None:
     found = translate(copies(copied=5), TopicPartition("orders", 0), MOST_OFFSET, FORWARD)
     assert (found.offset, str(found.found), found.copied_to) == (5, "end", 5)
+
+
+FLOW = Flow(
+    LINK,
+    (FlowRule("all", NameFilter((".*",)), NameFilter((".*",)), Naming.PREFIX),),
+    NameFilter(()),
+)
+HERE: GroupOffsets = {TopicPartition("orders", 0): GroupOffset(5)}
+THERE: GroupOffsets = {TopicPartition("east.orders", 0): GroupOffset(5)}
+MAY_NOT = BrokerError(ErrorCode.GROUP_AUTHORIZATION_FAILED, "OffsetFetch")
+
+
+@dataclass(frozen=True)
+class Side:
+    """What one cluster answers for each group; hidden groups are not listed."""
+
+    answers: dict[str, GroupOffsets | BrokerError]
+    hidden: frozenset[str] = frozenset()
+
+    def states(self) -> dict[str, ListedGroup]:
+        shown = self.answers.keys() - self.hidden
+        return {name: ListedGroup(name, GroupState.EMPTY, 1) for name in shown}
+
+
+async def rows_of(
+    source: Side, target: Side, monkeypatch: pytest.MonkeyPatch
+) -> list[dict[str, object]]:
+    async def list_groups(side: Side) -> dict[str, ListedGroup]:
+        return side.states()
+
+    async def fetch_offsets(
+        side: Side, groups: Sequence[str]
+    ) -> dict[str, GroupOffsets | BrokerError]:
+        return {name: side.answers.get(name, {}) for name in groups}
+
+    async def read_catalog(*_: object) -> None:
+        pass
+
+    async def mapped(*_: object) -> Copies:
+        return copies(copied=20)
+
+    monkeypatch.setattr(asking, "list_groups", list_groups)
+    monkeypatch.setattr(asking, "fetch_offsets", fetch_offsets)
+    monkeypatch.setattr(asking, "read_catalog", read_catalog)
+    monkeypatch.setattr(asking, "_copies", mapped)
+    one, other = cast("Cluster", source), cast("Cluster", target)
+    return await ask_groups(one, other, FleetName("west"), FLOW, SystemClock())
+
+
+async def test_a_group_that_the_source_refuses_is_a_row_and_the_others_are_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source, target = Side({"a": MAY_NOT, "b": HERE}), Side({"b": THERE})
+
+    refused, told = await rows_of(source, target, monkeypatch)
+
+    assert refused == dict.fromkeys(GROUP_COLUMNS) | {
+        "group": "a",
+        "source_state": "Empty",
+        "target_state": "Dead",
+        "refused": "east: GROUP_AUTHORIZATION_FAILED",
+    }
+    assert (told["group"], told["target_offset"], told["refused"]) == ("b", 5, None)
+
+
+@pytest.mark.parametrize("hidden", [frozenset[str](), frozenset({"a"})], ids=["listed", "hidden"])
+async def test_a_group_that_the_target_refuses_is_not_one_without_offsets_there(
+    hidden: frozenset[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target = Side({"a": HERE, "b": HERE}), Side({"a": MAY_NOT}, hidden)
+
+    rows = await rows_of(source, target, monkeypatch)
+
+    assert [(row["group"], row["translated"], row["target_offset"]) for row in rows] == [
+        ("a", 5, None),
+        ("b", 5, None),
+    ]
+    assert [row["refused"] for row in rows] == ["west: GROUP_AUTHORIZATION_FAILED", None]
+
+
+async def test_both_sides_that_refuse_a_group_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    (row,) = await rows_of(Side({"a": MAY_NOT}), Side({"a": MAY_NOT}), monkeypatch)
+
+    assert row["refused"] == "east: GROUP_AUTHORIZATION_FAILED; west: GROUP_AUTHORIZATION_FAILED"

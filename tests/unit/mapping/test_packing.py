@@ -2,38 +2,50 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from mirrorfleet.core.errors import CorruptBatchError
-from mirrorfleet.core.ids import SlotNumber, SourceOffset, TargetOffset
-from mirrorfleet.mapping.packing import Packed, live_blocks, pack_slot, prune_slot
+from mirrorfleet.core.ids import PartitionIdentity, SlotNumber, SourceOffset, TargetOffset
+from mirrorfleet.mapping.blocks import live_blocks
+from mirrorfleet.mapping.packing import Packed, Packer
+from mirrorfleet.mapping.runs import read_maps
 from mirrorfleet.mapping.store import Entry
+from mirrorfleet.offsets.index import OffsetIndex
 from mirrorfleet.offsets.packing import Floor, Full
 from mirrorfleet.records.segments import Segment
 from tests.unit.mapping.lists import DiedError, ListStore
-from tests.unit.offsets.making import PARTITIONS, run_of
+from tests.unit.offsets.making import PARTITIONS, History, check_all, histories, run_of
 
 SLOT = SlotNumber(3)
-SEGMENTS = [
-    Segment(
-        SLOT,
-        1_000 + n,
-        tuple((one, (run_of(10 * n, 10 * n + 5, 6 * n),)) for one in PARTITIONS[: n % 3 + 1]),
-    )
-    for n in range(9)
-]
+
+
+def segment(n: int) -> Segment:
+    run = run_of(10 * n, 10 * n + 5, 6 * n)
+    return Segment(SLOT, 1_000 + n, tuple((one, (run,)) for one in PARTITIONS[: n % 3 + 1]))
+
+
+SEGMENTS = [segment(n) for n in range(9)]
 
 
 async def pack_all(store: ListStore) -> None:
-    while (await pack_slot(store, SLOT, most_offsets=6, full=Full(2, 100))).left:
+    packer = small_packer(store)
+    while (await packer.pack(most_offsets=6)).left:
         pass
+
+
+def small_packer(store: ListStore) -> Packer:
+    return Packer(store, SLOT, full=Full(2, 100))
 
 
 async def test_a_pass_writes_reads_back_and_frees_in_this_order() -> None:
     store = ListStore(SEGMENTS)
-    done = await pack_slot(store, SLOT, most_offsets=6)
+    done = await Packer(store, SLOT).pack(most_offsets=6)
     assert done == Packed(segments=3, blocks=3, removed=0, left=12)
     assert store.calls == [
         "bounds segments",
@@ -43,6 +55,7 @@ async def test_a_pass_writes_reads_back_and_frees_in_this_order() -> None:
         "write",
         "bounds archive",
         "archive",
+        "archive",
         "free",
     ]
     assert store.kept == SEGMENTS[3:]
@@ -50,12 +63,12 @@ async def test_a_pass_writes_reads_back_and_frees_in_this_order() -> None:
 
 async def test_few_segments_are_left_for_later() -> None:
     store = ListStore(SEGMENTS)
-    assert await pack_slot(store, SLOT, at_least=19) == Packed(left=18)
+    assert await Packer(store, SLOT).pack(at_least=19) == Packed(left=18)
     assert store.calls == ["bounds segments"]
 
 
 async def test_nothing_to_pack_is_nothing_to_do() -> None:
-    assert await pack_slot(ListStore([]), SLOT) == Packed()
+    assert await Packer(ListStore([]), SLOT).pack() == Packed()
 
 
 @pytest.mark.parametrize("lives", range(25))
@@ -70,8 +83,142 @@ async def test_killed_at_any_step_and_run_again_it_gives_the_same_archive(lives:
     store.lives = -1
     await pack_all(store)
 
-    assert live_blocks(store.log) == live_blocks(whole.log)
+    assert await live_blocks(store, SLOT) == await live_blocks(whole, SLOT)
     assert store.kept == []
+
+
+def appended(store: ListStore, *segments: Segment) -> None:
+    for segment in segments:
+        store.append(segment)
+
+
+async def test_a_later_pass_reads_what_came_since_and_not_the_whole_archive() -> None:
+    store = ListStore([segment(n) for n in range(60)])
+    packer = small_packer(store)
+    while (await packer.pack(most_offsets=2)).left:
+        pass
+    old = len(store.log)
+    store.read.clear()
+    store.append(segment(60))
+
+    assert (await packer.pack()).segments == 1
+
+    # from the newest block of each partition on: each is in a segment of three at least
+    assert old > 100
+    assert min(store.read) >= old - 10
+
+
+async def test_one_that_packs_on_after_another_one_did_loses_nothing() -> None:
+    store = ListStore(SEGMENTS[:3])
+    packer, other = small_packer(store), small_packer(store)
+    await packer.pack()
+    appended(store, *SEGMENTS[3:6])
+    await other.pack()
+    appended(store, *SEGMENTS[6:])
+    await packer.pack()
+    whole = ListStore(SEGMENTS)
+    await pack_all(whole)
+
+    mine = await read_maps(store, SLOT, PARTITIONS)
+    theirs = await read_maps(whole, SLOT, PARTITIONS)
+    assert [answers(mine, one) for one in PARTITIONS] == [
+        answers(theirs, one) for one in PARTITIONS
+    ]
+    assert store.kept == []
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["one packs", "other packs", "compaction"]), st.integers(1, 3)),
+    max_size=10,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(histories(), STEPS)
+def test_two_that_pack_on_in_any_order_lose_nothing(
+    made: History, steps: list[tuple[str, int]]
+) -> None:
+    async def packed() -> None:
+        store = ListStore(made.segments)
+        packers = {name: small_packer(store) for name in ("one packs", "other packs")}
+        for name, segments in steps:
+            if name == "compaction":
+                store.compact()
+            else:
+                with suppress(CorruptBatchError):  # not where they were seen: read anew
+                    await packers[name].pack(most_offsets=2 * segments)
+            check_all(await read_maps(store, SLOT, PARTITIONS), made)
+        await pack_all(store)
+        check_all(await read_maps(store, SLOT, PARTITIONS), made)
+
+    asyncio.run(packed())
+
+
+def answers(index: OffsetIndex, identity: PartitionIdentity) -> list[object]:
+    known = index.of(identity)
+    return [] if known is None else [known.to_target(SourceOffset(at)) for at in range(100)]
+
+
+async def test_a_block_that_is_not_where_it_was_seen_frees_nothing_and_all_is_read_anew() -> None:
+    store = ListStore(SEGMENTS[:3])
+    packer = small_packer(store)
+    await packer.pack()
+    # another one removed all, and compaction took the tombstones as well
+    store.cleaned.update(range(len(store.log)))
+    appended(store, *SEGMENTS[3:])
+
+    with pytest.raises(CorruptBatchError, match="not where they were seen"):
+        await packer.pack()
+    assert store.kept == SEGMENTS[3:]
+
+    await packer.pack()
+    assert store.kept == []
+
+
+async def test_an_archive_that_was_made_anew_is_read_from_its_begin() -> None:
+    store = ListStore(SEGMENTS)
+    packer = small_packer(store)
+    await packer.pack(most_offsets=6)
+    store.log.clear()
+    await packer.pack()
+    known = await read_maps(store, SLOT, PARTITIONS)
+    first = known.of(PARTITIONS[0])
+    assert first is not None
+    assert first.first == (30, 18)
+
+
+async def test_a_key_alone_removes_no_block() -> None:
+    packed = ListStore(SEGMENTS)
+    await Packer(packed, SLOT).pack()
+    store = ListStore(SEGMENTS)
+    packer = Packer(store, SLOT)
+    await packer.pack(most_offsets=6)
+    before = set(await live_blocks(store, SLOT))
+    # what it sees next covers all that there is, but has no bytes by then
+    store.log += packed.log
+    ghosts = range(len(store.log) - len(packed.log), len(store.log))
+    store.vanish_after_a_read(ghosts)
+
+    with pytest.raises(CorruptBatchError, match="not where they were seen"):
+        await packer.pack()
+
+    assert before <= set(await live_blocks(store, SLOT))
+    assert store.kept == SEGMENTS[3:]
+
+
+async def test_a_block_that_the_source_still_has_is_read_once_to_know_it() -> None:
+    store = ListStore(SEGMENTS)
+    await pack_all(store)
+    packer = small_packer(store)
+    floors = {PARTITIONS[0]: Floor(SourceOffset(15), TargetOffset(10**6))}
+
+    assert await packer.prune(floors) == 1
+    store.read.clear()
+    assert await packer.prune(floors) == 0
+
+    assert store.read == [len(store.log) - 1]  # its own tombstone
+    later = {PARTITIONS[0]: Floor(SourceOffset(35), TargetOffset(10**6))}
+    assert await packer.prune(later) == 1
 
 
 class ForgetfulStore(ListStore):
@@ -84,7 +231,7 @@ class ForgetfulStore(ListStore):
 async def test_what_is_not_read_back_is_not_freed() -> None:
     store = ForgetfulStore(SEGMENTS)
     with pytest.raises(CorruptBatchError, match="1 of 3 blocks were not read back"):
-        await pack_slot(store, SLOT)
+        await Packer(store, SLOT).pack()
     assert store.kept == SEGMENTS
 
 
@@ -97,24 +244,24 @@ async def test_blocks_below_both_logs_are_removed_and_no_others() -> None:
         one: Floor(SourceOffset(35), TargetOffset(30)),
         other: Floor(SourceOffset(0), TargetOffset(99)),
     }
-    before = live_blocks(store.log)
+    before = await live_blocks(store, SLOT)
 
-    assert await prune_slot(store, SLOT, floors) == 2
+    assert await Packer(store, SLOT).prune(floors) == 2
 
-    gone = sorted(set(before) - set(live_blocks(store.log)))
+    gone = sorted(set(before) - set(await live_blocks(store, SLOT)))
     assert [(key.identity, key.first, key.end) for key in gone] == [(one, 0, 11), (one, 12, 23)]
-    assert await prune_slot(store, SLOT, floors) == 0
+    assert await Packer(store, SLOT).prune(floors) == 0
 
 
 async def test_where_a_copy_stands_is_known_also_when_retention_emptied_both_logs() -> None:
     store = ListStore(SEGMENTS)
     await pack_all(store)
-    before = live_blocks(store.log)
+    before = await live_blocks(store, SLOT)
     empty = {at: Floor(SourceOffset(10**6), TargetOffset(10**6)) for at in PARTITIONS}
 
-    await prune_slot(store, SLOT, empty)
+    await Packer(store, SLOT).prune(empty)
 
-    left = live_blocks(store.log)
+    left = await live_blocks(store, SLOT)
     assert {key.identity for key in left} == {key.identity for key in before}
     for key in left:
         assert key.end == max(each.end for each in before if each.identity == key.identity)

@@ -67,6 +67,7 @@ def view(
     source: Activity = ACTIVE,
     idle_s: float = 0.0,
     rewrite: bool = False,
+    cut: bool = False,
 ) -> GroupView:
     return GroupView(
         source=source,
@@ -75,7 +76,8 @@ def view(
         offsets={} if on_target is None else {COPY: GroupOffset(on_target)},
         written={COPY: tuple(map(TargetOffset, ours))} if ours else {},
         idle_s=idle_s,
-        rewrite=rewrite,
+        rewrite=frozenset({COPY} if rewrite else ()),
+        cut=frozenset({COPY} if cut else ()),
     )
 
 
@@ -94,6 +96,15 @@ def view(
         (view(on_target=6, ours=(5,), idle_s=300), Home.SOURCE, [point(7, 7, 7, 6)]),
         (view(on_target=6, ours=(5,), idle_s=300, source=IDLE), Home.TARGET, []),
         (view(on_target=9, ours=(5,), idle_s=300), Home.SOURCE, []),
+        (view(ours=(6, 5)), Home.SOURCE, [point(7, 7, 7, 6, 5)]),
+        (view(ours=(6, 5, 4, 3)), Home.SOURCE, [point(7, 7, 7, 5, 4, 3)]),
+        (view(on_target=9, ours=(9,), cut=True), Home.SOURCE, [point(7, 7, 7, 9)]),
+        (view(on_target=9, ours=(9,), cut=True, target=ACTIVE), Home.TARGET, []),
+        (view(on_target=9, ours=(5,), cut=True), Home.TARGET, []),
+        (view(on_target=9, ours=(5,), cut=True, idle_s=300), Home.SOURCE, []),
+        (view(on_target=9, ours=(6, 9)), Home.SOURCE, [point(7, 7, 7, 9)]),
+        (view(on_target=9, ours=(6, 9), target=ACTIVE), Home.TARGET, []),
+        (view(on_target=8, ours=(6, 9)), Home.TARGET, []),
     ],
     ids=[
         "nothing there yet",
@@ -108,11 +119,53 @@ def view(
         "back after long enough",
         "not back while idle on both",
         "back, and never backwards",
+        "nothing shown, and what stood there is remembered",
+        "of what stood there the oldest is remembered",
+        "set back where the target lost its tail",
+        "not set back while active on the target",
+        "own progress stays where the target lost its tail",
+        "own progress stays there, back or not",
+        "a set back is gone on with",
+        "a set back is not gone on with while active on the target",
+        "own progress ends a set back",
     ],
 )
 def test_a_group_has_one_home(seen: GroupView, home: Home, commits: list[Checkpoint]) -> None:
     found = decide(seen, home_again_s=300)
     assert (found.home, list(found.commits)) == (home, commits)
+
+
+@pytest.mark.parametrize(
+    ("seen", "remembered"),
+    [
+        (view(on_target=7, ours=(7, 5)), (7, 5)),
+        (view(on_target=9, ours=(5,)), (5,)),
+        (view(on_target=9, ours=(5,), idle_s=300), (9,)),
+        (view(on_target=7, ours=(7, 9)), (7,)),
+        (view(on_target=9, ours=(7, 9), target=ACTIVE), (9,)),
+        (view(on_target=8, ours=(7, 9)), (7,)),
+    ],
+    ids=[
+        "in place",
+        "moved on the target",
+        "back: where it went by itself is ours to follow from",
+        "set back: more than that would be progress",
+        "active while it was to be set back",
+        "moved on the target while it was to be set back",
+    ],
+)
+def test_what_is_not_set_now_is_remembered(seen: GroupView, remembered: tuple[int, ...]) -> None:
+    found = decide(seen, home_again_s=300)
+    assert (found.commits, [one.written for one in found.checkpoints]) == ((), [remembered])
+
+
+def test_a_group_that_moved_and_came_home_is_followed_also_when_it_stops() -> None:
+    came = decide(view(on_target=8, ours=(7,), idle_s=300), home_again_s=300)
+    (remembered,) = came.checkpoints
+
+    stopped = decide(view(on_target=8, ours=remembered.written, source=IDLE), home_again_s=300)
+
+    assert (came.home, stopped.home) == (Home.SOURCE, Home.SOURCE)
 
 
 def test_the_reason_is_told() -> None:

@@ -105,7 +105,15 @@ def test_a_covered_block_that_a_death_left_behind_is_removed_by_the_next_run() -
 
 def test_an_overlap_is_no_cover() -> None:
     keys = [BlockKey(P, TargetOffset(a), TargetOffset(b)) for a, b in ((0, 5), (3, 9), (3, 5))]
-    assert covered(keys) == (keys[2],)
+    assert covered(keys, by=keys) == [keys[2]]
+
+
+def test_a_key_whose_block_was_not_read_removes_no_other() -> None:
+    archive: Archive = {}
+    apply(archive, plan_packing(archive, [segment(run_of(9, 12, 10))]))
+    old, ghost = (BlockKey(P, TargetOffset(0), TargetOffset(end)) for end in (2, 5))
+    packing = plan_packing(archive, [segment(run_of(12, 13, 14))], keys={P: [old, ghost, *archive]})
+    assert packing.remove == tuple(archive)
 
 
 def test_segments_may_not_go_when_the_archive_lacks_their_runs() -> None:

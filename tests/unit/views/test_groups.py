@@ -67,7 +67,7 @@ def facts(here: dict[TopicPartition, int], there: dict[TopicPartition, int]) -> 
         (
             {THERE_A: 6, THERE_B: 6},
             "ahead",
-            "it went on by itself on the target in 1 partition",
+            "it is further on the target in 1 partition",
         ),
     ],
 )
@@ -92,9 +92,23 @@ def test_each_offset_says_what_it_is_over_there() -> None:
     page = group_page("g", FLOW, found, copies(), Wanted(), map_words="", now_ms=NOW)
 
     assert [(one.translated, one.found, one.target_offset, one.words) for one in page.offsets] == [
-        (0, "before-copy", 2, "ahead by 2: it went on over there by itself"),
+        (0, "before-copy", 2, "ahead by 2: a consumer would go on after these"),
         (10, "end", 7, "behind by 3: a consumer would read these again"),
     ]
+
+
+def test_no_cause_is_told_for_an_offset_ahead_that_ours_may_have_put_there() -> None:
+    """Retention took target 0..5: we set 6, the log start, for a group that stands before it."""
+    page = group_page(
+        "g", FLOW, facts({AT_A: 12}, {THERE_A: 6}), copies(), Wanted(), map_words="", now_ms=NOW
+    )
+
+    assert page.offsets[0].words == "ahead by 4: a consumer would go on after these"
+    assert page.row is not None
+    assert (page.row.verdict, page.row.words) == (
+        "ahead",
+        "it is further on the target in 1 partition",
+    )
 
 
 def test_a_group_that_a_cluster_does_not_answer_for_is_unknown() -> None:

@@ -1,12 +1,20 @@
-"""`offsets translate` and `groups`: what is refused before a cluster is asked."""
+"""`offsets translate` and `groups`: what is refused, before a cluster is asked and by one."""
 
 from __future__ import annotations
 
+import json
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from mirrorfleet.mapping import asking
+from services.cli import offsets
 from services.cli.__main__ import main
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
 
 ESTATE = """
 estate: e
@@ -39,3 +47,37 @@ def test_a_question_that_cannot_be_asked_is_refused(
     file.write_text(ESTATE)
     assert main([*arguments, "--estate", str(file)]) == 1
     assert said in capsys.readouterr().err
+
+
+def groups_of(refused: str | None, monkeypatch: pytest.MonkeyPatch, file: Path) -> list[str]:
+    """The command line that asks for one group, which a cluster may refuse."""
+    row = dict.fromkeys(asking.GROUP_COLUMNS) | {"group": "g", "refused": refused}
+
+    @asynccontextmanager
+    async def open_cluster(*_: object) -> AsyncIterator[None]:
+        yield None
+
+    async def ask_groups(*_: object, **__: object) -> list[dict[str, str | None]]:
+        return [row]
+
+    monkeypatch.setattr(offsets, "open_cluster", open_cluster)
+    monkeypatch.setattr(asking, "ask_groups", ask_groups)
+    file.write_text(ESTATE)
+    return ["groups", "--target", "west", "--from", "east", "--estate", str(file)]
+
+
+@pytest.mark.parametrize(("refused", "code"), [(None, 0), ("west: GROUP_AUTHORIZATION_FAILED", 1)])
+def test_groups_says_who_was_refused_and_exits_1_then(
+    refused: str | None,
+    code: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    command = groups_of(refused, monkeypatch, tmp_path / "estate.yaml")
+
+    assert main(command) == code
+    table = capsys.readouterr().out
+    assert ("REFUSED" in table, str(refused) in table) == (bool(refused), bool(refused))
+    assert main([*command, "-o", "json"]) == code
+    assert json.loads(capsys.readouterr().out)[0]["refused"] == refused

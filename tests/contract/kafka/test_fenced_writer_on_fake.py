@@ -1,0 +1,67 @@
+"""What a writer looks at once its place is its own, and before each thing that it writes there."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from mirrorfleet.config.cluster_settings import ClusterSettings
+from mirrorfleet.core.errors import RefusedError
+from mirrorfleet.core.ids import ClusterAlias, TopicPartition
+from mirrorfleet.kafka.cluster import Cluster
+from mirrorfleet.kafka.fenced_writer import FencedWriter, by_order
+from tests.fakes import broker as fake
+from tests.fakes.broker import FakeBroker
+
+AT = TopicPartition("t", 0)
+
+
+@pytest.fixture
+async def broker() -> AsyncIterator[FakeBroker]:
+    async with FakeBroker() as made:
+        made.then(fake.METADATA, made.metadata, fake.topic_of(made, "t"))
+        yield made
+
+
+@pytest.fixture
+async def cluster(broker: FakeBroker) -> AsyncIterator[Cluster]:
+    settings = ClusterSettings(alias=ClusterAlias("fake"), bootstrap=(broker.bootstrap,))
+    async with Cluster(settings) as opened:
+        yield opened
+
+
+async def test_nothing_is_written_where_the_look_after_the_take_says_no(
+    broker: FakeBroker, cluster: Cluster
+) -> None:
+    taken = []
+
+    async def look() -> None:
+        taken.append(len(broker.asked(fake.INIT_PRODUCER_ID)))
+        raise RefusedError("no")
+
+    writer = FencedWriter(cluster, "slot", may_take=by_order, on_taken=look)
+    with pytest.raises(RefusedError, match="no"):
+        await writer.write(AT, [(b"k", b"v")], 1)
+    writer.close()
+
+    assert (taken, broker.asked(fake.PRODUCE)) == ([1], [])
+
+
+async def test_a_place_that_is_taken_again_is_looked_at_again_before_the_next_attempt(
+    broker: FakeBroker, cluster: Cluster
+) -> None:
+    taken = []
+
+    async def look() -> None:
+        taken.append(len(broker.asked(fake.INIT_PRODUCER_ID)))
+        if broker.asked(fake.PRODUCE):
+            raise RefusedError("somebody was here meanwhile")
+
+    broker.then(fake.PRODUCE, fake.hang_up)
+    writer = FencedWriter(cluster, "slot", may_take=by_order, on_taken=look)
+    with pytest.raises(RefusedError, match="meanwhile"):
+        await writer.write(AT, [(b"k", b"v")], 1)
+    writer.close()
+
+    assert (taken, len(broker.asked(fake.PRODUCE))) == ([1, 2], 1)

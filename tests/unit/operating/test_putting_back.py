@@ -1,0 +1,252 @@
+"""Positions put back from an export: none that is older than its copy, and none that is there."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+import pytest
+
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import BrokerError, FencedError, RefusedError
+from mirrorfleet.core.ids import (
+    ClusterAlias,
+    FleetName,
+    PartitionIdentity,
+    SourceOffset,
+    TargetOffset,
+    TopicPartition,
+)
+from mirrorfleet.kafka.backoff import SystemDice
+from mirrorfleet.kafka.fenced_writer import by_order
+from mirrorfleet.kafka.offsets import EARLIEST, ListedOffset, OffsetSpec
+from mirrorfleet.mapping.catalog import CatalogView
+from mirrorfleet.operating import positions
+from mirrorfleet.operating.positions import Imported, import_lines, line_of
+from mirrorfleet.records import positions as codec
+from mirrorfleet.records.positions import Position
+from mirrorfleet.runtime.clock import SystemClock
+from mirrorfleet.wire.k01_fetch import Isolation
+from tests.unit.copying.making import entry, identity
+
+if TYPE_CHECKING:
+    from mirrorfleet.kafka.cluster import Cluster
+
+FLEET = FleetName("west")
+POSITIONS = TopicPartition("__mirrorfleet.west.positions", 0)
+SOURCE_END = 300
+
+
+class Copy(NamedTuple):
+    """The log of a copy: where it begins, its committed records, its end."""
+
+    start: int
+    records: tuple[int, ...]
+    end: int
+
+
+IDLE = Copy(0, tuple(range(91)), 92)
+"""Copied as far as the export says, and the marker of that."""
+AHEAD = Copy(0, (*range(91), 92, 93), 95)
+
+
+@dataclass
+class World:
+    """A target made of dicts, and what a worker does before each take of the slot's id."""
+
+    copies: dict[int, Copy]
+    stored: dict[PartitionIdentity, Position] = field(default_factory=dict)
+    meanwhile: deque[Callable[[], None]] = field(default_factory=deque)
+    taken_back: int = 0
+    """So many times the owner is faster than the write."""
+    hidden: int = 0
+    """Offsets of the positions that are open."""
+    written: list[codec.Entry] = field(default_factory=list)
+    read: list[TopicPartition] = field(default_factory=list)
+
+    async def read_catalog(self, *_: object) -> CatalogView:
+        view = CatalogView()
+        for number in self.copies:
+            view.apply(entry(number))
+        return view
+
+    async def read_control(self, *_: object) -> list[SimpleNamespace]:
+        encoded = map(codec.encode, self.stored.values())
+        return [SimpleNamespace(key=key, value=value) for key, value in encoded]
+
+    async def log_bounds(
+        self, _: object, at: TopicPartition, *, isolation: Isolation = Isolation.READ_COMMITTED
+    ) -> tuple[int, int]:
+        if at == POSITIONS:
+            return 0, 7 - (self.hidden if isolation is Isolation.READ_COMMITTED else 0)
+        if at.topic == "orders":
+            return 0, SOURCE_END
+        return self.copies[at.partition].start, self.copies[at.partition].end
+
+    async def list_offsets(
+        self, _: object, wanted: Mapping[TopicPartition, OffsetSpec]
+    ) -> dict[TopicPartition, ListedOffset]:
+        found = {}
+        for at, spec in wanted.items():
+            copy = self.copies[at.partition]
+            found[at] = ListedOffset(copy.start if spec == EARLIEST else copy.end, -1, 0)
+        return found
+
+    async def first_committed(
+        self, _: object, at: TopicPartition, start: int, end: int
+    ) -> int | None:
+        self.read.append(at)
+        return next((n for n in self.copies[at.partition].records if start <= n < end), None)
+
+    async def recall(self, *_: object) -> SimpleNamespace:
+        return SimpleNamespace(positions=lambda: dict(self.stored))
+
+    def writer(
+        self,
+        _: object,
+        name: str,
+        *,
+        on_taken: Callable[[], Awaitable[object]] = by_order,
+        **__: object,
+    ) -> SimpleNamespace:
+        assert name == "mirrorfleet.west.east.0"
+
+        async def write(
+            at: TopicPartition, entries: Iterable[tuple[bytes, bytes | None]], _: int
+        ) -> None:
+            assert at == POSITIONS
+            if self.meanwhile:
+                self.meanwhile.popleft()()
+            await on_taken()
+            if self.taken_back:
+                self.taken_back -= 1
+                raise FencedError("another owner has it")
+            self.written += [codec.decode(key, value) for key, value in entries]
+
+        return SimpleNamespace(write=write, close=lambda: None)
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    made = World({0: IDLE, 1: IDLE})
+    asked = ("read_catalog", "read_control", "log_bounds", "list_offsets", "first_committed")
+    for name in (*asked, "recall"):
+        monkeypatch.setattr(positions, name, getattr(made, name))
+    monkeypatch.setattr(positions, "FencedWriter", made.writer)
+    return made
+
+
+def at_80(number: int) -> Position:
+    return Position(
+        identity=identity(number),
+        next_source=SourceOffset(80),
+        leader_epoch=3,
+        next_target=TargetOffset(91),
+        records=80,
+        bytes=4_000,
+        time_ms=5,
+    )
+
+
+async def put_back(numbers: Sequence[int]) -> Imported:
+    target = cast("Cluster", SimpleNamespace(name="west", dice=SystemDice()))
+    lines = [line_of(at_80(number), entry(number)) for number in numbers]
+    return await import_lines(target, {ClusterAlias("east"): target}, FLEET, lines, SystemClock())
+
+
+async def test_positions_at_the_end_of_their_copies_are_put_back(world: World) -> None:
+    world.copies[1] = Copy(92, (), 92)  # retention took all of it, the marker too
+
+    assert await put_back([0, 1]) == Imported(2, 0)
+    assert world.written == [at_80(0), at_80(1)]
+
+
+async def test_a_copy_whose_end_has_not_moved_is_not_read_again_while_its_slot_is_ours(
+    world: World,
+) -> None:
+    await put_back([0, 1])
+
+    assert sorted(at.partition for at in world.read) == [0, 1]
+
+
+async def test_a_position_that_is_older_than_its_copy_is_refused_and_the_way_on_told(
+    world: World,
+) -> None:
+    world.copies[1] = AHEAD
+
+    with pytest.raises(RefusedError) as refused:
+        await put_back([0, 1])
+
+    assert refused.value.message == (
+        "orders-1 of east->west was copied on: east.orders-1 has records from 92 on, behind 91."
+    )
+    assert "Nothing was written. Import an export that is as new" in refused.value.hint
+    assert "mirrorfleet inspect" in refused.value.hint
+    assert world.written == []
+
+
+async def test_what_retention_took_behind_a_position_may_have_been_copied(world: World) -> None:
+    world.copies[0] = Copy(200, (), 200)
+
+    with pytest.raises(RefusedError, match=r"east.orders-0 begins at 200: .* copied on behind 91"):
+        await put_back([0])
+
+    assert world.written == []
+
+
+async def test_a_position_that_a_worker_makes_before_its_slot_is_taken_is_not_moved(
+    world: World,
+) -> None:
+    made = replace(at_80(0), next_source=SourceOffset(120), next_target=TargetOffset(140))
+    world.meanwhile.append(lambda: world.stored.update({made.identity: made}))
+
+    with pytest.raises(RefusedError, match="orders-0 of east->west stands at 120 already") as error:
+        await put_back([0])
+
+    assert error.value.hint == "Nothing of this was written to slot 0."
+    assert world.written == []
+
+
+async def test_what_a_worker_commits_before_its_slot_is_taken_is_not_copied_again(
+    world: World,
+) -> None:
+    world.meanwhile.append(lambda: world.copies.update({0: AHEAD}))
+
+    with pytest.raises(RefusedError, match="orders-0 of east->west was copied on"):
+        await put_back([0])
+
+    assert world.written == []
+
+
+async def test_a_slot_that_its_owner_takes_back_is_taken_and_looked_at_again(world: World) -> None:
+    world.taken_back = 1
+
+    assert await put_back([0]) == Imported(1, 0)
+    assert world.written == [at_80(0)]
+
+
+async def test_what_an_owner_did_with_the_slot_that_it_took_back_is_seen(world: World) -> None:
+    world.taken_back = 1
+    moved = replace(at_80(0), next_source=SourceOffset(81))
+    world.meanwhile += [lambda: None, lambda: world.stored.update({moved.identity: moved})]
+
+    with pytest.raises(RefusedError, match="stands at 81 already"):
+        await put_back([0])
+
+    assert world.written == []
+
+
+async def test_nothing_is_written_while_positions_are_behind_an_open_transaction(
+    world: World,
+) -> None:
+    world.hidden = 2
+
+    with pytest.raises(BrokerError) as error:
+        await put_back([0])
+
+    assert error.value.code is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert error.value.retriable  # the writer takes the slot and looks again
+    assert world.written == []

@@ -1,0 +1,130 @@
+"""What ends the service, and what it waits for."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import (
+    AuthenticationError,
+    BrokerError,
+    ConfigError,
+    CorruptBatchError,
+    DeadlineError,
+    MirrorfleetError,
+    UnknownVersionError,
+)
+from services.checkpoint import service as module
+from services.checkpoint.service import MAP, CheckpointService
+from tests.faultkit.waiting import until
+from tests.unit.standby.test_demotion import Fleet
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+REFUSED = AuthenticationError("SASL as User:copier failed.")
+NOT_ALLOWED = BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "west")
+
+
+class Map:
+    """A follower of the map with one slot, whose steps fail as long as there is an `error`."""
+
+    def __init__(self) -> None:
+        self.error: MirrorfleetError | None = None
+        self.behind: frozenset[int] = frozenset()
+        self.slots = 1
+        self.steps = 0
+
+    def want(self, slots: object) -> None:
+        pass
+
+    async def step(self) -> None:
+        await asyncio.sleep(0)
+        self.steps += 1
+        if self.error is not None:
+            raise self.error
+
+
+class Following:
+    """`checkpoint` at its map."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(module, "_TROUBLE_S", 0.0)
+        self.map = Map()
+        self.context = Fleet().context
+        self.service = CheckpointService(self.context)
+        self.service._map = self.map  # type: ignore[assignment] # what is used of it
+        self.service._known.set()
+
+    @asynccontextmanager
+    async def loaded(self) -> AsyncIterator[asyncio.Task[None]]:
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(self.service._follow_map())
+            await until(self.service._loaded.is_set, deadline_s=5, what="the map")
+            yield task
+            task.cancel()
+
+    async def reason(self, wanted: str) -> None:
+        def is_said() -> bool:
+            return self.context.health.reasons().get(MAP, "") == wanted
+
+        await until(is_said, deadline_s=5, what=f"the reason {wanted!r}")
+
+    async def fail_with(self, error: MirrorfleetError) -> None:
+        async with self.loaded() as task:
+            self.map.error = error
+            await asyncio.wait((task,), timeout=5)
+
+
+@pytest.fixture
+def following(monkeypatch: pytest.MonkeyPatch) -> Following:
+    return Following(monkeypatch)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [REFUSED, ConfigError("secret file /run/password: No such file."), NOT_ALLOWED],
+    ids=["a refused login", "a file that is away", "a missing right"],
+)
+async def test_once_the_map_was_read_it_is_waited_for_and_the_reason_is_said(
+    following: Following, error: MirrorfleetError
+) -> None:
+    async with following.loaded():
+        following.map.error = error
+        await following.reason(str(error))
+        steps = following.map.steps
+        await until(lambda: following.map.steps > steps, deadline_s=5, what="another try")
+        following.map.error = None
+        await following.reason("")
+
+
+@pytest.mark.parametrize("error", [UnknownVersionError("version 9"), CorruptBatchError("disagree")])
+async def test_what_is_wrong_with_the_map_itself_ends_the_service(
+    following: Following, error: MirrorfleetError
+) -> None:
+    with pytest.raises(ExceptionGroup) as ended:
+        await following.fail_with(error)
+    assert ended.value.exceptions == (error,)
+
+
+async def test_before_the_map_was_read_a_refused_login_ends_the_service(
+    following: Following,
+) -> None:
+    following.map.error = REFUSED
+    with pytest.raises(AuthenticationError):
+        await following.service._follow_map()
+
+
+async def test_before_the_map_was_read_a_target_that_is_away_is_waited_for(
+    following: Following,
+) -> None:
+    following.map.error = DeadlineError("west: no answer.")
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(following.service._follow_map())
+        await following.reason("west: no answer.")
+        assert not following.service._loaded.is_set()
+        task.cancel()
