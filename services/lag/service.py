@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from mirrorfleet.kafka.control_writer import Entry
-    from mirrorfleet.lagging.board import Told
+    from mirrorfleet.lagging.board import Place, Told
     from mirrorfleet.runtime.entry import Context
     from mirrorfleet.runtime.lifecycle import Stop
 
@@ -70,8 +70,9 @@ class LagService:
         self._target = Cluster(cluster_settings(estate, target, CLIENT))
         self._view = CatalogView()
         self._known = asyncio.Event()
-        sample_ms = round(self._settings.sample_s * 1000)
-        self._board = Board(self._settings.limits, sample_ms=sample_ms)
+        tuning = self._settings
+        sample_ms, look_ms = round(tuning.sample_s * 1000), round(tuning.look_s * 1000)
+        self._board = Board(tuning.limits, sample_ms=sample_ms, look_ms=look_ms)
         self._links = {
             entry.link: LinkWatch(context, entry.link, self._target, self._board, self._settings)
             for entry in estate.links_into(target)
@@ -163,14 +164,15 @@ class LagService:
                 _log.warning("no progress stream", extra=fields(error=str(error)))
             await asyncio.sleep(_TROUBLE_S)
 
-    def _hear(self, key: bytes | None, value: bytes | None) -> None:
+    def _hear(self, key: bytes | None, value: bytes | None, place: Place) -> None:
         if traces.is_ours(key):
             return
-        snapshot = progress.decode(key, value)
+        now_ms = self._context.clock.now_ms()
+        snapshot = progress.decode(key, value, heard_ms=now_ms)
         if isinstance(snapshot, Skipped):
             self._skipped.add()
         else:
-            self._board.heard(snapshot, self._context.clock.now_ms())
+            self._board.heard(snapshot, now_ms, place)
 
     def _assign(self, slots: frozenset[SlotNumber]) -> None:
         self._assigned = slots
@@ -202,13 +204,15 @@ class LagService:
 
     async def _take(self, slot: SlotNumber) -> None:
         many = sum(entry.slot == slot for entry in self._view.partitions.values())
-        told = await last_told(self._target, self._context.fleet, slot, many)
+        now_ms = self._context.clock.now_ms()
+        told = await last_told(self._target, self._context.fleet, slot, many, now_ms)
         self._skipped.add(told.skipped)
         now_ms = self._context.clock.now_ms()
         self._board.want(self._view.partitions.values(), now_ms)
         self._board.hold(slot, told.samples, now_ms)
         if told.snapshot is not None:
-            self._board.heard(told.snapshot, now_ms)
+            snapshot, place = told.snapshot
+            self._board.heard(snapshot, now_ms, place)
 
     # -- judging and telling
 
@@ -221,7 +225,9 @@ class LagService:
                 self._board.want(self._view.partitions.values(), clock.now_ms())
                 wanted_at = begun
             for slot in self._board.slots:
-                self._tell(slot, self._board.look(slot, clock.now_ms()))
+                now_ms = clock.now_ms()
+                self._board.awake(now_ms)
+                self._tell(slot, self._board.look(slot, now_ms))
                 await asyncio.sleep(0)  # thousands of partitions: let others have a turn
             for link in self._links.values():
                 link.check()

@@ -6,10 +6,11 @@ import time
 from collections import Counter as Tally
 from typing import TYPE_CHECKING
 
-from mirrorfleet.copying.limits import look_at
+from mirrorfleet.copying.limits import Found, Limit, look_at
 from mirrorfleet.core.ids import SourceOffset
 from mirrorfleet.records.catalog import CatalogState
-from mirrorfleet.records.progress import PartitionProgress, Progress
+from mirrorfleet.records.overview import duration
+from mirrorfleet.records.progress import WAITING, PartitionProgress, Progress, held_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -21,11 +22,31 @@ if TYPE_CHECKING:
 Labels = tuple[str, ...]
 NO_RETENTION_S = 10 * 365 * 86_400.0
 """Shown as headroom where nothing is ever deleted: ten years, so that a least over topics works."""
+UNTAKEN_S = 10.0
+"""A slot changes hands in less; then it is told why it is not copied."""
+TROUBLE_MOST = 300
+"""Characters of it: each second's record has them."""
 
 
 def partitions_of(runner: SlotRunner) -> list[CopyPartition]:
-    """All that the slot copies, and those that it cannot begin to."""
-    return [*runner.slot.partitions.values(), *runner.unstarted.values()]
+    """All that the slot copies or copied last, and those that it cannot begin to."""
+    known = (runner.slot.partitions.values(), runner.unstarted.values(), runner.untaken.partitions)
+    return [partition for each in known for partition in each]
+
+
+def untaken_s(runner: SlotRunner, now: float) -> float:
+    """For how long the slot is not copied though it is ours; 0 while it is."""
+    since = runner.untaken.since
+    return 0.0 if since is None else max(0.0, now - since)
+
+
+def trouble(runner: SlotRunner, now: float) -> str:
+    """Why the slot is not copied; empty as long as it may only change hands."""
+    lasts = untaken_s(runner, now)
+    if lasts < UNTAKEN_S:
+        return ""
+    said = runner.trouble or f"no answer for {duration(int(lasts * 1000))}"
+    return said[:TROUBLE_MOST].removesuffix(".")  # others say it within a sentence
 
 
 def standing(partition: CopyPartition) -> Fault | None:
@@ -33,33 +54,33 @@ def standing(partition: CopyPartition) -> Fault | None:
     return partition.fault or partition.reported
 
 
-def state_word(partition: CopyPartition) -> str:
-    """One word for where a partition is."""
+def state_word(runner: SlotRunner, partition: CopyPartition) -> str:
+    """One word for where a partition of the slot is."""
     if standing(partition) is not None:
         return "faulted"
     if partition.entry.state is not CatalogState.ACTIVE:
         return str(partition.entry.state)
-    if partition.source.last_stable < 0:
+    if partition.source.last_stable < 0 or runner.untaken.since is not None:
         return "starting"
-    return str(partition.pace)
+    return WAITING if runner.slot.waits(partition) else str(partition.pace)
 
 
 def snapshot(runner: SlotRunner, now_ms: int, now: float) -> Progress:
     """The slot as of now."""
+    why = trouble(runner, now)
     return Progress(
         slot=runner.number,
         time_ms=now_ms,
         owner=runner.owner,
-        state=str(runner.state),
+        state=held_up(runner.state, why) if why else str(runner.state),
         partitions=tuple(
-            _progress(partition, runner.slot.settled(partition), now_ms, now)
-            for partition in partitions_of(runner)
+            _progress(runner, partition, now_ms, now) for partition in partitions_of(runner)
         ),
     )
 
 
 def _progress(
-    partition: CopyPartition, settled: SourceOffset, now_ms: int, now: float
+    runner: SlotRunner, partition: CopyPartition, now_ms: int, now: float
 ) -> PartitionProgress:
     source, committed = partition.source, partition.committed
     oldest = partition.queue[0].batch.base_timestamp if partition.queue else None
@@ -67,7 +88,7 @@ def _progress(
         identity=partition.identity,
         source_topic=partition.entry.source_topic,
         target_topic=partition.entry.target_topic,
-        next_source=settled,
+        next_source=runner.slot.settled(partition),
         next_target=committed.next_target,
         high_watermark=SourceOffset(source.high_watermark),
         last_stable=SourceOffset(source.last_stable),
@@ -76,7 +97,7 @@ def _progress(
         bytes=committed.bytes,
         last_progress_ms=now_ms - int(max(0.0, now - partition.progress_at) * 1000),
         oldest_uncopied_ms=oldest if oldest is not None and oldest >= 0 else None,
-        state=state_word(partition),
+        state=state_word(runner, partition),
         fault=str(standing(partition) or ""),
     )
 
@@ -96,7 +117,7 @@ class Looks:
         for runner in runners:
             runner.limits.looked(
                 look_at(
-                    runner.slot.partitions.values(),
+                    runner.slot,
                     runner.limits.lines.values(),
                     memory=runner.budget.used / runner.budget.limit,
                     cpu=share,
@@ -105,28 +126,29 @@ class Looks:
 
 
 def copied(runner: SlotRunner) -> int:
-    """Bytes that the slot has copied since its partitions began."""
+    """Bytes that the slot has copied since its partitions began; while it is taken none are known,
+    and all come at once.
+    """
     return sum(partition.committed.bytes for partition in runner.slot.partitions.values())
 
 
-def has_work(partition: CopyPartition) -> bool:
-    """Whether a committed reader of the source could see records that are not copied."""
-    return partition.source.last_stable > partition.committed.next_source
+def headroom_s(partition: CopyPartition, now_ms: int, unread_s: float = 0.0) -> float | None:
+    """Seconds until retention reaches the oldest record that is not copied; None: not known.
 
-
-def headroom_s(partition: CopyPartition, now_ms: int) -> float:
-    """Seconds until retention reaches the oldest record that is not copied.
-
-    The age of that record is at most that of the last one copied (timestamps grow), so this is
-    the least that is left. With nothing to copy it is the whole retention.
+    The age of that record is at most that of the last one copied, or of the first that came
+    (timestamps grow), so this is the least that is left. Where nothing waited when the source was
+    last read, `unread_s` ago, what came since is no older than that.
     """
     retention = partition.entry.source_retention_ms
     if retention is None or retention < 0:
         return NO_RETENTION_S
-    reached = partition.last_timestamp
-    if not has_work(partition) or reached < 0:
-        return retention / 1000
-    return (retention - (now_ms - reached)) / 1000
+    if partition.has_work:
+        reached = max(partition.first_timestamp, partition.last_timestamp)
+        return None if reached < 0 else (retention - (now_ms - reached)) / 1000
+    is_read = partition.fault is None and partition.entry.state is CatalogState.ACTIVE
+    if partition.source.last_stable < 0 or not is_read:
+        return None
+    return retention / 1000 - unread_s if unread_s else NO_RETENTION_S
 
 
 class Gauges:
@@ -145,11 +167,12 @@ class Gauges:
         """Seconds since a slot with work last moved, by link and slot."""
         for runner in self._runners():
             now = runner.clock.monotonic()
-            waits = [
-                now - p.progress_at
-                for p in partitions_of(runner)
-                if has_work(p) and p.fault is None
-            ]
+            if runner.untaken.since is None:
+                behind = [p for p in partitions_of(runner) if p.has_work and p.fault is None]
+                waits = [now - p.progress_at for p in behind]
+            else:  # what waits at the source is not seen then
+                active = [e for e in runner.entries.values() if e.state is CatalogState.ACTIVE]
+                waits = [untaken_s(runner, now)] if active else []
             yield (str(runner.link), str(runner.number)), max(waits, default=0.0)
 
     def partitions(self) -> Iterator[tuple[Labels, float]]:
@@ -157,7 +180,7 @@ class Gauges:
         tally: Tally[Labels] = Tally()
         for runner in self._runners():
             for partition in partitions_of(runner):
-                tally[str(runner.link), state_word(partition)] += 1
+                tally[str(runner.link), state_word(runner, partition)] += 1
         yield from tally.items()
 
     def faulted(self) -> Iterator[tuple[Labels, float]]:
@@ -180,13 +203,15 @@ class Gauges:
         yield from tally.items()
 
     def headroom(self) -> Iterator[tuple[Labels, float]]:
-        """The least headroom of each link."""
+        """The least headroom of each link that is known."""
         least: dict[Labels, float] = {}
         for runner in self._runners():
-            now_ms = runner.clock.now_ms()
+            now_ms, unread_s = runner.clock.now_ms(), untaken_s(runner, runner.clock.monotonic())
+            key = (str(runner.link),)
             for partition in partitions_of(runner):
-                key = (str(runner.link),)
-                least[key] = min(least.get(key, NO_RETENTION_S), headroom_s(partition, now_ms))
+                left = headroom_s(partition, now_ms, unread_s)
+                if left is not None:
+                    least[key] = min(least.get(key, NO_RETENTION_S), left)
         yield from least.items()
 
     def owned(self) -> Iterator[tuple[Labels, float]]:
@@ -197,6 +222,14 @@ class Gauges:
         yield from tally.items()
 
 
+def limit(runner: SlotRunner) -> Found:
+    """What limits the slot, with its last trouble; first of all, that it is not taken."""
+    if runner.untaken.since is not None:
+        return Found(Limit.UNTAKEN, f"the slot is not copied: {runner.trouble or runner.state}")
+    limits, why = runner.limits.found()
+    return Found(limits, f"{why}; trouble: {runner.trouble}" if runner.trouble else why)
+
+
 def status(runners: Iterable[SlotRunner]) -> list[dict[str, object]]:
     """Each slot for `/status`: enough to see what stands where and why."""
     return [
@@ -205,7 +238,7 @@ def status(runners: Iterable[SlotRunner]) -> list[dict[str, object]]:
             "link": str(runner.link),
             "state": str(runner.state),
             "trouble": runner.trouble,
-            **runner.limits.found()._asdict(),
+            **limit(runner)._asdict(),
             "partitions": len(runner.slot.partitions),
             "assigned": len(runner.entries),
             "from_replicas": sum(p.replica is not None for p in runner.slot.partitions.values()),

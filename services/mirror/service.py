@@ -28,7 +28,7 @@ from mirrorfleet.core.names import service_id
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.control import ControlTail, ControlWriter
 from mirrorfleet.kafka.membership import SESSION_S, Membership
-from mirrorfleet.mapping.runs import runs_of
+from mirrorfleet.mapping.runs import StoredMap
 from mirrorfleet.records import catalog as catalog_codec
 from mirrorfleet.records import progress as progress_codec
 from mirrorfleet.records.catalog import CatalogLink, CatalogPartition, CatalogState, Removed
@@ -174,7 +174,7 @@ class MirrorService:
             principal=target.settings.security.principal,
             budget=MemoryBudget(self._settings.memory_bytes),
             confirm=membership.confirm,
-            runs_of=lambda slot: runs_of(target, context.fleet, slot, context.clock),
+            stored_map=StoredMap(target, context.fleet, context.clock),
         )
 
     async def _be_member(self, membership: Membership) -> None:
@@ -349,14 +349,15 @@ class MirrorService:
         now_ms, now = worker.clock.now_ms(), worker.clock.monotonic()
         topic = control_topic(worker.fleet, ControlKind.PROGRESS)
         ours = self._ours()
-        copied = {runner.number: reporting.copied(runner) for runner in ours}
+        copied = {r.number: reporting.copied(r) for r in ours if r.slot.partitions}
         self._loads.sample(copied, now)
         self._looks.look(ours, now)
         for runner in self._told_of():
+            if runner.is_lost:  # since the first of these was written
+                continue
             snapshot = reporting.snapshot(runner, now_ms, now)
-            await writer.write(
-                TopicPartition(topic, runner.number), [progress_codec.encode(snapshot)], now_ms
-            )
+            at = TopicPartition(topic, runner.number)
+            await writer.write(at, [progress_codec.encode(snapshot)], now_ms)
             for partition in runner.slot.partitions.values():
                 if now - partition.fault_since > RECOVERED_S:
                     worker.recovered(runner.link, partition)

@@ -169,6 +169,14 @@ def test_the_health_check_asks_the_port_that_the_service_listens_on(name: str) -
     assert "healthcheck" not in containers()[name]  # the image's own
 
 
+def test_the_command_that_the_image_shows_listens_where_its_health_check_asks() -> None:
+    (shown,) = re.findall(r"^#   docker run ((?:.*\\\n)*.*)$", DOCKERFILE, re.MULTILINE)
+    port = re.search(r"MIRRORFLEET_HEALTH_PORT=(\d+)", DOCKERFILE)
+
+    assert port is not None
+    assert f"--http-host 0.0.0.0 --http-port {port[1]}" in shown
+
+
 def test_the_image_runs_as_a_user_without_rights() -> None:
     users = re.findall(r"^USER (\d+):(\d+)$", DOCKERFILE, re.MULTILINE)
 

@@ -36,7 +36,7 @@ from mirrorfleet.core.ids import (
 )
 from mirrorfleet.kafka.cluster import Cluster, PartitionLeader
 from mirrorfleet.kafka.codec import decode, encode, milliseconds
-from mirrorfleet.lagging.board import Board
+from mirrorfleet.lagging.board import Board, Place
 from mirrorfleet.lagging.verdict import Limits
 from mirrorfleet.records import progress, samples
 from mirrorfleet.records.catalog import CatalogPartition
@@ -200,9 +200,9 @@ class Bench:
         words, board, now_ms = snapshots(self.catalog, self.world), self.board, self.world.now_ms()
         at = time.process_time()
         for key, value in words:
-            snapshot = progress.decode(key, value)
+            snapshot = progress.decode(key, value, heard_ms=now_ms)
             assert not isinstance(snapshot, Skipped)
-            board.heard(snapshot, now_ms)
+            board.heard(snapshot, now_ms, Place(now_ms, now_ms))
         at = self.lap("snapshots", at)
         self.known = board.by_source(LINK)
         await self.ends.look(self.known)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from mirrorfleet.copying.partition import CopyPartition
+    from mirrorfleet.copying.slot import Slot
 
 LOOKS: Final = 10
 """Seconds that count."""
@@ -31,6 +31,9 @@ class Limit(StrEnum):
     """What to change to copy faster."""
 
     NOTHING = "nothing"
+    UNTAKEN = "untaken"
+    """Found elsewhere: such a slot has no partitions to look at."""
+    URGENT = "urgent"
     CPU = "cpu"
     TARGET = "target"
     WINDOW = "window"
@@ -42,12 +45,21 @@ class Limit(StrEnum):
 
 @dataclass(slots=True)
 class FarLine:
-    """Connections to one source broker far away. `bytes_s`: what all brought in the last second."""
+    """Connections to one source broker far away. `bytes_s`: what all brought in the last second.
+
+    `is_crowded`: more are wanted, and the worker's other slots have the rest of `most`.
+    """
 
     rtt_s: float
     connections: int
     most: int
     bytes_s: float = 0.0
+    is_crowded: bool = False
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there may be no more of them, be they ours or other slots'."""
+        return self.is_crowded or self.connections >= self.most
 
     @property
     def under_way(self) -> float:
@@ -56,7 +68,8 @@ class FarLine:
 
 
 class Look(NamedTuple):
-    """A slot at one moment. `waiting`: partitions behind whose batches wait to be sent.
+    """A slot at one moment. `waiting`: partitions behind whose batches wait to be sent; `held`:
+    those that are not fetched now, because the worker has a more urgent backlog.
 
     `memory` and `cpu` are shares, of the process's budget and of one core.
     """
@@ -67,6 +80,7 @@ class Look(NamedTuple):
     memory: float
     cpu: float
     line: FarLine | None
+    held: int = 0
 
 
 class Found(NamedTuple):
@@ -76,15 +90,15 @@ class Found(NamedTuple):
     why: str
 
 
-def look_at(
-    partitions: Iterable[CopyPartition], lines: Iterable[FarLine], *, memory: float, cpu: float
-) -> Look:
+def look_at(slot: Slot, lines: Iterable[FarLine], *, memory: float, cpu: float) -> Look:
     """The moment of a slot; of several lines the one with most connections."""
-    every = list(partitions)
-    behind = [each for each in every if each.fault is None and not each.at_end]
+    every = list(slot.partitions.values())
+    late = [each for each in every if each.fault is None and not each.at_end]
+    behind = [each for each in late if not slot.waits(each)]
     line = max(lines, key=lambda each: each.connections, default=None)
     waiting = sum(bool(each.queue) for each in behind)
-    return Look(len(every), len(behind), waiting, memory, cpu, line)
+    held = len(late) - len(behind)
+    return Look(len(every), len(behind), waiting, memory, cpu, line, held)
 
 
 def limit_of(look: Look) -> Limit:
@@ -116,10 +130,11 @@ class Limits:
 
 
 _RULES: Final[tuple[tuple[Limit, Callable[[Look], bool]], ...]] = (
-    (Limit.NOTHING, lambda look: not look.behind),
+    (Limit.NOTHING, lambda look: not look.behind and not look.held),
+    (Limit.URGENT, lambda look: not look.behind),
     (Limit.CPU, lambda look: look.cpu >= BUSY),
     (Limit.TARGET, lambda look: 2 * look.waiting > look.behind),
-    (Limit.WINDOW, lambda look: look.line is not None and look.line.connections >= look.line.most),
+    (Limit.WINDOW, lambda look: look.line is not None and look.line.is_full),
     (Limit.MEMORY, lambda look: look.memory >= FULL),
     (Limit.ROUND_TRIP, lambda look: look.line is not None),
     (Limit.PARTITION, lambda look: look.behind == 1 < look.partitions),
@@ -129,10 +144,11 @@ _RULES: Final[tuple[tuple[Limit, Callable[[Look], bool]], ...]] = (
 
 def _window(look: Look) -> str:
     line = look.line or FarLine(0.0, 0, 0)
+    others = f", other slots have the rest of {line.most}" if line.is_crowded else ""
     return (
         f"each of {line.connections} connections brings {line.under_way / 1e3:,.0f} KB in a round"
-        f" trip of {line.rtt_s * 1e3:,.0f} ms: raise socket.send.buffer.bytes of the source, or"
-        " fetch_connections"
+        f" trip of {line.rtt_s * 1e3:,.0f} ms{others}: raise socket.send.buffer.bytes of the"
+        " source, or fetch_connections"
     )
 
 
@@ -146,6 +162,9 @@ def _round_trip(look: Look) -> str:
 
 _WORDS: Final[dict[Limit, Callable[[Look], str]]] = {
     Limit.NOTHING: lambda _look: "all that the source has is copied as it comes",
+    Limit.URGENT: lambda look: (
+        f"{look.held} partitions behind wait: the worker has a more urgent backlog"
+    ),
     Limit.CPU: lambda look: f"the worker uses {look.cpu:.0%} of a core: add a worker",
     Limit.TARGET: lambda look: (
         f"{look.waiting} of {look.behind} partitions behind have batches that wait: the target's"

@@ -90,6 +90,8 @@ class CopyPartition:
     """How often the source did not know the topic while its name meant another one."""
     held_until: float = 0.0
     """Not fetched before this moment (monotonic seconds): its leader moves, or it is examined."""
+    spent_until: float = 0.0
+    """Its `throttle` is used up until this moment (monotonic seconds)."""
     reachable: bool = True
     """Whether its source broker answers, as far as known: who is less urgent waits for it then."""
     replica: int | None = None
@@ -108,11 +110,14 @@ class CopyPartition:
     dropped: list[Dropped] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
     """What the ledger is told of with the commit that passes it."""
+    first_timestamp: int = -1
+    """Of the first record that came since it was begun or resumed."""
     last_timestamp: int = -1
     moved_at: float = 0.0
     """When `walked_to` last left `committed` without a commit (monotonic seconds)."""
     progress_at: float = 0.0
-    """When a commit last moved this partition, or it was seen to be at the end."""
+    """When a commit last moved this partition, or it was seen to be at the end, or to wait for its
+    turn."""
     target: TopicPartition = field(init=False)
     """Where its batches go; the name of a copy never changes."""
 
@@ -128,6 +133,11 @@ class CopyPartition:
     def at_end(self) -> bool:
         """Whether everything that a committed reader can see has been walked."""
         return 0 <= self.source.last_stable <= self.walked_to
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a committed reader of the source could see records that are not copied."""
+        return self.source.last_stable > self.committed.next_source
 
     @property
     def moved(self) -> bool:
@@ -155,6 +165,17 @@ class CopyPartition:
         self.left_out = [e for e in self.left_out if e.span.end > self.committed.next_source]
         self.terms = replace(self.terms, left_out=tuple(each.span for each in self.left_out))
 
+    def drops_passed(self, next_source: SourceOffset) -> list[Dropped]:
+        """What a commit up to here tells of; what is walked again below the last one was told."""
+        told = self.committed.next_source
+        return [each for each in self.dropped if told <= each.offset < next_source]
+
+    def forget_dropped(self) -> int:
+        """The commit that told of drops is done: how many there were."""
+        before = len(self.dropped)
+        self.dropped = [e for e in self.dropped if e.offset >= self.committed.next_source]
+        return before - len(self.dropped)
+
     @property
     def known_aborts(self) -> list[AbortedTransaction]:
         """What to add to the list of the next answer."""
@@ -174,6 +195,14 @@ class CopyPartition:
             self.copied_aborted |= self.spoiled
             self.aborts = [each for each in self.aborts if each.marker >= position.next_source]
 
+    def resume(self, left: CopyPartition) -> None:
+        """Know again what was known when it was left, unless somebody copied on since."""
+        if left.committed.next_source != self.committed.next_source:
+            return
+        self.first_timestamp, self.last_timestamp = left.first_timestamp, left.last_timestamp
+        if left.has_work:  # so it has stood still since then
+            self.source, self.progress_at = left.source, left.progress_at
+
     def rewind(self) -> None:
         """Forget all that is not committed: queued batches go, fetching starts at the commit."""
         self.undecided, self.spoiled = {}, False
@@ -184,6 +213,14 @@ class CopyPartition:
         self.dropped.clear()
         self.walked_to = self.committed.next_source
         self.walked_epoch = self.committed.leader_epoch
+
+    def spend(self, answer_bytes: int, now: float) -> None:
+        """Count what was read against its `throttle`: bytes a second, as the source stores them.
+
+        Connections side by side may bring more than a second's worth; that is paid off after it.
+        """
+        if self.entry.throttle is not None:
+            self.spent_until = max(now, self.spent_until) + answer_bytes / self.entry.throttle
 
     def paced(self, answer_bytes: int) -> None:
         """Judge the pace after an answer: behind several answers in a row means catching up."""

@@ -15,7 +15,6 @@ from mirrorfleet.copying.budget import FrameLease, MemoryBudget
 from mirrorfleet.copying.faults import Fault, FaultReason, reason_of
 from mirrorfleet.copying.partition import (
     CopyPartition,
-    LeftOut,
     Pace,
     Queued,
     SourceView,
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
         TopicPartition,
     )
     from mirrorfleet.records.positions import Fence, Position
-    from mirrorfleet.wire.copybatch import AbortedTransaction, CopyBatch, LateAbort, Terms
+    from mirrorfleet.wire.copybatch import AbortedTransaction, CopyBatch, LateAbort
 
 MERGE_MOST: Final = 4_096
 """Batches looked at for one merge; more would make each look longer and the batch no cheaper."""
@@ -57,21 +56,6 @@ class Answer:
     end: int
     source: SourceView
     aborted: Sequence[AbortedTransaction]
-
-
-@dataclass(frozen=True, slots=True)
-class Learned:
-    """What the target's refusals taught about a partition: no position, so a new producer id may
-    keep it. Without it v1, where each abort is a new id, would be refused the same for ever.
-    """
-
-    entry: CatalogPartition
-    terms: Terms
-    fault: Fault | None
-    fault_since: float
-    reported: Fault | None
-    left_out: list[LeftOut]
-    aborts: list[LateAbort]
 
 
 class Slot:
@@ -98,11 +82,12 @@ class Slot:
         self.ever_known: set[PartitionIdentity] = set()  # that had a position once
         self.ends: dict[PartitionIdentity, int] = {}
         """High watermarks that were seen last of partitions that are left, -1 for none."""
+        self.left: dict[PartitionIdentity, CopyPartition] = {}
+        """As they were when a producer id ended, until they are admitted again."""
         self.open: Mapping[CopyPartition, Touch] = {}
         """Partitions with data in the open transaction, or in one that was not undone yet."""
         self._by_source: dict[tuple[TopicId, int], CopyPartition] = {}
         self._ready: dict[CopyPartition, None] = {}
-        self._learned: dict[PartitionIdentity, Learned] = {}
         self._refusals: dict[PartitionIdentity, tuple[SourceOffset, int]] = {}
         self._budget = budget
         self._queue_bytes = queue_bytes
@@ -118,16 +103,22 @@ class Slot:
         return partition
 
     def _recall(self, partition: CopyPartition) -> None:
-        """Give back what refusals taught, unless the catalog or another owner went on since."""
-        learned = self._learned.pop(partition.identity, None)
-        if learned is None or learned.entry != partition.entry:
+        """Give back what refusals taught, unless the catalog or another owner went on since.
+
+        Without it v1, where each abort is a new id, would be refused the same for ever.
+        """
+        left = self.left.pop(partition.identity, None)
+        if left is None:
             return
-        partition.terms = learned.terms
-        partition.left_out, partition.aborts = learned.left_out, learned.aborts
+        partition.resume(left)
+        if left.entry != partition.entry:
+            return
+        partition.terms = left.terms
+        partition.left_out, partition.aborts = left.left_out, left.aborts
         partition.forget_passed()
-        partition.reported = learned.reported
-        if learned.fault is not None and partition.walked_to <= learned.fault.offset:
-            partition.fault, partition.fault_since = learned.fault, learned.fault_since
+        partition.reported = left.reported
+        if left.fault is not None and partition.walked_to <= left.fault.offset:
+            partition.fault, partition.fault_since = left.fault, left.fault_since
 
     def dismiss(self, identity: PartitionIdentity) -> None:
         """Stop copying a partition; its position stays known."""
@@ -157,15 +148,7 @@ class Slot:
     def forget_all(self) -> None:
         """Any new producer id discards the slot's memory: nothing of it may be trusted any more."""
         for identity, partition in list(self.partitions.items()):
-            self._learned[identity] = Learned(
-                partition.entry,
-                partition.terms,
-                partition.fault,
-                partition.fault_since,
-                partition.reported,
-                partition.left_out,
-                partition.aborts,
-            )
+            self.left[identity] = partition
             self.dismiss(identity)
         self.ever_known.update(self.known)
         self.known.clear()
@@ -196,16 +179,23 @@ class Slot:
             for p in self.partitions.values()
             if p.pace is pace
             and p.fault is None
-            and p.held_until <= now
+            and max(p.held_until, p.spent_until) <= now
             and p.entry.state is CatalogState.ACTIVE
         ]
         if pace is Pace.CATCH_UP:
             moving = (p for p in found if p.reachable and now - p.progress_at < STANDING_S)
             self._urgency.note(self.number, rank(p.entry.priority for p in moving))
             turn = self._urgency.turn
+            for waiting in (p for p in found if RANK[p.entry.priority] > turn):
+                waiting.progress_at = now  # that is not to stand still
             found = [p for p in found if RANK[p.entry.priority] <= turn]
         full = self._queue_bytes if queue_bytes is None else queue_bytes
         return [p for p in found if p.queued_bytes < full]
+
+    def waits(self, partition: CopyPartition) -> bool:
+        """Whether its backlog is not fetched now, because the worker has a more urgent one."""
+        behind = partition.pace is Pace.CATCH_UP
+        return behind and RANK[partition.entry.priority] > self._urgency.turn
 
     def answered(
         self,
@@ -261,6 +251,8 @@ class Slot:
             lease = lease.another(batch.size)
         partition.queue.append(Queued(batch, lease, now, partition.pace))
         partition.queued_bytes += batch.size
+        if partition.first_timestamp < 0:
+            partition.first_timestamp = batch.base_timestamp
         self._ready[partition] = None
 
     # -- faults

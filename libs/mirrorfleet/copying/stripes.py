@@ -89,6 +89,10 @@ class Stripes:
         self._most_bytes = self._piece_bytes = piece_bytes
         self._pieces: dict[CopyPartition, deque[Piece]] = {}
         self._bytes_an_offset: dict[CopyPartition, float] = {}
+        self._turns = 0
+        self._turn_of: dict[CopyPartition, int] = {}
+        """When each was given a piece last: on few connections all have none on the way again and
+        again, and the first would have all of them."""
 
     def timed(self, took_s: float) -> None:
         """An answer took so long: the next pieces are smaller when that was slow, or larger."""
@@ -124,7 +128,8 @@ class Stripes:
     def next(
         self, partitions: Sequence[CopyPartition], room_for: Callable[[CopyPartition], int]
     ) -> Piece | None:
-        """A new piece of the partition that has fewest on the way; None when there is nothing.
+        """A new piece of the partition that has fewest on the way, and of those of the one that
+        waits longest; None when there is nothing.
 
         A piece of several answers takes as many round trips, and all that is behind it waits in
         memory meanwhile: it is to be whole after one. So where there is no room for that
@@ -138,7 +143,9 @@ class Stripes:
         able = [e for e in open_ones if not self.on_the_way(e) or room_for(e) >= whole]
         if not able:
             return None
-        partition = min(able, key=self.on_the_way)
+        partition = min(able, key=self._place)
+        self._turns += 1
+        self._turn_of[partition] = self._turns
         room = max(room_for(partition), LEAST_BYTES)
         first = self._next_first(partition)
         known = self._bytes_an_offset.get(partition)
@@ -171,6 +178,9 @@ class Stripes:
         piece.parts.append(part)
         self._learn(piece.partition, used - part.start, after - before)
         return self._in_turn(piece.partition)
+
+    def _place(self, partition: CopyPartition) -> tuple[int, int]:
+        return self.on_the_way(partition), self._turn_of.get(partition, 0)
 
     def _in_turn(self, partition: CopyPartition) -> Iterator[Part]:
         """Nothing is ever delivered behind a gap: after a rewind all of it is fetched again."""
@@ -214,18 +224,20 @@ class Stripes:
 
 
 class Seats:
-    """Connections to far brokers that the slots of a process may have, broker by broker."""
+    """Connections to far brokers that the slots of a process have, broker by broker.
 
-    __slots__ = ("_most", "_taken")
+    The first one of each slot is not counted.
+    """
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    __slots__ = ("_taken",)
+
+    def __init__(self) -> None:
         self._taken: dict[int, int] = {}
 
-    def take(self, node: int) -> bool:
-        """One more connection to this broker, if there is room."""
+    def take(self, node: int, most: int) -> bool:
+        """One more connection to this broker, if there are fewer than `most`."""
         taken = self._taken.get(node, 0)
-        if taken >= self._most:
+        if taken >= most:
             return False
         self._taken[node] = taken + 1
         return True

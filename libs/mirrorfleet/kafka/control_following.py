@@ -48,6 +48,16 @@ class TopicTail:
             at.get(number, 0) >= end for number, end in self._ends.items()
         )
 
+    def came_ms(self, record: ControlRecord) -> int:
+        """When a record came, by our clock: now, unless it was there before we listened.
+
+        Then the broker's timestamp is all there is, and what is of our future is of now.
+        """
+        now_ms = self._clock.now_ms()
+        if record.offset >= self._ends.get(record.partition, 0):
+            return now_ms
+        return min(record.timestamp, now_ms)
+
     def close(self) -> None:
         """Close the connections."""
         self._tail.close()

@@ -133,11 +133,11 @@ class Transactions:
     ) -> None:
         """Add partitions to the open transaction, or begin one with them; all of them or none.
 
-        V1 must, V2 may (its brokers add what they are sent; KIP-890). Markers of the transaction
-        before are waited for `busy_s` at most.
+        V1 must, V2 may (its brokers add what they are sent; KIP-890). What passes is waited for
+        `busy_s` at most: markers of the transaction before, a topic that this broker does not see.
 
-        Raises: as `init_producer_id`; BrokerError for the first partition that was refused, and
-        CONCURRENT_TRANSACTIONS after `busy_s`.
+        Raises: as `init_producer_id`; BrokerError for the first partition that was refused, for
+        good or after `busy_s`.
         """
         topics: dict[str, list[i32]] = {}
         for topic, partition in partitions:
@@ -221,7 +221,9 @@ class Transactions:
         deadline_s: float,
         busy_s: float = inf,
     ) -> T:
-        """Do `attempt` until it succeeds, fails for good, or time is up."""
+        """Do `attempt` until it succeeds, fails for good, or time is up; once `busy_s` are over, no
+        refusal is waited for.
+        """
         attempts = Attempts(f"{self._where}: {what}", deadline_s, self._dice)
         attempt_s = min(_ATTEMPT_S, deadline_s / 3)
         while True:
@@ -235,8 +237,7 @@ class Transactions:
                 self.resent = self.resent or sent
                 await attempts.pause(error)
             except BrokerError as error:
-                is_busy = error.code is ErrorCode.CONCURRENT_TRANSACTIONS
-                if is_busy and deadline_s - attempts.left_s >= busy_s:
+                if deadline_s - attempts.left_s >= busy_s:
                     raise
                 await self._after_refusal(error, attempts, sent=sent)
 

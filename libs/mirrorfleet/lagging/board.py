@@ -2,6 +2,7 @@
 
 Slots come and go with the instance's share of the progress topic. What belongs to a slot that is
 held is looked at once a second; a sample is due when its verdict changed or its time has come.
+Silence is measured by our clock, from when a word came, and only while we listened.
 """
 
 from __future__ import annotations
@@ -39,6 +40,13 @@ class Change(NamedTuple):
     rule: str
 
 
+class Place(NamedTuple):
+    """Where a snapshot lies in its partition, and the timestamp that it has there."""
+
+    offset: int
+    time_ms: int
+
+
 @dataclass(slots=True)
 class Told:
     """What one look at a slot gives to tell."""
@@ -50,15 +58,18 @@ class Told:
 class Board:
     """The partitions by slot."""
 
-    def __init__(self, limits: Limits, *, sample_ms: int) -> None:
+    def __init__(self, limits: Limits, *, sample_ms: int, look_ms: int = 1_000) -> None:
         self.limits = limits
         self.propagation: dict[Link, int] = {}
         """Milliseconds that the last heartbeat took; absent when none came lately."""
-        self._sample_ms = sample_ms
+        self._sample_ms, self._look_ms = sample_ms, look_ms
         self._wanted: dict[SlotNumber, dict[PartitionIdentity, CatalogPartition]] = {}
         self._slots: dict[SlotNumber, dict[PartitionIdentity, PartitionLag]] = {}
         self._born_ms: dict[PartitionIdentity, int] = {}
-        self._heard: dict[SlotNumber, Progress] = {}
+        self._heard: dict[SlotNumber, tuple[Progress, Place]] = {}
+        self._awake_ms: int | None = None
+        self._woke_ms = 0
+        """Before this we did not listen."""
         self._before: dict[SlotNumber, dict[bytes, Sample]] = {}
 
     # -- what is watched
@@ -106,21 +117,33 @@ class Board:
             if before is not None:
                 lag.restored(before)
         if slot in self._heard:
-            self._feed(held, self._heard[slot], now_ms)
+            self._feed(held, self._heard[slot][0], now_ms)
 
     # -- what is fed
 
-    def heard(self, progress: Progress, now_ms: int) -> None:
-        """A snapshot of a slot; one of a slot that is not held, or older than the last, is not.
+    def awake(self, now_ms: int) -> None:
+        """We are at work; call it before each look, so that a pause is seen as one.
 
-        A last one from the future was written before the clock was set back: it counts no more.
+        What was said while the process stood still, or our clock jumped, is still to be read.
+        """
+        if self._awake_ms is not None:
+            paused_ms = now_ms - self._awake_ms - self._look_ms
+            if paused_ms > self.limits.silent_ms // 2:
+                self._woke_ms = now_ms
+        self._awake_ms = now_ms
+
+    def heard(self, progress: Progress, now_ms: int, place: Place) -> None:
+        """A snapshot of a slot, with the time at which we heard it as its time.
+
+        One of a slot that is not held is none, nor one that comes again: the log's order counts,
+        because owners' clocks differ. A topic that was made anew begins at 0, at a later time.
         """
         held, last = self._slots.get(progress.slot), self._heard.get(progress.slot)
         if held is None:
             return
-        if last is not None and progress.time_ms < last.time_ms <= now_ms + CLOCK_STEP_MS:
+        if last is not None and place.offset <= last[1].offset and place.time_ms <= last[1].time_ms:
             return
-        self._heard[progress.slot] = progress
+        self._heard[progress.slot] = progress, place
         self._feed(held, progress, now_ms)
 
     def _feed(
@@ -130,6 +153,8 @@ class Board:
             lag = held.get(partition.identity)
             if lag is not None:
                 lag.reported(partition, progress.time_ms, now_ms)
+        for lag in held.values():
+            lag.slot_spoke(progress.trouble, progress.time_ms)
 
     # -- what is found
 
@@ -159,11 +184,20 @@ class Board:
         told = Told()
         period_ms = max(self._sample_ms, len(self) * 1000 // SAMPLES_S)
         for identity, lag in self._slots.get(slot, {}).items():
-            unknown = lag.heard_ms is None or lag.ends.seen_ms is None
-            if unknown and now_ms - self._born_ms[identity] < self.limits.unseen_ms:
-                continue  # just begun: it would be judged by what was not asked yet
-            self._look(lag, now_ms, period_ms, told)
+            listened_ms = now_ms - max(self._born_ms[identity], self._woke_ms)
+            if not self._is_deaf(lag, now_ms, listened_ms):
+                self._look(lag, now_ms, period_ms, told)
         return told
+
+    def _is_deaf(self, lag: PartitionLag, now_ms: int, listened_ms: int) -> bool:
+        """Just begun: it would be judged by what was not asked or not read yet."""
+        limits, heard_ms, seen_ms = self.limits, lag.heard_ms, lag.ends.seen_ms
+        if heard_ms is None or seen_ms is None:
+            return listened_ms < limits.unseen_ms
+        silent, unseen = now_ms - heard_ms > limits.silent_ms, now_ms - seen_ms > limits.unseen_ms
+        return (silent and listened_ms < limits.silent_ms) or (
+            unseen and listened_ms < limits.unseen_ms
+        )
 
     def _look(self, lag: PartitionLag, now_ms: int, period_ms: int, told: Told) -> None:
         standing = lag.look(now_ms, self.limits)

@@ -1,13 +1,14 @@
 """The lag of one partition: fed with snapshots of the mirror and ends of the source, then judged.
 
     snapshot (about once a second)      end (about once a second)
-        position p, as of s                 E, as of e
+        position p, heard at s              E, as of e
               └──────────────┬──────────────┘
                  as of s:  time lag = s - (when p became readable)
                            0 when the end e that was seen last is not above p
 
-A fresh snapshot is judged as of its own time: by now the mirror is further. When snapshots stop
-coming, the position stands, and the lag is as of now.
+A fresh snapshot is judged as of when it came: by now the mirror is further. When snapshots stop
+coming, the position stands, and the lag is as of now. All times are of our clock: a worker's may be
+hours away.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from mirrorfleet.lagging.ends import CLOCK_STEP_MS, EndHistory
 from mirrorfleet.lagging.rate import Rate
 from mirrorfleet.lagging.verdict import PAUSED, Facts, Limits, Trend, judge
 from mirrorfleet.records.catalog import CatalogState
+from mirrorfleet.records.progress import WAITING
 from mirrorfleet.records.samples import FOREVER_MS, Sample, Verdict
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ LOOK_MS: Final = 1_500
 """Half of the longest look at the ends: what was seen carries the middle of its time, and may be as
 much older where one broker kept the look waiting."""
 FRESH_MS: Final = 3_000
-"""A snapshot of this age is judged as of its own time; workers write one a second."""
+"""A snapshot of this age is judged as of when it came; workers write one a second."""
 RATE_S: Final = 10.0
 LOG_START_S: Final = 600.0
 """Retention works in steps of whole segments, minutes apart."""
@@ -63,6 +65,7 @@ class PartitionLag:
         "_log_start",
         "_moved_ms",
         "_records",
+        "_stood",
         "_trend",
         "_waiting_ms",
         "ends",
@@ -72,6 +75,7 @@ class PartitionLag:
         "sampled_ms",
         "sampled_verdict",
         "standing",
+        "trouble",
     )
 
     def __init__(self, entry: CatalogPartition) -> None:
@@ -79,7 +83,9 @@ class PartitionLag:
         self.ends = EndHistory()
         self.progress: PartitionProgress | None = None
         self.heard_ms: int | None = None
-        """As of when the mirror spoke last, by its own clock."""
+        """When the mirror spoke last."""
+        self.trouble = ""
+        """Why its slot is not copied."""
         self.standing: Standing | None = None
         self.sampled_ms = 0
         self.sampled_verdict: Verdict | None = None
@@ -89,20 +95,24 @@ class PartitionLag:
         self._moved_ms: int | None = None
         self._came_ms: int | None = None
         """When we heard of the position first, by the clock by which ends are seen."""
+        self._stood: tuple[int, int] | None = None
+        """The position that an earlier process told last, and as of when."""
         self._waiting_ms: int | None = None
         self._trend: deque[tuple[int, int | None, int]] = deque(maxlen=TREND_STEPS)
 
     # -- what is fed
 
     def reported(self, progress: PartitionProgress, at_ms: int, now_ms: int) -> None:
-        """The mirror spoke, at `at_ms` by its own clock."""
+        """The mirror spoke at `at_ms`: `now_ms`, unless it was stored before we listened."""
         before = self.progress
-        if before is None or before.next_source != progress.next_source:
+        if before is None and self._stood is not None and self._stood[0] == progress.next_source:
+            self._came_ms = min(now_ms, self._stood[1])  # we are new, the position is not
+        elif before is None or before.next_source != progress.next_source:
             self._came_ms = now_ms
         if before is None:
             self._moved_ms = progress.last_progress_ms
-        elif before.next_source != progress.next_source:
-            self._moved_ms = at_ms
+        elif before.next_source != progress.next_source or progress.state == WAITING:
+            self._moved_ms = at_ms  # to wait for its turn is not to stand still
         self.ends.forget_below(progress.next_source)
         self.progress, self.heard_ms = progress, at_ms
         self._records.seen(progress.records, at_ms)
@@ -110,6 +120,12 @@ class PartitionLag:
         self._drain.seen(progress.next_source, at_ms)
         if progress.log_start >= 0:
             self._log_start.seen(progress.log_start, at_ms)
+
+    def slot_spoke(self, trouble: str, at_ms: int) -> None:
+        """The owner of its slot spoke; one that cannot take it may know no partition."""
+        self.trouble = trouble
+        if trouble:
+            self.heard_ms = at_ms
 
     def end_seen(self, end: int, at_ms: int) -> None:
         """The source's last stable offset, as a leader said it."""
@@ -125,8 +141,11 @@ class PartitionLag:
     def restored(self, sample: Sample) -> None:
         """What an earlier process knew last: the first thing that is fed."""
         self.sampled_ms, self.sampled_verdict = sample.time_ms, sample.verdict
+        self._stood = sample.next_source, sample.time_ms
         if sample.source_end is None:
             return
+        if sample.lag_records is None and sample.source_end < sample.next_source:
+            return  # it was not believed then: taken for one just seen it would be a lag of 0
         if sample.time_lag_ms and sample.next_source < sample.source_end:
             self._waiting_ms = sample.time_ms - sample.time_lag_ms
             self.ends.restore(sample.next_source, self._waiting_ms)
@@ -139,6 +158,7 @@ class PartitionLag:
 
     def look(self, now_ms: int, limits: Limits) -> Standing:
         """Judge it as of now, or as of the last word of the mirror when that is fresh."""
+        self._forget_future(now_ms)
         as_of = self._as_of(now_ms)
         lag, time_lag = self._lag(as_of, now_ms - limits.fresh_ms)
         verdict, rule = judge(self._facts(now_ms, lag, time_lag), limits)
@@ -203,6 +223,15 @@ class PartitionLag:
             found.append(round((said.next_source - said.log_start) / advance * 1000))
         return max(0, min(found)) if found else None
 
+    def _forget_future(self, now_ms: int) -> None:
+        """Our clock was set back: what is dated later would look fresh until then."""
+        if self.heard_ms is not None:
+            self.heard_ms = min(self.heard_ms, now_ms)
+        if self._moved_ms is not None:
+            self._moved_ms = min(self._moved_ms, now_ms)
+        if self._waiting_ms is not None:
+            self._waiting_ms = min(self._waiting_ms, now_ms)
+
     def _as_of(self, now_ms: int) -> int:
         heard = self.heard_ms
         return now_ms if heard is None or now_ms - heard > FRESH_MS else min(heard, now_ms)
@@ -247,6 +276,7 @@ class PartitionLag:
         return Facts(
             state=PAUSED if not active else "" if said is None else said.state,
             fault="" if said is None else said.fault,
+            trouble=self.trouble,
             silent_ms=None if self.heard_ms is None else max(0, now_ms - self.heard_ms),
             unseen_ms=None if ends.seen_ms is None else max(0, now_ms - ends.seen_ms),
             beyond=self._beyond(),

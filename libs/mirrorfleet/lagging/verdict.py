@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Final
 
 from mirrorfleet.records.overview import STALE_MS, duration
+from mirrorfleet.records.progress import WAITING
 from mirrorfleet.records.samples import Verdict
 
 FAULTED: Final = "faulted"
@@ -57,6 +58,8 @@ class Facts:
 
     state: str
     fault: str
+    trouble: str
+    """Why its slot is not copied; empty while it is."""
     silent_ms: int | None
     """Since the worker's last word; None when there never was one."""
     unseen_ms: int | None
@@ -104,6 +107,12 @@ def _silent(facts: Facts, limits: Limits) -> tuple[Verdict, str] | None:
 def _faulted(facts: Facts, _: Limits) -> tuple[Verdict, str] | None:
     if facts.state == FAULTED or facts.fault:
         return Verdict.FAULTED, f"the mirror stopped it: {facts.fault or 'no reason given'}"
+    return None
+
+
+def _untaken(facts: Facts, _: Limits) -> tuple[Verdict, str] | None:
+    if facts.trouble:
+        return Verdict.STOPPED, f"STOP: its slot is not copied: {facts.trouble}"
     return None
 
 
@@ -162,6 +171,8 @@ def _late(facts: Facts, limits: Limits) -> tuple[Verdict, str] | None:
     else:
         fine = duration(limits.allowed_ms)
         by = f"{duration(facts.time_lag_ms)} behind, over the {fine} that are fine"
+    if facts.state == WAITING:
+        return Verdict.CATCHING_UP, f"{by}; its worker has a more urgent backlog"
     match facts.trend:
         case Trend.SHRINKS:
             return Verdict.CATCHING_UP, f"{by}, and it shrinks"
@@ -177,6 +188,7 @@ RULES: Final[tuple[Rule, ...]] = (
     _paused,
     _silent,
     _faulted,
+    _untaken,
     _unseen,
     _held,
     _nothing_waits,

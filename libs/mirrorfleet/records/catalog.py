@@ -78,7 +78,7 @@ class CatalogPartition:
     """One copied partition.
 
     `start` is "earliest", "latest", "timestamp:<ms>" or "offset:<n>". `on_source_loss` and
-    `null_keys` are the rule's words (`SourceLoss`, `NullKeys`). `throttle` is bytes per second.
+    `null_keys` are the rule's words (`SourceLoss`, `NullKeys`). `throttle` is bytes a second.
     `origins` are cluster ids: the link's source first, then where the source topic itself came
     from. `source_retention_ms` is -1 for unlimited, None when unknown.
     """

@@ -62,6 +62,11 @@ class Command:
     detail: str = ""
 
 
+def ends_ms(command: Command, came_ms: int) -> int:
+    """When it ends by the clock of a reader to whom it came then; the writer's may be far off."""
+    return came_ms + min(command.expires_ms - command.time_ms, LONGEST_MS)
+
+
 def encode(command: Command) -> tuple[None, bytes]:
     """Key (none) and value."""
     return None, to_json(

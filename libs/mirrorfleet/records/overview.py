@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from mirrorfleet.core.ids import PartitionIdentity
+from mirrorfleet.core.ids import PartitionIdentity, SlotNumber
 from mirrorfleet.records.catalog import CatalogPartition, CatalogState
 from mirrorfleet.records.progress import PartitionProgress, Progress
 
@@ -32,15 +32,23 @@ def fleet_rows(
     `problem` says why a person should look, None when all is well.
     """
     reported: dict[PartitionIdentity, Reported] = {}
+    by_slot: dict[SlotNumber, Progress] = {}
     for snapshot in sorted(snapshots, key=lambda one: one.time_ms):
+        by_slot[snapshot.slot] = snapshot
         for partition in snapshot.partitions:
             reported[partition.identity] = Reported(snapshot, partition)
     wanted = [entry for entry in entries if entry.state is not CatalogState.REMOVED]
     wanted.sort(key=lambda entry: (entry.link, entry.source_topic, entry.identity.partition))
-    return [_row(entry, reported.get(entry.identity), now_ms) for entry in wanted]
+    return [
+        _row(entry, reported.get(entry.identity), by_slot.get(entry.slot), now_ms)
+        for entry in wanted
+    ]
 
 
-def _row(entry: CatalogPartition, seen: Reported | None, now_ms: int) -> dict[str, object]:
+def _row(
+    entry: CatalogPartition, seen: Reported | None, of_slot: Progress | None, now_ms: int
+) -> dict[str, object]:
+    said = of_slot if seen is None else seen.snapshot
     known = None if seen is None else seen.partition
     read = known is not None and known.high_watermark >= 0
     return {
@@ -53,22 +61,33 @@ def _row(entry: CatalogPartition, seen: Reported | None, now_ms: int) -> dict[st
         "high_watermark": known.high_watermark if known is not None and read else None,
         "lag_records": None if known is None else known.lag_records,
         "slot": entry.slot,
-        "owner": None if seen is None else seen.snapshot.owner,
+        "owner": None if said is None else said.owner,
         "progress_age_ms": None if known is None else max(0, now_ms - known.last_progress_ms),
-        "reported_ms_ago": None if seen is None else max(0, now_ms - seen.snapshot.time_ms),
+        "reported_ms_ago": None if said is None else max(0, now_ms - said.time_ms),
         "fault": None if known is None else known.fault or None,
         "rule": entry.rule,
         "priority": entry.priority,
-        "problem": _problem(entry, seen, now_ms),
+        "problem": _problem(entry, seen, of_slot, now_ms),
     }
 
 
-def _problem(entry: CatalogPartition, seen: Reported | None, now_ms: int) -> str | None:
+def why_untaken(of_slot: Progress | None, now_ms: int) -> str:
+    """Why a slot is not copied, by the newest word of an owner that still speaks; "" if it is."""
+    if of_slot is None or now_ms - of_slot.time_ms > STALE_MS or not of_slot.trouble:
+        return ""
+    return f"slot {of_slot.slot} is not copied: {of_slot.trouble}"
+
+
+def _problem(
+    entry: CatalogPartition, seen: Reported | None, of_slot: Progress | None, now_ms: int
+) -> str | None:
     """Why a person should look; None when all is well."""
     if seen is not None and seen.partition.fault:
         return seen.partition.fault
     if entry.state is CatalogState.PAUSED:
         return None
+    if untaken := why_untaken(of_slot, now_ms):
+        return untaken
     if seen is None:
         return f"no worker reports it. Next: mirrorfleet run mirror --target {entry.link.target}"
     silent = now_ms - seen.snapshot.time_ms

@@ -20,6 +20,9 @@ from mirrorfleet.records.identity import read_identity, write_identity
 from mirrorfleet.records.packing import Reader, Skipped, Writer
 
 VERSION: Final = 1
+WAITING: Final = "waiting"
+"""The state of a partition whose backlog waits, because its worker has a more urgent one."""
+_WHY: Final = ": "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,13 +59,32 @@ class PartitionProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """A snapshot of one slot."""
+    """A snapshot of one slot.
+
+    `state` is a word of the mirror's. Of a slot that is not copied for a while, why follows behind
+    a colon: a build that does not know this shows it as it is.
+    """
 
     slot: SlotNumber
     time_ms: int
     owner: str
     state: str
     partitions: tuple[PartitionProgress, ...]
+
+    @property
+    def word(self) -> str:
+        """The state without its reason."""
+        return self.state.partition(_WHY)[0]
+
+    @property
+    def trouble(self) -> str:
+        """Why the slot is not copied; empty while it is, or only changes hands."""
+        return self.state.partition(_WHY)[2]
+
+
+def held_up(word: str, trouble: str) -> str:
+    """The state of a slot that is not copied, with the reason."""
+    return f"{word}{_WHY}{trouble}"
 
 
 def encode(progress: Progress) -> tuple[bytes, bytes]:
@@ -84,24 +106,31 @@ def slot_key(slot: SlotNumber) -> bytes:
     return key.done()
 
 
-def decode(key: bytes | None, value: bytes | None) -> Progress | Skipped:
-    """The snapshot; what cannot be read is Skipped, never raised."""
+def decode(
+    key: bytes | None, value: bytes | None, *, heard_ms: int | None = None
+) -> Progress | Skipped:
+    """The snapshot; what cannot be read is Skipped, never raised.
+
+    `heard_ms`, when the reader heard it, takes the place of the owner's time, whose clock may be
+    hours away; `last_progress_ms` is as long before it.
+    """
     if key is None or value is None:
         return Skipped("progress: no key or no value")
     try:
-        return _decode(key, value)
+        return _decode(key, value, heard_ms)
     except (UnknownVersionError, CorruptBatchError) as error:
         return Skipped(str(error))
 
 
-def _decode(key: bytes, value: bytes) -> Progress:
+def _decode(key: bytes, value: bytes, heard_ms: int | None) -> Progress:
     head = Reader(key, "progress key", version=VERSION)
     slot = SlotNumber(head.unsigned())
     data = Reader(value, "progress", version=VERSION)
     time_ms, owner, state = data.unsigned(), data.text(), data.text()
-    partitions = tuple(_read(data, time_ms) for _ in range(data.length()))
+    as_of_ms = time_ms if heard_ms is None else heard_ms
+    partitions = tuple(_read(data, time_ms, as_of_ms) for _ in range(data.length()))
     data.end()
-    return Progress(slot=slot, time_ms=time_ms, owner=owner, state=state, partitions=partitions)
+    return Progress(slot=slot, time_ms=as_of_ms, owner=owner, state=state, partitions=partitions)
 
 
 def _write(out: Writer, entry: PartitionProgress, time_ms: int) -> None:
@@ -122,7 +151,7 @@ def _write(out: Writer, entry: PartitionProgress, time_ms: int) -> None:
     out.text(entry.fault)
 
 
-def _read(data: Reader, time_ms: int) -> PartitionProgress:
+def _read(data: Reader, time_ms: int, as_of_ms: int) -> PartitionProgress:
     identity = read_identity(data)
     source_topic = data.text()
     target_topic = data.text() or source_topic
@@ -138,7 +167,7 @@ def _read(data: Reader, time_ms: int) -> PartitionProgress:
         log_start=SourceOffset(at + data.signed()),
         records=data.unsigned(),
         bytes=data.unsigned(),
-        last_progress_ms=time_ms - data.signed(),
+        last_progress_ms=as_of_ms - data.signed(),
         oldest_uncopied_ms=time_ms - data.signed() if data.unsigned() else None,
         state=data.text(),
         fault=data.text(),

@@ -1,7 +1,10 @@
 """`__mirrorfleet.F.reports`: what the Spark jobs found out; compacted, the last of each key.
 
-    key    ["slo", link, topic, window start]       value   {"v": 1, "kind": "slo", ...}
-    key    ["integrity", link, topic]               value   {"v": 1, "kind": "integrity", ...}
+    key    ["slo", link, topic]             value   {"v": 1, "kind": "slo", ...}
+    key    ["integrity", link, topic]       value   {"v": 1, "kind": "integrity", ...}
+
+The window of a report is in its fields and not in its key: each hour has another one, and
+compaction would keep them all. Keys of an older build had it. The jobs' folders have the history.
 
 JSON. The fields of a value are the columns of the job's frame (`spark.schemas`: SLO, TOTALS). An
 unknown version or a broken record is Skipped and counted by the reader.
@@ -37,6 +40,11 @@ class Report:
     fields: Mapping[str, object]
 
 
+def of_topic(kind: ReportKind, row: Mapping[str, object]) -> Report:
+    """What a row of a job's frame says of its link and topic, in place of what was said before."""
+    return Report(kind, (str(row["link"]), str(row["topic"])), row)
+
+
 def encode(report: Report) -> tuple[bytes, bytes]:
     """Key and value."""
     value = {"v": VERSION, "kind": report.kind, **report.fields}
@@ -45,17 +53,26 @@ def encode(report: Report) -> tuple[bytes, bytes]:
 
 def decode(key: bytes | None, value: bytes | None) -> Report | Skipped:
     """The report; what cannot be read is Skipped, never raised."""
-    if key is None or value is None:
+    about = decode_key(key)
+    if about is None or value is None:
         return Skipped("report: no key or no value")
     try:
-        match parse_json(key, "report key"):
-            case [str(kind), *parts]:
-                about = tuple(part for part in parts if isinstance(part, str | int))
-                fields = Fields.parse(value, "report")
-                fields.check_version(VERSION)
-                rest = {str(n): v for n, v in fields.values.items() if n not in {"v", "kind"}}
-                if len(about) == len(parts):
-                    return Report(kind, about, rest)
+        fields = Fields.parse(value, "report")
+        fields.check_version(VERSION)
     except (UnknownVersionError, CorruptBatchError) as error:
         return Skipped(str(error))
-    return Skipped("report: a key that is none")
+    rest = {str(n): v for n, v in fields.values.items() if n not in {"v", "kind"}}
+    return Report(*about, rest)
+
+
+def decode_key(key: bytes | None) -> tuple[str, tuple[str | int, ...]] | None:
+    """Kind and what it is about; None when it cannot be read."""
+    try:
+        found = None if key is None else parse_json(key, "report key")
+    except CorruptBatchError:
+        return None
+    match found:
+        case [str(kind), *parts]:
+            about = tuple(part for part in parts if isinstance(part, str | int))
+            return (kind, about) if len(about) == len(parts) else None
+    return None

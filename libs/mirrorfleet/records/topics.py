@@ -59,11 +59,12 @@ class TopicSpec:
 
 _COMPACT: Final = {"cleanup.policy": "compact"}
 _LARGE: Final = str(8 * 1024 * 1024)
+_SMALL: Final = str(16 * 1024 * 1024)
 # Positions grow by a record a partition and transaction: small segments and an early cleaner keep
 # what a new owner must read short. Tombstones and markers only matter for a minute.
 _SMALL_COMPACT: Final = {
     "cleanup.policy": "compact",
-    "segment.bytes": str(16 * 1024 * 1024),
+    "segment.bytes": _SMALL,
     "delete.retention.ms": "60000",
     "min.cleanable.dirty.ratio": "0.1",
     "max.compaction.lag.ms": str(3600 * 1000),
@@ -85,7 +86,14 @@ _CONFIGS: Final[Mapping[ControlKind, Mapping[str, str]]] = {
         "retention.bytes": "-1",
         "max.message.bytes": _LARGE,
     },
-    ControlKind.ARCHIVE: {**_COMPACT, "max.message.bytes": _LARGE},
+    # Small segments, since a block that grows leaves what it was behind, and the active segment is
+    # never cleaned. No largest lag: nothing bounds the archive, and a cleaner copies all of it.
+    ControlKind.ARCHIVE: {
+        **_COMPACT,
+        "segment.bytes": _SMALL,
+        "min.cleanable.dirty.ratio": "0.1",
+        "max.message.bytes": _LARGE,
+    },
     ControlKind.REGISTRY: _COMPACT,
     ControlKind.COMMANDS: _keep(90),
     ControlKind.EVENTS: _keep(90),

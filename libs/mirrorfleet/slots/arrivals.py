@@ -37,6 +37,7 @@ def deliver(
     now, pace = runner.clock.monotonic(), partition.pace
     was_idle = _is_idle(partition)  # until now: of a partition without news no answer tells
     runner.slot.answered(partition, buffer, answer, lease, now)
+    partition.spend(answer.end - answer.start, now)
     if partition.pace is not pace:
         runner.reroute()
     if partition.omitted or partition.copied_aborted:

@@ -173,6 +173,7 @@ class _Lane:
         runner = self._runner
         now, before = runner.clock.monotonic(), self._asked
         wanted: dict[CopyPartition, _Asked] = {}
+        points: list[FetchPoint] = []
         kept = 0
         for partition in runner.slot.wanted(self._key.pace, now):
             at = replicas.fetched_from(runner, partition, now)
@@ -182,11 +183,13 @@ class _Lane:
             kept += asked is not None
             if asked is None or asked != (partition.rewinds, to, at):
                 asked = _Asked(partition.rewinds, to, at)
-                lane.want(self._point_of(partition, at))
+                points.append(self._point_of(partition, at))
             wanted[partition] = asked
         if kept < len(before):
             for partition in before.keys() - wanted.keys():
                 lane.forget(partition.identity.source_topic_id, partition.identity.partition)
+        for point in points:  # a partition's next incarnation has the place of the one before
+            lane.want(point)
         self._asked = wanted
         return bool(wanted)
 
@@ -199,8 +202,13 @@ class _Lane:
             offset=partition.walked_to,
             leader_epoch=at.epoch,
             last_fetched_epoch=partition.walked_epoch,
-            max_bytes=self._runner.settings.partition_fetch_bytes,
+            max_bytes=self._most_of(partition),
         )
+
+    def _most_of(self, partition: CopyPartition) -> int:
+        """What one answer may bring of it: of a throttled one a second's worth."""
+        most = self._runner.settings.partition_fetch_bytes
+        return min(most, partition.entry.throttle or most)
 
     async def _fetch_once(self, lane: FetchLane) -> None:
         runner = self._runner

@@ -5,10 +5,12 @@ So a position never moves silently, and the ledger never tells of a move that di
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from mirrorfleet.copying.faults import Span
 from mirrorfleet.core.errors import BrokerError, MirrorfleetError
-from mirrorfleet.core.ids import TopicPartition
+from mirrorfleet.core.ids import SourceOffset, TopicPartition
 from mirrorfleet.kafka.offsets import OffsetSpec, list_offsets
 from mirrorfleet.records import events as event_codec
 from mirrorfleet.records.events import Event, EventKind
@@ -21,15 +23,19 @@ from mirrorfleet.wire.records import control_batch
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from mirrorfleet.copying.faults import Span
     from mirrorfleet.copying.partition import CopyPartition
     from mirrorfleet.records.catalog import CatalogPartition
     from mirrorfleet.records.positions import Position
     from mirrorfleet.records.segments import Segment
     from mirrorfleet.slots.runner import SlotRunner
+    from mirrorfleet.wire.copybatch import FaultKind
 
 _ANY_TIME: Final = OffsetSpec(0)
 _TIMES_S: Final = 5.0
+DROPS_TOLD: Final = 500
+"""Ranges of drops in one commit; with more, what is near becomes one. They are one batch, for a
+partition that is twice in a request loses one, and some 700 bytes each: 1 MB is what a topic takes.
+"""
 
 _log = logger(__name__)
 
@@ -55,7 +61,7 @@ def control_entries(
 ) -> list[ControlEntry]:
     """Positions, the segment when there is one, and what they pass, as batches to send."""
     made = entries.control_entries(runner, positions, segment)
-    told = [*events, *_left_out(runner, positions)]
+    told = [*events, *_left_out(runner, positions), *_dropped(runner, positions)]
     if told:
         made.append(event_entry(runner, told))
     return made
@@ -80,8 +86,49 @@ def _left_out(runner: SlotRunner, positions: Sequence[Position]) -> Iterator[Eve
             yield gap(runner, partition.entry, told)
 
 
+def _dropped(runner: SlotRunner, positions: Sequence[Position]) -> Iterator[Event]:
+    """What these positions pass of records that policy dropped; nothing is forgotten before the
+    commit, for an aborted one has told nobody.
+    """
+    passed: list[tuple[CopyPartition, FaultKind, list[SourceOffset]]] = []
+    for position in positions:
+        partition = runner.slot.partitions.get(position.identity)
+        if partition is None or not partition.dropped:
+            continue
+        by_kind: dict[FaultKind, list[SourceOffset]] = {}
+        for drop in partition.drops_passed(position.next_source):
+            by_kind.setdefault(drop.kind, []).append(drop.offset)
+        passed += [(partition, kind, offsets) for kind, offsets in by_kind.items()]
+    widest = _joined_over([offsets for _, _, offsets in passed])
+    for partition, kind, offsets in passed:
+        for span, records in _ranges(offsets, widest):
+            some = "" if records == span.end - span.first else f"{records} records of this range"
+            told = Told(span, kind, some, records=records, kind=EventKind.RECORDS_DROPPED)
+            yield _event(runner, partition.entry, told)
+
+
+def _joined_over(groups: Sequence[Sequence[SourceOffset]]) -> int:
+    """How many offsets may lie between two drops of one range, so that few enough are told."""
+    between = [b - a - 1 for offsets in groups for a, b in pairwise(offsets) if b - a > 1]
+    apart = max(0, DROPS_TOLD - len(groups))
+    return sorted(between, reverse=True)[apart] if len(between) > apart else 0
+
+
+def _ranges(offsets: Sequence[SourceOffset], widest: int) -> Iterator[tuple[Span, int]]:
+    """Ascending offsets as ranges, with how many of them are in each."""
+    begins = [0, *(n for n, (a, b) in enumerate(pairwise(offsets), 1) if b - a - 1 > widest)]
+    for begin, end in pairwise([*begins, len(offsets)]):
+        yield Span(offsets[begin], SourceOffset(offsets[end - 1] + 1)), end - begin
+
+
+def forget_drops(runner: SlotRunner, positions: Sequence[Position]) -> int:
+    """The commit that told of drops is done: how many there were."""
+    found = (runner.slot.partitions.get(position.identity) for position in positions)
+    return sum(each.forget_dropped() for each in found if each is not None and each.dropped)
+
+
 def gap(runner: SlotRunner, entry: CatalogPartition, told: Told) -> Event:
-    """An entry of the ledger."""
+    """An entry of the ledger, and a line in the log."""
     _log.warning(
         "%s %s: %s",
         told.kind,
@@ -94,6 +141,10 @@ def gap(runner: SlotRunner, entry: CatalogPartition, told: Told) -> Event:
             offset=told.span.first,
         ),
     )
+    return _event(runner, entry, told)
+
+
+def _event(runner: SlotRunner, entry: CatalogPartition, told: Told) -> Event:
     return Event(
         kind=told.kind,
         time_ms=runner.clock.now_ms(),

@@ -22,10 +22,11 @@ from mirrorfleet.slots import ledger, requests, target_loss
 from mirrorfleet.slots.ledger import Told
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection
 
     from mirrorfleet.copying.partition import CopyPartition
-    from mirrorfleet.core.ids import PartitionIdentity
+    from mirrorfleet.core.ids import PartitionIdentity, TargetOffset
+    from mirrorfleet.offsets.index import OffsetIndex
     from mirrorfleet.records.events import EventKind
     from mirrorfleet.records.segments import Run
     from mirrorfleet.slots.runner import SlotRunner
@@ -57,9 +58,13 @@ class Mender:
         """Put an event about the slot into the ledger's queue."""
         self._worker.event(kind, self._runner.link, detail=detail)
 
-    async def runs_of_slot(self) -> Mapping[PartitionIdentity, list[Run]]:
-        """All that the map has of this slot. Raises: MirrorfleetError."""
-        return await self._worker.runs_of(self._runner.number)
+    async def maps_of(self, wanted: Collection[PartitionIdentity]) -> OffsetIndex:
+        """All that is stored of some partitions of this slot. Raises: MirrorfleetError."""
+        return await self._worker.stored_map.maps_of(self._runner.number, wanted)
+
+    async def runs_behind(self, identity: PartitionIdentity, first: TargetOffset) -> list[Run]:
+        """The stored runs that end behind a target offset. Raises: MirrorfleetError."""
+        return await self._worker.stored_map.runs_behind(self._runner.number, identity, first)
 
     def open_request(self, identity: PartitionIdentity) -> str:
         """The id of what an operator asks for a partition now; empty without."""

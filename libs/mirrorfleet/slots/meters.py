@@ -9,7 +9,7 @@ from mirrorfleet.copying.partition import Pace, Queued
 from mirrorfleet.runtime import metric_names as names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
     from contextlib import AbstractContextManager
 
     from mirrorfleet.copying.faults import Action
@@ -79,6 +79,13 @@ class LinkMeters:
         """(topic, records, bytes) committed since the start."""
         for topic, (records, size) in self._topics.items():
             yield topic, records.value, size.value
+
+    def keep_only(self, topics: Collection[str]) -> None:
+        """Of the other topics there is nothing to copy any more; those that stay count on."""
+        for topic in [each for each in self._topics if each not in topics]:
+            del self._topics[topic]
+            for metric in (names.RECORDS, names.BYTES):
+                self._metrics.forget(metric, self._link, topic)
 
     def _topic(self, topic: str) -> tuple[Counter, Counter]:
         found = self._topics.get(topic)

@@ -152,3 +152,25 @@ class Pipe:
     def waits_s(self, now: float) -> float:
         """Since when that request waits."""
         return now - self._asked[0][0] if self._asked else 0.0
+
+    @property
+    def closed_at_rest(self) -> bool:
+        """Whether the connection ended while nothing was on its way: a broker closes what is idle
+        (connections.max.idle.ms, 10 min).
+        """
+        return self.lane.connection.closed and not self.flights and not self._asked
+
+
+def close_all(pipes: dict[int, Pipe]) -> None:
+    """End the connections to all brokers."""
+    for pipe in pipes.values():
+        pipe.lane.close()
+    pipes.clear()
+
+
+def drop_closed(pipes: dict[int, Pipe]) -> set[int]:
+    """Leave out what closed at rest; the brokers that it led to."""
+    nodes = {node for node, pipe in pipes.items() if pipe.closed_at_rest}
+    for node in nodes:
+        del pipes[node]
+    return nodes

@@ -104,6 +104,15 @@ class Owning:
         """The other slots have nothing to copy any more."""
         for number in self._wanted.keys() - numbers:
             self.assign(number, self._wanted[number][0], {})
+        self._forget_topics()
+
+    def _forget_topics(self) -> None:
+        """Topics come and go in a mirror's life: what is gone is counted no more."""
+        topics: dict[SourceSide, set[str]] = {}
+        for side, entries in self._wanted.values():
+            topics.setdefault(side, set()).update(each.source_topic for each in entries.values())
+        for side, copied in topics.items():
+            side.meters.keep_only(copied)
 
     async def handed_over(self) -> None:
         """Let other members take our slots one after the other, for a while; alone, go on at once.

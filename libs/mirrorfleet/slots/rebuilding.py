@@ -10,14 +10,13 @@ knew. Segments are written in the transaction of their data, so the map is exact
 
 from __future__ import annotations
 
-from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from mirrorfleet.copying.faults import Fault, FaultReason
 from mirrorfleet.core.errors import CorruptBatchError
 from mirrorfleet.core.ids import SourceOffset, TargetOffset, TopicPartition
-from mirrorfleet.kafka.stored import partition_bounds, stored_batches
-from mirrorfleet.offsets.index import PartitionMap
+from mirrorfleet.kafka.offsets import log_bounds
+from mirrorfleet.kafka.stored import first_committed
 from mirrorfleet.records.events import EventKind
 from mirrorfleet.records.positions import Position
 from mirrorfleet.slots import healing, ledger, succession
@@ -26,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mirrorfleet.core.ids import PartitionIdentity
+    from mirrorfleet.offsets.index import PartitionMap
     from mirrorfleet.records.catalog import CatalogPartition
-    from mirrorfleet.records.segments import Run
     from mirrorfleet.slots.runner import SlotRunner
     from mirrorfleet.slots.sending import Sender
 
@@ -47,12 +46,13 @@ async def rebuild(runner: SlotRunner, sender: Sender) -> None:
     runner.slot.ever_known |= copied
     if known and not copied:
         return  # new partitions of a slot that works
-    runs = await runner.mender.runs_of_slot()
+    maps = await runner.mender.maps_of({entry.identity for entry in missing})
     made: list[Position] = []
     for entry in missing:
         identity = entry.identity
-        if identity in runs:
-            why = await _made(runner, entry, runs[identity], made)
+        found = maps.of(identity)
+        if found is not None:
+            why = await _made(runner, entry, found, made)
         elif identity in copied:
             why = "nothing of it is in the map"
         else:
@@ -80,13 +80,13 @@ async def _copied_before(
 
 
 async def _made(
-    runner: SlotRunner, entry: CatalogPartition, runs: Sequence[Run], made: list[Position]
+    runner: SlotRunner, entry: CatalogPartition, known: PartitionMap, made: list[Position]
 ) -> str:
     """Put the position into `made`, or say why there is none."""
-    known = PartitionMap.of(runs)
     at = TopicPartition(entry.target_topic, entry.identity.partition)
     try:
-        beyond = await _beyond(runner, at, known.target_end)
+        start, end = await log_bounds(runner.target, at)
+        beyond = await first_committed(runner.target, at, max(start, known.target_end), end)
     except CorruptBatchError as error:
         return str(error)
     if beyond is not None:
@@ -103,19 +103,6 @@ async def _made(
         )
     )
     return ""
-
-
-async def _beyond(runner: SlotRunner, at: TopicPartition, end: TargetOffset) -> int | None:
-    """The first committed record of the target behind the map."""
-    topic = await runner.target.topic(at.topic, refresh=True)
-    start, log_end = (await partition_bounds(runner.target, topic))[at.partition]
-    first = max(start, end)
-    stored = stored_batches(runner.target, topic, at.partition, first, log_end)
-    async with aclosing(stored) as batches:
-        async for seen in batches:
-            if not seen.header.is_control and not seen.aborted:
-                return max(first, seen.header.base_offset)
-    return None
 
 
 def _refuse(runner: SlotRunner, entry: CatalogPartition, why: str) -> None:

@@ -31,11 +31,16 @@ class Requests:
 
     def __init__(self) -> None:
         self._open: dict[PartitionIdentity, Command] = {}
+        self._ends_ms: dict[str, int] = {}
         self._answered: set[str] = set()
 
-    def take(self, command: Command) -> None:
-        """One came in; a later one about the same partition is what counts."""
+    def take(self, command: Command, came_ms: int) -> None:
+        """One came in; a later one about the same partition is what counts.
+
+        To read it again does not make its life longer.
+        """
         if command.action is not Action.BEGIN_ANEW:
+            self._ends_ms.setdefault(command.id, commands.ends_ms(command, came_ms))
             self._open[command.identity] = command
 
     def open_for(self, identity: PartitionIdentity, now_ms: int) -> Command | None:
@@ -43,7 +48,7 @@ class Requests:
         command = self._open.get(identity)
         if command is None:
             return None
-        if command.id in self._answered or command.expires_ms <= now_ms:
+        if command.id in self._answered or self._ends_ms[command.id] <= now_ms:
             del self._open[identity]
             return None
         return command
@@ -85,7 +90,7 @@ async def follow(worker: Worker) -> None:
                 for record in await tail.poll(deadline_s=_POLL_S):
                     command = commands.decode(record.value)
                     if isinstance(command, Command):
-                        worker.requests.take(command)
+                        worker.requests.take(command, tail.came_ms(record))
                     else:
                         _log.warning(
                             "a request is not understood", extra=fields(error=command.reason)

@@ -29,6 +29,7 @@ from mirrorfleet.slots.reach import Reach
 from mirrorfleet.slots.scouting import Scout
 from mirrorfleet.slots.sending import Sender
 from mirrorfleet.slots.settling import Doubts
+from mirrorfleet.slots.untaken import Untaken
 from mirrorfleet.slots.waits import Bell
 
 if TYPE_CHECKING:
@@ -74,11 +75,8 @@ class SlotRunner:
         self.targets = worker.targets
         self.settings = worker.settings
         self.commits = worker.settings.commits
-        self.clock = worker.clock
-        self.dice = worker.dice
-        self.budget = worker.budget
-        self.markers = worker.markers
-        self.owner = worker.owner
+        self.clock, self.dice = worker.clock, worker.dice
+        self.budget, self.markers, self.owner = worker.budget, worker.markers, worker.owner
         self.meters, self.seats = side.meters, side.seats
         room = worker.settings.partition_queue_bytes
         self.slot = Slot(number, worker.budget, queue_bytes=room, urgency=worker.urgency)
@@ -94,6 +92,7 @@ class SlotRunner:
         self.tasks: asyncio.TaskGroup | None = None
         self.mender, self.scout, self.doubts = Mender(self, worker), Scout(self), Doubts(self)
         self.limits, self.wedges, self.reach = Limits(), quarantine.Wedges(self), Reach(self)
+        self.untaken = Untaken(self)
         self._worker = worker
         self._wake, self._room, self._routes = Bell(), Bell(), Bell()
         self._entries_changed = False
@@ -122,6 +121,7 @@ class SlotRunner:
         self.wedges.forget()
         self.ended.clear()
         stop.on_set(self._stop)
+        self.slot.forget_all()  # another worker may have copied on
         self.move(SlotState.WAITING)
         failures = 0
         while not (stop.is_set() or self.is_lost):
@@ -183,6 +183,7 @@ class SlotRunner:
         if self.left_in is not None:
             released = entries.release_entry(self, self.left_in)
             self.left_in = None
+            await self.doubts.settle(sender)  # it may have come to its end by an abort
             await sender.commit_control([released])
 
     async def _copy(self, sender: Sender, stop: Stop) -> None:
@@ -274,6 +275,7 @@ class SlotRunner:
     def move(self, state: SlotState) -> None:
         """Change the state of the slot."""
         self.state = moved(self.state, state)
+        self.untaken.moved(state)
 
     # -- what sending, fetching and taking ask for
 
@@ -309,7 +311,7 @@ class SlotRunner:
     async def produce_lane(self, node: int) -> ProduceLane:
         """A new produce connection of this slot to a target broker.
 
-        Raises: AbortError when one was lost: its broker may have left transactions open.
+        Raises: AbortError when one was lost in a transaction: its broker may have left others open.
         """
         if self.doubts.lost(node):
             raise AbortError(f"the connection to target broker {node} was lost")
@@ -358,10 +360,9 @@ class SlotRunner:
         self._room.ring()
         for partition, touch in transaction.touched.items():
             partition.last_timestamp = max(partition.last_timestamp, touch.last_timestamp)
-            if partition.dropped:
-                self.meters.dropped("key-missing", len(partition.dropped))
-                self._worker.dropped(self.link, partition)
             self._worker.recovered(self.link, partition)
+        if dropped := ledger.forget_drops(self, positions):
+            self.meters.dropped("key-missing", dropped)
 
     def stop_partition(self, partition: CopyPartition, fault: Fault) -> None:
         """A partition stands still; its neighbours go on."""

@@ -33,6 +33,8 @@ from mirrorfleet.slots.outgoing import (
     Outgoing,
     Pipe,
     acks_of,
+    close_all,
+    drop_closed,
     refusal,
     undone,
 )
@@ -120,9 +122,7 @@ class Sender:
 
     async def abort(self) -> None:
         """End the transaction without its data. Only v2 may: v1 needs a new producer id."""
-        for pipe in self._pipes.values():
-            pipe.lane.close()
-        self._pipes.clear()
+        close_all(self._pipes)
         self._depth.aborted()
         if (
             self._is_begun or self._additions.asked
@@ -133,9 +133,11 @@ class Sender:
     def close(self) -> None:
         """Close the connections."""
         self._transactions.close()
-        for pipe in self._pipes.values():
-            pipe.lane.close()
-        self._pipes.clear()
+        close_all(self._pipes)
+
+    def drop_closed(self) -> set[int]:
+        """Brokers whose connections ended at rest: no doubt as long as no transaction is open."""
+        return drop_closed(self._pipes)
 
     async def connect_to(self, at: TopicPartition) -> None:
         """Be connected to the leader of a partition. Raises: AbortError."""

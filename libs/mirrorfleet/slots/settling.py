@@ -104,6 +104,19 @@ class Doubts:
         self._left = set(self._all())
         self._asked.clear()
 
+    def _reached_anew(self, nodes: Collection[int]) -> None:
+        """Connections to these brokers ended at rest, and others may be made; but what they lead
+        is in doubt: one that stopped may lack the marker of the last commit.
+        """
+        if not nodes:
+            return
+        self._connected.difference_update(nodes)
+        for at in self._all():
+            leader = self._runner.targets.of(*at) or self._led.get(at)
+            if leader is None or leader.node in nodes:
+                self._left.add(at)
+                self._asked.pop(at, None)
+
     def _all(self) -> Iterator[TopicPartition]:
         """Whatever the slot's transactions write to."""
         yield from (each.target for each in self._runner.slot.partitions.values())
@@ -206,6 +219,7 @@ class Doubts:
 
         Raises: as `_settle`.
         """
+        self._reached_anew(sender.drop_closed())
         if self.left:
             await self._settle(sender, self.left.intersection(control_of(self._runner)))
         if self.must_wait:
@@ -233,6 +247,8 @@ class Doubts:
             return
         self._asked.update(dict.fromkeys(led, now))
         ours, others = await self._open(sender, led)
+        if not self._left.isdisjoint(led):
+            runner.targets.ask()  # who does not answer may lead no longer
         if others:
             await self._end_others(sender, others)
         if ours:

@@ -92,9 +92,11 @@ class StripedLane:
 
     def _may_start(self) -> bool:
         """Whether another connection is wanted, and the broker's share of them has room."""
-        if self._starved or self._connections >= self._fan.count:
+        line, is_wanted = self._line, self._connections < self._fan.count
+        if self._starved and is_wanted:
             return False
-        return self._runner.seats.take(self._node)
+        line.is_crowded = is_wanted and not self._runner.seats.take(self._node, line.most)
+        return is_wanted and not line.is_crowded
 
     async def _steer(self, group: asyncio.TaskGroup) -> None:
         """Measure, and open connections; ends when there was nothing to do for a while."""

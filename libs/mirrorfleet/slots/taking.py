@@ -315,7 +315,7 @@ async def admit(
             continue
         partition = runner.slot.admit(entry, position)
         partition.reported = runner.unstarted.pop(entry.identity, partition).reported
-        partition.progress_at = runner.clock.monotonic()
+        partition.progress_at = partition.progress_at or runner.clock.monotonic()
         await succession.check_identity(runner, partition)
 
 

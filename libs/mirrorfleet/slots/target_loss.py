@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mirrorfleet.copying.partition import CopyPartition
-    from mirrorfleet.records.segments import Run
     from mirrorfleet.slots.runner import SlotRunner
 
 FIRST_WINDOW: Final = 4_096
@@ -90,8 +89,7 @@ async def _short(
 async def examine(runner: SlotRunner, partition: CopyPartition, fault: Fault) -> None:
     """Say exactly what is missing, once it is known; the partition stands still meanwhile."""
     try:
-        runs = (await runner.mender.runs_of_slot()).get(partition.identity, [])
-        found = await _exact(runner, partition, fault, runs)
+        found = await _exact(runner, partition, fault, await _known(runner, partition))
     except MirrorfleetError as error:
         _log.warning(
             "what the target lost is not known yet",
@@ -109,8 +107,7 @@ async def listed(runner: SlotRunner, partition: CopyPartition, fault: Fault) -> 
     if fault.lost is None:
         return fault
     try:
-        runs = (await runner.mender.runs_of_slot()).get(partition.identity, [])
-        known = PartitionMap.of(runs)
+        known = await _known(runner, partition)
     except MirrorfleetError as error:
         return replace(fault, detail=f"{fault.detail}; which target records: {error}")
     first = known.to_target(fault.lost.first)
@@ -121,15 +118,19 @@ async def listed(runner: SlotRunner, partition: CopyPartition, fault: Fault) -> 
     return replace(fault, detail=text, records=count)
 
 
+async def _known(runner: SlotRunner, partition: CopyPartition) -> PartitionMap:
+    found = (await runner.mender.maps_of((partition.identity,))).of(partition.identity)
+    return PartitionMap() if found is None else found
+
+
 async def _exact(
-    runner: SlotRunner, partition: CopyPartition, fault: Fault, runs: list[Run]
+    runner: SlotRunner, partition: CopyPartition, fault: Fault, known: PartitionMap
 ) -> Fault:
     reasons = [one[0] for one in succession.changed_sides(runner, partition.entry)]
-    known = PartitionMap.of(runs)
     if FaultReason.TARGET_RECREATED in reasons:
         fault, kept = replace(fault, reason=FaultReason.TARGET_RECREATED), TargetOffset(0)
     else:
-        kept = await _kept(runner, partition, runs)
+        kept = await _kept(runner, partition)
     back = known.to_source(kept)
     end = partition.committed.next_source
     first = end if back is None else min(back.offset, end)
@@ -148,7 +149,7 @@ async def _oldest(runner: SlotRunner, partition: CopyPartition) -> SourceOffset:
     return SourceOffset(0 if isinstance(start, BrokerError) else start.offset)
 
 
-async def _kept(runner: SlotRunner, partition: CopyPartition, runs: Sequence[Run]) -> TargetOffset:
+async def _kept(runner: SlotRunner, partition: CopyPartition) -> TargetOffset:
     """Up to where the target still has what was written to it.
 
     Raises: _UnknownError when its bytes are others.
@@ -159,6 +160,7 @@ async def _kept(runner: SlotRunner, partition: CopyPartition, runs: Sequence[Run
     while first > start:
         first = max(start, end - window)
         stored = await _stored(runner, at, first, end)
+        runs = await runner.mender.runs_behind(partition.identity, TargetOffset(first))
         kept, differs = kept_to(runs, stored)
         if kept is not None:
             return kept

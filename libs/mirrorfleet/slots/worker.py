@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from mirrorfleet.copying.schedule import MarkerShare
 from mirrorfleet.copying.stripes import Seats
@@ -21,23 +21,28 @@ from mirrorfleet.runtime.log import fields, logger
 from mirrorfleet.slots.requests import Requests
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Collection
 
     from mirrorfleet.copying.budget import MemoryBudget
     from mirrorfleet.copying.partition import CopyPartition
-    from mirrorfleet.core.ids import FleetName, Link, PartitionIdentity, SlotNumber
+    from mirrorfleet.core.ids import (
+        FleetName,
+        Link,
+        PartitionIdentity,
+        SlotNumber,
+        TargetOffset,
+    )
     from mirrorfleet.core.ports import Clock, Dice
     from mirrorfleet.kafka.cluster import Cluster
     from mirrorfleet.kafka.control import ControlWriter
     from mirrorfleet.kafka.transactions import TransactionVersion
+    from mirrorfleet.offsets.index import OffsetIndex
     from mirrorfleet.records.commands import Command
     from mirrorfleet.records.segments import Run
     from mirrorfleet.slots.leaders import Leaders
     from mirrorfleet.slots.meters import LinkMeters
     from mirrorfleet.slots.settings import SlotSettings
 
-FAR_CONNECTIONS = 48
-"""To one source broker far away, of all slots together: about what one mirror may ask of it."""
 EVENTS_KEPT = 10_000
 """Events that wait to be written; the oldest go when the target cannot be reached for long."""
 
@@ -54,7 +59,21 @@ class SourceSide:
     meters: LinkMeters
     principal: str
     keeper: asyncio.Task[None]
-    seats: Seats = field(default_factory=lambda: Seats(FAR_CONNECTIONS))
+    seats: Seats = field(default_factory=Seats)
+
+
+class StoredMap(Protocol):
+    """The map as it is stored; both answers take a while, and raise MirrorfleetError."""
+
+    async def maps_of(self, slot: SlotNumber, wanted: Collection[PartitionIdentity]) -> OffsetIndex:
+        """All that is known of some partitions of a slot."""
+        ...
+
+    async def runs_behind(
+        self, slot: SlotNumber, identity: PartitionIdentity, first: TargetOffset
+    ) -> list[Run]:
+        """The runs of a partition that end behind a target offset."""
+        ...
 
 
 @dataclass(slots=True, eq=False)
@@ -73,8 +92,7 @@ class Worker:
     budget: MemoryBudget
     confirm: Callable[[], Awaitable[bool]]
     """Asks the coordinator of the workers' group whether we are a member now."""
-    runs_of: Callable[[SlotNumber], Awaitable[Mapping[PartitionIdentity, list[Run]]]]
-    """Reads all that the map has of a slot."""
+    stored_map: StoredMap
     formats: Formats = LEVELS[FIRST_LEVEL]
     """What to write, by the level in the catalog."""
     markers: MarkerShare = field(default_factory=MarkerShare)
@@ -160,22 +178,3 @@ class Worker:
                 EventKind.PARTITION_RECOVERED, link, partition, detail=str(partition.reported)
             )
             partition.reported = None
-
-    def dropped(self, link: Link, partition: CopyPartition) -> None:
-        """Write the records that policy left out into the ledger."""
-        for drop in partition.dropped:
-            self.events.append(
-                Event(
-                    kind=EventKind.RECORDS_DROPPED,
-                    time_ms=self.clock.now_ms(),
-                    writer=self.owner,
-                    cause=drop.kind,
-                    link=link,
-                    topic=partition.entry.source_topic,
-                    partition=partition.identity.partition,
-                    first=drop.offset,
-                    end=drop.offset + 1,
-                    records=1,
-                )
-            )
-        partition.dropped.clear()

@@ -38,7 +38,8 @@ class AnewRequests:
         self._topic = control_topic(fleet, "commands")
         self._clock = clock
         self._tail: TopicTail | None = None
-        self._open: dict[PartitionIdentity, Command] = {}
+        self._open: dict[PartitionIdentity, tuple[Command, int]] = {}
+        """With when each ends."""
 
     def close(self) -> None:
         """Close the connections."""
@@ -58,8 +59,8 @@ class AnewRequests:
             if error.code not in _HIDDEN:
                 raise
             _log.warning("requests cannot be read", extra=fields(error=str(error)))
-        self._open = {i: one for i, one in self._open.items() if one.expires_ms > now_ms}
-        return dict(self._open)
+        self._open = {i: one for i, one in self._open.items() if one[1] > now_ms}
+        return {identity: command for identity, (command, _) in self._open.items()}
 
     async def _more(self) -> int:
         if self._tail is None:
@@ -68,5 +69,6 @@ class AnewRequests:
         for record in found:
             command = commands.decode(record.value)
             if isinstance(command, Command) and command.action is Action.BEGIN_ANEW:
-                self._open[command.identity] = command
+                ends_ms = commands.ends_ms(command, self._tail.came_ms(record))
+                self._open[command.identity] = command, ends_ms
         return len(found)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mirrorfleet.core.ids import Link
     from mirrorfleet.records.catalog import CatalogPartition
     from mirrorfleet.records.overview import Reported
-    from mirrorfleet.records.progress import PartitionProgress
+    from mirrorfleet.records.progress import PartitionProgress, Progress
     from mirrorfleet.records.samples import Sample
     from mirrorfleet.views.told import Fleet, Rate, Told
 
@@ -33,6 +33,8 @@ class Standing:
     rate: Rate | None
     sample: Sample | None = None
     """What the lag service measured; only while it is the judge."""
+    of_slot: Progress | None = None
+    """The last word of its slot's owner, who may not know the partition yet."""
 
     @property
     def known(self) -> PartitionProgress | None:
@@ -67,9 +69,10 @@ def standings(fleet: Fleet, link: Link, now_ms: int) -> list[Standing]:
 
 def _standing(told: Told, entry: CatalogPartition, now_ms: int) -> Standing:
     seen, sample = told.seen.get(entry.identity), told.sample_of(entry)
-    judged = judge(entry, seen, sample, now_ms)
+    of_slot = told.slots.get(entry.slot)
+    judged = judge(entry, seen, sample, now_ms, of_slot)
     fresh = sample if judged.judge is Judge.LAG else None
-    return Standing(entry, seen, judged, told.rate(entry.identity, now_ms), fresh)
+    return Standing(entry, seen, judged, told.rate(entry.identity, now_ms), fresh, of_slot)
 
 
 def by_topic(all_of_link: Iterable[Standing]) -> dict[str, list[Standing]]:
@@ -119,7 +122,7 @@ def row_of(one: Standing, now_ms: int) -> PartitionRow:
     """The row of a partition."""
     entry, known, sample = one.entry, one.known, one.sample
     read = known if known is not None and known.high_watermark >= 0 else None
-    snapshot = None if one.seen is None else one.seen.snapshot
+    snapshot = one.of_slot if one.seen is None else one.seen.snapshot
     return PartitionRow(
         topic=entry.source_topic,
         partition=entry.identity.partition,

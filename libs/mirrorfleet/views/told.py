@@ -4,20 +4,21 @@
     progress  -> the newest snapshot of each slot, and rates between two of them
     samples   -> the newest of each partition
     events    -> the last `MOST_EVENTS`, newest last
-    reports   -> the last of each key
+    reports   -> the last of each kind, link and topic
 
-What cannot be read is counted in `skipped`, by topic.
+Of one slot the log's order says what is newest, because a worker's clock may go back, and that of
+the next one may be behind. What cannot be read is counted in `skipped`, by topic.
 """
 
 from __future__ import annotations
 
 from collections import Counter as Tally
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from mirrorfleet.core.ids import ClusterAlias, FleetName, Link, PartitionIdentity
+from mirrorfleet.core.ids import ClusterAlias, FleetName, Link, PartitionIdentity, SlotNumber
 from mirrorfleet.records import events, progress, reports, samples, traces
 from mirrorfleet.records.catalog import CatalogLink, CatalogLoss, CatalogPartition
 from mirrorfleet.records.events import Event
@@ -47,12 +48,18 @@ class _Anchor(NamedTuple):
     nbytes: int
     owner: str
 
+    def leads_to(self, other: _Anchor) -> bool:
+        """The same owner counted on, and no clock was set back."""
+        grew = other.records >= self.records and other.time_ms >= self.time_ms
+        return grew and other.owner == self.owner
+
 
 @dataclass(slots=True)
 class Told:
     """The state of one fleet as far as its topics say; `apply` takes their records."""
 
     seen: dict[PartitionIdentity, Reported] = field(default_factory=dict)
+    slots: dict[SlotNumber, Progress] = field(default_factory=dict)
     samples: dict[tuple[Link, str, int], Sample] = field(default_factory=dict)
     events: deque[Event] = field(default_factory=lambda: deque(maxlen=MOST_EVENTS))
     reports: dict[tuple[str | int, ...], Report] = field(default_factory=dict)
@@ -60,11 +67,16 @@ class Told:
     _rates: dict[PartitionIdentity, Rate] = field(default_factory=dict)
     _anchors: dict[PartitionIdentity, _Anchor] = field(default_factory=dict)
 
-    def apply(self, kind: ControlKind, key: bytes | None, value: bytes | None) -> None:
-        """Take one record of a control topic; other kinds than those above are ignored."""
+    def apply(
+        self, kind: ControlKind, key: bytes | None, value: bytes | None, came_ms: int | None = None
+    ) -> None:
+        """Take one record of a control topic; other kinds than those above are ignored.
+
+        A snapshot is as of `came_ms`, when it came by the reader's clock, or as its owner says.
+        """
         match kind:
             case ControlKind.PROGRESS if not traces.is_ours(key):
-                found = progress.decode(key, value)
+                found = progress.decode(key, value, heard_ms=came_ms)
                 if isinstance(found, Progress):
                     return self._take_snapshot(found)
             case ControlKind.SAMPLES:
@@ -76,12 +88,12 @@ class Told:
                 if isinstance(event, Event):
                     return self.events.append(event)
             case ControlKind.REPORTS:
-                if value is None:
-                    return None  # a tombstone: nothing to show, and nothing wrong
                 report = reports.decode(key, value)
                 if isinstance(report, Report):
-                    self.reports[(report.kind, *report.about)] = report
+                    self.reports[(report.kind, *report.about[:2])] = report
                     return None
+                if value is None:
+                    return self._withdraw(reports.decode_key(key))
             case _:
                 return None
         self.skipped[kind] += 1
@@ -101,13 +113,23 @@ class Told:
     def _take_sample(self, sample: Sample) -> None:
         at = (sample.link, sample.topic, sample.partition)
         known = self.samples.get(at)
-        if known is None or known.time_ms <= sample.time_ms:
+        if known is None or known.slot == sample.slot or known.time_ms <= sample.time_ms:
             self.samples[at] = sample
 
+    def _withdraw(self, key: tuple[str, Sequence[str | int]] | None) -> None:
+        """A tombstone takes away the report that it is about, and no newer one of the topic."""
+        if key is not None:
+            kind, about = key
+            at = (kind, *about[:2])
+            if at in self.reports and self.reports[at].about == tuple(about):
+                del self.reports[at]
+
     def _take_snapshot(self, snapshot: Progress) -> None:
+        self.slots[snapshot.slot] = snapshot
         for partition in snapshot.partitions:
             known = self.seen.get(partition.identity)
-            if known is None or known.snapshot.time_ms <= snapshot.time_ms:
+            last = None if known is None else known.snapshot
+            if last is None or last.slot == snapshot.slot or last.time_ms <= snapshot.time_ms:
                 self.seen[partition.identity] = Reported(snapshot, partition)
                 self._measure(snapshot, partition)
 
@@ -115,7 +137,7 @@ class Told:
         at = partition.identity
         here = _Anchor(snapshot.time_ms, partition.records, partition.bytes, snapshot.owner)
         anchor = self._anchors.get(at)
-        if anchor is None or anchor.owner != here.owner or anchor.records > here.records:
+        if anchor is None or not anchor.leads_to(here):
             self._anchors[at] = here
             self._rates.pop(at, None)
             return

@@ -4,10 +4,11 @@ The lag service judges with knowledge of both ends (`records.samples`); its word
 is fresh. Without it the owner's own report is judged by the rules below, in this order: the first
 one that applies. Pure: `now_ms` comes in.
 
-    no report of an owner            unknown      a fault              faulted
-    the owner is silent              stopped      paused               stopped
+    its slot cannot be taken         stopped      no report            unknown
+    a fault                          faulted      paused               stopped
+    the owner is silent              stopped
     the source did not answer yet    unknown      nothing left         idle, or ok while it moves
-    records wait and nothing moves   stuck        on its backlog       catching-up
+    records wait and nothing moves   stuck        backlog, also later  catching-up
     else                             ok
 """
 
@@ -18,7 +19,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.records.catalog import CatalogState
-from mirrorfleet.records.overview import STALE_MS, STUCK_MS, duration
+from mirrorfleet.records.overview import STALE_MS, STUCK_MS, duration, why_untaken
+from mirrorfleet.records.progress import WAITING
 from mirrorfleet.records.samples import Verdict
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
     from mirrorfleet.records.catalog import CatalogPartition
     from mirrorfleet.records.overview import Reported
-    from mirrorfleet.records.progress import PartitionProgress
+    from mirrorfleet.records.progress import PartitionProgress, Progress
     from mirrorfleet.records.samples import Sample
 
 SAMPLE_STALE_MS: Final = 120_000
@@ -60,16 +62,33 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 def judge(
-    entry: CatalogPartition, seen: Reported | None, sample: Sample | None, now_ms: int
+    entry: CatalogPartition,
+    seen: Reported | None,
+    sample: Sample | None,
+    now_ms: int,
+    of_slot: Progress | None = None,
 ) -> Judged:
-    """The verdict for one partition of the catalog."""
-    if sample is not None and _is_current(sample, seen, now_ms):
+    """The verdict for one partition of the catalog; `of_slot` is the last word of its slot."""
+    untaken = "" if _stands_anyway(entry, seen) else why_untaken(of_slot, now_ms)
+    if (
+        sample is not None
+        and _is_current(sample, seen, now_ms)
+        and (not untaken or sample.verdict is Verdict.STOPPED)
+    ):
         return Judged(sample.verdict, sample.rule, Judge.LAG, sample.time_ms)
+    if untaken and of_slot is not None:
+        return Judged(Verdict.STOPPED, untaken, Judge.OWNER, of_slot.time_ms)
     if seen is None:
         silent = "no worker has reported this partition yet"
         return Judged(Verdict.UNKNOWN, silent, Judge.OWNER, None)
     verdict, rule = _of_report(entry, seen, now_ms)
     return Judged(verdict, rule, Judge.OWNER, seen.snapshot.time_ms)
+
+
+def _stands_anyway(entry: CatalogPartition, seen: Reported | None) -> bool:
+    """Whether it would stand still if its slot were copied."""
+    faulted = seen is not None and bool(seen.partition.fault)
+    return faulted or entry.state is CatalogState.PAUSED
 
 
 def _is_current(sample: Sample, seen: Reported | None, now_ms: int) -> bool:
@@ -107,6 +126,8 @@ def _of_lag(partition: PartitionProgress, lag: int, still_ms: int) -> tuple[Verd
         return Verdict.OK, "nothing is left to copy"
     if still_ms > STUCK_MS:
         return Verdict.STUCK, f"{lag} records wait and nothing was copied for {duration(still_ms)}"
+    if partition.state == WAITING:
+        return Verdict.CATCHING_UP, "its backlog waits: its worker has a more urgent one"
     if partition.state == CATCH_UP:
         return Verdict.CATCHING_UP, "it works off its backlog on a connection of its own"
     return Verdict.OK, "it copies live"

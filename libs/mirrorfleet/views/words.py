@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.copying.faults import FaultReason
 from mirrorfleet.records.catalog import CatalogState
-from mirrorfleet.records.overview import STALE_MS
+from mirrorfleet.records.overview import STALE_MS, why_untaken
 from mirrorfleet.records.samples import FOREVER_MS, Verdict
 from mirrorfleet.views.format import count, moment, plural, short, size, span
 from mirrorfleet.views.models import LinkView, SegmentView, Step, Summary
@@ -114,6 +114,10 @@ def steps(one: Standing, now_ms: int) -> list[Step]:
         return [Step(words=_help(one)), Step(words="Look at the source records.", command=look)]
     if entry.state is CatalogState.PAUSED:
         return [Step(words="It is paused in the catalog; nothing to do until it is resumed.")]
+    status = Step(words="See the whole fleet.", command=f"mirrorfleet status --target {target}")
+    if why_untaken(one.of_slot, now_ms):
+        doubt = "Look whether the target's coordinator answers, and at the log of the owner."
+        return [Step(words=doubt), status]
     if one.seen is None or now_ms - one.seen.snapshot.time_ms > STALE_MS:
         command = f"mirrorfleet run mirror --target {target}"
         return [
@@ -121,7 +125,6 @@ def steps(one: Standing, now_ms: int) -> list[Step]:
                 words="See whether a mirror worker of this fleet runs; start one.", command=command
             )
         ]
-    status = Step(words="See the whole fleet.", command=f"mirrorfleet status --target {target}")
     if verdict in {Verdict.STUCK, Verdict.BEHIND, Verdict.UNKNOWN}:
         doubt = "Look whether both clusters answer, and at the log of the owner."
         return [Step(words=doubt), status]
@@ -260,14 +263,16 @@ def _headroom(one: Standing, known: PartitionProgress) -> str:
 
 def _work(one: Standing, now_ms: int) -> Iterator[str]:
     entry = one.entry
-    if one.seen is None:
+    snapshot = one.of_slot if one.seen is None else one.seen.snapshot
+    if snapshot is None:
         yield f"The catalog gives it to slot {entry.slot}, which no worker has reported."
         return
-    snapshot = one.seen.snapshot
     yield (
-        f"Slot {entry.slot} belongs to {snapshot.owner}, which is {snapshot.state} and reported"
+        f"Slot {entry.slot} belongs to {snapshot.owner}, which is {snapshot.word} and reported"
         f" {span(max(0, now_ms - snapshot.time_ms))} ago."
     )
+    if one.seen is None:
+        return
     if one.rate is not None and one.rate.records_s > 0:
         yield f"It copies {short(one.rate.records_s)} records/s, {size(one.rate.bytes_s)}/s."
     else:

@@ -13,6 +13,7 @@ from mirrorfleet.core.ids import FleetName, SlotNumber, TopicPartition
 from mirrorfleet.core.names import control_topic
 from mirrorfleet.kafka.offsets import log_bounds
 from mirrorfleet.kafka.stored import committed_records
+from mirrorfleet.lagging.board import Place
 from mirrorfleet.records import progress, samples, traces
 from mirrorfleet.records.packing import Skipped
 from mirrorfleet.records.progress import Progress
@@ -32,26 +33,32 @@ LEAST_SAMPLES: Final = 500
 
 @dataclass(slots=True)
 class LastTold:
-    """The newest readable snapshot, samples from old to new, and how many were not readable."""
+    """The newest readable snapshot and where it lies, samples from old to new, and how many were
+    not readable.
+    """
 
-    snapshot: Progress | None = None
+    snapshot: tuple[Progress, Place] | None = None
     samples: list[Sample] = field(default_factory=list)
     skipped: int = 0
 
 
 async def last_told(
-    cluster: Cluster, fleet: FleetName, slot: SlotNumber, partitions: int
+    cluster: Cluster, fleet: FleetName, slot: SlotNumber, partitions: int, now_ms: int
 ) -> LastTold:
-    """Read it for a slot of that many partitions. Raises: BrokerError, connection errors."""
+    """Read it for a slot of that many partitions; a snapshot is as old as its record.
+
+    Raises: BrokerError, connection errors.
+    """
     found = LastTold()
     for record in await _last(cluster, fleet, ControlKind.PROGRESS, slot, SNAPSHOTS):
         if traces.is_ours(record.key):
             continue
-        snapshot = progress.decode(record.key, record.value)
+        heard_ms = min(record.timestamp, now_ms)  # the broker's clock may be ahead of ours
+        snapshot = progress.decode(record.key, record.value, heard_ms=heard_ms)
         if isinstance(snapshot, Skipped):
             found.skipped += 1
         else:
-            found.snapshot = snapshot
+            found.snapshot = snapshot, Place(record.offset, record.timestamp)
     most = max(LEAST_SAMPLES, SAMPLES_EACH * partitions)
     for record in await _last(cluster, fleet, ControlKind.SAMPLES, slot, most):
         sample = samples.decode(record.key, record.value)

@@ -31,7 +31,7 @@ TUNING: Final = Tuning.STEADY if LONG else Tuning.QUICK
 CUT_S: Final = 900.0 if LONG else 120.0
 BULK_RATE: Final = 4_800
 LIVE_RATE: Final = 200
-THIN: Final = Line(bytes_per_s=1_500_000 if LONG else 400_000)
+THIN: Final = Line(bytes_per_s=4_000_000 if LONG else 400_000)
 """What a connection to the source carries after the cut, so that a backlog takes its time."""
 CURRENT_MS: Final = 3_000
 """A partition whose time lag is shorter is current; `lag` looks once a second."""

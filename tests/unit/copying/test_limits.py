@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mirrorfleet.copying.limits import FarLine, Limit, Limits, Look, limit_of, look_at
-from mirrorfleet.copying.partition import SourceView
-from tests.unit.copying.making import slot
+from mirrorfleet.copying.partition import Pace, SourceView
+from mirrorfleet.copying.urgency import Urgency
+from mirrorfleet.core.ids import SlotNumber
+from tests.unit.copying.making import partition_of, slot
 
 IDLE = Look(partitions=8, behind=0, waiting=0, memory=0.1, cpu=0.1, line=None)
 BEHIND = IDLE._replace(behind=4)
@@ -15,6 +19,8 @@ FAR = FarLine(rtt_s=0.1, connections=20, most=48, bytes_s=40e6)
     ("look", "limit"),
     [
         (IDLE._replace(cpu=0.99), Limit.NOTHING),
+        (IDLE._replace(held=2, cpu=0.99), Limit.URGENT),
+        (BEHIND._replace(held=2), Limit.SOURCE),
         (BEHIND._replace(cpu=0.85, waiting=4), Limit.CPU),
         (BEHIND._replace(waiting=3, memory=0.95), Limit.TARGET),
         (BEHIND._replace(waiting=2), Limit.SOURCE),
@@ -23,6 +29,7 @@ FAR = FarLine(rtt_s=0.1, connections=20, most=48, bytes_s=40e6)
         (BEHIND._replace(line=FarLine(0.1, 48, 48, 96e6), memory=0.95), Limit.WINDOW),
         (BEHIND._replace(line=FAR, memory=0.95), Limit.MEMORY),
         (BEHIND._replace(line=FAR), Limit.ROUND_TRIP),
+        (BEHIND._replace(line=replace(FAR, is_crowded=True)), Limit.WINDOW),
     ],
 )
 def test_each_limit_is_known_by_what_waits_and_what_does_not(look: Look, limit: Limit) -> None:
@@ -49,15 +56,41 @@ def test_the_window_is_told_in_bytes_a_round_trip() -> None:
     )
 
 
+def test_connections_that_other_slots_have_are_told_and_not_that_more_bring_nothing() -> None:
+    limits = Limits()
+    limits.looked(BEHIND._replace(line=FarLine(0.1, 4, 48, bytes_s=8e6, is_crowded=True)))
+
+    assert limits.found().why == (
+        "each of 4 connections brings 200 KB in a round trip of 100 ms, other slots have the rest"
+        " of 48: raise socket.send.buffer.bytes of the source, or fetch_connections"
+    )
+
+
+def test_backlog_that_waits_for_a_more_urgent_one_is_no_fault_of_the_source() -> None:
+    urgency = Urgency()
+    urgency.note(SlotNumber(1), 0)
+    waiting = slot(urgency=urgency)
+    partition = partition_of(waiting)
+    partition.source, partition.pace = SourceView(100, 100, 0), Pace.CATCH_UP
+    limits = Limits()
+
+    limits.looked(look_at(waiting, [], memory=0.1, cpu=0.1))
+
+    assert limits.found() == (
+        Limit.URGENT,
+        "1 partitions behind wait: the worker has a more urgent backlog",
+    )
+
+
 def test_before_the_first_look_nothing_is_known() -> None:
     assert Limits().found() == (Limit.NOTHING, "not looked at yet")
 
 
 def test_a_partition_is_behind_when_the_source_has_more_than_was_walked() -> None:
-    partitions = list(slot().partitions.values())
-    partitions[0].source = SourceView(100, 100, 0)
+    made = slot()
+    partition_of(made).source = SourceView(100, 100, 0)
     line = FarLine(0.1, 3, 48)
 
-    look = look_at(partitions, [FarLine(0.02, 2, 48), line], memory=0.5, cpu=0.25)
+    look = look_at(made, [FarLine(0.02, 2, 48), line], memory=0.5, cpu=0.25)
 
-    assert look == Look(len(partitions), len(partitions), 0, 0.5, 0.25, line)
+    assert look == Look(1, 1, 0, 0.5, 0.25, line)

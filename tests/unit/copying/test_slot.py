@@ -7,6 +7,7 @@ from mirrorfleet.copying.faults import Fault, FaultReason, Span
 from mirrorfleet.copying.partition import (
     LeftOut,
     Pace,
+    SourceView,
     start_position,
     terms_of,
 )
@@ -316,6 +317,37 @@ def test_nobody_waits_for_the_more_urgent_that_cannot_be_committed() -> None:
     made.committed([replace(high.committed, next_source=SourceOffset(1))], 112.0)
     assert made.wanted(Pace.CATCH_UP, 113.0) == [high]
     assert other.wanted(Pace.CATCH_UP, 113.0) == []
+
+
+def test_who_waited_for_its_turn_has_not_stood_still_when_it_comes() -> None:
+    shared = Urgency()
+    entries = [entry(0, priority=Priority.HIGH), entry(1), entry(2, priority=Priority.LOW)]
+    made = slot(*entries, urgency=shared)
+    high, normal, low = (partition_of(made, number) for number in range(3))
+    high.pace = normal.pace = low.pace = Pace.CATCH_UP
+    for now in (1.0, 100.0):
+        high.progress_at = now
+        assert made.wanted(Pace.CATCH_UP, now) == [high]
+    assert (made.waits(high), made.waits(normal), made.waits(low)) == (False, True, True)
+
+    high.pace = Pace.LIVE
+
+    assert made.wanted(Pace.CATCH_UP, 101.0) == [normal]
+    assert (made.waits(normal), made.waits(low)) == (False, True)
+    assert (normal.progress_at, low.progress_at) == (100.0, 101.0)
+
+
+def test_what_is_known_of_a_partition_outlives_a_new_producer_id_unless_others_copied_on() -> None:
+    made = slot()
+    for next_source, known in ((0, (7, 9, 5.0, 50)), (1, (-1, -1, 0.0, -1))):
+        partition = partition_of(made)
+        partition.first_timestamp, partition.last_timestamp, partition.progress_at = 7, 9, 5.0
+        partition.source = SourceView(50, 50, 0)
+        position = replace(partition.committed, next_source=SourceOffset(next_source))
+        made.forget_all()
+        again = made.admit(entry(), position)
+        times = (again.first_timestamp, again.last_timestamp, again.progress_at)
+        assert (*times, again.source.last_stable) == known
 
 
 def test_of_what_catches_up_the_most_urgent_of_the_worker_goes_first() -> None:

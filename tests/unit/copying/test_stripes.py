@@ -269,6 +269,23 @@ def test_the_partition_with_fewest_pieces_on_the_way_is_next() -> None:
     assert [each.partition for each in partitions if each is not None] == [one, two]
 
 
+def test_partitions_that_share_one_connection_take_turns() -> None:
+    source = Source([10] * 40)
+    copies = [made(source) for _ in range(3)]
+    partitions = [partition for _, partition in copies]
+    stripes, budget = Stripes(1_000), MemoryBudget(1 << 30)
+    served = []
+    for _ in range(6):
+        piece = stripes.next(partitions, plenty)
+        assert piece is not None
+        number = partitions.index(piece.partition)
+        served.append(number)
+        while not piece.whole:
+            deliver(copies[number][0], stripes, piece, answer(source, piece, 4_000, budget))
+
+    assert served == [0, 1, 2, 0, 1, 2]
+
+
 @settings(deadline=None, max_examples=150)
 @given(
     sizes=st.lists(st.integers(1, 30), min_size=1, max_size=40),
@@ -312,11 +329,11 @@ def test_whatever_the_order_of_answers_each_batch_is_delivered_once_and_in_order
 
 
 def test_the_seats_of_a_broker_are_its_own() -> None:
-    seats = Seats(2)
+    seats = Seats()
 
-    assert [seats.take(1), seats.take(1), seats.take(1), seats.take(2)] == [True, True, False, True]
+    assert [seats.take(node, 2) for node in (1, 1, 1, 2)] == [True, True, False, True]
     seats.give_back(1)
-    assert seats.take(1)
+    assert seats.take(1, 2)
 
 
 def test_connections_are_doubled_as_long_as_that_brings_more_and_halved_when_it_got_worse() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mirrorfleet.core.ids import SlotNumber, SourceOffset, TargetOffset
+from mirrorfleet.lagging.board import Board, Place
 from mirrorfleet.records.catalog import CatalogPartition, CatalogState
 from mirrorfleet.records.progress import PartitionProgress, Progress
 from tests.unit.records.making import LINK, identity
@@ -63,3 +64,8 @@ def snapshot(at_ms: int, *partitions: PartitionProgress) -> Progress:
     return Progress(
         slot=SLOT, time_ms=at_ms, owner="w", state="copying", partitions=tuple(partitions)
     )
+
+
+def hear(board: Board, told: Progress, now_ms: int) -> None:
+    """The board hears a snapshot, later in the log the later it comes."""
+    board.heard(told, now_ms, Place(now_ms, now_ms))

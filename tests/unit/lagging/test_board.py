@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from mirrorfleet.core.ids import SlotNumber, TopicPartition
-from mirrorfleet.lagging.board import Board, Told, events_of
+from mirrorfleet.lagging.board import Board, Place, Told, events_of
 from mirrorfleet.lagging.ends import TOLERANCE_MS
 from mirrorfleet.lagging.verdict import Limits
+from mirrorfleet.records import progress
+from mirrorfleet.records.progress import Progress, held_up
 from mirrorfleet.records.samples import Sample, Verdict
-from tests.unit.lagging.making import SLOT, entry, said, snapshot
+from tests.unit.lagging.making import SLOT, entry, hear, said, snapshot
 from tests.unit.records.making import LINK
 
 SECOND = 1_000
@@ -26,7 +32,7 @@ def feed(board: Board, second: int, *, position: int, end: int) -> None:
     for lag in lags:
         lag.end_seen(end, second * SECOND)
     words = [said(position, partition=lag.entry.identity.partition) for lag in lags]
-    board.heard(snapshot(second * SECOND, *words), second * SECOND)
+    hear(board, snapshot(second * SECOND, *words), second * SECOND)
 
 
 def look(board: Board, second: int) -> Told:
@@ -80,6 +86,24 @@ def test_many_equal_changes_of_a_topic_are_told_as_one() -> None:
     ]
 
 
+def test_a_slot_that_its_owner_cannot_take_is_stopped_with_the_reason_and_not_silent() -> None:
+    watched = board(0, 1)
+    feed(watched, 1, position=10, end=10)
+    state = held_up("fencing", "the coordinator does not answer")
+    for second in range(2, 30):
+        told = snapshot(second * SECOND, said(10, state="starting"))
+        hear(watched, replace(told, state=state), second * SECOND)
+        look(watched, second)
+
+    assert [(lag.standing.verdict, lag.standing.rule) for lag in watched if lag.standing] == [
+        (Verdict.STOPPED, "STOP: its slot is not copied: the coordinator does not answer")
+    ] * 2
+    assert watched.heard_ms(LINK) == 29 * SECOND
+    feed(watched, 30, position=10, end=10)
+    look(watched, 30)
+    assert [lag.standing.verdict for lag in watched if lag.standing] == [Verdict.OK] * 2
+
+
 def test_a_new_partition_is_not_judged_before_it_can_be_seen() -> None:
     watched = board(0)
     assert look(watched, 10).samples == []
@@ -96,7 +120,7 @@ def test_a_verdict_that_held_before_a_restart_is_no_change_after_it() -> None:
     (told,) = look(first, 13).samples
 
     again = board(0, before=(told,))
-    again.heard(snapshot(2 * SECOND, said(10)), 20 * SECOND)
+    hear(again, snapshot(2 * SECOND, said(10)), 20 * SECOND)
     next(iter(again)).end_seen(900, 20 * SECOND)
     after = look(again, 20)
 
@@ -117,14 +141,14 @@ def test_what_the_catalog_dropped_and_what_another_instance_took_is_watched_no_m
     assert set(watched.by_source(LINK)) == {TopicPartition("orders", 1)}
 
     watched.drop(SLOT)
-    watched.heard(snapshot(1, said(10, partition=1)), 1)
+    hear(watched, snapshot(1, said(10, partition=1)), 1)
     assert (len(watched), watched.slots) == (0, [])
 
 
 def test_a_partition_that_comes_after_its_snapshot_is_fed_with_it() -> None:
     watched = board()
-    watched.heard(snapshot(SECOND, said(10)), SECOND)
-    watched.want([entry(0)], 0)
+    hear(watched, snapshot(SECOND, said(10)), SECOND)
+    watched.want([entry(0)], SECOND)
 
     assert [lag.heard_ms for lag in watched] == [SECOND]
     assert watched.heard_ms(LINK) == SECOND
@@ -151,14 +175,78 @@ def position_of(watched: Board) -> int:
     return lag.progress.next_source
 
 
-def test_an_older_snapshot_is_left_alone_unless_the_clock_was_set_back() -> None:
+def test_the_logs_order_says_which_snapshot_is_new_and_not_the_time() -> None:
     watched = board(0)
-    watched.heard(snapshot(60 * SECOND, said(90)), 60 * SECOND)
-    watched.heard(snapshot(59 * SECOND, said(10)), 61 * SECOND)
-    assert position_of(watched) == 90
+    watched.heard(snapshot(60 * SECOND, said(90)), 60 * SECOND, Place(8, 60 * SECOND))
+    watched.heard(snapshot(61 * SECOND, said(80)), 61 * SECOND, Place(7, 59 * SECOND))
+    assert position_of(watched) == 90  # read once more, from where the group had committed
 
-    watched.heard(snapshot(21 * SECOND, said(95)), 21 * SECOND)
+    watched.heard(snapshot(59 * SECOND, said(95)), 62 * SECOND, Place(9, 59 * SECOND))
     assert position_of(watched) == 95
+
+    watched.heard(snapshot(70 * SECOND, said(99)), 70 * SECOND, Place(0, 70 * SECOND))
+    assert position_of(watched) == 99  # the topic was made anew
+
+
+@pytest.mark.parametrize("behind_s", [-3_600, 15, 7_200])
+def test_a_worker_whose_clock_is_off_is_heard_as_any_other(behind_s: int) -> None:
+    watched = board(0)
+    for second in range(10_000, 10_040):
+        at_ms = (second - (behind_s if second > 10_020 else 0)) * SECOND  # the slot moved to it
+        next(iter(watched)).end_seen(second * 10, second * SECOND)
+        written = progress.encode(snapshot(at_ms, said(second * 10, moved_ms=at_ms)))
+        told = progress.decode(*written, heard_ms=second * SECOND)
+        assert isinstance(told, Progress)
+        hear(watched, told, second * SECOND)
+        assert look(watched, second).changes == []
+
+    assert position_of(watched) == 10_039 * 10
+    assert watched.heard_ms(LINK) == 10_039 * SECOND
+
+
+def test_a_worker_that_fell_silent_before_we_listened_is_stopped_after_the_time_that_all_have() -> (
+    None
+):
+    watched = Board(Limits(), sample_ms=5_000)
+    watched.want([entry(0)], 100 * SECOND)
+    watched.hold(SLOT, (), 100 * SECOND)
+    watched.heard(snapshot(40 * SECOND, said(10)), 100 * SECOND, Place(7, 40 * SECOND))
+    next(iter(watched)).end_seen(10, 100 * SECOND)
+
+    assert [look(watched, second).samples for second in range(100, 110)] == [[]] * 10
+    (sample,) = look(watched, 110).samples
+    assert sample.rule == "STOP: its worker has been silent for 1m10s"
+
+
+def test_a_board_that_stood_still_hears_what_was_said_meanwhile_before_it_judges() -> None:
+    watched = board(0)
+    for second in range(1, 20):
+        feed(watched, second, position=10, end=10)
+        watched.awake(second * SECOND)
+        look(watched, second)
+
+    told = []
+    for second in range(320, 340):
+        if second == 324:
+            feed(watched, second, position=10, end=10)
+        watched.awake(second * SECOND)
+        told.append(look(watched, second))
+    changes = [change for each in told for change in each.changes]
+
+    assert [each.samples for each in told[:4]] == [[]] * 4
+    assert [(change.old, change.new) for change in changes] == [(Verdict.IDLE, Verdict.STOPPED)]
+    assert changes[0].rule == "STOP: its worker has been silent for 11s"
+
+
+def test_our_clock_set_back_does_not_keep_a_worker_alive_that_died() -> None:
+    watched = board(0)
+    feed(watched, 3_600, position=10, end=10)
+    look(watched, 3_600)
+    for second in range(100, 113):
+        next(iter(watched)).end_seen(10, second * SECOND)
+        look(watched, second)
+
+    assert [lag.standing.verdict for lag in watched if lag.standing] == [Verdict.STOPPED]
 
 
 def test_a_clock_that_was_set_back_does_not_silence_the_samples() -> None:

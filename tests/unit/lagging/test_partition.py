@@ -227,6 +227,21 @@ def behind(copied_each_second: int) -> PartitionLag:
     return lag
 
 
+def test_backlog_that_waits_for_a_more_urgent_one_is_not_stuck_nor_when_its_turn_has_come() -> None:
+    lag = PartitionLag(entry())
+    verdicts = []
+    for second in range(130):
+        lag.end_seen(1_000, second * SECOND)
+        state = "waiting" if 10 <= second < 120 else "catch-up"
+        told = said(10 if second < 125 else 500, end=1_000, state=state)
+        lag.reported(told, second * SECOND, second * SECOND)
+        verdicts.append(lag.look(second * SECOND, LIMITS))
+
+    assert not {each.verdict for each in verdicts} & {Verdict.STUCK, Verdict.STOPPED}
+    assert verdicts[100].verdict is Verdict.CATCHING_UP
+    assert verdicts[100].rule.endswith("its worker has a more urgent backlog")
+
+
 def test_behind_and_faster_than_the_source_is_catching_up_with_an_eta() -> None:
     lag = behind(300)
     standing = lag.look(84_000, LIMITS)
@@ -312,6 +327,49 @@ def test_a_restart_goes_on_from_the_last_sample() -> None:
     # what came while nobody looked is taken to have come evenly
     after.reported(said(300), 25_500, 25_500)
     assert after.look(25_500, LIMITS).time_lag_ms == 25_500 - (20_000 + 2_512)
+
+
+@pytest.mark.parametrize("seconds", [2, 40])
+@pytest.mark.parametrize("has_end", [True, False])
+def test_a_restart_does_not_take_a_source_that_was_cut_for_copied(
+    seconds: int, *, has_end: bool
+) -> None:
+    before = watched({0: 100, 1: 100, 4: 50}, {1: 100, 4: 100})
+    told = before.sample(before.look(4_100, LIMITS), None)
+    assert (told.verdict, told.lag_records, told.source_end) == (Verdict.UNKNOWN, None, 50)
+    now_ms = told.time_ms + seconds * SECOND
+
+    after = PartitionLag(entry())
+    after.restored(told if has_end else replace(told, source_end=None))
+    after.reported(said(100), now_ms, now_ms)
+    first = after.look(now_ms, LIMITS)
+    after.end_seen(50, now_ms + 200)
+    second = after.look(now_ms + 500, LIMITS)
+
+    assert (first.lag_records, first.verdict) == (None, Verdict.UNKNOWN)
+    assert (second.lag_records, second.verdict) == (None, Verdict.UNKNOWN)
+    assert second.rule == "the source ends 50 offsets below the position: its log was cut"
+
+
+def test_a_position_that_moved_while_nobody_looked_may_be_newer_than_the_end() -> None:
+    before = watched({0: 0, 1: 100}, {1: 100})
+    after = PartitionLag(entry())
+    after.restored(before.sample(before.look(1_000, LIMITS), None))
+    after.reported(said(140), 31_000, 31_000)
+    after.end_seen(120, 31_200)
+
+    assert after.look(31_300, LIMITS).lag_records == 0
+
+
+def test_a_sample_from_a_clock_ahead_of_ours_hides_a_cut_source_no_longer_than_ours() -> None:
+    before = watched({0: 100, 1: 100, 4: 50}, {1: 100, 4: 100})
+    told = before.sample(before.look(4_100, LIMITS), None)
+    after = PartitionLag(entry())
+    after.restored(replace(told, time_ms=9_000))
+    after.reported(said(100), 5_000, 5_000)
+    after.end_seen(50, 7_000)
+
+    assert after.look(7_100, LIMITS).verdict is Verdict.UNKNOWN
 
 
 def test_a_record_that_came_after_the_snapshot_was_no_lag_then() -> None:

@@ -9,6 +9,7 @@ import pytest
 from mirrorfleet.core.ids import SourceOffset
 from mirrorfleet.records.catalog import CatalogState
 from mirrorfleet.records.overview import duration, fleet_rows
+from mirrorfleet.records.progress import held_up
 from tests.unit.records.making import identity
 from tests.unit.records.test_catalog import PARTITION as ENTRY
 from tests.unit.records.test_reports import PARTITION, SNAPSHOT
@@ -73,6 +74,21 @@ def test_records_that_wait_while_nothing_is_copied_are_a_problem_though_the_owne
     told_ms = waiting.last_progress_ms + still_ms
     told = replace(SNAPSHOT, time_ms=told_ms, partitions=(waiting,))
     assert fleet_rows([ACTIVE], [told], told_ms + 500)[0]["problem"] == problem
+
+
+def test_a_slot_that_its_owner_cannot_take_says_why_also_where_no_position_is_known() -> None:
+    state = held_up("fencing", "the coordinator does not answer")
+    told = replace(HEALTHY, slot=ACTIVE.slot, state=state)
+    for partitions in ((PARTITION,), ()):
+        (row,) = fleet_rows([ACTIVE], [replace(told, partitions=partitions)], 2000)
+        assert (row["owner"], row["problem"]) == (
+            "w",
+            "slot 7 is not copied: the coordinator does not answer",
+        )
+    faulted = replace(told, partitions=(replace(PARTITION, fault="too large"),))
+    assert fleet_rows([ACTIVE], [faulted], 2000)[0]["problem"] == "too large"
+    (silent,) = fleet_rows([ACTIVE], [told], 11_235)
+    assert silent["problem"] == "its owner w has been silent for 10s"
 
 
 def test_a_paused_partition_needs_no_owner_and_a_removed_one_is_not_shown() -> None:

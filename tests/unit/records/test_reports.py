@@ -70,6 +70,16 @@ def test_a_snapshot_comes_back_whole() -> None:
     assert progress.decode(*progress.encode(SNAPSHOT)) == SNAPSHOT
 
 
+def test_a_snapshot_is_as_of_when_it_was_heard_whatever_its_owners_clock_says() -> None:
+    heard = progress.decode(*progress.encode(SNAPSHOT), heard_ms=SNAPSHOT.time_ms + 7_000)
+
+    assert isinstance(heard, progress.Progress)
+    assert heard.time_ms == SNAPSHOT.time_ms + 7_000
+    for before, after in zip(SNAPSHOT.partitions, heard.partitions, strict=True):
+        # how long it has not moved is the owner's word; timestamps are those of the records
+        assert after == replace(before, last_progress_ms=before.last_progress_ms + 7_000)
+
+
 def test_lag_ends_at_the_last_stable_offset() -> None:
     assert PARTITION.lag_records == 10
     assert replace(PARTITION, next_source=SourceOffset(115)).lag_records == 0

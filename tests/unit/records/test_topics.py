@@ -43,6 +43,15 @@ def test_positions_are_cleaned_early_and_segments_never() -> None:
         "min.cleanable.dirty.ratio": "0.1",
         "max.compaction.lag.ms": "3600000",
     }
+    assert dict(specs["archive"].configs) == {
+        "min.insync.replicas": "2",
+        "unclean.leader.election.enable": "false",
+        "message.timestamp.type": "LogAppendTime",
+        "cleanup.policy": "compact",
+        "max.message.bytes": "8388608",
+        "segment.bytes": "16777216",
+        "min.cleanable.dirty.ratio": "0.1",
+    }
     assert specs["segments"].configs["retention.ms"] == "-1"
     assert specs["segments"].configs["retention.bytes"] == "-1"
     assert specs["events"].configs["retention.ms"] == "7776000000"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
+from types import MethodType, SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 from mirrorfleet.core.errors import DeadlineError
@@ -12,18 +12,18 @@ from mirrorfleet.kafka.inspection import ActiveProducer
 from mirrorfleet.kafka.transactions import TransactionVersion
 from mirrorfleet.records.topics import ControlKind
 from mirrorfleet.slots import endings, settling
+from mirrorfleet.slots import runner as running
 from mirrorfleet.slots.leaders import LeaderAt
 from mirrorfleet.slots.quarantine import WedgedError
+from mirrorfleet.slots.runner import SlotRunner
 from mirrorfleet.slots.settling import Doubts
-from tests.unit.copying.making import entry, identity
-from tests.unit.slots.stubs import Coordinator, Target, sender_of
+from tests.unit.copying.making import BIG, entry, fetched, give, identity
+from tests.unit.slots.stubs import Coordinator, Lane, Target, Wedges, sender_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import pytest
-
-    from mirrorfleet.slots.runner import SlotRunner
 
 COPY = TopicPartition("east.orders", 0)
 OTHER = TopicPartition("east.orders", 1)
@@ -37,6 +37,8 @@ class World:
 
     lost_at_state: TopicPartition | None = None
     """Out of reach from when the coordinator was asked."""
+    asked = 0
+    """So often somebody said that the leaders may be others."""
 
     def __init__(
         self, monkeypatch: pytest.MonkeyPatch, version: TransactionVersion = TransactionVersion.V2
@@ -57,7 +59,7 @@ class World:
             partition = runner.slot.partitions[identity(number)]
             partition.committed = replace(partition.committed, next_target=TargetOffset(100))
         more = {
-            "target": None,
+            "target": SimpleNamespace(connect=self.connect),
             "link": "east->west",
             "dice": None,
             "transactional_id": "t",
@@ -77,9 +79,42 @@ class World:
         monkeypatch.setattr(
             endings, "Transactions", lambda *_, **__: Coordinator(self.log, version)
         )
+        self._let_send(monkeypatch, version)
+
+    def _let_send(self, monkeypatch: pytest.MonkeyPatch, version: TransactionVersion) -> None:
+        """The sender makes transactions as well, over connections that the slot allows."""
+        self.lanes: dict[int, Lane] = {}
+        """The last connection to each broker."""
+        self.log.bases.update({COPY: 100, OTHER: 100})
+        vars(self.wedges).update(avoided=frozenset(), added=Wedges().added)
+        vars(self.runner.targets).update(ask=self.ask, topic_id=lambda topic: None)
+        more = {
+            "produce_lane": MethodType(SlotRunner.produce_lane, self.runner),
+            "doubts": self.doubts,
+            "_worker": SimpleNamespace(version=version),
+        }
+        vars(self.runner).update(more)
+        monkeypatch.setattr(running, "ProduceLane", lambda connection, **_: connection)
 
     def leader(self, topic: str, partition: int) -> LeaderAt | None:
         return None if (topic, partition) in self.leaderless else LeaderAt(partition, self.epoch)
+
+    def ask(self) -> None:
+        self.asked += 1
+
+    async def connect(self, node: int, *, purpose: str) -> Lane:
+        del purpose
+        self.lanes[node] = Lane(self.log)
+        return self.lanes[node]
+
+    async def copied(self, *numbers: int, batches: int = 1) -> bool:
+        """A transaction of so many records more of each of these partitions."""
+        for number in numbers:
+            partition = self.runner.slot.partitions[identity(number)]
+            begin = partition.committed.next_source
+            some = [(begin + each, [BIG]) for each in range(batches)]
+            give(self.runner.slot, partition, fetched(*some), end=begin + batches)
+        return await self.sender.transact()
 
     def leave(self, more: dict[TopicPartition, bool]) -> None:
         raise WedgedError(",".join(map(str, more)))

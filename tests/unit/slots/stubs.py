@@ -14,7 +14,7 @@ from mirrorfleet.copying.partition import CopyPartition
 from mirrorfleet.copying.schedule import CommitPolicy, MarkerShare
 from mirrorfleet.copying.slot import Slot
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import MirrorfleetError
+from mirrorfleet.core.errors import ConnectionLostError, MirrorfleetError
 from mirrorfleet.core.ids import ProducerIdentity, SlotNumber, TopicPartition
 from mirrorfleet.kafka.producer import ProduceAck, ProduceEntry
 from mirrorfleet.kafka.transactions import Transactions, TransactionVersion
@@ -67,6 +67,7 @@ class Lane:
 
     def __init__(self, target: Target) -> None:
         self._target = target
+        self._asked: list[asyncio.Future[list[ProduceAck]]] = []
         self.congested = False
         self.connection = SimpleNamespace(closed=False, must_wait=False, muted_s=0.0)
 
@@ -77,6 +78,7 @@ class Lane:
         names = ",".join(f"{e.topic}-{e.partition}" for e in entries)
         self._target.seen.append(f"produce {names}")
         answer: asyncio.Future[list[ProduceAck]] = asyncio.get_running_loop().create_future()
+        self._asked.append(answer)
         for each in entries:
             sequence = int.from_bytes(each.header[53:57], "big")
             self._target.sequences.append((each.topic, each.partition, sequence))
@@ -97,6 +99,13 @@ class Lane:
         if self.connection.must_wait:
             self._target.seen.append("ready")
             self.connection.must_wait = False
+
+    def lose(self) -> None:
+        """The broker ends the connection."""
+        self.connection.closed = True
+        for answer in self._asked:
+            if not answer.done():
+                answer.set_exception(ConnectionLostError("closed by the broker"))
 
     def close(self) -> None:
         self.connection.closed = True

@@ -6,19 +6,19 @@ from types import SimpleNamespace
 from typing import cast
 
 from mirrorfleet.copying.budget import FrameLease
-from mirrorfleet.copying.partition import SourceView
+from mirrorfleet.copying.partition import Pace, SourceView
 from mirrorfleet.copying.slot import Answer
 from mirrorfleet.slots.arrivals import deliver
 from mirrorfleet.slots.runner import SlotRunner
-from tests.unit.copying.making import fetched, partition_of, slot
+from tests.unit.copying.making import entry, fetched, partition_of, slot
 
 
 class World:
     """A slot of one partition, whose source answers when a test says so."""
 
-    def __init__(self) -> None:
+    def __init__(self, throttle: int | None = None) -> None:
         self.now = 0.0
-        self.slot = slot()
+        self.slot = slot(entry(throttle=throttle))
         self.partition = partition_of(self.slot)
         self.runner = SimpleNamespace(
             clock=SimpleNamespace(monotonic=lambda: self.now), slot=self.slot, reroute=lambda: None
@@ -42,3 +42,19 @@ def test_a_quiet_partition_waits_from_its_first_new_record_on() -> None:
     assert world.partition.progress_at == 3_600.0
     world.answer(3_660.0, (1, [b"v"]), end=2)
     assert world.partition.progress_at == 3_600.0
+
+
+def test_a_throttled_partition_is_not_asked_for_more_until_what_came_is_paid_off() -> None:
+    batch = (0, [b"v" * 1_000])
+    size = len(fetched(batch))
+    world = World(throttle=size)
+
+    def wanted(now: float) -> bool:
+        return [world.slot.wanted(pace, now) for pace in Pace] != [[], []]
+
+    world.answer(10.0, batch, end=9)
+    assert (wanted(10.9), wanted(11.0)) == (False, True)
+
+    world.answer(11.0, (1, batch[1]), end=9)
+    world.answer(11.5, (2, batch[1]), end=9)  # of another connection
+    assert (wanted(12.9), wanted(13.0)) == (False, True)

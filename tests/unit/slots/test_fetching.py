@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
+from mirrorfleet.copying.partition import start_position
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.ids import SourceOffset
 from mirrorfleet.kafka.fetcher import Fetched, FetchedPartition, FetchPoint
@@ -18,8 +20,12 @@ from tests.unit.copying.making import BIG, SOURCE_TOPIC, entry, fetched, identit
 from tests.unit.slots.stubs import Target, sender_of
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     import pytest
 
+    from mirrorfleet.records.catalog import CatalogPartition
+    from mirrorfleet.runtime.metrics import Counter
     from mirrorfleet.slots.runner import SlotRunner
 
 
@@ -68,18 +74,28 @@ class Source:
             )
         return Fetched(frame, parts, 0)
 
+    async def answered(self) -> None:
+        """The request that is held has its answer, and the next one was sent."""
+        await until(lambda: self.held, deadline_s=5, what="a request")
+        self.held.popleft().set_result(None)
+        await until(lambda: self.held, deadline_s=5, what="the next request")
+
+
+def runner_of(*entries: CatalogPartition) -> SlotRunner:
+    _, runner = sender_of(Target(), *entries)
+    return cast("SlotRunner", runner)
+
 
 async def soon(at_most_s: float) -> None:
     del at_most_s
     await asyncio.sleep(0)
 
 
-async def test_of_an_answer_only_what_was_rewound_meanwhile_is_thrown_away(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    source = Source()
-    _, runner = sender_of(Target(), entry(0), entry(1))
-    held, other = (runner.slot.partitions[identity(number)] for number in range(2))
+@asynccontextmanager
+async def fetching_from(
+    source: Source, runner: SlotRunner, patch: pytest.MonkeyPatch
+) -> AsyncIterator[None]:
+    """The lanes of a slot, after their first answer."""
 
     async def connect(node: int, *, purpose: str) -> object:
         del node, purpose
@@ -94,22 +110,42 @@ async def test_of_an_answer_only_what_was_rewound_meanwhile_is_thrown_away(
         routes_changed=soon,
         room=soon,
     )
-    runner.meters.fetched = SimpleNamespace(value=0)
-    monkeypatch.setattr(fetching, "FetchLane", lambda *_, **__: source)
+    runner.meters.fetched = cast("Counter", SimpleNamespace(value=0))
+    patch.setattr(fetching, "FetchLane", lambda *_, **__: source)
     async with asyncio.TaskGroup() as group:
-        lanes = group.create_task(Lanes(cast("SlotRunner", runner), group).keep())
-        await until(lambda: source.held, deadline_s=5, what="the first request")
-        source.held.popleft().set_result(None)
-        await until(lambda: source.held, deadline_s=5, what="the second request")
-        assert source.asked[1] == {0: 1, 1: 1}
-
-        runner.slot.hold_back(held, 0.0)
-        source.held.popleft().set_result(None)
-        await until(lambda: source.held, deadline_s=5, what="the third request")
-        assert source.asked[2] == {0: 0, 1: 2}
-        assert [each.batch.first for each in held.queue] == []
-        assert [each.batch.first for each in other.queue] == [SourceOffset(0), SourceOffset(1)]
+        lanes = group.create_task(Lanes(runner, group).keep())
+        await source.answered()
+        yield
         lanes.cancel()
         with suppress(asyncio.CancelledError):
             await lanes
         source.held.popleft().cancel()
+
+
+async def test_of_an_answer_only_what_was_rewound_meanwhile_is_thrown_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source = Source()
+    runner = runner_of(entry(0), entry(1))
+    held, other = (runner.slot.partitions[identity(number)] for number in range(2))
+    async with fetching_from(source, runner, monkeypatch):
+        assert source.asked[1] == {0: 1, 1: 1}
+        runner.slot.hold_back(held, 0.0)
+        await source.answered()
+        assert source.asked[2] == {0: 0, 1: 2}
+        assert [each.batch.first for each in held.queue] == []
+        assert [each.batch.first for each in other.queue] == [SourceOffset(0), SourceOffset(1)]
+
+
+async def test_the_next_incarnation_of_a_partition_takes_its_place_in_the_session(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source = Source()
+    runner = runner_of(entry(0), entry(1))
+    async with fetching_from(source, runner, monkeypatch):
+        runner.slot.dismiss(identity(0))
+        again = replace(identity(0), incarnation=1)
+        start = start_position(again, SourceOffset(40), 1)
+        runner.slot.admit(entry(identity=again), start)
+        await source.answered()
+        assert source.asked[2] == {0: 40, 1: 2}

@@ -80,7 +80,8 @@ class World:
                 time_ms=1,
                 expires_ms=8,
                 writer="operator",
-            )
+            ),
+            came_ms=1,
         )
 
     async def work(self) -> None:

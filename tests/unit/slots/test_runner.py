@@ -6,12 +6,17 @@ import asyncio
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
+from mirrorfleet.copying.lifecycle import SlotState
 from mirrorfleet.runtime.clock import SystemClock
 from mirrorfleet.runtime.lifecycle import Stop
+from mirrorfleet.slots import entries
 from mirrorfleet.slots.outgoing import AbortError
 from mirrorfleet.slots.runner import SlotRunner
+from tests.unit.copying.making import slot
 
 if TYPE_CHECKING:
+    import pytest
+
     from mirrorfleet.slots.sending import Sender
 
 DEADLINE_S = 5.0
@@ -54,3 +59,44 @@ async def test_a_slot_that_stops_leaves_what_it_had_to_take_back_to_the_next_own
         await SlotRunner._copy(cast("SlotRunner", slot), cast("Sender", slot), slot.stop)
 
     assert slot.aborted == 1
+
+
+async def test_a_slot_that_comes_back_forgets_what_others_may_have_copied_since() -> None:
+    made = slot()
+    runner = SimpleNamespace(
+        slot=made,
+        state=SlotState.LOST,
+        is_lost=False,
+        wedges=SimpleNamespace(forget=lambda: None),
+        ended=asyncio.Event(),
+        _stop=lambda: None,
+        moves=[],
+    )
+    runner.move = runner.moves.append
+    stop = Stop(SystemClock(), DEADLINE_S)
+    stop.set()
+
+    await SlotRunner.run(cast("SlotRunner", runner), stop)
+
+    assert (made.partitions, runner.moves) == ({}, [SlotState.WAITING, SlotState.RELEASED])
+
+
+async def test_a_slot_that_is_handed_over_ends_what_an_abort_left_open_before_it_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    done: list[str] = []
+
+    async def settle(sender: object) -> bool:
+        done.append("settled")
+        return True
+
+    async def commit_control(written: object) -> None:
+        done.append("released")
+
+    monkeypatch.setattr(entries, "release_entry", lambda *_: "released")
+    giving = SimpleNamespace(left_in=object(), doubts=SimpleNamespace(settle=settle))
+    sender = SimpleNamespace(commit_control=commit_control)
+
+    await SlotRunner._release(cast("SlotRunner", giving), cast("Sender", sender))
+
+    assert done == ["settled", "released"]

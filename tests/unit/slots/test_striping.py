@@ -34,7 +34,7 @@ class World:
     """A partition of a hundred batches that catches up; a lane of the broker that leads it."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.seats = Seats(SEATS)
+        self.seats = Seats()
         self.budget = MemoryBudget(8 << 20)
         self.slot = slot(entry(0), budget=self.budget)
         self.partition = self.slot.partitions[identity(0)]
@@ -138,14 +138,14 @@ async def test_seats_come_back_also_from_connections_that_never_began(world: Wor
     async def begin_and_fail() -> None:
         async with asyncio.TaskGroup() as group:
             for _ in range(2):
-                world.seats.take(NODE)
+                world.seats.take(NODE, SEATS)
                 world.lane._start(group, None)
             raise ConnectionLostError("another one is lost at the same time")
 
     with pytest.raises(ExceptionGroup):
         await begin_and_fail()
     assert world.connects == 0
-    assert [world.seats.take(NODE) for _ in range(SEATS)] == [True] * SEATS
+    assert [world.seats.take(NODE, SEATS) for _ in range(SEATS)] == [True] * SEATS
 
 
 async def test_a_lane_has_answered_once_bytes_came_and_ends_with_its_connections(
@@ -158,7 +158,7 @@ async def test_a_lane_has_answered_once_bytes_came_and_ends_with_its_connections
     with pytest.raises(ConnectionLostError):
         await running
     assert world.connects > 1
-    assert [world.seats.take(NODE) for _ in range(SEATS)] == [True] * SEATS
+    assert [world.seats.take(NODE, SEATS) for _ in range(SEATS)] == [True] * SEATS
 
 
 async def test_a_piece_asks_for_what_memory_has_and_not_for_all_of_it(world: World) -> None:
@@ -168,3 +168,18 @@ async def test_a_piece_asks_for_what_memory_has_and_not_for_all_of_it(world: Wor
     await until(lambda: world.asked, deadline_s=5, what="a request")
     await stopped(running)
     assert 64 << 10 <= world.asked[0] <= 100 << 10
+
+
+async def test_a_worker_may_have_as_many_connections_to_a_broker_as_are_set_and_no_more(
+    world: World,
+) -> None:
+    world.runner.settings.fetch_connections = 100
+    others = [world.seats.take(NODE, 100) for _ in range(97)]
+    world.lane = StripedLane(cast("SlotRunner", world.runner), NODE, 0.1)
+    running = asyncio.create_task(world.run())
+    await until(lambda: world.connects == 3, deadline_s=5, what="the three that are left")
+    line = world.runner.limits.lines[NODE]
+    await until(lambda: line.is_crowded, deadline_s=5, what="a seat to be refused")
+    await stopped(running)
+    assert all(others)
+    assert world.connects == 3

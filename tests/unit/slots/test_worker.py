@@ -29,7 +29,7 @@ class Written:
 def worker() -> Worker:
     nothing = SimpleNamespace(now_ms=lambda: 5)
     needed = dict.fromkeys(
-        ("settings", "dice", "target", "targets", "version", "budget", "confirm", "runs_of"),
+        ("settings", "dice", "target", "targets", "version", "budget", "confirm", "stored_map"),
         nothing,
     )
     return Worker(

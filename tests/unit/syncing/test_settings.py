@@ -24,7 +24,7 @@ links:
     rules:
       - {name: plain, topics: [a]}
       - {name: full, topics: [b], on_source_loss: recopy, null_keys: drop-recorded,
-         priority: high, start: latest, throttle: 5, adopt: true, replication_factor: source,
+         priority: high, start: latest, throttle: 65536, adopt: true, replication_factor: source,
          configs: ignore, configs_exclude: [retention.ms], apply: manual}
   - {from: east, to: north, rules: [{name: one, topics: [a], replication_factor: broker-default}]}
 """
@@ -62,7 +62,7 @@ def test_a_rule_says_its_terms_and_the_cluster_what_it_leaves_open() -> None:
             on_source_loss="recopy",
             null_keys="drop-recorded",
             priority=Priority.HIGH,
-            throttle=5,
+            throttle=65_536,
             adopt=True,
             replication=ReplicationPolicy.SOURCE,
             configs=ConfigPolicy.IGNORE,

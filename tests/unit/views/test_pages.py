@@ -10,6 +10,7 @@ from mirrorfleet.core.ids import ClusterAlias, Link, SourceOffset, TargetOffset
 from mirrorfleet.offsets.index import OffsetIndex
 from mirrorfleet.records.catalog import CatalogPartition
 from mirrorfleet.records.events import Event
+from mirrorfleet.records.progress import held_up
 from mirrorfleet.records.samples import FOREVER_MS, Verdict
 from mirrorfleet.records.segments import Run
 from mirrorfleet.views import pages
@@ -227,6 +228,16 @@ def test_a_partition_that_nobody_reports_says_which_worker_to_start() -> None:
     assert page.why[-1] == "The catalog gives it to slot 4, which no worker has reported."
     assert page.steps[0].command == "mirrorfleet run mirror --target west"
     assert page.row.lag_records is None
+
+
+def test_a_slot_that_its_owner_cannot_take_is_told_and_no_worker_is_to_be_started() -> None:
+    state = held_up("fencing", "it was fenced by ann: drill")
+    page = partition_page(fleet([A], replace(snapshot(), state=state)), A)
+
+    assert page.headline == "Nobody copies it: slot 3 is not copied: it was fenced by ann: drill."
+    assert page.why[-1] == "Slot 3 belongs to worker-1, which is fencing and reported 500ms ago."
+    assert page.steps[-1].command == "mirrorfleet status --target west"
+    assert page.row.owner == "worker-1"
 
 
 def test_the_lag_services_words_are_on_the_page() -> None:

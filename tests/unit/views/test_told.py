@@ -34,9 +34,39 @@ def test_a_silent_owner_has_no_rate_and_a_new_owner_begins_anew() -> None:
     assert fleet([ENTRY], first, other).told.rate(ENTRY.identity, NOW) is None
 
 
-def test_an_older_report_or_sample_changes_nothing() -> None:
-    new, old = snapshot(report(ENTRY, records=2)), snapshot(report(ENTRY), time_ms=1)
-    told = fleet([ENTRY], new, old, sample(ENTRY), sample(ENTRY, time_ms=1)).told
+def test_a_slot_whose_clock_went_back_is_known_by_what_was_told_last() -> None:
+    before, after = snapshot(report(ENTRY)), snapshot(report(ENTRY, records=200), time_ms=1)
+    told = fleet([ENTRY], before, after, sample(ENTRY), sample(ENTRY, time_ms=1)).told
+
+    assert told.seen[ENTRY.identity].partition.records == 200
+    assert told.slots[after.slot].time_ms == 1
+    assert told.sample_of(ENTRY) == sample(ENTRY, time_ms=1)
+
+
+def test_a_report_is_as_old_as_its_record_whatever_the_clock_of_its_owner_says() -> None:
+    told = Told()
+    for second in range(10):
+        there_ms = NOW + (3_600 if second < 5 else -900) * 1_000 + second * 1_000
+        written = snapshot(report(ENTRY, records=second * 10), time_ms=there_ms)
+        told.apply(ControlKind.PROGRESS, *progress.encode(written), NOW + second * 1_000)
+
+    assert told.seen[ENTRY.identity].snapshot.time_ms == NOW + 9_000
+    assert told.rate(ENTRY.identity, NOW + 9_000) == Rate(10.0, 0.0)
+
+
+def test_our_clock_set_back_begins_the_rate_anew() -> None:
+    told = Told()
+    for second, came_ms in enumerate([NOW, NOW + 5_000, 1_000, 6_000]):
+        written = snapshot(report(ENTRY, records=second * 100))
+        told.apply(ControlKind.PROGRESS, *progress.encode(written), came_ms)
+
+    assert told.rate(ENTRY.identity, 6_000) == Rate(20.0, 0.0)
+
+
+def test_an_older_report_or_sample_of_another_slot_changes_nothing() -> None:
+    new, old = snapshot(report(ENTRY, records=2)), snapshot(report(ENTRY), slot=4, time_ms=1)
+    moved = sample(ENTRY, slot=SlotNumber(4), time_ms=1)
+    told = fleet([ENTRY], new, old, sample(ENTRY), moved).told
 
     assert told.seen[ENTRY.identity].partition.records == 2
     assert told.sample_of(ENTRY) == sample(ENTRY)
@@ -65,11 +95,25 @@ def test_only_the_last_events_and_the_last_report_of_a_key_are_kept() -> None:
     told = fleet([], *(Event(kind="gap", time_ms=n, writer="w") for n in range(5_001))).told
     for found in (1, 2):
         told.apply(ControlKind.REPORTS, *reports.encode(Report("slo", ("a->b", "t"), {"n": found})))
-    told.apply(ControlKind.REPORTS, b'["slo"]', None)
+    told.apply(ControlKind.REPORTS, b'["slo"]', None)  # nothing to show, and nothing wrong
     told.apply(ControlKind.POSITIONS, *progress.encode(snapshot()))
 
     assert (len(told.events), told.events[0].time_ms) == (MOST_EVENTS, 1)
     assert told.reports == {("slo", "a->b", "t"): Report("slo", ("a->b", "t"), {"n": 2})}
+    assert not told.skipped
+
+
+def test_of_reports_of_many_windows_only_the_newest_of_a_topic_is_kept() -> None:
+    told = Told()
+    for window in range(100):
+        made = Report("slo", ("a->b", "t", window), {"n": window})
+        told.apply(ControlKind.REPORTS, *reports.encode(made))
+    told.apply(ControlKind.REPORTS, b'["slo","a->b","t",7]', None)
+
+    assert list(told.reports.values()) == [Report("slo", ("a->b", "t", 99), {"n": 99})]
+
+    told.apply(ControlKind.REPORTS, b'["slo","a->b","t",99]', None)
+    assert told.reports == {}
     assert not told.skipped
 
 

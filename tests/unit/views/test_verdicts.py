@@ -9,6 +9,7 @@ import pytest
 from mirrorfleet.core.ids import SourceOffset
 from mirrorfleet.records.catalog import CatalogState
 from mirrorfleet.records.overview import Reported
+from mirrorfleet.records.progress import held_up
 from mirrorfleet.records.samples import Verdict
 from mirrorfleet.views.verdicts import Judge, Judged, judge, worst
 from tests.unit.views.making import NOW, entry, report, sample, snapshot
@@ -42,6 +43,11 @@ def reported(time_ms: int = NOW - 500, **changed: object) -> Reported:
             {"state": "catch-up"},
             Verdict.CATCHING_UP,
             "it works off its backlog on a connection of its own",
+        ),
+        (
+            {"state": "waiting"},
+            Verdict.CATCHING_UP,
+            "its backlog waits: its worker has a more urgent one",
         ),
         (
             {"last_progress_ms": NOW - 30_001},
@@ -105,6 +111,22 @@ def test_a_sample_from_before_the_owner_fell_silent_is_overtaken() -> None:
 
     assert (before.verdict, before.judge) == (Verdict.STOPPED, Judge.OWNER)
     assert after.judge is Judge.LAG
+
+
+def test_a_slot_that_its_owner_cannot_take_is_stopped_with_the_reason() -> None:
+    state = held_up("fencing", "the coordinator does not answer")
+    of_slot = replace(snapshot(), state=state)
+    rule = "slot 3 is not copied: the coordinator does not answer"
+    stopped = Judged(Verdict.STOPPED, rule, Judge.OWNER, NOW - 500)
+
+    assert judge(ENTRY, None, None, NOW, of_slot) == stopped
+    assert judge(ENTRY, reported(), sample(ENTRY), NOW, of_slot) == stopped
+    lag_says = sample(ENTRY, verdict=Verdict.STOPPED)
+    assert judge(ENTRY, reported(), lag_says, NOW, of_slot).judge is Judge.LAG
+    assert judge(ENTRY, reported(fault="boom"), None, NOW, of_slot).verdict is Verdict.FAULTED
+    assert judge(PAUSED, reported(), None, NOW, of_slot).rule == "the catalog says paused"
+    silent = replace(of_slot, time_ms=NOW - 10_001)
+    assert judge(ENTRY, None, None, NOW, silent).verdict is Verdict.UNKNOWN
 
 
 def test_the_worst_verdict_stands_for_many() -> None:

@@ -9,7 +9,7 @@ from mirrorfleet.lagging.board import Board
 from mirrorfleet.lagging.verdict import Limits
 from mirrorfleet.runtime.metrics import Exposition, Metrics
 from services.lag import report, settings
-from tests.unit.lagging.making import SLOT, entry, said, snapshot
+from tests.unit.lagging.making import SLOT, entry, hear, said, snapshot
 from tests.unit.records.making import LINK
 
 NOW_MS = 20_000
@@ -32,7 +32,7 @@ def board(*positions: int, seen: bool = True) -> Board:
     for second in range(11):
         for lag in made if seen else ():
             lag.end_seen(second * 100, 10_000 + second * 1_000)
-    made.heard(snapshot(NOW_MS, *words), NOW_MS)
+    hear(made, snapshot(NOW_MS, *words), NOW_MS)
     made.look(SLOT, NOW_MS)
     return made
 

@@ -1,0 +1,53 @@
+"""A rule that limits how fast its partitions are read."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from tests.faultkit.waiting import wait_until
+from tests.integration.mirror.fleet import FLOWING_S, Fleet, wait_states, wait_values
+from tests.integration.mirror.making import create, delete, numbered, put, values
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from services.local.region import Region
+
+SLOW, FAST = "slow", "fast"
+A_SECOND = 65_536
+RECORDS = 400
+SIZE = 1_024
+LEAST_S = 0.6 * RECORDS * SIZE / A_SECOND
+"""The last answer is paid off after all is there, and the first may be twice a second's worth."""
+
+
+def test_a_throttled_partition_is_copied_slowly_and_no_other(
+    east: Region, west: Region, tmp_path: Path
+) -> None:
+    rules: list[dict[str, object]] = [
+        {"name": "slow", "topics": [SLOW], "throttle": A_SECOND},
+        {"name": "fast", "topics": [FAST]},
+    ]
+    fleet = Fleet("throttled", east, west, tmp_path, rules=rules, slots=1)
+    records = numbered(0, RECORDS, size=SIZE)
+    wanted = [r.value for r in records]
+    for topic in (SLOW, FAST):
+        create(east, topic, 1)
+        put(east, topic, records, **{"batch.size": 16_384})
+    with fleet.sync(), fleet.mirror() as mirror:
+        wait_states(mirror, "copying", 1)
+        began = time.monotonic()
+        wait_values(west, f"east.{FAST}", 0, wanted)
+        fast_s = time.monotonic() - began
+        wait_until(
+            lambda: values(west, f"east.{SLOW}", 0) == wanted,
+            deadline_s=FLOWING_S,
+            what="the throttled records",
+        )
+        slow_s = time.monotonic() - began
+    for topic in (SLOW, FAST):
+        delete(east, topic)
+        delete(west, f"east.{topic}")
+    print(f"fast after {fast_s:.1f} s, throttled after {slow_s:.1f} s of at least {LEAST_S:.1f} s")
+    assert fast_s < LEAST_S < slow_s

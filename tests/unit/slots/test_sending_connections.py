@@ -1,0 +1,120 @@
+"""Connections of a sender that end: at rest between transactions, at rest in one, in flight."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from mirrorfleet.kafka.transactions import TransactionVersion
+from mirrorfleet.slots.outgoing import AbortError, ControlEntry
+from mirrorfleet.wire.records import control_batch
+from tests.faultkit.waiting import until
+from tests.unit.slots.settled import CONTROL, COPY, OTHER, POSITIONS, World
+from tests.unit.slots.stubs import PRODUCER
+
+
+@pytest.mark.parametrize("version", list(TransactionVersion))
+async def test_where_a_connection_closed_at_rest_the_leaders_are_asked_and_nothing_is_aborted(
+    monkeypatch: pytest.MonkeyPatch, version: TransactionVersion
+) -> None:
+    world = World(monkeypatch, version)
+    assert await world.copied(0, 1)
+    closed = dict(world.lanes)
+
+    closed[1].lose()
+    assert await world.doubts.settle(world.sender)
+    assert (world.looks, world.doubts.left, world.asked) == ([[OTHER]], set(), 0)
+    assert await world.copied(1)
+    assert world.lanes[1] is not closed[1]
+    assert (world.lanes[0], world.lanes[2]) == (closed[0], closed[2])
+
+    for lane in world.lanes.values():
+        lane.lose()
+    assert await world.doubts.settle(world.sender)
+    assert sorted(world.looks[1:]) == [[COPY], [OTHER], [*CONTROL]]
+    assert await world.copied(0, 1)
+    assert world.log.seen.count("commit") == 3
+    assert not {"abort", "init"}.intersection(world.log.seen)
+
+
+@pytest.mark.parametrize("version", list(TransactionVersion))
+async def test_an_owner_whose_idle_connections_are_all_closed_can_still_commit_control_records(
+    monkeypatch: pytest.MonkeyPatch, version: TransactionVersion
+) -> None:
+    world = World(monkeypatch, version)
+    entries = [ControlEntry(POSITIONS, control_batch([(b"key", b"value")], 5))]
+    await world.sender.commit_control(entries)
+    for lane in world.lanes.values():
+        lane.lose()
+    await world.doubts.settle(world.sender)
+
+    await world.sender.commit_control(entries)
+    assert world.log.seen.count("commit") == 2
+
+
+@pytest.mark.parametrize("version", list(TransactionVersion))
+async def test_what_a_broker_left_open_whose_connection_closed_at_rest_ends_before_it_is_written_to(
+    monkeypatch: pytest.MonkeyPatch, version: TransactionVersion
+) -> None:
+    world = World(monkeypatch, version)
+    await world.copied(1)
+    world.lanes[1].lose()
+    world.open[OTHER] = [(PRODUCER, 100)]  # of that commit
+    before = len(world.log.seen)
+
+    await world.settled()
+    assert world.log.seen[before:] == ["state", f"add {OTHER}", "commit", "coordinator closed"]
+
+
+async def test_a_partition_whose_broker_is_not_heard_of_since_its_connection_closed_is_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch)
+    await world.copied(0, 1)
+    world.lanes[1].lose()
+    world.unreachable = {OTHER}
+    assert await world.doubts.settle(world.sender)
+    assert (world.doubts.left, world.asked) == ({OTHER}, 1)
+
+    before = len(world.log.seen)
+    assert await world.copied(0, 1)
+    assert f"produce {COPY}" in world.log.seen[before:]
+    assert f"produce {OTHER}" not in world.log.seen[before:]
+
+
+@pytest.mark.parametrize("version", list(TransactionVersion))
+async def test_a_connection_that_is_lost_with_something_in_flight_aborts(
+    monkeypatch: pytest.MonkeyPatch, version: TransactionVersion
+) -> None:
+    world = World(monkeypatch, version)
+    world.log.hold_data = True
+
+    async def lose() -> None:
+        await until(lambda: world.log.held, deadline_s=5, what="the first request")
+        world.log.held.pop()()
+        await until(lambda: len(world.log.held) == 2, deadline_s=5, what="two more in flight")
+        world.lanes[0].lose()
+
+    with pytest.raises(AbortError, match="no answer to a produce request"):
+        await asyncio.gather(world.copied(0, batches=3), lose())
+    assert world.sender.drop_closed() == set()
+    assert world.doubts.lost(0)
+    assert "commit" not in world.log.seen
+
+
+@pytest.mark.parametrize("version", list(TransactionVersion))
+async def test_a_connection_that_is_lost_at_rest_in_an_open_transaction_aborts_what_would_follow(
+    monkeypatch: pytest.MonkeyPatch, version: TransactionVersion
+) -> None:
+    world = World(monkeypatch, version)
+    world.log.hold_data = True
+
+    async def lose() -> None:
+        await until(lambda: world.log.held, deadline_s=5, what="the first request")
+        world.log.held.pop()()
+        world.lanes[0].lose()
+
+    with pytest.raises(AbortError, match="the connection to target broker 0 was lost"):
+        await asyncio.gather(world.copied(0, batches=2), lose())
+    assert "commit" not in world.log.seen
