@@ -53,10 +53,12 @@ _SAFE_SECURITY: Final = frozenset(
         "token_file",
         "token_url",
         "token_client_id",
+        "token_client_secret_file",
         "token_scope",
         "ca_file",
         "cert_file",
         "key_file",
+        "key_password_file",
         "check_hostname",
     }
 )
@@ -66,8 +68,9 @@ _SAFE_SECURITY: Final = frozenset(
 class Security:
     """How to encrypt and authenticate; the default is neither.
 
-    `password` or `password_file` (read again for each connection). OAUTHBEARER takes its token from
-    `token_file`, or from `token_url` by client credentials. Certificates and keys are PEM files.
+    `password` or `password_file`. OAUTHBEARER takes its token from `token_file`, or from
+    `token_url` by client credentials. Certificates and keys are PEM files. Files are read again for
+    each connection; of those with a value beside them it is what they held at the start.
     """
 
     protocol: Protocol = Protocol.PLAINTEXT
@@ -79,11 +82,13 @@ class Security:
     token_url: str | None = None
     token_client_id: str | None = None
     token_client_secret: str | None = None
+    token_client_secret_file: str | None = None
     token_scope: str | None = None
     ca_file: str | None = None
     cert_file: str | None = None
     key_file: str | None = None
     key_password: str | None = None
+    key_password_file: str | None = None
     check_hostname: bool = True
 
     @property
@@ -107,6 +112,16 @@ class Security:
         if self.password is None:
             raise ConfigError("no password is configured.", path="security.password")
         return self.password
+
+    def read_client_secret(self) -> str | None:
+        """The secret for `token_url` as it is now. Raises: ConfigError of its file."""
+        file = self.token_client_secret_file
+        return self.token_client_secret if file is None else read_secret_file(file)
+
+    def read_key_password(self) -> str | None:
+        """The password of `key_file` as it is now. Raises: ConfigError of its file."""
+        file = self.key_password_file
+        return self.key_password if file is None else read_secret_file(file)
 
     def __repr__(self) -> str:
         shown = [(item.name, getattr(self, item.name)) for item in fields(self)]

@@ -46,11 +46,13 @@ def _security(estate: Estate, alias: str, model: SecurityModel) -> Security:
         token_client_secret=read_secret(
             estate, f"{path}.token_client_secret", model.token_client_secret
         ),
+        token_client_secret_file=_secret_file(estate, path, model.token_client_secret),
         token_scope=model.token_scope,
         ca_file=_file(estate, f"{path}.ca_file", model.ca_file),
         cert_file=_file(estate, f"{path}.cert_file", model.cert_file),
         key_file=_file(estate, f"{path}.key_file", model.key_file),
         key_password=read_secret(estate, f"{path}.key_password", model.key_password),
+        key_password_file=_secret_file(estate, path, model.key_password),
         check_hostname=model.check_hostname,
     )
 
@@ -72,6 +74,10 @@ def read_secret(estate: Estate, path: str, secret: Secret | None) -> str | None:
     if not value:
         raise _wrong(estate, path, f"environment variable {name} is not set.", f"export {name}=...")
     return value
+
+
+def _secret_file(estate: Estate, path: str, secret: Secret | None) -> str | None:
+    return None if secret is None else _file(estate, path, secret.file)
 
 
 def _file(estate: Estate, path: str, name: str | None) -> str | None:

@@ -37,11 +37,10 @@ def make_context(security: Security) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.check_hostname = security.check_hostname
     if security.cert_file is not None:
+        # an empty password: without one OpenSSL would ask at the terminal
+        password = security.read_key_password() or ""
         try:
-            # an empty password: without one OpenSSL would ask at the terminal
-            context.load_cert_chain(
-                security.cert_file, security.key_file, security.key_password or ""
-            )
+            context.load_cert_chain(security.cert_file, security.key_file, password)
         except OSError as error:
             files = f"{security.cert_file}, {security.key_file or 'no key_file'}"
             raise _bad_file("cert_file", files, error) from error
@@ -89,8 +88,13 @@ class TlsContexts:
 
 
 def file_versions(security: Security) -> FileVersions:
-    """What changes when one of its PEM files is renewed."""
-    named = (security.ca_file, security.cert_file, security.key_file)
+    """What changes when one of its PEM files is renewed, or the password of the key."""
+    named = (
+        security.ca_file,
+        security.cert_file,
+        security.key_file,
+        security.key_password_file,
+    )
     return tuple(_version(file) for file in named if file)
 
 

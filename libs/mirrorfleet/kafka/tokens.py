@@ -83,7 +83,7 @@ class ClientCredentialsTokens:
         fields = {"grant_type": "client_credentials"}
         if self._security.token_scope:
             fields["scope"] = self._security.token_scope
-        client, secret = self._security.token_client_id, self._security.token_client_secret
+        client, secret = self._security.token_client_id, self._secret()
         if client is None or secret is None:
             raise ConfigError(
                 "token_url needs token_client_id and token_client_secret.", path="security"
@@ -102,6 +102,12 @@ class ClientCredentialsTokens:
             raise self._refused(f"{type(error).__name__}: {error}") from None
         except (OSError, http.client.HTTPException) as error:
             raise self._away(f"{type(error).__name__}: {error}") from None
+
+    def _secret(self) -> str | None:
+        try:
+            return self._security.read_client_secret()
+        except ConfigError as error:  # it was there at the start: it is being renewed
+            raise ConnectionLostError(self._no_token(str(error)), hint=error.hint) from error
 
     def _post(self, body: str, headers: dict[str, str]) -> str:
         """One POST without redirects; the `access_token` of its JSON answer."""

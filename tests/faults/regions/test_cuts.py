@@ -18,7 +18,7 @@ from tests.faultkit.hold import hold_sync
 from tests.faultkit.process import service
 from tests.faultkit.proxy import BLACK_HOLE, Line
 from tests.faultkit.waiting import wait_until
-from tests.faults.regions.drill import FLOWING_S, LONG, drill
+from tests.faults.regions.drill import FLOWING_S, LONG, RATE, drill
 from tests.judge.render import render
 from tests.judge.verdict import Verdict
 
@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 
 TUNING: Final = Tuning.STEADY if LONG else Tuning.QUICK
 CUT_S: Final = 900.0 if LONG else 120.0
-BULK_RATE: Final = 4_800
 LIVE_RATE: Final = 200
+BULK_RATE: Final = min(RATE, 5_000) - LIVE_RATE
+"""On two cores 5,000 a second leave nothing to catch up with; fewer by `MIRRORFLEET_FAULT_RATE`."""
 THIN: Final = Line(bytes_per_s=4_000_000 if LONG else 400_000)
 """What a connection to the source carries after the cut, so that a backlog takes its time."""
 CURRENT_MS: Final = 3_000

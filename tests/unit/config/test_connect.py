@@ -53,6 +53,22 @@ def test_a_password_file_is_read_again_each_time(tmp_path: Path) -> None:
     assert security.read_password() == "rotated"
 
 
+def test_the_other_secrets_in_files_are_read_again_each_time(tmp_path: Path) -> None:
+    security = """{protocol: SASL_SSL, mechanism: OAUTHBEARER, token_url: "https://idp/token",
+        token_client_id: mirror, token_client_secret: {file: client},
+        cert_file: client, key_file: client, key_password: {file: key}}"""
+    start, end = RIGHT.index("security:", RIGHT.index("west:")), RIGHT.index("links:")
+    text = RIGHT[:start] + f"security: {security}\n" + RIGHT[end:]
+    for name in ("client", "key"):
+        (tmp_path / name).write_text(f"old {name}\n", encoding="utf-8")
+    found = cluster_settings(parse(text, directory=tmp_path), "west").security
+    assert (found.read_client_secret(), found.read_key_password()) == ("old client", "old key")
+
+    for name in ("client", "key"):
+        (tmp_path / name).write_text(f"new {name}\n", encoding="utf-8")
+    assert (found.read_client_secret(), found.read_key_password()) == ("new client", "new key")
+
+
 def test_a_file_that_is_not_there_is_named_with_its_line(tmp_path: Path) -> None:
     text = RIGHT.replace("{env: WEST_PASSWORD}", "{file: password}")
     with pytest.raises(ConfigError) as caught:

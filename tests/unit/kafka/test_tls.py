@@ -97,6 +97,13 @@ def test_a_context_is_made_once_until_a_file_is_renewed_or_the_systems_may_be(
     key_file.unlink()
     assert contexts.current(103.0) is not second
 
+    password = tmp_path / "password"
+    password.write_text("one")
+    contexts = TlsContexts(Security(protocol=Protocol.SSL, key_password_file=str(password)))
+    first = contexts.current(100.0)
+    password.write_text("another")
+    assert contexts.current(101.0) is not first
+
 
 def test_while_certificate_and_key_are_replaced_the_context_before_serves_and_it_is_said_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture

@@ -40,6 +40,18 @@ async def test_an_empty_token_file_is_named_and_read_again_as_it_may_be_being_wr
         await FileTokens(str(file)).token()
 
 
+async def test_a_client_secret_that_is_being_renewed_is_waited_for(tmp_path: Path) -> None:
+    tokens = token_provider(
+        bearer(
+            token_url="https://localhost:1/token",
+            token_client_id="mirror",
+            token_client_secret_file=str(tmp_path / "secret"),
+        )
+    )
+    with pytest.raises(ConnectionLostError, match="secret"):
+        await tokens.token()
+
+
 async def test_an_unsecured_token_has_whole_seconds() -> None:
     """A broker refuses a token that was issued in the future, if only by a millisecond."""
     _, claims, signature = (await UnsecuredTokens("alice", 60).token()).split(".")
