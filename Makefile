@@ -35,8 +35,13 @@ $(READY): requirements/dev.lock pyproject.toml
 	@$(PIP) install --no-deps --no-index --no-build-isolation --editable .
 	@touch $(READY)
 
+.PHONY: brokers
+brokers: $(READY) ## Java and Kafka, which all that follows starts; once, not within a test's time
+	@$(PY) -m services.install kafka > /dev/null
+	@$(PY) -m services.install kafka 3.9.1 > /dev/null
+
 .PHONY: demo
-demo: $(SPARK) ## two real regions, both fleets, live traffic, judged; says where to look
+demo: $(SPARK) brokers ## two real regions, both fleets, live traffic, judged; says where to look
 	@$(PY) -m tests.demo up
 
 .PHONY: demo-down
@@ -50,40 +55,40 @@ APART := tests/spark tests/integration/checkpoint tests/integration/security tes
 	tests/scenarios tests/faults/regions tests/faults/neighbours tests/faults/versions tests/faults/far
 
 .PHONY: test
-test: $(READY) ## the tests, on real brokers; in a few minutes
+test: brokers ## the tests, on real brokers; in a few minutes
 	@time $(PY) -m pytest tests $(APART:%=--ignore=%) --durations=15
 
 .PHONY: test-security
-test-security: $(READY) ## every mechanism and every refusal, on regions of their own
+test-security: brokers ## every mechanism and every refusal, on regions of their own
 	@time $(PY) -m pytest tests/integration/security --durations=10
 
 .PHONY: test-offsets
-test-offsets: $(READY) ## groups moved between regions, the offset map packed
+test-offsets: brokers ## groups moved between regions, the offset map packed
 	@time $(PY) -m pytest tests/integration/checkpoint --durations=10
 
 .PHONY: test-following
-test-following: $(READY) ## configs, ACLs and partitions followed, planned and applied, with few rights
+test-following: brokers ## configs, ACLs and partitions followed, planned and applied, with few rights
 	@time $(PY) -m pytest tests/integration/following -rA --durations=10
 
 .PHONY: test-lag
-test-lag: $(READY) ## lag against the truth, while the mirror lives, stops, crawls and refuses
+test-lag: brokers ## lag against the truth, while the mirror lives, stops, crawls and refuses
 	@time $(PY) -m pytest tests/integration/lag -rA --durations=10
 
 .PHONY: test-pipe
-test-pipe: $(SPARK) ## three regions in a row, read by Kafka's own MirrorClient
+test-pipe: $(SPARK) brokers ## three regions in a row, read by Kafka's own MirrorClient
 	@time $(PY) -m pytest tests/integration/pipe --durations=10
 
 .PHONY: test-console
-test-console: $(READY) ## the console's pages in a real browser
+test-console: brokers ## the console's pages in a real browser
 	@$(PY) -m services.install browser > /dev/null
 	@time $(PY) -m pytest tests/integration/console --durations=10
 
 .PHONY: test-telemetry
-test-telemetry: $(READY) ## one trace over three regions, and collectors that fail
+test-telemetry: brokers ## one trace over three regions, and collectors that fail
 	@time $(PY) -m pytest tests/integration/telemetry -rA --durations=10
 
 .PHONY: test-health
-test-health: $(READY) ## every service goes red for the fault that it names, and green again
+test-health: brokers ## every service goes red for the fault that it names, and green again
 	@time $(PY) -m pytest tests/integration/health --durations=10
 
 .PHONY: test-observability
@@ -94,7 +99,7 @@ test-observability: $(READY) ## alert rules and dashboards, on a real Prometheus
 	@time $(PY) -m pytest tests/observability --durations=10
 
 .PHONY: screenshots
-screenshots: $(READY) ## the console's pages as pictures, from the regions of its tests
+screenshots: brokers ## the console's pages as pictures, from the regions of its tests
 	@$(PY) -m services.install browser > /dev/null
 	@mkdir -p .local/screenshots
 	@MIRRORFLEET_SCREENSHOTS=.local/screenshots $(PY) -m pytest tests/integration/console -q
@@ -102,20 +107,20 @@ screenshots: $(READY) ## the console's pages as pictures, from the regions of it
 		partition-faulted.png group.png translate.png ../../docs/screenshots/
 
 .PHONY: test-workers
-test-workers: $(READY) ## workers and standbys that join, leave, die and oversleep under load
+test-workers: brokers ## workers and standbys that join, leave, die and oversleep under load
 	@time $(PY) -m pytest tests/integration/workers tests/integration/standby -m 'not long' \
 		-s --durations=10
 
 .PHONY: test-versions
-test-versions: $(READY) ## versions against each other, ends of epochs, two builds, replicas by rack
+test-versions: brokers ## versions against each other, ends of epochs, two builds, replicas by rack
 	@time $(PY) -m pytest tests/versions tests/faults/versions -m 'not long' -rA --durations=10
 
 .PHONY: test-scenarios
-test-scenarios: $(READY) ## situations that operators of MirrorMaker 2 meet, one by one
+test-scenarios: brokers ## situations that operators of MirrorMaker 2 meet, one by one
 	@time $(PY) -m pytest tests/scenarios -rA --durations=0
 
 .PHONY: test-loss
-test-loss: $(READY) ## each loss of history on either side: exact range, every policy, every way out
+test-loss: brokers ## each loss of history on either side: exact range, every policy, every way out
 	@time $(PY) -m pytest tests/integration/loss -rA --durations=10
 
 .PHONY: spark
@@ -128,7 +133,7 @@ $(SPARK): $(READY) requirements/spark.lock
 	@touch $(SPARK)
 
 .PHONY: test-spark
-test-spark: $(SPARK) ## the tests of the Spark jobs
+test-spark: $(SPARK) brokers ## the tests of the Spark jobs
 	@time $(PY) -m pytest tests/spark --durations=10
 
 .PHONY: check
@@ -144,24 +149,24 @@ fmt: $(READY) ## format and fix what can be fixed
 	@$(PY) -m ruff check --fix
 
 .PHONY: test-faults
-test-faults: $(READY) ## brokers and networks that fail under load, mostly three brokers a side; short
+test-faults: brokers ## brokers and networks that fail under load, mostly three brokers a side; short
 	@time $(PY) -m pytest tests/faults/regions tests/faults/neighbours -m 'not long' -s --durations=10
 
 .PHONY: test-far
-test-far: $(READY) ## backlog from a source far away, over many connections
+test-far: brokers ## backlog from a source far away, over many connections
 	@time $(PY) -m pytest tests/faults/far -s --durations=10
 
 .PHONY: faults
-faults: $(READY) ## failure drills, a minute each fault and longer
+faults: brokers ## failure drills, a minute each fault and longer
 	@MIRRORFLEET_FAULT_SECONDS=60 $(PY) -m pytest tests/faults tests/integration/workers \
 		--durations=0 -rA
 
 .PHONY: soak
-soak: $(READY) ## two hours of load, a random fault every 15 s; SOAK="--seed 7" repeats one
+soak: brokers ## two hours of load, a random fault every 15 s; SOAK="--seed 7" repeats one
 	@$(PY) -m tests.faults.soak $(SOAK)
 
 .PHONY: bench
-bench: $(READY) ## the fleet and real MirrorMaker 2 in one run; BENCH=--quick takes five minutes
+bench: brokers ## the fleet and real MirrorMaker 2 in one run; BENCH=--quick takes five minutes
 	@$(PY) -m tests.bench $(BENCH)
 
 .PHONY: local

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mirrorfleet.copying.faults import Fault
     from mirrorfleet.copying.partition import CopyPartition
     from mirrorfleet.slots.runner import SlotRunner
+    from mirrorfleet.slots.worker import Worker
 
 Labels = tuple[str, ...]
 NO_RETENTION_S = 10 * 365 * 86_400.0
@@ -125,6 +126,15 @@ class Looks:
             )
 
 
+async def ours_still(worker: Worker, runners: list[SlotRunner]) -> list[SlotRunner]:
+    """Those of which we may tell. A slot that we do not copy may be another's by now: who is cut
+    off from the group's coordinator is not told, and its word would stand against the owner's.
+    """
+    if all(runner.untaken.since is None for runner in runners) or await worker.confirm():
+        return runners
+    return [runner for runner in runners if runner.untaken.since is None]
+
+
 def copied(runner: SlotRunner) -> int:
     """Bytes that the slot has copied since its partitions began; while it is taken none are known,
     and all come at once.
@@ -145,7 +155,8 @@ def headroom_s(partition: CopyPartition, now_ms: int, unread_s: float = 0.0) -> 
     if partition.has_work:
         reached = max(partition.first_timestamp, partition.last_timestamp)
         return None if reached < 0 else (retention - (now_ms - reached)) / 1000
-    is_read = partition.fault is None and partition.entry.state is CatalogState.ACTIVE
+    is_active = partition.fault is None and partition.entry.state is CatalogState.ACTIVE
+    is_read = is_active and partition.reachable
     if partition.source.last_stable < 0 or not is_read:
         return None
     return retention / 1000 - unread_s if unread_s else NO_RETENTION_S

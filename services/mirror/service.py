@@ -352,7 +352,7 @@ class MirrorService:
         copied = {r.number: reporting.copied(r) for r in ours if r.slot.partitions}
         self._loads.sample(copied, now)
         self._looks.look(ours, now)
-        for runner in self._told_of():
+        for runner in await reporting.ours_still(worker, self._told_of()):
             if runner.is_lost:  # since the first of these was written
                 continue
             snapshot = reporting.snapshot(runner, now_ms, now)

@@ -58,7 +58,7 @@ class _Loader(yaml.SafeLoader):
     def construct_object(self, node: yaml.Node, deep: bool = False) -> object:  # noqa: FBT001, FBT002 - PyYAML's signature
         try:
             made: object = super().construct_object(node, deep)
-        except (ValueError, OverflowError) as error:
+        except (ValueError, OverflowError, LookupError, AttributeError) as error:
             raise yaml.MarkedYAMLError(None, None, str(error), node.start_mark) from None
         return made
 

@@ -139,6 +139,7 @@ class Slot:
         """
         partition = self.partitions[entry.identity]
         before, partition.entry = partition.entry, entry
+        partition.spent_until = 0.0  # of another throttle, perhaps
         if _limits(before) == _limits(entry):
             return
         partition.take()
@@ -184,7 +185,8 @@ class Slot:
         ]
         if pace is Pace.CATCH_UP:
             moving = (p for p in found if p.reachable and now - p.progress_at < STANDING_S)
-            self._urgency.note(self.number, rank(p.entry.priority for p in moving))
+            unbound = (p.entry.priority for p in moving if p.entry.throttle is None)
+            self._urgency.note(self.number, rank(unbound))
             turn = self._urgency.turn
             for waiting in (p for p in found if RANK[p.entry.priority] > turn):
                 waiting.progress_at = now  # that is not to stand still

@@ -2,7 +2,8 @@
 
 Only catching up waits for others. The live tail of a partition never does, so a high backlog that
 does not end costs the others their backlog's time and nothing else. For one that does not move,
-because nobody can fetch it or nothing of it can be committed, no other waits either.
+because nobody can fetch it or nothing of it can be committed, no other waits either, nor for one
+with a `throttle`, which leaves the line to others.
 """
 
 from __future__ import annotations

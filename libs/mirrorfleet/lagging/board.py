@@ -8,7 +8,7 @@ Silence is measured by our clock, from when a word came, and only while we liste
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mirrorfleet.core.ids import Link, PartitionIdentity, SlotNumber, TopicPartition
@@ -117,7 +117,7 @@ class Board:
             if before is not None:
                 lag.restored(before)
         if slot in self._heard:
-            self._feed(held, self._heard[slot][0], now_ms)
+            self._feed(held, *self._heard[slot], now_ms)
 
     # -- what is fed
 
@@ -128,9 +128,20 @@ class Board:
         """
         if self._awake_ms is not None:
             paused_ms = now_ms - self._awake_ms - self._look_ms
-            if paused_ms > self.limits.silent_ms // 2:
+            if now_ms < self._awake_ms:
+                self._set_back(now_ms)
+            elif paused_ms > self.limits.silent_ms // 2:
                 self._woke_ms = now_ms
         self._awake_ms = now_ms
+
+    def _set_back(self, now_ms: int) -> None:
+        """Our clock was: nothing has happened in what is the future now."""
+        self._woke_ms = min(self._woke_ms, now_ms)
+        self._born_ms = {known: min(born, now_ms) for known, born in self._born_ms.items()}
+        self._heard = {
+            slot: (replace(said, time_ms=min(said.time_ms, now_ms)), place)
+            for slot, (said, place) in self._heard.items()
+        }
 
     def heard(self, progress: Progress, now_ms: int, place: Place) -> None:
         """A snapshot of a slot, with the time at which we heard it as its time.
@@ -144,15 +155,19 @@ class Board:
         if last is not None and place.offset <= last[1].offset and place.time_ms <= last[1].time_ms:
             return
         self._heard[progress.slot] = progress, place
-        self._feed(held, progress, now_ms)
+        self._feed(held, progress, place, now_ms)
 
     def _feed(
-        self, held: dict[PartitionIdentity, PartitionLag], progress: Progress, now_ms: int
+        self,
+        held: dict[PartitionIdentity, PartitionLag],
+        progress: Progress,
+        place: Place,
+        now_ms: int,
     ) -> None:
         for partition in progress.partitions:
             lag = held.get(partition.identity)
             if lag is not None:
-                lag.reported(partition, progress.time_ms, now_ms)
+                lag.reported(partition, progress.time_ms, now_ms, stored_ms=place.time_ms)
         for lag in held.values():
             lag.slot_spoke(progress.trouble, progress.time_ms)
 

@@ -102,8 +102,13 @@ class PartitionLag:
 
     # -- what is fed
 
-    def reported(self, progress: PartitionProgress, at_ms: int, now_ms: int) -> None:
-        """The mirror spoke at `at_ms`: `now_ms`, unless it was stored before we listened."""
+    def reported(
+        self, progress: PartitionProgress, at_ms: int, now_ms: int, stored_ms: int | None = None
+    ) -> None:
+        """The mirror spoke at `at_ms`: `now_ms`, unless it was stored before we listened.
+
+        `stored_ms`, by the broker's clock, is for rates: what waited for us comes in one moment.
+        """
         before = self.progress
         if before is None and self._stood is not None and self._stood[0] == progress.next_source:
             self._came_ms = min(now_ms, self._stood[1])  # we are new, the position is not
@@ -115,11 +120,12 @@ class PartitionLag:
             self._moved_ms = at_ms  # to wait for its turn is not to stand still
         self.ends.forget_below(progress.next_source)
         self.progress, self.heard_ms = progress, at_ms
-        self._records.seen(progress.records, at_ms)
-        self._bytes.seen(progress.bytes, at_ms)
-        self._drain.seen(progress.next_source, at_ms)
+        rated_ms = at_ms if stored_ms is None else stored_ms
+        self._records.seen(progress.records, rated_ms)
+        self._bytes.seen(progress.bytes, rated_ms)
+        self._drain.seen(progress.next_source, rated_ms)
         if progress.log_start >= 0:
-            self._log_start.seen(progress.log_start, at_ms)
+            self._log_start.seen(progress.log_start, rated_ms)
 
     def slot_spoke(self, trouble: str, at_ms: int) -> None:
         """The owner of its slot spoke; one that cannot take it may know no partition."""
@@ -169,7 +175,7 @@ class PartitionLag:
     def sample(self, standing: Standing, propagation_ms: int | None) -> Sample:
         """The standing as a record; `propagation_ms` is the link's."""
         entry, said = self.entry, self.progress
-        speaks = standing.as_of_ms == self.heard_ms
+        speaks = standing.as_of_ms == self.heard_ms and not self.trouble
         return Sample(
             time_ms=standing.as_of_ms,
             source=entry.link.source,

@@ -30,6 +30,7 @@ from mirrorfleet.core.errors import (
 from mirrorfleet.kafka.inspection import describe_producers, describe_transactions
 from mirrorfleet.kafka.together import all_of
 from mirrorfleet.kafka.transactions import TransactionVersion
+from mirrorfleet.records.topics import ControlKind, control_kind
 from mirrorfleet.slots.endings import (
     ENDED_S,
     ENDING,
@@ -97,6 +98,8 @@ class Doubts:
         self._moved = True
         self._other: int | None = None
         self._fenced: dict[str, Fenced] = {}
+        self._beside: set[TopicPartition] = set()
+        """The ledger, once a commit wrote to it."""
         runner.targets.on_change(self._renewed)
 
     def renew(self) -> None:
@@ -121,6 +124,7 @@ class Doubts:
         """Whatever the slot's transactions write to."""
         yield from (each.target for each in self._runner.slot.partitions.values())
         yield from control_of(self._runner)
+        yield from self._beside
 
     async def learn(self) -> None:
         """Find out which producer id the slot's other id has; what it left open counts as well.
@@ -206,6 +210,7 @@ class Doubts:
 
         Raises: AbortError when an earlier one is open there, or when nobody tells.
         """
+        self._beside.update(at for at in wanted if _is_ledger(at))
         doubted = sorted(self.left.intersection(wanted))
         if not doubted:
             return
@@ -359,3 +364,8 @@ class Doubts:
         if producer != sender.producer:
             runner.slot.sequences.clear()
         sender.producer = producer
+
+
+def _is_ledger(at: TopicPartition) -> bool:
+    kind = control_kind(at.topic)
+    return kind is not None and kind[1] is ControlKind.EVENTS

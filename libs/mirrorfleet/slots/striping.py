@@ -153,11 +153,19 @@ class StripedLane:
                 epochs[partition] = at.epoch
                 self._stripes.of_epoch(partition, at.epoch)
         self._stripes.keep(self._keeps)
-        budget = runner.budget
-        piece = self._stripes.next(list(epochs), lambda at: budget.room_for(self._memory_of(at)))
+        piece = self._stripes.next(list(epochs), self._room_for)
         if piece is not None:
             piece.leader_epoch = epochs[piece.partition]
         return piece
+
+    def _room_for(self, partition: CopyPartition) -> int:
+        """Bytes; of a throttled partition a second's worth may be under way."""
+        room = self._runner.budget.room_for(self._memory_of(partition))
+        throttle = partition.entry.throttle
+        if throttle is None:
+            return room
+        most = self._runner.settings.partition_fetch_bytes
+        return min(room, throttle - self._stripes.on_the_way(partition) * most)
 
     def _keeps(self, partition: CopyPartition) -> bool:
         """Whether its pieces are still of use; a full queue is no reason to drop them."""

@@ -36,6 +36,12 @@ def test_what_only_looks_like_a_time_is_named_at_its_line(value: str) -> None:
     assert said.startswith("estate.yaml:21 not YAML: ")
 
 
+def test_a_tag_that_does_not_fit_is_named_at_its_line() -> None:
+    for value in ("!!bool maybe", "!!timestamp maybe", "!!int ''", "!!float ''"):
+        said = problems(RIGHT.replace("priority: high", f"priority: {value}"))
+        assert said.startswith("estate.yaml:21 not YAML: "), value
+
+
 @pytest.mark.parametrize("value", ["&self [*self]", "[" * 2_000 + "]" * 2_000])
 def test_an_estate_that_never_ends_or_is_too_deep_is_refused(value: str) -> None:
     said = problems(RIGHT.replace("priority: high", f"priority: {value}"))

@@ -350,6 +350,27 @@ def test_what_is_known_of_a_partition_outlives_a_new_producer_id_unless_others_c
         assert (*times, again.source.last_stable) == known
 
 
+def test_nobody_waits_for_the_more_urgent_that_is_throttled() -> None:
+    shared = Urgency()
+    made = slot(entry(0, priority=Priority.HIGH, throttle=65_536), urgency=shared)
+    other = slot(entry(1), urgency=shared, number=1)
+    high, normal = partition_of(made, 0), partition_of(other, 1)
+    high.pace = normal.pace = Pace.CATCH_UP
+
+    assert made.wanted(Pace.CATCH_UP, 1.0) == [high]
+    assert other.wanted(Pace.CATCH_UP, 1.0) == [normal]
+
+
+def test_another_throttle_forgets_what_the_one_before_held_back() -> None:
+    made = slot(entry(0, throttle=65_536))
+    partition = partition_of(made)
+    partition.spend(6_553_600, 1.0)
+    assert made.wanted(Pace.LIVE, 100.0) == []
+
+    made.renew(entry(0))
+    assert made.wanted(Pace.LIVE, 100.0) == [partition]
+
+
 def test_of_what_catches_up_the_most_urgent_of_the_worker_goes_first() -> None:
     shared = Urgency()
     entries = [entry(0, priority=Priority.HIGH), entry(1), entry(2, priority=Priority.LOW)]

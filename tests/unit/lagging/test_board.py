@@ -249,6 +249,50 @@ def test_our_clock_set_back_does_not_keep_a_worker_alive_that_died() -> None:
     assert [lag.standing.verdict for lag in watched if lag.standing] == [Verdict.STOPPED]
 
 
+def test_who_began_to_watch_in_the_future_still_sees_that_a_worker_died() -> None:
+    """The host came up an hour ahead; the catalog is looked at all the time."""
+    an_hour = 3_600
+    watched = Board(Limits(), sample_ms=5_000)
+    watched.want([entry(0)], an_hour * SECOND)
+    watched.hold(SLOT, (), an_hour * SECOND)
+    for second in (an_hour, an_hour + 1):
+        watched.awake(second * SECOND)
+        feed(watched, second, position=10, end=10)
+        look(watched, second)
+    for second in range(100, 113):
+        watched.awake(second * SECOND)
+        watched.want([entry(0)], second * SECOND)
+        next(iter(watched)).end_seen(10, second * SECOND)
+        look(watched, second)
+
+    assert [lag.standing.verdict for lag in watched if lag.standing] == [Verdict.STOPPED]
+
+
+def test_what_waited_for_us_comes_at_once_and_is_no_faster_for_that() -> None:
+    watched = board(0)
+    for second in range(1, 90):
+        heard_ms = (second if second < 20 else max(second, 80)) * SECOND
+        next(iter(watched)).end_seen(1_000_000, heard_ms)
+        told = snapshot(heard_ms, said(1_000 * second))
+        watched.heard(told, heard_ms, Place(second, second * SECOND))
+
+    (sample,) = look(watched, 90).samples
+    assert sample.rate_records_s == pytest.approx(1_000)
+
+
+def test_a_slot_that_cannot_be_taken_has_no_rate() -> None:
+    watched = board(0)
+    for second in range(1, 20):
+        feed(watched, second, position=1_000 * second, end=1_000_000)
+    look(watched, 19)
+    state = held_up("fencing", "the coordinator does not answer")
+    for second in range(20, 40):
+        hear(watched, replace(snapshot(second * SECOND), state=state), second * SECOND)
+
+    (sample,) = look(watched, 40).samples
+    assert (sample.verdict, sample.rate_records_s) == (Verdict.STOPPED, 0.0)
+
+
 def test_a_clock_that_was_set_back_does_not_silence_the_samples() -> None:
     watched = board(0)
     feed(watched, 3_600, position=10, end=10)

@@ -183,3 +183,17 @@ async def test_a_worker_may_have_as_many_connections_to_a_broker_as_are_set_and_
     await stopped(running)
     assert all(others)
     assert world.connects == 3
+
+
+@pytest.mark.parametrize(("throttle", "second"), [(200_000, False), (None, True)])
+async def test_of_a_throttled_partition_a_seconds_worth_is_on_the_way(
+    world: World, *, throttle: int | None, second: bool
+) -> None:
+    world.partition.entry = entry(0, throttle=throttle)
+    world.partition.source = SourceView(100_000, 100_000, 0)
+    world.lane._stripes._bytes_an_offset[world.partition] = 1_000.0
+
+    first = world.lane._next()
+    assert first is not None
+    assert (first.max_bytes <= 200_000) is (throttle is not None)
+    assert (world.lane._next() is not None) is second

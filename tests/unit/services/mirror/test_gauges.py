@@ -16,7 +16,7 @@ from mirrorfleet.records.catalog import CatalogState, Priority
 from mirrorfleet.records.progress import Progress, decode, encode
 from mirrorfleet.slots.runner import SlotRunner
 from mirrorfleet.slots.untaken import Untaken
-from services.mirror.reporting import Gauges, headroom_s, snapshot, status
+from services.mirror.reporting import Gauges, headroom_s, ours_still, snapshot, status
 from tests.unit.copying.making import LINK, entry, fetched, give, identity, partition_of, slot
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mirrorfleet.copying.slot import Slot
     from mirrorfleet.core.ids import PartitionIdentity
     from mirrorfleet.records.catalog import CatalogPartition
+    from mirrorfleet.slots.worker import Worker
 
 NOW_MS = 10_000_000
 HOUR_MS = 3_600_000
@@ -229,3 +230,20 @@ def test_a_paused_partition_tells_no_headroom_where_nothing_waited() -> None:
     partition.committed = replace(partition.committed, next_source=SourceOffset(25))
 
     assert dict(runner.gauges.headroom()) == {}
+
+
+@pytest.mark.parametrize(("is_member", "told"), [(True, [1, 2]), (False, [1])])
+async def test_of_a_slot_that_stands_only_a_member_tells(
+    *, is_member: bool, told: list[int]
+) -> None:
+    copied, stands = (
+        SimpleNamespace(number=number, untaken=SimpleNamespace(since=since))
+        for number, since in ((1, None), (2, 5.0))
+    )
+
+    async def confirm() -> bool:
+        return is_member
+
+    worker = cast("Worker", SimpleNamespace(confirm=confirm))
+    found = await ours_still(worker, cast("list[SlotRunner]", [copied, stands]))
+    assert [runner.number for runner in found] == told
