@@ -91,9 +91,9 @@ class GroupAsker:
 
     async def _with_offsets(self, states: GroupFacts, names: Sequence[str]) -> GroupFacts:
         known = [name for name in names if name in states.source_states]
-        there = [name for name in names if name in states.target_states]
         mine = await fetch_offsets(self._source, known, deadline_s=self._deadline_s)
-        theirs = await fetch_offsets(self._target, there, deadline_s=self._deadline_s)
+        # one that is not listed there may be hidden from us: only an answer says so
+        theirs = await fetch_offsets(self._target, known, deadline_s=self._deadline_s)
         return replace(
             states,
             source_offsets=_answered(mine),

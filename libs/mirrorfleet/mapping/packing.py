@@ -107,9 +107,10 @@ class Packer:
             for key in undecided(keys, ends, floors[identity], _LOOKED_AT)
         ]:
             ends |= await self._source_ends_of(unknown)
-        gone = [key for key, end in ends.items() if end <= floors[key.identity].source]
+        kept = {key: end for key, end in ends.items() if end > floors[key.identity].source}
+        gone = [key for key in ends if key not in kept]
         await self._remove(gone)
-        self._source_ends = {key: end for key, end in ends.items() if key not in gone}
+        self._source_ends = kept
         return len(gone)
 
     async def _read(self, keys: Collection[BlockKey]) -> dict[BlockKey, bytes]:

@@ -146,9 +146,17 @@ def cut_off(
 
 
 def _left_alone(view: GroupView, why: str) -> Decision:
-    """From now on the group may come to any offset by itself: a set back is not gone on with."""
-    points = tuple(_settled(view, point) for point in view.checkpoints)
+    """From now on the group may come to any offset by itself: a set back that was begun is not gone
+    on with. Of one that is due the last checkpoint is the only evidence, and stays as it is.
+    """
+    points = tuple(_settled(view, point) for point in view.checkpoints if not _kept(view, point))
     return Decision(Home.TARGET, why, checkpoints=points)
+
+
+def _kept(view: GroupView, point: Checkpoint) -> bool:
+    ours = view.written.get(point.partition, ())
+    is_begun = bool(ours) and max(ours) > ours[0]
+    return point.partition in view.cut and not is_begun
 
 
 def _is_foreign(view: GroupView, partition: TopicPartition) -> bool:

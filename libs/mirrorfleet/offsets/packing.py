@@ -179,7 +179,8 @@ def _blocks(
 ) -> list[Block]:
     newest = _newest(keys)
     end = newest.end if newest is not None else TargetOffset(0)
-    _check_packed(stored, keys, [run for run in runs if run.target_start < end])
+    read = [key for key in keys if key in stored]  # by `needed` all that may have one of them
+    _check_packed(stored, read, [run for run in runs if run.target_start < end])
     fresh = [run for run in runs if run.target_start >= end]
     if not fresh:
         return []

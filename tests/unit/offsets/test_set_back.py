@@ -147,3 +147,24 @@ def test_whatever_is_lost_our_place_for_a_group_has_no_record_before_it_that_the
     assert group.place is not None
     assert group.place <= min(lacking, default=len(made.target))
     assert cuts or not group.backwards
+
+
+def test_a_group_that_is_left_alone_at_the_first_look_is_set_back_at_the_next() -> None:
+    """A consumer of it is there for a moment and commits nothing."""
+    copies, last = recopied(), placed(90, 180, 180, 176)
+    for target in (Activity.ACTIVE, Activity.IDLE):
+        point = placed(90, 140)
+        offsets = {THERE: GroupOffset(180)}
+        cut = cut_off([point], offsets, dict.fromkeys([point], last).get, copies, {THERE: 0})
+        view = GroupView(
+            source=Activity.IDLE,
+            target=target,
+            checkpoints=(point,),
+            offsets=offsets,
+            written={THERE: last.written},
+            cut=cut,
+        )
+        found = decide(view, home_again_s=300)
+        last = found.checkpoints[0] if found.checkpoints else last
+
+    assert [one.target for one in found.commits] == [140]
