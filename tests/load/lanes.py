@@ -77,6 +77,12 @@ class Job:
     rate: float
 
 
+def _is_fatal(error: KafkaException | SystemError) -> bool:
+    """Of a fatal error in the middle of a callback Python says that it came at a wrong time."""
+    cause = error if isinstance(error, KafkaException) else error.__cause__
+    return isinstance(cause, KafkaException) and bool(cause.args[0].fatal())
+
+
 class Lane:
     """A producer with its pool, its running number and its tally."""
 
@@ -158,8 +164,8 @@ class Lane:
                 self.commit()
             else:
                 self.abort()
-        except KafkaException as error:
-            if not error.args[0].fatal():
+        except (KafkaException, SystemError) as error:
+            if not _is_fatal(error):
                 raise
             self._begin_again()
         return count
