@@ -25,6 +25,8 @@ from mirrorfleet.wire.copybatch import CopyBatch
 from mirrorfleet.wire.records import control_batch
 from mirrorfleet.wire.rewrite import stamp
 
+BY_ORDER_S: Final = 60.0
+"""For what operators write or take: the markers of the transaction that is aborted are awaited."""
 _TIMEOUT_MS: Final = 15_000
 """The coordinator aborts what a dead process left open after this."""
 _ANSWER_S: Final = 5.0
@@ -178,3 +180,39 @@ class FencedWriter:
         if self._lane is not None:
             self._lane.close()
             self._lane = None
+
+
+async def write_by_order(
+    cluster: Cluster,
+    transactional_id: str,
+    tp: TopicPartition,
+    entries: Sequence[Entry],
+    now_ms: int,
+    *,
+    what: str,
+    on_taken: Callable[[], Awaitable[None]] | None = None,
+) -> None:
+    """Write once with the id of an owner who may live, and take it back before our records.
+
+    It is fenced then; who takes the id later finds what was written. `what` names this in errors.
+
+    Raises: as `FencedWriter.write`; DeadlineError when the owner is always faster.
+    """
+    attempts = Attempts(f"{cluster.name}: {what} {transactional_id}", BY_ORDER_S, cluster.dice)
+    while True:
+        writer = FencedWriter(
+            cluster,
+            transactional_id,
+            may_take=by_order,
+            on_taken=on_taken,
+            deadline_s=attempts.left_s,
+        )
+        try:
+            await cluster.leader(tp)  # known before the id is taken: its owner may be quick
+            await writer.write(tp, entries, now_ms)
+        except FencedError as error:
+            await attempts.pause(error)
+        else:
+            return
+        finally:
+            writer.close()

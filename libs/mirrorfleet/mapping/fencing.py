@@ -14,11 +14,15 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from mirrorfleet.core.errors import FencedError, MirrorfleetError, RefusedError
+from mirrorfleet.core.errors import MirrorfleetError, RefusedError
 from mirrorfleet.core.ids import Link, SlotNumber, TopicPartition
 from mirrorfleet.core.names import spare_id, transactional_id
-from mirrorfleet.kafka.backoff import Attempts
-from mirrorfleet.kafka.fenced_writer import FencedWriter, by_order
+from mirrorfleet.kafka.fenced_writer import (
+    BY_ORDER_S,
+    FencedWriter,
+    by_order,
+    write_by_order,
+)
 from mirrorfleet.mapping.catalog import read_catalog
 from mirrorfleet.records import positions
 from mirrorfleet.records.topics import ControlKind, control_topic
@@ -28,8 +32,6 @@ if TYPE_CHECKING:
     from mirrorfleet.kafka.cluster import Cluster
     from mirrorfleet.records.positions import Fence, Lifted
 
-DEADLINE_S: Final = 60.0
-"""For one slot: the markers of the transaction that is aborted are awaited."""
 AT_ONCE: Final = 8
 
 
@@ -61,7 +63,14 @@ async def mark(
         async with gate:
             try:
                 name = transactional_id(fleet, link.source, slot)
-                await _mark(target, name, TopicPartition(topic, slot), entry, now_ms)
+                await write_by_order(
+                    target,
+                    name,
+                    TopicPartition(topic, slot),
+                    [positions.encode(entry)],
+                    now_ms,
+                    what="fencing",
+                )
                 await _fence(target, spare_id(fleet, link.source, slot))
             except MirrorfleetError as error:
                 return str(error)
@@ -74,25 +83,8 @@ async def mark(
 
 async def _fence(target: Cluster, name: str) -> None:
     """Whoever copies with a slot's spare id stops; who takes it later finds the mark before."""
-    writer = FencedWriter(target, name, may_take=by_order, deadline_s=DEADLINE_S)
+    writer = FencedWriter(target, name, may_take=by_order, deadline_s=BY_ORDER_S)
     try:
         await writer.take()
     finally:
         writer.close()
-
-
-async def _mark(
-    target: Cluster, name: str, at: TopicPartition, entry: Fence | Lifted, now_ms: int
-) -> None:
-    attempts = Attempts(f"{target.name}: fencing {name}", DEADLINE_S, target.dice)
-    while True:
-        writer = FencedWriter(target, name, may_take=by_order, deadline_s=attempts.left_s)
-        try:
-            await target.leader(at)  # known before the id is taken: its owner may be quick
-            await writer.write(at, [positions.encode(entry)], now_ms)
-        except FencedError as error:
-            await attempts.pause(error)  # its owner lives and took it back: before our record
-        else:
-            return
-        finally:
-            writer.close()

@@ -21,7 +21,6 @@ from mirrorfleet.core.errors import (
     BrokerError,
     ConfigError,
     CorruptBatchError,
-    FencedError,
     RefusedError,
 )
 from mirrorfleet.core.ids import (
@@ -33,8 +32,7 @@ from mirrorfleet.core.ids import (
     TopicPartition,
 )
 from mirrorfleet.core.names import control_topic, transactional_id
-from mirrorfleet.kafka.backoff import Attempts
-from mirrorfleet.kafka.fenced_writer import FencedWriter, by_order
+from mirrorfleet.kafka.fenced_writer import write_by_order
 from mirrorfleet.kafka.offsets import EARLIEST, LATEST, OffsetSpec, list_offsets, log_bounds
 from mirrorfleet.kafka.stored import first_committed
 from mirrorfleet.mapping.catalog import CatalogView, read_catalog, read_control
@@ -55,8 +53,6 @@ if TYPE_CHECKING:
     from mirrorfleet.records.catalog import CatalogPartition
 
 VERSION: Final = 1
-DEADLINE_S: Final = 60.0
-"""For one write: a worker that copies takes its slot back, perhaps before we have written."""
 _A_WRITE: Final = 500
 _SHOWN: Final = 10
 _OLDER: Final = (
@@ -329,20 +325,15 @@ async def _write(
         _refuse(unfit(positions, copies.view, await _committed(target, at)), hint)
         _refuse(await copies.go_on_behind(positions), f"{hint} {_OLDER}")
 
-    name = transactional_id(fleet, entry.link.source, entry.slot)
-    attempts = Attempts(f"{target.name}: positions as {name}", DEADLINE_S, target.dice)
-    while True:
-        writer = FencedWriter(
-            target, name, may_take=by_order, on_taken=look, deadline_s=attempts.left_s
-        )
-        try:
-            await writer.write(at, [codec.encode(each) for each in positions], clock.now_ms())
-        except FencedError as error:
-            await attempts.pause(error)  # its owner lives and took it back: before our records
-        else:
-            return
-        finally:
-            writer.close()
+    await write_by_order(
+        target,
+        transactional_id(fleet, entry.link.source, entry.slot),
+        at,
+        [codec.encode(each) for each in positions],
+        clock.now_ms(),
+        what="positions as",
+        on_taken=look,
+    )
 
 
 async def _committed(target: Cluster, at: TopicPartition) -> dict[PartitionIdentity, Position]:

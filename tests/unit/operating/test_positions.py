@@ -7,21 +7,13 @@ from dataclasses import replace
 import pytest
 
 from mirrorfleet.core.errors import CorruptBatchError, UnknownVersionError
-from mirrorfleet.core.ids import SourceOffset, TargetOffset
+from mirrorfleet.core.ids import SourceOffset
 from mirrorfleet.mapping.catalog import CatalogView
 from mirrorfleet.operating.positions import line_of, position_in, unfit
-from mirrorfleet.records.positions import Position
 from tests.unit.copying.making import entry, identity
+from tests.unit.operating.making import at_80
 
-ONE = Position(
-    identity=identity(),
-    next_source=SourceOffset(80),
-    leader_epoch=3,
-    next_target=TargetOffset(91),
-    records=80,
-    bytes=4_000,
-    time_ms=5,
-)
+ONE = at_80()
 LINE = (
     '{"v":1,"link":"east->west","topic":"orders","identity":["source","AAAAAAAAAAAAAAAAAAAACg",0,'
     '"AAAAAAAAAAAAAAAAAAAACw",0],"next_source":80,"leader_epoch":3,"next_target":91,"records":80,'

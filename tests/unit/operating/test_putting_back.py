@@ -20,6 +20,7 @@ from mirrorfleet.core.ids import (
     TargetOffset,
     TopicPartition,
 )
+from mirrorfleet.kafka import fenced_writer
 from mirrorfleet.kafka.backoff import SystemDice
 from mirrorfleet.kafka.fenced_writer import by_order
 from mirrorfleet.kafka.offsets import EARLIEST, ListedOffset, OffsetSpec
@@ -30,7 +31,8 @@ from mirrorfleet.records import positions as codec
 from mirrorfleet.records.positions import Position
 from mirrorfleet.runtime.clock import SystemClock
 from mirrorfleet.wire.k01_fetch import Isolation
-from tests.unit.copying.making import entry, identity
+from tests.unit.copying.making import entry
+from tests.unit.operating.making import at_80
 
 if TYPE_CHECKING:
     from mirrorfleet.kafka.cluster import Cluster
@@ -135,24 +137,17 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     asked = ("read_catalog", "read_control", "log_bounds", "list_offsets", "first_committed")
     for name in (*asked, "recall"):
         monkeypatch.setattr(positions, name, getattr(made, name))
-    monkeypatch.setattr(positions, "FencedWriter", made.writer)
+    monkeypatch.setattr(fenced_writer, "FencedWriter", made.writer)
     return made
 
 
-def at_80(number: int) -> Position:
-    return Position(
-        identity=identity(number),
-        next_source=SourceOffset(80),
-        leader_epoch=3,
-        next_target=TargetOffset(91),
-        records=80,
-        bytes=4_000,
-        time_ms=5,
-    )
+async def leader(_: TopicPartition) -> None:
+    """Of the slot's positions; whoever writes asks for it."""
 
 
 async def put_back(numbers: Sequence[int]) -> Imported:
-    target = cast("Cluster", SimpleNamespace(name="west", dice=SystemDice()))
+    known = SimpleNamespace(name="west", dice=SystemDice(), leader=leader)
+    target = cast("Cluster", known)
     lines = [line_of(at_80(number), entry(number)) for number in numbers]
     return await import_lines(target, {ClusterAlias("east"): target}, FLEET, lines, SystemClock())
 

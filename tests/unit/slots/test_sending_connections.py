@@ -15,6 +15,12 @@ from tests.unit.slots.settled import CONTROL, COPY, OTHER, POSITIONS, World
 from tests.unit.slots.stubs import PRODUCER
 
 
+async def first_answered(world: World) -> None:
+    """A transaction is open at a broker."""
+    await until(lambda: world.log.held, deadline_s=5, what="the first request")
+    world.log.held.pop()()
+
+
 @pytest.mark.parametrize("version", list(TransactionVersion))
 async def test_where_a_connection_closed_at_rest_the_leaders_are_asked_and_nothing_is_aborted(
     monkeypatch: pytest.MonkeyPatch, version: TransactionVersion
@@ -92,8 +98,7 @@ async def test_a_connection_that_is_lost_with_something_in_flight_aborts(
     world.log.hold_data = True
 
     async def lose() -> None:
-        await until(lambda: world.log.held, deadline_s=5, what="the first request")
-        world.log.held.pop()()
+        await first_answered(world)
         await until(lambda: len(world.log.held) == 2, deadline_s=5, what="two more in flight")
         world.lanes[0].lose()
 
@@ -112,8 +117,7 @@ async def test_a_connection_that_is_lost_at_rest_in_an_open_transaction_aborts_w
     world.log.hold_data = True
 
     async def lose() -> None:
-        await until(lambda: world.log.held, deadline_s=5, what="the first request")
-        world.log.held.pop()()
+        await first_answered(world)
         world.lanes[0].lose()
 
     with pytest.raises(AbortError, match="the connection to target broker 0 was lost"):
