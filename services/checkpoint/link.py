@@ -8,6 +8,7 @@ The checkpoint goes first: after a crash in between we know the offset on the ta
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections import Counter as Tally
 from collections.abc import Iterable, Mapping
@@ -43,20 +44,25 @@ from mirrorfleet.offsets.homes import (
     settled,
     wanted_groups,
 )
+from mirrorfleet.offsets.resting import Rest, own_places, rested
 from mirrorfleet.records import checkpoint, heartbeat, offset_sync
 from mirrorfleet.records.topics import mm2_topics
 from mirrorfleet.runtime.log import fields, logger
+from services.checkpoint.gone import GoneGroups
 
 if TYPE_CHECKING:
     from mirrorfleet.core.ports import Clock
     from mirrorfleet.kafka.cluster import Cluster
     from mirrorfleet.policy.flows import Flow
     from mirrorfleet.records.checkpoint import Checkpoint
+    from mirrorfleet.records.offset_sync import OffsetSync
     from services.checkpoint.settings import CheckpointSettings
 
 FULL_REPLICATION: Final = 3
 _SILENT_S: Final = 1.0
 """For target partitions that did not answer at the last look: all groups would wait for them."""
+_PART: Final = 100
+"""Groups that are checked and set at a time: who moves in between is overwritten."""
 _log = logger(__name__)
 
 
@@ -86,6 +92,11 @@ class _Seen:
     there: Mapping[str, ListedGroup]
     offsets: Mapping[str, GroupOffsets]
 
+    def activity(self, group: str) -> Activity:
+        """Whether the group has members on the target; one that is not listed has none."""
+        listed = self.there.get(group)
+        return (listed.state if listed else GroupState.DEAD).activity
+
 
 class LinkGroups:
     """The groups of one link; one look at a time."""
@@ -108,11 +119,13 @@ class LinkGroups:
         self._syncs_at = TopicPartition(offset_sync.topic_name(flow.link.source), 0)
         self._ours = WrittenTail(target, self._checkpoints.topic)
         self._echoes = WrittenTail(source, checkpoint.topic_name(flow.link.target))
-        self._idle_since: dict[str, float] = {}
+        self._gone = GoneGroups(source, target)
+        self._idle_since: dict[str, Rest] = {}
         self._rewritten_at: dict[tuple[str, TopicPartition], float] = {}
         self._silent: set[TopicPartition] = set()
+        self._away: dict[str, set[str]] = {}
         self._told: set[str] = set()
-        self._synced: dict[TopicPartition, int] = {}
+        self._synced: dict[TopicPartition, OffsetSync] = {}
 
     def close(self) -> None:
         """Close the connections of our own."""
@@ -160,32 +173,46 @@ class LinkGroups:
         for group, committed in seen.committed.items():
             own = own_progress(committed, self._echoes.of(group))
             mine = checkpoints_of(group, own, copies, self.flow, starts=starts)
+            rest = self._rest(group, own, copies, seen, now)
             if mine:
-                view = self._view(group, tuple(mine), seen, now)
+                view = self._view(group, tuple(mine), rest, seen, now)
                 cut = cut_off(mine, view.offsets, self._ours.last, copies, starts)
                 view = replace(view, cut=cut)
                 decisions[group] = decide(view, home_again_s=self._settings.home_again_s)
                 points += decisions[group].checkpoints
+            await asyncio.sleep(0)  # many groups: the lease is kept up in between
         await self._write_checkpoints(points)
         await self._commit(decisions, seen, now)
         self._tell_refused()
         await self._write_syncs(copies)
         self.report.decisions = decisions
         self.report.looked_at = self._clock.monotonic()
+        await self._let_go(seen)
 
     async def _see(self) -> _Seen:
         deadline_s = self._settings.request_s
         groups = await list_groups(self._source, deadline_s=deadline_s)
-        wanted = wanted_groups(self.flow, groups)
-        answers = await fetch_offsets(self._source, wanted, deadline_s=deadline_s)
-        committed = self._answered(answers)
-        there = await list_groups(self._target, deadline_s=deadline_s)
+        committed = await self._places(self._source, wanted_groups(self.flow, groups))
+        # whoever has members there is at work, also those of Streams or Connect
+        there = await list_groups(self._target, any_protocol=True, deadline_s=deadline_s)
         # a group that is not listed may be hidden from us: only an answer says that it has nothing
-        offsets = self._answered(
-            await fetch_offsets(self._target, committed, deadline_s=deadline_s)
-        )
+        offsets = await self._places(self._target, committed)
         usable = {group: found for group, found in committed.items() if group in offsets}
         return _Seen(groups, usable, there, offsets)
+
+    async def _places(self, cluster: Cluster, groups: Iterable[str]) -> dict[str, GroupOffsets]:
+        """Whose coordinator was away at the last look is asked apart: all groups would wait."""
+        deadline_s, away = self._settings.request_s, self._away.get(cluster.name, set())
+        wanted = set(groups)
+        answers = await fetch_offsets(cluster, sorted(wanted - away), deadline_s=deadline_s)
+        if late := sorted(wanted & away):
+            answers |= await fetch_offsets(cluster, late, once=True, deadline_s=deadline_s)
+        self._away[cluster.name] = {
+            group
+            for group, answer in answers.items()
+            if isinstance(answer, BrokerError) and answer.retriable
+        }
+        return self._answered(answers)
 
     def _answered(
         self, answers: Mapping[str, GroupOffsets | BrokerError]
@@ -219,25 +246,40 @@ class LinkGroups:
         self._silent = wanted - starts.keys()
         return starts
 
+    def _rest(
+        self, group: str, own: GroupOffsets, copies: Copies, seen: _Seen, now: float
+    ) -> Rest | None:
+        """None while the group has members on the target, or nothing of its own there."""
+        before = self._idle_since.pop(group, None)
+        places = own_places(seen.offsets.get(group, {}), self._ours.of(group), copies)
+        if seen.activity(group) is Activity.ACTIVE or not places:
+            return None
+        rest = rested(
+            before, now, target=places, source=seen.committed[group], own=own, copies=copies
+        )
+        self._idle_since[group] = rest
+        return rest
+
     def _view(
-        self, group: str, points: tuple[Checkpoint, ...], seen: _Seen, now: float
+        self,
+        group: str,
+        points: tuple[Checkpoint, ...],
+        rest: Rest | None,
+        seen: _Seen,
+        now: float,
     ) -> GroupView:
-        listed = seen.there.get(group)
-        activity = (listed.state if listed else GroupState.DEAD).activity
-        if activity is Activity.ACTIVE:
-            self._idle_since.pop(group, None)
-        since = self._idle_since.setdefault(group, now) if activity is Activity.IDLE else now
+        is_at_work = rest is not None and rest.is_at_work_at_source
         written_at = {
             point.partition: self._rewritten_at.get((group, point.partition), -math.inf)
             for point in points
         }
         return GroupView(
-            source=seen.groups[group].state.activity,
-            target=activity,
+            source=Activity.ACTIVE if is_at_work else seen.groups[group].state.activity,
+            target=seen.activity(group),
             checkpoints=points,
             offsets=seen.offsets.get(group, {}),
             written=self._ours.of(group),
-            idle_s=now - since,
+            idle_s=0.0 if rest is None else now - rest.since,
             rewrite=frozenset(
                 at for at, when in written_at.items() if now - when >= self._settings.rewrite_s
             ),
@@ -251,16 +293,25 @@ class LinkGroups:
             self.report.checkpoints += len(changed)
 
     async def _commit(self, decisions: Mapping[str, Decision], seen: _Seen, now: float) -> None:
-        """Set the offsets, unless somebody moved them since we looked."""
-        due = {group: one for group, one in decisions.items() if one.commits}
-        if not due:
-            return
+        """Set the offsets, a part of the groups after the other.
+
+        What a broker that does not answer leaves is for the next look: each part would wait for it.
+        """
+        due = [group for group, one in decisions.items() if one.commits]
+        for first in range(0, len(due), _PART):
+            part = {group: decisions[group] for group in due[first : first + _PART]}
+            if not await self._commit_part(part, seen, now):
+                return
+
+    async def _commit_part(self, due: Mapping[str, Decision], seen: _Seen, now: float) -> bool:
+        """Set offsets, unless somebody moved them since we looked. False: a broker was silent."""
         deadline_s = self._settings.request_s
-        again = self._answered(await fetch_offsets(self._target, due, deadline_s=deadline_s))
+        found = await fetch_offsets(self._target, due, once=True, deadline_s=deadline_s)
+        again = self._answered(found)
         still = [
             group
-            for group, found in again.items()
-            if _are_same(due[group].checkpoints, seen.offsets[group], found)
+            for group, offsets in again.items()
+            if _are_same(due[group].checkpoints, seen.offsets[group], offsets)
         ]
         self.commits["raced"] += len(again) - len(still)
         self.commits["refused"] += len(due) - len(again)
@@ -268,7 +319,7 @@ class LinkGroups:
             group: {p.partition: GroupOffset(p.target, p.metadata) for p in due[group].commits}
             for group in still
         }
-        answers = await commit_offsets(self._target, wanted, deadline_s=deadline_s)
+        answers = await commit_offsets(self._target, wanted, once=True, deadline_s=deadline_s)
         points: list[Checkpoint] = []
         for group, error in answers.items():
             if error is None:
@@ -282,6 +333,21 @@ class LinkGroups:
                 self.commits["refused"] += 1
                 self.report.refused[group] = str(error)
         await self._write_checkpoints(points)
+        return not any(_is_silence(one) for one in (*found.values(), *answers.values()))
+
+    async def _let_go(self, seen: _Seen) -> None:
+        """Of groups that both sides have lost. The topic keeps what was written."""
+        known = self._ours.groups | self._echoes.groups | self._idle_since.keys()
+        listed = seen.groups.keys() | seen.there.keys()
+        gone = await self._gone.among(known, listed, deadline_s=self._settings.request_s)
+        if not gone:
+            return
+        self._ours.forget(gone)
+        self._echoes.forget(gone)
+        for group in gone:
+            self._idle_since.pop(group, None)
+        for at in [at for at in self._rewritten_at if at[0] in gone]:
+            del self._rewritten_at[at]
 
     def _tell_refused(self) -> None:
         """Log groups that were not refused before."""
@@ -294,13 +360,17 @@ class LinkGroups:
 
     async def _write_syncs(self, copies: Copies) -> None:
         """MM2's offset-syncs, from segments: only what is committed is in them."""
-        changed = [one for one in copies.syncs() if self._synced.get(one.partition) != one.source]
+        changed = [one for one in copies.syncs() if self._synced.get(one.partition) != one]
         if changed:
             entries = [offset_sync.encode(one) for one in changed]
             await self._writer.write(self._syncs_at, entries, self._clock.now_ms())
-            self._synced.update((one.partition, one.source) for one in changed)
+            self._synced.update((one.partition, one) for one in changed)
 
 
 def _are_same(points: Iterable[Checkpoint], one: GroupOffsets, other: GroupOffsets) -> bool:
     """Whether nobody moved the group where it is ours to set; other links may, elsewhere."""
     return all(one.get(point.partition) == other.get(point.partition) for point in points)
+
+
+def _is_silence(answer: GroupOffsets | BrokerError | None) -> bool:
+    return isinstance(answer, BrokerError) and answer.code is ErrorCode.NETWORK_EXCEPTION

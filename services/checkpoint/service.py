@@ -13,12 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.config.connect import cluster_settings
 from mirrorfleet.config.flows import flow_of
-from mirrorfleet.core.errors import (
-    CorruptBatchError,
-    MirrorfleetError,
-    RefusedError,
-    UnknownVersionError,
-)
+from mirrorfleet.core.errors import CorruptBatchError, MirrorfleetError, UnknownVersionError
 from mirrorfleet.core.ids import ClusterAlias, Link, SlotNumber
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.mapping.catalog import CatalogView, follow_catalog
@@ -71,6 +66,8 @@ class CheckpointService:
         self._map = MapFollower(self._target, context.fleet, self._store)
         self._view = CatalogView()
         self._known, self._loaded = asyncio.Event(), asyncio.Event()
+        self._begun = asyncio.Event()
+        """The map was read but for slots without a leader: groups are set where it says enough."""
         self._sources: dict[Link, Cluster] = {}
         self._links: dict[Link, LinkGroups] = {}
         for entry in estate.links_into(target):
@@ -129,6 +126,12 @@ class CheckpointService:
     def _copies(self, link: Link) -> Copies:
         return Copies(self._view.of_link(link), self._map.index, self._view.losses)
 
+    def _known_copies(self, link: Link) -> Copies:
+        """Without partitions whose map was never read up to its end: what it says is too low."""
+        unread = self._map.unread
+        entries = (entry for entry in self._view.of_link(link) if entry.slot not in unread)
+        return Copies(entries, self._map.index, self._view.losses)
+
     async def _read(self) -> None:
         """Follow catalog and map, as a standby as well: it takes over with all of it known."""
         health = self._context.health
@@ -184,11 +187,19 @@ class CheckpointService:
                 _log.info("waiting for the offset map", extra=fields(error=str(error)))
                 await asyncio.sleep(_TROUBLE_S)
                 continue
-            if not self._map.behind:
-                health.release(MAP)
-                self._loaded.set()
+            self._say_how_far()
             if not self._map.slots:
                 await asyncio.sleep(_TROUBLE_S)
+
+    def _say_how_far(self) -> None:
+        waiting = self._map.leaderless
+        if self._map.unread <= waiting.keys():
+            self._begun.set()
+        if waiting:
+            self._context.health.hold(MAP, str(next(iter(waiting.values()))))
+        elif not self._map.behind:
+            self._context.health.release(MAP)
+            self._loaded.set()
 
     async def _forget_old(self) -> None:
         """Let go for ever of what nobody can ask about any more, as a standby as well."""
@@ -206,7 +217,7 @@ class CheckpointService:
         groups = self._links[link]
         health.hold(hold, "not looked at yet")
         prepared = False
-        await self._loaded.wait()
+        await self._begun.wait()
         while True:
             started = self._context.clock.monotonic()
             try:
@@ -214,7 +225,7 @@ class CheckpointService:
                     await self._open(link)
                     await groups.prepare()
                     prepared = True
-                await groups.look(self._copies(link))
+                await groups.look(self._known_copies(link))
             except (MirrorfleetError, ExceptionGroup) as error:
                 if not is_ours(error):
                     raise
@@ -232,13 +243,7 @@ class CheckpointService:
         """Reach the source. Raises: RefusedError when its alias means another cluster now."""
         source = self._sources[link]
         await source.open()
-        recorded = self._view.links.get(link.source)
-        if recorded is not None and recorded.source_cluster != source.cluster_id:
-            raise RefusedError(
-                f"alias {link.source} means cluster {source.cluster_id} now, but the catalog of"
-                f" fleet {self._context.fleet} knows it as {recorded.source_cluster}.",
-                hint="Give the new cluster a new alias, or correct its bootstrap in the estate.",
-            )
+        self._view.check_source(link.source, source.cluster_id, self._context.fleet)
 
     def _count(self, groups: LinkGroups) -> None:
         metrics, link = self._context.metrics, str(groups.flow.link)
@@ -250,14 +255,14 @@ class CheckpointService:
 
     async def _pack(self) -> None:
         """Pack slots that have enough segments, one after the other."""
-        await self._loaded.wait()
+        await self._begun.wait()
         clock = self._context.clock
         pruned_at = clock.monotonic()
         # known for one term as the leader: who packed since knows what we do not
         packers: dict[SlotNumber, Packer] = {}
         while True:
             is_time = clock.monotonic() - pruned_at >= self._settings.prune_period_s
-            for slot in sorted(self._view.slots):
+            for slot in sorted(self._view.slots - self._map.unread):
                 packer = packers.setdefault(slot, Packer(self._store, slot))
                 try:
                     await self._pack_slot(slot, packer)

@@ -30,8 +30,8 @@ class CheckpointSettings(BaseModel):
     """Offsets that do not move are written again: the target forgets them after 7 days
     (offsets.retention.minutes)."""
     home_again_s: float = Field(default=300.0, ge=0)
-    """A group that was active on the target is followed again after so long without members there,
-    when it has members on the source."""
+    """A group that was active on the target is followed again after so long without members and
+    without a move there, when it has members on the source or its offsets move there."""
     pack: Pack = Pack.FLEET
     pack_period_s: float = Field(default=30.0, ge=0.1)
     """Between two looks for slots with enough segments."""

@@ -1,9 +1,9 @@
 """`status`: where each partition of a fleet stands, from the catalog and the progress topics.
 
 Exit 2 when something needs a person: a fault, a partition that no worker reports, an owner that
-has been silent for longer than `overview.STALE_MS`, or records that wait while nothing was copied
-for longer than `overview.STUCK_MS`. Topics that are held back are not in the catalog: `plan` has
-them.
+has been silent for longer than `overview.STALE_MS`, a source that does not answer it, or records
+that wait while nothing was copied for longer than `overview.STUCK_MS`. Topics that are held back
+are not in the catalog: `plan` has them.
 """
 
 from __future__ import annotations

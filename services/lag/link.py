@@ -117,14 +117,8 @@ class LinkWatch:
 
     async def _open(self, catalog: CatalogView) -> None:
         await self._source.open()
-        link = self.view.link
-        recorded = catalog.links.get(link.source)
-        if recorded is not None and recorded.source_cluster != self._source.cluster_id:
-            raise RefusedError(
-                f"alias {link.source} means cluster {self._source.cluster_id} now, but the catalog"
-                f" of fleet {self._context.fleet} knows it as {recorded.source_cluster}.",
-                hint="Give the new cluster a new alias, or correct its bootstrap in the estate.",
-            )
+        alias, fleet = self.view.link.source, self._context.fleet
+        catalog.check_source(alias, self._source.cluster_id, fleet)
 
     async def _look_at_refused(self) -> None:
         while True:

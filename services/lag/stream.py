@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 STOP_S: Final = 5.0
 LOOK_S: Final = 5.0
 """Between two looks at a password in a file, and at certificates."""
+RAW: Final = "raw"
+"""Bytes as they are: `records` reads them."""
+METADATA_MS: Final = 10_000
+"""A slot that the topic got room for is given to nobody before; Faust would take five minutes."""
 OnRecord = Callable[[bytes | None, bytes | None, Place], None]
 OnSlots = Callable[[frozenset[SlotNumber]], None]
 
@@ -143,6 +147,7 @@ class ProgressStream:
             broker_heartbeat_interval=self._session_s / 5,
             broker_request_timeout=self._request_s,
             consumer_auto_offset_reset="latest",
+            consumer_metadata_max_age_ms=METADATA_MS,
             stream_wait_empty=False,
             topic_allow_declare=False,
             topic_disable_leader=True,
@@ -152,11 +157,7 @@ class ProgressStream:
             loop=asyncio.get_running_loop(),
         )
         topic = app.topic(
-            self._topic,
-            key_type=bytes,
-            value_type=bytes,
-            key_serializer="raw",
-            value_serializer="raw",
+            self._topic, key_type=bytes, value_type=bytes, key_serializer=RAW, value_serializer=RAW
         )
 
         async def watch(stream: _Stream) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter as Tally
 from typing import TYPE_CHECKING
 
@@ -10,21 +9,31 @@ from mirrorfleet.copying.limits import Found, Limit, look_at
 from mirrorfleet.core.ids import SourceOffset
 from mirrorfleet.records.catalog import CatalogState
 from mirrorfleet.records.overview import duration
-from mirrorfleet.records.progress import WAITING, PartitionProgress, Progress, held_up
+from mirrorfleet.records.progress import (
+    UNREACHABLE,
+    WAITING,
+    PartitionProgress,
+    Progress,
+    held_up,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from mirrorfleet.copying.faults import Fault
     from mirrorfleet.copying.partition import CopyPartition
+    from mirrorfleet.core.ids import Link
     from mirrorfleet.slots.runner import SlotRunner
-    from mirrorfleet.slots.worker import Worker
 
 Labels = tuple[str, ...]
 NO_RETENTION_S = 10 * 365 * 86_400.0
 """Shown as headroom where nothing is ever deleted: ten years, so that a least over topics works."""
+FRESH = 0.1
+"""Share of the retention: a record that is no older has nothing near."""
 UNTAKEN_S = 10.0
 """A slot changes hands in less; then it is told why it is not copied."""
+AWAY_S = 10.0
+"""A leader moves, or a broker starts again, in less."""
 TROUBLE_MOST = 300
 """Characters of it: each second's record has them."""
 
@@ -55,13 +64,28 @@ def standing(partition: CopyPartition) -> Fault | None:
     return partition.fault or partition.reported
 
 
+def is_away(runner: SlotRunner, partition: CopyPartition) -> bool:
+    """Whether its source has not answered for a while: what it has by now is not known."""
+    since = partition.away_since
+    return since is not None and runner.clock.monotonic() - since >= AWAY_S
+
+
+def lag(runner: SlotRunner, partition: CopyPartition) -> int | None:
+    """Offsets that a committed reader of the source sees and the target lacks; None: not known."""
+    return None if is_away(runner, partition) else runner.slot.lag(partition)
+
+
 def state_word(runner: SlotRunner, partition: CopyPartition) -> str:
     """One word for where a partition of the slot is."""
     if standing(partition) is not None:
         return "faulted"
     if partition.entry.state is not CatalogState.ACTIVE:
         return str(partition.entry.state)
-    if partition.source.last_stable < 0 or runner.untaken.since is not None:
+    if runner.untaken.since is not None:
+        return "starting"
+    if is_away(runner, partition):
+        return UNREACHABLE
+    if partition.source.last_stable < 0:
         return "starting"
     return WAITING if runner.slot.waits(partition) else str(partition.pace)
 
@@ -84,7 +108,7 @@ def _progress(
     runner: SlotRunner, partition: CopyPartition, now_ms: int, now: float
 ) -> PartitionProgress:
     source, committed = partition.source, partition.committed
-    oldest = partition.queue[0].batch.base_timestamp if partition.queue else None
+    oldest = partition.queue[0].batch.oldest_timestamp if partition.queue else None
     return PartitionProgress(
         identity=partition.identity,
         source_topic=partition.entry.source_topic,
@@ -106,7 +130,7 @@ def _progress(
 class Looks:
     """What limits each slot, looked at with every report. `cpu_s` are those of the process."""
 
-    def __init__(self, cpu_s: Callable[[], float] = time.process_time) -> None:
+    def __init__(self, cpu_s: Callable[[], float]) -> None:
         self._cpu_s = cpu_s
         self._before = (0.0, 0.0)
 
@@ -126,15 +150,6 @@ class Looks:
             )
 
 
-async def ours_still(worker: Worker, runners: list[SlotRunner]) -> list[SlotRunner]:
-    """Those of which we may tell. A slot that we do not copy may be another's by now: who is cut
-    off from the group's coordinator is not told, and its word would stand against the owner's.
-    """
-    if all(runner.untaken.since is None for runner in runners) or await worker.confirm():
-        return runners
-    return [runner for runner in runners if runner.untaken.since is None]
-
-
 def copied(runner: SlotRunner) -> int:
     """Bytes that the slot has copied since its partitions began; while it is taken none are known,
     and all come at once.
@@ -147,32 +162,41 @@ def headroom_s(partition: CopyPartition, now_ms: int, unread_s: float = 0.0) -> 
 
     The age of that record is at most that of the last one copied, or of the first that came
     (timestamps grow), so this is the least that is left. Where nothing waited when the source was
-    last read, `unread_s` ago, what came since is no older than that.
+    last read, `unread_s` ago, what came since is no older than that. As long as most of the time is
+    left nothing is near, however short it is: a live copy has always a record that just came.
     """
     retention = partition.entry.source_retention_ms
     if retention is None or retention < 0:
         return NO_RETENTION_S
     if partition.has_work:
         reached = max(partition.first_timestamp, partition.last_timestamp)
-        return None if reached < 0 else (retention - (now_ms - reached)) / 1000
+        return None if reached < 0 else _left_s(retention, now_ms - reached)
     is_active = partition.fault is None and partition.entry.state is CatalogState.ACTIVE
     is_read = is_active and partition.reachable
     if partition.source.last_stable < 0 or not is_read:
         return None
-    return retention / 1000 - unread_s if unread_s else NO_RETENTION_S
+    return _left_s(retention, unread_s * 1000)
+
+
+def _left_s(retention_ms: int, age_ms: float) -> float:
+    is_near = age_ms > retention_ms * FRESH
+    return (retention_ms - age_ms) / 1000 if is_near else NO_RETENTION_S
 
 
 class Gauges:
-    """Numbers that are computed when they are asked for, of the slots that are ours to tell of;
-    `ours` are those that were lost, too: that nobody has them must be seen.
+    """Numbers that are computed when they are asked for, of the slots that are ours to tell of.
+
+    That nobody has a slot must be seen: `ours` are those that were lost, too, and `links` those
+    that have something to copy, by us or others.
     """
 
     def __init__(
         self,
         runners: Callable[[], Iterable[SlotRunner]],
         ours: Callable[[], Iterable[SlotRunner]],
+        links: Callable[[], Iterable[Link]],
     ) -> None:
-        self._runners, self._ours = runners, ours
+        self._runners, self._ours, self._links = runners, ours, links
 
     def since_progress(self) -> Iterator[tuple[Labels, float]]:
         """Seconds since a slot with work last moved, by link and slot."""
@@ -205,13 +229,18 @@ class Gauges:
         yield from tally.items()
 
     def record_lag(self) -> Iterator[tuple[Labels, float]]:
-        """Source offsets not yet committed, by link and topic."""
+        """Source offsets not yet copied, by link and topic; of a topic with one of which it is not
+        known none are told: a sum of the others would pass for its lag.
+        """
         tally: Tally[Labels] = Tally()
+        unknown: set[Labels] = set()
         for runner in self._runners():
             for p in partitions_of(runner):
-                lag = max(0, p.source.last_stable - p.committed.next_source)
-                tally[str(runner.link), p.entry.source_topic] += lag
-        yield from tally.items()
+                key, behind = (str(runner.link), p.entry.source_topic), lag(runner, p)
+                tally[key] += behind or 0
+                if behind is None:
+                    unknown.add(key)
+        yield from ((key, count) for key, count in tally.items() if key not in unknown)
 
     def headroom(self) -> Iterator[tuple[Labels, float]]:
         """The least headroom of each link that is known."""
@@ -227,7 +256,7 @@ class Gauges:
 
     def owned(self) -> Iterator[tuple[Labels, float]]:
         """Slots that copy, by link."""
-        tally: Tally[Labels] = Tally()
+        tally: Tally[Labels] = Tally({(str(link),): 0 for link in self._links()})
         for runner in self._ours():
             tally[(str(runner.link),)] += int(runner.state == "copying")
         yield from tally.items()
@@ -243,29 +272,30 @@ def limit(runner: SlotRunner) -> Found:
 
 def status(runners: Iterable[SlotRunner]) -> list[dict[str, object]]:
     """Each slot for `/status`: enough to see what stands where and why."""
-    return [
-        {
-            "slot": runner.number,
-            "link": str(runner.link),
-            "state": str(runner.state),
-            "trouble": runner.trouble,
-            **limit(runner)._asdict(),
-            "partitions": len(runner.slot.partitions),
-            "assigned": len(runner.entries),
-            "from_replicas": sum(p.replica is not None for p in runner.slot.partitions.values()),
-            "lag_records": sum(
-                max(0, p.source.last_stable - p.committed.next_source)
-                for p in partitions_of(runner)
-            ),
-            "faults": [
-                {
-                    "topic": p.entry.source_topic,
-                    "partition": p.identity.partition,
-                    "fault": str(standing(p)),
-                }
-                for p in partitions_of(runner)
-                if standing(p) is not None
-            ],
-        }
-        for runner in runners
-    ]
+    return [_status(runner) for runner in runners]
+
+
+def _status(runner: SlotRunner) -> dict[str, object]:
+    partitions = partitions_of(runner)
+    lags = [lag(runner, partition) for partition in partitions]
+    return {
+        "slot": runner.number,
+        "link": str(runner.link),
+        "state": str(runner.state),
+        "trouble": runner.trouble,
+        **limit(runner)._asdict(),
+        "partitions": len(runner.slot.partitions),
+        "assigned": len(runner.entries),
+        "from_replicas": sum(p.replica is not None for p in runner.slot.partitions.values()),
+        "lag_records": sum(each for each in lags if each is not None),
+        "lag_unknown": lags.count(None),
+        "faults": [
+            {
+                "topic": p.entry.source_topic,
+                "partition": p.identity.partition,
+                "fault": str(standing(p)),
+            }
+            for p in partitions
+            if standing(p) is not None
+        ],
+    }

@@ -9,29 +9,22 @@ and events, and nothing else than copies.
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.config.connect import cluster_settings
 from mirrorfleet.copying.budget import MemoryBudget
 from mirrorfleet.copying.loads import LoadMeter
 from mirrorfleet.copying.schedule import backoff_s
-from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import (
-    BrokerError,
-    MirrorfleetError,
-    RefusedError,
-    UnknownVersionError,
-    may_not,
-)
+from mirrorfleet.core.errors import MirrorfleetError, UnknownVersionError
 from mirrorfleet.core.ids import ClusterAlias, Link, PartitionIdentity, SlotNumber, TopicPartition
 from mirrorfleet.core.names import service_id
 from mirrorfleet.kafka.cluster import Cluster
-from mirrorfleet.kafka.control import ControlTail, ControlWriter
+from mirrorfleet.kafka.control import ControlWriter
 from mirrorfleet.kafka.membership import SESSION_S, Membership
+from mirrorfleet.mapping.catalog import CatalogView, follow_catalog
 from mirrorfleet.mapping.runs import StoredMap
-from mirrorfleet.records import catalog as catalog_codec
 from mirrorfleet.records import progress as progress_codec
-from mirrorfleet.records.catalog import CatalogLink, CatalogPartition, CatalogState, Removed
 from mirrorfleet.records.events import EventKind
 from mirrorfleet.records.topics import ControlKind, control_topic
 from mirrorfleet.runtime import metric_names as names
@@ -49,12 +42,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from mirrorfleet.kafka.transactions import TransactionVersion
+    from mirrorfleet.records.catalog import CatalogPartition
     from mirrorfleet.records.members import Slots
     from mirrorfleet.runtime.entry import Context
     from mirrorfleet.runtime.lifecycle import Stop
     from mirrorfleet.slots.runner import SlotRunner
 
+CLIENT: Final = "mirrorfleet-mirror"
 CATALOG: Final = "catalog"
+GROUP: Final = "group"
+"""What holds a worker back that is no member of the workers' group."""
 CHECK_S: Final = 10.0
 """For a look at the positions of a slot before it is taken; a leader that is away costs no more."""
 RECOVERED_S: Final = 2.0
@@ -74,8 +71,7 @@ class MirrorService:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._settings = settings.parse(context.settings)
-        self._entries: dict[PartitionIdentity, CatalogPartition] = {}
-        self._links: dict[ClusterAlias, CatalogLink] = {}
+        self._view = CatalogView()
         self._sides: dict[ClusterAlias, SourceSide] = {}
         self._connecting: set[ClusterAlias] = set()
         self._following: list[asyncio.Task[None]] = []
@@ -85,7 +81,7 @@ class MirrorService:
         self._shared: tuple[Slots, Slots] = (frozenset(), frozenset())
         """All slots of the fleet, and those that copy something."""
         self._loads = LoadMeter()
-        self._looks = reporting.Looks()
+        self._looks = reporting.Looks(time.process_time)
         self._changed, self._known = asyncio.Event(), asyncio.Event()
         self._tracing = Tracing(
             context.telemetry, context.metrics, context.clock, fleet=context.fleet
@@ -93,10 +89,11 @@ class MirrorService:
         self._register_gauges()
 
     def status(self) -> Mapping[str, object]:
+        """For `/status`."""
         worker = self._worker
         return {
             "transaction_version": None if worker is None else int(worker.version),
-            "partitions": len(self._entries),
+            "partitions": len(self._view.partitions),
             "memory_bytes": 0 if worker is None else worker.budget.used,
             "memory_peak_bytes": 0 if worker is None else worker.budget.peak,
             "slots": reporting.status(self._ours()),
@@ -109,7 +106,7 @@ class MirrorService:
             MirrorfleetError: the target cannot be reached or refuses us: nothing was written.
         """
         context = self._context
-        target = Cluster(cluster_settings(context.estate, context.target, "mirrorfleet-mirror"))
+        target = Cluster(cluster_settings(context.estate, context.target, CLIENT))
         context.health.hold(CATALOG, "not connected to the target yet")
         try:
             await target.open()
@@ -123,15 +120,8 @@ class MirrorService:
         context = self._context
         targets = Leaders(target, context.clock, Role.TARGET)
         context.health.watch(f"target {context.target}", lambda: targets.trouble)
-        membership = Membership(
-            target,
-            group=service_id(context.fleet, "mirror"),
-            topic=control_topic(context.fleet, ControlKind.SLOTS),
-            owner=context.owner,
-            clock=context.clock,
-            known=lambda: self._shared,
-            loads=self._loads.loads,
-        )
+        membership = self._make_membership(target)
+        context.health.watch(GROUP, lambda: self._outside(membership))
         version = await target.transaction_version()
         self._worker = worker = self._make_worker(targets, version, membership)
         targets.need(control_topic(context.fleet, kind) for kind in _CONTROL)
@@ -158,6 +148,18 @@ class MirrorService:
             for task in [*background, *self._following, *keepers]:
                 task.cancel()
 
+    def _make_membership(self, target: Cluster) -> Membership:
+        context = self._context
+        return Membership(
+            target,
+            group=service_id(context.fleet, "mirror"),
+            topic=control_topic(context.fleet, ControlKind.SLOTS),
+            owner=context.owner,
+            clock=context.clock,
+            known=lambda: self._shared,
+            loads=self._loads.loads,
+        )
+
     def _make_worker(
         self, targets: Leaders, version: TransactionVersion, membership: Membership
     ) -> Worker:
@@ -182,52 +184,36 @@ class MirrorService:
         await self._known.wait()
         await membership.run()
 
+    def _outside(self, membership: Membership) -> str:
+        """Why we get none of the slots that there are; "" for a member, who may be given none."""
+        if membership.share is not None or not self._known.is_set():
+            return ""
+        return membership.trouble or f"{membership.group}: not a member yet"
+
     # -- the catalog
 
     async def _follow_catalog(self, worker: Worker) -> None:
-        """Apply catalog records for ever; wait for the topic, which `sync` makes.
-
-        Once it was read, nothing but a newer format ends this: copying goes on from what is known.
+        """Once it was read, nothing but a newer format ends this: copying goes on from what is
+        known.
         """
-        topic = control_topic(worker.fleet, ControlKind.CATALOG)
         health = self._context.health
-        failures = 0
-        while True:
-            try:
-                follow = ControlTail(
-                    worker.target.settings,
-                    topic,
-                    on_caught_up=lambda: health.release(CATALOG),
-                )
-                async with follow as tail:
-                    async for record in tail:
-                        self._apply(catalog_codec.decode(record.key, record.value))
-                        if tail.caught_up:
-                            failures = 0
-                            self._changed.set()
-            except MirrorfleetError as error:
-                why = _explained(worker, topic, error)
-                was_read = self._known.is_set() and not isinstance(error, UnknownVersionError)
-                if not (error.retriable or was_read):
-                    raise why from error
-                failures += 1
-                health.hold(CATALOG, f"{topic} cannot be read: {why}")
-                _log.info("waiting for the catalog", extra=fields(topic=topic, error=str(why)))
-            await asyncio.sleep(backoff_s(failures, self._context.dice.uniform(0, 1)))
 
-    def _apply(self, entry: catalog_codec.CatalogEntry | Removed) -> None:
-        match entry:
-            case CatalogPartition():
-                if entry.state is CatalogState.REMOVED:
-                    self._entries.pop(entry.identity, None)
-                else:
-                    self._entries[entry.identity] = entry
-            case CatalogLink():
-                self._links[entry.link.source] = entry
-            case catalog_codec.CatalogConfig(format_level=level) if self._worker is not None:
-                self._worker.write_at(level)
-            case Removed(identity=PartitionIdentity() as identity):
-                self._entries.pop(identity, None)
+        def known() -> None:
+            worker.write_at(self._view.format_level)
+            health.release(CATALOG)
+            self._changed.set()
+
+        def trouble(text: str) -> None:
+            health.hold(CATALOG, text)
+            _log.info("waiting for the catalog", extra=fields(error=text))
+
+        await follow_catalog(
+            worker.target.settings,
+            worker.fleet,
+            self._view,
+            on_caught_up=known,
+            on_trouble=trouble,
+        )
 
     async def _assign(
         self,
@@ -241,13 +227,14 @@ class MirrorService:
             self._changed.clear()
             by_slot: dict[SlotNumber, dict[PartitionIdentity, CatalogPartition]] = {}
             sources: dict[SlotNumber, ClusterAlias] = {}
-            for identity, entry in self._entries.items():
+            for identity, entry in self._view.partitions.items():
                 by_slot.setdefault(entry.slot, {})[identity] = entry
                 sources[entry.slot] = entry.link.source
             await self._check_positions(n for n, s in sources.items() if s in self._sides)
             busy: Slots = frozenset(by_slot)
-            self._shared = busy.union(*(link.slots for link in self._links.values())), busy
-            self._known.set()
+            self._shared = busy | self._view.slots, busy
+            if self._shared[0]:
+                self._known.set()
             for number, source in sources.items():
                 side = self._sides.get(source)
                 if side is not None:
@@ -286,7 +273,7 @@ class MirrorService:
     async def _connect(self, source: ClusterAlias, helpers: asyncio.TaskGroup, stop: Stop) -> None:
         """Connect the source of a link, however long that takes; other links go on meanwhile."""
         context = self._context
-        cluster = Cluster(cluster_settings(context.estate, source, "mirrorfleet-mirror"))
+        cluster = Cluster(cluster_settings(context.estate, source, CLIENT))
         hold = f"source {source}"
         failures = 0
         while not stop.is_set():
@@ -302,7 +289,7 @@ class MirrorService:
             await cluster.close()
             return
         context.health.release(hold)
-        self._check_source(source, cluster)
+        self._view.check_source(source, cluster.cluster_id, context.fleet)
         link = Link(source, context.target)
         leaders = Leaders(cluster, context.clock)
         context.health.watch(hold, lambda: leaders.trouble)
@@ -319,16 +306,6 @@ class MirrorService:
             link, cluster, leaders, meters, cluster.settings.security.principal, keeper
         )
         self._changed.set()
-
-    def _check_source(self, source: ClusterAlias, cluster: Cluster) -> None:
-        """An alias that now means another cluster would mix two histories."""
-        recorded = self._links.get(source)
-        if recorded is not None and recorded.source_cluster != cluster.cluster_id:
-            raise RefusedError(
-                f"alias {source} means cluster {cluster.cluster_id} now, but the catalog of fleet"
-                f" {self._context.fleet} knows it as {recorded.source_cluster}.",
-                hint="Give the new cluster a new alias, or correct its bootstrap in the estate.",
-            )
 
     # -- reports
 
@@ -352,7 +329,7 @@ class MirrorService:
         copied = {r.number: reporting.copied(r) for r in ours if r.slot.partitions}
         self._loads.sample(copied, now)
         self._looks.look(ours, now)
-        for runner in await reporting.ours_still(worker, self._told_of()):
+        for runner in await ours_still(worker, self._told_of()):
             if runner.is_lost:  # since the first of these was written
                 continue
             snapshot = reporting.snapshot(runner, now_ms, now)
@@ -369,9 +346,16 @@ class MirrorService:
     def _told_of(self) -> list[SlotRunner]:
         return self._owning.told_of() if self._owning else []
 
+    def _links(self) -> list[Link]:
+        """Of which somebody must hold slots: all, until the catalog says that one has nothing."""
+        context = self._context
+        links = [each.link for each in context.estate.links_into(context.target)]
+        busy = {entry.link for entry in self._view.partitions.values()}
+        return [link for link in links if link in busy] if self._known.is_set() else links
+
     def _register_gauges(self) -> None:
         metrics = self._context.metrics
-        gauges = reporting.Gauges(self._told_of, self._ours)
+        gauges = reporting.Gauges(self._told_of, self._ours, self._links)
         metrics.on_scrape(names.SINCE_PROGRESS, gauges.since_progress)
         metrics.on_scrape(names.PARTITIONS, gauges.partitions)
         metrics.on_scrape(names.FAULTED, gauges.faulted)
@@ -384,12 +368,13 @@ class MirrorService:
         )
 
 
-def _explained(worker: Worker, topic: str, error: MirrorfleetError) -> MirrorfleetError:
-    """A refused catalog, with who wanted to read it."""
-    if not (isinstance(error, BrokerError) and error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED):
-        return error
-    text = may_not(worker.principal, "READ", f"Topic:{topic}", worker.target.settings.alias)
-    return BrokerError(error.code, text, hint="`mirrorfleet acls` prints what is needed.")
+async def ours_still(worker: Worker, runners: list[SlotRunner]) -> list[SlotRunner]:
+    """Those of which we may tell. A slot that we do not copy may be another's by now: who is cut
+    off from the group's coordinator is not told, and its word would stand against the owner's.
+    """
+    if all(runner.untaken.since is None for runner in runners) or await worker.confirm():
+        return runners
+    return [runner for runner in runners if runner.untaken.since is None]
 
 
 _CONTROL: Final = (

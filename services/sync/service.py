@@ -238,8 +238,8 @@ class SyncService:
         count = len(planned.publish)
         self._context.metrics.counter(names.SYNC_CHANGES, str(side.link), "published").add(count)
         removed = {e.source_topic for e in planned.publish if e.state is CatalogState.REMOVED}
-        for topic in sorted(removed):
-            self._tell(EventKind.TOPIC_REMOVED, side.link, topic, "no rule takes it as it is now")
+        for topic in sorted(removed & planned.ended.keys()):
+            self._tell(EventKind.TOPIC_REMOVED, side.link, topic, planned.ended[topic])
         _log.info("catalog published", extra=fields(link=str(side.link), count=count))
 
     # -- what is told

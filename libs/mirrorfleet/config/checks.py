@@ -39,6 +39,7 @@ def _links(estate: Estate) -> Iterator[_Found]:
         yield from unknown
         if not unknown:
             yield from _same_ends(estate, entry, path)
+            yield from _same_cluster(estate, number, path)
         if entry.link in seen:
             other = seen[entry.link]
             yield path, f"{entry.link} is links[{other}] already; put its rules there"
@@ -62,11 +63,33 @@ def _same_ends(estate: Estate, entry: EstateLink, path: str) -> Iterator[_Found]
     if entry.source == entry.target:
         yield path, f"{entry.source!r} cannot be copied into itself"
         return
-    source, target = (estate.clusters[alias].bootstrap for alias in entry.link)
-    shared = sorted(set(source) & set(target))
-    if shared:
-        ends = f"{entry.source!r} and {entry.target!r} have the same bootstrap {shared[0]}"
+    shared = _shared_address(estate, *entry.link)
+    if shared is not None:
+        ends = f"{entry.source!r} and {entry.target!r} have the same bootstrap {shared}"
         yield path, f"{ends}: that is one cluster under two names"
+
+
+def _same_cluster(estate: Estate, number: int, path: str) -> Iterator[_Found]:
+    """Two targets that are one would each get every record; two sources that are one, too."""
+    entry = estate.links[number]
+    for other in estate.links[:number]:
+        pairs = [("to", entry.target, other.target)]
+        if entry.target == other.target:
+            pairs.append(("from", entry.source, other.source))
+        for key, alias, twin in pairs:
+            shared = _shared_address(estate, alias, twin) if alias != twin else None
+            if shared is not None:
+                ends = f"{twin!r} and {alias!r} have the same bootstrap {shared}"
+                yield f"{path}.{key}", f"{ends}: that is one cluster under two names"
+                return
+
+
+def _shared_address(estate: Estate, *aliases: str) -> str | None:
+    """An address that all these clusters have; None when there is none, or one is unknown."""
+    if not estate.clusters.keys() >= set(aliases):
+        return None
+    shared = set.intersection(*(set(estate.clusters[alias].bootstrap) for alias in aliases))
+    return min(shared, default=None)
 
 
 def _rule_names(entry: EstateLink, path: str) -> Iterator[_Found]:

@@ -42,6 +42,7 @@ from mirrorfleet.records.catalog import Priority
 _WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _ADDRESS: Final = re.compile(r"(?P<host>\[[0-9a-fA-F:.]+\]|[^\s:/@\[\]]+):(?P<port>[^:]+)")
 _FIRST_MOMENT: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_LARGEST: Final = 2**63 - 1
 DEFAULT_SLOTS: Final = 16
 _SENT_AS_IT_IS: Final = {Mechanism.PLAIN: "password", Mechanism.OAUTHBEARER: "token"}
 
@@ -97,6 +98,8 @@ def _start(value: str) -> str:
     if value in {"earliest", "latest"}:
         return value
     if kind in {"timestamp", "offset"} and rest.isascii() and rest.isdigit():
+        if len(rest.lstrip("0")) > len(str(_LARGEST)) or int(rest) > _LARGEST:
+            raise ValueError(f"{value!r} is above {_LARGEST}, the largest number that Kafka takes")
         return f"{kind}:{int(rest)}"
     if kind == "timestamp":
         moment = _moment(rest)

@@ -92,8 +92,9 @@ class CopyPartition:
     """Not fetched before this moment (monotonic seconds): its leader moves, or it is examined."""
     spent_until: float = 0.0
     """Its `throttle` is used up until this moment (monotonic seconds)."""
-    reachable: bool = True
-    """Whether its source broker answers, as far as known: who is less urgent waits for it then."""
+    away_since: float | None = None
+    """Since when its source broker does not answer (monotonic seconds); None while it does, as far
+    as known."""
     replica: int | None = None
     """Node to fetch from instead of the leader, up to `replica_until` (monotonic seconds)."""
     replica_until: float = 0.0
@@ -135,8 +136,16 @@ class CopyPartition:
         return 0 <= self.source.last_stable <= self.walked_to
 
     @property
+    def reachable(self) -> bool:
+        """Whether its source broker answers, as far as known; who is less urgent waits then."""
+        return self.away_since is None
+
+    @property
     def has_work(self) -> bool:
-        """Whether a committed reader of the source could see records that are not copied."""
+        """Whether a committed reader of the source could see records that are not copied.
+
+        Markers alone count, unlike in `Slot.lag`: a commit that should pass them and fails is seen.
+        """
         return self.source.last_stable > self.committed.next_source
 
     @property

@@ -8,6 +8,7 @@ partitions commit every 15 ms, a thousand trickling ones about every half second
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import Final
 
 CONTROL_PARTITIONS = 2
@@ -15,6 +16,8 @@ CONTROL_PARTITIONS = 2
 SLOW_ANSWER_S: Final = 2.0
 """Bytes that are asked for hold memory until they come, so a slow source is asked for less at once.
 Longer than it may hold an answer back, and than 1 MB takes at 200 KB a round trip of 200 ms."""
+CALM_S: Final = 30.0
+"""Several times the longest wait: what goes wrong after so long has another cause."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +116,32 @@ def backoff_s(failures: int, jitter: float) -> float:
     """Seconds to wait after that many failures in a row; `jitter` is a number in 0..1."""
     base = min(0.05 * float(2 ** min(failures, 7)), 5.0)
     return base * (0.5 + jitter / 2)
+
+
+class Setbacks:
+    """Aborts and interruptions in a row; a commit of data ends the row, and so does a calm time.
+
+    They outlive the producer id: with v1 each abort is a new one.
+    """
+
+    __slots__ = ("_count", "_last_at")
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._last_at = -inf
+
+    def another(self, now: float) -> None:
+        """One more, at this moment (monotonic seconds)."""
+        self._count = 1 if now - self._last_at > CALM_S else self._count + 1
+        self._last_at = now
+
+    def over(self) -> None:
+        """Data was committed."""
+        self._count = 0
+
+    def wait_s(self, jitter: float) -> float:
+        """As `backoff_s`."""
+        return backoff_s(self._count, jitter)
 
 
 class FetchWindow:

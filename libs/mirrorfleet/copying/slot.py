@@ -1,6 +1,6 @@
 """The memory of one slot: its partitions, their queues and the sequences of its producer epoch.
 
-Bytes come in through `answered`, batches go out through `next_round`; the service does the I/O.
+Bytes come in through `answered`, batches go out through `next_batch`; the service does the I/O.
 Whatever is not committed can be forgotten at any moment by `rewind`; a partition counts how often
 it was, so that an answer that was asked for before is known as stale.
 """
@@ -254,7 +254,7 @@ class Slot:
         partition.queue.append(Queued(batch, lease, now, partition.pace))
         partition.queued_bytes += batch.size
         if partition.first_timestamp < 0:
-            partition.first_timestamp = batch.base_timestamp
+            partition.first_timestamp = batch.oldest_timestamp
         self._ready[partition] = None
 
     # -- faults
@@ -279,7 +279,7 @@ class Slot:
     def refused_size(self, partition: CopyPartition, batch: CopyBatch, now: float) -> None:
         """The target found a batch too large: cut smaller, or stop at a single record."""
         if batch.count > 1:
-            partition.take(limit=batch.size // 2)
+            partition.take(limit=batch.size // 2, null_keys=partition.terms.null_keys)
             return
         detail = (
             f"one record makes a batch of {batch.size} bytes; the target topic"
@@ -363,6 +363,11 @@ class Slot:
         if partition.queue or partition in self.open:
             return partition.committed.next_source
         return partition.walked_to
+
+    def lag(self, partition: CopyPartition) -> int | None:
+        """Offsets up to the last stable one that are not settled; None before the first fetch."""
+        end = partition.source.last_stable
+        return None if end < 0 else max(0, end - self.settled(partition))
 
     def moved_without_data(self, now: float, after_s: float) -> list[CopyPartition]:
         """Partitions whose position went on by skipping only, longer ago than `after_s`."""

@@ -2,8 +2,9 @@
 
     data batches, all acknowledged -> positions and one segments record, acknowledged -> EndTxn
 
-The order of answers is the order of sending within a partition, because one produce connection
-serves a slot and broker. Nothing here decides to send again: a batch goes out once in an epoch.
+The order of answers is the order of sending within a partition: one produce connection serves a
+slot and broker, and where a leader moves the new one gets nothing before the old one has answered.
+Nothing here decides to send again: a batch goes out once in an epoch.
 """
 
 from __future__ import annotations
@@ -65,6 +66,8 @@ class Touch:
 
     next_target: TargetOffset
     sent: deque[Queued] = field(default_factory=deque)
+    node: int = -1
+    """The broker that what is in `sent` went to."""
     runs: list[OpenRun] = field(default_factory=list)
     records: int = 0
     size: int = 0
@@ -84,15 +87,20 @@ class Transaction:
         self.sent_bytes = 0
         self.unacknowledged = 0
 
-    def sent(self, partition: CopyPartition, queued: Queued, now: float) -> None:
-        """A batch of `partition` left for the target."""
+    def sent(self, partition: CopyPartition, queued: Queued, now: float, node: int) -> None:
+        """A batch of `partition` left for a broker of the target."""
         touch = self.touched.get(partition)
         if touch is None:
             touch = self.touched[partition] = Touch(partition.committed.next_target)
-        queued.sent_at = now
+        queued.sent_at, touch.node = now, node
         touch.sent.append(queued)
         self.sent_bytes += queued.batch.size
         self.unacknowledged += 1
+
+    def waits_elsewhere(self, partition: CopyPartition, node: int) -> bool:
+        """Whether another broker still has to answer for the partition."""
+        touch = self.touched.get(partition)
+        return touch is not None and bool(touch.sent) and touch.node != node
 
     def acknowledged(self, partition: CopyPartition, base_offset: int) -> Queued:
         """The oldest batch of `partition` was appended at `base_offset`.

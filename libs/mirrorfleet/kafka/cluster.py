@@ -8,7 +8,7 @@ that it knew is gone (KIP-899). An address that came to belong to another cluste
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Final, NamedTuple, Self, TypeVar
 
@@ -35,6 +35,7 @@ from mirrorfleet.kafka.connection import Connection
 from mirrorfleet.kafka.leaders import LeaderCache
 from mirrorfleet.kafka.metadata import Broker, Metadata, TopicMeta, read_metadata
 from mirrorfleet.kafka.opening import Connector, TcpConnector
+from mirrorfleet.kafka.pool import Pool
 from mirrorfleet.kafka.versions import ApiVersions, TransactionVersion, transaction_version
 
 R = TypeVar("R", bound=Entity)
@@ -69,8 +70,7 @@ class Cluster:
         self._brokers: Mapping[int, Broker] = {}
         self._features: Mapping[str, int] = {}
         self._leaders = LeaderCache()
-        self._shared: dict[str, Connection] = {}
-        self._locks: dict[str, asyncio.Lock] = {}
+        self._pool = Pool(self._open)
         self._dedicated: set[Connection] = set()
 
     async def __aenter__(self) -> Self:
@@ -124,8 +124,7 @@ class Cluster:
 
     async def close(self) -> None:
         """Close all connections, dedicated ones too."""
-        connections = [*self._shared.values(), *self._dedicated]
-        self._shared.clear()
+        connections = [*await self._pool.close(), *self._dedicated]
         self._dedicated.clear()
         for connection in connections:
             connection.close()
@@ -206,7 +205,7 @@ class Cluster:
     async def shared(self, node_id: int) -> Connection:
         """The control connection to a broker; raises as `connect`."""
         broker = await self._broker(node_id, "control")
-        return await self._pooled(broker.address)
+        return await self._pool.get(broker.address)
 
     async def broker_versions(self) -> list[ApiVersions]:
         """What each broker of the last metadata speaks. Raises: as `connect`."""
@@ -231,16 +230,6 @@ class Cluster:
             )
         return broker
 
-    async def _pooled(self, address: str) -> Connection:
-        """The shared connection to an address, opened again when it has ended."""
-        async with self._locks.setdefault(address, asyncio.Lock()):
-            connection = self._shared.get(address)
-            if connection is None or connection.closed:
-                host, _, port = address.rpartition(":")
-                connection = await self._open(host.strip("[]"), int(port))
-                self._shared[address] = connection
-            return connection
-
     async def _open(self, host: str, port: int) -> Connection:
         connection = await self._connector.open(host, port)
         if connection.versions is not None:
@@ -260,33 +249,48 @@ class Cluster:
         """Send a request to `node`, or to any broker, and give the answer as it is.
 
         With a `node` it is sent once. Without, the brokers that we know and then the bootstrap
-        addresses are tried in turn, until one answers; one that is frozen costs its share only.
+        addresses are tried in turn, until one answers; one that is frozen or gone costs its share
+        only. Connecting to `node` may take `deadline_s`, and the answer as long again: a request
+        that ran out of time ends the connection, which others have just waited for.
 
         Raises: ConnectionLostError, DeadlineError, AuthenticationError, UnsupportedError.
         """
         deadline_s = deadline_s or self.settings.request_timeout_s
         if node is not None:
-            return await call(await self.shared(node), request, expect, deadline_s)
+            connection = await self._within(deadline_s, self.shared(node), f"broker {node}")
+            return await call(connection, request, expect, deadline_s)
         attempts = Attempts(f"{self.name}: any broker", deadline_s, self.dice)
         last: MirrorfleetError | None = None
         addresses = list(self._addresses())
         for left, address in zip(range(len(addresses), 0, -1), addresses, strict=True):
             try:
-                connection = await self._pooled(address)
-                share_s = max(_LEAST_S, attempts.left_s / left)
-                return await call(connection, request, expect, min(share_s, attempts.left_s))
+                share_s = _share_s(attempts, left)
+                connection = await self._within(share_s, self._pool.get(address), address)
+                return await call(connection, request, expect, _share_s(attempts, left))
             except (ConnectionLostError, DeadlineError) as error:
                 last = error
         raise last or ConnectionLostError(f"{self.name}: no bootstrap address is configured.")
+
+    async def _within(
+        self, limit_s: float, connecting: Awaitable[Connection], where: str
+    ) -> Connection:
+        try:
+            async with asyncio.timeout(limit_s):
+                return await connecting
+        except TimeoutError:
+            text = f"{self.name}: no connection to {where} within {limit_s:g} s."
+            hint = "Check the address, the network and the firewall."
+            raise DeadlineError(text, hint=hint) from None
 
     def _addresses(self) -> Iterator[str]:
         """Addresses to try: open connections first, then known brokers, then bootstrap."""
         known = [broker.address for broker in self._brokers.values()]
         spread = {address: self.dice.uniform(0.0, 1.0) for address in known}
-        known.sort(key=lambda address: (not self._is_open(address), spread[address]))
+        known.sort(key=lambda address: (not self._pool.has(address), spread[address]))
         yield from known
         yield from (address for address in self.settings.bootstrap if address not in spread)
 
-    def _is_open(self, address: str) -> bool:
-        connection = self._shared.get(address)
-        return connection is not None and not connection.closed
+
+def _share_s(attempts: Attempts, addresses: int) -> float:
+    """What one of the addresses that are left may take of the time that is left."""
+    return min(max(_LEAST_S, attempts.left_s / addresses), attempts.left_s)

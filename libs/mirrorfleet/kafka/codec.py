@@ -10,12 +10,12 @@ import datetime as dt
 import io
 from typing import Protocol, TypeVar
 
-from kio.schema.errors import ErrorCode as SchemaErrorCode
 from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i32Timedelta
 from kio.static.protocol import Entity
 
 from mirrorfleet.core.error_codes import ErrorCode, error_code
+from mirrorfleet.kafka.newer_codes import with_numbers
 
 
 class Request(Entity, Protocol):
@@ -37,15 +37,23 @@ def encode(request: Entity) -> bytes:
 
 def decode(expect: type[R], buffer: bytes | bytearray, position: int) -> R:
     """The body of an answer. Raises: ValueError when the bytes are not one."""
+    data = bytes(buffer)
     try:
-        entity, _ = entity_reader(expect)(bytes(buffer), position)
+        return _read(expect, data, position)
+    except ValueError:  # an error code that is newer than the schemas, perhaps
+        return _read(with_numbers(expect), data, position)
+
+
+def _read(expect: type[R], data: bytes, position: int) -> R:
+    try:
+        entity, _ = entity_reader(expect)(data, position)
     except Exception as error:
         raise ValueError(f"not a {expect.__name__} v{expect.__version__}: {error}") from error
     return entity
 
 
-def code_of(code: SchemaErrorCode) -> ErrorCode:
-    """Our error code for the schema's."""
+def code_of(code: int) -> ErrorCode:
+    """Our error code for the schema's, or for a number that has none there."""
     return error_code(int(code))
 
 

@@ -41,6 +41,8 @@ class Reading:
     def __init__(self, tp: TopicPartition, start: int, end: int | None) -> None:
         self.tp = tp
         self.next_offset = start
+        self.epoch = -1
+        """The leader epoch of the last batch; -1 before any."""
         self._end = end
 
     @property
@@ -64,6 +66,7 @@ class Reading:
                     if record.offset >= self.next_offset:
                         yield _control_record(self.tp, record)
             self.next_offset = max(self.next_offset, header.next_offset)
+            self.epoch = header.leader_epoch
 
 
 def _control_record(tp: TopicPartition, record: Record) -> ControlRecord:

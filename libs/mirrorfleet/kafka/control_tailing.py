@@ -1,24 +1,30 @@
 """Following partitions of a control topic from known offsets on, without ever skipping a record.
 
 A consumer that is too slow jumps to the log's new start; here OFFSET_OUT_OF_RANGE is raised, so
-that the caller can fetch what it missed from where it was moved to (segments -> archive).
+that the caller can fetch what it missed from where it was moved to (segments -> archive). It is
+raised as well where the log is another one than was read: it lost its tail, or was made again, even
+if it has grown past us since.
 """
 
 from __future__ import annotations
 
+import asyncio
+import math
 from collections.abc import Mapping
 from typing import Final
 
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError, MirrorfleetError
-from mirrorfleet.core.ids import TopicPartition
+from mirrorfleet.core.ids import TopicId, TopicPartition
 from mirrorfleet.kafka.backoff import Attempts
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.control_reading import FETCH_BYTES, ControlRecord, Reading
-from mirrorfleet.kafka.fetcher import FetchLane, FetchPoint
+from mirrorfleet.kafka.fetcher import FetchedPartition, FetchLane, FetchPoint
 from mirrorfleet.kafka.together import all_of
 
 _WAIT_MS: Final = 500
+_LOOK_AGAIN_S: Final = 1.0
+"""Between two looks for a leader of what has none."""
 
 
 class PartitionTail:
@@ -30,10 +36,23 @@ class PartitionTail:
         self._readings: dict[int, Reading] = {}
         self._lanes: dict[int, FetchLane] = {}
         self._taken: list[ControlRecord] = []
+        self._topic_id: TopicId | None = None
+        self._looked_at = -math.inf
+        self.out_of_range: set[int] = set()
+        """Partitions that OFFSET_OUT_OF_RANGE was raised for, until they are started or stopped."""
+        self.leaderless: dict[int, BrokerError] = {}
+        """Partitions that the last poll left out."""
 
     def start(self, partition: int, offset: int) -> None:
         """Read this partition from `offset` on; a running poll does not see it yet."""
         self._readings[partition] = Reading(TopicPartition(self._topic, partition), offset, None)
+        self.out_of_range.discard(partition)
+
+    def stop(self, partition: int) -> None:
+        """Read this partition no more, after OFFSET_OUT_OF_RANGE: no session has it then."""
+        self._readings.pop(partition, None)
+        self.leaderless.pop(partition, None)
+        self.out_of_range.discard(partition)
 
     @property
     def next_offsets(self) -> Mapping[int, int]:
@@ -49,7 +68,8 @@ class PartitionTail:
     async def poll(self, *, deadline_s: float, max_wait_ms: int = _WAIT_MS) -> list[ControlRecord]:
         """The next records, in order in each partition; none after `max_wait_ms` without any.
 
-        Leader moves and lost connections are followed until the deadline.
+        Leader moves and lost connections are followed until the deadline. A partition without a
+        leader is left out while another one has one: see `leaderless`.
         Raises: BrokerError OFFSET_OUT_OF_RANGE and what else a retry cannot help, DeadlineError,
         AuthenticationError, CorruptBatchError.
         """
@@ -68,20 +88,48 @@ class PartitionTail:
                 await attempts.pause(error)
 
     async def _round(self, max_wait_ms: int) -> None:
+        nodes = await self._points()
+        await all_of(self._fetch(node, points, max_wait_ms) for node, points in nodes.items())
+
+    async def _points(self) -> dict[int, list[FetchPoint]]:
+        """What is wanted of each broker. Raises: BrokerError; also when nothing has a leader."""
         nodes: dict[int, list[FetchPoint]] = {}
         topic = await self._cluster.topic(self._topic)
+        before, self._topic_id = self._topic_id, topic.topic_id
+        if before not in (None, topic.topic_id):
+            self.out_of_range.update(self._readings)
+            where = f"{self._cluster.name}: reading {self._topic}, which was made again"
+            raise BrokerError(ErrorCode.OFFSET_OUT_OF_RANGE, where)
+        self.leaderless = {}
         for number, reading in list(self._readings.items()):
-            leader = await self._cluster.leader(reading.tp)
+            try:
+                leader = await self._cluster.leader(reading.tp)
+            except BrokerError as error:
+                if error.code is not ErrorCode.LEADER_NOT_AVAILABLE:
+                    raise
+                self.leaderless[number] = error
+                continue
             point = FetchPoint(
                 topic=self._topic,
                 topic_id=topic.topic_id,
                 partition=number,
                 offset=reading.next_offset,
                 leader_epoch=leader.leader_epoch,
+                last_fetched_epoch=reading.epoch,
                 max_bytes=FETCH_BYTES,
             )
             nodes.setdefault(leader.node_id, []).append(point)
-        await all_of(self._fetch(node, points, max_wait_ms) for node, points in nodes.items())
+        if self.leaderless:
+            if not nodes:
+                raise next(iter(self.leaderless.values()))
+            self._look_for_leaders()
+        return nodes
+
+    def _look_for_leaders(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if now - self._looked_at >= _LOOK_AGAIN_S:
+            self._looked_at = now
+            self._cluster.forget_leaders(self._topic)
 
     async def _fetch(self, node: int, points: list[FetchPoint], max_wait_ms: int) -> None:
         lane = self._lanes.get(node)
@@ -93,9 +141,18 @@ class PartitionTail:
             lane.want(point)
         fetched = await lane.fetch(max_bytes=FETCH_BYTES, max_wait_ms=max_wait_ms)
         for found in fetched.partitions:
-            if found.error is not ErrorCode.NONE:
-                where = f"{self._cluster.name}: reading {self._topic}-{found.partition}"
-                raise BrokerError(found.error, where)
             reading = self._readings.get(found.partition)
-            if reading is not None:
-                self._taken.extend(reading.take(fetched, found))
+            if reading is None:
+                continue
+            error = _error_of(found)
+            if error is ErrorCode.OFFSET_OUT_OF_RANGE:
+                self.out_of_range.add(found.partition)
+            if error is not ErrorCode.NONE:
+                raise BrokerError(error, f"{self._cluster.name}: reading {reading.tp}")
+            self._taken.extend(reading.take(fetched, found))
+
+
+def _error_of(found: FetchedPartition) -> ErrorCode:
+    """Where the leader has other records than we read, our place is not one of its log."""
+    is_other = found.error is ErrorCode.NONE and found.diverging_epoch is not None
+    return ErrorCode.OFFSET_OUT_OF_RANGE if is_other else found.error

@@ -1,4 +1,6 @@
-"""One request about many things, repeated for those that a retry can help, until a deadline."""
+"""One request about many things, repeated for those that a retry can help, until a deadline, or
+sent once.
+"""
 
 from __future__ import annotations
 
@@ -42,19 +44,41 @@ async def each_until_deadline(
     attempts = Attempts(f"{cluster.name}: {what}", seconds, cluster.dice, first_s=_FIRST_PAUSE_S)
     results: Results[K, V] = {}
     while left:
+        cause: Exception
         try:
             answers = await attempt(left, attempts.left_s)
         except (ConnectionLostError, DeadlineError) as error:
-            await attempts.pause(error)
-            continue
-        results.update({key: answers.get(key, _left_out(what)) for key in left})
-        left = [key for key in left if _is_retriable(results[key])]
+            cause = error
+        else:
+            results.update({key: answers.get(key, _left_out(what)) for key in left})
+            left = [key for key in left if _is_retriable(results[key])]
+            cause = Exception(f"{len(left)} of {what} were refused for now")
         if left:
             try:
-                await attempts.pause(Exception(f"{len(left)} of {what} were refused for now"))
+                await attempts.pause(cause)
             except DeadlineError:
+                if not results:
+                    raise
                 break
     return results
+
+
+async def each_once(
+    cluster: Cluster,
+    what: str,
+    keys: Iterable[K],
+    attempt: Callable[[list[K], float], Awaitable[Mapping[K, V | BrokerError]]],
+    deadline_s: float | None,
+) -> Results[K, V]:
+    """Do `attempt(keys, seconds)`; no retriable error is waited out.
+
+    A key that the answer left out counts as UNKNOWN_SERVER_ERROR. Raises: as `attempt`.
+    """
+    wanted = list(dict.fromkeys(keys))
+    if not wanted:
+        return {}
+    answers = await attempt(wanted, deadline_s or cluster.settings.request_timeout_s)
+    return {key: answers.get(key, _left_out(what)) for key in wanted}
 
 
 async def on_leaders(
@@ -108,6 +132,26 @@ async def of_each_node(
             found.update(dict.fromkeys(keys, lost))
 
     await all_of(ask_node(node, keys) for node, keys in wanted.items())
+    return found
+
+
+async def in_turn(
+    what: str, keys: Iterable[K], ask: Callable[[K], Awaitable[V | BrokerError]]
+) -> Results[K, V]:
+    """Ask one broker about keys one after the other. Once no answer comes, the keys that are left
+    are NETWORK_EXCEPTION, and what was answered before counts.
+
+    Raises: as `ask`, but ConnectionLostError and DeadlineError.
+    """
+    found: Results[K, V] = {}
+    left = list(keys)
+    for number, key in enumerate(left):
+        try:
+            found[key] = await ask(key)
+        except (ConnectionLostError, DeadlineError) as error:
+            lost = BrokerError(ErrorCode.NETWORK_EXCEPTION, what, detail=str(error))
+            found.update(dict.fromkeys(left[number:], lost))
+            break
     return found
 
 

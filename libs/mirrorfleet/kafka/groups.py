@@ -37,7 +37,14 @@ from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.codec import code_of
 from mirrorfleet.kafka.coordinator import CoordinatorKind
-from mirrorfleet.kafka.each import Results, each_until_deadline, of_each_node, verdict
+from mirrorfleet.kafka.each import (
+    Results,
+    each_once,
+    each_until_deadline,
+    in_turn,
+    of_each_node,
+    verdict,
+)
 from mirrorfleet.offsets.homes import Activity, GroupOffset
 
 V = TypeVar("V")
@@ -97,9 +104,10 @@ GroupOffsets = dict[TopicPartition, GroupOffset]
 
 
 async def list_groups(
-    cluster: Cluster, *, deadline_s: float | None = None
+    cluster: Cluster, *, any_protocol: bool = False, deadline_s: float | None = None
 ) -> dict[str, ListedGroup]:
-    """All consumer groups, by name; groups of Connect, Streams' own and share groups are left out.
+    """All consumer groups, by name; groups of Connect, Streams' own and share groups are left out
+    unless `any_protocol`.
 
     Raises: BrokerError of a broker that refuses or still loads its groups, and as `Cluster.ask`:
     a part is not an answer.
@@ -114,7 +122,7 @@ async def list_groups(
         if error is not None:
             raise error
         for each in answer.groups:
-            if each.protocol_type in _CONSUMER_PROTOCOLS:
+            if any_protocol or each.protocol_type in _CONSUMER_PROTOCOLS:
                 name = str(each.group_id)
                 found[name] = ListedGroup(name, group_state(each.group_state), int(node))
     return found
@@ -136,9 +144,15 @@ async def describe_groups(
 
 
 async def fetch_offsets(
-    cluster: Cluster, groups: Iterable[str], *, deadline_s: float | None = None
+    cluster: Cluster,
+    groups: Iterable[str],
+    *,
+    once: bool = False,
+    deadline_s: float | None = None,
 ) -> Results[str, GroupOffsets]:
-    """Every committed offset of each group; an unknown group has none."""
+    """Every committed offset of each group; an unknown group has none. `once`: no refusal is waited
+    out.
+    """
 
     async def ask(node: int, names: Sequence[str], left_s: float) -> Results[str, GroupOffsets]:
         request = OffsetFetchRequest(
@@ -149,31 +163,33 @@ async def fetch_offsets(
         answer = await cluster.ask(request, OffsetFetchResponse, node=node, deadline_s=left_s)
         return {str(group.group_id): _offsets_of(group) for group in answer.groups}
 
-    return await _at_coordinators(cluster, "OffsetFetch", groups, ask, deadline_s)
+    return await _at_coordinators(cluster, "OffsetFetch", groups, ask, deadline_s, once=once)
 
 
 async def commit_offsets(
     cluster: Cluster,
     wanted: Mapping[str, Mapping[TopicPartition, GroupOffset]],
     *,
+    once: bool = False,
     deadline_s: float | None = None,
 ) -> Results[str, None]:
     """Set offsets of groups that have no members; all of a group or, for the first error, unknown.
 
-    UNKNOWN_MEMBER_ID: the group has members by now, and nothing of it was set.
+    UNKNOWN_MEMBER_ID: the group has members by now, and nothing of it was set. `once`: nothing is
+    set again after a refusal or no answer, when the group may have moved.
     """
 
-    async def ask(node: int, names: Sequence[str], left_s: float) -> Results[str, None]:
-        found: Results[str, None] = {}
-        for name in names:
-            request = _commit_request(name, wanted[name])
-            answer = await cluster.ask(request, OffsetCommitResponse, node=node, deadline_s=left_s)
-            codes = [code_of(p.error_code) for topic in answer.topics for p in topic.partitions]
-            first = next((code for code in codes if code is not ErrorCode.NONE), ErrorCode.NONE)
-            found[name] = verdict(first, f"{cluster.name}: OffsetCommit of group {name}")
-        return found
+    async def set_one(node: int, name: str, left_s: float) -> BrokerError | None:
+        request = _commit_request(name, wanted[name])
+        answer = await cluster.ask(request, OffsetCommitResponse, node=node, deadline_s=left_s)
+        codes = [code_of(p.error_code) for topic in answer.topics for p in topic.partitions]
+        first = next((code for code in codes if code is not ErrorCode.NONE), ErrorCode.NONE)
+        return verdict(first, f"{cluster.name}: OffsetCommit of group {name}")
 
-    return await _at_coordinators(cluster, "OffsetCommit", wanted, ask, deadline_s)
+    async def ask(node: int, names: Sequence[str], left_s: float) -> Results[str, None]:
+        return await in_turn("OffsetCommit", names, lambda name: set_one(node, name, left_s))
+
+    return await _at_coordinators(cluster, "OffsetCommit", wanted, ask, deadline_s, once=once)
 
 
 async def find_coordinators(
@@ -199,8 +215,10 @@ async def _at_coordinators(
     groups: Iterable[str],
     ask: Callable[[int, Sequence[str], float], Awaitable[Results[str, V]]],
     deadline_s: float | None,
+    *,
+    once: bool = False,
 ) -> Results[str, V]:
-    """`each_until_deadline` for groups, asked of their coordinators side by side."""
+    """`each_until_deadline` or `each_once` for groups, asked of their coordinators side by side."""
 
     async def attempt(left: list[str], left_s: float) -> Results[str, V]:
         found: Results[str, V] = {}
@@ -212,6 +230,8 @@ async def _at_coordinators(
                 nodes.setdefault(node, []).append(name)
         return found | await of_each_node(what, nodes, lambda node: ask(node, nodes[node], left_s))
 
+    if once:
+        return await each_once(cluster, what, groups, attempt, deadline_s)
     return await each_until_deadline(cluster, what, groups, attempt, deadline_s)
 
 

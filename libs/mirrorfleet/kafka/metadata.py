@@ -55,6 +55,15 @@ class Metadata(NamedTuple):
     brokers: Mapping[int, Broker]
     topics: dict[str, TopicMeta]
 
+    @property
+    def members(self) -> int:
+        """How many brokers the cluster has, as far as an answer on all topics tells.
+
+        `brokers` are only those that are up; one that restarts still has its replicas.
+        """
+        replicas = (p.replicas for topic in self.topics.values() for p in topic.partitions.values())
+        return len(set(self.brokers).union(*replicas))
+
     def partition(self, tp: TopicPartition) -> PartitionMeta | None:
         """The partition, when the topic is here without an error."""
         topic = self.topics.get(tp.topic)

@@ -18,12 +18,12 @@ from kio.schema.api_versions.v3.request import ApiVersionsRequest as ApiVersions
 from kio.schema.api_versions.v3.response import ApiVersionsResponse as ApiVersionsResponseV3
 from kio.schema.api_versions.v4.request import ApiVersionsRequest as ApiVersionsRequestV4
 from kio.schema.api_versions.v4.response import ApiVersionsResponse as ApiVersionsResponseV4
-from kio.schema.errors import ErrorCode as SchemaErrorCode
 
 from mirrorfleet.config.cluster_settings import ClusterSettings
+from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import ConnectionLostError, DeadlineError, UnsupportedError
 from mirrorfleet.kafka.call import call
-from mirrorfleet.kafka.codec import Request, decode, encode
+from mirrorfleet.kafka.codec import Request, code_of, decode, encode
 from mirrorfleet.kafka.connection import API_VERSIONS, Connection
 from mirrorfleet.kafka.dialing import dial
 from mirrorfleet.kafka.frames import Frame
@@ -80,9 +80,7 @@ class TcpConnector:
 
     async def _prepare(self, connection: Connection) -> None:
         timeout = self._settings.connect_timeout_s
-        began = asyncio.get_running_loop().time()
         connection.versions = await negotiate(connection, timeout)
-        connection.rtt_s = asyncio.get_running_loop().time() - began
         if self._sasl is not None:
             await self._sasl.authenticate(connection, timeout)
 
@@ -139,15 +137,12 @@ class TcpConnector:
 
 async def time_again(connection: Connection, deadline_s: float) -> None:
     """Time two more answers: the first one of a busy broker says little of the way to it."""
-    loop = asyncio.get_running_loop()
     for _ in range(2):
-        began = loop.time()
         await negotiate(connection, deadline_s)
-        connection.rtt_s = min(connection.rtt_s, loop.time() - began)
 
 
 async def negotiate(connection: Connection, deadline_s: float) -> ApiVersions:
-    """Ask a broker what it speaks: v4, then what its refusal names (KIP-511).
+    """Ask a broker what it speaks: v4, then what its refusal names (KIP-511); each answer is timed.
 
     A broker that does not know our version answers UNSUPPORTED_VERSION in v0's form.
     """
@@ -162,8 +157,9 @@ async def negotiate(connection: Connection, deadline_s: float) -> ApiVersions:
         answer = await _try_version(connection, older, ApiVersionsResponseV3, deadline_s)
     if answer is None:
         answer = await call(connection, ApiVersionsRequestV0(), ApiVersionsResponseV0, deadline_s)
-    if answer.error_code is not SchemaErrorCode.none:
-        raise UnsupportedError(f"{connection.peer} refused ApiVersions: {answer.error_code.name}.")
+    code = code_of(answer.error_code)
+    if code is not ErrorCode.NONE:
+        raise UnsupportedError(f"{connection.peer} refused ApiVersions: {code.name}.")
     return _read_versions(connection.peer, answer)
 
 
@@ -176,11 +172,13 @@ async def _try_version(
     """The answer, or None when the broker does not know this version of ApiVersions."""
 
     def read(frame: Frame, start: int) -> _Answer | None:
-        if int.from_bytes(frame[start : start + 2], "big") == SchemaErrorCode.unsupported_version:
+        if int.from_bytes(frame[start : start + 2], "big") == ErrorCode.UNSUPPORTED_VERSION:
             return None
         return decode(expect, frame, start)
 
-    return await connection.request(
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    answer = await connection.request(
         API_VERSIONS,
         int(request.__version__),
         (encode(request),),
@@ -188,6 +186,9 @@ async def _try_version(
         flexible=True,
         deadline_s=deadline_s,
     )
+    took_s = loop.time() - began
+    connection.rtt_s = min(connection.rtt_s or took_s, took_s)
+    return answer
 
 
 def _read_versions(peer: str, answer: _Answer) -> ApiVersions:

@@ -90,13 +90,19 @@ class Transactions:
         self.version = version
         self.resent = False
         """Whether an EndTxn or AddPartitionsToTxn of this epoch may have reached the coordinator
-        twice. V1 must then `init_producer_id` before its next transaction: the late copy would act
-        on it (KAFKA-17754)."""
+        twice."""
         self._dice = dice or cluster.dice
         self._where = f"{cluster.name}: transactional id {transactional_id}"
         self._coordinator = CoordinatorConnection(
             cluster, transactional_id, CoordinatorKind.TRANSACTION
         )
+
+    @property
+    def must_init_again(self) -> bool:
+        """V1 when something was `resent`: before its next transaction, for the late copy would act
+        on that (KAFKA-17754).
+        """
+        return self.resent and self.version is TransactionVersion.V1
 
     async def init_producer_id(
         self, *, timeout_ms: int, deadline_s: float = 30.0

@@ -209,12 +209,12 @@ class PartitionLag:
             return 0
         gain = (self._drain.value or 0.0) - (self._arrival.value or 0.0)
         silent = standing.verdict in {Verdict.STOPPED, Verdict.FAULTED, Verdict.STUCK}
-        return None if silent or gain <= 0 else round(standing.lag_records / gain * 1000)
+        return None if silent or gain <= 0 else _time_for(standing.lag_records, gain)
 
     @property
     def headroom_ms(self) -> int | None:
         """Until retention reaches the next uncopied record, at least; FOREVER_MS for never."""
-        standing, said = self.standing, self.progress
+        standing = self.standing
         if standing is None:
             return None
         found: list[int] = []
@@ -223,11 +223,20 @@ class PartitionLag:
             found.append(FOREVER_MS)
         elif retention is not None and standing.time_lag_ms is not None:
             found.append(retention - standing.time_lag_ms)
-        # retention by size shows only in the log's begin, which comes nearer
-        advance = self._log_start.value
-        if advance and said is not None:
-            found.append(round((said.next_source - said.log_start) / advance * 1000))
+        reached_ms = self._log_start_reaches_ms(standing)
+        if reached_ms is not None:
+            found.append(reached_ms)
         return max(0, min(found)) if found else None
+
+    def _log_start_reaches_ms(self, standing: Standing) -> int | None:
+        """Until the log's begin, where retention by size shows, has come to the position.
+
+        Where nothing waits it may be there already: all that comes will lie above it.
+        """
+        advance, said = self._log_start.value, self.progress
+        if not advance or said is None or standing.lag_records == 0:
+            return None
+        return _time_for(max(0, said.next_source - said.log_start), advance)
 
     def _forget_future(self, now_ms: int) -> None:
         """Our clock was set back: what is dated later would look fresh until then."""
@@ -316,3 +325,9 @@ class PartitionLag:
         if said is None or said.oldest_uncopied_ms is None:
             return None
         return max(0, as_of - said.oldest_uncopied_ms)
+
+
+def _time_for(records: int, rate: float) -> int | None:
+    """Milliseconds; None for what takes as good as for ever."""
+    took_ms = records / rate * 1000
+    return round(took_ms) if took_ms < FOREVER_MS else None

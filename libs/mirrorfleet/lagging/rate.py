@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from math import exp
+from typing import Final
 
 from mirrorfleet.lagging.ends import CLOCK_STEP_MS
+
+LEAST: Final = 1e-6
+"""Less a second is none: a counter that stands still would else move for ever, if ever slower."""
 
 
 class Rate:
@@ -25,7 +29,8 @@ class Rate:
         if self._at_ms and count >= self._count and passed_s > 0:
             now = (count - self._count) / passed_s
             old = now if self.value is None else self.value
-            self.value = now + (old - now) * exp(-passed_s / self._memory_s)
+            found = now + (old - now) * exp(-passed_s / self._memory_s)
+            self.value = found if found >= LEAST else 0.0
         else:
             self.value = None
         self._count, self._at_ms = count, at_ms

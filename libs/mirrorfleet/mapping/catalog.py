@@ -7,8 +7,21 @@ from collections.abc import Callable
 
 from mirrorfleet.config.cluster_settings import ClusterSettings
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import MirrorfleetError, RefusedError, UnknownVersionError
-from mirrorfleet.core.ids import ClusterAlias, FleetName, Link, PartitionIdentity, SlotNumber
+from mirrorfleet.core.errors import (
+    BrokerError,
+    MirrorfleetError,
+    RefusedError,
+    UnknownVersionError,
+    may_not,
+)
+from mirrorfleet.core.ids import (
+    ClusterAlias,
+    ClusterId,
+    FleetName,
+    Link,
+    PartitionIdentity,
+    SlotNumber,
+)
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.control import ControlTail
 from mirrorfleet.kafka.stored import committed_records, partition_bounds
@@ -23,6 +36,7 @@ from mirrorfleet.records.catalog import (
     Removed,
     decode,
 )
+from mirrorfleet.records.formats import FIRST_LEVEL
 from mirrorfleet.records.topics import ControlKind, control_topic
 from mirrorfleet.wire.records import Record
 
@@ -37,6 +51,7 @@ class CatalogView:
         self.links: dict[ClusterAlias, CatalogLink] = {}
         self.losses: dict[PartitionIdentity, CatalogLoss] = {}
         """Of removed incarnations, too: offsets below a loss are translated through them."""
+        self.format_level = FIRST_LEVEL
 
     def apply(self, entry: CatalogEntry | Removed) -> None:
         """Take one record of the catalog."""
@@ -53,7 +68,9 @@ class CatalogView:
             case Removed(identity=PartitionIdentity() as identity):
                 self.partitions.pop(identity, None)
                 self.losses.pop(identity, None)
-            case CatalogConfig() | CatalogAcl() | Removed():
+            case CatalogConfig(format_level=level):
+                self.format_level = level
+            case CatalogAcl() | Removed():
                 pass
 
     def of_link(self, link: Link) -> list[CatalogPartition]:
@@ -66,6 +83,16 @@ class CatalogView:
         used = {entry.slot for entry in self.partitions.values()}
         return frozenset(used.union(*(link.slots for link in self.links.values())))
 
+    def check_source(self, alias: ClusterAlias, cluster: ClusterId, fleet: FleetName) -> None:
+        """An alias that now means another cluster would mix two histories. Raises: RefusedError."""
+        recorded = self.links.get(alias)
+        if recorded is not None and recorded.source_cluster != cluster:
+            raise RefusedError(
+                f"alias {alias} means cluster {cluster} now, but the catalog of fleet {fleet}"
+                f" knows it as {recorded.source_cluster}.",
+                hint="Give the new cluster a new alias, or correct its bootstrap in the estate.",
+            )
+
 
 async def follow_catalog(
     settings: ClusterSettings,
@@ -77,6 +104,9 @@ async def follow_catalog(
 ) -> None:
     """Keep `view` up to date for ever; wait for the topic, which `sync` makes.
 
+    `on_caught_up` is called when all that is there is in the view: at first, and after each change
+    from then on. Meanwhile the view is not what anybody ever published.
+
     Raises: UnknownVersionError; until it was read once, AuthenticationError and what else a retry
     cannot help. After that it may be a secret that is half renewed.
     """
@@ -87,12 +117,23 @@ async def follow_catalog(
             async with ControlTail(settings, topic, on_caught_up=on_caught_up) as tail:
                 async for record in tail:
                     view.apply(decode(record.key, record.value))
-                    was_read = was_read or tail.caught_up
+                    if tail.caught_up:
+                        was_read = True
+                        on_caught_up()
         except MirrorfleetError as error:
+            why = _explained(error, settings, topic)
             if isinstance(error, UnknownVersionError) or not (error.retriable or was_read):
-                raise
-            on_trouble(f"{topic} cannot be read: {error}")
+                raise why from error.__cause__
+            on_trouble(f"{topic} cannot be read: {why}")
         await asyncio.sleep(_AGAIN_S)
+
+
+def _explained(error: MirrorfleetError, settings: ClusterSettings, topic: str) -> MirrorfleetError:
+    """A refused catalog, with who wanted to read it."""
+    if not (isinstance(error, BrokerError) and error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED):
+        return error
+    text = may_not(settings.security.principal, "READ", f"Topic:{topic}", settings.alias)
+    return BrokerError(error.code, text, hint="`mirrorfleet acls` prints what is needed.")
 
 
 async def read_catalog(cluster: Cluster, fleet: FleetName) -> CatalogView:

@@ -240,7 +240,10 @@ class FleetWatch:
                 await follower.step()
                 if follower.behind or not self._is_read:
                     total = len(self._shown.view.slots)
-                    self._say_map(f"{len(follower.behind)} of {total} slots are still being read")
+                    trouble = next((f": {error}" for error in follower.leaderless.values()), "")
+                    self._say_map(
+                        f"{len(follower.behind)} of {total} slots are still being read{trouble}"
+                    )
                 else:
                     self.index, self.map_words = follower.index, ""
                 if not follower.slots:

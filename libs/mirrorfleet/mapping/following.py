@@ -3,20 +3,23 @@
     ask where segments begin -> read the archive -> follow the segments from there
 
 In this order nothing is missed: what is freed meanwhile was in the archive before. When segments
-are freed faster than they are followed, the archive is read again; until then the map is short at
-its end, never holed, so each answer is right for what it knows.
+are freed faster than they are followed, or their log is not the one that was read, archive and
+segments of that slot are read again; until then the map is short at its end, never holed, so each
+answer is right for what it knows.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping
 from contextlib import aclosing
 from typing import Final
 
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError
-from mirrorfleet.core.ids import FleetName, SlotNumber
+from mirrorfleet.core.ids import FleetName, SlotNumber, TopicPartition
+from mirrorfleet.kafka.backoff import Attempts
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.control_tailing import PartitionTail
 from mirrorfleet.mapping.blocks import decoded, live_blocks
@@ -26,6 +29,9 @@ from mirrorfleet.records.segments import decode_segment
 from mirrorfleet.records.topics import ControlKind, control_topic
 
 _IDLE_S: Final = 0.2
+_LOOK_AGAIN_S: Final = 1.0
+"""Between two looks for the leaders of slots that could not be loaded."""
+_KINDS: Final = (ControlKind.SEGMENTS, ControlKind.ARCHIVE)
 _RECORDS_A_STEP: Final = 200
 """Decoded without a pause; then the loop serves others."""
 
@@ -35,11 +41,16 @@ class MapFollower:
 
     def __init__(self, cluster: Cluster, fleet: FleetName, store: MapStore) -> None:
         self.index = OffsetIndex()
+        self._cluster = cluster
+        self._fleet = fleet
         self._store = store
         self._deadline_s = cluster.settings.request_timeout_s
         self._tail = PartitionTail(cluster, control_topic(fleet, ControlKind.SEGMENTS))
         self._wanted: set[SlotNumber] = set()
         self._ends: dict[SlotNumber, int] = {}
+        self._read: set[SlotNumber] = set()
+        self._unloaded: dict[SlotNumber, BrokerError] = {}
+        self._looked_at = -math.inf
 
     def want(self, slots: Iterable[SlotNumber]) -> None:
         """Follow these slots, too."""
@@ -54,6 +65,17 @@ class MapFollower:
             for slot in self._wanted
             if slot not in self._ends or at.get(slot, -1) < self._ends[slot]
         )
+
+    @property
+    def unread(self) -> frozenset[SlotNumber]:
+        """Slots that were behind ever since they are wanted: of these the map knows too little."""
+        return frozenset(self._wanted - self._read)
+
+    @property
+    def leaderless(self) -> Mapping[SlotNumber, BrokerError]:
+        """Slots that stand still because a partition of theirs has no leader; others go on."""
+        tail = {SlotNumber(slot): error for slot, error in self._tail.leaderless.items()}
+        return tail | self._unloaded
 
     @property
     def slots(self) -> int:
@@ -80,14 +102,24 @@ class MapFollower:
                 await asyncio.sleep(_IDLE_S)
 
     async def catch_up(self) -> None:
-        """Until everything is applied that was there at the beginning; raises as `follow`."""
+        """Until everything is applied that was there at the beginning.
+
+        Raises: as `follow`; DeadlineError when a slot stays without a leader.
+        """
+        patience: Attempts | None = None
         while self.behind:
             await self.step()
+            trouble = next(iter(self.leaderless.values()), None)
+            if trouble is None:
+                patience = None
+            else:
+                what = f"{self._cluster.name}: offset map"
+                patience = patience or Attempts(what, self._deadline_s, self._cluster.dice)
+                await patience.pause(trouble)
 
     async def step(self) -> None:
         """Load what is newly wanted, apply what has come; raises as `follow`."""
-        for slot in sorted(self._wanted - self._ends.keys()):
-            await self._load(slot)
+        await self._load_wanted()
         if not self._ends:
             return
         try:
@@ -95,18 +127,48 @@ class MapFollower:
         except BrokerError as error:
             if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
                 raise
-            self._ends.clear()  # freed under us: all of it is in the archive
+            for slot in map(SlotNumber, tuple(self._tail.out_of_range)):
+                self._tail.stop(slot)  # freed under us, or another log: it is loaded again
+                self._ends.pop(slot, None)
             return
         for begin in range(0, len(records), _RECORDS_A_STEP):
             for record in records[begin : begin + _RECORDS_A_STEP]:
                 self.index.add_segment(decode_segment(record.value or b""))
             await asyncio.sleep(0)
+        self._read |= self._ends.keys() - self.behind
+
+    async def _load_wanted(self) -> None:
+        """Load what has leaders; for the others nobody waits."""
+        wanted = self._wanted - self._ends.keys()
+        now = asyncio.get_running_loop().time()
+        if now - self._looked_at < _LOOK_AGAIN_S:
+            wanted -= self._unloaded.keys()
+        elif self._unloaded:
+            self._looked_at = now
+            for kind in _KINDS:
+                self._cluster.forget_leaders(control_topic(self._fleet, kind))
+        for slot in sorted(wanted):
+            error = await self._leader_error(slot)
+            if error is None:
+                await self._load(slot)
+                self._unloaded.pop(slot, None)
+            else:
+                self._unloaded[slot] = error
+
+    async def _leader_error(self, slot: SlotNumber) -> BrokerError | None:
+        """Why a slot cannot be loaded now; asking its partitions would tell at the deadline."""
+        for kind in _KINDS:
+            try:
+                await self._cluster.leader(TopicPartition(control_topic(self._fleet, kind), slot))
+            except BrokerError as error:
+                if error.code is ErrorCode.LEADER_NOT_AVAILABLE:
+                    return error
+        return None
 
     async def _load(self, slot: SlotNumber) -> None:
         segments = await self._store.bounds(ControlKind.SEGMENTS, slot)
-        begin = max(segments.start, self.applied(slot))
         async with aclosing(decoded(await live_blocks(self._store, slot))) as blocks:
             async for block in blocks:
                 self.index.add_block(block)
-        self._tail.start(slot, begin)
+        self._tail.start(slot, segments.start)
         self._ends[slot] = segments.end

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from mirrorfleet.core.error_codes import ErrorCode
@@ -36,6 +38,17 @@ class WrittenTail:
     def last(self, point: Checkpoint) -> Checkpoint | None:
         """The newest checkpoint of the same group and partition."""
         return self._last.get((point.group, point.partition))
+
+    @property
+    def groups(self) -> AbstractSet[str]:
+        """Groups that something was written for."""
+        return self._written.keys()
+
+    def forget(self, groups: Iterable[str]) -> None:
+        """Know nothing of these, until something is written for them again."""
+        for group in groups:
+            for partition in self._written.pop(group, ()):
+                self._last.pop((group, partition), None)
 
     async def refresh(self) -> None:
         """Read up to the topic's end now; a topic that is not there says nothing.

@@ -5,7 +5,9 @@ A group has one home: the side whose offsets are its own progress.
     home     begins when                                             what we do on the target
     source   the target has no offset but those that we wrote        follow, never backwards
     target   it has members there, or an offset that is not ours     nothing
-    source   again: members on the source, and none on the target for long enough
+    source   again: it is at work there, and rests on the target for long enough
+
+At work is who has members, and who moves: see `resting`.
 
 Offsets that we wrote are remembered (`Checkpoint.written`), so that they are never taken for
 progress: not here, and not by the fleet that copies the other way.
@@ -28,6 +30,7 @@ from typing import Final, NamedTuple
 from mirrorfleet.core.ids import SourceOffset, TargetOffset, TopicPartition
 from mirrorfleet.offsets.copies import Answer, Copies, source_of
 from mirrorfleet.policy.flows import Flow
+from mirrorfleet.records.catalog import CatalogPartition
 from mirrorfleet.records.checkpoint import Checkpoint
 
 OWN_GROUPS = "mirrorfleet."
@@ -45,7 +48,7 @@ class GroupOffset(NamedTuple):
 
 
 class Activity(StrEnum):
-    """Whether a group has members."""
+    """Whether a group is at work on one side."""
 
     ACTIVE = "active"
     IDLE = "idle"
@@ -64,7 +67,7 @@ Written = Mapping[TopicPartition, tuple[TargetOffset, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupView:
-    """One group on both sides, at one look. `idle_s`: without members on the target so long."""
+    """One group on both sides, at one look. `idle_s`: it rests on the target for so long."""
 
     source: Activity
     target: Activity
@@ -216,8 +219,15 @@ def checkpoints_of(
     would send a consumer wherever its reset policy says. A partition that has none is left out.
     """
     found: list[Checkpoint] = []
+    taken: dict[tuple[str, str], bool] = {}
     for at in sorted(committed):
-        answer = answer_for(group, at, committed[at].offset, copies, flow)
+        entry = copies.by_source(at)
+        if entry is None:
+            continue
+        about = (entry.source_topic, entry.rule)
+        if about not in taken:  # patterns are slow, and a topic has many partitions
+            taken[about] = _takes(flow, entry, group)
+        answer = copies.to_target(at, committed[at].offset) if taken[about] else None
         if answer is not None and answer.other in starts:
             target = max(answer.offset, starts[answer.other])
             found.append(
@@ -237,7 +247,7 @@ def answer_for(
 ) -> Answer | None:
     """The translation of one offset of a group; None when no rule gives this group that topic."""
     entry = copies.by_source(at)
-    if entry is None or not _takes(flow, entry.rule, group):
+    if entry is None or not _takes(flow, entry, group):
         return None
     return copies.to_target(at, offset)
 
@@ -258,5 +268,11 @@ def own_progress(
     return {at: one for at, one in committed.items() if one.offset not in echoes.get(at, ())}
 
 
-def _takes(flow: Flow, rule: str, group: str) -> bool:
-    return any(each.name == rule and each.groups.matches(group) for each in flow.rules)
+def _takes(flow: Flow, entry: CatalogPartition, group: str) -> bool:
+    """By the topic: rules are renamed and split, and the catalog may know of it before us.
+
+    Of several rules that take the topic that of the entry copies it.
+    """
+    rules = [rule for rule in flow.rules if flow.takes(rule, entry.source_topic)]
+    rules.sort(key=lambda rule: rule.name != entry.rule)
+    return bool(rules) and rules[0].groups.matches(group)

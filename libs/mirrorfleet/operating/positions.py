@@ -33,9 +33,17 @@ from mirrorfleet.core.ids import (
 )
 from mirrorfleet.core.names import control_topic, transactional_id
 from mirrorfleet.kafka.fenced_writer import write_by_order
-from mirrorfleet.kafka.offsets import EARLIEST, LATEST, OffsetSpec, list_offsets, log_bounds
+from mirrorfleet.kafka.offsets import (
+    EARLIEST,
+    LATEST,
+    ListedOffset,
+    OffsetSpec,
+    list_offsets,
+    log_bounds,
+)
 from mirrorfleet.kafka.stored import first_committed
 from mirrorfleet.mapping.catalog import CatalogView, read_catalog, read_control
+from mirrorfleet.offsets.copies import source_of, target_of
 from mirrorfleet.records import positions as codec
 from mirrorfleet.records.identity import identity_list, parse_identity_list
 from mirrorfleet.records.jsonvalue import Fields, to_json
@@ -51,6 +59,8 @@ if TYPE_CHECKING:
     from mirrorfleet.core.ports import Clock
     from mirrorfleet.kafka.cluster import Cluster
     from mirrorfleet.records.catalog import CatalogPartition
+
+_Offsets = dict[TopicPartition, int]
 
 VERSION: Final = 1
 _A_WRITE: Final = 500
@@ -233,22 +243,45 @@ async def _outside(
     sources: Mapping[ClusterAlias, Cluster],
 ) -> list[str]:
     """Positions that the logs of either side do not have any more, or not yet."""
-    troubles = []
+    entries = [view.partitions[one.identity] for one in missing]
     uncommitted = Isolation.READ_UNCOMMITTED
-    for one in missing:
-        entry = view.partitions[one.identity]
-        at = TopicPartition(entry.source_topic, one.identity.partition)
-        source = sources[entry.link.source]
-        first, end = await log_bounds(source, at, isolation=uncommitted)
-        copied_to = TopicPartition(entry.target_topic, one.identity.partition)
-        _, target_end = await log_bounds(target, copied_to, isolation=uncommitted)
+    bounds: dict[ClusterAlias, tuple[_Offsets, _Offsets]] = {}
+    for alias in {entry.link.source for entry in entries}:
+        wanted = [source_of(entry) for entry in entries if entry.link.source == alias]
+        starts = await _listed(sources[alias], wanted, EARLIEST)
+        bounds[alias] = starts, await _listed(sources[alias], wanted, LATEST, uncommitted)
+    target_ends = await _listed(target, map(target_of, entries), LATEST, uncommitted)
+    troubles = []
+    for one, entry in zip(missing, entries, strict=True):
+        starts, ends = bounds[entry.link.source]
+        first, end = starts[source_of(entry)], ends[source_of(entry)]
+        copied_to = target_of(entry)
         if not first <= one.next_source <= end:
             troubles.append(
                 f"{_name(entry)} has [{first}, {end}) at the source, not {one.next_source}"
             )
-        elif one.next_target > target_end:
-            troubles.append(f"{copied_to} ends at {target_end}, below {one.next_target}")
+        elif one.next_target > target_ends[copied_to]:
+            troubles.append(
+                f"{copied_to} ends at {target_ends[copied_to]}, below {one.next_target}"
+            )
     return troubles
+
+
+async def _listed(
+    cluster: Cluster,
+    partitions: Iterable[TopicPartition],
+    spec: OffsetSpec,
+    isolation: Isolation = Isolation.READ_COMMITTED,
+) -> _Offsets:
+    """An offset of each log, all asked for at once. Raises: BrokerError of a partition."""
+    answers = await list_offsets(cluster, dict.fromkeys(partitions, spec), isolation=isolation)
+    return {at: _offset_of(answer) for at, answer in answers.items()}
+
+
+def _offset_of(answer: ListedOffset | BrokerError) -> int:
+    if isinstance(answer, BrokerError):
+        raise answer
+    return answer.offset
 
 
 class _Copies:
@@ -268,9 +301,9 @@ class _Copies:
         Raises: MirrorfleetError: the target does not tell all of it.
         """
         copies = {self._at(one): one for one in positions}
-        ends = await self._listed(copies, LATEST)
+        ends = await _listed(self.target, copies, LATEST)
         moved = [at for at, end in ends.items() if self._seen_to.get(at) != end]
-        starts = await self._listed(moved, EARLIEST)
+        starts = await _listed(self.target, moved, EARLIEST)
         found = []
         for at in moved:
             trouble = await self._behind(at, copies[at], starts[at], ends[at])
@@ -290,20 +323,7 @@ class _Copies:
         return ""
 
     def _at(self, one: Position) -> TopicPartition:
-        return TopicPartition(
-            self.view.partitions[one.identity].target_topic, one.identity.partition
-        )
-
-    async def _listed(
-        self, copies: Iterable[TopicPartition], spec: OffsetSpec
-    ) -> dict[TopicPartition, int]:
-        wanted = dict.fromkeys(copies, spec)
-        found: dict[TopicPartition, int] = {}
-        for at, answer in (await list_offsets(self.target, wanted)).items():
-            if isinstance(answer, BrokerError):
-                raise answer
-            found[at] = answer.offset
-        return found
+        return target_of(self.view.partitions[one.identity])
 
 
 async def _write(

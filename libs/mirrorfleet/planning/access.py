@@ -2,19 +2,28 @@
 
 Only ACLs that the fleet added itself (the catalog remembers them) are ever removed: one that an
 operator gave on the target stays, also when the source has no such thing. And none is removed
-because one look did not see its topic: a denial must not be away for a moment.
+because one look did not see its topic, or while another source of the fleet has it: a denial must
+not be away for a moment.
+
+Names of groups stay the same on every cluster, so that an ACL could come back to where it was just
+taken back. Therefore each is remembered with the clusters that it passed, and never goes to one of
+them; one that every way brought from the target is there by the target's own word only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
 from mirrorfleet.core.access import AclBinding, show
+from mirrorfleet.core.ids import ClusterId
 from mirrorfleet.planning.observed import AclsSeen
 from mirrorfleet.policy.crossing import Crossings
 from mirrorfleet.policy.flows import AclPolicy
+
+Way = tuple[ClusterId, ...]
+"""Clusters that an ACL passed, nearest first."""
 
 
 class AclStep(StrEnum):
@@ -22,8 +31,10 @@ class AclStep(StrEnum):
 
     ADD = "add"
     REMOVE = "remove"
+    NOTE = "note"
+    """It is there, and this source has it, too: the catalog remembers so, and what it passed."""
     FORGET = "forget"
-    """It is gone already; the catalog need not remember it."""
+    """It is gone already, or stays for another source; the catalog need not remember it."""
 
 
 class AclEdit(NamedTuple):
@@ -31,6 +42,7 @@ class AclEdit(NamedTuple):
 
     step: AclStep
     binding: AclBinding
+    origins: Way = ()
 
     def __str__(self) -> str:
         return show(self.binding)
@@ -39,25 +51,62 @@ class AclEdit(NamedTuple):
 def acl_edits(
     policy: AclPolicy,
     seen: AclsSeen,
-    ours: Iterable[AclBinding],
+    ours: Mapping[AclBinding, Way],
     crossings: Crossings,
     unsure: Crossings,
 ) -> tuple[AclEdit, ...]:
     """The edits, denials first: a right is never there before what limits it.
 
-    `ours` are the ACLs of the target that the catalog remembers as added for this link; `unsure` is
-    about topics that this look does not decide: what may be wanted for them is kept, not added.
+    `ours` are the ACLs of the target that the catalog remembers for this link; `unsure` is about
+    topics that this look does not decide: what may be wanted for them is kept, not added.
     """
     if policy is AclPolicy.IGNORE or seen.trouble:
         return ()
-    there = seen.source - seen.echoes
-    wanted = crossings.of(there)
-    edits = {AclEdit(AclStep.ADD, binding) for binding in wanted - seen.target}
+    wanted = _wanted(seen, crossings)
+    edits = [AclEdit(AclStep.ADD, each, wanted[each]) for each in wanted.keys() - seen.target]
+    edits += [
+        AclEdit(AclStep.NOTE, each, wanted[each])
+        for each in wanted.keys() & seen.target & (ours.keys() | seen.shared)
+        if ours.get(each) != wanted[each]
+    ]
     if policy is AclPolicy.MIRROR:
-        for binding in set(ours) - wanted - unsure.of(there):
-            step = AclStep.REMOVE if binding in seen.target else AclStep.FORGET
-            edits.add(AclEdit(step, binding))
+        stays = unsure.of(seen.source - _echoes(seen))
+        for binding in ours.keys() - wanted.keys() - stays:
+            goes = binding in seen.target and binding not in seen.shared
+            edits.append(AclEdit(AclStep.REMOVE if goes else AclStep.FORGET, binding))
     return tuple(sorted(edits, key=_order))
+
+
+def shortest_ways(
+    ways: Mapping[AclBinding, Iterable[Way]], target: ClusterId
+) -> dict[AclBinding, Way | None]:
+    """Of each ACL that fleets put on a source the shortest way that did not pass `target`, if any.
+
+    The ways of one source; the first cluster of each is where the ACL came from last.
+    """
+    return {
+        binding: min((way for way in each if target not in way), key=_length, default=None)
+        for binding, each in ways.items()
+    }
+
+
+def _wanted(seen: AclsSeen, crossings: Crossings) -> dict[AclBinding, Way]:
+    """What should hold on the target, with what it passed before it came to the source."""
+    wanted: dict[AclBinding, Way] = {}
+    for binding in seen.source - _echoes(seen):
+        way = seen.passed.get(binding) or ()
+        for made in crossings.of((binding,)):
+            wanted[made] = min(wanted.get(made, way), way, key=_length)
+    return wanted
+
+
+def _echoes(seen: AclsSeen) -> set[AclBinding]:
+    """ACLs of the source that are there because our target has, or had, them."""
+    return {binding for binding, way in seen.passed.items() if way is None}
+
+
+def _length(way: Way) -> tuple[int, Way]:
+    return len(way), way
 
 
 def _order(edit: AclEdit) -> tuple[bool, int, AclBinding]:

@@ -5,7 +5,7 @@ Nothing is derived from anything else: a restart reads the same records and know
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from mirrorfleet.core.access import AclBinding
 from mirrorfleet.core.errors import RefusedError
@@ -28,7 +28,7 @@ class CatalogBook:
     def __init__(self) -> None:
         self.partitions: dict[PartitionIdentity, CatalogPartition] = {}
         self.links: dict[ClusterId, CatalogLink] = {}
-        self.acls: dict[ClusterId, set[AclBinding]] = {}
+        self.acls: dict[ClusterId, dict[AclBinding, tuple[ClusterId, ...]]] = {}
         self.config: CatalogConfig | None = None
 
     def learn(self, entry: CatalogEntry | Removed) -> None:
@@ -41,9 +41,9 @@ class CatalogBook:
             case CatalogConfig():
                 self.config = entry
             case CatalogAcl():
-                self.acls.setdefault(entry.source_cluster, set()).add(entry.binding)
+                self.acls_of(entry.source_cluster)[entry.binding] = entry.origins
             case Removed(acl=CatalogAcl() as acl):
-                self.acls_of(acl.source_cluster).discard(acl.binding)
+                self.acls_of(acl.source_cluster).pop(acl.binding, None)
             case Removed(identity=PartitionIdentity() as identity):
                 self.partitions.pop(identity, None)
 
@@ -51,9 +51,9 @@ class CatalogBook:
         """Every entry with this source cluster, removed ones too."""
         return (entry for entry in self.partitions.values() if is_from(entry, source))
 
-    def acls_of(self, source: ClusterId) -> set[AclBinding]:
-        """The ACLs of the target that were added because this source has them."""
-        return self.acls.setdefault(source, set())
+    def acls_of(self, source: ClusterId) -> dict[AclBinding, tuple[ClusterId, ...]]:
+        """The ACLs of the target that fleets added and this source has, with what they passed."""
+        return self.acls.setdefault(source, {})
 
     def claims(self) -> list[Claim]:
         """What is being copied now, a claim a topic."""
@@ -92,12 +92,22 @@ def is_from(entry: CatalogPartition, source: ClusterId) -> bool:
     return entry.identity.source_cluster == source
 
 
-def check_link(book: CatalogBook, link: Link, source: ClusterId, target: ClusterId) -> None:
-    """See that the link's aliases mean what they meant, and two different clusters.
+def check_link(
+    book: CatalogBook,
+    link: Link,
+    source: ClusterId,
+    target: ClusterId,
+    others: Mapping[ClusterAlias, ClusterId] | None = None,
+) -> None:
+    """See that the link's aliases mean what they meant, and different clusters.
+
+    `others` are the sources of the fleet's other links, as far as they are known.
 
     Raises:
-        RefusedError: same cluster.id at both ends; an alias or a cluster that changed its partner.
+        RefusedError: same cluster.id at both ends, or at two sources; an alias or a cluster that
+            changed its partner.
     """
+    _check_twin(link, source, others or {})
     if source == target:
         raise RefusedError(
             f"link {link}: {link.source!r} and {link.target!r} are the same cluster"
@@ -122,6 +132,20 @@ def check_link(book: CatalogBook, link: Link, source: ClusterId, target: Cluster
             f"link {link}: {link.source!r} was cluster.id {other} and is now {source}.",
             hint="Check its `bootstrap`; a new cluster needs a new alias.",
         )
+
+
+def _check_twin(link: Link, source: ClusterId, others: Mapping[ClusterAlias, ClusterId]) -> None:
+    """The catalog knows a link by its source's cluster.id: two of one id would be one link there.
+
+    Raises: RefusedError.
+    """
+    for alias, cluster in others.items():
+        if cluster == source and alias != link.source:
+            raise RefusedError(
+                f"link {link}: {link.source!r} and {alias!r} are the same cluster"
+                f" (cluster.id {source}).",
+                hint="Put the rules of both into one link; nothing was written for it.",
+            )
 
 
 def _cluster_of(book: CatalogBook, alias: ClusterAlias) -> ClusterId | None:

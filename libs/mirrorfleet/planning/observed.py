@@ -6,7 +6,7 @@ not let us describe configs is treated as one that never changed them; `override
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -56,13 +56,12 @@ class TopicTerms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceTopic:
-    """A topic of the source. `created_late`: it was absent when we first looked."""
+    """A topic of the source."""
 
     name: str
     topic_id: TopicId
     partitions: int
     replicas: int = 1
-    created_late: bool = False
     terms: TopicTerms = field(default_factory=TopicTerms)
     overrides: Mapping[str, str] | None = field(default_factory=dict)
     """What was set on the topic itself; None when we may not read it."""
@@ -95,12 +94,14 @@ class SourceView:
     cluster: ClusterId
     topics: Mapping[str, SourceTopic]
     present: frozenset[str] = frozenset()
+    wanted: Mapping[str, TopicId] = field(default_factory=dict)
+    """Every topic there that some rule is about, those that wait, too."""
     waiting: frozenset[str] = frozenset()
     """Topics that are there and not yet to be decided on."""
     origins: Mapping[str, tuple[ClusterId, ...]] = field(default_factory=dict)
     """Topics that are copies, and the cluster ids that they passed."""
-    acls_from: Mapping[ClusterId, frozenset[AclBinding]] = field(default_factory=dict)
-    """ACLs here that fleets added because another cluster has them, by that cluster."""
+    acl_ways: Mapping[AclBinding, Sequence[tuple[ClusterId, ...]]] = field(default_factory=dict)
+    """ACLs here that fleets added, with what each passed on each of its ways, nearest first."""
     unreadable: Mapping[str, str] = field(default_factory=dict)
     """Topics that the source would not show, and why."""
 
@@ -121,6 +122,9 @@ class AclsSeen:
 
     source: frozenset[AclBinding] = frozenset()
     target: frozenset[AclBinding] = frozenset()
-    echoes: frozenset[AclBinding] = frozenset()
-    """ACLs of the source that a fleet put there because our target has them."""
+    passed: Mapping[AclBinding, tuple[ClusterId, ...] | None] = field(default_factory=dict)
+    """ACLs of the source that fleets put there, with what they passed, nearest first; None for one
+    that is there because our target has it."""
+    shared: frozenset[AclBinding] = frozenset()
+    """ACLs of the target that are also there for another source of the fleet."""
     trouble: str = ""

@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeVar
 
-from mirrorfleet.core.ids import Link, PartitionIdentity
+from mirrorfleet.core.ids import Link
 from mirrorfleet.planning.access import AclStep
+from mirrorfleet.planning.entries import copy_of, replaced
 from mirrorfleet.planning.plan import Alteration, Creation, Growth, Plan
-from mirrorfleet.planning.rules import Apply, RuleTerms
+from mirrorfleet.planning.rules import Apply, RuleTerms, factor_words
 from mirrorfleet.records.catalog import CatalogPartition, CatalogState
 
 T = TypeVar("T")
@@ -31,16 +32,23 @@ class Kind(StrEnum):
     CONFIG = "config"
     ACL_ADD = "add-acl"
     ACL_REMOVE = "remove-acl"
+    ACL_NOTE = "note-acl"
+    """It stays as it is; the catalog remembers that this source has it, too."""
+    ACL_FORGET = "forget-acl"
+    """It is gone, or stays for another source; the catalog forgets that this one had it."""
     COPY = "copy"
     TERMS = "terms"
     """A partition is copied as before, under what its rule and its source say now."""
     STOP = "stop-copying"
+    ANEW = "begin-anew"
+    """A partition goes on as another incarnation, since an offset means something else now."""
 
 
 _ACL_KINDS = {
     AclStep.ADD: Kind.ACL_ADD,
     AclStep.REMOVE: Kind.ACL_REMOVE,
-    AclStep.FORGET: Kind.ACL_REMOVE,
+    AclStep.NOTE: Kind.ACL_NOTE,
+    AclStep.FORGET: Kind.ACL_FORGET,
 }
 
 
@@ -56,7 +64,7 @@ class PlannedChange:
     @property
     def key(self) -> tuple[str, Kind, str, str]:
         """What must be the same for it to be the same change; how copying starts may differ."""
-        same = "" if self.kind in {Kind.COPY, Kind.TERMS} else self.detail
+        same = "" if self.kind in {Kind.COPY, Kind.TERMS, Kind.ANEW} else self.detail
         return self.link, self.kind, self.what, same
 
 
@@ -73,6 +81,7 @@ def within(link: Link, plan: Plan, agreed: Collection[PlannedChange]) -> Plan:
         return change.key in keys
 
     name = str(link)
+    words = _Words(name, plan)
     alter = (_cut(name, each, kept) for each in plan.alter)
     return replace(
         plan,
@@ -84,7 +93,8 @@ def within(link: Link, plan: Plan, agreed: Collection[PlannedChange]) -> Plan:
             for each in plan.acls
             if kept(PlannedChange(name, _ACL_KINDS[each.step], str(each)))
         ),
-        publish=tuple(each for each in plan.publish if kept(_entry(name, [each], plan.known))),
+        publish=tuple(each for each in plan.publish if kept(words.of([each]))),
+        begun=plan.begun if any(change.link == name for change in agreed) else None,
     )
 
 
@@ -104,6 +114,7 @@ def automatic(plan: Plan, terms: Mapping[str, RuleTerms], otherwise: Apply) -> P
         alter=tuple(each for each in plan.alter if free(each.claim.rule)),
         acls=plan.acls if otherwise is Apply.AUTO and all(map(free, terms)) else (),
         publish=tuple(each for each in plan.publish if free(each.rule)),
+        begun=plan.begun if any(map(free, terms)) else None,
     )
 
 
@@ -116,6 +127,7 @@ def left_out(plan: Plan, part: Plan) -> Plan:
         acls=_without(plan.acls, part.acls),
         publish=_without(plan.publish, part.publish),
         known=plan.known,
+        ended=plan.ended,
     )
 
 
@@ -141,19 +153,19 @@ def _lines(link: str, plan: Plan) -> Iterator[PlannedChange]:
         for config in alteration.edits:
             name = alteration.claim.target_topic
             yield PlannedChange(link, Kind.CONFIG, name, str(config))
+    words = _Words(link, plan)
     groups: dict[tuple[str, Kind], list[CatalogPartition]] = {}
     for entry in plan.publish:
-        kind = _entry(link, [entry], plan.known).kind
-        groups.setdefault((entry.target_topic, kind), []).append(entry)
+        groups.setdefault((entry.target_topic, words.of([entry]).kind), []).append(entry)
     for entries in groups.values():
-        yield _entry(link, entries, plan.known)
+        yield words.of(entries)
 
 
 def _creation(link: str, each: Creation) -> PlannedChange:
     spec = each.spec
-    factor = "the broker's default" if spec.replication_factor == -1 else spec.replication_factor
+    factor = factor_words(spec.replication_factor, each.source_replicas)
     configs = ", ".join(f"{name}={value}" for name, value in sorted(spec.configs.items()))
-    text = f"{spec.partitions} partitions, replication factor {factor}, {configs}"
+    text = f"{spec.partitions} partitions, {factor}, {configs}"
     return PlannedChange(link, Kind.CREATE, spec.name, text)
 
 
@@ -168,16 +180,28 @@ def _cut(link: str, each: Alteration, kept: Callable[[PlannedChange], bool]) -> 
     return replace(each, edits=tuple(edits))
 
 
-def _entry(
-    link: str, entries: list[CatalogPartition], known: Collection[PartitionIdentity]
-) -> PlannedChange:
-    """One line for entries of a topic with the same fate."""
-    source, target = entries[0].source_topic, entries[0].target_topic
-    if entries[0].state is CatalogState.REMOVED:
-        return PlannedChange(link, Kind.STOP, target, f"no rule takes {source}")
-    kind = Kind.TERMS if entries[0].identity in known else Kind.COPY
-    numbers = _numbers(entry.identity.partition for entry in entries)
-    return PlannedChange(link, kind, target, f"from {source}: {numbers}")
+class _Words:
+    """What becomes of the entries of one plan."""
+
+    def __init__(self, link: str, plan: Plan) -> None:
+        self._link = link
+        self._plan = plan
+        self._replaced = replaced(plan.publish)
+
+    def of(self, entries: list[CatalogPartition]) -> PlannedChange:
+        """One line for entries of a topic with the same fate."""
+        first, plan = entries[0], self._plan
+        source, target = first.source_topic, first.target_topic
+        numbers = _numbers({entry.identity.partition for entry in entries})
+        if copy_of(first) in self._replaced:
+            last = max(entry.identity.incarnation for entry in entries)
+            text = f"from {source}: {numbers}, incarnation {last}"
+            return PlannedChange(self._link, Kind.ANEW, target, text)
+        if first.state is CatalogState.REMOVED:
+            text = plan.ended.get(source, f"{source} has fewer partitions now")
+            return PlannedChange(self._link, Kind.STOP, target, text)
+        kind = Kind.TERMS if first.identity in plan.known else Kind.COPY
+        return PlannedChange(self._link, kind, target, f"from {source}: {numbers}")
 
 
 def _numbers(partitions: Iterable[int]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from mirrorfleet.records.catalog import Priority
 
@@ -12,7 +13,7 @@ class ReplicationPolicy(StrEnum):
     """Where the replication factor of a target topic comes from when it is no number."""
 
     SOURCE = "source"
-    """The source's, or as many brokers as the target has when that is less."""
+    """The source's, or as many brokers as the target has, up or not, when that is less."""
     BROKER_DEFAULT = "broker-default"
     """`default.replication.factor` of the target's brokers (KIP-464)."""
 
@@ -34,6 +35,7 @@ class Apply(StrEnum):
 
 Replication = int | ReplicationPolicy
 
+BROKER_DEFAULT: Final = -1
 FROM_THE_START = "earliest"
 FAIL = "fail"
 
@@ -55,11 +57,22 @@ class RuleTerms:
 
 
 def replication_factor(replication: Replication, source_replicas: int, brokers: int) -> int:
-    """What to ask of CreateTopics; -1 is the broker's default."""
+    """What to ask of CreateTopics; -1 is the broker's default.
+
+    `brokers` counts one that is down, too: what is created now stays so when it is back.
+    """
     match replication:
         case ReplicationPolicy.BROKER_DEFAULT:
-            return -1
+            return BROKER_DEFAULT
         case ReplicationPolicy.SOURCE:
             return min(source_replicas, brokers)
         case _:
             return replication
+
+
+def factor_words(asked: int, source_replicas: int) -> str:
+    """A replication factor to read; one that is lower than the source's says so."""
+    if asked == BROKER_DEFAULT:
+        return "replication factor the broker's default"
+    lower = f", lower than the source's {source_replicas}" if asked < source_replicas else ""
+    return f"replication factor {asked}{lower}"

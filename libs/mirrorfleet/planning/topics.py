@@ -18,7 +18,7 @@ from mirrorfleet.planning.rules import RuleTerms, replication_factor
 from mirrorfleet.policy.claims import Claim, settle
 from mirrorfleet.policy.cycles import is_cycle_by_origin
 from mirrorfleet.policy.flows import Flow
-from mirrorfleet.policy.selection import Selection, select
+from mirrorfleet.policy.selection import select
 from mirrorfleet.records.catalog import CatalogState
 from mirrorfleet.records.topics import TopicSpec
 
@@ -38,6 +38,7 @@ class Reason(StrEnum):
     TARGET_UNREAD = "target-unread"
     UNREADABLE = "unreadable"
     REFUSED = "refused-by-target"
+    CONFIG_REFUSED = "config-refused"
     ACL_REFUSED = "acl-refused"
 
     @property
@@ -76,8 +77,9 @@ def choose(
     """What the link copies now. `running` are the claims that hold already, of every link."""
     known = {**(ids or {}), flow.link.source: source.cluster, flow.link.target: target}
     selection = select(flow, sorted(source.topics), estate=estate, ids=known)
-    copies = [claim for claim in selection.claims if not _came_from(target, source, claim)]
-    settled = settle(running, copies)
+    came = {claim for claim in selection.claims if _came_from(target, source, claim)}
+    settled = settle(running, [claim for claim in selection.claims if claim not in came])
+    back = [_back(claim, target) for claim in came if claim.source_topic == claim.target_topic]
     clashes = (
         Held(clash.refused.source_topic, Reason.CLAIMED, str(clash)) for clash in settled.clashes
     )
@@ -85,8 +87,8 @@ def choose(
     refused = (Held(each.topic, Reason(each.why.value), each.detail) for each in unexpected)
     return Chosen(
         claims=settled.accepted,
-        held=(*refused, *clashes, *_unreadable(flow, source)),
-        skipped=_skipped(selection, copies, len(unexpected)),
+        held=(*refused, *back, *clashes, *_unreadable(flow, source)),
+        skipped=len(selection.refusals) - len(unexpected) + len(came) - len(back),
     )
 
 
@@ -121,9 +123,10 @@ def _came_from(target: ClusterId, source: SourceView, claim: Claim) -> bool:
     return is_cycle_by_origin(source.origins.get(claim.source_topic, ()), target)
 
 
-def _skipped(selection: Selection, copies: Sequence[Claim], unexpected: int) -> int:
-    cycles = len(selection.claims) - len(copies)
-    return len(selection.refusals) - unexpected + cycles
+def _back(claim: Claim, target: ClusterId) -> Held:
+    """Nothing in its name says that it is a copy, so its owner may take it for his own."""
+    text = f"{claim.source_topic} is, or was, a copy of a topic of {claim.link.target} ({target})"
+    return Held(claim.source_topic, Reason.IDENTITY_LOOP, text)
 
 
 def _unreadable(flow: Flow, source: SourceView) -> Iterable[Held]:

@@ -12,7 +12,7 @@ skipped such an entry would copy under terms that nobody set.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 from sys import intern
@@ -32,9 +32,15 @@ from mirrorfleet.core.ids import (
     Link,
     PartitionIdentity,
     SlotNumber,
+    TopicId,
 )
 from mirrorfleet.records.formats import FIRST_LEVEL, formats_at
-from mirrorfleet.records.identity import identity_list, parse_identity_list
+from mirrorfleet.records.identity import (
+    identity_list,
+    ids_text,
+    parse_identity_list,
+    parse_ids,
+)
 from mirrorfleet.records.jsonvalue import Fields, parse_json, to_json
 from mirrorfleet.records.packing import unknown_version
 
@@ -103,22 +109,39 @@ class CatalogPartition:
     loss: CatalogLoss | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class RuleBeginning:
+    """The topics that were there at the first look of a rule, under whatever name."""
+
+    rule: str
+    topics: frozenset[TopicId]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogLink:
-    """One source of the fleet: what its alias means, and which slots are its own."""
+    """One source of the fleet: what its alias means, and which slots are its own.
+
+    `begun` is about rules that start elsewhere than at the begin; None: its writer did not say.
+    """
 
     link: Link
     source_cluster: ClusterId
     target_cluster: ClusterId
     slots: tuple[SlotNumber, ...]
+    begun: tuple[RuleBeginning, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogAcl:
-    """An ACL that `sync` added on the target because a source has it, so that it may remove it."""
+    """An ACL that `sync` added on the target because a source has it, so that it may remove it.
+
+    A record a source that has it. `origins` are the clusters that it passed before, nearest first:
+    empty when nobody's fleet put it there.
+    """
 
     source_cluster: ClusterId
     binding: AclBinding
+    origins: tuple[ClusterId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +176,8 @@ def encode(entry: CatalogEntry) -> tuple[bytes, bytes]:
         case CatalogLink():
             return link_key(entry.source_cluster), to_json(_link_value(entry))
         case CatalogAcl():
-            return acl_key(entry), to_json({"v": VERSION})
+            passed = {"origins": entry.origins} if entry.origins else {}
+            return acl_key(entry), to_json({"v": VERSION, **passed})
         case CatalogConfig():
             value = {
                 "v": VERSION,
@@ -282,7 +306,20 @@ def _link_value(entry: CatalogLink) -> dict[str, object]:
         "target": entry.link.target,
         "target_cluster": entry.target_cluster,
         "slots": entry.slots,
+        **({} if entry.begun is None else {"begun": _begun_value(entry.begun)}),
     }
+
+
+def _begun_value(begun: tuple[RuleBeginning, ...]) -> dict[str, str]:
+    """By rule its topic ids, as bytes in a row: of many thousands a list would be too long."""
+    return {each.rule: ids_text(each.topics) for each in begun}
+
+
+def _begun(values: object) -> tuple[RuleBeginning, ...] | None:
+    if not isinstance(values, dict):
+        return None
+    fields = Fields(values, "catalog link")
+    return tuple(RuleBeginning(str(rule), parse_ids(fields.text(rule))) for rule in values)
 
 
 def _link(source_cluster: ClusterId, value: bytes) -> CatalogLink:
@@ -293,14 +330,19 @@ def _link(source_cluster: ClusterId, value: bytes) -> CatalogLink:
         source_cluster=source_cluster,
         target_cluster=ClusterId(fields.text("target_cluster")),
         slots=tuple(SlotNumber(slot) for slot in fields.integers("slots")),
+        begun=_begun(fields.values.get("begun")),
     )
 
 
 def _acl(key: bytes, entry: CatalogAcl, value: bytes | None) -> CatalogAcl | Removed:
     if value is None:
         return Removed(key, None, entry)
-    Fields.parse(value, "catalog acl").check_version(VERSION)
-    return entry
+    fields = Fields.parse(value, "catalog acl")
+    fields.check_version(VERSION)
+    if "origins" not in fields.values:
+        return entry
+    origins = tuple(ClusterId(intern(origin)) for origin in fields.texts("origins"))
+    return replace(entry, origins=origins)
 
 
 def _binding(parts: list[object]) -> AclBinding:

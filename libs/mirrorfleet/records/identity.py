@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Iterable
 from functools import lru_cache
 from sys import intern
 
@@ -16,6 +17,7 @@ from mirrorfleet.core.ids import ClusterId, PartitionIdentity, TopicId
 from mirrorfleet.records.packing import Reader, Writer, shared_uuid
 
 _KAFKA_UUID_LENGTH = 22
+_ID_SIZE = 16
 
 
 def topic_id_text(topic_id: TopicId) -> str:
@@ -32,6 +34,27 @@ def parse_topic_id(text: str) -> TopicId:
     if raw is None:
         raise CorruptBatchError(f"{text!r} is not a topic id")
     return shared_uuid(raw)
+
+
+def ids_text(ids: Iterable[TopicId]) -> str:
+    """Many topic ids in one text: base64 of their bytes in a row, sorted."""
+    return base64.urlsafe_b64encode(b"".join(sorted(each.bytes for each in ids))).decode()
+
+
+def parse_ids(text: str) -> frozenset[TopicId]:
+    """The ids that `ids_text` wrote.
+
+    Raises: CorruptBatchError when it is no such text.
+    """
+    try:
+        raw = base64.b64decode(text, altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        raw = b"?"
+    if len(raw) % _ID_SIZE:
+        raise CorruptBatchError(f"{text[:40]!r} is not topic ids in a row")
+    return frozenset(
+        shared_uuid(raw[start : start + _ID_SIZE]) for start in range(0, len(raw), _ID_SIZE)
+    )
 
 
 def write_cluster_id(out: Writer, cluster: ClusterId) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 
 from mirrorfleet.core.ids import PartitionIdentity, SlotNumber
 from mirrorfleet.records.catalog import CatalogPartition, CatalogState
-from mirrorfleet.records.progress import PartitionProgress, Progress
+from mirrorfleet.records.progress import UNREACHABLE, PartitionProgress, Progress
 
 STALE_MS: Final = 10_000
 """Owners report once a second; after ten missed reports nobody is at work."""
@@ -93,6 +93,8 @@ def _problem(
     silent = now_ms - seen.snapshot.time_ms
     if silent > STALE_MS:
         return f"its owner {seen.snapshot.owner} has been silent for {duration(silent)}"
+    if seen.partition.state == UNREACHABLE:
+        return "its leader at the source does not answer: how much is left to copy is not known"
     # as of the owner's word and by its clock: since then it may have moved
     still, lag = seen.snapshot.time_ms - seen.partition.last_progress_ms, seen.partition.lag_records
     if lag and still > STUCK_MS:

@@ -22,6 +22,8 @@ from mirrorfleet.records.packing import Reader, Skipped, Writer
 VERSION: Final = 1
 WAITING: Final = "waiting"
 """The state of a partition whose backlog waits, because its worker has a more urgent one."""
+UNREACHABLE: Final = "unreachable"
+"""The state of a partition whose source leader does not answer: what it has by now is not known."""
 _WHY: Final = ": "
 
 
@@ -53,8 +55,11 @@ class PartitionProgress:
 
     @property
     def lag_records(self) -> int | None:
-        """Offsets between the position and the last stable offset; None before the first fetch."""
-        return None if self.last_stable < 0 else max(0, self.last_stable - self.next_source)
+        """Offsets between the position and the last stable offset; None while that is not known:
+        before the first fetch, and when the source does not answer.
+        """
+        is_known = self.last_stable >= 0 and self.state != UNREACHABLE
+        return max(0, self.last_stable - self.next_source) if is_known else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

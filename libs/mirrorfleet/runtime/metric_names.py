@@ -88,7 +88,9 @@ SINCE_PROGRESS: Final = _gauge(
 )
 PARTITIONS: Final = _gauge("partitions", "Partitions by state.", "link", "state")
 FAULTED: Final = _gauge("faulted_partitions", "Partitions that stand still.", "link", "kind")
-RECORD_LAG: Final = _gauge("record_lag", "Source records not yet committed.", "link", "topic")
+RECORD_LAG: Final = _gauge(
+    "record_lag", "Offsets to copy, of a topic; absent if one is unknown.", "link", "topic"
+)
 RETENTION_HEADROOM: Final = _gauge(
     "retention_headroom_seconds", "Least time before retention reaches an uncopied record.", "link"
 )

@@ -97,7 +97,7 @@ def _inspect(
         runner.stop_partition(partition, Fault(FaultReason.TIMESTAMP_REFUSED, offset, text))
     elif entry.target_compacted and not partition.looks_at_keys:
         keys = NullKeys.FAIL if entry.null_keys == NullKeys.ALLOW else NullKeys(entry.null_keys)
-        partition.take(null_keys=keys)
+        partition.take(limit=partition.terms.max_batch_bytes, null_keys=keys)
     else:
         text = f"{entry.target_topic} refuses it: {message}"
         runner.stop_partition(partition, Fault(FaultReason.RECORD_REFUSED, offset, text))
@@ -135,6 +135,8 @@ def wait_for_start(runner: SlotRunner, entry: CatalogPartition, error: BrokerErr
     elif code in _GONE:
         text = f"{runner.link.source} has no topic {entry.source_topic}, or hides it"
         fault = Fault(FaultReason.SOURCE_MISSING, _BEFORE_THE_FIRST, text)
+    elif code is ErrorCode.INVALID_REQUEST:
+        fault = Fault(FaultReason.SOURCE_CORRUPT, _BEFORE_THE_FIRST, str(error))
     hold(runner, entry, fault)
 
 

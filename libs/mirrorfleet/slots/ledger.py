@@ -75,11 +75,9 @@ def event_entry(runner: SlotRunner, events: Sequence[Event]) -> ControlEntry:
 
 def _left_out(runner: SlotRunner, positions: Sequence[Position]) -> Iterator[Event]:
     """What these positions pass of records that were left out."""
-    if not runner.mender.leaving_out:
-        return
     for position in positions:
         partition = runner.slot.partitions.get(position.identity)
-        if partition is None:
+        if partition is None or not partition.left_out:
             continue
         for each in partition.passed(position.next_source):
             told = Told(each.span, each.cause, each.detail, each.request, records=1)

@@ -18,7 +18,7 @@ from mirrorfleet.copying.faults import TARGET_LOSSES, Fault, FaultReason, Span
 from mirrorfleet.copying.partition import LeftOut
 from mirrorfleet.copying.remedies import Remedy, Step, by_policy, by_request
 from mirrorfleet.records.commands import LONGEST_MS, Action, Command
-from mirrorfleet.slots import ledger, requests, target_loss
+from mirrorfleet.slots import ledger, requests, succession, target_loss
 from mirrorfleet.slots.ledger import Told
 
 if TYPE_CHECKING:
@@ -44,8 +44,6 @@ class Mender:
     """The faults of one slot."""
 
     def __init__(self, runner: SlotRunner, worker: Worker) -> None:
-        self.leaving_out: set[PartitionIdentity] = set()
-        """Partitions with records that the ledger is still to be told of."""
         self._runner = runner
         self._worker = worker
         self._asked: dict[PartitionIdentity, float] = {}
@@ -88,9 +86,6 @@ class Mender:
             return
         self._looked_at = now
         slot = self._runner.slot
-        self.leaving_out = {
-            i for i in self.leaving_out if i in slot.partitions and slot.partitions[i].left_out
-        }
         now_ms = self._runner.clock.now_ms()
         for partition in list(slot.partitions.values()):
             command = self._worker.requests.open_for(partition.identity, now_ms)
@@ -132,11 +127,13 @@ class Mender:
             case Remedy.LEAVE_OUT:
                 left = LeftOut(step.span, fault.reason, fault.detail, step.request)
                 partition.left_out.append(left)
-                self.leaving_out.add(partition.identity)
                 self._worker.requests.answered(step.request)
                 self._runner.retry(partition)
             case Remedy.BEGIN_ANEW:
-                self._ask(partition, fault, step)
+                # what `sync` would refuse: a topic that is another one by now comes first
+                await succession.check_identity(self._runner, partition)
+                if partition.fault is fault:
+                    self._ask(partition, fault, step)
 
     async def _go_on(
         self, sender: Sender, partition: CopyPartition, fault: Fault, step: Step

@@ -13,6 +13,7 @@ and a write each, of every commit. What is in the transaction already is answere
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mirrorfleet.core.errors import BrokerError, DeadlineError
@@ -42,18 +43,13 @@ class Request(NamedTuple):
 
 
 class Additions:
-    """What this transaction has added to itself by requests of its own."""
+    """What a transaction has added to itself by requests of its own."""
 
     def __init__(self, runner: SlotRunner, transactions: Transactions) -> None:
         self._runner, self._transactions = runner, transactions
         self._added: set[TopicPartition] = set()
         self.asked = False
         """Whether the coordinator was told of any: it may have begun the transaction."""
-
-    def clear(self) -> None:
-        """A transaction begins."""
-        self._added.clear()
-        self.asked = False
 
     async def add(self, producer: ProducerIdentity, requests: Sequence[Request]) -> bool:
         """Whether all partitions of the requests are in the transaction now.
@@ -83,6 +79,29 @@ class Additions:
         return True
 
 
+@dataclass(slots=True)
+class Begun:
+    """What a sender keeps of one transaction, and forgets with it."""
+
+    additions: Additions
+    written: dict[TopicPartition, int] = field(default_factory=dict)
+    """Behind what was acknowledged in each control partition."""
+    first_s: float = 0.0
+    """What first requests took."""
+    look_at: int = 0
+    """So many requests without an answer are few enough to look at those that have one."""
+    is_sent: bool = False
+    """Whether any batch was."""
+    muted: bool = False
+    """Whether a broker's quota wants silence: a transaction ends with what it has, and the next
+    one waits. Held open, it would outlast its time-out."""
+
+    @property
+    def may_be_known(self) -> bool:
+        """Whether the coordinator may have heard of it, from us or from a broker."""
+        return self.is_sent or self.additions.asked
+
+
 def by_node(
     runner: SlotRunner, transaction: Transaction, until: float
 ) -> dict[int, list[CopyPartition]]:
@@ -97,6 +116,6 @@ def by_node(
         if (at is None or partition.target in doubted) and partition not in touched:
             # No leader, or one to be asked: the end of the transaction would wait for it.
             runner.hold_back(partition)
-        elif at is not None:
+        elif at is not None and not transaction.waits_elsewhere(partition, at.node):
             found.setdefault(at.node, []).append(partition)
     return found

@@ -51,6 +51,12 @@ class AbortError(MirrorfleetError):
         self.fault = fault
 
 
+class RetakeError(MirrorfleetError):
+    """Raised when the slot must be fenced again and its memory read anew."""
+
+    retriable = True
+
+
 def refusal(runner: SlotRunner, item: Outgoing, ack: ProduceAck, action: Action) -> AbortError:
     """What a refused batch means, in words."""
     text = f"{ack.topic}-{ack.partition}: {ack.error.name} {ack.message or ''}".rstrip()

@@ -71,6 +71,7 @@ class Owning:
         self._wanted: dict[SlotNumber, tuple[SourceSide, Entries]] = {}
         self._stops: dict[SlotNumber, Stop] = {}
         self._seen: Share | None = None
+        self._trouble = ""
         self._left_with: Share | None = None
         self._left = asyncio.Event()
         self._is_ending = False
@@ -157,11 +158,18 @@ class Owning:
                         group.create_task(watch, name=f"released:{generation}")
                         ready = self._prepare(share.handed)
                         group.create_task(ready, name=f"prepare:{generation}")
+                self._tell_trouble()
                 await self._confirm_dropped()
                 self._step()
                 self._note_leaving()
                 left_s = self._slots.next_at() - self._clock.monotonic()
                 await self._membership.changed(min(max(left_s, 0.0), LOOK_S))
+
+    def _tell_trouble(self) -> None:
+        """Say once why we are no member; the next share says that we are."""
+        before, self._trouble = self._trouble, self._membership.trouble
+        if self._trouble and self._trouble != before:
+            _log.warning("no member of the workers' group", extra=fields(error=self._trouble))
 
     async def _confirm_dropped(self) -> None:
         """What was fenced is taken again only on the coordinator's word, given after that."""

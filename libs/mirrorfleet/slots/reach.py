@@ -36,4 +36,7 @@ class Reach:
         now = self._runner.clock.monotonic()
         for partition in self._runner.slot.partitions.values():
             at = replicas.fetched_from(self._runner, partition, now)
-            partition.reachable = at is not None and at.node not in self._away
+            if at is not None and at.node not in self._away:
+                partition.away_since = None
+            elif partition.away_since is None:
+                partition.away_since = now

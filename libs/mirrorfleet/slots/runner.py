@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from mirrorfleet.copying.faults import Action, Fault
 from mirrorfleet.copying.lifecycle import SlotState, moved
 from mirrorfleet.copying.limits import Limits
-from mirrorfleet.copying.schedule import backoff_s
+from mirrorfleet.copying.schedule import Depth, Setbacks
 from mirrorfleet.copying.slot import Slot
 from mirrorfleet.core.errors import FencedError, MirrorfleetError, UnknownVersionError, deciding
 from mirrorfleet.core.ids import Link, PartitionIdentity, SlotNumber, TopicPartition
@@ -24,7 +24,7 @@ from mirrorfleet.runtime.log import fields, logger
 from mirrorfleet.slots import entries, healing, ledger, quarantine, taking
 from mirrorfleet.slots.fetching import Lanes
 from mirrorfleet.slots.mending import Mender
-from mirrorfleet.slots.outgoing import AbortError, ControlEntry
+from mirrorfleet.slots.outgoing import AbortError, ControlEntry, RetakeError
 from mirrorfleet.slots.reach import Reach
 from mirrorfleet.slots.scouting import Scout
 from mirrorfleet.slots.sending import Sender
@@ -53,12 +53,6 @@ HOLD_BACK_S: Final = 1.0
 """A partition whose target has no leader is left out of transactions this long."""
 
 _log = logger(__name__)
-
-
-class RetakeError(MirrorfleetError):
-    """Raised when the slot must be fenced again and its memory read anew."""
-
-    retriable = True
 
 
 class SlotRunner:
@@ -93,6 +87,7 @@ class SlotRunner:
         self.mender, self.scout, self.doubts = Mender(self, worker), Scout(self), Doubts(self)
         self.limits, self.wedges, self.reach = Limits(), quarantine.Wedges(self), Reach(self)
         self.untaken = Untaken(self)
+        self.depth, self.setbacks = Depth(worker.settings.requests_in_flight), Setbacks()
         self._worker = worker
         self._wake, self._room, self._routes = Bell(), Bell(), Bell()
         self._entries_changed = False
@@ -123,24 +118,22 @@ class SlotRunner:
         stop.on_set(self._stop)
         self.slot.forget_all()  # another worker may have copied on
         self.move(SlotState.WAITING)
-        failures = 0
         while not (stop.is_set() or self.is_lost):
             try:
                 if await self._worker.confirm():
                     await self._hold(stop)
-                    failures = 0
                 else:
-                    failures += 1
+                    self.setbacks.another(self.clock.monotonic())
                     self.trouble = "the group's coordinator does not say that we are a member"
             except UnknownVersionError:
                 raise
             except FencedError as error:
                 self._fenced(error)
             except MirrorfleetError as error:
-                failures = 1 if self.state is SlotState.COPYING else failures + 1
+                self.setbacks.another(self.clock.monotonic())
                 self._interrupted(error)
             if not (stop.is_set() or self.is_lost):
-                await stop.wait_at_most(backoff_s(failures, self.dice.uniform(0, 1)))
+                await stop.wait_at_most(self.setbacks.wait_s(self.dice.uniform(0, 1)))
         if not self.is_lost:
             self.move(SlotState.RELEASED)
         self.ended.set()
@@ -183,28 +176,29 @@ class SlotRunner:
         if self.left_in is not None:
             released = entries.release_entry(self, self.left_in)
             self.left_in = None
+            sender.check_epoch()
             await self.doubts.settle(sender)  # it may have come to its end by an abort
             await sender.commit_control([released])
 
     async def _copy(self, sender: Sender, stop: Stop) -> None:
-        failures = 0
+        is_undone = False
         looked_at = self.clock.monotonic()
-        while not (self.stopping and failures):  # what was taken back is the next owner's to copy
+        while not (self.stopping and is_undone):  # what was taken back is the next owner's to copy
+            sender.check_epoch()
             if not await self.doubts.settle(sender) and not self.stopping:
                 continue
             await self._admit_new(sender)
             try:
                 if await sender.transact():
-                    failures = 0
+                    is_undone = False
                 else:
                     self.markers.idle(self.number)
             except AbortError as error:
-                failures += 1
+                is_undone = True
                 await self._aborted(sender, error)
-                await stop.wait_at_most(backoff_s(failures, self.dice.uniform(0, 1)))
+                self.setbacks.another(self.clock.monotonic())
+                await stop.wait_at_most(self.setbacks.wait_s(self.dice.uniform(0, 1)))
                 continue
-            if sender.must_init_again:
-                raise RetakeError("a request of the transaction protocol had to be sent twice (v1)")
             if self.stopping:
                 return
             now = self.clock.monotonic()
@@ -239,6 +233,7 @@ class SlotRunner:
         with self.meters.aborted(error.action, self.number):
             _log.warning("transaction aborted", extra=self._fields(error))
         self.targets.ask()
+        self.depth.aborted()
         if error.action is Action.FENCED:
             raise FencedError(str(error)) from error
         if self._worker.version is TransactionVersion.V1:
@@ -355,6 +350,8 @@ class SlotRunner:
     ) -> None:
         """Book a commit."""
         self.trouble = ""
+        self.depth.committed()
+        self.setbacks.over()
         self.markers.committed(self.number, len(positions))
         self.meters.committed(transaction, commit_s, self.clock.now_ms())
         self._room.ring()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.copying.cadence import Cadence, Supply, supply_of
 from mirrorfleet.copying.faults import Action, produce_action
-from mirrorfleet.copying.schedule import Depth, busy_for, commit_interval, must_close
+from mirrorfleet.copying.schedule import busy_for, commit_interval, must_close
 from mirrorfleet.copying.transaction import SpoiledError, TargetBehindError, Transaction
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import ConnectionLostError, DeadlineError
@@ -25,13 +25,14 @@ from mirrorfleet.core.ids import NO_TOPIC_ID, ProducerIdentity, TopicId, TopicPa
 from mirrorfleet.kafka.producer import ProduceEntry
 from mirrorfleet.kafka.transactions import Transactions, TransactionVersion
 from mirrorfleet.slots.endings import control_of
-from mirrorfleet.slots.opening import Additions, Request, by_node
+from mirrorfleet.slots.opening import Additions, Begun, Request, by_node
 from mirrorfleet.slots.outgoing import (
     AbortError,
     ControlEntry,
     Flight,
     Outgoing,
     Pipe,
+    RetakeError,
     acks_of,
     close_all,
     drop_closed,
@@ -62,22 +63,11 @@ class Sender:
         self._transactions = transactions
         self.producer = producer
         self._pipes: dict[int, Pipe] = {}
-        self._additions = Additions(runner, transactions)
+        self._begun = Begun(Additions(runner, transactions))
         self.control_ends: dict[TopicPartition, int] = {}
         """Behind what was committed to each control partition."""
-        self._written: dict[TopicPartition, int] = {}
-        self._depth = Depth(runner.settings.requests_in_flight)
-        self._look_at = 0
-        """So many requests without an answer are few enough to look at those that have one."""
         self.committed_at = runner.clock.monotonic()
         self._cadence = Cadence(runner.commits)
-        self._first_s = 0.0
-        """What first requests of this transaction took."""
-        self._is_begun = False
-        """Whether anything was sent in this transaction."""
-        self._muted = False
-        """Whether a broker's quota wants silence: a transaction ends with what it has, and the next
-        one waits. Held open, it would outlast its time-out."""
 
     # -- transactions
 
@@ -87,6 +77,7 @@ class Sender:
         Raises:
             AbortError: aborted must it be; the caller does so through `abort`.
             FencedError: the coordinator says that the slot is another's.
+            RetakeError: as `check_epoch`.
         """
         runner = self._runner
         await self._gather()
@@ -95,7 +86,7 @@ class Sender:
         runner.slot.open = transaction.touched
         try:
             await self._send_data(transaction)
-            acked_at, first_s = runner.clock.monotonic(), self._first_s
+            acked_at, first_s = runner.clock.monotonic(), self._begun.first_s
             idle_s = 0.0 if runner.stopping else runner.settings.commit_idle_s
             moved = runner.slot.moved_without_data(acked_at, idle_s)
             positions = transaction.positions(runner.clock.now_ms(), moved)
@@ -113,20 +104,19 @@ class Sender:
         runner.slot.open = {}
         runner.committed(transaction, positions, now - acked_at)
         self._cadence.committed(now, first_s + now - acked_at)
-        self._depth.committed()
         return True
 
     async def commit_control(self, entries: Sequence[ControlEntry]) -> None:
-        """A transaction of control records alone: the barrier, first positions, a keep-alive."""
+        """A transaction of control records alone: the barrier, first positions, a keep-alive.
+
+        Raises: as `transact`.
+        """
         await self._commit(self._begin(), entries)
 
     async def abort(self) -> None:
         """End the transaction without its data. Only v2 may: v1 needs a new producer id."""
         close_all(self._pipes)
-        self._depth.aborted()
-        if (
-            self._is_begun or self._additions.asked
-        ):  # else it would end the one before once more, as an aborted one
+        if self._begun.may_be_known:  # else it would end the one before again, as an aborted one
             self.producer = await self._transactions.end(self.producer, commit=False)
         self._runner.slot.sequences.clear()
 
@@ -144,10 +134,8 @@ class Sender:
         await self._pipe(self._node_of(at))
 
     def _begin(self) -> Transaction:
-        self._is_begun = False
-        self._additions.clear()
-        self._written.clear()
-        self._muted, self._first_s = False, 0.0
+        self.check_epoch()
+        self._begun = Begun(Additions(self._runner, self._transactions))
         for pipe in self._pipes.values():
             pipe.opened = False
         return Transaction(self._runner.clock.monotonic())
@@ -165,7 +153,7 @@ class Sender:
         if producer != self.producer:
             self._runner.slot.sequences.clear()
         self.producer = producer
-        self.control_ends |= self._written
+        self.control_ends |= self._begun.written
         self.committed_at = self._runner.clock.monotonic()
 
     def late(self, after_s: float) -> list[Pipe]:
@@ -173,10 +161,10 @@ class Sender:
         now = self._runner.clock.monotonic()
         return [pipe for pipe in self._pipes.values() if pipe.waits_s(now) > after_s]
 
-    @property
-    def must_init_again(self) -> bool:
-        """v1 after a request that went out twice: its late copy would end the next transaction."""
-        return self._transactions.resent and self._transactions.version is TransactionVersion.V1
+    def check_epoch(self) -> None:
+        """Whether another transaction may be begun in it. Raises: RetakeError."""
+        if self._transactions.must_init_again:
+            raise RetakeError("a request of the transaction protocol had to be sent twice (v1)")
 
     # -- data
 
@@ -201,8 +189,8 @@ class Sender:
             self._reap(transaction)
             age = runner.clock.monotonic() - transaction.opened_at
             interval = self._interval_s
-            full = runner.stopping or self._muted or self._is_full(transaction, age, interval)
-            self._look_at = 0 if full else self._depth.refill
+            full = runner.stopping or self._begun.muted or self._is_full(transaction, age, interval)
+            self._begun.look_at = 0 if full else runner.depth.refill
             supply = supply_of(chain(transaction.touched, runner.slot.ready_partitions()))
             if not full and await self._fill(transaction, supply):
                 continue
@@ -220,24 +208,24 @@ class Sender:
     async def _fill(self, transaction: Transaction, supply: Supply) -> bool:
         """Send one round to every broker with room; whether anything was sent."""
         until = self._cadence.takes_until(transaction.opened_at, supply)
-        able: list[tuple[Pipe, list[CopyPartition]]] = []
+        able: list[tuple[int, Pipe, list[CopyPartition]]] = []
         for node, partitions in by_node(self._runner, transaction, until).items():
             pipe = await self._pipe(node)
-            if len(pipe.flights) >= self._depth.limit:
+            if len(pipe.flights) >= self._runner.depth.limit:
                 continue
             if pipe.lane.connection.must_wait and not await self._waited(pipe, transaction):
                 continue
-            able.append((pipe, partitions))
+            able.append((node, pipe, partitions))
         rounds = [
-            Request(pipe, self._round(transaction, [each for each in partitions if each.queue]))
-            for pipe, partitions in able
+            Request(pipe, self._round(transaction, node, [each for each in some if each.queue]))
+            for node, pipe, some in able
         ]
         requests = [each for each in rounds if each.items]  # the source may have taken all back
         if not requests:
             return False
         self._runner.queues_fell()
         if self._transactions.version is TransactionVersion.V1:
-            await self._additions.add(self.producer, requests)
+            await self._begun.additions.add(self.producer, requests)
         for pipe, items in requests:
             if pipe.opened:
                 self._send(pipe, items)
@@ -247,12 +235,14 @@ class Sender:
     async def _waited(self, pipe: Pipe, transaction: Transaction) -> bool:
         """Wait for room; not while a transaction is open, for a quota that wants silence."""
         if transaction.touched and pipe.lane.connection.muted_s:
-            self._muted = True
+            self._begun.muted = True
             return False
         await pipe.room()
         return True
 
-    def _round(self, transaction: Transaction, partitions: list[CopyPartition]) -> list[Outgoing]:
+    def _round(
+        self, transaction: Transaction, node: int, partitions: list[CopyPartition]
+    ) -> list[Outgoing]:
         """One batch of each partition, up to the size of a request."""
         items = []
         left = self._runner.settings.request_bytes
@@ -260,7 +250,7 @@ class Sender:
         next_batch = self._runner.slot.next_batch
         for partition in partitions:
             queued = next_batch(partition)
-            transaction.sent(partition, queued, now)
+            transaction.sent(partition, queued, now, node)
             topic_id = partition.entry.identity.target_topic_id
             items.append(self._outgoing(partition, partition.target, topic_id, queued.batch))
             left -= queued.batch.size
@@ -296,14 +286,14 @@ class Sender:
         """Wake the sender when a look is worth it: several places free, all answered, trouble."""
         pipe.unanswered -= 1
         failed = answer.cancelled() or answer.exception() is not None
-        if failed or pipe.unanswered <= self._look_at:
+        if failed or pipe.unanswered <= self._begun.look_at:
             self._runner.wake()
 
     def _request(self, pipe: Pipe, items: list[Outgoing]) -> asyncio.Future[list[ProduceAck]]:
         runner = self._runner
         timeout_ms = runner.settings.produce_timeout_ms
         answer = pipe.request(items, runner.clock.monotonic(), timeout_ms=timeout_ms)
-        self._is_begun = True
+        self._begun.is_sent = True
         return answer
 
     async def _send_firsts(self, transaction: Transaction, requests: list[Request]) -> None:
@@ -313,12 +303,12 @@ class Sender:
         if not requests:
             return
         began = self._runner.clock.monotonic()
-        if await self._additions.add(self.producer, requests):
+        if await self._begun.additions.add(self.producer, requests):
             await self._send_together(transaction, requests)
         else:
             for each in requests:
                 await self._send_together(transaction, [each])
-        self._first_s += self._runner.clock.monotonic() - began
+        self._begun.first_s += self._runner.clock.monotonic() - began
 
     async def _send_together(self, transaction: Transaction, requests: list[Request]) -> None:
         clock = self._runner.clock
@@ -372,7 +362,7 @@ class Sender:
                 raise AbortError(f"no word on {entry.topic}-{entry.partition}")
             if ack.error is ErrorCode.NONE:
                 if partition is None:
-                    self._written[item.at] = ack.base_offset + 1
+                    self._begun.written[item.at] = ack.base_offset + 1
                 else:
                     queued = transaction.acknowledged(partition, ack.base_offset)
                     self._runner.meters.acknowledged(partition, queued, ack.base_offset, now)

@@ -15,7 +15,6 @@ from mirrorfleet.copying.partition import start_position
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import (
     BrokerError,
-    CorruptBatchError,
     DeadlineError,
     MirrorfleetError,
     may_not,
@@ -57,6 +56,8 @@ FENCE_DEADLINE_S: Final = 60.0
 PREPARE_S: Final = 2.0
 START_DEADLINE_S: Final = 10.0
 """The neighbours of a new partition wait while its start is asked for."""
+LARGEST_START: Final = 2**63 - 1
+"""An older build let greater numbers into the catalog, which no request can hold."""
 
 _log = logger(__name__)
 
@@ -326,7 +327,10 @@ async def resolve_starts(runner: SlotRunner, entries: list[CatalogPartition]) ->
     asked: dict[TopicPartition, OffsetSpec] = {}
     for entry in entries:
         spec = _spec(entry.start)
-        if isinstance(spec, OffsetSpec):
+        if spec is None:
+            where = f"its start in the catalog, {entry.start!r}, is not known to this build"
+            refused[entry.identity] = BrokerError(ErrorCode.INVALID_REQUEST, where)
+        elif isinstance(spec, OffsetSpec):
             asked[_source_of(entry)] = spec
         else:
             found[entry.identity] = spec
@@ -359,16 +363,18 @@ def _source_of(entry: CatalogPartition) -> TopicPartition:
     return TopicPartition(entry.source_topic, entry.identity.partition)
 
 
-def _spec(start: str) -> OffsetSpec | SourceOffset:
+def _spec(start: str) -> OffsetSpec | SourceOffset | None:
+    """None: this build cannot read it, which must stop nothing but this partition."""
     word, _, value = start.partition(":")
-    match word:
-        case "earliest":
+    number = min(int(value), LARGEST_START) if value.isascii() and value.isdigit() else None
+    match word, number:
+        case "earliest", None:
             return EARLIEST
-        case "latest":
+        case "latest", None:
             return LATEST
-        case "timestamp":
-            return OffsetSpec(int(value))
-        case "offset":
-            return SourceOffset(int(value))
+        case "timestamp", int(timestamp):
+            return OffsetSpec(timestamp)
+        case "offset", int(offset):
+            return SourceOffset(offset)
         case _:
-            raise CorruptBatchError(f"catalog: start {start!r}")
+            return None

@@ -14,20 +14,23 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mirrorfleet.config.connect import cluster_settings
 from mirrorfleet.config.flows import all_flows
+from mirrorfleet.core.errors import RefusedError
 from mirrorfleet.core.ids import ClusterAlias, ClusterId, Link
 from mirrorfleet.core.names import control_topic
 from mirrorfleet.kafka.cluster import Cluster
-from mirrorfleet.planning.access import AclStep
+from mirrorfleet.planning.access import AclEdit, AclStep
 from mirrorfleet.planning.book import check_link
 from mirrorfleet.planning.plan import AclsView, LinkView, Plan, plan
 from mirrorfleet.planning.slot_load import slots_of_link
 from mirrorfleet.planning.topics import Chosen, choose
 from mirrorfleet.policy.flows import AclPolicy
 from mirrorfleet.records.catalog import CatalogAcl, CatalogLink, CatalogPartition, CatalogState
+from mirrorfleet.records.topics import ControlKind
 from mirrorfleet.syncing.anew import AnewRequests
 from mirrorfleet.syncing.making import ChangeKind, Done, TargetChanges
 from mirrorfleet.syncing.side import CLIENT, Side, a_side
 from mirrorfleet.syncing.store import Store
+from mirrorfleet.watching.configs import is_there
 from mirrorfleet.watching.target import TargetWatch
 
 if TYPE_CHECKING:
@@ -61,6 +64,7 @@ class FleetSync:
         dice: Dice,
     ) -> None:
         self._fleet = estate.fleet_of(target)
+        self._rivals = _rivals(estate, target)
         self._estate = all_flows(estate)
         self.settings = settings
         self.target = Cluster(cluster_settings(estate, target, CLIENT))
@@ -97,8 +101,35 @@ class FleetSync:
     def check(self, side: Side) -> None:
         """Raises: RefusedError when the link's aliases do not mean what they meant."""
         if side.source_cluster is not None:
-            source = side.source_cluster
-            check_link(self.store.book, side.link, source, self.target.cluster_id)
+            others = {
+                each.link.source: each.source_cluster
+                for each in self.sides
+                if each is not side and each.source_cluster is not None
+            }
+            source, target = side.source_cluster, self.target.cluster_id
+            check_link(self.store.book, side.link, source, target, others)
+
+    async def check_alone(self) -> None:
+        """See that no other fleet of the estate has this cluster as its target, too.
+
+        Claims on target topics are kept in a catalog a fleet: two would take the same ones, and
+        each record would be there twice. Asked after our own catalog was made and before anything
+        is published: of two that begin at once at least one sees the other.
+
+        Raises: RefusedError; MirrorfleetError: the target does not answer.
+        """
+        if not self._rivals:
+            return
+        found = (await self.target.metadata(tuple(self._rivals))).topics
+        for catalog, alias in self._rivals.items():
+            if catalog in found and is_there(found[catalog]):
+                mine = self.target.settings.alias
+                raise RefusedError(
+                    f"{mine!r} and {alias!r} seem to be the same cluster (cluster.id"
+                    f" {self.target.cluster_id}): the fleet of {alias!r} has its catalog here.",
+                    hint=f"Give the cluster one name; if {alias!r} is another one now, delete the"
+                    f" topic {catalog} on {mine}.",
+                )
 
     def give_slots(self, side: Side) -> CatalogLink | None:
         """Decide on the link's slots; its record, when the catalog has another one or none.
@@ -118,6 +149,7 @@ class FleetSync:
             source_cluster=source,
             target_cluster=self.target.cluster_id,
             slots=side.slots,
+            begun=known.begun if known else (),
         )
         return entry if entry != known else None
 
@@ -161,7 +193,11 @@ class FleetSync:
         return await side.watch.look()
 
     async def plan(self, side: Side, source: SourceView) -> Seen:
-        """Look at the target and say what must change there. Raises: MirrorfleetError."""
+        """Look at the target and say what must change there.
+
+        Raises: RefusedError: as `check_alone`; MirrorfleetError.
+        """
+        await self.check_alone()
         book = self.store.book
         others = [claim for each in self.sides if each is not side for claim in each.claims]
         chosen = choose(
@@ -173,20 +209,25 @@ class FleetSync:
             ids=self._ids(),
         )
         mine = {
-            (entry.source_topic, entry.target_topic) for entry in book.of_source(source.cluster)
+            (entry.source_topic, entry.target_topic)
+            for entry in book.of_source(source.cluster)
+            if entry.state is not CatalogState.REMOVED
         }
         new = [c for c in chosen.claims if (c.source_topic, c.target_topic) not in mine]
         target = await self._targets.look(
-            (claim.target_topic for claim in chosen.claims), (claim.target_topic for claim in new)
+            side.link,
+            (claim.target_topic for claim in chosen.claims),
+            (claim.target_topic for claim in new),
         )
         view = LinkView(
-            link=side.link,
+            flow=side.flow,
             source=source,
             target=target,
             claims=chosen.claims,
             terms=side.terms,
             book=book,
             slots=side.slots,
+            refused=chosen.held,
             acls=await self._acls(side, source),
             anew=await self._anew.open(),
         )
@@ -194,8 +235,12 @@ class FleetSync:
 
     async def publish(self, side: Side, planned: Plan) -> None:
         """Write what is copied now, and forget ACLs that are gone. Raises: MirrorfleetError."""
-        gone = [each.binding for each in planned.acls if each.step is AclStep.FORGET]
-        await self.store.publish(planned.publish, _entries(side, gone))
+        gone = [each for each in planned.acls if each.step is AclStep.FORGET]
+        also = [each for each in planned.acls if each.step is AclStep.NOTE]
+        begun = [planned.begun] if planned.begun else []
+        await self.store.publish(
+            [*begun, *planned.publish, *_entries(side, also)], _entries(side, gone)
+        )
 
     async def make(self, side: Side, step: Plan) -> list[Done]:
         """Change the target. Raises: MirrorfleetError: it does not answer at all.
@@ -204,27 +249,44 @@ class FleetSync:
         between leaves one too many in the catalog, never one that nobody would take back.
         """
         known = self.store.book.acls_of(side.cluster.cluster_id)
-        adding = [each.binding for each in step.acls if each.step is AclStep.ADD]
-        await self.store.publish(_entries(side, [each for each in adding if each not in known]))
+        adding = [each for each in step.acls if each.step is AclStep.ADD]
+        new = [each for each in adding if known.get(each.binding) != each.origins]
+        await self.store.publish(_entries(side, new))
         made = await self.changes.make(side.link, step)
         changed = [each.change for each in made]
         removed = [one.acl for one in changed if one.kind is ChangeKind.ACL_REMOVED and one.acl]
-        await self.store.publish((), _entries(side, removed))
+        source = side.cluster.cluster_id
+        await self.store.publish((), [CatalogAcl(source, each) for each in removed])
         if step.acls:
             side.acls.forget()
         for change in changed:
-            self._targets.configs.forget(change.target)
+            self._targets.forget(change.target)
         return made
 
     async def _acls(self, side: Side, source: SourceView) -> AclsView | None:
         if side.flow.acls is AclPolicy.IGNORE:
             return None
-        echoes = source.acls_from.get(self.target.cluster_id, frozenset())
-        seen = await side.acls.look(echoes)
+        seen = await side.acls.look(source.acl_ways)
+        seen = replace(seen, shared=self._acls_of_others(side))
         side.acl_trouble = seen.trouble
         ends = (side.cluster, self.target)
         us = frozenset(cluster.settings.security.principal for cluster in ends)
         return AclsView(flow=side.flow, seen=seen, us=us)
+
+    def _acls_of_others(self, side: Side) -> frozenset[AclBinding]:
+        """What is also there for other sources, if anybody would ever take it back."""
+        following = {
+            each.link
+            for each in self.sides
+            if each is not side and each.flow.acls is not AclPolicy.IGNORE
+        }
+        book = self.store.book
+        return frozenset(
+            binding
+            for cluster, entry in book.links.items()
+            if entry.link in following
+            for binding in book.acls_of(cluster)
+        )
 
     def _ids(self) -> dict[ClusterAlias, ClusterId]:
         found = {
@@ -235,6 +297,16 @@ class FleetSync:
         return {**found, self.target.settings.alias: self.target.cluster_id}
 
 
-def _entries(side: Side, bindings: Iterable[AclBinding]) -> list[CatalogAcl]:
+def _entries(side: Side, edits: Iterable[AclEdit]) -> list[CatalogAcl]:
     source = side.cluster.cluster_id
-    return [CatalogAcl(source, each) for each in bindings]
+    return [CatalogAcl(source, each.binding, each.origins) for each in edits]
+
+
+def _rivals(estate: Estate, target: ClusterAlias) -> dict[str, ClusterAlias]:
+    """The catalogs of the estate's other fleets, each with its target: none should be on ours."""
+    fleets = {alias: estate.fleet_of(alias) for alias in estate.targets()}
+    return {
+        control_topic(fleet, ControlKind.CATALOG): alias
+        for alias, fleet in fleets.items()
+        if alias != target and fleet != fleets.get(target)
+    }

@@ -18,7 +18,8 @@ from mirrorfleet.kafka.acls import create_acls, delete_acls
 from mirrorfleet.kafka.admin import NewTopic, create_partitions, create_topics
 from mirrorfleet.kafka.configs import AlterOp, ConfigChange, incremental_alter_configs
 from mirrorfleet.planning.access import AclStep
-from mirrorfleet.planning.plan import Plan
+from mirrorfleet.planning.plan import Creation, Plan
+from mirrorfleet.planning.rules import factor_words
 from mirrorfleet.planning.topics import Held, Reason
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ class TargetChanges:
         text = f"{len(acls)} ACLs, the first: {acls[0]}" if acls else ""
         return (
             *(
-                Held(change.topic, Reason.REFUSED, refusal.text)
+                Held(change.topic, _reason(change.kind), refusal.text)
                 for change, refusal in mine
                 if change.topic
             ),
@@ -179,12 +180,7 @@ class TargetChanges:
         answers = await create_topics(self._cluster, topics, deadline_s=self._settings.change_s)
         return self._settle(
             answers,
-            {
-                _of_topic(
-                    each.claim, ChangeKind.CREATED
-                ): f"{each.spec.name} with {each.spec.partitions} partitions"
-                for each in step.create
-            },
+            {_of_topic(each.claim, ChangeKind.CREATED): _size(each) for each in step.create},
         )
 
     async def _grow(self, step: Plan) -> list[Done]:
@@ -264,6 +260,16 @@ class TargetChanges:
 
 def _of_topic(claim: Claim, kind: ChangeKind) -> Change:
     return Change(claim.link, kind, claim.source_topic, claim.target_topic)
+
+
+def _size(made: Creation) -> str:
+    factor = factor_words(made.spec.replication_factor, made.source_replicas)
+    return f"{made.spec.name} with {made.spec.partitions} partitions, {factor}"
+
+
+def _reason(kind: ChangeKind) -> Reason:
+    """Only what is altered is copied in full all the same; growth lacks partitions until made."""
+    return Reason.CONFIG_REFUSED if kind is ChangeKind.ALTERED else Reason.REFUSED
 
 
 def _changes(link: Link, plan: Plan) -> Iterator[Change]:

@@ -67,7 +67,6 @@ class Once:
     def __init__(self, fleet: FleetSync) -> None:
         self._fleet = fleet
         self._unreached: list[Refused] = []
-        self._links: list[CatalogLink] = []
 
     async def open(self) -> None:
         """Reach both ends of every link and read the catalog; writes nothing.
@@ -90,9 +89,7 @@ class Once:
             raise errors[0]
         for side in self._reached:
             fleet.check(side)
-            entry = fleet.give_slots(side)
-            if entry is not None:
-                self._links.append(entry)
+            fleet.give_slots(side)
 
     async def preview(self) -> Preview:
         """Look, and say what would change. Raises: MirrorfleetError."""
@@ -113,6 +110,7 @@ class Once:
         """
         kinds = {change.kind for change in agreed}
         store = self._fleet.store
+        await store.refresh()  # somebody took his time to agree
         if Kind.CONTROL_TOPIC in kinds:
             await store.ensure_topics(self._fleet.slots)
         if Kind.LINK in kinds:
@@ -130,8 +128,8 @@ class Once:
         return [side for side in self._fleet.sides if side.source_cluster is not None]
 
     def _missing_links(self) -> list[CatalogLink]:
-        known = self._fleet.store.book.links
-        return [entry for entry in self._links if known.get(entry.source_cluster) != entry]
+        entries = map(self._fleet.give_slots, self._reached)
+        return [entry for entry in entries if entry is not None]
 
     def _retired_lines(self) -> list[PlannedChange]:
         return [

@@ -89,13 +89,23 @@ class Store:
     async def wanted_topics(self, slots: int) -> tuple[list[TopicSpec], dict[str, int]]:
         """Control topics that are missing, and those with too few partitions for `slots` slots.
 
+        Brokers that are down count, too: a factor stays as it was made. What `durability` says is
+        of the topics that there are.
+
         Raises:
             MirrorfleetError: the target does not answer.
         """
         metadata = await self._cluster.metadata(None)
-        self.replication_factor = min(FULL_REPLICATION, len(metadata.brokers))
-        wanted = control_topics(
-            self._fleet, slots=slots, replication_factor=self.replication_factor
+        factor = min(FULL_REPLICATION, metadata.members)
+        wanted = control_topics(self._fleet, slots=slots, replication_factor=factor)
+        self.replication_factor = min(
+            (
+                len(partition.replicas)
+                for spec in wanted
+                if spec.name in metadata.topics
+                for partition in metadata.topics[spec.name].partitions.values()
+            ),
+            default=factor,
         )
         short = {
             spec.name: spec.partitions
@@ -130,6 +140,9 @@ class Store:
         for name, error in answers.items():
             if error is None or error.code is ErrorCode.TOPIC_ALREADY_EXISTS:
                 continue
+            if error.code is ErrorCode.INVALID_REPLICATION_FACTOR:
+                error.retriable = True  # before KRaft a broker that restarts gets no replica
+                error.hint = "It is tried again until enough brokers are up."
             if error.code is not ErrorCode.TOPIC_AUTHORIZATION_FAILED:
                 raise error
             raise self._denied(operation, name)

@@ -6,6 +6,7 @@ and `AclsSeen.trouble` says why ACLs do not follow.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -14,10 +15,13 @@ from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError, may_not
 from mirrorfleet.kafka.acls import describe_acls
 from mirrorfleet.kafka.cluster import Cluster
+from mirrorfleet.planning.access import Way, shortest_ways
 from mirrorfleet.planning.observed import AclsSeen
 
 if TYPE_CHECKING:
     from mirrorfleet.core.ports import Clock
+
+Ways = Mapping[AclBinding, Iterable[Way]]
 
 
 class AclWatch:
@@ -29,18 +33,23 @@ class AclWatch:
         self._clock = clock
         self._period_s = period_s
         self._seen = AclsSeen(trouble="not looked at yet")
+        self._ways: Ways = {}
         self._due = 0.0
 
-    async def look(self, echoes: frozenset[AclBinding]) -> AclsSeen:
-        """What there is, at most `period_s` old.
+    async def look(self, ways: Ways) -> AclsSeen:
+        """What there is, at most `period_s` old; `ways` are those of the source's ACLs.
+
+        What the catalogs said when the ACLs were read counts on, until they are read again: one
+        that was taken back since is not the source's own because its fleet has forgotten it.
 
         Raises:
             MirrorfleetError: a cluster does not answer.
         """
         if self._clock.monotonic() >= self._due:
-            self._seen = await self._read()
+            self._seen, self._ways = await self._read(), ways
             self._due = self._clock.monotonic() + self._period_s
-        return replace(self._seen, echoes=echoes)
+        passed = shortest_ways({**self._ways, **ways}, self._target.cluster_id)
+        return replace(self._seen, passed=passed)
 
     def forget(self) -> None:
         """Look again the next time: we have changed some."""

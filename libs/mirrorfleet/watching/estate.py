@@ -6,8 +6,9 @@ Nothing is written. Problems stop a fleet, warnings do not.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 
 from mirrorfleet.config.connect import cluster_settings
 from mirrorfleet.config.model import Estate
@@ -62,7 +63,8 @@ async def check_live(estate: Estate, flows: Sequence[Flow], report: Report, open
         for flow in flows
         if flow.link.source in seen and flow.link.target in seen
     }
-    _check_claims(selections, report)
+    report.problems.extend(_twins(flows, seen))
+    _check_claims(selections, seen, report)
 
 
 async def _look(estate: Estate, alias: ClusterAlias, opened: Opener) -> Seen:
@@ -117,10 +119,32 @@ def _nothing_matches(flow: Flow, rule: str, source: Seen) -> str:
     )
 
 
-def _check_claims(selections: Mapping[Flow, Selection], report: Report) -> None:
-    by_target: dict[ClusterAlias, list[Claim]] = {}
+def _twins(flows: Sequence[Flow], seen: Mapping[ClusterAlias, Seen]) -> Iterator[str]:
+    """Two targets that are one cluster, and two sources of one target."""
+    targets = dict.fromkeys(flow.link.target for flow in flows)
+    ends: dict[ClusterAlias | None, list[ClusterAlias]] = {None: list(targets)}
+    for flow in flows:
+        ends.setdefault(flow.link.target, []).append(flow.link.source)
+    found = {
+        pair: seen[pair[0]].cluster_id
+        for aliases_there in ends.values()
+        for pair in combinations(dict.fromkeys(aliases_there), 2)
+        if seen.keys() >= set(pair) and seen[pair[0]].cluster_id == seen[pair[1]].cluster_id
+    }
+    for (first, second), cluster in found.items():
+        yield (
+            f"{first!r} and {second!r} are both cluster.id {cluster}: one cluster under two names,"
+            " and each record would be copied twice. Use one of them in all links."
+        )
+
+
+def _check_claims(
+    selections: Mapping[Flow, Selection], seen: Mapping[ClusterAlias, Seen], report: Report
+) -> None:
+    """By cluster.id: whatever a target is called, a topic there is written by one rule."""
+    by_target: dict[ClusterId, list[Claim]] = {}
     for flow, selection in selections.items():
-        by_target.setdefault(flow.link.target, []).extend(selection.claims)
+        by_target.setdefault(seen[flow.link.target].cluster_id, []).extend(selection.claims)
     for claims in by_target.values():
         report.problems.extend(map(str, settle((), claims).clashes))
 

@@ -6,11 +6,12 @@ Nothing is decided here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from mirrorfleet.core.access import AclBinding
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError, CorruptBatchError, UnknownVersionError
-from mirrorfleet.core.ids import ClusterId, TopicPartition
+from mirrorfleet.core.ids import ClusterId, TopicId, TopicPartition
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.control import read_to_end
 from mirrorfleet.kafka.metadata import TopicMeta
@@ -18,13 +19,27 @@ from mirrorfleet.kafka.offsets import LATEST, list_offsets
 from mirrorfleet.planning.book import CatalogBook
 from mirrorfleet.planning.observed import SourceTopic, SourceView, TopicTerms
 from mirrorfleet.records import catalog
+from mirrorfleet.records.catalog import CatalogState
 from mirrorfleet.records.topics import ControlKind, control_kind
 from mirrorfleet.runtime.log import fields, logger
 from mirrorfleet.watching.configs import DENIED, ConfigMemory, Configs, is_there
 
-Origins = Mapping[str, tuple[ClusterId, ...]]
-
 _log = logger(__name__)
+
+
+@dataclass(slots=True)
+class Origins:
+    """The clusters that copies passed, by name where a fleet copies, and by id also afterwards.
+
+    What has ended says nothing of another topic that has the name now.
+    """
+
+    by_name: dict[str, tuple[ClusterId, ...]] = field(default_factory=dict)
+    by_id: dict[TopicId, tuple[ClusterId, ...]] = field(default_factory=dict)
+
+    def of(self, topic: TopicMeta) -> tuple[ClusterId, ...]:
+        """Empty when the topic is nobody's copy."""
+        return _merged(self.by_name.get(topic.name, ()), self.by_id.get(topic.topic_id, ()))
 
 
 class SourceWatch:
@@ -37,7 +52,6 @@ class SourceWatch:
         self._wants = wants
         self._configs = ConfigMemory(cluster, configs_a_look)
         self._catalogs = OtherCatalogs(cluster)
-        self._first: frozenset[str] | None = None
         self._seen: frozenset[str] = frozenset()
         self.unconfirmed = 0
 
@@ -51,25 +65,24 @@ class SourceWatch:
         there = {name: topic for name, topic in metadata.topics.items() if is_there(topic)}
         await self._catalogs.refresh(there)
         names = frozenset(there)
-        if self._first is None:
-            self._first = names
         ready = names & self._seen if self._catalogs.any else names
-        self.unconfirmed = sum(1 for name in names - ready if self._wants(name))
+        wanted = {name: each.topic_id for name, each in there.items() if self._wants(name)}
+        self.unconfirmed = len(wanted.keys() - ready)
         self._seen = names
-        wanted = [there[name] for name in sorted(ready) if self._wants(name)]
-        configs = await self._configs.of(wanted)
-        first = self._first
+        decided = [there[name] for name in sorted(wanted.keys() & ready)]
+        configs = await self._configs.of(decided)
         return SourceView(
             cluster=metadata.cluster_id,
             topics={
-                topic.name: _source_topic(topic, configs[topic.name], known=topic.name in first)
-                for topic in wanted
+                topic.name: _source_topic(topic, configs[topic.name])
+                for topic in decided
                 if topic.name in configs
             },
-            origins=self._catalogs.origins,
-            acls_from=self._catalogs.acls_from,
+            origins=self._catalogs.origins_of(there.values()),
+            acl_ways=self._catalogs.acl_ways,
             present=names,
-            waiting=(names - ready) | {t.name for t in wanted if t.name not in configs},
+            wanted=wanted,
+            waiting=(names - ready) | {t.name for t in decided if t.name not in configs},
             unreadable={
                 name: topic.error.name
                 for name, topic in metadata.topics.items()
@@ -85,8 +98,8 @@ class OtherCatalogs:
         self._cluster = cluster
         self._ends: dict[str, int] = {}
         self._books: dict[str, CatalogBook] = {}
-        self.origins: Origins = {}
-        self.acls_from: Mapping[ClusterId, frozenset[AclBinding]] = {}
+        self._origins = Origins()
+        self.acl_ways: Mapping[AclBinding, list[tuple[ClusterId, ...]]] = {}
 
     @property
     def any(self) -> bool:
@@ -105,8 +118,13 @@ class OtherCatalogs:
             if known is not None and known[1] is ControlKind.CATALOG:
                 await self._read(topic)
         if before != self._ends:
-            self.origins = _origins_in(self._books.values())
-            self.acls_from = _acls_in(self._books.values())
+            self._origins = origins_in(self._books.values())
+            self.acl_ways = acls_in(self._books.values())
+
+    def origins_of(self, topics: Iterable[TopicMeta]) -> dict[str, tuple[ClusterId, ...]]:
+        """Those that are copies, with the clusters that they passed."""
+        found = ((topic.name, self._origins.of(topic)) for topic in topics)
+        return {name: passed for name, passed in found if passed}
 
     async def _read(self, topic: str) -> None:
         at = TopicPartition(topic, 0)
@@ -127,13 +145,12 @@ class OtherCatalogs:
         self._ends[topic] = listed.offset
 
 
-def _source_topic(topic: TopicMeta, configs: Configs, *, known: bool) -> SourceTopic:
+def _source_topic(topic: TopicMeta, configs: Configs) -> SourceTopic:
     return SourceTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         partitions=len(topic.partitions),
         replicas=len(topic.partitions[min(topic.partitions)].replicas),
-        created_late=not known,
         terms=TopicTerms.of(configs.values),
         overrides=configs.overrides,
     )
@@ -150,20 +167,26 @@ def _book_of(records: Iterable[tuple[bytes | None, bytes | None]]) -> CatalogBoo
     return book
 
 
-def _origins_in(books: Iterable[CatalogBook]) -> Origins:
-    """Cluster ids that each copied topic passed; removed copies still count."""
-    merged: dict[str, tuple[ClusterId, ...]] = {}
-    for book in books:
-        passed = {entry.target_topic: entry.origins for entry in book.partitions.values()}
-        for topic, ids in passed.items():
-            merged[topic] = tuple(dict.fromkeys((*merged.get(topic, ()), *ids)))
-    return merged
+def origins_in(books: Iterable[CatalogBook]) -> Origins:
+    """What the catalogs say of the topics here; removed copies still count."""
+    found = Origins()
+    for entry in (entry for book in books for entry in book.partitions.values()):
+        name, topic_id, passed = entry.target_topic, entry.identity.target_topic_id, entry.origins
+        found.by_id[topic_id] = _merged(found.by_id.get(topic_id, ()), passed)
+        if entry.state is not CatalogState.REMOVED:
+            found.by_name[name] = _merged(found.by_name.get(name, ()), passed)
+    return found
 
 
-def _acls_in(books: Iterable[CatalogBook]) -> dict[ClusterId, frozenset[AclBinding]]:
-    """ACLs that fleets added here, by the cluster that they came from."""
-    merged: dict[ClusterId, frozenset[AclBinding]] = {}
+def _merged(first: tuple[ClusterId, ...], second: tuple[ClusterId, ...]) -> tuple[ClusterId, ...]:
+    return tuple(dict.fromkeys((*first, *second)))
+
+
+def acls_in(books: Iterable[CatalogBook]) -> dict[AclBinding, list[tuple[ClusterId, ...]]]:
+    """ACLs that fleets added here, with the clusters that each passed, a way a source."""
+    ways: dict[AclBinding, list[tuple[ClusterId, ...]]] = {}
     for book in books:
         for cluster, bindings in book.acls.items():
-            merged[cluster] = merged.get(cluster, frozenset()) | bindings
-    return merged
+            for binding, origins in bindings.items():
+                ways.setdefault(binding, []).append((cluster, *origins))
+    return ways

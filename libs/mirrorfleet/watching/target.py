@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from mirrorfleet.core.errors import BrokerError
-from mirrorfleet.core.ids import TopicPartition
+from mirrorfleet.core.ids import Link, TopicPartition
 from mirrorfleet.kafka.admin import default_configs
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.metadata import TopicMeta
@@ -27,11 +27,14 @@ class TargetWatch:
     def __init__(self, cluster: Cluster, *, configs_a_look: int, answer_s: float) -> None:
         self.cluster = cluster
         self._answer_s = answer_s
-        self.configs = ConfigMemory(cluster, configs_a_look)
+        self._configs_a_look = configs_a_look
+        self._configs: dict[Link, ConfigMemory] = {}
         self._defaults: Mapping[str, str] = {}
 
-    async def look(self, wanted: Iterable[str], foreign: Iterable[str]) -> TargetView:
+    async def look(self, link: Link, wanted: Iterable[str], foreign: Iterable[str]) -> TargetView:
         """The `wanted` topics as far as they exist; of the `foreign` ones also if they are empty.
+
+        `link` is whose they are: a look would make one memory for all forget those of the others.
 
         Raises:
             MirrorfleetError: the target does not answer.
@@ -41,12 +44,12 @@ class TargetWatch:
         there = [
             topic for name, topic in metadata.topics.items() if name in names and is_there(topic)
         ]
-        configs = await self.configs.of(there)
+        configs = await self._memory(link).of(there)
         suspects, unread = set(foreign), Configs()
         empty = await self._empty([topic for topic in there if topic.name in suspects])
         return TargetView(
             cluster=metadata.cluster_id,
-            brokers=len(metadata.brokers),
+            brokers=metadata.members,
             topics={
                 topic.name: TargetTopic(
                     name=topic.name,
@@ -61,6 +64,16 @@ class TargetWatch:
             },
             defaults=self._defaults,
         )
+
+    def forget(self, topic: str) -> None:
+        """Read this topic's configs at the next look: they were changed."""
+        for memory in self._configs.values():
+            memory.forget(topic)
+
+    def _memory(self, link: Link) -> ConfigMemory:
+        if link not in self._configs:
+            self._configs[link] = ConfigMemory(self.cluster, self._configs_a_look)
+        return self._configs[link]
 
     async def learn_defaults(self, topic: str) -> None:
         """Ask what the target would give a topic of this name; nothing is created.

@@ -44,6 +44,15 @@ class CopyBatch:
         """Bytes of the whole batch, header included."""
         return 61 + len(self.payload)
 
+    @property
+    def oldest_timestamp(self) -> int:
+        """The time of the oldest record, as near as the header tells; never after the newest.
+
+        A cleaner writes its delete horizon, which is ahead of now, where the first record's time
+        was.
+        """
+        return min(self.base_timestamp, self.max_timestamp)
+
 
 class AbortedTransaction(NamedTuple):
     """An entry of a fetch answer's aborted list, or what a marker told (`wire.aborted`)."""

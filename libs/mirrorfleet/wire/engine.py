@@ -162,7 +162,7 @@ class _Walk:
                 self.take_legacy(header)
             elif header.count == 1 and gathers and (after := self._gather(header.start, end)):
                 return after
-            else:
+            elif not self.fault:  # as it is when old messages before it hold one
                 self.take(header)
             if self.fault:
                 break
@@ -321,7 +321,8 @@ def _as_it_is(header: BatchHeader, payload: memoryview, payload_crc: int) -> Cop
         payload_crc=payload_crc,
         attributes=header.attributes & CODEC_MASK,
         count=header.count,
-        base_timestamp=header.base_timestamp,
+        # Of records that the broker dates, the time that their producers meant is seen by nobody.
+        base_timestamp=header.max_timestamp if header.is_log_append_time else header.base_timestamp,
         max_timestamp=header.max_timestamp,
         first=SourceOffset(header.base_offset),
         next_offset=header.next_offset,

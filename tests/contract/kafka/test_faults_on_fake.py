@@ -74,7 +74,7 @@ async def test_a_lost_end_is_sent_again_as_it_was(
     following = await transactions.end(producer, commit=True)
     assert ends(broker) == [(7000, 0, True), (7000, 0, True)]
     assert following == ProducerIdentity(7000, 1 if version is V2 else 0)
-    assert transactions.resent
+    assert (transactions.resent, transactions.must_init_again) == (True, version is V1)
 
 
 async def test_an_end_without_answer_is_sent_again_on_a_new_connection(

@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from services.local.region import RegionSpec, Tuning
+from tests.faultkit.catching_up import CatchingUp
 from tests.faultkit.far import far_pair
 from tests.faultkit.hold import hold_sync
 from tests.faultkit.process import service
@@ -60,28 +61,26 @@ def eta_s(found: list[Row]) -> float | None:
     return max(known, default=None)
 
 
-def caught_up(lag: ServiceProcess, live: str, bulk: str) -> tuple[float, float]:
-    """Seconds until the live and the bulky partitions were current; prints the ETA on the way."""
+def caught_up(lag: ServiceProcess, live: str, bulk: str) -> CatchingUp:
+    """Look until the live and the bulky partitions are current; prints the ETA told on the way."""
     began = time.monotonic()
-    live_s = 0.0
-    told: list[str] = []
+    found = CatchingUp()
 
     def look() -> bool:
-        nonlocal live_s
         now = time.monotonic() - began
-        if not live_s and is_current(rows(lag, live), 12):
-            live_s = now
-        found = rows(lag, bulk)
-        eta = eta_s(found)
-        if eta is not None and len(told) < now / 2:
-            told.append(f"after {now:.1f} s: {eta:.1f} s more")
-        return bool(live_s) and is_current(found, 12)
+        is_live = is_current(rows(lag, live), 12)
+        bulky = rows(lag, bulk)
+        left = sum(records for row in bulky if isinstance(records := row["lag_records"], int))
+        is_done = is_current(bulky, 12)
+        return found.seen(now, live=is_live, bulk=is_done, left=left, eta_s=eta_s(bulky))
 
-    wait_until(look, deadline_s=CUT_S + FLOWING_S, what="the backlog to be copied")
-    bulk_s = time.monotonic() - began
-    print(f"live partitions current after {live_s:.1f} s, the backlog copied after {bulk_s:.1f} s")
-    print("ETA as told:", "; ".join(told))
-    return live_s, bulk_s
+    try:
+        wait_until(look, deadline_s=CUT_S + FLOWING_S, what="the backlog to be copied")
+    finally:
+        print(f"live partitions current after {found.live_s} s, {found.left_then} records left")
+        print(f"the backlog copied after {found.bulk_s} s; ETA wrong by {found.eta_error()}, told:")
+        print("; ".join(f"after {now:.1f} s: {eta:.1f} s" for now, eta in found.told[::8]))
+    return found
 
 
 @pytest.mark.long
@@ -110,7 +109,7 @@ def test_after_a_long_cut_live_partitions_are_current_before_the_backlog_is_done
                 fault.bit(carried == 0, f"{carried} bytes came through")
             for gate in gates:
                 gate.set(up=THIN, down=THIN)
-            live_s, bulk_s = caught_up(lag, "cut-live", "cut-bulk")
+            found = caught_up(lag, "cut-live", "cut-bulk")
         finally:
             for gate in gates:
                 gate.heal()
@@ -119,4 +118,5 @@ def test_after_a_long_cut_live_partitions_are_current_before_the_backlog_is_done
         mirror.check_alive()
 
     assert report.verdict is Verdict.PASS, render(report)
-    assert live_s < bulk_s
+    assert found.live_first(), found
+    assert found.told, "no time was told at which the backlog would be copied"

@@ -25,7 +25,7 @@ def sending_first(made: Slot, partition: CopyPartition) -> Transaction:
     give(made, partition, FIRST, end=END)
     transaction = Transaction(0.0)
     made.open = transaction.touched
-    transaction.sent(partition, made.next_batch(partition), 1.0)
+    transaction.sent(partition, made.next_batch(partition), 1.0, 1)
     return transaction
 
 

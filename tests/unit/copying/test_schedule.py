@@ -3,10 +3,12 @@ from __future__ import annotations
 import pytest
 
 from mirrorfleet.copying.schedule import (
+    CALM_S,
     CommitPolicy,
     Depth,
     FetchWindow,
     MarkerShare,
+    Setbacks,
     backoff_s,
     busy_for,
     commit_interval,
@@ -78,6 +80,22 @@ def test_an_abort_halves_the_depth_and_commits_bring_it_back() -> None:
     for _ in range(10):
         depth.committed()
     assert depth.limit == 16
+
+
+def test_setbacks_in_a_row_wait_longer_until_data_is_committed_or_a_while_was_calm() -> None:
+    setbacks = Setbacks()
+
+    def waits(*times: float) -> list[float]:
+        found = []
+        for now in times:
+            setbacks.another(now)
+            found.append(setbacks.wait_s(1.0))
+        return found
+
+    assert waits(100.0, 101.0, 103.0) == [0.1, 0.2, 0.4]
+    setbacks.over()
+    assert waits(104.0, 105.0) == [0.1, 0.2]
+    assert waits(105.0 + CALM_S, 106.0 + 2 * CALM_S) == [0.4, 0.1]
 
 
 def test_the_depth_never_falls_below_one() -> None:

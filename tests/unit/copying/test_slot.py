@@ -27,6 +27,7 @@ from tests.unit.copying.making import (
     partition_of,
     slot,
 )
+from tests.unit.wire.batches import patched
 
 
 def test_fetched_batches_wait_in_order_and_the_position_goes_on() -> None:
@@ -348,6 +349,15 @@ def test_what_is_known_of_a_partition_outlives_a_new_producer_id_unless_others_c
         again = made.admit(entry(), position)
         times = (again.first_timestamp, again.last_timestamp, again.progress_at)
         assert (*times, again.source.last_stable) == known
+
+
+def test_the_horizon_of_a_cleaner_is_not_taken_for_the_time_of_what_came_first() -> None:
+    made = slot()
+    partition = partition_of(made)
+    cleaned = patched(fetched((0, [BIG])), attributes=0x40, base_timestamp=9_000)
+    give(made, partition, cleaned, end=1)
+
+    assert partition.first_timestamp == 1_000
 
 
 def test_nobody_waits_for_the_more_urgent_that_is_throttled() -> None:

@@ -14,7 +14,7 @@ from tests.unit.copying.making import BIG, entry, fetched, give, identity, slot
 
 def send_all(made: Slot, partition: CopyPartition, transaction: Transaction) -> None:
     while partition.queue:
-        transaction.sent(partition, made.next_batch(partition), 2.0)
+        transaction.sent(partition, made.next_batch(partition), 2.0, 1)
 
 
 def test_positions_follow_the_acknowledged_batches() -> None:
@@ -38,7 +38,7 @@ def test_a_position_stops_at_the_last_batch_sent_while_others_wait() -> None:
     partition = made.partitions[identity()]
     transaction = Transaction(1.0)
     give(made, partition, fetched((0, [BIG]), (1, [BIG])), end=2)
-    transaction.sent(partition, made.next_batch(partition), 2.0)
+    transaction.sent(partition, made.next_batch(partition), 2.0, 1)
     transaction.acknowledged(partition, 0)
 
     (position,) = transaction.positions(5, [])

@@ -9,16 +9,21 @@ from typing import TYPE_CHECKING, Self
 import pytest
 
 from mirrorfleet.config.cluster_settings import ClusterSettings
+from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import (
     AuthenticationError,
+    BrokerError,
     ConnectionLostError,
     MirrorfleetError,
+    RefusedError,
     UnknownVersionError,
 )
-from mirrorfleet.core.ids import ClusterAlias, FleetName, SlotNumber
+from mirrorfleet.core.ids import ClusterAlias, ClusterId, FleetName, SlotNumber
 from mirrorfleet.mapping import catalog
 from mirrorfleet.mapping.catalog import CatalogView, follow_catalog
 from mirrorfleet.records.catalog import (
+    CatalogConfig,
+    CatalogLink,
     CatalogLoss,
     CatalogPartition,
     CatalogState,
@@ -67,13 +72,26 @@ def test_a_tombstone_takes_the_loss_away() -> None:
     assert view.losses == {}
 
 
+def test_an_alias_that_means_another_cluster_now_is_refused() -> None:
+    view, fleet = CatalogView(), FleetName("f")
+    here, other = ClusterId("east-1"), ClusterId("east-2")
+    view.check_source(LINK.source, other, fleet)
+    view.apply(CatalogLink(link=LINK, source_cluster=here, target_cluster=other, slots=()))
+
+    view.check_source(LINK.source, here, fleet)
+    with pytest.raises(RefusedError, match="alias east means cluster east-2 now"):
+        view.check_source(LINK.source, other, fleet)
+
+
 class Tail:
-    """A tail that gives one record, or is refused; one after the other."""
+    """A tail that gives its records, or is refused; one after the other."""
 
     caught_up = True
 
-    def __init__(self, results: list[MirrorfleetError | None]) -> None:
-        self._results = results
+    def __init__(
+        self, results: list[MirrorfleetError | None], records: tuple[Record, ...] = (RECORD,)
+    ) -> None:
+        self._results, self._records = results, records
 
     async def __aenter__(self) -> Self:
         return self
@@ -85,7 +103,9 @@ class Tail:
         error = self._results.pop(0) if self._results else ConnectionLostError("over")
         if error is not None:
             raise error
-        yield RECORD
+        for number, record in enumerate(self._records, 1):
+            self.caught_up = number == len(self._records)
+            yield record
 
 
 @pytest.mark.parametrize(
@@ -126,3 +146,55 @@ async def outcome(work: Coroutine[object, object, None]) -> type[BaseException]:
     except MirrorfleetError as error:
         return type(error)
     raise AssertionError
+
+
+SETTINGS = ClusterSettings(alias=ClusterAlias("west"), bootstrap=("x:1",))
+DENIED = BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "west")
+MAY_NOT = "User:ANONYMOUS may not READ Topic:__mirrorfleet.f.catalog on west"
+
+
+async def test_who_may_not_read_the_catalog_is_named_at_first_and_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(catalog, "_AGAIN_S", 0.0)
+    results: list[MirrorfleetError | None] = [DENIED]
+    monkeypatch.setattr(catalog, "ControlTail", lambda *_, **__: Tail(results))
+    told: list[str] = []
+    follow = follow_catalog(
+        SETTINGS, FleetName("f"), CatalogView(), on_caught_up=nothing, on_trouble=told.append
+    )
+    with pytest.raises(BrokerError, match=MAY_NOT):
+        await follow
+
+    results += [None, DENIED, UnknownVersionError("a newer format")]
+    with pytest.raises(UnknownVersionError):
+        await follow_catalog(
+            SETTINGS, FleetName("f"), CatalogView(), on_caught_up=nothing, on_trouble=told.append
+        )
+    (later,) = told
+    assert MAY_NOT in later
+    assert later.endswith("`mirrorfleet acls` prints what is needed.")
+
+
+async def test_a_catalog_that_is_half_read_is_shown_to_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    level = Record(0, 2, *encode(CatalogConfig(generation=1, format_level=2)))
+    results: list[MirrorfleetError | None] = [None, UnknownVersionError("the end")]
+    tail = Tail(results, (RECORD, level))
+    monkeypatch.setattr(catalog, "_AGAIN_S", 0.0)
+    monkeypatch.setattr(catalog, "ControlTail", lambda *_, **__: tail)
+    view, shown = CatalogView(), list[tuple[int, int]]()
+    with pytest.raises(UnknownVersionError):
+        await follow_catalog(
+            SETTINGS,
+            FleetName("f"),
+            view,
+            on_caught_up=lambda: shown.append((view.format_level, len(view.partitions))),
+            on_trouble=lambda _: None,
+        )
+    assert shown == [(2, 1)]
+
+
+def nothing() -> None:
+    pass

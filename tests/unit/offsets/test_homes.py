@@ -195,6 +195,28 @@ def test_topics_that_are_not_copied_or_not_of_the_rule_have_no_checkpoint() -> N
     assert checkpoints_of("g1", mine, copies(), flow(), starts={}) == []
 
 
+def test_a_rule_that_was_renamed_or_split_still_gives_its_groups() -> None:
+    """The catalog knows of it before a fleet is started again, and after."""
+
+    def gets(group: str, *rules: tuple[str, str, str]) -> bool:
+        known = Flow(
+            LINK,
+            tuple(
+                FlowRule(name, NameFilter((topics,)), NameFilter((groups,)), Naming.PREFIX)
+                for name, topics, groups in rules
+            ),
+            NameFilter(()),
+        )
+        committed = {ORDERS: GroupOffset(3)}
+        return bool(checkpoints_of(group, committed, copies(), known, starts={COPY: 0}))
+
+    assert gets("g1", ("renamed", "orders", "g.*"))
+    assert gets("g1", ("all", "carts", "x.*"), ("split off", "orders", "g.*"))
+    assert not gets("g1", ("all", "carts", "g.*"), ("split off", "orders", "x.*"))
+    assert not gets("g1", ("all", "carts", "g.*"))
+    assert gets("g1", ("wide", ".*", "x.*"), ("all", "orders", "g.*"))
+
+
 def test_groups_are_those_of_a_rule_and_never_ours() -> None:
     assert wanted_groups(flow(".*"), ["b", "mirrorfleet.x", "a"]) == ["a", "b"]
     assert wanted_groups(flow("g.*"), ["b", "g2", "g1"]) == ["g1", "g2"]

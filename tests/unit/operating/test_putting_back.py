@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 FLEET = FleetName("west")
 POSITIONS = TopicPartition("__mirrorfleet.west.positions", 0)
-SOURCE_END = 300
 
 
 class Copy(NamedTuple):
@@ -50,6 +49,7 @@ class Copy(NamedTuple):
     end: int
 
 
+SOURCE = Copy(0, (), 300)
 IDLE = Copy(0, tuple(range(91)), 92)
 """Copied as far as the export says, and the marker of that."""
 AHEAD = Copy(0, (*range(91), 92, 93), 95)
@@ -68,6 +68,8 @@ class World:
     """Offsets of the positions that are open."""
     written: list[codec.Entry] = field(default_factory=list)
     read: list[TopicPartition] = field(default_factory=list)
+    requests: int = 0
+    """For offsets of logs."""
 
     async def read_catalog(self, *_: object) -> CatalogView:
         view = CatalogView()
@@ -82,18 +84,21 @@ class World:
     async def log_bounds(
         self, _: object, at: TopicPartition, *, isolation: Isolation = Isolation.READ_COMMITTED
     ) -> tuple[int, int]:
-        if at == POSITIONS:
-            return 0, 7 - (self.hidden if isolation is Isolation.READ_COMMITTED else 0)
-        if at.topic == "orders":
-            return 0, SOURCE_END
-        return self.copies[at.partition].start, self.copies[at.partition].end
+        assert at == POSITIONS
+        return 0, 7 - (self.hidden if isolation is Isolation.READ_COMMITTED else 0)
 
     async def list_offsets(
-        self, _: object, wanted: Mapping[TopicPartition, OffsetSpec]
+        self,
+        _: object,
+        wanted: Mapping[TopicPartition, OffsetSpec],
+        *,
+        isolation: Isolation = Isolation.READ_COMMITTED,
     ) -> dict[TopicPartition, ListedOffset]:
+        del isolation
+        self.requests += 1
         found = {}
         for at, spec in wanted.items():
-            copy = self.copies[at.partition]
+            copy = self.copies[at.partition] if at.topic != "orders" else SOURCE
             found[at] = ListedOffset(copy.start if spec == EARLIEST else copy.end, -1, 0)
         return found
 
@@ -145,10 +150,11 @@ async def leader(_: TopicPartition) -> None:
     """Of the slot's positions; whoever writes asks for it."""
 
 
-async def put_back(numbers: Sequence[int]) -> Imported:
+async def put_back(numbers: Sequence[int], *others: Position) -> Imported:
     known = SimpleNamespace(name="west", dice=SystemDice(), leader=leader)
     target = cast("Cluster", known)
-    lines = [line_of(at_80(number), entry(number)) for number in numbers]
+    wanted = [*map(at_80, numbers), *others]
+    lines = [line_of(one, entry(one.identity.partition)) for one in wanted]
     return await import_lines(target, {ClusterAlias("east"): target}, FLEET, lines, SystemClock())
 
 
@@ -165,6 +171,30 @@ async def test_a_copy_whose_end_has_not_moved_is_not_read_again_while_its_slot_i
     await put_back([0, 1])
 
     assert sorted(at.partition for at in world.read) == [0, 1]
+
+
+async def test_the_offsets_of_all_positions_are_asked_for_at_once(world: World) -> None:
+    await put_back([0])
+    alone, world.requests = world.requests, 0
+    world.copies = dict.fromkeys(range(20), IDLE)
+
+    await put_back(range(20))
+
+    assert world.requests == alone
+
+
+async def test_a_position_that_a_log_does_not_have_is_refused(world: World) -> None:
+    world.copies = {0: Copy(0, (), 90), 1: IDLE, 2: IDLE}
+    beyond = replace(at_80(2), next_source=SourceOffset(301))
+
+    with pytest.raises(RefusedError) as refused:
+        await put_back([0, 1], beyond)
+
+    assert refused.value.message == (
+        "east.orders-0 ends at 90, below 91;"
+        " orders-2 of east->west has [0, 300) at the source, not 301."
+    )
+    assert world.written == []
 
 
 async def test_a_position_that_is_older_than_its_copy_is_refused_and_the_way_on_told(

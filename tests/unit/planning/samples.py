@@ -18,11 +18,12 @@ from mirrorfleet.planning.observed import (
 )
 from mirrorfleet.planning.plan import AclsView, LinkView, Plan, plan
 from mirrorfleet.planning.rules import RuleTerms
+from mirrorfleet.planning.topics import Held
 from mirrorfleet.policy.claims import Claim
 from mirrorfleet.policy.filters import NameFilter
 from mirrorfleet.policy.flows import Flow, FlowRule
 from mirrorfleet.policy.naming import Naming
-from mirrorfleet.records.catalog import CatalogAcl, CatalogPartition
+from mirrorfleet.records.catalog import CatalogAcl, CatalogLink, CatalogPartition
 from mirrorfleet.records.commands import Command
 
 LINK = Link(ClusterAlias("east"), ClusterAlias("west"))
@@ -40,9 +41,7 @@ def a_flow(*patterns: str, naming: Naming = Naming.PREFIX, link: Link = LINK) ->
     return Flow(link, (FlowRule("all", topics, groups, naming),), NameFilter(()))
 
 
-def orders(
-    partitions: int = 2, *, topic_id: UUID = SOURCE_ID, late: bool = False, **terms: object
-) -> SourceTopic:
+def orders(partitions: int = 2, *, topic_id: UUID = SOURCE_ID, **terms: object) -> SourceTopic:
     """`terms` are the configs set on the topic, with '_' for '.'."""
     configs = {name.replace("_", "."): str(value) for name, value in terms.items()}
     return SourceTopic(
@@ -50,7 +49,6 @@ def orders(
         topic_id=topic_id,
         partitions=partitions,
         replicas=3,
-        created_late=late,
         terms=TopicTerms.of(configs),
         overrides=configs,
     )
@@ -80,6 +78,10 @@ class Scene:
 
     origins: tuple[ClusterId, ...] = ()
     claimed: bool = True
+    flow: Flow = field(default_factory=a_flow)
+    link: CatalogLink | None = None
+    """What the catalog says of the link."""
+    refused: tuple[Held, ...] = ()
     unreadable: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()
     anew: Mapping[PartitionIdentity, Command] = field(default_factory=dict)
@@ -92,6 +94,17 @@ PLAIN = Scene()
 UNCLAIMED = Scene(claimed=False)
 
 
+def _book(entries: Sequence[CatalogPartition], scene: Scene) -> CatalogBook:
+    book = CatalogBook()
+    for entry in entries:
+        book.learn(entry)
+    for binding in scene.ours:
+        book.learn(CatalogAcl(EAST, binding))
+    if scene.link is not None:
+        book.learn(scene.link)
+    return book
+
+
 def planned(
     source: SourceTopic | None,
     target: TargetTopic | None,
@@ -100,18 +113,14 @@ def planned(
     terms: RuleTerms | None = None,
     scene: Scene = PLAIN,
 ) -> Plan:
-    book = CatalogBook()
-    for entry in entries:
-        book.learn(entry)
-    for binding in scene.ours:
-        book.learn(CatalogAcl(EAST, binding))
     topics = {source.name: source} if source else {}
     view = LinkView(
-        link=LINK,
+        flow=scene.flow,
         source=SourceView(
             cluster=EAST,
             topics=topics,
             present=frozenset({*topics, *scene.waiting}),
+            wanted={topic.name: topic.topic_id for topic in topics.values()},
             waiting=frozenset(scene.waiting),
             origins={"orders": scene.origins},
             unreadable=dict.fromkeys(scene.unreadable, "TOPIC_AUTHORIZATION_FAILED"),
@@ -123,8 +132,9 @@ def planned(
             defaults={"compression.type": "producer"},
         ),
         claims=(CLAIM,) if source and scene.claimed else (),
-        terms={"all": terms or RuleTerms()},
-        book=book,
+        terms={rule.name: terms or RuleTerms() for rule in scene.flow.rules},
+        book=_book(entries, scene),
+        refused=scene.refused,
         acls=scene.acls,
         anew=scene.anew,
         slots=SLOTS,

@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 from mirrorfleet.core.access import AclBinding
-from mirrorfleet.planning.access import AclEdit, AclStep, acl_edits
+from mirrorfleet.core.ids import ClusterId
+from mirrorfleet.planning.access import AclEdit, AclStep, Way, acl_edits, shortest_ways
 from mirrorfleet.planning.observed import AclsSeen
 from mirrorfleet.policy.crossing import Crossings
 from mirrorfleet.policy.flows import AclPolicy
-from tests.unit.planning.samples import CLAIM, a_flow
+from tests.unit.planning.samples import CLAIM, WEST, a_flow
 from tests.unit.policy.test_crossing import an_acl
 
 THERE = an_acl("ALLOW User:a READ TOPIC LITERAL orders")
 HERE = an_acl("ALLOW User:a READ TOPIC LITERAL east.orders")
 DENIED = an_acl("DENY User:z READ TOPIC LITERAL orders")
 DENIED_HERE = an_acl("DENY User:z READ TOPIC LITERAL east.orders")
+NORTH, SOUTH = ClusterId("NORTH-ID"), ClusterId("SOUTH-ID")
 
 
 def edits(seen: AclsSeen, *ours: AclBinding, policy: AclPolicy = AclPolicy.MIRROR) -> list[AclEdit]:
     crossings, unsure = Crossings(a_flow(), [CLAIM], ()), Crossings(a_flow(), (), ())
-    return list(acl_edits(policy, seen, ours, crossings, unsure))
+    return list(acl_edits(policy, seen, dict.fromkeys(ours, ()), crossings, unsure))
 
 
 def seen(
-    source: set[AclBinding], target: set[AclBinding], echoes: set[AclBinding] | None = None
+    source: set[AclBinding],
+    target: set[AclBinding],
+    passed: dict[AclBinding, Way | None] | None = None,
+    shared: set[AclBinding] | None = None,
 ) -> AclsSeen:
     return AclsSeen(
-        source=frozenset(source), target=frozenset(target), echoes=frozenset(echoes or ())
+        source=frozenset(source),
+        target=frozenset(target),
+        passed=passed or {},
+        shared=frozenset(shared or ()),
     )
 
 
@@ -62,7 +70,44 @@ def test_ours_that_somebody_removed_is_added_again_while_the_source_has_it() -> 
 
 
 def test_what_a_fleet_put_on_the_source_from_here_does_not_come_back() -> None:
-    assert edits(seen({THERE}, set(), echoes={THERE})) == []
+    assert edits(seen({THERE}, set(), passed={THERE: None})) == []
+
+
+def test_what_a_fleet_put_on_the_source_from_elsewhere_goes_on_with_what_it_passed() -> None:
+    assert edits(seen({THERE}, set(), passed={THERE: (NORTH,)})) == [
+        AclEdit(AclStep.ADD, HERE, (NORTH,))
+    ]
+
+
+def test_what_two_acls_of_the_source_become_has_passed_the_less_of_both() -> None:
+    every = an_acl("ALLOW User:a ALL TOPIC LITERAL orders")
+    passed: dict[AclBinding, Way | None] = {THERE: (NORTH,), every: ()}
+
+    assert edits(seen({THERE, every}, set(), passed=passed)) == [AclEdit(AclStep.ADD, HERE)]
+
+
+def test_what_ours_passed_is_noted_when_it_is_something_else_now() -> None:
+    again = seen({THERE}, {HERE}, passed={THERE: (NORTH,)})
+
+    assert edits(again, HERE) == [AclEdit(AclStep.NOTE, HERE, (NORTH,))]
+
+
+def test_what_is_there_for_another_source_is_noted_for_this_one_too() -> None:
+    assert edits(seen({THERE}, {HERE}, shared={HERE})) == [AclEdit(AclStep.NOTE, HERE)]
+    assert edits(seen({THERE}, {HERE}, shared={HERE}), HERE) == []
+
+
+def test_what_another_source_has_still_is_forgotten_and_stays() -> None:
+    assert edits(seen(set(), {HERE}, shared={HERE}), HERE) == [AclEdit(AclStep.FORGET, HERE)]
+
+
+def test_of_several_ways_the_shortest_counts_that_did_not_pass_the_target() -> None:
+    ways: dict[AclBinding, list[Way]] = {
+        THERE: [(NORTH, WEST), (NORTH, SOUTH), (SOUTH,)],
+        DENIED: [(WEST,), (NORTH, WEST)],
+    }
+
+    assert shortest_ways(ways, WEST) == {THERE: (SOUTH,), DENIED: None}
 
 
 def test_a_cluster_without_an_authorizer_is_left_alone() -> None:

@@ -20,6 +20,8 @@ from mirrorfleet.records.catalog import (
 from tests.unit.planning.samples import EAST, LINK, WEST, copied, orders, planned
 from tests.unit.policy.test_crossing import an_acl
 
+NORTH = ClusterId("NORTH-ID")
+
 
 def a_book(link: Link = LINK, source: ClusterId = EAST, target: ClusterId = WEST) -> CatalogBook:
     book = CatalogBook()
@@ -38,12 +40,12 @@ def test_a_topic_is_one_claim_however_many_partitions_it_has() -> None:
 
 def test_acls_that_were_added_are_known_by_their_source_until_they_are_forgotten() -> None:
     book = a_book()
-    read = CatalogAcl(EAST, an_acl("ALLOW User:a READ TOPIC LITERAL east.orders"))
+    read = CatalogAcl(EAST, an_acl("ALLOW User:a READ TOPIC LITERAL east.orders"), (NORTH,))
     book.learn(read)
-    assert (book.acls_of(EAST), book.acls_of(WEST)) == ({read.binding}, set())
+    assert (book.acls_of(EAST), book.acls_of(WEST)) == ({read.binding: (NORTH,)}, {})
 
     book.learn(Removed(b"", None, read))
-    assert book.acls_of(EAST) == set()
+    assert book.acls_of(EAST) == {}
 
 
 def test_removed_entries_claim_nothing_and_load_no_slot() -> None:
@@ -99,3 +101,11 @@ def test_a_link_whose_names_changed_their_meaning_is_refused(
 ) -> None:
     with pytest.raises(RefusedError, match=said):
         check_link(book, LINK, source, target)
+
+
+def test_two_sources_that_are_one_cluster_are_refused_and_others_are_not() -> None:
+    north = ClusterAlias("north")
+
+    check_link(CatalogBook(), LINK, EAST, WEST, {north: NORTH})
+    with pytest.raises(RefusedError, match="'east' and 'north' are the same cluster"):
+        check_link(CatalogBook(), LINK, EAST, WEST, {north: EAST})

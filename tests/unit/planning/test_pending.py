@@ -17,9 +17,8 @@ from mirrorfleet.planning.pending import (
 from mirrorfleet.planning.plan import Alteration, Creation, Growth, Plan
 from mirrorfleet.planning.rules import Apply, RuleTerms
 from mirrorfleet.policy.claims import Claim
-from mirrorfleet.records.catalog import CatalogState
 from mirrorfleet.records.topics import TopicSpec
-from tests.unit.planning.samples import CLAIM, LINK, copied, orders, planned
+from tests.unit.planning.samples import CLAIM, LINK, UNCLAIMED, copied, orders, planned
 from tests.unit.policy.test_crossing import an_acl
 
 STOCK = Claim(LINK, "slow", "stock", "east.stock")
@@ -51,13 +50,13 @@ def test_each_change_has_a_line_with_its_values() -> None:
 
 def test_entries_of_a_topic_are_one_line() -> None:
     plan = planned(orders(3), copied(3))
-    stopped = tuple(replace(each, state=CatalogState.REMOVED) for each in plan.publish)
+    stopped = planned(orders(3), copied(3), entries=plan.publish, scene=UNCLAIMED)
 
     assert planned_changes(LINK, plan) == [
         PlannedChange(NAME, Kind.COPY, "east.orders", "from orders: partitions 0 to 2")
     ]
-    assert planned_changes(LINK, Plan(publish=stopped)) == [
-        PlannedChange(NAME, Kind.STOP, "east.orders", "no rule takes orders")
+    assert planned_changes(LINK, stopped) == [
+        PlannedChange(NAME, Kind.STOP, "east.orders", "no rule takes orders as it is now")
     ]
 
 

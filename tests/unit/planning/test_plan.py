@@ -111,12 +111,6 @@ def test_new_partitions_of_a_known_topic_start_at_the_beginning() -> None:
     assert [each.start for each in result.publish] == ["earliest"]
 
 
-def test_a_topic_created_while_we_watched_starts_at_the_beginning() -> None:
-    result = planned(orders(1, late=True), copied(1), terms=RuleTerms(start="latest"))
-
-    assert [each.start for each in result.publish] == ["earliest"]
-
-
 def test_changed_terms_are_published_and_keep_slot_start_and_pause() -> None:
     paused = tuple(replace(entry, state=CatalogState.PAUSED) for entry in published(1))
 
@@ -258,7 +252,9 @@ def test_a_recreated_source_topic_with_fewer_partitions_leaves_none_of_the_old_o
     ] == [(0, 0, "removed"), (1, 0, "removed"), (0, 1, "active")]
 
 
-def asked_anew(old: CatalogPartition, start: str) -> Command:
+def asked_anew(
+    old: CatalogPartition, start: str, cause: Reason | str = "source-truncated"
+) -> Command:
     return Command(
         id="one",
         action=Action.BEGIN_ANEW,
@@ -271,7 +267,7 @@ def asked_anew(old: CatalogPartition, start: str) -> Command:
         expires_ms=2,
         writer="worker",
         start=start,
-        cause="source-truncated",
+        cause=cause,
         records=20,
         request="two",
         detail="why",
@@ -306,7 +302,8 @@ def test_a_request_that_was_met_changes_nothing_and_its_loss_stays_told() -> Non
 
 def test_one_partition_of_a_recreated_target_begins_anew_and_the_others_wait_for_a_word() -> None:
     old = published(2)
-    scene = Scene(anew={old[0].identity: asked_anew(old[0], "offset:0")})
+    asked = asked_anew(old[0], "offset:0", Reason.TARGET_RECREATED)
+    scene = Scene(anew={old[0].identity: asked})
     there = copied(2, topic_id=OTHER_ID, empty=False)
     new = planned(orders(2), there, entries=old, scene=scene).publish
 

@@ -58,6 +58,17 @@ def test_a_copy_never_goes_back_by_cluster_id_when_its_alias_means_nothing_here(
     assert chosen.skipped == 1
 
 
+def test_a_copy_whose_name_does_not_say_so_is_held_and_not_passed_over() -> None:
+    """Its owner may have deleted the other direction, and wait for this one."""
+    source = source_of("orders", "stock", origins={"orders": (WEST,)})
+
+    chosen = choose(a_flow(naming=Naming.IDENTITY), source, WEST, [])
+
+    assert targets(chosen) == ["stock"]
+    assert [(each.topic, each.reason) for each in chosen.held] == [("orders", Reason.IDENTITY_LOOP)]
+    assert chosen.skipped == 0
+
+
 def test_a_copy_of_a_third_cluster_goes_on() -> None:
     source = source_of("n.orders", origins={"n.orders": (EAST,)})
 

@@ -55,7 +55,9 @@ def edits(
     """Of a look that has no claim on the topic; `ours` are on the target and in the catalog."""
     seen = AclsSeen(source=source, target=frozenset(ours))
     acls = AclsView(flow=replace(flow, acls=AclPolicy.MIRROR), seen=seen, us=frozenset())
-    found = planned(None, copied(), entries=entries, scene=replace(scene, acls=acls, ours=ours))
+    found = planned(
+        None, copied(), entries=entries, scene=replace(scene, acls=acls, ours=ours, flow=flow)
+    )
     return {(each.step, each.binding) for each in found.acls}
 
 

@@ -18,6 +18,7 @@ from mirrorfleet.records.catalog import (
     CatalogState,
     Priority,
     Removed,
+    RuleBeginning,
     decode,
     encode,
     partition_key,
@@ -128,10 +129,51 @@ def test_a_link_and_the_config_come_back() -> None:
     assert decode(*encode(config)) == config
 
 
+def test_what_a_rule_began_with_comes_back_and_is_left_out_where_nobody_said_it() -> None:
+    silent = CatalogLink(
+        link=LINK, source_cluster=CLUSTER, target_cluster=ClusterId("T"), slots=(SlotNumber(0),)
+    )
+    ids = frozenset({identity(3).source_topic_id, identity(3).target_topic_id})
+    begun = replace(silent, begun=(RuleBeginning("a", frozenset()), RuleBeginning("b", ids)))
+
+    assert "begun" not in json.loads(encode(silent)[1])
+    assert json.loads(encode(begun)[1])["begun"] == {
+        "a": "",
+        "b": "ERERERERERERERERERERESIiIiIiIiIiIiIiIiIiIiI=",
+    }
+    assert [decode(*encode(each)) for each in (silent, begun)] == [silent, begun]
+
+
+def test_what_a_rule_began_with_is_refused_when_it_is_not_whole() -> None:
+    key, value = encode(
+        CatalogLink(
+            link=LINK,
+            source_cluster=CLUSTER,
+            target_cluster=ClusterId("T"),
+            slots=(),
+            begun=(RuleBeginning("a", frozenset({identity(3).source_topic_id})),),
+        )
+    )
+
+    with pytest.raises(CorruptBatchError):
+        decode(key, value.replace(b"ERER", b"", 1))
+
+
 def test_a_tombstone_says_what_was_removed() -> None:
     key = partition_key(identity(3))
     assert decode(key, None) == Removed(key, identity(3))
     assert decode(b'["config"]', None) == Removed(b'["config"]', None)
+
+
+def test_what_an_acl_passed_is_in_its_value() -> None:
+    entry = CatalogAcl(
+        CLUSTER, an_acl("ALLOW User:a READ GROUP LITERAL app"), (ClusterId("X"), ClusterId("Y"))
+    )
+
+    key, value = encode(entry)
+
+    assert value == b'{"v":1,"origins":["X","Y"]}'
+    assert decode(key, value) == entry
 
 
 def test_an_acl_is_all_in_its_key_and_is_forgotten_by_a_tombstone() -> None:

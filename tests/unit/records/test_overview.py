@@ -9,7 +9,7 @@ import pytest
 from mirrorfleet.core.ids import SourceOffset
 from mirrorfleet.records.catalog import CatalogState
 from mirrorfleet.records.overview import duration, fleet_rows
-from mirrorfleet.records.progress import held_up
+from mirrorfleet.records.progress import UNREACHABLE, held_up
 from tests.unit.records.making import identity
 from tests.unit.records.test_catalog import PARTITION as ENTRY
 from tests.unit.records.test_reports import PARTITION, SNAPSHOT
@@ -74,6 +74,16 @@ def test_records_that_wait_while_nothing_is_copied_are_a_problem_though_the_owne
     told_ms = waiting.last_progress_ms + still_ms
     told = replace(SNAPSHOT, time_ms=told_ms, partitions=(waiting,))
     assert fleet_rows([ACTIVE], [told], told_ms + 500)[0]["problem"] == problem
+
+
+def test_a_source_that_does_not_answer_is_a_problem_though_nothing_is_known_to_wait() -> None:
+    away = replace(PARTITION, next_source=PARTITION.last_stable, state=UNREACHABLE)
+    (row,) = fleet_rows([ACTIVE], [replace(SNAPSHOT, partitions=(away,))], 2000)
+    assert (row["state"], row["lag_records"], row["problem"]) == (
+        "unreachable",
+        None,
+        "its leader at the source does not answer: how much is left to copy is not known",
+    )
 
 
 def test_a_slot_that_its_owner_cannot_take_says_why_also_where_no_position_is_known() -> None:

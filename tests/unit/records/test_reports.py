@@ -84,6 +84,7 @@ def test_lag_ends_at_the_last_stable_offset() -> None:
     assert PARTITION.lag_records == 10
     assert replace(PARTITION, next_source=SourceOffset(115)).lag_records == 0
     assert SNAPSHOT.partitions[1].lag_records is None
+    assert replace(PARTITION, state=progress.UNREACHABLE).lag_records is None
 
 
 @pytest.mark.parametrize(

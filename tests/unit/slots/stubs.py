@@ -11,7 +11,7 @@ from typing import cast
 
 from mirrorfleet.copying.budget import MemoryBudget
 from mirrorfleet.copying.partition import CopyPartition
-from mirrorfleet.copying.schedule import CommitPolicy, MarkerShare
+from mirrorfleet.copying.schedule import CommitPolicy, Depth, MarkerShare
 from mirrorfleet.copying.slot import Slot
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import ConnectionLostError, MirrorfleetError
@@ -122,6 +122,10 @@ class Coordinator:
         self.trouble: MirrorfleetError | None = None
         """What is said to AddPartitionsToTxn."""
 
+    @property
+    def must_init_again(self) -> bool:
+        return self.resent and self.version is TransactionVersion.V1
+
     async def end(self, producer: ProducerIdentity, *, commit: bool) -> ProducerIdentity:
         self._target.seen.append("commit" if commit else "abort")
         if self.version is TransactionVersion.V1:
@@ -201,6 +205,7 @@ class Runner:
         self.settings = SlotSettings(commit_shortest_ms=1)
         self.commits = CommitPolicy(shortest_s=0.001)
         self.markers = MarkerShare()
+        self.depth = Depth(self.settings.requests_in_flight)
         self.wedges = Wedges()
         self.stopping = False
         self.clock = SimpleNamespace(

@@ -36,9 +36,13 @@ class Source:
         self.asked: list[dict[int, int]] = []
         """The offset of each partition, request by request."""
         self.held: deque[asyncio.Future[None]] = deque()
+        self.points: list[FetchPoint] = []
+        self.diverges: set[int] = set()
+        """Partitions whose history is another one."""
         self._wanted: dict[int, int] = {}
 
     def want(self, point: FetchPoint) -> None:
+        self.points.append(point)
         self._wanted[point.partition] = point.offset
 
     def forget(self, topic_id: object, partition: int) -> None:
@@ -54,7 +58,7 @@ class Source:
         frame, parts = bytearray(), []
         for number, offset in asked.items():
             start = len(frame)
-            frame += fetched((offset, [BIG]))
+            frame += b"" if number in self.diverges else fetched((offset, [BIG]))
             parts.append(
                 FetchedPartition(
                     "orders",
@@ -64,7 +68,7 @@ class Source:
                     high_watermark=100,
                     last_stable_offset=100,
                     log_start_offset=0,
-                    diverging_epoch=None,
+                    diverging_epoch=(3, 1) if number in self.diverges else None,
                     current_leader=None,
                     preferred_replica=-1,
                     aborted=[],
@@ -149,3 +153,30 @@ async def test_the_next_incarnation_of_a_partition_takes_its_place_in_the_sessio
         runner.slot.admit(entry(identity=again), start)
         await source.answered()
         assert source.asked[2] == {0: 40, 1: 2}
+
+
+async def test_a_fetch_names_the_epoch_of_the_batch_before_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source = Source()
+    runner = runner_of(entry(0))
+    async with fetching_from(source, runner, monkeypatch):
+        points = [(each.offset, each.last_fetched_epoch) for each in source.points]
+        assert points == [(0, -1), (1, 3)]
+        assert runner.slot.partitions[identity(0)].walked_epoch == 3
+
+
+async def test_a_partition_whose_history_is_another_one_is_examined_and_not_fetched_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source = Source()
+    runner = runner_of(entry(0), entry(1))
+    parted = runner.slot.partitions[identity(0)]
+    examined: list[object] = []
+    vars(runner).update(examine=examined.append, link="east->west")
+    async with fetching_from(source, runner, monkeypatch):
+        source.diverges.add(0)
+        await source.answered()
+        assert examined == [parted]
+        assert [each.batch.first for each in parted.queue] == [0]
+        assert source.asked[2] == {1: 2}

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from mirrorfleet.copying.faults import Action
 from mirrorfleet.copying.loss import Look
 from mirrorfleet.core.errors import ConnectionLostError
 from mirrorfleet.core.ids import SourceOffset
 from mirrorfleet.slots import healing, target_loss
-from tests.unit.copying.making import partition_of, slot
+from mirrorfleet.slots.outgoing import AbortError
+from mirrorfleet.wire.copybatch import NullKeys
+from tests.unit.copying.making import BIG, entry, fetched, give, partition_of, slot
 
 if TYPE_CHECKING:
     from mirrorfleet.copying.faults import Fault
@@ -114,3 +117,25 @@ async def test_nor_while_it_is_found_out_which_copies_are_of_the_history_that_is
 
     assert world.fetched_meanwhile == [False] * 3
     assert len(world.told) == 1
+
+
+@pytest.mark.parametrize(
+    "refusals", [(Action.INSPECT, Action.SPLIT), (Action.SPLIT, Action.INSPECT)]
+)
+def test_a_batch_that_is_refused_for_a_key_and_for_its_size_is_cut_and_its_keys_are_looked_at(
+    refusals: tuple[Action, ...],
+) -> None:
+    """Where one forgot the other, the batch would be refused for either in turn, for ever."""
+    copying = slot(entry(target_compacted=True, null_keys="drop-recorded"))
+    partition = partition_of(copying)
+    give(copying, partition, fetched((0, [BIG, BIG])), end=2)
+    batch = partition.queue[0].batch
+    runner = SimpleNamespace(slot=copying, clock=SimpleNamespace(monotonic=lambda: NOW))
+
+    for action in refusals:
+        error = AbortError("refused", action, partition=partition, batch=batch)
+        healing.after_refusal(cast("SlotRunner", runner), error)
+
+    terms = partition.terms
+    assert partition.fault is None
+    assert (terms.null_keys, terms.max_batch_bytes) == (NullKeys.DROP_RECORDED, batch.size // 2)

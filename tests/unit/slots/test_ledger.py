@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 from mirrorfleet.copying.partition import CopyPartition
+from mirrorfleet.copying.schedule import Depth, Setbacks
 from mirrorfleet.copying.transaction import Touch, Transaction
 from mirrorfleet.core.ids import FleetName, ProducerIdentity, SourceOffset, TopicPartition
 from mirrorfleet.records import events as event_codec
@@ -65,7 +66,8 @@ class World:
             owner="me",
             fleet=FleetName("west"),
             formats=LEVELS[FIRST_LEVEL],
-            mender=SimpleNamespace(leaving_out=set()),
+            depth=Depth(1),
+            setbacks=Setbacks(),
             control_partition=lambda kind: TopicPartition(f"__mirrorfleet.west.{kind}", 0),
             markers=SimpleNamespace(committed=lambda number, count: None),
             meters=SimpleNamespace(

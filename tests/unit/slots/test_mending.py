@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import cast
 
@@ -11,11 +12,10 @@ import pytest
 from mirrorfleet.copying.faults import Fault, FaultReason, Span
 from mirrorfleet.copying.partition import CopyPartition
 from mirrorfleet.copying.slot import Slot
-from mirrorfleet.core.ids import FleetName, SourceOffset, TopicPartition
+from mirrorfleet.core.ids import FleetName, SourceOffset, TopicId, TopicPartition
 from mirrorfleet.records.commands import Action, Command
 from mirrorfleet.records.events import Event
 from mirrorfleet.records.formats import FIRST_LEVEL, LEVELS
-from mirrorfleet.records.positions import Position
 from mirrorfleet.slots.ledger import control_entries
 from mirrorfleet.slots.mending import Mender
 from mirrorfleet.slots.outgoing import ControlEntry
@@ -42,6 +42,8 @@ class World:
         self.partition: CopyPartition = self.slot.partitions[identity()]
         self.now = 100.0
         self.written: list[list[ControlEntry]] = []
+        self.names: dict[str, TopicId] = {}
+        """What has a name now, where that is known."""
         clock = SimpleNamespace(monotonic=lambda: self.now, now_ms=lambda: 7)
         self.worker = SimpleNamespace(
             requests=Requests(), asked=deque[Command](), events=deque[Event](), owner="me"
@@ -56,7 +58,10 @@ class World:
             formats=LEVELS[FIRST_LEVEL],
             tasks=None,
             control_partition=lambda kind: TopicPartition(f"__mirrorfleet.west.{kind}", 0),
+            sources=SimpleNamespace(topic_id=self.names.get),
+            targets=SimpleNamespace(topic_id=self.names.get),
             retry=self.slot.heal,
+            stop_partition=lambda partition, fault: self.slot.fault(partition, fault, self.now),
         )
         self.mender = Mender(cast(SlotRunner, self.runner), cast(Worker, self.worker))
         self.runner.mender = self.mender
@@ -83,6 +88,12 @@ class World:
             ),
             came_ms=1,
         )
+
+    def commit(self, end: int) -> list[str]:
+        """Where a commit of the position up to here writes."""
+        position = replace(self.partition.committed, next_source=SourceOffset(end))
+        written = control_entries(cast(SlotRunner, self.runner), [position], None)
+        return [str(each.at) for each in written]
 
     async def work(self) -> None:
         self.now += 1.0
@@ -140,24 +151,22 @@ async def test_a_record_is_left_out_and_told_with_the_commit_that_passes_it() ->
 
     assert world.partition.fault is None
     assert world.partition.queue[0].batch.holes == ((1, 1),)
-    before, after = (
-        Position(
-            identity=identity(),
-            next_source=SourceOffset(end),
-            leader_epoch=0,
-            next_target=world.partition.committed.next_target,
-            records=0,
-            bytes=0,
-            time_ms=1,
-        )
-        for end in (1, 3)
-    )
-    runner = cast(SlotRunner, world.runner)
-    assert [str(each.at) for each in control_entries(runner, [before], None)] == [f"{POSITIONS}-0"]
-    assert [str(each.at) for each in control_entries(runner, [after], None)] == [
-        f"{POSITIONS}-0",
-        f"{EVENTS}-0",
-    ]
+    assert world.commit(1) == [f"{POSITIONS}-0"]
+    assert world.commit(3) == [f"{POSITIONS}-0", f"{EVENTS}-0"]
+
+
+async def test_what_is_left_out_is_told_also_when_its_partition_was_left_behind_meanwhile() -> None:
+    world = World("record-gap")
+    world.stand(R.RECORD_TOO_LARGE, at=1)
+    await world.work()
+
+    world.slot.forget_all()  # another producer id, without this partition
+    await world.work()
+    world.slot.admit(world.partition.entry, world.partition.committed)
+    world.partition = world.slot.partitions[identity()]
+
+    assert world.partition.terms.left_out == (span(1, 2),)
+    assert world.commit(3) == [f"{POSITIONS}-0", f"{EVENTS}-0"]
 
 
 async def test_another_incarnation_is_asked_for_now_and_then_until_it_comes() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from mirrorfleet.core.error_codes import ErrorCode
@@ -9,6 +11,7 @@ from mirrorfleet.core.errors import BrokerError, DeadlineError, FencedError, Mir
 from mirrorfleet.kafka.transactions import TransactionVersion
 from mirrorfleet.slots.leaders import LeaderAt
 from mirrorfleet.slots.sending import Sender
+from tests.faultkit.waiting import until
 from tests.unit.copying.making import BIG, entry, fetched, give, identity
 from tests.unit.slots.stubs import SEGMENTS, Lane, Runner, Target, sender_of
 
@@ -121,3 +124,39 @@ async def test_only_the_broker_that_refused_is_sent_to_again() -> None:
         "produce east.orders-1",
         "produce east.orders-1",
     ]
+
+
+async def test_where_a_leader_moves_the_new_one_gets_nothing_before_the_old_one_has_answered() -> (
+    None
+):
+    """Else the answers for one partition could come in another order than it was sent in."""
+    target = Target()
+    target.hold_data = True
+    sender, runner = sender_of(target)
+    partition = runner.slot.partitions[identity()]
+
+    def more(first: int) -> None:
+        give(runner.slot, partition, fetched((first, [BIG])), end=4)
+        runner.wake()
+
+    more(0)
+    async with asyncio.TaskGroup() as group:
+        copying = group.create_task(sender.transact())
+        await until(lambda: target.held, deadline_s=5, what="the first request")
+        target.held.pop()()
+        more(1)
+        await until(lambda: target.held, deadline_s=5, what="a batch for the old leader")
+        runner.targets.of = lambda *_: LeaderAt(2, 1)
+        more(2)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        target.hold_data = False
+        for reply in reversed(target.held):  # a request that has to wait for another partition
+            reply()
+    while runner.slot.ready:
+        await sender.transact()
+
+    assert copying.result()
+    assert len(runner.lanes) == 2
+    assert target.seen.count("produce east.orders-0") == 3
+    assert (partition.committed.next_source, partition.committed.next_target) == (3, 3)

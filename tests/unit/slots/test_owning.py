@@ -55,6 +55,8 @@ class Runner:
 class Group:
     """The group as one of its members sees it."""
 
+    trouble = ""
+
     def __init__(self) -> None:
         self.share, self.generation = Share(frozenset({SLOT}), NOTHING), 1
         self._woken = asyncio.Event()
@@ -65,6 +67,10 @@ class Group:
 
     def wake(self) -> None:
         self._woken.set()
+
+    @property
+    def is_woken(self) -> bool:
+        return self._woken.is_set()
 
     async def confirm(self) -> bool:
         return False
@@ -138,3 +144,20 @@ async def test_markers_of_a_slot_that_left_do_not_slow_the_commits_of_the_others
         await reached(lambda: member.markers.per_round < both)
 
     assert (both, member.markers.per_round) == (1_010, 10)
+
+
+async def test_why_a_worker_is_no_member_is_told_once_and_again_when_it_changes(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def told() -> list[str]:
+        return [vars(each)["error"] for each in caplog.records if "no member" in each.message]
+
+    async with copying(monkeypatch) as member:
+        for trouble in ("no coordinator", "no coordinator", "", "no coordinator", "not allowed"):
+            member.group.trouble = trouble
+            member.group.wake()
+            await reached(lambda: not member.group.is_woken)
+        member.group.give()
+        await reached(lambda: not member.owning.ours())
+
+    assert told() == ["no coordinator", "no coordinator", "not allowed"]

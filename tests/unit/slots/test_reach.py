@@ -30,7 +30,8 @@ class World:
         sources = SimpleNamespace(
             of=lambda topic, number: self.leaders.get(number), on_change=self.renewed.append
         )
-        clock = SimpleNamespace(monotonic=lambda: 1.0)
+        self.now = 1.0
+        clock = SimpleNamespace(monotonic=lambda: self.now)
         runner = SimpleNamespace(slot=self.slot, sources=sources, clock=clock)
         self.reach = Reach(cast("SlotRunner", runner))
 
@@ -62,6 +63,17 @@ def test_nobody_waits_for_one_whose_broker_is_out_of_reach() -> None:
     world.leaders[0] = LeaderAt(1, 2)
     world.reach.found(1)
     assert world.wanted() == [0]
+
+
+def test_a_partition_is_away_since_its_broker_was_lost_until_it_is_found() -> None:
+    world = World()
+    partition = world.slot.partitions[identity(0)]
+    world.reach.lost(1)
+    world.now = 2.0
+    world.reach.lost(1)
+    assert (partition.away_since, partition.reachable) == (1.0, False)
+    world.reach.found(1)
+    assert (partition.away_since, partition.reachable) == (None, True)
 
 
 def test_a_partition_that_begins_to_catch_up_has_its_lane_started_at_once() -> None:

@@ -1,23 +1,38 @@
-"""The loop of a slot: how it ends."""
+"""The loop of a slot: how it ends, and what follows trouble."""
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
+import pytest
+
+from mirrorfleet.copying.budget import MemoryBudget
 from mirrorfleet.copying.lifecycle import SlotState
+from mirrorfleet.copying.schedule import Setbacks
+from mirrorfleet.copying.transaction import Transaction
+from mirrorfleet.core.ids import FleetName, SlotNumber
+from mirrorfleet.kafka.transactions import TransactionVersion
 from mirrorfleet.runtime.clock import SystemClock
 from mirrorfleet.runtime.lifecycle import Stop
-from mirrorfleet.slots import entries
-from mirrorfleet.slots.outgoing import AbortError
+from mirrorfleet.slots import entries, taking
+from mirrorfleet.slots.outgoing import AbortError, ControlEntry, RetakeError
 from mirrorfleet.slots.runner import SlotRunner
-from tests.unit.copying.making import slot
+from mirrorfleet.slots.settings import SlotSettings
+from mirrorfleet.slots.worker import SourceSide, Worker
+from mirrorfleet.wire.records import control_batch
+from tests.unit.copying.making import BIG, LINK, fetched, give, identity, slot
+from tests.unit.slots.stubs import POSITIONS, Target, sender_of
 
 if TYPE_CHECKING:
-    import pytest
-
+    from mirrorfleet.core.ports import Dice
+    from mirrorfleet.kafka.cluster import Cluster
+    from mirrorfleet.slots.leaders import Leaders
+    from mirrorfleet.slots.meters import LinkMeters
     from mirrorfleet.slots.sending import Sender
+    from mirrorfleet.slots.worker import StoredMap
 
 DEADLINE_S = 5.0
 
@@ -31,6 +46,7 @@ class Slot:
         self.stopping = False
         self.clock = SystemClock()
         self.dice = SimpleNamespace(uniform=lambda low, high: low)
+        self.setbacks = Setbacks()
         self.doubts = SimpleNamespace(settle=self._settle)
 
     async def _settle(self, sender: object) -> bool:
@@ -39,6 +55,9 @@ class Slot:
         return not self.stopping
 
     async def _admit_new(self, sender: object) -> None:
+        pass
+
+    def check_epoch(self) -> None:
         pass
 
     async def transact(self) -> bool:
@@ -95,8 +114,146 @@ async def test_a_slot_that_is_handed_over_ends_what_an_abort_left_open_before_it
 
     monkeypatch.setattr(entries, "release_entry", lambda *_: "released")
     giving = SimpleNamespace(left_in=object(), doubts=SimpleNamespace(settle=settle))
-    sender = SimpleNamespace(commit_control=commit_control)
+    sender = SimpleNamespace(commit_control=commit_control, check_epoch=lambda: None)
 
     await SlotRunner._release(cast("SlotRunner", giving), cast("Sender", sender))
 
     assert done == ["settled", "released"]
+
+
+async def nothing(*_: object) -> None:
+    pass
+
+
+async def test_after_a_keep_alive_that_v1_sent_twice_the_slot_is_taken_before_all_else() -> None:
+    """A late copy of its end would commit a part of the next transaction, without positions."""
+    target = Target()
+    settled: list[int] = []
+    sender, seen = sender_of(target, version=TransactionVersion.V1)
+
+    async def settle(_: object) -> bool:
+        settled.append(len(target.seen))
+        return True
+
+    async def keep_alive(_: object) -> None:
+        await sender.commit_control([ControlEntry(POSITIONS, control_batch([(b"k", b"v")], 5))])
+        seen.coordinator.resent = True
+        give(seen.slot, seen.slot.partitions[identity()], fetched((0, [BIG])), end=1)
+
+    copying = SimpleNamespace(
+        number=0,
+        stopping=False,
+        slot=seen.slot,
+        clock=SystemClock(),
+        doubts=SimpleNamespace(settle=settle),
+        markers=SimpleNamespace(idle=lambda number: None),
+        settings=SimpleNamespace(keep_alive_s=-1.0),
+        mender=SimpleNamespace(work=nothing),
+        wedges=SimpleNamespace(end_if_healed=lambda: None),
+        keep_alive=keep_alive,
+        woken=nothing,
+        _admit_new=nothing,
+    )
+
+    with pytest.raises(RetakeError):
+        await SlotRunner._copy(cast("SlotRunner", copying), sender, cast("Stop", None))
+
+    assert settled == [0]  # it may begin a transaction too
+    assert target.seen == ["add positions-0", "produce positions-0", "ack positions-0", "commit"]
+
+
+class Pauses(Stop):
+    """Notes how long the loop of a slot pauses, and ends it after so many pauses."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(SystemClock(), DEADLINE_S)
+        self._most = most
+        self.waits: list[float] = []
+
+    async def wait_at_most(self, seconds: float) -> bool:
+        self.waits.append(seconds)
+        if len(self.waits) == self._most:
+            self.set()
+        await asyncio.sleep(0)
+        return self.is_set()
+
+
+class Member:
+    """A worker with one slot; what the coordinator of its group says, when it is asked."""
+
+    def __init__(self, *words: bool, version: TransactionVersion = TransactionVersion.V2) -> None:
+        self.words = list(words)
+        self.takes = 0
+        leaders = SimpleNamespace(on_change=lambda listener: None, ask=lambda: None)
+        worker = Worker(
+            owner="me",
+            fleet=FleetName("west"),
+            settings=SlotSettings(),
+            clock=SystemClock(),
+            dice=cast("Dice", SimpleNamespace(uniform=lambda low, high: high)),
+            target=cast("Cluster", None),
+            targets=cast("Leaders", leaders),
+            version=version,
+            principal="User:me",
+            budget=MemoryBudget(1 << 20),
+            confirm=self.confirm,
+            stored_map=cast("StoredMap", None),
+        )
+        meters = SimpleNamespace(
+            aborted=lambda action, number: nullcontext(),
+            committed=lambda transaction, took, now_ms: None,
+        )
+        side = SourceSide(
+            link=LINK,
+            cluster=cast("Cluster", None),
+            leaders=cast("Leaders", leaders),
+            meters=cast("LinkMeters", meters),
+            principal="User:me",
+            keeper=cast("asyncio.Task[None]", None),
+        )
+        self.runner = SlotRunner(worker, side, SlotNumber(0))
+
+    async def confirm(self) -> bool:
+        return self.words.pop(0) if self.words else True
+
+    async def take(self, runner: SlotRunner) -> Sender:
+        self.takes += 1
+        runner.move(SlotState.FENCING)
+        raise RetakeError("the coordinator moved")
+
+    async def aborted(self, stop: Stop) -> None:
+        """A hold of the slot whose first transaction comes to nothing."""
+        del stop
+        for state in (SlotState.FENCING, SlotState.READING, SlotState.COPYING):
+            self.runner.move(state)
+        await self.runner._aborted(cast("Sender", None), AbortError("the disk of a leader is full"))
+
+
+@pytest.mark.parametrize(("is_member", "takes"), [(True, 2), (False, 1)])
+async def test_after_trouble_a_slot_is_taken_again_only_if_we_are_a_member_still(
+    monkeypatch: pytest.MonkeyPatch, *, is_member: bool, takes: int
+) -> None:
+    member, stop = Member(True, is_member), Pauses(2)
+    monkeypatch.setattr(taking, "take", member.take)
+
+    await member.runner.run(stop)
+
+    assert (member.takes, member.words) == (takes, [])
+    assert ("does not say that we are a member" in member.runner.trouble) is not is_member
+
+
+async def test_aborts_of_v1_in_a_row_wait_longer_and_send_less_until_data_is_committed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    member, stop = Member(version=TransactionVersion.V1), Pauses(8)
+    monkeypatch.setattr(member.runner, "_hold", member.aborted)
+
+    await member.runner.run(stop)
+    assert stop.waits == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
+    assert member.runner.depth.limit == 1
+
+    member.runner.committed(Transaction(0.0), [], 0.1)
+    again = Pauses(1)
+    await member.runner.run(again)
+    assert again.waits == [0.1]
+    assert member.runner.depth.limit == 1  # 2, and half of it

@@ -8,7 +8,8 @@ from mirrorfleet.copying.faults import Action
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.kafka.transactions import TransactionVersion
-from mirrorfleet.slots.outgoing import AbortError
+from mirrorfleet.slots.outgoing import AbortError, ControlEntry, RetakeError
+from mirrorfleet.wire.records import control_batch
 from tests.faultkit.waiting import until
 from tests.unit.copying.making import BIG, entry, fetched, give, identity
 from tests.unit.slots.stubs import POSITIONS, SEGMENTS, Target, sender_of
@@ -297,6 +298,32 @@ async def test_v1_goes_on_counting_sequences_in_its_epoch_and_v2_begins_at_zero(
         give(runner.slot, runner.slot.partitions[identity()], fetched((0, [BIG])), end=1)
         await sender.transact()
         assert runner.slot.sequences == expected
+
+
+async def test_no_transaction_of_v1_begins_in_an_epoch_of_which_a_request_went_out_twice() -> None:
+    target = Target()
+    sender, runner = sender_of(target, version=TransactionVersion.V1)
+    give(runner.slot, runner.slot.partitions[identity()], fetched((0, [BIG])), end=1)
+    runner.coordinator.resent = True
+
+    with pytest.raises(RetakeError):
+        await sender.transact()
+    with pytest.raises(RetakeError):
+        await sender.commit_control([ControlEntry(POSITIONS, control_batch([(b"k", b"v")], 5))])
+
+    assert target.seen == []
+
+
+async def test_v2_goes_on_after_a_request_that_went_out_twice() -> None:
+    target = Target()
+    sender, runner = sender_of(target)
+    give(runner.slot, runner.slot.partitions[identity()], fetched((0, [BIG])), end=1)
+    runner.coordinator.resent = True
+
+    assert await sender.transact()
+    await sender.commit_control([ControlEntry(POSITIONS, control_batch([(b"k", b"v")], 5))])
+
+    assert target.seen.count("commit") == 2
 
 
 async def test_nothing_to_send_ends_without_a_transaction() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from mirrorfleet.copying.budget import MemoryBudget
+from mirrorfleet.copying.budget import FrameLease, MemoryBudget
 from mirrorfleet.copying.limits import Limits
 from mirrorfleet.copying.partition import Pace, SourceView
 from mirrorfleet.copying.stripes import Seats
@@ -19,11 +19,15 @@ from mirrorfleet.kafka.fetcher import Fetched, FetchedPartition, FetchPoint
 from mirrorfleet.slots import striping
 from mirrorfleet.slots.leaders import LeaderAt
 from mirrorfleet.slots.striping import StripedLane
+from mirrorfleet.wire.copybatch import AbortedTransaction
 from tests.faultkit.waiting import until
 from tests.unit.copying.making import BIG, SOURCE_TOPIC, entry, fetched, identity, slot
+from tests.unit.wire.batches import batch_of, marker, some
 
 if TYPE_CHECKING:
+    from mirrorfleet.copying.stripes import Piece
     from mirrorfleet.kafka.connection import Connection
+    from mirrorfleet.kafka.fetcher import FetchLane
     from mirrorfleet.slots.runner import SlotRunner
 
 NODE, REPLICA, SEATS = 1, 3, 8
@@ -43,6 +47,9 @@ class World:
         self.asked: list[int] = []
         """Bytes of each request."""
         self.wanted: FetchPoint | None = None
+        self.points: list[FetchPoint] = []
+        self.diverging: tuple[int, int] | None = None
+        self.examined: list[object] = []
         self.connects = self.rerouted = 0
         self.fails = asyncio.Event()
         self.runner = SimpleNamespace(
@@ -62,6 +69,8 @@ class World:
             wake=lambda: None,
             reroute=self.reroute,
             report_fault=lambda partition: None,
+            examine=self.examined.append,
+            link="east->west",
         )
         monkeypatch.setattr(striping, "FetchLane", lambda *_, **__: self)
         monkeypatch.setattr(striping, "LOOK_S", 0.0)
@@ -78,6 +87,7 @@ class World:
 
     def want(self, point: FetchPoint) -> None:
         self.wanted = point
+        self.points.append(point)
 
     def forget(self, *_: object) -> None:
         self.wanted = None
@@ -88,8 +98,35 @@ class World:
         assert point is not None
         self.asked.append(max_bytes)
         await asyncio.sleep(0)
-        frame = bytearray() if self.preferred >= 0 else fetched((point.offset, [BIG]))
-        part = FetchedPartition(
+        is_refused = self.preferred >= 0 or self.diverging is not None
+        frame = bytearray() if is_refused else fetched((point.offset, [BIG]))
+        return Fetched(frame, [self.part(frame, [])], 0)
+
+    def pieces(self, count: int, offsets: int) -> list[Piece]:
+        """So many pieces on the way, each of so many offsets; nothing is left behind them."""
+        end = count * offsets
+        self.partition.source = SourceView(end, end, 0)
+        self.lane._stripes._bytes_an_offset[self.partition] = (1 << 20) / (offsets + 0.2)
+        made = [self.lane._next() for _ in range(count)]
+        assert [each and (each.first, each.end) for each in made] == [
+            (first, first + offsets) for first in range(0, end, offsets)
+        ]
+        return [each for each in made if each is not None]
+
+    async def fetch_piece(self, piece: Piece) -> None:
+        await self.lane._fetch_piece(cast("FetchLane", self), piece)
+
+    def arrive(self, piece: Piece, frame: bytearray, *aborted: tuple[int, int]) -> None:
+        """The answer to a piece, with its list of aborted transactions."""
+        account = self.budget.account()
+        account.resize(0, len(frame))
+        lease = FrameLease(account, len(frame))
+        part = self.part(frame, [AbortedTransaction(*each) for each in aborted])
+        self.lane._arrived(piece, Fetched(frame, [part], 0), lease)
+        lease.done()
+
+    def part(self, frame: bytearray, aborted: list[AbortedTransaction]) -> FetchedPartition:
+        return FetchedPartition(
             "orders",
             SOURCE_TOPIC,
             0,
@@ -97,14 +134,13 @@ class World:
             high_watermark=END,
             last_stable_offset=END,
             log_start_offset=0,
-            diverging_epoch=None,
+            diverging_epoch=self.diverging,
             current_leader=None,
             preferred_replica=self.preferred,
-            aborted=[],
+            aborted=aborted,
             start=0,
             end=len(frame),
         )
-        return Fetched(frame, [part], 0)
 
     async def run(self) -> None:
         first = SimpleNamespace(rtt_s=0.1, close=lambda: None)
@@ -197,3 +233,71 @@ async def test_of_a_throttled_partition_a_seconds_worth_is_on_the_way(
     assert first is not None
     assert (first.max_bytes <= 200_000) is (throttle is not None)
     assert (world.lane._next() is not None) is second
+
+
+async def test_the_piece_in_turn_names_the_epoch_of_the_batch_before_it_and_no_other_piece(
+    world: World,
+) -> None:
+    first, second = world.pieces(2, offsets=2)
+    world.partition.walked_epoch = 2
+
+    await world.fetch_piece(second)
+    await world.fetch_piece(first)
+
+    named = [(each.offset, each.last_fetched_epoch) for each in world.points]
+    assert named == [(2, -1), (3, -1), (0, 2), (1, 3)]
+    assert [each.batch.first for each in world.partition.queue] == [0, 1, 2, 3]
+
+
+async def test_a_partition_whose_history_is_another_one_is_examined_and_its_pieces_are_dropped(
+    world: World,
+) -> None:
+    first, second = world.pieces(2, offsets=2)
+    await world.fetch_piece(second)
+    world.diverging = (3, 1)
+
+    await world.fetch_piece(first)
+
+    assert world.examined == [world.partition]
+    assert (first.dropped, second.dropped) == (True, True)
+    assert (len(world.partition.queue), world.partition.walked_to) == (0, 0)
+
+
+async def test_each_answers_list_of_aborted_transactions_is_kept_with_its_piece(
+    world: World,
+) -> None:
+    ended, seam, committed, late, at_end = range(11, 16)
+    first, second, third = world.pieces(3, offsets=5)
+
+    world.arrive(
+        third,
+        batch_of(some(2, first=10), producer_id=late)
+        + marker(12, committed, 1)
+        + marker(13, late, 0)
+        + batch_of(some(1, first=14), producer_id=at_end),
+        (late, 10),
+        (at_end, 14),
+    )
+    world.arrive(
+        second,
+        batch_of(some(2, first=5), producer_id=seam)
+        + batch_of(some(1, first=7))
+        + batch_of(some(1, first=8), producer_id=committed)
+        + marker(9, seam, 0),
+        (seam, 4),
+    )
+    assert len(world.partition.queue) == 0
+    world.arrive(
+        first,
+        batch_of(some(2), producer_id=ended)
+        + batch_of(some(1, first=2))
+        + marker(3, ended, 0)
+        + batch_of(some(1, first=4), producer_id=seam),
+        (ended, 0),
+        (seam, 4),
+    )
+
+    queue = world.partition.queue
+    copied = [(each.batch.first, each.batch.count) for each in queue]
+    assert (copied, world.partition.walked_to) == ([(2, 1), (7, 1), (8, 1)], 15)
+    assert world.partition.omitted == 0

@@ -105,7 +105,7 @@ class World:
         )
         lease = FrameLease(MemoryBudget(1_000).account(), 100, asked_at=94.0)
         queued = Queued(batch, lease, fetched_at=95.0, pace=Pace.LIVE)
-        transaction.sent(self.partition, queued, 96.0)
+        transaction.sent(self.partition, queued, 96.0, 1)
         transaction.acknowledged(self.partition, base)
         self.traces.acknowledged(self.partition, queued, base, 98.0)
 

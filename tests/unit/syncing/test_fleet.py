@@ -1,4 +1,7 @@
-"""A link is known when its introduction is complete, and no other link has its slots meanwhile."""
+"""A link is known when its introduction is complete, and no other link has its slots meanwhile.
+
+And no two names are one cluster: neither two sources of a fleet nor two targets of the estate.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,10 @@ import pytest
 
 from mirrorfleet.config.load import parse_estate
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import BrokerError
-from mirrorfleet.core.ids import ClusterAlias, ClusterId, SlotNumber
+from mirrorfleet.core.errors import BrokerError, RefusedError
+from mirrorfleet.core.ids import NO_TOPIC_ID, ClusterAlias, ClusterId, SlotNumber
 from mirrorfleet.kafka.cluster import Cluster
+from mirrorfleet.kafka.metadata import PartitionMeta, TopicMeta
 from mirrorfleet.records.catalog import CatalogAcl, CatalogEntry, CatalogLink
 from mirrorfleet.syncing.fleet import FleetSync
 from mirrorfleet.syncing.settings import SyncSettings
@@ -31,6 +35,7 @@ links:
   - {from: east, to: west, slots: 2, rules: [{name: all, topics: [a]}]}
   - {from: north, to: west, slots: 3, rules: [{name: all, topics: [b]}]}
 """
+TWO_TARGETS = ESTATE + "  - {from: west, to: north, rules: [{name: all, topics: [c]}]}\n"
 
 
 class Target(Store):
@@ -135,3 +140,44 @@ async def test_a_link_that_nothing_may_be_written_for_is_known_and_not_in_the_ca
 
     assert east.known
     assert not fleet.store.book.links
+
+
+async def test_two_sources_that_are_one_cluster_are_refused_whichever_is_asked_for(
+    fleet: FleetSync,
+) -> None:
+    east, north = fleet.sides
+    east.source_cluster = north.source_cluster = ClusterId("ONE-ID")
+
+    for side in (east, north):
+        with pytest.raises(RefusedError, match=r"are the same cluster \(cluster.id ONE-ID"):
+            fleet.check(side)
+
+
+@pytest.mark.parametrize(
+    ("catalog", "refused"), [("north", True), ("west", False), ("of-strangers", False)]
+)
+async def test_a_target_with_the_catalog_of_another_fleet_of_the_estate_is_refused(
+    monkeypatch: pytest.MonkeyPatch, *, catalog: str, refused: bool
+) -> None:
+    there = f"__mirrorfleet.{catalog}.catalog"
+    partition = PartitionMeta(1, 0, (1,), (1,), (), ErrorCode.NONE)
+
+    async def metadata(_: Cluster, topics: tuple[str, ...]) -> SimpleNamespace:
+        absent, none = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NONE
+        found = {
+            name: TopicMeta(name, NO_TOPIC_ID, none, False, {0: partition})
+            if name == there
+            else TopicMeta(name, NO_TOPIC_ID, absent, False, {})
+            for name in topics
+        }
+        return SimpleNamespace(topics=found)
+
+    monkeypatch.setattr(Cluster, "metadata", metadata)
+    estate = parse_estate(TWO_TARGETS, "e.yaml", directory=Path())
+    fleet = FleetSync(estate, ClusterAlias("west"), SyncSettings(), HandClock(), NoDice())
+
+    if not refused:
+        await fleet.check_alone()
+        return
+    with pytest.raises(RefusedError, match="'west' and 'north' seem to be the same cluster"):
+        await fleet.check_alone()

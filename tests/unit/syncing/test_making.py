@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 
@@ -12,7 +12,9 @@ from mirrorfleet.core.errors import BrokerError
 from mirrorfleet.core.ids import ClusterAlias
 from mirrorfleet.kafka.admin import NewTopic
 from mirrorfleet.kafka.cluster import Cluster
-from mirrorfleet.planning.plan import Creation, Growth, Plan
+from mirrorfleet.kafka.configs import ConfigChange
+from mirrorfleet.planning.configs import ConfigEdit
+from mirrorfleet.planning.plan import Alteration, Creation, Growth, Plan
 from mirrorfleet.planning.topics import Held, Reason
 from mirrorfleet.policy.claims import Claim
 from mirrorfleet.records.topics import TopicSpec
@@ -49,7 +51,7 @@ class NoDice:
 
 
 class Broker:
-    """Answers CreateTopics with what a test wants."""
+    """Answers changes of topics with what a test wants."""
 
     def __init__(self) -> None:
         self.refuses: dict[str, ErrorCode] = {}
@@ -58,11 +60,27 @@ class Broker:
     async def create_topics(
         self, cluster: Cluster, topics: Sequence[NewTopic], *, deadline_s: float
     ) -> dict[str, BrokerError | None]:
-        names = [topic.name for topic in topics]
+        return self.answer([topic.name for topic in topics])
+
+    async def create_partitions(
+        self, cluster: Cluster, counts: Mapping[str, int], *, deadline_s: float
+    ) -> dict[str, BrokerError | None]:
+        return self.answer(list(counts))
+
+    async def alter_configs(
+        self,
+        cluster: Cluster,
+        changes: Mapping[str, Sequence[ConfigChange]],
+        *,
+        deadline_s: float,
+    ) -> dict[str, BrokerError | None]:
+        return self.answer(list(changes))
+
+    def answer(self, names: list[str]) -> dict[str, BrokerError | None]:
         self.asked.append(names)
         found: dict[str, BrokerError | None] = dict.fromkeys(names)
         for name in found.keys() & self.refuses.keys():
-            found[name] = BrokerError(self.refuses[name], f"create {name}")
+            found[name] = BrokerError(self.refuses[name], f"change {name}")
         return found
 
 
@@ -70,6 +88,8 @@ class Broker:
 def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
     found = Broker()
     monkeypatch.setattr(making, "create_topics", found.create_topics)
+    monkeypatch.setattr(making, "create_partitions", found.create_partitions)
+    monkeypatch.setattr(making, "incremental_alter_configs", found.alter_configs)
     return found
 
 
@@ -99,7 +119,17 @@ async def test_what_was_made_is_told_with_its_size(made: TargetChanges, broker: 
     (done,) = await made.make(LINK, made.next_step(LINK, creating(A), set()))
 
     assert done.change == Change(LINK, ChangeKind.CREATED, "a", "east.a")
-    assert done.detail == "east.a with 3 partitions"
+    assert done.detail == "east.a with 3 partitions, replication factor 1"
+
+
+async def test_a_copy_with_fewer_replicas_than_its_source_is_told_so(
+    made: TargetChanges, broker: Broker
+) -> None:
+    plan = Plan(create=(Creation(A, TopicSpec("east.a", 3, 2, {}), source_replicas=3),))
+
+    (done,) = await made.make(LINK, made.next_step(LINK, plan, set()))
+
+    assert done.detail.endswith("replication factor 2, lower than the source's 3")
 
 
 async def test_one_refused_topic_is_held_and_the_other_is_made(
@@ -111,6 +141,19 @@ async def test_one_refused_topic_is_held_and_the_other_is_made(
 
     assert [each.change.topic for each in done] == ["b"]
     assert made.held(LINK) == (Held("a", Reason.REFUSED, DENIED),)
+
+
+async def test_a_topic_whose_config_is_refused_is_copied_and_held_by_another_word_than_growth(
+    made: TargetChanges, broker: Broker
+) -> None:
+    broker.refuses = dict.fromkeys(("east.a", "east.b"), ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    edit = ConfigEdit("retention.ms", None, "60000")
+    plan = Plan(grow=(Growth(A, 4, 1),), alter=(Alteration(B, (edit,)),))
+
+    await made.make(LINK, made.next_step(LINK, plan, set()))
+
+    held = [(each.topic, each.reason) for each in made.held(LINK)]
+    assert held == [("a", Reason.REFUSED), ("b", Reason.CONFIG_REFUSED)]
 
 
 async def test_a_refused_topic_is_asked_again_later_and_later(

@@ -1,4 +1,7 @@
-"""Events of the fleet's links are written once each, whoever's look comes to an end first."""
+"""Events of the fleet's links are written once each, whoever's look comes to an end first.
+
+And control topics get the replicas that they should have for good, whoever is up just now.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,12 @@ import pytest
 
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError
-from mirrorfleet.core.ids import FleetName, TopicPartition
+from mirrorfleet.core.ids import NO_TOPIC_ID, ClusterId, FleetName, TopicPartition
+from mirrorfleet.kafka.admin import NewTopic
 from mirrorfleet.kafka.cluster import Cluster
+from mirrorfleet.kafka.metadata import Broker, Metadata, PartitionMeta, TopicMeta
 from mirrorfleet.records.events import Event, EventKind, encode
+from mirrorfleet.records.topics import control_topics
 from mirrorfleet.syncing import store as module
 from mirrorfleet.syncing.store import Store
 from tests.unit.syncing.test_making import HandClock
@@ -98,3 +104,65 @@ async def test_events_that_are_refused_wait_for_the_next_flush(writer: Writer) -
     await store.flush()
 
     assert writer.writes == [[encode(an_event("first"))]]
+
+
+def a_target(replicas: dict[str, int], live: int = 2) -> Cluster:
+    """A cluster of three brokers with `live` of them up, and topics with so many replicas."""
+
+    async def metadata(_: None) -> Metadata:
+        topics = {
+            name: TopicMeta(name, NO_TOPIC_ID, ErrorCode.NONE, False, {0: _partition(count)})
+            for name, count in replicas.items()
+        }
+        brokers = {node: Broker(node, "h", 9092) for node in range(1, live + 1)}
+        return Metadata(ClusterId("WEST-ID"), 1, brokers, topics)
+
+    return cast("Cluster", SimpleNamespace(metadata=metadata))
+
+
+def _partition(count: int) -> PartitionMeta:
+    nodes = tuple(range(1, count + 1))
+    return PartitionMeta(1, 0, nodes, nodes, (), ErrorCode.NONE)
+
+
+async def test_control_topics_that_are_made_while_a_broker_is_down_get_all_their_replicas(
+    writer: Writer,
+) -> None:
+    store = Store(a_target({"__consumer_offsets": 3}), FleetName("west"), HandClock())
+
+    missing, _ = await store.wanted_topics(2)
+
+    assert {spec.replication_factor for spec in missing} == {3}
+    assert {spec.configs["min.insync.replicas"] for spec in missing} == {"2"}
+
+
+@pytest.mark.parametrize(
+    ("replicas", "live", "said"),
+    [(3, 2, "three copies"), (2, 3, "two copies"), (1, 3, "one copy")],
+)
+async def test_durability_is_that_of_the_topics_that_are_there(
+    writer: Writer, replicas: int, live: int, said: str
+) -> None:
+    fleet = FleetName("west")
+    names = [spec.name for spec in control_topics(fleet, slots=1, replication_factor=1)]
+    store = Store(a_target(dict.fromkeys(names, replicas), live), fleet, HandClock())
+
+    missing, _ = await store.wanted_topics(1)
+
+    assert (missing, store.durability.startswith(said)) == ([], True)
+
+
+async def test_replicas_that_too_few_brokers_give_now_are_asked_for_again(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def create(_: Cluster, topics: Sequence[NewTopic]) -> dict[str, BrokerError]:
+        code = ErrorCode.INVALID_REPLICATION_FACTOR
+        return {topic.name: BrokerError(code, topic.name) for topic in topics}
+
+    monkeypatch.setattr(module, "create_topics", create)
+    store = Store(a_target({"__consumer_offsets": 3}), FleetName("west"), HandClock())
+
+    with pytest.raises(BrokerError) as caught:
+        await store.ensure_topics(1)
+
+    assert caught.value.retriable

@@ -1,4 +1,7 @@
-"""A look at the target: configs that nobody told are not taken for Kafka's defaults."""
+"""A look at the target: configs that nobody told are not taken for Kafka's defaults.
+
+They are asked for in turns, link by link; and a broker that is down is still one of the cluster.
+"""
 
 from __future__ import annotations
 
@@ -11,18 +14,21 @@ import pytest
 
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError
-from mirrorfleet.core.ids import ClusterId
+from mirrorfleet.core.ids import ClusterAlias, ClusterId, Link
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.configs import ConfigSource, ConfigValue
-from mirrorfleet.kafka.metadata import Metadata, PartitionMeta, TopicMeta
+from mirrorfleet.kafka.metadata import Broker, Metadata, PartitionMeta, TopicMeta
 from mirrorfleet.planning.observed import TargetTopic
 from mirrorfleet.watching import configs
 from mirrorfleet.watching import target as target_module
 from mirrorfleet.watching.target import TargetWatch
+from tests.unit.planning.samples import LINK
 
 LARGE = {"max.message.bytes": ConfigValue("9000000", ConfigSource.TOPIC, False, False)}
 PARTITION = PartitionMeta(1, 0, (1,), (1,), (), ErrorCode.NONE)
+BRIEFLY_DOWN = PartitionMeta(1, 0, (1, 2, 3), (1,), (2, 3), ErrorCode.NONE)
 ORDERS = TopicMeta("orders", UUID(int=1), ErrorCode.NONE, False, {0: PARTITION})
+NORTH = Link(ClusterAlias("north"), ClusterAlias("west"))
 
 Answer = dict[str, ConfigValue] | BrokerError
 
@@ -32,11 +38,15 @@ class Target:
 
     def __init__(self) -> None:
         self.answer: Answer = LARGE
+        self.topics = {"orders": ORDERS}
+        self.brokers: dict[int, Broker] = {}
+        self.asked: list[int] = []
 
     async def metadata(self, topics: Sequence[str] | None) -> Metadata:
-        return Metadata(ClusterId("WEST-ID"), 1, {}, {"orders": ORDERS})
+        return Metadata(ClusterId("WEST-ID"), 1, self.brokers, self.topics)
 
     async def describe_configs(self, _: Cluster, names: Sequence[str]) -> dict[str, Answer]:
+        self.asked.append(len(names))
         return dict.fromkeys(names, self.answer)
 
     async def list_offsets(self, *_: object, **__: object) -> dict[object, object]:
@@ -61,7 +71,42 @@ def watch(target: Target) -> TargetWatch:
 
 
 async def look(watch: TargetWatch) -> TargetTopic:
-    return (await watch.look(["orders"], [])).topics["orders"]
+    return (await watch.look(LINK, ["orders"], [])).topics["orders"]
+
+
+async def test_each_link_asks_for_its_topics_once_and_then_in_turns(
+    target: Target, watch: TargetWatch
+) -> None:
+    east, north = ([f"{side}.{n}" for n in range(50)] for side in ("east", "north"))
+    target.topics = {name: ORDERS._replace(name=name) for name in (*east, *north)}
+
+    for _ in range(3):
+        await watch.look(LINK, east, [])
+        await watch.look(NORTH, north, [])
+
+    assert target.asked == [50, 50, 10, 10, 10, 10]
+
+
+async def test_what_was_changed_is_asked_for_again_at_once(
+    target: Target, watch: TargetWatch
+) -> None:
+    names = [f"east.{n}" for n in range(50)]
+    target.topics = {name: ORDERS._replace(name=name) for name in names}
+    await watch.look(LINK, names, [])
+
+    watch.forget("east.49")
+    await watch.look(LINK, names, [])
+
+    assert target.asked == [50, 11]
+
+
+async def test_a_broker_that_is_down_counts_while_it_has_replicas(
+    target: Target, watch: TargetWatch
+) -> None:
+    target.brokers = {node: Broker(node, "h", 9092) for node in (1, 4)}
+    target.topics = {"orders": ORDERS._replace(partitions={0: BRIEFLY_DOWN})}
+
+    assert (await watch.look(LINK, [], [])).brokers == 4
 
 
 async def test_configs_that_a_broker_does_not_know_yet_are_unread_until_one_tells(

@@ -111,6 +111,7 @@ def test_an_append_time_target_sets_its_own_time_so_the_payload_passes() -> None
     (copy,) = fetched(batch, terms=Terms(target_append_time=True)).batches
     assert bytes(copy.payload) == batch[61:]
     assert header_of(sent(copy)).is_log_append_time is False
+    assert copy.oldest_timestamp == TIME + 999
 
 
 @pytest.mark.parametrize("codec", CODECS)

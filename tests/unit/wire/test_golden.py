@@ -67,6 +67,13 @@ def test_a_delete_horizon_is_cleared_and_the_times_of_records_stay(codec: str) -
     assert times == [line.split()[1] for line in lines]
 
 
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_a_delete_horizon_is_not_taken_for_the_time_of_a_record(codec: str) -> None:
+    buffer, lines = golden(f"v2-{codec}-horizon")
+    (batch,) = fetched(buffer).batches
+    assert batch.oldest_timestamp <= max(int(line.split()[1]) for line in lines)
+
+
 @pytest.mark.parametrize("name", ["v2-none-empty", "v2-marker-empty"])
 def test_a_batch_whose_records_were_compacted_away_moves_the_position_only(name: str) -> None:
     walked = fetched(golden(name)[0])

@@ -144,6 +144,21 @@ def test_a_fault_in_gathered_messages_stops_the_walk_before_the_next_batch() -> 
     assert (walked.batches, walked.next_offset, walked.dropped) == ([], 0, ())
 
 
+@pytest.mark.parametrize("behind", [1, 2, 3])
+def test_nothing_behind_a_fault_in_gathered_messages_is_copied_however_much_comes(
+    behind: int,
+) -> None:
+    walked = fetched(
+        message(0, b"a", b"1"),
+        message(1, b"b", b"x" * 5000),
+        *(batch_of(some(1, first=2 + i)) for i in range(behind)),
+        terms=Terms(max_batch_bytes=2000),
+    )
+    assert walked.fault is not None
+    assert (walked.fault.offset, walked.next_offset) == (1, 1)
+    assert [record.offset for record in copied(walked)] == [0]
+
+
 TWO = message(0, b"a", b"1") + message(1, b"b", b"2")
 
 

@@ -119,14 +119,23 @@ class World:
         points = [checkpoint.decode(*one) for one in entries]
         self.topic += [one for one in points if isinstance(one, Checkpoint)]
 
+    @property
+    def groups(self) -> set[str]:
+        return {one.group for one in self.read}
+
+    def forget(self, groups: Iterable[str]) -> None:
+        raise AssertionError(f"{groups} are not gone")
+
     # -- requests
 
-    async def list_groups(self, cluster: Cluster, *, deadline_s: float) -> dict[str, ListedGroup]:
+    async def list_groups(
+        self, cluster: Cluster, *, any_protocol: bool = False, deadline_s: float
+    ) -> dict[str, ListedGroup]:
         self.asked = 0
         return {} if cluster.name == "west" and (self.is_hidden or not self.target) else EMPTY
 
     async def fetch_offsets(
-        self, cluster: Cluster, groups: Iterable[str], *, deadline_s: float
+        self, cluster: Cluster, groups: Iterable[str], *, once: bool = False, deadline_s: float
     ) -> Answers:
         if cluster.name == "east":
             return {group: dict(self.source) for group in groups}
@@ -136,7 +145,7 @@ class World:
         return {group: MAY_NOT if self.is_hidden else dict(self.target) for group in groups}
 
     async def commit_offsets(
-        self, _: Cluster, wanted: Mapping[str, GroupOffsets], *, deadline_s: float
+        self, _: Cluster, wanted: Mapping[str, GroupOffsets], *, once: bool, deadline_s: float
     ) -> dict[str, BrokerError | None]:
         for one in wanted.values():
             self.commits.append(one)
@@ -157,15 +166,25 @@ class World:
 class Nothing:
     """A topic without records."""
 
+    groups: frozenset[str] = frozenset()
+
     async def refresh(self) -> None:
         pass
 
     def of(self, _: str) -> dict[TopicPartition, tuple[TargetOffset, ...]]:
         return {}
 
+    def forget(self, _: frozenset[str]) -> None:
+        pass
+
 
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    return installed(monkeypatch)
+
+
+def installed(monkeypatch: pytest.MonkeyPatch) -> World:
+    """A world that links ask instead of clusters."""
     made = World()
     for name in ("list_groups", "fetch_offsets", "commit_offsets", "list_offsets"):
         monkeypatch.setattr(link_module, name, getattr(made, name))
@@ -179,8 +198,9 @@ def test_how_long_a_group_is_idle_counts_from_when_we_look_again() -> None:
     link = LinkGroups(a_flow("orders"), cluster, cluster, CheckpointSettings(), SystemClock())
 
     def idle_s(now: float) -> float:
-        seen = _Seen(EMPTY, {}, EMPTY, {})
-        return link._view("g", (), seen, now).idle_s
+        seen = _Seen(EMPTY, {"g": {}}, EMPTY, {"g": {there(0): GroupOffset(5)}})
+        rest = link._rest("g", {}, copied(), seen, now)
+        return link._view("g", (), rest, seen, now).idle_s
 
     idle = [idle_s(100.0), idle_s(160.0)]
     link.forget()
@@ -229,8 +249,10 @@ async def test_a_group_that_is_refused_when_it_is_to_be_set_is_told(
 ) -> None:
     fetch = world.fetch_offsets
 
-    async def then_refuse(cluster: Cluster, groups: Iterable[str], *, deadline_s: float) -> Answers:
-        answers = await fetch(cluster, groups, deadline_s=deadline_s)
+    async def then_refuse(
+        cluster: Cluster, groups: Iterable[str], *, once: bool = False, deadline_s: float
+    ) -> Answers:
+        answers = await fetch(cluster, groups, once=once, deadline_s=deadline_s)
         second = cluster.name == "west" and world.asked == 2
         return dict.fromkeys(groups, MAY_NOT) if second else answers
 

@@ -18,9 +18,12 @@ from mirrorfleet.core.errors import (
     MirrorfleetError,
     UnknownVersionError,
 )
+from mirrorfleet.core.ids import SlotNumber
+from mirrorfleet.offsets.index import OffsetIndex
 from services.checkpoint import service as module
 from services.checkpoint.service import MAP, CheckpointService
 from tests.faultkit.waiting import until
+from tests.unit.copying.making import LINK, entry
 from tests.unit.standby.test_demotion import Fleet
 
 if TYPE_CHECKING:
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 
 REFUSED = AuthenticationError("SASL as User:copier failed.")
 NOT_ALLOWED = BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "west")
+NO_LEADER = BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, "west")
 
 
 class Map:
@@ -36,6 +40,9 @@ class Map:
     def __init__(self) -> None:
         self.error: MirrorfleetError | None = None
         self.behind: frozenset[int] = frozenset()
+        self.unread: frozenset[SlotNumber] = frozenset()
+        self.leaderless: dict[SlotNumber, BrokerError] = {}
+        self.index = OffsetIndex()
         self.slots = 1
         self.steps = 0
 
@@ -109,6 +116,39 @@ async def test_what_is_wrong_with_the_map_itself_ends_the_service(
     with pytest.raises(ExceptionGroup) as ended:
         await following.fail_with(error)
     assert ended.value.exceptions == (error,)
+
+
+async def test_groups_are_set_by_what_was_read_while_a_slot_has_no_leader(
+    following: Following,
+) -> None:
+    unread, read = SlotNumber(0), SlotNumber(1)
+    for entry_of in (entry(0, slot=unread), entry(1, slot=read)):
+        following.service._view.apply(entry_of)
+    following.map.behind = following.map.unread = frozenset({unread})
+    following.map.leaderless = {unread: NO_LEADER}
+
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(following.service._follow_map())
+        await until(following.service._begun.is_set, deadline_s=5, what="a part of the map")
+        await following.reason(str(NO_LEADER))
+        assert not following.service._loaded.is_set()
+        assert following.service._known_copies(LINK).slots == {read}
+        following.map.behind = following.map.unread = frozenset()
+        following.map.leaderless = {}
+        await until(following.service._loaded.is_set, deadline_s=5, what="the map")
+        await following.reason("")
+        assert following.service._known_copies(LINK).slots == {unread, read}
+        task.cancel()
+
+
+async def test_groups_wait_for_a_slot_that_is_still_being_read(following: Following) -> None:
+    following.map.behind = following.map.unread = frozenset({SlotNumber(0)})
+
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(following.service._follow_map())
+        await until(lambda: following.map.steps > 1, deadline_s=5, what="steps")
+        assert not following.service._begun.is_set()
+        task.cancel()
 
 
 async def test_before_the_map_was_read_a_refused_login_ends_the_service(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+import faust
 import pytest
 
 from mirrorfleet.config.cluster_settings import ClusterSettings, Protocol, Security
@@ -55,7 +56,11 @@ class World:
         self.stream = ProgressStream(settings, FleetName("m"), session_s=6.0, request_s=6.0)
 
     async def run(self) -> None:
-        await self.stream.run(lambda _key, _value, _place: None, lambda _slots: None)
+        await self.stream.run(nothing, nothing)
+
+
+def nothing(*_: object) -> None:
+    """Neither records nor slots matter."""
 
 
 @pytest.fixture
@@ -102,3 +107,12 @@ async def test_a_stream_that_begins_while_a_file_is_replaced_is_begun_again_late
 ) -> None:
     world.key.unlink()
     assert "security.cert_file" in await awaited_end(world)
+
+
+async def test_slots_that_are_added_are_seen_as_soon_as_new_topics(tmp_path: Path) -> None:
+    settings = ClusterSettings(alias=ClusterAlias("west"), bootstrap=("127.0.0.1:1",))
+    stream = ProgressStream(settings, FleetName("m"), session_s=6.0, request_s=6.0)
+
+    app = cast("faust.App", stream._app(str(tmp_path), nothing, nothing))
+
+    assert app.conf.consumer_metadata_max_age_ms == 10_000

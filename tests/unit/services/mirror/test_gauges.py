@@ -9,15 +9,24 @@ import pytest
 from mirrorfleet.copying.faults import Fault, FaultReason
 from mirrorfleet.copying.lifecycle import SlotState
 from mirrorfleet.copying.limits import Limit, Limits
-from mirrorfleet.copying.partition import Pace, SourceView
+from mirrorfleet.copying.partition import Pace, SourceView, start_position
 from mirrorfleet.copying.urgency import Urgency
 from mirrorfleet.core.ids import Link, SlotNumber, SourceOffset
 from mirrorfleet.records.catalog import CatalogState, Priority
 from mirrorfleet.records.progress import Progress, decode, encode
 from mirrorfleet.slots.runner import SlotRunner
 from mirrorfleet.slots.untaken import Untaken
-from services.mirror.reporting import Gauges, headroom_s, ours_still, snapshot, status
+from services.mirror.reporting import (
+    AWAY_S,
+    NO_RETENTION_S,
+    Gauges,
+    headroom_s,
+    snapshot,
+    status,
+)
+from services.mirror.service import ours_still
 from tests.unit.copying.making import LINK, entry, fetched, give, identity, partition_of, slot
+from tests.unit.wire.batches import patched
 
 if TYPE_CHECKING:
     from mirrorfleet.copying.partition import CopyPartition
@@ -68,7 +77,7 @@ class Runner:
 
     @property
     def gauges(self) -> Gauges:
-        return Gauges(lambda: [cast("SlotRunner", self)], list)
+        return Gauges(lambda: [cast("SlotRunner", self)], list, list)
 
     @property
     def told(self) -> Progress:
@@ -98,10 +107,57 @@ def copying(state: CatalogState = CatalogState.ACTIVE) -> tuple[Runner, CopyPart
 def test_a_link_whose_slots_were_all_lost_is_seen_to_have_no_worker() -> None:
     """A series that vanishes raises no alert; what the slots are at is their owner's to tell."""
     lost = cast("SlotRunner", SimpleNamespace(link="east->west", state=SlotState.LOST))
-    gauges = Gauges(list, lambda: [lost])
+    gauges = Gauges(list, lambda: [lost], list)
 
     assert list(gauges.owned()) == [(("east->west",), 0)]
     assert list(gauges.since_progress()) == []
+
+
+def test_a_link_of_which_no_slot_was_ever_given_is_seen_to_have_no_worker() -> None:
+    assert list(Gauges(list, list, lambda: [LINK]).owned()) == [(("east->west",), 0)]
+
+
+def test_a_source_that_does_not_answer_for_a_while_is_told_and_no_lag_of_its_topic() -> None:
+    runner, partition = copying()
+    partition.away_since = runner.now
+    runner.now += AWAY_S - 0.1
+    assert runner.told.partitions[0].state == "live"  # its leader may be moving
+    runner.now += 0.2
+
+    (told,) = runner.told.partitions
+    assert (told.state, told.last_stable, told.lag_records) == ("unreachable", 25, None)
+    assert dict(runner.gauges.partitions()) == {("east->west", "unreachable"): 1}
+    assert dict(runner.gauges.record_lag()) == {}
+    assert (runner.status["lag_records"], runner.status["lag_unknown"]) == (0, 1)
+    partition.source = SourceView()
+    assert runner.told.partitions[0].state == "unreachable"
+    partition.away_since = None
+    assert runner.told.partitions[0].state == "starting"
+
+
+def test_a_topic_has_no_lag_while_that_of_one_partition_is_not_known() -> None:
+    runner, partition = copying()
+    begun = runner.slot.admit(entry(1), start_position(identity(1), SourceOffset(0), 1))
+    other = entry(2, source_topic="payments")
+    runner.slot.admit(
+        other, start_position(other.identity, SourceOffset(0), 1)
+    ).source = SourceView(4, 4, 0)
+    assert dict(runner.gauges.record_lag()) == {("east->west", "payments"): 4}
+    assert (runner.status["lag_records"], runner.status["lag_unknown"]) == (19, 1)
+
+    begun.source = SourceView(2, 2, 0)
+    assert dict(runner.gauges.record_lag())["east->west", "orders"] == 17
+    assert partition.has_work
+
+
+def test_where_only_markers_came_since_the_last_commit_nobody_tells_a_lag() -> None:
+    runner, partition = copying()
+    partition.walked_to = SourceOffset(25)
+
+    assert runner.told.partitions[0].lag_records == 0
+    assert dict(runner.gauges.record_lag()) == {("east->west", "orders"): 0}
+    assert runner.status["lag_records"] == 0
+    assert partition.has_work  # a commit that should pass them and fails is seen
 
 
 def test_a_slot_that_cannot_be_taken_is_told_as_it_was_left_and_why() -> None:
@@ -192,9 +248,24 @@ def test_where_nothing_waits_no_retention_is_near_however_short_it_is() -> None:
     runner, partition = copying()
     partition.committed = replace(partition.committed, next_source=SourceOffset(25))
 
-    assert dict(runner.gauges.headroom()) == {("east->west",): 10 * 365 * 86_400.0}
+    assert dict(runner.gauges.headroom()) == {("east->west",): NO_RETENTION_S}
     runner.fails("away", after_s=600.0)
     assert dict(runner.gauges.headroom()) == {("east->west",): 3_000.0}
+
+
+def test_of_a_live_copy_no_retention_is_near_however_short_it_is() -> None:
+    _runner, partition = copying()
+    retention_ms = HOUR_MS // 2
+    partition.entry = replace(partition.entry, source_retention_ms=retention_ms)
+    partition.last_timestamp = NOW_MS - 50
+    assert headroom_s(partition, NOW_MS) == NO_RETENTION_S
+
+    partition.last_timestamp = NOW_MS - retention_ms * 8 // 10
+    assert headroom_s(partition, NOW_MS) == 360.0
+
+    partition.committed = replace(partition.committed, next_source=SourceOffset(25))
+    assert headroom_s(partition, NOW_MS, unread_s=5.0) == NO_RETENTION_S
+    assert headroom_s(partition, NOW_MS, unread_s=600.0) == 1_200.0
 
 
 def test_a_partition_that_stands_still_keeps_its_headroom_through_a_new_producer_id() -> None:
@@ -223,6 +294,15 @@ def test_headroom_is_that_of_the_first_record_that_came_or_not_known_at_all() ->
     give(made, partition, fetched((0, [b"v"])), end=1)
     made.rewind()
     assert headroom_s(partition, HOUR_MS) == pytest.approx(1.0)
+
+
+def test_what_waits_is_as_old_as_its_records_and_not_as_the_horizon_of_a_cleaner() -> None:
+    runner, partition = copying()
+    cleaned = patched(fetched((10, [b"v"])), attributes=0x40, base_timestamp=NOW_MS + HOUR_MS)
+    give(runner.slot, partition, cleaned, end=25)
+
+    (told,) = runner.told.partitions
+    assert told.oldest_uncopied_ms == 1_000
 
 
 def test_a_paused_partition_tells_no_headroom_where_nothing_waited() -> None:

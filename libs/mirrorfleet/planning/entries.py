@@ -1,0 +1,246 @@
+"""The catalog entries of one copied topic: which stay, which begin, which end."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from mirrorfleet.core.ids import PartitionIdentity, SlotNumber, TopicId
+from mirrorfleet.planning.observed import SourceTopic, TargetTopic
+from mirrorfleet.planning.rules import FAIL, FROM_THE_START, RuleTerms
+from mirrorfleet.planning.slot_load import SlotLoad
+from mirrorfleet.planning.topics import Held, Reason
+from mirrorfleet.policy.claims import Claim
+from mirrorfleet.records.catalog import CatalogLoss, CatalogPartition, CatalogState
+from mirrorfleet.records.commands import Command
+
+if TYPE_CHECKING:
+    from mirrorfleet.planning.plan import LinkView
+
+Copied = tuple[str, str, int]
+"""What the incarnations of a partition have in common."""
+
+
+class Topic:
+    """One claim with what there is of it; `at_begin` are the topics that its rule began with."""
+
+    def __init__(
+        self,
+        view: LinkView,
+        claim: Claim,
+        entries: Sequence[CatalogPartition],
+        at_begin: frozenset[TopicId],
+    ) -> None:
+        self.view = view
+        self.claim = claim
+        self.entries = entries
+        self.source: SourceTopic = view.source.topics[claim.source_topic]
+        self.target: TargetTopic | None = view.target.topics.get(claim.target_topic)
+        self.terms: RuleTerms = view.terms[claim.rule]
+        self.is_new = not self._goes_on()
+        there = self.is_new and self.source.topic_id in at_begin
+        self.start = self.terms.start if there else FROM_THE_START
+
+    def _goes_on(self) -> bool:
+        """Whether it is copied, or was, from and to the topics of today.
+
+        What has ended and was of other topics is history, and nothing can ask about it any more.
+        """
+        if any(entry.state is not CatalogState.REMOVED for entry in self.entries):
+            return True
+        return self._has_target() and (self._has_source() or self.terms.on_source_loss != FAIL)
+
+    def _has_target(self) -> bool:
+        known = {entry.identity.target_topic_id for entry in self.entries}
+        return self.target is not None and self.target.topic_id in known
+
+    def _has_source(self) -> bool:
+        return self.source.topic_id in {entry.identity.source_topic_id for entry in self.entries}
+
+    def trouble(self) -> Held | None:
+        """What forbids to go on with the history that the catalog knows, or to begin one."""
+        if self.is_new:
+            foreign = self.target is not None and self.target.empty is False
+            return self._foreign() if foreign and not self.terms.adopt else None
+        if self.target is None:
+            return self._held(Reason.TARGET_GONE, f"{self.claim.target_topic} was deleted")
+        if not self._has_target():
+            return self._held(
+                Reason.TARGET_RECREATED,
+                f"{self.claim.target_topic} is another topic now ({self.target.topic_id})",
+            )
+        if not self._has_source() and self.terms.on_source_loss == FAIL:
+            return self._held(
+                Reason.SOURCE_RECREATED,
+                f"{self.claim.source_topic} is another topic now ({self.source.topic_id})",
+            )
+        return None
+
+    def current(self, target: TargetTopic) -> dict[int, CatalogPartition]:
+        """Entries of the topics that exist now, the latest incarnation of each partition."""
+        found: dict[int, CatalogPartition] = {}
+        for entry in sorted(self.entries, key=lambda one: one.identity.incarnation):
+            ids = (entry.identity.source_topic_id, entry.identity.target_topic_id)
+            if ids == (self.source.topic_id, target.topic_id):
+                found[entry.identity.partition] = entry
+        return found
+
+    def begins_anew(self, old: CatalogPartition) -> bool:
+        """Whether the rule lets a partition of a recreated source go on without a request."""
+        same_target = self.target is not None and (
+            old.identity.target_topic_id == self.target.topic_id
+        )
+        recreated = old.identity.source_topic_id != self.source.topic_id
+        return same_target and recreated and self.terms.on_source_loss != FAIL
+
+    def _foreign(self) -> Held:
+        whose = "that this fleet did not write"
+        if self._has_target():
+            whose = f"of the {self.claim.source_topic} that was there before"
+        return self._held(
+            Reason.NOT_EMPTY,
+            f"{self.claim.target_topic} on {self.view.link.target} has records {whose};"
+            " `adopt: true` in the rule takes it as it is",
+        )
+
+    def _held(self, reason: Reason, detail: str) -> Held:
+        return Held(self.claim.source_topic, reason, detail)
+
+
+def changed(topic: Topic, target: TargetTopic, load: SlotLoad) -> Iterable[CatalogPartition]:
+    """Entries that are new or differ from the catalog's."""
+    current = topic.current(target)
+    former = _latest(topic.entries)
+    # first of all: a partition must never be copied under two incarnations
+    yield from (
+        replace(old, state=CatalogState.REMOVED)
+        for old in topic.entries
+        if old.state is not CatalogState.REMOVED and _is_former(topic, old, current)
+    )
+    incarnation = max((entry.identity.incarnation for entry in topic.entries), default=-1) + 1
+    for number in range(min(topic.source.partitions, target.partitions)):
+        entry = current.get(number)
+        if entry is not None:
+            wanted = _refreshed(topic, target, entry)
+            if wanted != entry:
+                yield wanted
+            continue
+        old = former.get(number)
+        anew = old is not None and topic.begins_anew(old)
+        if old is not None and not anew and old.state is not CatalogState.REMOVED:
+            continue  # its worker asks for what comes next
+        identity = PartitionIdentity(
+            source_cluster=topic.view.source.cluster,
+            source_topic_id=topic.source.topic_id,
+            partition=number,
+            target_topic_id=target.topic_id,
+            incarnation=incarnation if old is not None else 0,
+        )
+        slot = load.assign() if old is None else old.slot
+        loss = CatalogLoss(cause=Reason.SOURCE_RECREATED) if anew else None
+        yield replace(_entry(topic, target, identity, slot, topic.start), loss=loss)
+
+
+def begun_anew(topic: Topic) -> Iterable[CatalogPartition]:
+    """The incarnations that workers ask for; a request about an older one has been met."""
+    target = topic.target
+    if target is None or target.unread:
+        return
+    for number, old in _latest(topic.entries).items():
+        asked = topic.view.anew.get(old.identity)
+        if asked is None or old.state is CatalogState.REMOVED or number >= target.partitions:
+            continue
+        if not _is_of_today(asked, topic, target):
+            continue
+        if number >= topic.source.partitions:
+            yield replace(old, state=CatalogState.REMOVED)  # its topic has fewer now
+            continue
+        identity = replace(
+            old.identity,
+            source_topic_id=topic.source.topic_id,
+            target_topic_id=target.topic_id,
+            incarnation=old.identity.incarnation + 1,
+        )
+        loss = CatalogLoss(
+            cause=asked.cause,
+            first=asked.first,
+            end=asked.end,
+            records=asked.records,
+            request=asked.request,
+            detail=asked.detail,
+        )
+        yield replace(old, state=CatalogState.REMOVED)
+        yield replace(_entry(topic, target, identity, old.slot, asked.start), loss=loss)
+
+
+def copy_of(entry: CatalogPartition) -> Copied:
+    """Both topics, and the partition."""
+    return entry.source_topic, entry.target_topic, entry.identity.partition
+
+
+def replaced(entries: Collection[CatalogPartition]) -> frozenset[Copied]:
+    """Of which partitions one incarnation ends and another one begins."""
+    ended = {copy_of(entry) for entry in entries if entry.state is CatalogState.REMOVED}
+    return frozenset(
+        copy_of(entry) for entry in entries if entry.state is not CatalogState.REMOVED
+    ).intersection(ended)
+
+
+def _is_of_today(asked: Command, topic: Topic, target: TargetTopic) -> bool:
+    """Whether a request is about the topics that are there: its offset means nothing in others.
+
+    If not, its worker finds what else has changed, or that nothing has.
+    """
+    old = asked.identity
+    other_source = old.source_topic_id != topic.source.topic_id
+    other_target = old.target_topic_id != target.topic_id
+    if asked.cause == Reason.SOURCE_RECREATED:
+        return other_source  # of an older source topic no copy can be had, wherever it was
+    return not other_source and other_target == (asked.cause == Reason.TARGET_RECREATED)
+
+
+def _is_former(
+    topic: Topic, old: CatalogPartition, current: Mapping[int, CatalogPartition]
+) -> bool:
+    """Whether another incarnation of the partition is there, or its topic has fewer now."""
+    now = current.get(old.identity.partition)
+    return topic.begins_anew(old) if now is None else now.identity != old.identity
+
+
+def _latest(entries: Iterable[CatalogPartition]) -> dict[int, CatalogPartition]:
+    """The latest incarnation of each partition, removed or not."""
+    ordered = sorted(entries, key=lambda entry: entry.identity.incarnation)
+    return {entry.identity.partition: entry for entry in ordered}
+
+
+def _refreshed(topic: Topic, target: TargetTopic, entry: CatalogPartition) -> CatalogPartition:
+    """The entry under today's terms; slot, start and pause are kept."""
+    state = entry.state if entry.state is not CatalogState.REMOVED else CatalogState.ACTIVE
+    today = _entry(topic, target, entry.identity, entry.slot, entry.start)
+    return replace(today, state=state, loss=entry.loss)
+
+
+def _entry(
+    topic: Topic, target: TargetTopic, identity: PartitionIdentity, slot: SlotNumber, start: str
+) -> CatalogPartition:
+    source = topic.view.source
+    passed = source.origins.get(topic.claim.source_topic, ())
+    return CatalogPartition(
+        identity=identity,
+        link=topic.view.link,
+        source_topic=topic.claim.source_topic,
+        target_topic=topic.claim.target_topic,
+        slot=slot,
+        priority=topic.terms.priority,
+        rule=topic.claim.rule,
+        start=start,
+        on_source_loss=topic.terms.on_source_loss,
+        throttle=topic.terms.throttle,
+        null_keys=topic.terms.null_keys if target.terms.compacted else "allow",
+        origins=(source.cluster, *passed),
+        target_max_batch_bytes=target.terms.max_message_bytes,
+        target_append_time=target.terms.append_time,
+        target_compacted=target.terms.compacted,
+        source_retention_ms=topic.source.terms.kept_ms,
+    )

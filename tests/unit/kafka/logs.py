@@ -1,0 +1,135 @@
+"""One topic whose partitions are lists, and a cluster that has it: for what tails them."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+from uuid import UUID
+
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import BrokerError
+from mirrorfleet.core.ids import TopicPartition
+from mirrorfleet.kafka import control_tailing
+from mirrorfleet.kafka.backoff import SystemDice
+from mirrorfleet.kafka.cluster import PartitionLeader
+from mirrorfleet.kafka.fetcher import Fetched, FetchedPartition, FetchPoint
+from tests.unit.copying.making import fetched
+
+if TYPE_CHECKING:
+    import pytest
+
+    from mirrorfleet.kafka.cluster import Cluster
+
+TOPIC = "__mirrorfleet.west.segments"
+
+
+class Logs:
+    """Each record is a batch, and as long as an offset; a leader is known until it is forgotten."""
+
+    name = "west"
+    dice = SystemDice()
+    settings = SimpleNamespace(request_timeout_s=0.3)
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *partitions: int) -> None:
+        self.records: dict[int, list[tuple[int, bytes]]] = {number: [] for number in partitions}
+        """Epoch and value."""
+        self.leaders = dict.fromkeys(partitions, 1)
+        self.topic_id = UUID(int=7)
+        self.polls = 0
+        self._known = dict(self.leaders)
+        monkeypatch.setattr(control_tailing, "FetchLane", lambda *_, **__: Lane(self))
+        monkeypatch.setattr(control_tailing, "_LOOK_AGAIN_S", 0.0)
+
+    @property
+    def cluster(self) -> Cluster:
+        return cast("Cluster", self)
+
+    def write(self, partition: int, *values: bytes, epoch: int = 1) -> None:
+        self.records[partition] += [(epoch, value) for value in values]
+
+    async def topic(self, _: str) -> SimpleNamespace:
+        return SimpleNamespace(topic_id=self.topic_id)
+
+    async def leader(self, tp: TopicPartition) -> PartitionLeader:
+        if tp.partition not in self._known:
+            raise BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, f"west: {tp}")
+        return PartitionLeader(self._known[tp.partition], 9)
+
+    def forget_leaders(self, _: str) -> None:
+        self._known = dict(self.leaders)
+
+    def lose_leader(self, partition: int) -> None:
+        del self.leaders[partition]
+        self.forget_leaders(TOPIC)
+
+    async def connect(self, _: int, *, purpose: str) -> SimpleNamespace:
+        del purpose
+        return SimpleNamespace(closed=False)
+
+
+class Lane:
+    """As a broker answers."""
+
+    def __init__(self, logs: Logs) -> None:
+        self.connection = SimpleNamespace(closed=False)
+        self._logs = logs
+        self._wanted: dict[int, FetchPoint] = {}
+
+    def want(self, point: FetchPoint) -> None:
+        self._wanted[point.partition] = point
+
+    def close(self) -> None:
+        self.connection.closed = True
+
+    async def fetch(self, *, max_bytes: int, max_wait_ms: int) -> Fetched:
+        del max_bytes, max_wait_ms
+        await asyncio.sleep(0)
+        self._logs.polls += 1
+        frame, parts = bytearray(), []
+        for point in self._wanted.values():
+            start = len(frame)
+            log = self._logs.records[point.partition]
+            error, diverging = _verdict(log, point)
+            if point.partition not in self._logs.leaders:
+                error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            if error is ErrorCode.NONE and diverging is None:
+                for at in range(point.offset, len(log)):
+                    frame += fetched((at, [log[at][1]]), epoch=log[at][0])
+            parts.append(_part(point, error, diverging, start, len(frame)))
+        return Fetched(frame, parts, 0)
+
+
+def _verdict(
+    log: list[tuple[int, bytes]], point: FetchPoint
+) -> tuple[ErrorCode, tuple[int, int] | None]:
+    """What a broker says of a place in its log, by its length and by its epochs."""
+    if point.offset > len(log):
+        return ErrorCode.OFFSET_OUT_OF_RANGE, None
+    epochs = [epoch for epoch, _ in log if epoch <= point.last_fetched_epoch]
+    if point.last_fetched_epoch < 0:
+        return ErrorCode.NONE, None
+    if not epochs:
+        return ErrorCode.OFFSET_OUT_OF_RANGE, None
+    is_other = epochs[-1] < point.last_fetched_epoch or len(epochs) < point.offset
+    return ErrorCode.NONE, (epochs[-1], len(epochs)) if is_other else None
+
+
+def _part(
+    point: FetchPoint, error: ErrorCode, diverging: tuple[int, int] | None, start: int, end: int
+) -> FetchedPartition:
+    return FetchedPartition(
+        topic=point.topic,
+        topic_id=point.topic_id,
+        partition=point.partition,
+        error=error,
+        high_watermark=0,
+        last_stable_offset=0,
+        log_start_offset=0,
+        diverging_epoch=diverging,
+        current_leader=None,
+        preferred_replica=-1,
+        aborted=[],
+        start=start,
+        end=end,
+    )

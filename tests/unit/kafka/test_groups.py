@@ -1,0 +1,105 @@
+"""Groups of others: how they are listed, and how their offsets are set from outside."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import pytest
+from kio.schema.errors import ErrorCode as Code
+from kio.schema.list_groups.v4.response import ListedGroup as Listed
+from kio.schema.list_groups.v4.response import ListGroupsResponse
+from kio.schema.offset_commit.v8.request import OffsetCommitRequest
+from kio.schema.offset_commit.v8.response import (
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from kio.schema.types import GroupId, TopicName
+from kio.static.primitive import i32
+
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import BrokerError, DeadlineError
+from mirrorfleet.core.ids import TopicPartition
+from mirrorfleet.kafka import groups as module
+from mirrorfleet.kafka.codec import milliseconds
+from mirrorfleet.kafka.groups import commit_offsets, list_groups
+from mirrorfleet.offsets.homes import GroupOffset
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mirrorfleet.kafka.cluster import Cluster
+    from mirrorfleet.kafka.codec import Request
+
+ORDERS = TopicPartition("orders", 0)
+PROTOCOLS = ("consumer", "", "connect", "streams", "share")
+WANTED = {"a": {ORDERS: GroupOffset(5)}, "b": {ORDERS: GroupOffset(6)}}
+
+
+class Brokers:
+    """A cluster of one broker, which answers about all groups but those it is silent about."""
+
+    name = "west"
+    brokers = (1,)
+
+    def __init__(self, *silent: str) -> None:
+        self.silent = silent
+        self.commits: list[OffsetCommitRequest] = []
+
+    async def metadata(self, _: object) -> None:
+        pass
+
+    async def ask(self, request: Request, *_: object, **__: object) -> object:
+        if isinstance(request, OffsetCommitRequest):
+            return self._commit(request)
+        names = zip("abcde", PROTOCOLS, strict=True)
+        listed = (
+            Listed(group_id=GroupId(name), protocol_type=kind, group_state="Stable")
+            for name, kind in names
+        )
+        return ListGroupsResponse(
+            throttle_time=milliseconds(0), error_code=Code.none, groups=tuple(listed)
+        )
+
+    def _commit(self, request: OffsetCommitRequest) -> OffsetCommitResponse:
+        self.commits.append(request)
+        if request.group_id in self.silent:
+            raise DeadlineError("west: no answer")
+        done = OffsetCommitResponsePartition(partition_index=i32(0), error_code=Code.none)
+        topic = OffsetCommitResponseTopic(name=TopicName("orders"), partitions=(done,))
+        return OffsetCommitResponse(throttle_time=milliseconds(0), topics=(topic,))
+
+
+@pytest.fixture(autouse=True)
+def _coordinators(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def find(_: object, names: Iterable[str], *__: object, **___: object) -> dict[str, int]:
+        return dict.fromkeys(names, 1)
+
+    monkeypatch.setattr(module, "find_coordinators", find)
+
+
+async def test_only_who_asks_for_any_protocol_hears_of_groups_that_are_no_consumers() -> None:
+    cluster = cast("Cluster", Brokers())
+
+    assert set(await list_groups(cluster, deadline_s=1.0)) == {"a", "b"}
+    assert set(await list_groups(cluster, any_protocol=True, deadline_s=1.0)) == set("abcde")
+
+
+async def test_an_offset_is_set_by_no_member_and_with_no_epoch_of_another_cluster() -> None:
+    brokers = Brokers()
+    done = await commit_offsets(cast("Cluster", brokers), WANTED, once=True, deadline_s=1.0)
+
+    assert done == {"a": None, "b": None}
+    for each in brokers.commits:
+        assert (each.generation_id_or_member_epoch, each.member_id) == (-1, "")
+        assert [p.committed_leader_epoch for t in each.topics for p in t.partitions] == [-1]
+
+
+async def test_of_a_broker_that_falls_silent_what_it_set_counts_and_nothing_is_set_again() -> None:
+    brokers = Brokers("b")
+    done = await commit_offsets(cast("Cluster", brokers), WANTED, once=True, deadline_s=1.0)
+
+    assert done["a"] is None
+    assert isinstance(done["b"], BrokerError)
+    assert done["b"].code is ErrorCode.NETWORK_EXCEPTION
+    assert [str(each.group_id) for each in brokers.commits] == ["a", "b"]

@@ -1,0 +1,135 @@
+"""What a worker tells while it is no member of the group that gives it slots."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mirrorfleet.core.ids import ClusterId
+from mirrorfleet.kafka.cluster import Cluster
+from mirrorfleet.kafka.control_writer import ControlWriter
+from mirrorfleet.kafka.transactions import TransactionVersion
+from mirrorfleet.records.catalog import CatalogConfig, CatalogLink
+from mirrorfleet.runtime.lifecycle import Stop
+from mirrorfleet.runtime.metrics import Exposition
+from mirrorfleet.slots import requests
+from mirrorfleet.slots.leaders import Leaders
+from services.mirror import service as module
+from services.mirror.service import CATALOG, GROUP, MirrorService
+from tests.faultkit.waiting import until
+from tests.unit.copying.making import LINK, entry
+from tests.unit.standby.test_demotion import Fleet, for_ever, nothing
+from tests.unit.standby.test_leading import NOTHING, Group
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from mirrorfleet.mapping.catalog import CatalogView
+    from mirrorfleet.records.catalog import CatalogEntry
+
+
+class Members(Group):
+    """The workers' group as one of its members sees it."""
+
+    generation = 1
+
+    def wake(self) -> None:
+        self.news.set()
+
+
+class Worker:
+    """A worker without clusters; catalog and group are the test's to give."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.group, fleet = Members(group="mirrorfleet.west.mirror"), Fleet()
+        self.context = fleet.context
+        self.service = MirrorService(self.context)
+        self._published: asyncio.Queue[CatalogEntry] = asyncio.Queue()
+        monkeypatch.setattr(Cluster, "open", nothing)
+        monkeypatch.setattr(Cluster, "transaction_version", version)
+        monkeypatch.setattr(Leaders, "keep", for_ever)
+        monkeypatch.setattr(ControlWriter, "write", nothing)
+        monkeypatch.setattr(module, "Membership", lambda *_, **__: self.group)
+        monkeypatch.setattr(module, "follow_catalog", self._follow)
+        monkeypatch.setattr(module, "check_versions", nothing)
+        monkeypatch.setattr(requests, "follow", for_ever)
+
+    async def _follow(
+        self,
+        _settings: object,
+        _fleet: object,
+        view: CatalogView,
+        *,
+        on_caught_up: Callable[[], None],
+        on_trouble: Callable[[str], None],
+    ) -> None:
+        del on_trouble
+        while True:
+            view.apply(await self._published.get())
+            on_caught_up()
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[None]:
+        stop = Stop(self.context.clock, 5.0)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.service.serve(stop))
+            await until(lambda: self.reasons, deadline_s=5, what="the first words")
+            yield
+            stop.set()
+
+    def publish(self, published: CatalogEntry) -> None:
+        self._published.put_nowait(published)
+
+    @property
+    def reasons(self) -> dict[str, str]:
+        return dict(self.context.health.reasons())
+
+    @property
+    def owned(self) -> list[str]:
+        lines = Exposition(self.context.metrics).text().decode().splitlines()
+        return [line for line in lines if line.startswith("mirrorfleet_slots_owned{")]
+
+
+async def version(_: Cluster) -> TransactionVersion:
+    return TransactionVersion.V2
+
+
+async def test_a_worker_that_does_not_join_its_group_is_not_ready_and_its_links_have_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    worker = Worker(monkeypatch)
+    nobody = ['mirrorfleet_slots_owned{link="east->west"} 0.0']
+    async with worker.serving():
+        assert (list(worker.reasons), worker.owned) == ([CATALOG], nobody)
+
+        worker.publish(entry())
+        await until(lambda: GROUP in worker.reasons, deadline_s=5, what="the group to be missed")
+        assert worker.reasons == {GROUP: "mirrorfleet.west.mirror: not a member yet"}
+        worker.group.trouble = "west: the coordinator does not answer"
+        assert worker.reasons == {GROUP: "west: the coordinator does not answer"}
+        assert worker.owned == nobody
+
+        worker.group.trouble = ""
+        worker.group.give(NOTHING)
+        assert worker.reasons == {}
+
+
+async def test_a_link_with_nothing_to_copy_needs_no_worker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    worker = Worker(monkeypatch)
+    async with worker.serving():
+        worker.publish(CatalogConfig(generation=1))
+        await until(lambda: not worker.reasons, deadline_s=5, what="the catalog")
+        assert len(worker.owned) == 1  # it may still come
+
+        ids = ClusterId("source"), ClusterId("target")
+        worker.publish(
+            CatalogLink(
+                link=LINK, source_cluster=ids[0], target_cluster=ids[1], slots=(entry().slot,)
+            )
+        )
+        await until(lambda: not worker.owned, deadline_s=5, what="the link to be known")
