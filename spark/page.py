@@ -34,9 +34,10 @@ def page(rows: Sequence[Row], series: Sequence[Row]) -> str:
     """`SLO` rows of one window, and the `SERIES` of its minutes."""
     ordered = sorted(rows, key=lambda row: (str(row["link"]), str(row["topic"])))
     body = [_window(ordered), _table(ordered)]
-    for row in ordered:
-        minutes = [one for one in series if _about(one) == _about(row)]
-        body.append(_plots(row, sorted(minutes, key=lambda one: _int(one["minute_ms"]))))
+    minutes: dict[tuple[object, object], list[Row]] = {}
+    for one in sorted(series, key=lambda one: _int(one["minute_ms"])):
+        minutes.setdefault(_about(one), []).append(one)
+    body += (_plots(row, minutes.get(_about(row), [])) for row in ordered)
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f"<title>Service levels</title><style>{_STYLE}</style></head>\n"

@@ -15,7 +15,7 @@ from services.cli.run import service_names
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The command's arguments. No services: those that this release can run."""
+    """The command's arguments. No services: those that this release can run, and the jobs."""
 
     target: str
     services: tuple[str, ...]
@@ -26,7 +26,8 @@ class Asked:
 def run(estate_file: Path, asked: Asked, output: Output) -> int:
     """Prints the grants of every cluster of the fleet."""
     estate = load_estate(estate_file)
-    names = asked.services or [name for name in service_names() if name in set(Service)]
+    known = [name for name in service_names() if name in set(Service)]
+    names = asked.services or [*known, Service.SPARK]
     found = wanted_grants(estate, asked.target, names)
     grantee = Grantee(estate, asked.target, asked.principal, asked.host)
     if output is Output.JSON:

@@ -99,12 +99,11 @@ class ConsoleService:
         context = self._context
         try:
             found = cluster_settings(context.estate, alias, CLIENT)
+            also_strike(found.security.secrets())
         except ConfigError as error:
             if alias == context.target:
                 raise
             return ClusterWatch(ClusterAlias(alias), None, context.clock, str(error))
-        secrets = (found.security.password, found.security.token_client_secret)
-        also_strike(secret for secret in (*secrets, found.security.key_password) if secret)
         quick = replace(found, request_timeout_s=self._settings.request_s)
         return ClusterWatch(ClusterAlias(alias), Cluster(quick), context.clock)
 

@@ -54,6 +54,9 @@ GROUP: Final = "group"
 """What holds a worker back that is no member of the workers' group."""
 CHECK_S: Final = 10.0
 """For a look at the positions of a slot before it is taken; a leader that is away costs no more."""
+REPORT_S: Final = 5.0
+"""For a report: what is not written by then is old, and the next one is still in time for readers,
+who take an owner for silent after `overview.STALE_MS`."""
 RECOVERED_S: Final = 2.0
 """Tried again and not refused for so long, a partition has recovered, even without records."""
 
@@ -310,7 +313,7 @@ class MirrorService:
     # -- reports
 
     async def _report(self, worker: Worker) -> None:
-        writer = ControlWriter(worker.target)
+        writer = ControlWriter(worker.target, deadline_s=REPORT_S)
         clock = worker.clock
         while True:
             slept_at = clock.monotonic()
@@ -320,24 +323,18 @@ class MirrorService:
             try:
                 await self._report_once(worker, writer)
             except MirrorfleetError as error:
-                _log.warning("progress cannot be written", extra=fields(error=str(error)))
+                _log.warning("events cannot be written", extra=fields(error=str(error)))
 
     async def _report_once(self, worker: Worker, writer: ControlWriter) -> None:
-        now_ms, now = worker.clock.now_ms(), worker.clock.monotonic()
-        topic = control_topic(worker.fleet, ControlKind.PROGRESS)
+        now = worker.clock.monotonic()
         ours = self._ours()
         copied = {r.number: reporting.copied(r) for r in ours if r.slot.partitions}
         self._loads.sample(copied, now)
         self._looks.look(ours, now)
-        for runner in await ours_still(worker, self._told_of()):
-            if runner.is_lost:  # since the first of these was written
-                continue
-            snapshot = reporting.snapshot(runner, now_ms, now)
-            at = TopicPartition(topic, runner.number)
-            await writer.write(at, [progress_codec.encode(snapshot)], now_ms)
-            for partition in runner.slot.partitions.values():
-                if now - partition.fault_since > RECOVERED_S:
-                    worker.recovered(runner.link, partition)
+        async with asyncio.TaskGroup() as group:
+            for runner in await ours_still(worker, self._told_of()):
+                if not runner.is_lost:  # while the group was asked
+                    group.create_task(_report_slot(worker, writer, runner), name="report")
         await worker.tell(writer)
 
     def _ours(self) -> list[SlotRunner]:
@@ -366,6 +363,20 @@ class MirrorService:
             names.IN_FLIGHT,
             lambda: [((), float(self._worker.budget.used if self._worker else 0))],
         )
+
+
+async def _report_slot(worker: Worker, writer: ControlWriter, runner: SlotRunner) -> None:
+    """A partition of the topic that takes no write silences its own slot alone."""
+    now_ms, now = worker.clock.now_ms(), worker.clock.monotonic()
+    at = TopicPartition(control_topic(worker.fleet, ControlKind.PROGRESS), runner.number)
+    snapshot = reporting.snapshot(runner, now_ms, now)
+    try:
+        await writer.write(at, [progress_codec.encode(snapshot)], now_ms)
+    except MirrorfleetError as error:
+        _log.warning("progress cannot be written", extra=fields(error=str(error)))
+    for partition in runner.slot.partitions.values():
+        if now - partition.fault_since > RECOVERED_S:
+            worker.recovered(runner.link, partition)
 
 
 async def ours_still(worker: Worker, runners: list[SlotRunner]) -> list[SlotRunner]:

@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from typing import Final
 
@@ -53,7 +54,9 @@ class Schedule:
     tasks: Sequence[Task]
     every_s: float
     folder: Path
-    clock: Clock = time.time
+    clock: Clock = time.monotonic
+    wall: Clock = time.time
+    """For what is told only: set back, it would keep every job from its turn."""
     ended: dict[str, dict[str, int]] = field(default_factory=dict)
     due: dict[str, float] = field(default_factory=dict)
 
@@ -61,7 +64,7 @@ class Schedule:
         """Until `stop`."""
         while not stop.is_set():
             for task in self.tasks:
-                if self.clock() >= self.due.get(task.name, 0.0) and not stop.is_set():
+                if self.clock() >= self.due.get(task.name, -inf) and not stop.is_set():
                     self._run(task, stop)
             self._tell()
             stop.wait(POLL_S)
@@ -70,7 +73,7 @@ class Schedule:
         began = self.clock()
         say(f"{task.name}: begins")
         code = self._wait(task, stop, began + self.every_s)
-        self.ended[task.name] = {"ended_ms": int(self.clock() * 1000), "exit": code}
+        self.ended[task.name] = {"ended_ms": int(self.wall() * 1000), "exit": code}
         self.due[task.name] = began + (self.every_s if code == 0 else min(RETRY_S, self.every_s))
         say(f"{task.name}: exit {code} after {self.clock() - began:.0f} s")
 
@@ -88,7 +91,7 @@ class Schedule:
             _end(child)
 
     def _tell(self) -> None:
-        state = {"v": 1, "alive_ms": int(self.clock() * 1000), "jobs": self.ended}
+        state = {"v": 1, "alive_ms": int(self.wall() * 1000), "jobs": self.ended}
         unfinished = self.folder / f"{STATE}.unfinished"
         unfinished.write_text(json.dumps(state), encoding="utf-8")
         unfinished.replace(self.folder / STATE)
@@ -168,6 +171,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
+def _minutes(text: str) -> float:
+    found = float(text)
+    if not 0 < found < inf:
+        raise ValueError(text)
+    return found
+
+
 def parser() -> argparse.ArgumentParser:
     """The options."""
     made = argparse.ArgumentParser(
@@ -179,7 +189,7 @@ def parser() -> argparse.ArgumentParser:
     add("--estate", type=Path)
     add("--target", help="alias of the fleet's cluster")
     add("--output", type=Path, required=True, help="folder for reports and the state")
-    add("--every", type=float, default=60.0, help="minutes from begin to begin (60)")
+    add("--every", type=_minutes, default=60.0, help="minutes from begin to begin (60)")
     add("--hours", type=float, default=24.0, help="window of the service levels (24)")
     add("--audit", action="append", default=[], metavar="SOURCE:TOPIC", help="repeatable")
     add("--master", help="any Spark master; this machine when not given")

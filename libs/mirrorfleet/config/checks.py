@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from mirrorfleet.config.flows import flow_of
 from mirrorfleet.config.model import Estate, EstateLink
 from mirrorfleet.core.ids import Link
-from mirrorfleet.policy.acls import Service
+from mirrorfleet.policy.acls import PROCESSES
 from mirrorfleet.policy.claims import provable_clashes
 from mirrorfleet.policy.cycles import Leg
 
@@ -27,8 +27,8 @@ def estate_problems(estate: Estate) -> Iterator[_Found]:
 def _services(estate: Estate) -> Iterator[_Found]:
     """Tuning that no service would ever read: it would run with its defaults, and say nothing."""
     for name in estate.services:
-        if name not in set(Service):
-            yield f"services.{name}", f"{name!r} is no service; {_nearest(name, list(Service))}"
+        if name not in set(PROCESSES):
+            yield f"services.{name}", f"{name!r} is no service; {_nearest(name, PROCESSES)}"
 
 
 def _links(estate: Estate) -> Iterator[_Found]:

@@ -113,6 +113,12 @@ class Security:
             raise ConfigError("no password is configured.", path="security.password")
         return self.password
 
+    def secrets(self) -> tuple[str, ...]:
+        """What must not be logged, as it is now. Raises: ConfigError of a file."""
+        password = None if self.password_file is None else self.read_password()
+        found = (self.password, password, self.read_client_secret(), self.read_key_password())
+        return tuple(secret for secret in found if secret)
+
     def read_client_secret(self) -> str | None:
         """The secret for `token_url` as it is now. Raises: ConfigError of its file."""
         file = self.token_client_secret_file

@@ -36,13 +36,14 @@ no more, and meanwhile its partitions get another leader."""
 
 
 class ControlWriter:
-    """One write at a time, in order, each to the partition's leader."""
+    """Writes to a partition one at a time, in order; those to others need not wait for them."""
 
     def __init__(self, cluster: Cluster, *, deadline_s: float = 30.0) -> None:
         self._cluster = cluster
         self._deadline_s = deadline_s
         self._lanes: dict[int, ProduceLane] = {}
-        self._turn = asyncio.Lock()
+        self._turns: dict[TopicPartition | int, asyncio.Lock] = {}
+        """Of partitions that are written to, and of brokers that are connected to."""
 
     async def write(self, tp: TopicPartition, entries: Sequence[Entry], now_ms: int) -> None:
         """Write records of time `now_ms`; when it returns, all in-sync replicas have them.
@@ -50,7 +51,7 @@ class ControlWriter:
         Raises: DeadlineError (with the last refusal), BrokerError (not allowed, too large),
         AuthenticationError. Some of the records may be written then.
         """
-        async with self._turn:
+        async with self._turns.setdefault(tp, asyncio.Lock()):
             for part in _parts(entries):
                 await self._write_batch(tp, part, now_ms)
 
@@ -86,13 +87,12 @@ class ControlWriter:
         payload: memoryview | bytes,
         attempts: Attempts,
     ) -> ProduceAck:
-        """One attempt under its own deadline; a connection that gave no answer is closed."""
+        """One attempt under its own deadline."""
         limit_s = min(attempts.left_s, _ATTEMPT_S)
         try:
             async with asyncio.timeout(limit_s):
                 return await self._send(tp, header, payload)
         except TimeoutError:
-            self.close()
             raise DeadlineError(f"no answer within {limit_s:.1f} s.") from None
 
     async def _send(
@@ -101,18 +101,23 @@ class ControlWriter:
         leader = await self._cluster.leader(tp)
         topic = await self._cluster.topic(tp.topic)
         lane = await self._lane(leader.node_id)
-        await lane.ready()
-        entry = ProduceEntry(tp.topic, topic.topic_id, tp.partition, header, payload)
-        (ack,) = await lane.send((entry,))
+        try:
+            await lane.ready()
+            entry = ProduceEntry(tp.topic, topic.topic_id, tp.partition, header, payload)
+            (ack,) = await lane.send((entry,))
+        except asyncio.CancelledError:  # no answer in time
+            lane.close()
+            raise
         return ack
 
     async def _lane(self, node_id: int) -> ProduceLane:
-        lane = self._lanes.get(node_id)
-        if lane is None or lane.connection.closed:
-            connection = await self._cluster.connect(node_id, purpose="control writer")
-            lane = ProduceLane(connection)
-            self._lanes[node_id] = lane
-        return lane
+        async with self._turns.setdefault(node_id, asyncio.Lock()):
+            lane = self._lanes.get(node_id)
+            if lane is None or lane.connection.closed:
+                connection = await self._cluster.connect(node_id, purpose="control writer")
+                lane = ProduceLane(connection)
+                self._lanes[node_id] = lane
+            return lane
 
 
 async def write_waiting(

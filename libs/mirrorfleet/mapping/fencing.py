@@ -6,7 +6,10 @@ nobody can reach.
                                   and waits until an operator lifts it
 
 The record is written with the producer id that fenced, so there is no moment in between: who takes
-the id before the record is written makes the write fail, and we begin again.
+the id before the record is written makes the write fail, and we begin again. An owner has one of
+two ids, and a snapshot of his hides what is before it: so each id writes the record, and the spare
+one first and last. First, since the main one may be out of order, which is when the spare one
+copies; last, for an owner who changed to it meanwhile.
 """
 
 from __future__ import annotations
@@ -17,20 +20,16 @@ from typing import TYPE_CHECKING, Final
 from mirrorfleet.core.errors import MirrorfleetError, RefusedError
 from mirrorfleet.core.ids import Link, SlotNumber, TopicPartition
 from mirrorfleet.core.names import spare_id, transactional_id
-from mirrorfleet.kafka.fenced_writer import (
-    BY_ORDER_S,
-    FencedWriter,
-    by_order,
-    write_by_order,
-)
+from mirrorfleet.kafka.fenced_writer import write_by_order
 from mirrorfleet.mapping.catalog import read_catalog
 from mirrorfleet.records import positions
+from mirrorfleet.records.positions import Fence
 from mirrorfleet.records.topics import ControlKind, control_topic
 
 if TYPE_CHECKING:
     from mirrorfleet.core.ids import FleetName
     from mirrorfleet.kafka.cluster import Cluster
-    from mirrorfleet.records.positions import Fence, Lifted
+    from mirrorfleet.records.positions import Lifted
 
 AT_ONCE: Final = 8
 
@@ -60,18 +59,13 @@ async def mark(
     topic = control_topic(fleet, ControlKind.POSITIONS)
 
     async def one(slot: SlotNumber) -> str:
+        main = transactional_id(fleet, link.source, slot)
+        spare = spare_id(fleet, link.source, slot)
+        at, record = TopicPartition(topic, slot), positions.encode(entry)
         async with gate:
             try:
-                name = transactional_id(fleet, link.source, slot)
-                await write_by_order(
-                    target,
-                    name,
-                    TopicPartition(topic, slot),
-                    [positions.encode(entry)],
-                    now_ms,
-                    what="fencing",
-                )
-                await _fence(target, spare_id(fleet, link.source, slot))
+                for name in (spare, main, spare) if isinstance(entry, Fence) else (main,):
+                    await write_by_order(target, name, at, [record], now_ms, what="fencing")
             except MirrorfleetError as error:
                 return str(error)
         return ""
@@ -79,12 +73,3 @@ async def mark(
     async with asyncio.TaskGroup() as group:
         tasks = {slot: group.create_task(one(slot), name=f"fence:{slot}") for slot in slots}
     return {slot: task.result() for slot, task in tasks.items()}
-
-
-async def _fence(target: Cluster, name: str) -> None:
-    """Whoever copies with a slot's spare id stops; who takes it later finds the mark before."""
-    writer = FencedWriter(target, name, may_take=by_order, deadline_s=BY_ORDER_S)
-    try:
-        await writer.take()
-    finally:
-        writer.close()

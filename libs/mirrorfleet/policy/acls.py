@@ -59,7 +59,7 @@ class Operation(StrEnum):
 
 
 class Service(StrEnum):
-    """The services of a fleet."""
+    """The services of a fleet, and its Spark jobs as one more."""
 
     MIRROR = "mirror"
     SYNC = "sync"
@@ -67,6 +67,11 @@ class Service(StrEnum):
     CHECKPOINT = "checkpoint"
     LAG = "lag"
     CONSOLE = "console"
+    SPARK = "spark"
+
+
+PROCESSES: Final = tuple(one for one in Service if one is not Service.SPARK)
+"""Those that run all the time, and can be tuned."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -116,6 +121,16 @@ _CONTROL: Final[dict[Service, tuple[tuple[str, tuple[Operation, ...]], ...]]] = 
         ("events", (_W,)),
     ),
     Service.CONSOLE: (),
+    # DeleteRecords frees what is packed
+    Service.SPARK: (
+        ("catalog", (_R,)),
+        ("positions", (_R,)),
+        ("segments", (_R, Operation.DELETE)),
+        ("archive", (_R, _W)),
+        ("samples", (_R,)),
+        ("events", (_R,)),
+        ("reports", (_W,)),
+    ),
 }
 """Control topics by the last part of their names; `sync` creates all of them."""
 
@@ -204,6 +219,7 @@ def _at_source(service: Service, flow: Flow, beats: Sequence[str]) -> Iterator[G
         Service.CHECKPOINT: (Operation.DESCRIBE,),
         Service.LAG: (Operation.DESCRIBE,),
         Service.CONSOLE: (Operation.DESCRIBE,),
+        Service.SPARK: (Operation.READ,),
     }
     cluster = flow.link.source
     patterns = [pattern for rule in flow.rules for pattern in rule.topics.include]
@@ -226,6 +242,7 @@ def _at_target(service: Service, flow: Flow, beats: Sequence[str]) -> Iterator[G
         Service.SYNC: _TARGET_OF_SYNC,
         Service.CHECKPOINT: (Operation.READ,),
         Service.CONSOLE: (Operation.DESCRIBE,),
+        Service.SPARK: (Operation.READ,),
     }
     source, target = flow.link
     patterns = [(rule.naming, pattern) for rule in flow.rules for pattern in rule.topics.include]

@@ -97,7 +97,7 @@ _CONFIGS: Final[Mapping[ControlKind, Mapping[str, str]]] = {
     ControlKind.REGISTRY: _COMPACT,
     ControlKind.COMMANDS: _keep(90),
     ControlKind.EVENTS: _keep(90),
-    ControlKind.PROGRESS: _SMALL_COMPACT,
+    ControlKind.PROGRESS: {**_SMALL_COMPACT, "max.message.bytes": _LARGE},
     ControlKind.SAMPLES: _keep(7),
     ControlKind.REPORTS: _COMPACT,
     ControlKind.SLOTS: {"cleanup.policy": "delete"},

@@ -147,12 +147,9 @@ def _target(estate: Estate, asked: str) -> ClusterAlias:
 
 def _secrets(estate: Estate, target: ClusterAlias) -> tuple[str, ...]:
     aliases = {target, *(link.source for link in estate.links_into(target))}
-    found: list[str | None] = []
+    found: list[str] = []
     for alias in sorted(aliases):
-        security = cluster_settings(estate, alias, "mirrorfleet").security
-        found += (security.password, security.token_client_secret, security.key_password)
-        if security.password_file is not None:
-            found.append(security.read_password())
+        found += cluster_settings(estate, alias, "mirrorfleet").security.secrets()
     traces = telemetry_settings(estate)
     found += () if traces is None else traces.headers.values()
     return tuple(secret for secret in found if secret)

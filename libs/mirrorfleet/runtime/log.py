@@ -14,10 +14,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final, NamedTuple, TextIO, TypedDict, Unpack
 
-_KEYS: Final = (
-    "link", "source", "target", "topic", "partition", "offset", "slot", "error",
-    "fleet", "service", "count", "seconds", "url", "state",
-)  # fmt: skip
 _STRUCK: Final = "***"
 _SHORTEST_SECRET: Final = 4
 """Striking shorter values would blank ordinary words and help nobody."""
@@ -61,6 +57,9 @@ class Fields(TypedDict, total=False):
     seconds: float
     url: str
     state: str
+
+
+_KEYS: Final = tuple(Fields.__annotations__)
 
 
 def logger(name: str) -> logging.Logger:

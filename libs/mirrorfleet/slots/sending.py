@@ -64,8 +64,6 @@ class Sender:
         self.producer = producer
         self._pipes: dict[int, Pipe] = {}
         self._begun = Begun(Additions(runner, transactions))
-        self.control_ends: dict[TopicPartition, int] = {}
-        """Behind what was committed to each control partition."""
         self.committed_at = runner.clock.monotonic()
         self._cadence = Cadence(runner.commits)
 
@@ -153,7 +151,7 @@ class Sender:
         if producer != self.producer:
             self._runner.slot.sequences.clear()
         self.producer = producer
-        self.control_ends |= self._begun.written
+        self._runner.doubts.control_ends |= self._begun.written
         self.committed_at = self._runner.clock.monotonic()
 
     def late(self, after_s: float) -> list[Pipe]:

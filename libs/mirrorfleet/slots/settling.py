@@ -27,6 +27,7 @@ from mirrorfleet.core.errors import (
     DeadlineError,
     MirrorfleetError,
 )
+from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.kafka.inspection import describe_producers, describe_transactions
 from mirrorfleet.kafka.together import all_of
 from mirrorfleet.kafka.transactions import TransactionVersion
@@ -49,7 +50,7 @@ from mirrorfleet.slots.outgoing import AbortError
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from mirrorfleet.core.ids import ProducerIdentity, TopicPartition
+    from mirrorfleet.core.ids import ProducerIdentity, TopicId
     from mirrorfleet.kafka.each import Results
     from mirrorfleet.kafka.inspection import ActiveProducer, TransactionDescription
     from mirrorfleet.slots.leaders import LeaderAt
@@ -98,6 +99,8 @@ class Doubts:
         self._moved = True
         self._other: int | None = None
         self._fenced: dict[str, Fenced] = {}
+        self.control_ends: dict[TopicPartition, int] = {}
+        """Behind what was committed to each control partition, with whatever producer id."""
         self._beside: set[TopicPartition] = set()
         """The ledger, once a commit wrote to it."""
         runner.targets.on_change(self._renewed)
@@ -269,21 +272,24 @@ class Doubts:
         Whoever has answered is in doubt no longer: what is open there is ended now.
         """
         runner = self._runner
-        copied: dict[TopicPartition, int] = {**sender.control_ends}
-        copied.update((p.target, p.committed.next_target) for p in runner.slot.partitions.values())
         found, control = Open({}, {}), control_of(runner)
+        copied = {**dict.fromkeys((*control, *self._beside), 0), **self.control_ends}
+        copied.update(_copied_to(runner))
         for at, answer in (await self._producers(led)).items():
             if isinstance(answer, BrokerError):
                 if answer.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
                     self._left.discard(at)  # without READ nobody can look
                 continue
             self._left.discard(at)
+            end = copied.get(at)
+            if end is None:
+                continue  # not copied any more: what is committed there must not be aborted
             for each in answer:
                 who, start = each.producer.producer_id, each.transaction_start
                 if start is not None and who == sender.producer.producer_id:
-                    found.ours[at] = start < copied.get(at, 0)
+                    found.ours[at] = start < end
                 elif start is not None and who == self._other and at not in control:
-                    found.others[at] = start < copied.get(at, 0)
+                    found.others[at] = start < end
         return found
 
     async def _producers(
@@ -369,3 +375,19 @@ class Doubts:
 def _is_ledger(at: TopicPartition) -> bool:
     kind = control_kind(at.topic)
     return kind is not None and kind[1] is ControlKind.EVENTS
+
+
+def _copied_to(runner: SlotRunner) -> Iterator[tuple[TopicPartition, int]]:
+    """Behind what was copied to each partition, by whichever incarnation of it; also to those that
+    are left behind for now.
+    """
+    former: dict[tuple[TopicId, int], int] = {}
+    for identity, position in runner.slot.known.items():
+        at = identity.target_topic_id, identity.partition
+        former[at] = max(former.get(at, 0), position.next_target)
+    for identity, entry in runner.entries.items():
+        end = former.get((identity.target_topic_id, identity.partition), 0)
+        yield TopicPartition(entry.target_topic, identity.partition), end
+    for identity, partition in runner.slot.partitions.items():
+        end = former.get((identity.target_topic_id, identity.partition), 0)
+        yield partition.target, max(end, partition.committed.next_target)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from mirrorfleet.records.overview import STALE_MS
 from mirrorfleet.views.models import PartitionRow, Summary
 from mirrorfleet.views.verdicts import Judge, Judged, judge, worst
 
@@ -35,6 +36,8 @@ class Standing:
     """What the lag service measured; only while it is the judge."""
     of_slot: Progress | None = None
     """The last word of its slot's owner, who may not know the partition yet."""
+    is_silent: bool = False
+    """Whether the owner's report is old: what it says of the source is history."""
 
     @property
     def known(self) -> PartitionProgress | None:
@@ -43,8 +46,8 @@ class Standing:
 
     @property
     def lag_records(self) -> int | None:
-        """Source offsets that are not copied: by the owner, else by the lag service."""
-        told = None if self.seen is None else self.seen.partition.lag_records
+        """Source offsets that are not copied: by an owner who knows, else by the lag service."""
+        told = None if self.known is None or self.is_silent else self.known.lag_records
         return self.sample.lag_records if told is None and self.sample is not None else told
 
     @property
@@ -72,7 +75,9 @@ def _standing(told: Told, entry: CatalogPartition, now_ms: int) -> Standing:
     of_slot = told.slots.get(entry.slot)
     judged = judge(entry, seen, sample, now_ms, of_slot)
     fresh = sample if judged.judge is Judge.LAG else None
-    return Standing(entry, seen, judged, told.rate(entry.identity, now_ms), fresh, of_slot)
+    is_silent = seen is not None and now_ms - seen.snapshot.time_ms > STALE_MS
+    rate = told.rate(entry.identity, now_ms)
+    return Standing(entry, seen, judged, rate, fresh, of_slot, is_silent)
 
 
 def by_topic(all_of_link: Iterable[Standing]) -> dict[str, list[Standing]]:
@@ -113,7 +118,7 @@ def _known(values: Iterable[int | None]) -> list[int]:
 
 def _source_end(one: Standing) -> int | None:
     known = one.known
-    if known is not None and known.last_stable >= 0:
+    if known is not None and known.lag_records is not None and not one.is_silent:
         return known.last_stable
     return None if one.sample is None else one.sample.source_end
 

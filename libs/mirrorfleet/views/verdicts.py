@@ -7,7 +7,7 @@ one that applies. Pure: `now_ms` comes in.
     its slot cannot be taken         stopped      no report            unknown
     a fault                          faulted      paused               stopped
     the owner is silent              stopped
-    the source did not answer yet    unknown      nothing left         idle, or ok while it moves
+    the source does not answer       unknown      nothing left         idle, or ok while it moves
     records wait and nothing moves   stuck        backlog, also later  catching-up
     else                             ok
 """
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.records.catalog import CatalogState
 from mirrorfleet.records.overview import STALE_MS, STUCK_MS, duration, why_untaken
-from mirrorfleet.records.progress import WAITING
+from mirrorfleet.records.progress import UNREACHABLE, WAITING
 from mirrorfleet.records.samples import Verdict
 
 if TYPE_CHECKING:
@@ -113,6 +113,8 @@ def _of_report(entry: CatalogPartition, seen: Reported, now_ms: int) -> tuple[Ve
         return Verdict.STOPPED, "the catalog says paused"
     if silent > STALE_MS:
         return Verdict.STOPPED, f"its owner has been silent for {duration(silent)}"
+    if partition.state == UNREACHABLE:
+        return Verdict.UNKNOWN, "its leader at the source does not answer its owner"
     lag = partition.lag_records
     if lag is None:
         return Verdict.UNKNOWN, "its owner has not read from the source yet"

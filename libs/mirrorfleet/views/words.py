@@ -234,7 +234,7 @@ def _source(one: Standing) -> Iterator[str]:
     if known.last_stable < 0:
         yield "Its owner does not read the source, so it does not know how far the source is."
         return
-    yield _end(known)
+    yield _end(one, known)
     held = known.high_watermark - known.last_stable
     if held > 0:
         yield (
@@ -244,9 +244,14 @@ def _source(one: Standing) -> Iterator[str]:
     yield _headroom(one, known)
 
 
-def _end(known: PartitionProgress) -> str:
-    lag = known.lag_records or 0
-    end = f"Committed readers of the source see records up to offset {count(known.last_stable)}"
+def _end(one: Standing, known: PartitionProgress) -> str:
+    readers, lag = "Committed readers of the source", known.lag_records
+    if lag is None or one.is_silent:
+        then = f"saw records up to offset {count(known.last_stable)} when its owner read last"
+        if one.lag_records is None:
+            return f"{readers} {then}; how much is left to copy is not known."
+        return f"{readers} {then}; {plural(one.lag_records, 'offset')} to go, by the lag service."
+    end = f"{readers} see records up to offset {count(known.last_stable)}"
     return f"{end}: {plural(lag, 'offset')} to go." if lag else f"{end}: nothing is left to copy."
 
 

@@ -108,3 +108,20 @@ def test_secrets_are_in_no_text_of_an_estate() -> None:
     for shown in (repr(estate), str(estate), estate.model_dump_json(), repr(estate.model_dump())):
         assert CANARY not in shown
     assert estate.model_dump()["services"] == {"mirror": {"memory_mb": 64, "token": "***"}}
+
+
+def test_secrets_are_known_as_they_are_now_also_those_in_files(tmp_path: Path) -> None:
+    files = {name: tmp_path / name for name in ("password", "client", "key")}
+    for name, file in files.items():
+        file.write_text(f"first {name}\n")
+    security = Security(
+        password_file=str(files["password"]),
+        token_client_secret_file=str(files["client"]),
+        key_password_file=str(files["key"]),
+    )
+    assert security.secrets() == ("first password", "first client", "first key")
+
+    files["password"].write_text("second")
+    assert security.secrets()[0] == "second"
+    assert Security(password="p", key_password="k").secrets() == ("p", "k")
+    assert Security().secrets() == ()

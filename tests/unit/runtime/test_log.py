@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from mirrorfleet.runtime.log import JsonLines, fields
+from mirrorfleet.runtime.log import Fields, JsonLines, fields
 
 
 def lines_of(*secrets: str) -> tuple[logging.Logger, io.StringIO]:
@@ -47,6 +47,15 @@ def test_a_secret_that_is_known_only_later_is_struck_too() -> None:
     log.warning("hunter22 sent a token")
 
     assert json.loads(stream.getvalue())["message"] == "*** sent ***"
+
+
+def test_every_key_of_the_dictionary_is_shown() -> None:
+    log, stream = lines_of()
+    named = dict.fromkeys(Fields.__annotations__, 7)
+
+    log.warning("all", extra=named)
+
+    assert named.items() <= json.loads(stream.getvalue()).items()
 
 
 def test_a_key_outside_the_dictionary_is_not_shown() -> None:

@@ -60,6 +60,7 @@ class World:
             partition.committed = replace(partition.committed, next_target=TargetOffset(100))
         more = {
             "target": SimpleNamespace(connect=self.connect),
+            "entries": {identity(number): entry(number) for number in range(2)},
             "link": "east->west",
             "dice": None,
             "transactional_id": "t",

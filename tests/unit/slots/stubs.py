@@ -15,10 +15,16 @@ from mirrorfleet.copying.schedule import CommitPolicy, Depth, MarkerShare
 from mirrorfleet.copying.slot import Slot
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import ConnectionLostError, MirrorfleetError
-from mirrorfleet.core.ids import ProducerIdentity, SlotNumber, TopicPartition
+from mirrorfleet.core.ids import (
+    PartitionIdentity,
+    ProducerIdentity,
+    SlotNumber,
+    TopicPartition,
+)
 from mirrorfleet.kafka.producer import ProduceAck, ProduceEntry
 from mirrorfleet.kafka.transactions import Transactions, TransactionVersion
 from mirrorfleet.records import positions as position_codec
+from mirrorfleet.records.catalog import CatalogPartition
 from mirrorfleet.records.positions import Position
 from mirrorfleet.records.segments import Segment, encode_segment
 from mirrorfleet.records.topics import ControlKind
@@ -181,6 +187,7 @@ class Doubts:
     def __init__(self) -> None:
         self.left: set[TopicPartition] = set()
         self.refuses = self.must_wait = False
+        self.control_ends: dict[TopicPartition, int] = {}
 
     async def ready(self, sender: Sender) -> None:
         if self.must_wait:
@@ -215,6 +222,7 @@ class Runner:
             of=lambda topic, partition: LeaderAt(1, 0), topic_id=lambda topic: None
         )
         self.doubts = Doubts()
+        self.entries: dict[PartitionIdentity, CatalogPartition] = {}
         self.meters = SimpleNamespace(acknowledged=lambda partition, queued, base_offset, now: None)
         self.commits_seen: list[Sequence[Position]] = []
         self.lanes: list[Lane] = []

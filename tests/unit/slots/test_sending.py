@@ -167,13 +167,13 @@ async def test_positions_in_doubt_are_neither_added_nor_written(
         await sender.transact()
     assert "produce east.orders-0" in target.seen
     assert not any("positions" in each for each in target.seen)
-    assert sender.control_ends == {}
+    assert runner.doubts.control_ends == {}
 
     runner.doubts.refuses = False
     runner.slot.rewind()
     give(runner.slot, runner.slot.partitions[identity()], fetched((0, [BIG])), end=1)
     assert await sender.transact()
-    assert sender.control_ends == {POSITIONS: 1, SEGMENTS: 1}
+    assert runner.doubts.control_ends == {POSITIONS: 1, SEGMENTS: 1}
 
 
 async def test_a_quota_that_wants_silence_ends_the_transaction_with_what_it_has() -> None:

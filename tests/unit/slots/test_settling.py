@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from mirrorfleet.copying.faults import Fault, FaultReason
 from mirrorfleet.core.errors import DeadlineError
-from mirrorfleet.core.ids import ProducerIdentity, SourceOffset, TopicPartition
+from mirrorfleet.core.ids import ProducerIdentity, SourceOffset, TargetOffset, TopicPartition
 from mirrorfleet.kafka.inspection import TransactionDescription
 from mirrorfleet.kafka.transactions import Transactions, TransactionVersion
 from mirrorfleet.slots import endings, taking
@@ -65,6 +66,34 @@ async def test_what_the_positions_call_copied_is_committed_before_the_rest_is_ab
 
     found = [each for each in await world.settled() if each != "coordinator closed"]
     assert found == ["state", f"add {OTHER}", "commit", f"add {COPY}", "abort"]
+
+
+async def test_what_is_open_where_nothing_is_copied_any_more_is_left_as_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Perhaps it was committed, and positions that nobody has any more say so."""
+    world = World(monkeypatch)
+    world.open[COPY] = [(PRODUCER, 5)]
+    world.doubts.renew()
+    world.runner.slot.dismiss(identity(0))
+    del world.runner.entries[identity(0)]
+
+    assert await world.settled() == []
+    assert world.doubts.left == set()
+
+
+async def test_what_an_earlier_incarnation_has_copied_is_committed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch)
+    slot = world.runner.slot
+    slot.known[replace(identity(0), incarnation=7)] = replace(
+        slot.partitions[identity(0)].committed, next_target=TargetOffset(500)
+    )
+    world.open[COPY] = [(PRODUCER, 400)]
+    world.doubts.renew()
+
+    assert "commit" in await world.settled()
 
 
 async def test_with_v1_the_next_epoch_aborts_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,7 +295,7 @@ async def test_open_positions_end_as_the_owner_knows_that_they_ended(
     monkeypatch: pytest.MonkeyPatch, start: int, end: str
 ) -> None:
     world = World(monkeypatch)
-    world.sender.control_ends[POSITIONS] = 42
+    world.doubts.control_ends[POSITIONS] = 42
     world.open[POSITIONS] = [(PRODUCER, start), (SPARE, 1)]
     await world.doubts.learn()
     world.doubts.renew()

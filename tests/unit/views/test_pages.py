@@ -10,7 +10,7 @@ from mirrorfleet.core.ids import ClusterAlias, Link, SourceOffset, TargetOffset
 from mirrorfleet.offsets.index import OffsetIndex
 from mirrorfleet.records.catalog import CatalogPartition
 from mirrorfleet.records.events import Event
-from mirrorfleet.records.progress import held_up
+from mirrorfleet.records.progress import UNREACHABLE, held_up
 from mirrorfleet.records.samples import FOREVER_MS, Verdict
 from mirrorfleet.records.segments import Run
 from mirrorfleet.views import pages
@@ -315,3 +315,35 @@ def test_events_are_newest_first_and_filtered_by_their_words() -> None:
 
     assert [one.time_ms for one in page.events] == [NOW - 900, 2, 1]
     assert [(one.kind, one.words) for one in found.events] == [("gap", "retention (late)")]
+
+
+SILENT = snapshot(
+    report(A, next_source=SourceOffset(110), last_stable=SourceOffset(110)), time_ms=NOW - 600_000
+)
+"""Ten minutes ago all was copied; then its owner died."""
+
+
+def test_what_a_silent_owner_said_of_the_source_is_no_news() -> None:
+    alone = fleet([A], SILENT)
+    page = partition_page(alone, A)
+
+    assert (page.row.lag_records, page.row.last_stable) == (None, None)
+    assert pages.link_view(look(alone, LINK, NOW)).summary.lag_unknown == 1
+    assert "when its owner read last; how much is left to copy is not known." in " ".join(page.why)
+    assert "nothing is left to copy" not in " ".join(page.why)
+
+
+def test_what_a_silent_owner_cannot_know_the_lag_service_says() -> None:
+    measured = sample(A, verdict=Verdict.STOPPED, lag_records=1_000, source_end=1_110)
+    page = partition_page(fleet([A], SILENT, measured), A)
+
+    assert (page.row.lag_records, page.row.last_stable) == (1_000, 1_110)
+    assert "1,000 offsets to go, by the lag service." in " ".join(page.why)
+
+
+def test_of_a_source_that_does_not_answer_the_owner_nothing_is_known_and_nothing_is_well() -> None:
+    found = fleet([A], snapshot(report(A, next_source=SourceOffset(110), state=UNREACHABLE)))
+    page = partition_page(found, A)
+
+    assert (page.row.verdict, page.row.lag_records) == (Verdict.UNKNOWN, None)
+    assert "how much is left to copy is not known" in " ".join(page.why)

@@ -1,0 +1,84 @@
+"""Writes of one process to several partitions of control topics."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.ids import TopicPartition
+from mirrorfleet.kafka.control_writer import ControlWriter
+from mirrorfleet.kafka.producer import ProduceAck, ProduceEntry
+
+if TYPE_CHECKING:
+    import pytest
+
+    from mirrorfleet.kafka.cluster import Cluster
+
+STUCK, FREE = TopicPartition("t", 0), TopicPartition("t", 1)
+ENTRIES = [(b"k", b"v")]
+
+
+class Lane:
+    """To a broker that does not answer about one partition for a while."""
+
+    made = 0
+
+    def __init__(self, connection: object) -> None:
+        del connection
+        Lane.made += 1
+        self.connection = SimpleNamespace(closed=False)
+        self.sent: list[int] = []
+        self.healed = asyncio.Event()
+
+    async def ready(self) -> None:
+        pass
+
+    async def send(self, entries: tuple[ProduceEntry, ...]) -> list[ProduceAck]:
+        (entry,) = entries
+        self.sent.append(entry.partition)
+        if entry.partition == STUCK.partition:
+            await self.healed.wait()
+        return [ProduceAck(entry.topic, entry.partition, ErrorCode.NONE, 0, -1, -1, None, (), None)]
+
+    def close(self) -> None:
+        self.connection.closed = True
+
+
+class OneBroker:
+    """A cluster."""
+
+    name = "west"
+    dice = None
+
+    async def leader(self, _: object) -> object:
+        return SimpleNamespace(node_id=1)
+
+    async def topic(self, _: object) -> object:
+        return SimpleNamespace(topic_id=None)
+
+    async def connect(self, *_: object, **__: object) -> object:
+        await asyncio.sleep(0)
+        return object()
+
+
+async def test_a_partition_that_takes_no_write_holds_up_none_of_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mirrorfleet.kafka.control_writer.ProduceLane", Lane)
+    monkeypatch.setattr(Lane, "made", 0)
+    writer = ControlWriter(cast("Cluster", OneBroker()), deadline_s=5.0)
+
+    async with asyncio.TaskGroup() as group:
+        stuck = group.create_task(writer.write(STUCK, ENTRIES, 0))
+        behind = group.create_task(writer.write(STUCK, ENTRIES, 1))
+        await group.create_task(writer.write(FREE, ENTRIES, 0))
+        still = (stuck.done(), behind.done())
+        lane = cast("Lane", writer._lanes[1])
+        order = list(lane.sent)
+        lane.healed.set()
+
+    assert still == (False, False)
+    assert order == [STUCK.partition, FREE.partition]  # what is behind waits its turn
+    assert Lane.made == 1  # side by side, and over one connection
