@@ -146,6 +146,7 @@ CATALOG: Final = _struct(
     state=_TEXT,
     target_topic=_TEXT,
     target_append_time=T.BooleanType(),
+    target_compacted=T.BooleanType(),
     incarnation=_INT,
     start=_TEXT,
 )
@@ -156,6 +157,7 @@ INCARNATIONS: Final = _struct(
     identity=_BYTES,
     target_topic=_TEXT,
     target_append_time=T.BooleanType(),
+    target_compacted=T.BooleanType(),
     incarnation=_INT,
     start=_TEXT,
     since_ms=_LONG,

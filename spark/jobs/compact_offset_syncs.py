@@ -30,6 +30,7 @@ def work(job: Job) -> None:
     say(f"segments: {waiting} offsets in {len(ranges)} slots")
     records = io.read_topic(job.session, target.options, topic, ranges)
     segments = compaction.segment_runs(records).persist()
+    segments.count()  # before the archive: what another packer frees meanwhile is there by then
     archived = _archive(job).persist()
     refuse_problems(compaction.problems(segments).union(compaction.problems(archived)))
     _refuse_disagreement(segments, archived)

@@ -70,13 +70,18 @@ def work(job: Job) -> None:
     compared = integrity.FIELDS[:-1] if entries[0].target_append_time else integrity.FIELDS
     one = io.read_topic(job.session, source.options, asked.topic, ours)
     other = io.read_topic(job.session, job.target.options, copied_to, theirs)
+    one, other = (integrity.digests(each, compared).persist() for each in (one, other))
+    say(f"read: {one.count()} records of the source, {other.count()} of the target")
+    ours = still_there(ours, source.admin.ranges(asked.topic))
+    theirs = still_there(theirs, job.target.admin.ranges(copied_to))
     events = told(job).where((F.col("link") == link) & (F.col("topic") == asked.topic))
     audit = integrity.compare(
-        integrity.digests(one, compared),
-        integrity.digests(other, compared),
+        one,
+        other,
         mapped,
         job.session.createDataFrame(held(asked, entries, ours, theirs, settled), schemas.HELD),
         slo.ledger(incarnations.told(events, copied_now)),
+        compacted=entries[0].target_compacted,
     )
     _tell(job, audit, link, folder)
 
@@ -136,7 +141,8 @@ def _stand(job: Job, entries: Sequence[Row]) -> dict[int, int]:
 
 
 def _positions(job: Job, entries: Sequence[Row]) -> DataFrame:
-    segments = compaction.segment_runs(job.target.read(job.topic(ControlKind.SEGMENTS)))
+    segments = compaction.segment_runs(job.target.read(job.topic(ControlKind.SEGMENTS))).persist()
+    segments.count()  # before the archive: what is packed and freed meanwhile is there by then
     archived = compaction.archive_runs(job.target.read(job.topic(ControlKind.ARCHIVE)))
     refuse_problems(compaction.problems(segments).union(compaction.problems(archived)))
     columns = list(schemas.RUN_COLUMNS)
@@ -149,6 +155,15 @@ def _positions(job: Job, entries: Sequence[Row]) -> DataFrame:
             f" to {list(row.targets)}"
         )
     return mapped
+
+
+def still_there(read: Mapping[int, Range], now: Mapping[int, Range]) -> dict[int, Range]:
+    """What was read without what retention took meanwhile, of which a part may have been read."""
+    return {
+        number: Range(max(each.start, now[number].start), each.end)
+        for number, each in read.items()
+        if number in now
+    }
 
 
 def held(

@@ -103,6 +103,7 @@ _CATALOG = pa.schema(
         ("state", pa.string()),
         ("target_topic", pa.string()),
         ("target_append_time", pa.bool_()),
+        ("target_compacted", pa.bool_()),
         ("incarnation", pa.int32()),
         ("start", pa.string()),
     ]
@@ -295,6 +296,7 @@ def _entry(record: Row) -> Iterator[Row]:
             "state": entry.state,
             "target_topic": entry.target_topic,
             "target_append_time": entry.target_append_time,
+            "target_compacted": entry.target_compacted,
             "incarnation": entry.identity.incarnation,
             "start": entry.start,
         }

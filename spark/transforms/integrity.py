@@ -138,9 +138,18 @@ def _end(side: str) -> Column:
 
 
 def compare(
-    source: DataFrame, target: DataFrame, mapped: DataFrame, held: DataFrame, ledger: DataFrame
+    source: DataFrame,
+    target: DataFrame,
+    mapped: DataFrame,
+    held: DataFrame,
+    ledger: DataFrame,
+    *,
+    compacted: bool = False,
 ) -> Audit:
-    """`digests` of both sides, `POSITIONS`, `HELD`, `LEDGER`: all that is not as it should be."""
+    """`digests` of both sides, `POSITIONS`, `HELD`, `LEDGER`: all that is not as it should be.
+
+    Of compacted topics, what one side's cleaner may have removed before the other's is not missed.
+    """
     inside = F.broadcast(limits(mapped, held))
     ours = _named(_within(source, inside, "source"), "source")
     theirs = _named(_within(target, inside, "target"), "target")
@@ -160,6 +169,8 @@ def compare(
     rest_source = rest_source.select("partition", "expected", *_columns("source"))
     rest_target = facing.where(~same & F.col("target_offset").isNotNull())
     rest_target = rest_target.select("partition", *_columns("target"))
+    if compacted:
+        rest_source, rest_target = _uncleaned(rest_source, rest_target, mapped, ours, theirs)
     moved = _moved(rest_source, rest_target).persist()
     ordered = _ordered(placed, moved).persist()
     rest_source = rest_source.join(moved, on=["partition", "source_offset"], how="left_anti")
@@ -177,6 +188,62 @@ def compare(
         ],
     ).persist()
     return Audit(findings=_stretches(single), totals=_totals(facing, ordered, single))
+
+
+def _uncleaned(
+    rest_source: DataFrame,
+    rest_target: DataFrame,
+    mapped: DataFrame,
+    ours: DataFrame,
+    theirs: DataFrame,
+) -> tuple[DataFrame, DataFrame]:
+    """What is left of both sides without what a cleaner may have removed from the other one.
+
+    Each cluster cleans when it likes: a record that has a later one of its key, and a tombstone.
+    """
+    last = reduce(
+        lambda one, other: one.join(other, on=["partition", "key_mark"], how="full"),
+        [
+            side.groupBy("partition", F.col(f"{name}_key_mark").alias("key_mark")).agg(
+                F.max(f"{name}_offset").alias(f"last_{name}")
+            )
+            for side, name in ((ours, "source"), (theirs, "target"))
+        ],
+    )
+    back = mapped.withColumnRenamed("source_offset", "belongs")
+    left = (
+        _kept(rest_source, last, "source", "source_offset", "expected"),
+        _kept(
+            rest_target.join(back, on=["partition", "target_offset"], how="left"),
+            last,
+            "target",
+            "belongs",
+            "target_offset",
+        ).drop("belongs"),
+    )
+    return left[0], left[1]
+
+
+def _null_mark() -> Column:
+    """The mark of a key or value that is null: hashes leave nulls out."""
+    return F.xxhash64(F.lit(True))
+
+
+def _kept(rest: DataFrame, last: DataFrame, name: str, source: str, target: str) -> DataFrame:
+    """Records that no cleaner removes: without a key, the last of it, or not in the map at all."""
+    known = rest.withColumn("key_mark", F.col(f"{name}_key_mark"))
+    known = known.join(last, on=["partition", "key_mark"], how="left")
+    superseded = (F.col("last_source") > F.col(source)) | (F.col("last_target") > F.col(target))
+    tombstone = F.col(f"{name}_value_mark") == _null_mark()
+    cleaned = (
+        (F.col("key_mark") != _null_mark())
+        & F.col(source).isNotNull()
+        & F.col(target).isNotNull()
+        & (superseded | tombstone)
+    )
+    return known.where(~F.coalesce(cleaned, F.lit(False))).drop(
+        "key_mark", "last_source", "last_target"
+    )
 
 
 def _missing(missing: DataFrame, ledger: DataFrame) -> DataFrame:

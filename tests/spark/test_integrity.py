@@ -61,6 +61,8 @@ class Audited:
         held: Sequence[tuple[int | bool | None, ...]] = HELD,
         compared: Sequence[str] = integrity.FIELDS,
         ledger: Sequence[object] = (),
+        *,
+        compacted: bool = False,
     ) -> integrity.Audit:
         one, other = (
             integrity.digests(frame(self.session, side, schemas.RECORDS), compared)
@@ -69,7 +71,8 @@ class Audited:
         rows = [row if len(row) == len(FULL) else (*row, *FULL[len(row) :]) for row in held]
         limits = frame(self.session, rows, schemas.HELD)
         known = frame(self.session, ledger, schemas.LEDGER)
-        return integrity.compare(one, other, self.mapped(runs, len(held)), limits, known)
+        mapped = self.mapped(runs, len(held))
+        return integrity.compare(one, other, mapped, limits, known, compacted=compacted)
 
     def found(
         self,
@@ -78,9 +81,11 @@ class Audited:
         runs: Sequence[Run],
         ledger: Sequence[object] = (),
         held: Sequence[tuple[int | bool | None, ...]] = HELD,
+        *,
+        compacted: bool = False,
     ) -> list[tuple[object, ...]]:
         """(kind, first and last source offset, first and last target offset, detail) by order."""
-        audit = self.audit(source, target, runs, held, ledger=ledger)
+        audit = self.audit(source, target, runs, held, ledger=ledger, compacted=compacted)
         rows = audit.findings.drop("partition", "records")
         return sorted((tuple(row) for row in rows.collect()), key=repr)
 
@@ -343,3 +348,45 @@ def test_no_plan_runs_python_a_row_at_a_time(
 
     assert "MapInArrow" in text
     assert "BatchEvalPython" not in text
+
+
+AGAIN = topic(0, 1, 2, 1, 0)
+"""The first two have a later record of their key."""
+AGAIN_THERE = topic(0, 1, 2, 1, 0, start=100)
+
+
+def without(side: Sequence[Record], *offsets: int) -> list[Record]:
+    return [each for each in side if each[1] not in offsets]
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [((0,), ()), ((), (101,)), ((0, 1), (100,)), ((0,), (101,))],
+    ids=["source first", "target first", "source further", "each another"],
+)
+def test_what_one_cleaner_removed_before_the_other_is_not_missed_in_a_compacted_topic(
+    audited: Audited, ours: tuple[int, ...], theirs: tuple[int, ...]
+) -> None:
+    sides = without(AGAIN, *ours), without(AGAIN_THERE, *theirs)
+
+    assert audited.found(*sides, [run(0, 100, 5)], compacted=True) == []
+    assert audited.found(*sides, [run(0, 100, 5)]) != []
+
+
+def test_the_last_record_of_a_key_is_missed_in_a_compacted_topic_too(audited: Audited) -> None:
+    found = audited.found(AGAIN, without(AGAIN_THERE, 102), [run(0, 100, 5)], compacted=True)
+    assert [row[:2] for row in found] == [("missing", 2)]
+
+    found = audited.found(without(AGAIN, 3), AGAIN_THERE, [run(0, 100, 5)], compacted=True)
+    assert [row[0] for row in found] == ["extra"]
+
+
+def test_a_tombstone_that_one_side_has_removed_is_not_missed_with_what_it_deleted(
+    audited: Audited,
+) -> None:
+    def deleted(start: int) -> list[Record]:
+        first, last = topic(0, 0, start=start)
+        return [first, (*last[:5], None, last[6])]
+
+    assert audited.found(deleted(0), [], [run(0, 100, 2)], compacted=True) == []
+    assert audited.found([], deleted(100), [run(0, 100, 2)], compacted=True) == []

@@ -74,7 +74,7 @@ def planned_changes(link: Link, plan: Plan) -> list[PlannedChange]:
 
 
 def within(link: Link, plan: Plan, agreed: Collection[PlannedChange]) -> Plan:
-    """The part of `plan` that was agreed to."""
+    """The part of `plan` that was agreed to; what its rules began with belongs to any part."""
     keys = {change.key for change in agreed}
 
     def kept(change: PlannedChange) -> bool:
@@ -94,7 +94,6 @@ def within(link: Link, plan: Plan, agreed: Collection[PlannedChange]) -> Plan:
             if kept(PlannedChange(name, _ACL_KINDS[each.step], str(each)))
         ),
         publish=tuple(each for each in plan.publish if kept(words.of([each]))),
-        begun=plan.begun if any(change.link == name for change in agreed) else None,
     )
 
 

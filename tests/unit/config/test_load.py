@@ -351,6 +351,16 @@ def test_a_start_that_is_none_is_refused(written: str) -> None:
     assert f"{written!r} is not earliest, latest, offset:N" in problems(text)
 
 
+@pytest.mark.parametrize("kind", ["timestamp", "offset"])
+@pytest.mark.parametrize("number", ["9223372036854775808", "9" * 5000])
+def test_a_start_that_no_request_can_hold_is_refused(kind: str, number: str) -> None:
+    largest = f"{kind}:9223372036854775807"
+    text = RIGHT.replace("priority: high", f'start: "{kind}:{number}"')
+
+    assert "is above 9223372036854775807, the largest number that Kafka takes" in problems(text)
+    assert parse(text.replace(f"{kind}:{number}", largest)).links[0].rules[0].start == largest
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

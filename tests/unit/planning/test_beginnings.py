@@ -105,13 +105,15 @@ def test_only_topics_of_the_rule_are_written_down() -> None:
     assert planned(orders(1), None, terms=LATEST, scene=scene).begun == begun()
 
 
-def test_what_was_there_is_no_change_to_agree_to_and_is_written_with_the_first_one() -> None:
+def test_what_was_there_is_no_change_to_agree_to_and_is_written_whatever_is_agreed_to() -> None:
+    """Also of a rule that has nothing to copy yet: what comes after it was applied is new."""
     result = planned(orders(1), None, terms=LATEST, scene=Scene(link=FRESH))
     changes = planned_changes(LINK, result)
 
     assert planned_changes(LINK, Plan(begun=FRESH)) == []
     assert within(LINK, result, changes).begun == begun(SOURCE_ID)
-    assert within(LINK, result, []).begun is None
+    assert within(LINK, result, []).begun == begun(SOURCE_ID)
+    assert planned(None, None, terms=LATEST, scene=Scene(link=FRESH)).begun == begun()
 
 
 def test_what_was_there_is_not_written_where_every_rule_waits_for_a_word() -> None:

@@ -134,6 +134,26 @@ def test_a_console_reads_what_the_fleet_told_and_only_describes_the_rest(
     ]
 
 
+def test_the_spark_jobs_need_exactly_this(make_flow: MakeFlow) -> None:
+    flow = make_flow("east west", ("orders", ["orders"], "prefix"))
+    control = "west topic literal __mirrorfleet.west"
+    assert short(grants(WEST, [flow], [Service.SPARK])) == [
+        "east topic literal heartbeats Read",
+        "east topic literal orders Read",
+        f"{control}.archive Read",
+        f"{control}.archive Write",
+        f"{control}.catalog Read",
+        f"{control}.events Read",
+        f"{control}.positions Read",
+        f"{control}.reports Write",
+        f"{control}.samples Read",
+        f"{control}.segments Delete",
+        f"{control}.segments Read",
+        "west topic literal east.heartbeats Read",
+        "west topic literal east.orders Read",
+    ]
+
+
 def test_no_service_may_write_or_create_or_alter_at_a_source(make_flow: MakeFlow) -> None:
     flow = make_flow("east west", ("all", [".*"], "prefix"), groups=(".*",))
     found = [grant for grant in grants(WEST, [flow], Service) if grant.cluster == "east"]

@@ -6,10 +6,14 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
+import pytest
+
 from mirrorfleet.copying.partition import SourceView
-from mirrorfleet.core.ids import SourceOffset
-from mirrorfleet.slots.taking import Starts, admit
-from tests.unit.copying.making import identity, partition_of, slot
+from mirrorfleet.core.ids import SourceOffset, TopicPartition
+from mirrorfleet.kafka.offsets import ListedOffset, OffsetSpec
+from mirrorfleet.slots import taking
+from mirrorfleet.slots.taking import Starts, admit, resolve_starts
+from tests.unit.copying.making import entry, identity, partition_of, slot
 
 if TYPE_CHECKING:
     from mirrorfleet.slots.runner import SlotRunner
@@ -37,3 +41,28 @@ async def test_what_waited_through_a_take_waits_since_before_it_and_all_else_sin
         since.append(partition_of(made).progress_at)
 
     assert since == [5.0, 100.0, 100.0]
+
+
+async def test_a_start_that_this_build_cannot_read_stops_that_partition_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: dict[TopicPartition, OffsetSpec] = {}
+
+    async def listed(
+        _: object, specs: dict[TopicPartition, OffsetSpec], **__: object
+    ) -> dict[TopicPartition, ListedOffset]:
+        asked.update(specs)
+        return {at: ListedOffset(offset=4, timestamp=0, leader_epoch=0) for at in specs}
+
+    monkeypatch.setattr(taking, "list_offsets", listed)
+    unreadable = ["sometime", "timestamp:soon", "offset:", "latest:3"]
+    strange = [entry(number, start=start) for number, start in enumerate(unreadable)]
+    readable = [entry(4, start="timestamp:" + "9" * 30), entry(5, start="offset:" + "9" * 30)]
+    runner = cast("SlotRunner", SimpleNamespace(source=None))
+
+    starts = await resolve_starts(runner, [*strange, *readable])
+
+    assert set(starts.refused) == {each.identity for each in strange}
+    assert "'sometime', is not known to this build" in str(starts.refused[identity(0)])
+    assert starts.found == {identity(4): 4, identity(5): 2**63 - 1}
+    assert list(asked.values()) == [OffsetSpec(2**63 - 1)]

@@ -53,3 +53,20 @@ def test_a_bar_stands_where_something_was_wrong() -> None:
     (bar,) = ET.fromstring(bar_plot([0.0, 0.5]))
 
     assert (bar.get("x"), bar.get("y"), bar.get("height")) == ("360.0", "60.0", "60.0")
+
+
+def test_a_page_of_many_topics_looks_at_each_minute_a_few_times_only() -> None:
+    looked = 0
+
+    class Counted(dict[str, object]):
+        def __getitem__(self, name: str) -> object:
+            nonlocal looked
+            looked += name == "topic"
+            return super().__getitem__(name)
+
+    many = [{**ROW, "topic": f"t{n}"} for n in range(60)]
+    series = [Counted(MINUTE, link=ROW["link"], topic=f"t{n}", minute_ms=0) for n in range(60)]
+    text = page(many, series)
+
+    assert text.count("<svg") == 2 * len(many)
+    assert looked <= 2 * len(series)

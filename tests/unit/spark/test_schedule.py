@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import sys
+import threading
+from pathlib import Path
 
 import pytest
 
-from spark.jobs.schedule import Task, parser, tasks, trouble
+from spark.jobs.schedule import Schedule, Task, parser, tasks, trouble
 
 
 def test_the_jobs_are_processes_of_their_own_with_the_options_of_the_schedule() -> None:
@@ -45,3 +47,50 @@ def test_a_silent_schedule_and_a_failed_job_are_trouble(
     known: dict[str, object], now_ms: int, said: str | None
 ) -> None:
     assert trouble(known, now_ms) == said
+
+
+class Turns(threading.Event):
+    """Ends the schedule after some rounds; a round lasts ten minutes by a clock that only grows."""
+
+    def __init__(self, rounds: int) -> None:
+        super().__init__()
+        self._left = rounds
+        self.now_s = 5.0
+        self.wall_s = 1e9
+
+    def wait(self, timeout: float | None = None) -> bool:
+        del timeout
+        self.now_s += 600.0
+        self.wall_s = 1_000.0  # the machine learns what time it is
+        self._left -= 1
+        if not self._left:
+            self.set()
+        return self.is_set()
+
+
+def test_a_clock_that_is_set_back_keeps_no_job_from_its_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[float] = []
+    stop = Turns(rounds=13)  # two hours and what is before
+    made = Schedule(
+        [Task("a", ())], 3600.0, tmp_path, clock=lambda: stop.now_s, wall=lambda: stop.wall_s
+    )
+
+    def wait(*_: object) -> int:
+        ran.append(stop.now_s)
+        return 0
+
+    monkeypatch.setattr(made, "_wait", wait)
+    made.serve(stop)
+
+    assert ran == [5.0, 3605.0, 7205.0]
+
+
+@pytest.mark.parametrize("minutes", ["0", "-1", "nan", "inf", "soon"])
+def test_a_schedule_without_a_time_between_is_refused(
+    minutes: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        parser().parse_args(["--output", "out", "--every", minutes])
+    assert "--every" in capsys.readouterr().err

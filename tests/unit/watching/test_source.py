@@ -1,0 +1,40 @@
+"""Which topics of a source are copies, by what the catalogs there say of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from uuid import UUID
+
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.ids import ClusterId, TopicId
+from mirrorfleet.kafka.metadata import TopicMeta
+from mirrorfleet.planning.book import CatalogBook
+from mirrorfleet.records.catalog import CatalogPartition, CatalogState
+from mirrorfleet.watching.source import origins_in
+from tests.unit.copying.making import entry
+
+COPY = replace(entry(), origins=(ClusterId("EAST-ID"),))
+ENDED = replace(COPY, state=CatalogState.REMOVED)
+ITS_ID = COPY.identity.target_topic_id
+
+
+def passed_by(topic_id: TopicId, *entries: CatalogPartition) -> tuple[ClusterId, ...]:
+    """What a topic with the name of the copy is said to have passed."""
+    book = CatalogBook()
+    for each in entries:
+        book.learn(each)
+    topic = TopicMeta(COPY.target_topic, topic_id, ErrorCode.NONE, internal=False, partitions={})
+    return origins_in([book]).of(topic)
+
+
+def test_a_topic_with_the_name_of_a_copy_that_ended_is_not_one() -> None:
+    assert passed_by(UUID(int=99), ENDED) == ()
+
+
+def test_a_copy_that_ended_stays_a_copy() -> None:
+    assert passed_by(ITS_ID, ENDED) == COPY.origins
+
+
+def test_a_topic_into_which_a_fleet_copies_is_a_copy_also_when_it_was_made_again() -> None:
+    assert passed_by(ITS_ID, COPY) == COPY.origins
+    assert passed_by(UUID(int=99), COPY) == COPY.origins
