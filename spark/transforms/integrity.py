@@ -29,6 +29,7 @@ from pyspark.sql import functions as F
 
 from spark import schemas
 from spark.transforms import coding
+from spark.transforms.cleaning import uncleaned
 
 FIELDS: Final = ("key", "value", "headers", "timestamp")
 """What is compared. Not the timestamp where the target stamps its own (LogAppendTime)."""
@@ -153,16 +154,7 @@ def compare(
     inside = F.broadcast(limits(mapped, held))
     ours = _named(_within(source, inside, "source"), "source")
     theirs = _named(_within(target, inside, "target"), "target")
-    expected = ours.join(mapped, on=["partition", "source_offset"], how="left").withColumnRenamed(
-        "target_offset", "expected"
-    )
-    facing = expected.join(
-        theirs.withColumnRenamed("target_offset", "expected").withColumn(
-            "target_offset", F.col("expected")
-        ),
-        on=["partition", "expected"],
-        how="full",
-    ).persist()
+    facing = _facing(ours, theirs, mapped).persist()
     same = F.coalesce(F.col("source_digest") == F.col("target_digest"), F.lit(False))
     placed = facing.where(same).select("partition", "source_offset", "expected", "target_offset")
     rest_source = facing.where(~same & F.col("source_offset").isNotNull())
@@ -170,7 +162,7 @@ def compare(
     rest_target = facing.where(~same & F.col("target_offset").isNotNull())
     rest_target = rest_target.select("partition", *_columns("target"))
     if compacted:
-        rest_source, rest_target = _uncleaned(rest_source, rest_target, mapped, ours, theirs)
+        rest_source, rest_target = uncleaned(rest_source, rest_target, mapped, ours, theirs)
     moved = _moved(rest_source, rest_target).persist()
     ordered = _ordered(placed, moved).persist()
     rest_source = rest_source.join(moved, on=["partition", "source_offset"], how="left_anti")
@@ -190,59 +182,17 @@ def compare(
     return Audit(findings=_stretches(single), totals=_totals(facing, ordered, single))
 
 
-def _uncleaned(
-    rest_source: DataFrame,
-    rest_target: DataFrame,
-    mapped: DataFrame,
-    ours: DataFrame,
-    theirs: DataFrame,
-) -> tuple[DataFrame, DataFrame]:
-    """What is left of both sides without what a cleaner may have removed from the other one.
-
-    Each cluster cleans when it likes: a record that has a later one of its key, and a tombstone.
-    """
-    last = reduce(
-        lambda one, other: one.join(other, on=["partition", "key_mark"], how="full"),
-        [
-            side.groupBy("partition", F.col(f"{name}_key_mark").alias("key_mark")).agg(
-                F.max(f"{name}_offset").alias(f"last_{name}")
-            )
-            for side, name in ((ours, "source"), (theirs, "target"))
-        ],
+def _facing(ours: DataFrame, theirs: DataFrame, mapped: DataFrame) -> DataFrame:
+    """Each record beside what stands where the map says that it is, if anything does."""
+    expected = ours.join(mapped, on=["partition", "source_offset"], how="left").withColumnRenamed(
+        "target_offset", "expected"
     )
-    back = mapped.withColumnRenamed("source_offset", "belongs")
-    left = (
-        _kept(rest_source, last, "source", "source_offset", "expected"),
-        _kept(
-            rest_target.join(back, on=["partition", "target_offset"], how="left"),
-            last,
-            "target",
-            "belongs",
-            "target_offset",
-        ).drop("belongs"),
-    )
-    return left[0], left[1]
-
-
-def _null_mark() -> Column:
-    """The mark of a key or value that is null: hashes leave nulls out."""
-    return F.xxhash64(F.lit(True))
-
-
-def _kept(rest: DataFrame, last: DataFrame, name: str, source: str, target: str) -> DataFrame:
-    """Records that no cleaner removes: without a key, the last of it, or not in the map at all."""
-    known = rest.withColumn("key_mark", F.col(f"{name}_key_mark"))
-    known = known.join(last, on=["partition", "key_mark"], how="left")
-    superseded = (F.col("last_source") > F.col(source)) | (F.col("last_target") > F.col(target))
-    tombstone = F.col(f"{name}_value_mark") == _null_mark()
-    cleaned = (
-        (F.col("key_mark") != _null_mark())
-        & F.col(source).isNotNull()
-        & F.col(target).isNotNull()
-        & (superseded | tombstone)
-    )
-    return known.where(~F.coalesce(cleaned, F.lit(False))).drop(
-        "key_mark", "last_source", "last_target"
+    return expected.join(
+        theirs.withColumnRenamed("target_offset", "expected").withColumn(
+            "target_offset", F.col("expected")
+        ),
+        on=["partition", "expected"],
+        how="full",
     )
 
 

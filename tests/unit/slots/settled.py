@@ -51,16 +51,15 @@ class World:
         self.epoch = 0
         self.state = "CompleteAbort"
         self.listeners: list[Callable[[], None]] = []
-        self.wedges = SimpleNamespace(
-            left=frozenset(), spare_id="t.spare", other_id="t.spare", leave=self.leave
-        )
+        ids = {"spare_id": "t.spare", "other_id": "t.spare"}
+        self.wedges = SimpleNamespace(left=frozenset(), leave=self.leave, **ids)
         self.sender, runner = sender_of(self.log, entry(0), entry(1), version=version)
         for number in range(2):
             partition = runner.slot.partitions[identity(number)]
+            runner.entries[identity(number)] = partition.entry
             partition.committed = replace(partition.committed, next_target=TargetOffset(100))
         more = {
             "target": SimpleNamespace(connect=self.connect),
-            "entries": {identity(number): entry(number) for number in range(2)},
             "link": "east->west",
             "dice": None,
             "transactional_id": "t",
