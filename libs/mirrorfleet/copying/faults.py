@@ -176,6 +176,16 @@ _SEND_AGAIN: Final = frozenset(
     }
 )
 
+FENCING: Final = frozenset(
+    {
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.INVALID_TXN_STATE,
+    }
+)
+"""Codes after which the slot is not ours any more, whoever says them."""
+
 _ACTIONS: Final = {
     ErrorCode.MESSAGE_TOO_LARGE: Action.SPLIT,
     ErrorCode.RECORD_LIST_TOO_LARGE: Action.SPLIT,
@@ -184,10 +194,7 @@ _ACTIONS: Final = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: Action.DENIED,
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: Action.SLOT_DENIED,
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: Action.SLOT_DENIED,
-    ErrorCode.PRODUCER_FENCED: Action.FENCED,
-    ErrorCode.INVALID_PRODUCER_EPOCH: Action.FENCED,
-    ErrorCode.INVALID_PRODUCER_ID_MAPPING: Action.FENCED,
-    ErrorCode.INVALID_TXN_STATE: Action.FENCED,
+    **dict.fromkeys(FENCING, Action.FENCED),
 }
 
 

@@ -64,16 +64,6 @@ class Step:
 REWOUND: Final = "rewound"
 """The cause in the ledger when an operator has records copied again."""
 
-_ONE_RECORD: Final = frozenset(
-    {
-        FaultReason.RECORD_TOO_LARGE,
-        FaultReason.TIMESTAMP_REFUSED,
-        FaultReason.KEY_MISSING,
-        FaultReason.RECORD_REFUSED,
-    }
-)
-"""The target takes all but this record."""
-
 _OTHER_HISTORY: Final = TARGET_LOSSES | {FaultReason.SOURCE_RECREATED, FaultReason.SOURCE_TRUNCATED}
 
 _BY_POLICY: Final = {
@@ -111,9 +101,9 @@ def by_request(fault: Fault, stands_at: SourceOffset, command: Command) -> Step 
     match command.action:
         case Action.SEEK:
             return _seek(fault, stands_at, asked, command.id)
-        case Action.SKIP if fault.reason not in _ONE_RECORD:
+        case Action.SKIP if not fault.reason.by_terms:
             return f"no single record is in the way: {fault}"
-        case Action.ACCEPT_GAP if fault.reason.heals and fault.reason not in _ONE_RECORD:
+        case Action.ACCEPT_GAP if fault.reason.heals and not fault.reason.by_terms:
             return f"nothing is lost: {fault}"
     if asked != span:
         return f"what it stands at is {_words(span)}, not {_words(asked)}: {fault}"
@@ -122,7 +112,7 @@ def by_request(fault: Fault, stands_at: SourceOffset, command: Command) -> Step 
 
 def _accepted(fault: Fault, span: Span, request: str) -> Step:
     """Go on without what is lost."""
-    if fault.reason in _ONE_RECORD:
+    if fault.reason.by_terms:
         return Step(Remedy.LEAVE_OUT, span, span.end, request)
     if fault.reason is FaultReason.SOURCE_TRUNCATED:
         return Step(Remedy.BEGIN_ANEW, span, span.first, request)

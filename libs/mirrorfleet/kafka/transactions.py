@@ -28,6 +28,7 @@ from kio.schema.init_producer_id.v4.response import InitProducerIdResponse
 from kio.schema.types import ProducerId, TopicName, TransactionalId
 from kio.static.primitive import i16, i32
 
+from mirrorfleet.copying.faults import FENCING
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError, ConnectionLostError, DeadlineError, FencedError
 from mirrorfleet.core.ids import ProducerIdentity, TopicPartition
@@ -40,19 +41,9 @@ from mirrorfleet.kafka.connection import Connection
 from mirrorfleet.kafka.coordinator import COORDINATOR_MOVED, CoordinatorConnection, CoordinatorKind
 from mirrorfleet.kafka.versions import TransactionVersion
 
-__all__ = ["FENCING", "TransactionVersion", "Transactions"]
+__all__ = ["TransactionVersion", "Transactions"]
 
 T = TypeVar("T")
-
-FENCING: Final = frozenset(
-    {
-        ErrorCode.PRODUCER_FENCED,
-        ErrorCode.INVALID_PRODUCER_EPOCH,
-        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
-        ErrorCode.INVALID_TXN_STATE,
-    }
-)
-"""Codes after which the slot is not ours any more, whoever says them."""
 
 _ATTEMPT_S: Final = 5.0
 """Time for one answer: well within transaction.timeout, so that there is time to send again."""

@@ -35,6 +35,10 @@ much older where one broker kept the look waiting."""
 FRESH_MS: Final = 3_000
 """A snapshot of this age is judged as of when it came; workers write one a second."""
 RATE_S: Final = 10.0
+LONG_S: Final = 120.0
+"""Many turns that a backlog waits for, and has."""
+LONGEST_MS: Final = 7 * 86_400_000
+"""What takes longer is not gained on: nobody waits for it."""
 LOG_START_S: Final = 600.0
 """Retention works in steps of whole segments, minutes apart."""
 TREND_STEP_MS: Final = 2_000
@@ -63,6 +67,8 @@ class PartitionLag:
         "_came_ms",
         "_drain",
         "_log_start",
+        "_long_arrival",
+        "_long_drain",
         "_moved_ms",
         "_records",
         "_stood",
@@ -91,6 +97,7 @@ class PartitionLag:
         self.sampled_verdict: Verdict | None = None
         self._records, self._bytes = Rate(RATE_S), Rate(RATE_S)
         self._drain, self._arrival = Rate(RATE_S), Rate(RATE_S)
+        self._long_drain, self._long_arrival = Rate(LONG_S), Rate(LONG_S)
         self._log_start = Rate(LOG_START_S)
         self._moved_ms: int | None = None
         self._came_ms: int | None = None
@@ -123,7 +130,8 @@ class PartitionLag:
         rated_ms = at_ms if stored_ms is None else stored_ms
         self._records.seen(progress.records, rated_ms)
         self._bytes.seen(progress.bytes, rated_ms)
-        self._drain.seen(progress.next_source, rated_ms)
+        for drain in (self._drain, self._long_drain):
+            drain.seen(progress.next_source, rated_ms)
         if progress.log_start >= 0:
             self._log_start.seen(progress.log_start, rated_ms)
 
@@ -138,7 +146,8 @@ class PartitionLag:
         self.ends.seen(end, at_ms)
         if self._came_ms is not None:
             self._came_ms = min(self._came_ms, at_ms + CLOCK_STEP_MS)  # our clock was set back
-        self._arrival.seen(end, at_ms)
+        for arrival in (self._arrival, self._long_arrival):
+            arrival.seen(end, at_ms)
         if self._is_waiting(end):
             self._waiting_ms = self._waiting_ms or at_ms
         else:
@@ -201,15 +210,23 @@ class PartitionLag:
 
     @property
     def eta_ms(self) -> int | None:
-        """Until nothing waits, at the present rates; None when that is never, or not known."""
-        standing = self.standing
+        """Until nothing waits, at the present rates; None when that is never, or not known.
+
+        Backlogs of a worker take turns of seconds: what takes minutes is told by the rates of
+        minutes.
+        """
+        standing, said = self.standing, self.progress
         if standing is None or standing.lag_records is None:
             return None
         if standing.verdict.fine:
             return 0
-        gain = (self._drain.value or 0.0) - (self._arrival.value or 0.0)
         silent = standing.verdict in {Verdict.STOPPED, Verdict.FAULTED, Verdict.STUCK}
-        return None if silent or gain <= 0 else _time_for(standing.lag_records, gain)
+        if silent or (said is not None and said.state == WAITING):
+            return None
+        soon = _eta_ms(standing.lag_records, self._drain, self._arrival)
+        if soon is not None and soon <= LONG_S * 1000:
+            return soon
+        return _eta_ms(standing.lag_records, self._long_drain, self._long_arrival)
 
     @property
     def headroom_ms(self) -> int | None:
@@ -325,6 +342,12 @@ class PartitionLag:
         if said is None or said.oldest_uncopied_ms is None:
             return None
         return max(0, as_of - said.oldest_uncopied_ms)
+
+
+def _eta_ms(records: int, drain: Rate, arrival: Rate) -> int | None:
+    gain = (drain.value or 0.0) - (arrival.value or 0.0)
+    found = _time_for(records, gain) if gain > 0 else None
+    return None if found is None or found > LONGEST_MS else found
 
 
 def _time_for(records: int, rate: float) -> int | None:

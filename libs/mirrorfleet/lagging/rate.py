@@ -12,13 +12,18 @@ LEAST: Final = 1e-6
 
 
 class Rate:
-    """Units a second, a moving average over about `memory_s`; None before two looks."""
+    """Units a second, a moving average over about `memory_s`; None before two looks.
 
-    __slots__ = ("_at_ms", "_count", "_memory_s", "value")
+    In the beginning it is the plain average: a first look that met a burst counts as one look.
+    """
+
+    __slots__ = ("_at_ms", "_count", "_memory_s", "_weight", "value")
 
     def __init__(self, memory_s: float) -> None:
         self._memory_s = memory_s
         self._count = self._at_ms = 0
+        self._weight = 0.0
+        """Of all that was seen, at most 1."""
         self.value: float | None = None
 
     def seen(self, count: int, at_ms: int) -> None:
@@ -28,9 +33,11 @@ class Rate:
             return
         if self._at_ms and count >= self._count and passed_s > 0:
             now = (count - self._count) / passed_s
-            old = now if self.value is None else self.value
-            found = now + (old - now) * exp(-passed_s / self._memory_s)
+            faded = exp(-passed_s / self._memory_s)
+            before = self._weight * faded
+            self._weight = before + 1 - faded
+            found = now + ((self.value or 0.0) - now) * before / self._weight
             self.value = found if found >= LEAST else 0.0
         else:
-            self.value = None
+            self.value, self._weight = None, 0.0
         self._count, self._at_ms = count, at_ms

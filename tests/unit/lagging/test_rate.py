@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from mirrorfleet.lagging.partition import PartitionLag
 from mirrorfleet.lagging.rate import Rate
 from mirrorfleet.lagging.verdict import Limits
@@ -79,3 +81,43 @@ def test_a_gain_that_is_hardly_one_gives_no_eta() -> None:
     assert standing.lag_records
     assert not standing.verdict.fine
     assert lag.eta_ms is None
+
+
+def test_the_first_look_of_a_rate_counts_as_one_look() -> None:
+    rate = Rate(100.0)
+    for second, count in enumerate((0, 1_000, 1_000, 1_000, 1_000)):
+        rate.seen(count, second * SECOND + 1)
+
+    assert rate.value == pytest.approx(250, rel=0.02)
+
+
+def test_backlogs_that_are_copied_in_turns_are_told_a_time_that_is_right() -> None:
+    """Twelve of them, 1,000 records a second, for two seconds each; a worker's pieces."""
+    lags = [PartitionLag(entry(number)) for number in range(12)]
+    left, wrong = [100_000] * 12, []
+    for second in range(1, 900):
+        now_ms = second * SECOND
+        turn = second // 2 % 12
+        left[turn] -= 1_000
+        for number, lag in enumerate(lags):
+            at = 100_000 - left[number]
+            lag.end_seen(100_000, now_ms)
+            lag.reported(said(at, end=100_000, state="catch-up"), now_ms, now_ms)
+            lag.look(now_ms, LIMITS)
+        etas = [lag.eta_ms for lag in lags]
+        if second >= 120:
+            told = max(each for each in etas if each is not None) / SECOND
+            wrong.append(abs(told / (1_200 - second) - 1))
+
+    assert max(wrong) < 0.25
+
+
+def test_a_backlog_that_waits_for_a_more_urgent_one_is_told_no_time() -> None:
+    lag = PartitionLag(entry())
+    for second in range(1, 30):
+        now_ms = second * SECOND
+        lag.end_seen(100_000, now_ms)
+        state = "waiting" if second > 20 else "catch-up"
+        lag.reported(said(second * 10, end=100_000, state=state), now_ms, now_ms)
+        lag.look(now_ms, LIMITS)
+        assert (lag.eta_ms is None) is (state == "waiting" or second < 2)
