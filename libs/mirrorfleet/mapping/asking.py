@@ -152,7 +152,7 @@ async def ask_groups(
                 f"{flow.link}: {only!r} is no group of {flow.link.source} that a rule takes.",
                 hint="See: mirrorfleet groups",
             )
-    there = await list_groups(target)
+    there = await list_groups(target, any_protocol=True)
     committed = await fetch_offsets(source, groups)
     # a group that the target hides from us is not listed there: only an answer tells it from none
     set_there = await fetch_offsets(target, groups)

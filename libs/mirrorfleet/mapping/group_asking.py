@@ -83,7 +83,7 @@ class GroupAsker:
 
     async def _states(self) -> GroupFacts:
         here = await list_groups(self._source, deadline_s=self._deadline_s)
-        there = await list_groups(self._target, deadline_s=self._deadline_s)
+        there = await list_groups(self._target, any_protocol=True, deadline_s=self._deadline_s)
         return GroupFacts(
             source_states={name: str(one.state) for name, one in here.items()},
             target_states={name: str(one.state) for name, one in there.items()},

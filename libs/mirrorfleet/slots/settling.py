@@ -361,7 +361,7 @@ class Doubts:
             if version is TransactionVersion.V1 and not commit:
                 raise UnsettledError("the next owner's epoch aborts it")
             producer = await transactions.end(sender.producer, commit=commit)
-            if transactions.resent and version is TransactionVersion.V1:
+            if transactions.must_init_again:
                 raise UnsettledError(
                     "a request of the transaction protocol had to be sent twice (v1)"
                 )

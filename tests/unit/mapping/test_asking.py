@@ -124,7 +124,8 @@ class Side:
 async def rows_of(
     source: Side, target: Side, monkeypatch: pytest.MonkeyPatch
 ) -> list[dict[str, object]]:
-    async def list_groups(side: Side) -> dict[str, ListedGroup]:
+    async def list_groups(side: Side, *, any_protocol: bool = False) -> dict[str, ListedGroup]:
+        assert any_protocol is (side is target)  # whoever reads the copies, also Streams
         return side.states()
 
     async def fetch_offsets(

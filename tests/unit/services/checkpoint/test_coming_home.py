@@ -108,6 +108,17 @@ async def test_a_group_that_moves_at_the_source_without_members_comes_home(world
     assert world.commits == [{there(0): GroupOffset(21)}]
 
 
+async def test_a_first_commit_at_the_source_is_a_move(world: World) -> None:
+    world.source, world.target = {}, {there(0): GroupOffset(10)}
+    link = world.link()
+    await look_for(world, link, 400)
+
+    world.source = places(21)
+    await look_for(world, link, 2 * LOOK_S)
+
+    assert world.commits == [{there(0): GroupOffset(21)}]
+
+
 async def test_a_group_that_rested_on_both_sides_comes_home_no_sooner_than_one_that_has_members(
     world: World,
 ) -> None:

@@ -1,0 +1,38 @@
+"""One request about many things: what was answered is not lost with what was not."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import BrokerError, ConnectionLostError, DeadlineError
+from mirrorfleet.kafka.backoff import SystemDice
+from mirrorfleet.kafka.each import each_until_deadline
+
+if TYPE_CHECKING:
+    from mirrorfleet.kafka.cluster import Cluster
+
+CLUSTER = cast("Cluster", SimpleNamespace(name="west", dice=SystemDice()))
+LOADING = BrokerError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "west")
+
+
+async def test_what_was_answered_counts_when_later_attempts_get_no_answer() -> None:
+    async def attempt(left: list[str], _: float) -> dict[str, int | BrokerError]:
+        if left != ["a", "b"]:
+            raise ConnectionLostError("west is gone")
+        return {"a": 1, "b": LOADING}
+
+    found = await each_until_deadline(CLUSTER, "asking", "ab", attempt, 0.3)
+
+    assert found == {"a": 1, "b": LOADING}
+
+
+async def test_no_answer_at_all_is_told_as_such() -> None:
+    async def attempt(_: list[str], __: float) -> dict[str, int | BrokerError]:
+        raise ConnectionLostError("west is gone")
+
+    with pytest.raises(DeadlineError, match="west is gone"):
+        await each_until_deadline(CLUSTER, "asking", "ab", attempt, 0.3)
