@@ -37,7 +37,7 @@ class GoneGroups:
         gone = asked
         for cluster in self._clusters:
             if gone:
-                found = await fetch_offsets(cluster, sorted(gone), deadline_s=deadline_s)
+                found = await fetch_offsets(cluster, sorted(gone), once=True, deadline_s=deadline_s)
                 gone = frozenset(group for group in gone if found[group] == {})
         self._kept |= asked - gone
         return gone

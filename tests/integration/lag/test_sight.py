@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 TOPIC = "lagsee-orders"
 RECORDS = 10
 SOON_S = 30.0
+CHANGES = ["ok -> unknown", "unknown -> ok", "ok -> stopped", "stopped -> ok"]
 LAG = f'mirrorfleet_lag_seconds{{link="east->west",topic="{TOPIC}"}}'
 SKIPPED = 'mirrorfleet_lag_records_skipped_total{kind="progress"}'
 ENDS_AGE = 'mirrorfleet_seconds_since_source_ends{link="east->west"}'
@@ -114,7 +115,12 @@ def test_it_says_what_it_cannot_see_and_is_ready_again_when_it_can(
         with puppet.speaking():
             lag.wait_ready(SOON_S)
             assert row(lag)["verdict"] in {"ok", "idle"}
+            wait_until(  # written half a second later, and the service is killed
+                lambda: len(fleet.events("verdict-changed")) >= len(CHANGES),
+                deadline_s=SOON_S,
+                what="the last change in the ledger",
+            )
 
     details = [str(event["detail"]).partition(":")[0] for event in fleet.events("verdict-changed")]
     steps = [text.replace("idle", "ok") for text in details]
-    assert steps == ["ok -> unknown", "unknown -> ok", "ok -> stopped", "stopped -> ok"]
+    assert steps == CHANGES

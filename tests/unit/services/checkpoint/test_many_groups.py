@@ -100,9 +100,10 @@ async def test_a_group_that_both_sides_lost_is_forgotten(
     asked: list[tuple[str, list[str]]] = []
 
     async def fetch_offsets(
-        cluster: Cluster, groups: Iterable[str], *, deadline_s: float
+        cluster: Cluster, groups: Iterable[str], *, once: bool, deadline_s: float
     ) -> Answers:
-        del deadline_s
+        assert once
+        assert deadline_s > 0
         asked.append((cluster.name, list(groups)))
         answer = on_source if cluster.name == "east" else on_target
         return dict.fromkeys(asked[-1][1], answer)  # type: ignore[arg-type]  # as parametrized
@@ -127,8 +128,7 @@ async def test_a_group_that_both_sides_lost_is_forgotten(
 async def test_of_many_gone_groups_some_are_asked_for_at_a_look(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def fetch_offsets(_: Cluster, groups: Iterable[str], *, deadline_s: float) -> Answers:
-        del deadline_s
+    async def fetch_offsets(_: Cluster, groups: Iterable[str], **__: object) -> Answers:
         return {group: {} for group in groups}
 
     monkeypatch.setattr(gone, "fetch_offsets", fetch_offsets)
