@@ -6,12 +6,12 @@ import socket
 import threading
 import time
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from tests.faultkit.hold import hold_sync
-from tests.faultkit.proxy import BLACK_HOLE, Gate, Line, Proxy, Side, held
+from tests.faultkit.proxy import BLACK_HOLE, Gate, Line, Proxy, Side, _Channel, held
 from tests.faultkit.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -155,6 +155,18 @@ def test_a_bandwidth_is_kept_while_bytes_arrive_in_order() -> None:
         wait_until(lambda: len(server.data) == len(data), deadline_s=5, what="all of it")
         assert 0.4 <= time.monotonic() - began < LATE_S
         assert server.data == data
+
+
+async def test_what_is_set_while_a_connection_is_being_accepted_is_for_that_one_too() -> None:
+    gate = Gate(cast("Proxy", None), (HOST, 9), 9)
+    channel = _Channel(gate)  # what the loop makes; that it arrived is told in a later turn
+    gate._set(BLACK_HOLE, None)
+    gate.arrived(channel)
+
+    assert channel.up.line is BLACK_HOLE
+    assert not channel.connecting.is_set()
+    for task in gate._tasks:
+        task.cancel()
 
 
 def test_slices_arrive_apart() -> None:

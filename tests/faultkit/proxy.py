@@ -177,6 +177,8 @@ class Gate:
         """Take a new connection, and connect it on."""
         self._accepted += 1
         self._channels.add(channel)
+        channel.up.change(self.up)  # set, perhaps, while it was being accepted
+        channel.down.change(self.down)
         if Flow.HELD not in (self.up.flow, self.down.flow):
             channel.connecting.set()
         task = asyncio.get_running_loop().create_task(self._connect(channel))

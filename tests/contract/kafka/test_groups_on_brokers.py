@@ -55,48 +55,56 @@ def member(region: Region, group: str, topic: str) -> Iterator[Consumer]:
         consumer.close()
 
 
-async def test_a_group_of_the_new_protocol_is_set_when_it_is_empty_and_left_alone_when_not(
-    east: Region, cluster: Cluster
-) -> None:
-    topic, group = (await new_topic(cluster)).name, f"kip848-{uuid4().hex[:8]}"
-    at = TopicPartition(topic, 0)
+class Watched:
+    """A group, as its coordinator and the list of groups tell it."""
 
-    async def described() -> GroupDescription:
-        found = (await describe_groups(cluster, [group]))[group]
+    def __init__(self, cluster: Cluster, topic: str) -> None:
+        self.name = f"kip848-{uuid4().hex[:8]}"
+        self.at = TopicPartition(topic, 0)
+        self._cluster = cluster
+
+    async def described(self) -> GroupDescription:
+        found = (await describe_groups(self._cluster, [self.name]))[self.name]
         assert not isinstance(found, BrokerError), found
         return found
 
-    async def state() -> GroupState:
-        found = await described()
-        listed = (await list_groups(cluster)).get(group)
+    async def state(self) -> GroupState:
+        found = await self.described()
+        listed = (await list_groups(self._cluster)).get(self.name)
         return found.state if listed is None or listed.state is found.state else GroupState.UNKNOWN
 
-    async def put(offset: int) -> BrokerError | None:
-        place = {group: {at: GroupOffset(offset, "m")}}
-        return (await commit_offsets(cluster, place))[group]
+    async def put(self, offset: int) -> BrokerError | None:
+        place = {self.name: {self.at: GroupOffset(offset, "m")}}
+        return (await commit_offsets(self._cluster, place))[self.name]
 
-    async def stands() -> object:
-        return (await fetch_offsets(cluster, [group]))[group]
+    async def stands(self) -> object:
+        return (await fetch_offsets(self._cluster, [self.name]))[self.name]
 
-    assert await put(0) is None  # before anybody was in it
-    with member(east, group, topic) as consumer:
+
+async def test_a_group_of_the_new_protocol_is_set_when_it_is_empty_and_left_alone_when_not(
+    east: Region, cluster: Cluster
+) -> None:
+    group = Watched(cluster, (await new_topic(cluster)).name)
+
+    assert await group.put(0) is None  # before anybody was in it
+    with member(east, group.name, group.at.topic) as consumer:
 
         async def is_active() -> bool:
             consumer.poll(0.1)
-            return bool(consumer.assignment()) and await state() is GroupState.STABLE
+            return bool(consumer.assignment()) and await group.state() is GroupState.STABLE
 
-        await until(is_active, deadline_s=60, what=f"{group} to be active")
-        (joined,) = (await described()).members
+        await until(is_active, deadline_s=60, what=f"{group.name} to be active")
+        (joined,) = (await group.described()).members
         assert joined.brings == b""  # what only classic members bring
-        refused = await put(7)
+        refused = await group.put(7)
         assert isinstance(refused, BrokerError)
         assert refused.code is ErrorCode.UNKNOWN_MEMBER_ID
-        assert await stands() == {at: GroupOffset(0, "m")}
+        assert await group.stands() == {group.at: GroupOffset(0, "m")}
 
     async def is_empty() -> bool:
-        return await state() is GroupState.EMPTY
+        return await group.state() is GroupState.EMPTY
 
-    await until(is_empty, deadline_s=60, what=f"{group} to be empty")
-    assert await put(7) is None
-    assert await stands() == {at: GroupOffset(7, "m")}
-    assert await state() is GroupState.EMPTY
+    await until(is_empty, deadline_s=60, what=f"{group.name} to be empty")
+    assert await group.put(7) is None
+    assert await group.stands() == {group.at: GroupOffset(7, "m")}
+    assert await group.state() is GroupState.EMPTY

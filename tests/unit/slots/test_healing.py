@@ -9,12 +9,13 @@ import pytest
 
 from mirrorfleet.copying.faults import Action
 from mirrorfleet.copying.loss import Look
-from mirrorfleet.core.errors import ConnectionLostError
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import BrokerError, ConnectionLostError
 from mirrorfleet.core.ids import SourceOffset
 from mirrorfleet.slots import healing, target_loss
 from mirrorfleet.slots.outgoing import AbortError
 from mirrorfleet.wire.copybatch import NullKeys
-from tests.unit.copying.making import BIG, entry, fetched, give, partition_of, slot
+from tests.unit.copying.making import BIG, LINK, entry, fetched, give, partition_of, slot
 
 if TYPE_CHECKING:
     from mirrorfleet.copying.faults import Fault
@@ -117,6 +118,23 @@ async def test_nor_while_it_is_found_out_which_copies_are_of_the_history_that_is
 
     assert world.fetched_meanwhile == [False] * 3
     assert len(world.told) == 1
+
+
+def test_a_start_that_cannot_be_asked_for_is_told_where_the_partition_waits() -> None:
+    told: list[CopyPartition] = []
+    runner = SimpleNamespace(
+        unstarted={},
+        clock=SimpleNamespace(now_ms=lambda: 5),
+        link=LINK,
+        report_fault=told.append,
+    )
+    error = BrokerError(ErrorCode.INVALID_REQUEST, "its start")
+
+    healing.wait_for_start(cast("SlotRunner", runner), entry(), error)
+
+    (waiting,) = told
+    assert waiting.fault is not None
+    assert "its start" in waiting.fault.detail
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from collections import deque
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import cast
+from uuid import UUID
 
 import pytest
 
@@ -181,6 +182,19 @@ async def test_another_incarnation_is_asked_for_now_and_then_until_it_comes() ->
 
     assert asked == [("begin-anew", "offset:0", "source-truncated")]
     assert len(world.worker.asked) == 2
+
+
+async def test_no_other_incarnation_is_asked_for_of_a_topic_that_is_another_one_by_now() -> None:
+    """`sync` would not give it: the offset that is asked for is of the topics of before."""
+    world = World("record-gap")
+    world.stand(R.SOURCE_TRUNCATED, span(0, 0))
+    world.names["east.orders"] = UUID(int=99)
+
+    await world.work()
+
+    assert not world.worker.asked
+    assert world.partition.fault is not None
+    assert world.partition.fault.reason is R.TARGET_RECREATED
 
 
 @pytest.mark.parametrize("stands", [True, False])

@@ -6,6 +6,7 @@ And no two names are one cluster: neither two sources of a fleet nor two targets
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -18,11 +19,13 @@ from mirrorfleet.core.errors import BrokerError, RefusedError
 from mirrorfleet.core.ids import NO_TOPIC_ID, ClusterAlias, ClusterId, SlotNumber
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.metadata import PartitionMeta, TopicMeta
-from mirrorfleet.records.catalog import CatalogAcl, CatalogEntry, CatalogLink
+from mirrorfleet.planning.plan import Plan
+from mirrorfleet.records.catalog import CatalogAcl, CatalogEntry, CatalogLink, RuleBeginning
 from mirrorfleet.syncing.fleet import FleetSync
 from mirrorfleet.syncing.settings import SyncSettings
 from mirrorfleet.syncing.side import Side
 from mirrorfleet.syncing.store import Store
+from tests.unit.copying import making
 from tests.unit.syncing.test_making import HandClock, NoDice
 
 ESTATE = """
@@ -128,6 +131,38 @@ async def test_slots_that_another_process_gave_away_since_are_not_used(fleet: Fl
     await fleet.introduce(east, write=True)
 
     assert east.slots == (1, 2)
+
+
+async def test_what_the_rules_of_a_link_began_with_stays_when_it_gets_more_slots(
+    fleet: FleetSync,
+) -> None:
+    east, _ = fleet.sides
+    await fleet.introduce(east, write=True)
+    book, cluster = fleet.store.book, east.cluster.cluster_id
+    fresh = book.links[cluster]
+    known = replace(fresh, begun=(RuleBeginning("all", frozenset()),))
+    book.learn(known)
+    east.wanted_slots = 3
+
+    await fleet.introduce(east, write=True)
+
+    assert fresh.begun == ()
+    assert book.links[cluster] == replace(known, slots=east.slots)
+    assert len(east.slots) == 3
+
+
+async def test_what_a_rule_began_with_is_written_before_what_follows_from_it(
+    fleet: FleetSync, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    east, _ = fleet.sides
+    await fleet.introduce(east, write=True)
+    written: list[CatalogEntry] = []
+    monkeypatch.setattr(fleet.store.book, "learn", written.append)
+    begun, first = fleet.store.book.links[east.cluster.cluster_id], making.entry()
+
+    await fleet.publish(east, Plan(begun=begun, publish=(first,)))
+
+    assert written == [begun, first]
 
 
 async def test_a_link_that_nothing_may_be_written_for_is_known_and_not_in_the_catalog(

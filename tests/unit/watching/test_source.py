@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
 from uuid import UUID
+
+import pytest
 
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.ids import ClusterId, TopicId
-from mirrorfleet.kafka.metadata import TopicMeta
+from mirrorfleet.kafka.cluster import Cluster
+from mirrorfleet.kafka.metadata import Metadata, PartitionMeta, TopicMeta
 from mirrorfleet.planning.book import CatalogBook
 from mirrorfleet.records.catalog import CatalogPartition, CatalogState
-from mirrorfleet.watching.source import origins_in
+from mirrorfleet.watching.source import OtherCatalogs, SourceWatch, origins_in
 from tests.unit.copying.making import entry
 
 COPY = replace(entry(), origins=(ClusterId("EAST-ID"),))
@@ -38,3 +43,32 @@ def test_a_copy_that_ended_stays_a_copy() -> None:
 def test_a_topic_into_which_a_fleet_copies_is_a_copy_also_when_it_was_made_again() -> None:
     assert passed_by(ITS_ID, COPY) == COPY.origins
     assert passed_by(UUID(int=99), COPY) == COPY.origins
+
+
+async def test_a_topic_that_must_be_seen_twice_was_there_at_the_first_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Or a rule that begins then would take it for one that came later."""
+    partition = PartitionMeta(1, 0, (1,), (1,), (), ErrorCode.NONE)
+    orders, stock = (
+        TopicMeta(name, UUID(int=number), ErrorCode.NONE, internal=False, partitions={0: partition})
+        for number, name in enumerate(("orders", "stock"), start=1)
+    )
+
+    async def metadata(_: object) -> Metadata:
+        return Metadata(ClusterId("EAST-ID"), 1, {}, {"orders": orders, "stock": stock})
+
+    async def refresh(*_: object) -> None:
+        pass
+
+    monkeypatch.setattr(OtherCatalogs, "refresh", refresh)
+    monkeypatch.setattr(OtherCatalogs, "any", True)
+    cluster = cast("Cluster", SimpleNamespace(metadata=metadata))
+    watch = SourceWatch(cluster, lambda name: name == "orders", configs_a_look=1)
+
+    seen = await watch.look()
+
+    assert not seen.topics
+    assert seen.waiting == {"orders", "stock"}
+    assert seen.wanted == {"orders": orders.topic_id}
+    assert watch.unconfirmed == 1
