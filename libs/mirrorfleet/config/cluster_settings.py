@@ -115,8 +115,8 @@ class Security:
 
     def secrets(self) -> tuple[str, ...]:
         """What must not be logged, as it is now. Raises: ConfigError of a file."""
-        password = None if self.password_file is None else self.read_password()
-        found = (self.password, password, self.read_client_secret(), self.read_key_password())
+        password = self.password if self.password_file is None else self.read_password()
+        found = (password, self.read_client_secret(), self.read_key_password())
         return tuple(secret for secret in found if secret)
 
     def read_client_secret(self) -> str | None:

@@ -42,8 +42,8 @@ class ControlWriter:
         self._cluster = cluster
         self._deadline_s = deadline_s
         self._lanes: dict[int, ProduceLane] = {}
-        self._turns: dict[TopicPartition | int, asyncio.Lock] = {}
-        """Of partitions that are written to, and of brokers that are connected to."""
+        self._writing: dict[TopicPartition, asyncio.Lock] = {}
+        self._connecting: dict[int, asyncio.Lock] = {}
 
     async def write(self, tp: TopicPartition, entries: Sequence[Entry], now_ms: int) -> None:
         """Write records of time `now_ms`; when it returns, all in-sync replicas have them.
@@ -51,7 +51,7 @@ class ControlWriter:
         Raises: DeadlineError (with the last refusal), BrokerError (not allowed, too large),
         AuthenticationError. Some of the records may be written then.
         """
-        async with self._turns.setdefault(tp, asyncio.Lock()):
+        async with self._writing.setdefault(tp, asyncio.Lock()):
             for part in _parts(entries):
                 await self._write_batch(tp, part, now_ms)
 
@@ -111,7 +111,7 @@ class ControlWriter:
         return ack
 
     async def _lane(self, node_id: int) -> ProduceLane:
-        async with self._turns.setdefault(node_id, asyncio.Lock()):
+        async with self._connecting.setdefault(node_id, asyncio.Lock()):
             lane = self._lanes.get(node_id)
             if lane is None or lane.connection.closed:
                 connection = await self._cluster.connect(node_id, purpose="control writer")

@@ -116,7 +116,6 @@ class LinkView:
 class AclsView:
     """What the ACLs of a link are decided on; `us` are the fleet's principals on both sides."""
 
-    flow: Flow
     seen: AclsSeen
     us: frozenset[str]
 
@@ -167,7 +166,7 @@ def _acls(view: LinkView) -> tuple[AclEdit, ...]:
     """Also of topics that are held: a right to read what is there does no harm to the copy."""
     if view.acls is None:
         return ()
-    flow, us = view.acls.flow, view.acls.us
+    flow, us = view.flow, view.acls.us
     crossings = Crossings(flow, view.claims, us)
     unsure = Crossings(flow, undecided(flow, view.source, view.book), us)
     ours = view.book.acls_of(view.source.cluster)

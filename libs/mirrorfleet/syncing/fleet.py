@@ -271,7 +271,7 @@ class FleetSync:
         side.acl_trouble = seen.trouble
         ends = (side.cluster, self.target)
         us = frozenset(cluster.settings.security.principal for cluster in ends)
-        return AclsView(flow=side.flow, seen=seen, us=us)
+        return AclsView(seen=seen, us=us)
 
     def _acls_of_others(self, side: Side) -> frozenset[AclBinding]:
         """What is also there for other sources, if anybody would ever take it back."""

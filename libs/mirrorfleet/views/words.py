@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.copying.faults import FaultReason
 from mirrorfleet.records.catalog import CatalogState
-from mirrorfleet.records.overview import STALE_MS, why_untaken
+from mirrorfleet.records.overview import why_untaken
 from mirrorfleet.records.samples import FOREVER_MS, Verdict
 from mirrorfleet.views.format import count, moment, plural, short, size, span
 from mirrorfleet.views.models import LinkView, SegmentView, Step, Summary
@@ -118,7 +118,7 @@ def steps(one: Standing, now_ms: int) -> list[Step]:
     if why_untaken(one.of_slot, now_ms):
         doubt = "Look whether the target's coordinator answers, and at the log of the owner."
         return [Step(words=doubt), status]
-    if one.seen is None or now_ms - one.seen.snapshot.time_ms > STALE_MS:
+    if one.seen is None or one.is_silent:
         command = f"mirrorfleet run mirror --target {target}"
         return [
             Step(

@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 
 from mirrorfleet.planning.pending import Kind, planned_changes, within
+from mirrorfleet.planning.plan import Plan
 from mirrorfleet.planning.rules import RuleTerms
 from mirrorfleet.planning.topics import Held, Reason
 from mirrorfleet.policy.naming import Naming
@@ -140,6 +141,14 @@ def test_a_topic_that_is_gone_and_wanted_is_held_with_what_ends_it() -> None:
 # -- requests
 
 
+def asked(start: str, cause: Reason | str, source_id: UUID, target_id: UUID) -> Plan:
+    """A worker asks for a new incarnation of what was copied, and the topics are these now."""
+    old = published(1)
+    scene = Scene(anew={old[0].identity: asked_anew(old[0], start, cause)})
+    there = copied(1, topic_id=target_id, empty=False)
+    return planned(orders(1, topic_id=source_id), there, entries=old, scene=scene)
+
+
 @pytest.mark.parametrize(
     ("cause", "source_id", "target_id"),
     [
@@ -156,11 +165,7 @@ def test_a_topic_that_is_gone_and_wanted_is_held_with_what_ends_it() -> None:
 def test_a_request_whose_offset_is_of_another_topic_is_not_met(
     cause: Reason | str, source_id: UUID, target_id: UUID
 ) -> None:
-    old = published(1)
-    scene = Scene(anew={old[0].identity: asked_anew(old[0], "offset:40", cause)})
-    there = copied(1, topic_id=target_id, empty=False)
-
-    result = planned(orders(1, topic_id=source_id), there, entries=old, scene=scene)
+    result = asked("offset:40", cause, source_id, target_id)
 
     assert result.publish == ()
     assert len(result.held) == (1 if (source_id, target_id) != (SOURCE_ID, TARGET_ID) else 0)
@@ -179,11 +184,7 @@ def test_a_request_whose_offset_is_of_another_topic_is_not_met(
 def test_a_request_about_the_topics_that_are_there_is_met(
     cause: Reason | str, source_id: UUID, target_id: UUID
 ) -> None:
-    old = published(1)
-    scene = Scene(anew={old[0].identity: asked_anew(old[0], "earliest", cause)})
-    there = copied(1, topic_id=target_id, empty=False)
-
-    result = planned(orders(1, topic_id=source_id), there, entries=old, scene=scene)
+    result = asked("earliest", cause, source_id, target_id)
 
     assert [(each.identity.incarnation, each.state) for each in result.publish] == [
         (0, "removed"),

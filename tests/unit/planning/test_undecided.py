@@ -54,7 +54,8 @@ def edits(
 ) -> set[tuple[AclStep, AclBinding]]:
     """Of a look that has no claim on the topic; `ours` are on the target and in the catalog."""
     seen = AclsSeen(source=source, target=frozenset(ours))
-    acls = AclsView(flow=replace(flow, acls=AclPolicy.MIRROR), seen=seen, us=frozenset())
+    acls = AclsView(seen=seen, us=frozenset())
+    flow = replace(flow, acls=AclPolicy.MIRROR)
     found = planned(
         None, copied(), entries=entries, scene=replace(scene, acls=acls, ours=ours, flow=flow)
     )
@@ -97,10 +98,13 @@ def test_acls_of_a_topic_that_is_gone_and_not_copied_any_more_go() -> None:
 def test_acls_of_a_topic_that_the_look_saw_and_nothing_claims_go() -> None:
     seen = AclsSeen(source=THERE, target=frozenset(HERE))
     flow = replace(EVERYTHING, acls=AclPolicy.MIRROR)
-    acls = AclsView(flow=flow, seen=seen, us=frozenset())
+    acls = AclsView(seen=seen, us=frozenset())
 
     result = planned(
-        orders(), copied(), entries=published(), scene=Scene(claimed=False, acls=acls, ours=HERE)
+        orders(),
+        copied(),
+        entries=published(),
+        scene=Scene(claimed=False, acls=acls, ours=HERE, flow=flow),
     )
 
     assert set(result.acls) == {AclEdit(AclStep.REMOVE, each) for each in HERE}
