@@ -5,8 +5,6 @@ Each cluster cleans when it likes: a record that has a later one of its key, and
 
 from __future__ import annotations
 
-from functools import reduce
-
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -22,17 +20,11 @@ def uncleaned(
 
     `rest_source` and `rest_target` are what `integrity` could not pair of `ours` and `theirs`.
     """
-    last = reduce(
-        lambda one, other: one.join(other, on=["partition", "key_mark"], how="full"),
-        [
-            side.groupBy("partition", F.col(f"{name}_key_mark").alias("key_mark")).agg(
-                F.max(f"{name}_offset").alias(f"last_{name}")
-            )
-            for side, name in ((ours, "source"), (theirs, "target"))
-        ],
+    last = _last(ours, "source").join(
+        _last(theirs, "target"), on=["partition", "key_mark"], how="full"
     )
     back = mapped.withColumnRenamed("source_offset", "belongs")
-    left = (
+    return (
         _kept(rest_source, last, "source", "source_offset", "expected"),
         _kept(
             rest_target.join(back, on=["partition", "target_offset"], how="left"),
@@ -42,7 +34,12 @@ def uncleaned(
             "target_offset",
         ).drop("belongs"),
     )
-    return left[0], left[1]
+
+
+def _last(side: DataFrame, name: str) -> DataFrame:
+    """Where the last record of each key stands."""
+    key_mark = F.col(f"{name}_key_mark").alias("key_mark")
+    return side.groupBy("partition", key_mark).agg(F.max(f"{name}_offset").alias(f"last_{name}"))
 
 
 def _null_mark() -> Column:
