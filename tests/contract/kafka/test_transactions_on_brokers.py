@@ -182,5 +182,4 @@ async def test_v1_speaks_produce_11_even_to_a_broker_that_knows_v2(cluster: Clus
     await writer.end(commit=True)
     await until_committed(cluster, topic, [b"v"])
     batch = entry(topic, 0, (b"k", b"not added"), producer=writer.producer, sequence=1)
-    (ack,) = await lane.send([batch])
-    assert ack.error is ErrorCode.TRANSACTION_ABORTABLE
+    assert await writer.answer(batch) is ErrorCode.TRANSACTION_ABORTABLE

@@ -8,7 +8,7 @@ from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.ids import ProducerIdentity, TopicPartition
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.metadata import TopicMeta
-from mirrorfleet.kafka.producer import ProduceLane
+from mirrorfleet.kafka.producer import ProduceEntry, ProduceLane
 from mirrorfleet.kafka.transactions import Transactions, TransactionVersion
 from mirrorfleet.wire.aborted import AbortedFilter
 from mirrorfleet.wire.batch import walk
@@ -17,7 +17,7 @@ from tests.contract.kafka.making import entry, fetch_one, lane_to, point
 from tests.faultkit.waiting import until
 
 _NOT_YET = {ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NOT_ENOUGH_REPLICAS}
-"""What v2's first produce of a transaction is answered while markers are being written."""
+"""What the first produce of a transaction is answered while markers are being written."""
 
 
 class Writer:
@@ -39,14 +39,21 @@ class Writer:
         if self.transactions.version is TransactionVersion.V1:
             at = TopicPartition(self.topic.name, 0)
             await self.transactions.add_partitions(self.producer, [at])
-
-        async def taken() -> bool:
-            (ack,) = await self.lane.send([batch])
-            assert ack.error in _NOT_YET or ack.error is ErrorCode.NONE, ack
-            return ack.error is ErrorCode.NONE
-
-        await until(taken, deadline_s=10, what="markers of the transaction before")
+        error = await self.answer(batch)
+        assert error is ErrorCode.NONE, error
         self.sequence += 1
+
+    async def answer(self, batch: ProduceEntry) -> ErrorCode:
+        """What the broker says to `batch` once the transaction before has all its markers."""
+        answers: list[ErrorCode] = []
+
+        async def decided() -> bool:
+            (ack,) = await self.lane.send([batch])
+            answers.append(ack.error)
+            return ack.error not in _NOT_YET
+
+        await until(decided, deadline_s=10, what="markers of the transaction before")
+        return answers[-1]
 
     async def end(self, *, commit: bool) -> None:
         following = await self.transactions.end(self.producer, commit=commit)
