@@ -175,7 +175,7 @@ class Connection(asyncio.BufferedProtocol):
         self, api_key: int, version: int, read: Reader[T], *, flexible: bool, deadline_s: float
     ) -> tuple[_Waiting, asyncio.Future[T]]:
         if self._failure is not None:
-            raise self._failure
+            raise self._failure.with_traceback(None)  # not those of all who asked before
         self._correlation = correlation = (self._correlation + 1) & 0x7FFFFFFF
         answer: asyncio.Future[T] = self._loop.create_future()
         deadline = self._loop.time() + self.muted_s + deadline_s
@@ -215,7 +215,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.renewal is not None and self.renewal.due <= self._loop.time():
             await self._renew()
         if self._failure is not None:
-            raise self._failure
+            raise self._failure.with_traceback(None)
 
     async def _renew(self) -> None:
         """Authenticate again; requests made meanwhile wait, because the broker allows nothing

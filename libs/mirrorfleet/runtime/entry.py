@@ -201,7 +201,10 @@ async def _serve(
     code = EXIT_ERROR
     async with asyncio.TaskGroup() as group:
         group.create_task(server.run_until_closed(), name="http")
-        watch = group.create_task(stall.watch(context.metrics), name="stall")
+        watches = [
+            group.create_task(stall.watch(context.metrics), name="stall"),
+            group.create_task(memory.watch(), name="memory"),
+        ]
         _log.info(
             "started",
             extra=fields(service=program.name, fleet=context.fleet, url=context.url),
@@ -213,7 +216,8 @@ async def _serve(
             lifecycle=lifecycle,
             stop=stop,
         )
-        watch.cancel()
+        for watch in watches:
+            watch.cancel()
         await context.telemetry.close(LAST_SPANS_S)
         server.close()
     _log.info("ended", extra=fields(service=program.name, state=lifecycle.name))
