@@ -25,6 +25,7 @@ from mirrorfleet.copying.snapshots import Snapshots
 from mirrorfleet.copying.urgency import NOTHING, RANK, STANDING_S, Urgency, rank
 from mirrorfleet.core.errors import CorruptBatchError
 from mirrorfleet.records.catalog import CatalogPartition, CatalogState
+from mirrorfleet.wire.batch import CODEC_MASK
 from mirrorfleet.wire.engine import merge, mergeable, walk_fetched
 from mirrorfleet.wire.reshape import MERGE_UP_TO, is_small
 from mirrorfleet.wire.rewrite import next_sequence
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
 
 MERGE_MOST: Final = 4_096
 """Batches looked at for one merge; more would make each look longer and the batch no cheaper."""
-CODEC_BITS: Final = 0x07
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,7 +312,7 @@ class Slot:
         partition.queued_bytes -= head.batch.size
         del self._ready[partition]
         taken = [head]
-        is_plain = not head.batch.attributes & CODEC_BITS
+        is_plain = not head.batch.attributes & CODEC_MASK
         if queue and is_plain and is_small(head.batch) and self._budget.has_room(MERGE_UP_TO):
             taken += self._small(partition, head)
         if queue:

@@ -100,8 +100,8 @@ async def read_up_to(
     reading = Reading(tp, start_offset, end_offset)
     while not reading.at_end:
         try:
-            if await _read_at_leader(cluster, reading, stop, attempts):
-                return
+            await _read_at_leader(cluster, reading, stop, attempts)
+            return
         except (ConnectionLostError, DeadlineError) as error:
             await attempts.pause(error)
         except BrokerError as error:
@@ -113,8 +113,8 @@ async def read_up_to(
 
 async def _read_at_leader(
     cluster: Cluster, reading: Reading, stop: Callable[[ControlRecord], bool], attempts: Attempts
-) -> bool:
-    """Read until the end or `stop` (True), on one connection. Raises: as `read_up_to`."""
+) -> None:
+    """Read until the end or `stop` says so, on one connection. Raises: as `read_up_to`."""
     tp = reading.tp
     leader = await cluster.leader(tp)
     topic = await cluster.topic(tp.topic)
@@ -138,7 +138,6 @@ async def _read_at_leader(
                 if found.error is not ErrorCode.NONE:
                     raise BrokerError(found.error, f"{cluster.name}: reading {tp}")
                 if any(map(stop, reading.take(fetched, found))):
-                    return True
-        return True
+                    return
     finally:
         lane.close()

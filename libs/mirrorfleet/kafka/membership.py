@@ -72,9 +72,13 @@ _SECRETS: Final = (AuthenticationError, ConfigError)
 _DRIFT_S: Final = 60.0
 """Loads are claimed anew at most so often: each time the group shares out all slots."""
 _LOOK_S: Final = 0.2
+"""Between two looks at what aiokafka made of the group."""
 _AGAIN_S: Final = 1.0
+"""Between two attempts to join."""
 _LEAVE_S: Final = 1.5
+"""For a goodbye; without one the session ends by itself."""
 _CONFIRM_S: Final = 2.0
+"""For an answer whether we are still a member."""
 _MS: Final = 1000
 _NOBODY: Final = Claim(-1, frozenset(), frozenset(), frozenset())
 

@@ -70,7 +70,7 @@ class Mender:
         return "" if found is None else found.id
 
     def answered(self, request: str) -> None:
-        """An operator's request has been carried out."""
+        """As `Requests.answered`: it is being done, or refused."""
         self._worker.requests.answered(request)
 
     # -- steps

@@ -57,13 +57,17 @@ ADD_LOOK_S: Final = 3.0
 LOOK_S: Final = 0.2
 """Markers that take longer cannot be written; of those of suspects alone that is known before."""
 BETWEEN_S: Final = 0.05
+"""Between two looks within these."""
 ASK_S: Final = 2.0
+"""For one answer of the target; without one nothing is left behind."""
 AGAIN_S: Final = 0.5
+"""Between two looks whether the main id can go on again."""
 STABLE_S: Final = 2.0
 """Nothing has been pending for so long: the main id is taken again."""
 STABLE_MOST_S: Final = 30.0
 """Twice as long each time when it comes back soon: leaving and taking back cost a stall each."""
 OFTEN_S: Final = 60.0
+"""What is in the way again within this time after the main id was taken again comes back soon."""
 _FEW: Final = frozenset({ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
 
 _LEAST: Final = "min.insync.replicas"
