@@ -252,8 +252,3 @@ def start_regions(specs: Sequence[RegionSpec], directory: Path) -> list[Region]:
             region.stop()
         raise
     return regions
-
-
-def start_region(spec: RegionSpec, directory: Path) -> Region:
-    """One region in a folder of `directory`, ready. Raises: LocalError."""
-    return start_regions([spec], directory)[0]

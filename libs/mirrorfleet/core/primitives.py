@@ -55,17 +55,6 @@ def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
             raise ValueError("varint is longer than ten bytes")
 
 
-def svarint(value: int) -> bytes:
-    """A signed varint: zigzag, then `uvarint`."""
-    return uvarint(value << 1 if value >= 0 else (-value << 1) - 1)
-
-
-def read_svarint(buffer: Buffer, position: int) -> tuple[int, int]:
-    """A signed (zigzag) varint."""
-    raw, position = read_uvarint(buffer, position)
-    return (raw >> 1) ^ -(raw & 1), position
-
-
 def compact_string(text: str | None) -> bytes:
     """COMPACT_NULLABLE_STRING: length + 1 as varint, then UTF-8."""
     if text is None:

@@ -28,7 +28,6 @@ class ResourceType(IntEnum):
     """What a config belongs to, as the protocol numbers it."""
 
     TOPIC = 2
-    BROKER = 4
 
 
 class ConfigSource(IntEnum):
@@ -91,31 +90,6 @@ async def describe_configs(
         return {result.resource_name: _read_configs(result) for result in answer.results}
 
     return await each_until_deadline(cluster, "DescribeConfigs", topics, attempt, deadline_s)
-
-
-async def describe_broker_config(
-    cluster: Cluster, node_id: int, *, deadline_s: float | None = None
-) -> dict[str, ConfigValue]:
-    """All config entries of one broker, which must answer itself.
-
-    Raises: BrokerError (not allowed), and as `each_until_deadline`.
-    """
-
-    async def attempt(
-        names: list[str], left_s: float
-    ) -> dict[str, dict[str, ConfigValue] | BrokerError]:
-        request = _describe(ResourceType.BROKER, names)
-        answer = await cluster.ask(
-            request, DescribeConfigsResponse, node=node_id, deadline_s=left_s
-        )
-        return {result.resource_name: _read_configs(result) for result in answer.results}
-
-    name = str(node_id)
-    results = await each_until_deadline(cluster, "DescribeConfigs", (name,), attempt, deadline_s)
-    found = results[name]
-    if isinstance(found, BrokerError):
-        raise found
-    return found
 
 
 async def incremental_alter_configs(

@@ -31,7 +31,7 @@ from mirrorfleet.wire.k01_fetch import (
 )
 from mirrorfleet.wire.topic_refs import TopicRef
 
-__all__ = ["FetchLane", "FetchPoint", "Fetched", "FetchedPartition", "Isolation"]
+__all__ = ["FetchLane", "FetchPoint", "Fetched", "FetchedPartition"]
 
 _SESSION_ATTEMPTS: Final = 3
 
@@ -45,14 +45,13 @@ class Fetched(NamedTuple):
 
 
 class FetchLane:
-    """Fetches from one broker; one request at a time."""
+    """Fetches what is committed from one broker; one request at a time."""
 
     def __init__(
         self,
         connection: Connection,
         *,
         rack: str | None = None,
-        isolation: Isolation = Isolation.READ_COMMITTED,
         deadline_s: float = 30.0,
         in_session: bool = True,
     ) -> None:
@@ -66,13 +65,9 @@ class FetchLane:
             raise UnsupportedError(f"{connection.peer}: versions were not negotiated.")
         self.connection = connection
         self._rack = rack or ""
-        self._isolation = isolation
         self._deadline_s = deadline_s
         version = connection.versions.highest(API_KEY, MIN_VERSION, MAX_VERSION)
         self._session = FetchSession(version, kept=in_session)
-
-    def __len__(self) -> int:
-        return len(self._session)
 
     def want(self, point: FetchPoint) -> None:
         """Fetch this partition from this point on; replaces the point before."""
@@ -125,7 +120,7 @@ class FetchLane:
             max_wait_ms=max_wait_ms,
             min_bytes=min_bytes,
             max_bytes=max_bytes,
-            isolation=self._isolation,
+            isolation=Isolation.READ_COMMITTED,
             session_id=plan.session_id,
             session_epoch=plan.session_epoch,
             rack=self._rack,

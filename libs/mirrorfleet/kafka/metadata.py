@@ -8,7 +8,7 @@ from typing import NamedTuple
 from kio.schema.metadata.v10.response import MetadataResponse, MetadataResponseTopic
 
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.ids import NO_TOPIC_ID, ClusterId, TopicId, TopicPartition
+from mirrorfleet.core.ids import NO_TOPIC_ID, ClusterId, TopicId
 from mirrorfleet.kafka.codec import code_of
 
 
@@ -63,13 +63,6 @@ class Metadata(NamedTuple):
         """
         replicas = (p.replicas for topic in self.topics.values() for p in topic.partitions.values())
         return len(set(self.brokers).union(*replicas))
-
-    def partition(self, tp: TopicPartition) -> PartitionMeta | None:
-        """The partition, when the topic is here without an error."""
-        topic = self.topics.get(tp.topic)
-        if topic is None or topic.error is not ErrorCode.NONE:
-            return None
-        return topic.partitions.get(tp.partition)
 
 
 def read_metadata(answer: MetadataResponse) -> Metadata:

@@ -50,12 +50,10 @@ class OffsetSpec(NamedTuple):
 EARLIEST: Final = OffsetSpec(-2)
 LATEST: Final = OffsetSpec(-1)
 """The high watermark; the last stable offset with read_committed."""
-MAX_TIMESTAMP: Final = OffsetSpec(-3)
-"""The record with the largest timestamp (KIP-734, Kafka 3.0)."""
 
 
 class ListedOffset(NamedTuple):
-    """`offset` and `timestamp` are -1 when no record fits (MAX_TIMESTAMP, a late timestamp)."""
+    """`offset` and `timestamp` are -1 when no record fits (a late timestamp)."""
 
     offset: int
     timestamp: int

@@ -33,6 +33,8 @@ from mirrorfleet.wire.topic_refs import FIRST_WITH_TOPIC_IDS
 __all__ = ["ProduceAck", "ProduceEntry", "ProduceLane"]
 
 _FIRST_V2_TRANSACTIONS: Final = LAST_V1_TRANSACTIONS + 1
+_ALL: Final = -1
+"""The number of acks=all."""
 
 
 class ProduceLane:
@@ -62,18 +64,8 @@ class ProduceLane:
         self._version = connection.versions.highest(API_KEY, lowest, highest)
         self._transactional_id = transactional_id
         self._deadline_s = deadline_s
-        self._heads: dict[tuple[int, int], bytes] = {}
+        self._heads: dict[int, bytes] = {}
         self._topics = Topics(self._version)
-
-    @property
-    def in_flight(self) -> int:
-        """Requests without an answer."""
-        return self.connection.in_flight
-
-    @property
-    def congested(self) -> bool:
-        """Whether `ready` would wait for the write buffer."""
-        return self.connection.congested
 
     async def ready(self) -> None:
         """Wait until the connection takes more; call it before `send`.
@@ -89,22 +81,19 @@ class ProduceLane:
             raise DeadlineError(f"{self.connection.peer} took no request in time.") from None
 
     def send(
-        self, entries: Sequence[ProduceEntry], *, acks: int = -1, timeout_ms: int = 5000
+        self, entries: Sequence[ProduceEntry], *, timeout_ms: int = 5000
     ) -> asyncio.Future[list[ProduceAck]]:
         """Write one request now; the future gives an ack per partition.
 
-        The broker waits `timeout_ms` for its followers. The payloads must not change until the
-        answer. Raises: ValueError when a partition is listed twice or `acks` is not -1 or 1;
-        ConnectionLostError when the connection is closed. The future raises ConnectionLostError
-        or DeadlineError: the outcome is unknown then.
+        The broker waits `timeout_ms` for its followers (acks=all). The payloads must not change
+        until the answer. Raises: ValueError when a partition is listed twice; ConnectionLostError
+        when the connection is closed. The future raises ConnectionLostError or DeadlineError: the
+        outcome is unknown then.
         """
-        if acks not in (-1, 1):
-            raise ValueError("acks must be -1 or 1: with 0 there is no answer")
         version = self._version_for(entries)
-        head = self._heads.get((acks, timeout_ms))
+        head = self._heads.get(timeout_ms)
         if head is None:
-            head = encode_head(self._transactional_id, acks, timeout_ms)
-            self._heads[(acks, timeout_ms)] = head
+            head = self._heads[timeout_ms] = encode_head(self._transactional_id, _ALL, timeout_ms)
         topics = self._topics
         if topics.version != version:
             topics = self._topics = Topics(version)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from mirrorfleet.core.ids import Link, SlotNumber, SourceOffset, TargetOffset, TopicPartition
+from mirrorfleet.core.ids import SlotNumber, SourceOffset, TargetOffset, TopicPartition
 from mirrorfleet.offsets.index import Found, OffsetIndex
 from mirrorfleet.offsets.lineage import Losses, lineage
 from mirrorfleet.records.catalog import CatalogPartition, CatalogState
@@ -128,8 +128,3 @@ def source_of(entry: CatalogPartition) -> TopicPartition:
 def target_of(entry: CatalogPartition) -> TopicPartition:
     """The target partition by name."""
     return TopicPartition(entry.target_topic, entry.identity.partition)
-
-
-def of_link(entries: Iterable[CatalogPartition], link: Link) -> Iterator[CatalogPartition]:
-    """The entries of one link."""
-    return (entry for entry in entries if entry.link == link)

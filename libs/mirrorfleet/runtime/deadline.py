@@ -18,12 +18,3 @@ class Deadline:
     def remaining(self) -> float:
         """Seconds left, never below 0 (so that it can be given to `asyncio.timeout`)."""
         return max(0.0, self.at - self._clock.monotonic())
-
-    def at_most(self, seconds: float) -> float:
-        """`seconds`, or what is left when that is less."""
-        return min(seconds, self.remaining())
-
-    @property
-    def passed(self) -> bool:
-        """Whether nothing is left."""
-        return self.remaining() == 0.0

@@ -105,12 +105,6 @@ class HttpServer(uvicorn.Server):
         )
         self._listener = listener
 
-    @property
-    def url(self) -> str:
-        """Where it listens."""
-        host, port = self._listener.getsockname()[:2]
-        return f"http://{host}:{port}"
-
     async def run_until_closed(self) -> None:
         """Answer requests until `close`."""
         await self.serve(sockets=[self._listener])

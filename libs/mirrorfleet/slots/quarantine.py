@@ -27,9 +27,10 @@ from mirrorfleet.copying.partition import begun_at, start_position
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError, DeadlineError, FencedError, MirrorfleetError
 from mirrorfleet.core.ids import SourceOffset, TopicPartition
-from mirrorfleet.core.names import CONTROL_PREFIX, spare_id, transactional_id
+from mirrorfleet.core.names import spare_id, transactional_id
 from mirrorfleet.kafka.configs import ConfigValue, describe_configs
 from mirrorfleet.kafka.inspection import TransactionDescription, describe_transactions
+from mirrorfleet.policy.naming import is_own_topic
 from mirrorfleet.records.positions import Barrier, Quarantine
 from mirrorfleet.records.topics import ControlKind
 from mirrorfleet.runtime.log import fields, logger
@@ -147,7 +148,7 @@ class Wedges:
         while both and not both <= suspects and self._runner.clock.monotonic() - began < LOOK_S:
             await asyncio.sleep(BETWEEN_S)
             both &= await self._pending()
-        if not both or any(at.topic.startswith(CONTROL_PREFIX) for at in both):
+        if not both or any(is_own_topic(at.topic) for at in both):
             return  # it goes on, or there is nowhere to write positions to
         if not await self.are_sick(both) and not both <= suspects:
             return  # the target is slow

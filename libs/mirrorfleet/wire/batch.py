@@ -42,9 +42,6 @@ CODEC_MASK: Final = 0x07
 LOG_APPEND_TIME: Final = 0x08
 TRANSACTIONAL: Final = 0x10
 CONTROL: Final = 0x20
-DELETE_HORIZON: Final = 0x40
-"""KIP-534: baseTimestamp holds the time at which tombstones may go; record timestamps stay
-baseTimestamp + delta, because the cleaner writes the deltas against the horizon."""
 
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 _LENGTH_AND_MAGIC: Final = struct.Struct(">iib")

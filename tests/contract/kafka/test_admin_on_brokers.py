@@ -23,7 +23,6 @@ from mirrorfleet.kafka.configs import (
     AlterOp,
     ConfigChange,
     ConfigSource,
-    describe_broker_config,
     describe_configs,
     incremental_alter_configs,
 )
@@ -38,7 +37,6 @@ from mirrorfleet.kafka.controller import Mode
 from mirrorfleet.kafka.offsets import (
     EARLIEST,
     LATEST,
-    MAX_TIMESTAMP,
     EpochEnd,
     ListedOffset,
     OffsetSpec,
@@ -130,10 +128,6 @@ async def test_an_unknown_topic_has_no_configs_and_is_not_waited_for(cluster: Cl
     assert code(found["client-nowhere"]) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-async def test_a_broker_describes_itself(cluster: Cluster) -> None:
-    assert (await describe_broker_config(cluster, 1))["node.id"].value == "1"
-
-
 async def test_a_deleted_topic_is_gone(cluster: Cluster) -> None:
     topic = (await new_topic(cluster)).name
     found = await delete_topics(cluster, [topic, "client-nowhere"])
@@ -155,7 +149,6 @@ async def test_offsets_by_place_and_by_time(cluster: Cluster) -> None:
     asked = {
         "first": (EARLIEST, ListedOffset(0, -1, 0)),
         "end": (LATEST, ListedOffset(3, -1, 0)),
-        "newest": (MAX_TIMESTAMP, ListedOffset(2, NOW + 20, 0)),
         "between": (OffsetSpec(NOW + 1), ListedOffset(1, NOW + 10, 0)),
         "later": (OffsetSpec(NOW + 21), ListedOffset(-1, -1, -1)),
     }

@@ -69,7 +69,7 @@ async def test_many_requests_in_flight_are_answered_in_their_order(
 ) -> None:
     topic = await new_topic(cluster)
     pending = [producing.send([entry(topic, 0, (b"k", b"%d" % n))]) for n in range(64)]
-    assert producing.in_flight == 64
+    assert producing.connection.in_flight == 64
     assert [(await acks)[0].base_offset for acks in pending] == list(range(64))
 
 

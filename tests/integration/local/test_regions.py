@@ -96,8 +96,8 @@ def test_a_region_of_three_brokers_lives_on_without_one_and_takes_it_back(
 def test_a_broker_ends_with_the_process_that_wanted_it_also_after_sigkill(tmp_path: Path) -> None:
     script = (
         "from pathlib import Path; import sys, signal\n"
-        "from services.local.region import RegionSpec, start_region\n"
-        "region = start_region(RegionSpec(name='orphan'), Path(sys.argv[1]))\n"
+        "from services.local.region import RegionSpec, start_regions\n"
+        "(region,) = start_regions([RegionSpec(name='orphan')], Path(sys.argv[1]))\n"
         "print(region.broker(1).pid, flush=True)\n"
         "signal.pause()\n"
     )

@@ -74,7 +74,6 @@ class Lane:
     def __init__(self, target: Target) -> None:
         self._target = target
         self._asked: list[asyncio.Future[list[ProduceAck]]] = []
-        self.congested = False
         self.connection = SimpleNamespace(closed=False, must_wait=False, muted_s=0.0)
 
     def send(
