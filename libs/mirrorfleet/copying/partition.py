@@ -49,7 +49,7 @@ class Queued:
 
 
 @dataclass(slots=True)
-class SourceView:
+class SourceEnds:
     """What the last fetch answer said about the source partition (-1: not known yet)."""
 
     high_watermark: int = -1
@@ -79,7 +79,7 @@ class CopyPartition:
     queued_bytes: int = 0
     rewinds: int = 0
     """How often it went back; an answer that was asked for before the last time is stale."""
-    source: SourceView = field(default_factory=SourceView)
+    source: SourceEnds = field(default_factory=SourceEnds)
     pace: Pace = Pace.LIVE
     behind: int = 0
     fault: Fault | None = None

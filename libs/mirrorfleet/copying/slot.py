@@ -17,7 +17,7 @@ from mirrorfleet.copying.partition import (
     CopyPartition,
     Pace,
     Queued,
-    SourceView,
+    SourceEnds,
     begun_at,
     terms_of,
 )
@@ -54,7 +54,7 @@ class Answer:
 
     start: int
     end: int
-    source: SourceView
+    source: SourceEnds
     aborted: Sequence[AbortedTransaction]
 
 

@@ -9,7 +9,10 @@ from mirrorfleet.kafka.metadata import PartitionMeta, TopicMeta
 
 
 class LeaderCache:
-    """Topics by name, from the metadata answers seen so far."""
+    """Topics by name, from the metadata answers seen so far.
+
+    For requests of a `Cluster`, asked when they need it. Copying has `slots.leaders.Leaders`.
+    """
 
     def __init__(self) -> None:
         self._topics: dict[str, TopicMeta] = {}

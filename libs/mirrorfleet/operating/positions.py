@@ -111,7 +111,7 @@ async def import_lines(
     _refuse(unfit(wanted, view, known), "Nothing was written.")
     missing = [one for one in wanted if one.identity not in known]
     _refuse(await _outside(missing, view, target, sources), "Nothing was written.")
-    copies = _Copies(target, view)
+    copies = _Behind(target, view)
     _refuse(await copies.go_on_behind(missing), f"Nothing was written. {_OLDER}")
     slots: dict[int, tuple[CatalogPartition, list[Position]]] = {}
     for one in missing:
@@ -284,7 +284,7 @@ def _offset_of(answer: ListedOffset | BrokerError) -> int:
     return answer.offset
 
 
-class _Copies:
+class _Behind:
     """Whether copies go on behind positions: then source records would be copied again.
 
     A copy whose end has not moved since the last look is not read again.
@@ -327,7 +327,7 @@ class _Copies:
 
 
 async def _write(
-    copies: _Copies,
+    copies: _Behind,
     fleet: FleetName,
     entry: CatalogPartition,
     positions: Sequence[Position],

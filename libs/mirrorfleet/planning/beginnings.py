@@ -16,14 +16,14 @@ from mirrorfleet.records.catalog import CatalogLink, RuleBeginning
 
 if TYPE_CHECKING:
     from mirrorfleet.core.ids import TopicId
-    from mirrorfleet.planning.plan import LinkView
+    from mirrorfleet.planning.plan import LinkFacts
     from mirrorfleet.policy.flows import FlowRule
 
 MOST_TOPICS: Final = 30_000
 """Of a link, so that its record stays below Kafka's largest; what is left out is copied whole."""
 
 
-def topics_at_begin(view: LinkView) -> Mapping[str, frozenset[TopicId]]:
+def topics_at_begin(view: LinkFacts) -> Mapping[str, frozenset[TopicId]]:
     """What each rule with a start of its own found at its first look, which may be this one.
 
     Nothing is known of the first look of a build that did not write it down: all is new then.
@@ -38,7 +38,7 @@ def topics_at_begin(view: LinkView) -> Mapping[str, frozenset[TopicId]]:
     }
 
 
-def beginning(view: LinkView) -> CatalogLink | None:
+def beginning(view: LinkFacts) -> CatalogLink | None:
     """The link's record, when what its rules found is not in the catalog yet."""
     known = view.book.links.get(view.source.cluster)
     if known is None:
@@ -47,7 +47,7 @@ def beginning(view: LinkView) -> CatalogLink | None:
     return None if begun == known.begun else replace(known, begun=begun)
 
 
-def _found(view: LinkView, rule: FlowRule) -> frozenset[TopicId]:
+def _found(view: LinkFacts, rule: FlowRule) -> frozenset[TopicId]:
     found = sorted(
         topic_id for name, topic_id in view.source.wanted.items() if view.flow.takes(rule, name)
     )

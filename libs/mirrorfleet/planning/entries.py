@@ -16,7 +16,7 @@ from mirrorfleet.records.catalog import CatalogLoss, CatalogPartition, CatalogSt
 from mirrorfleet.records.commands import Command
 
 if TYPE_CHECKING:
-    from mirrorfleet.planning.plan import LinkView
+    from mirrorfleet.planning.plan import LinkFacts
 
 Copied = tuple[str, str, int]
 """What the incarnations of a partition have in common."""
@@ -27,7 +27,7 @@ class Topic:
 
     def __init__(
         self,
-        view: LinkView,
+        view: LinkFacts,
         claim: Claim,
         entries: Sequence[CatalogPartition],
         at_begin: frozenset[TopicId],

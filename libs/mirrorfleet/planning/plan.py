@@ -89,7 +89,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LinkView:
+class LinkFacts:
     """All that a plan is made from. `slots` are the link's; `terms` are by rule name."""
 
     flow: Flow
@@ -129,7 +129,7 @@ class _Draft:
     ended: dict[str, str] = field(default_factory=dict)
     held: list[Held] = field(default_factory=list)
 
-    def done(self, view: LinkView) -> Plan:
+    def done(self, view: LinkFacts) -> Plan:
         return Plan(
             create=tuple(self.create),
             grow=tuple(self.grow),
@@ -145,7 +145,7 @@ class _Draft:
         )
 
 
-def plan(view: LinkView) -> Plan:
+def plan(view: LinkFacts) -> Plan:
     """The changes of one link."""
     draft = _Draft()
     cluster = view.source.cluster
@@ -162,7 +162,7 @@ def plan(view: LinkView) -> Plan:
     return draft.done(view)
 
 
-def _acls(view: LinkView) -> tuple[AclEdit, ...]:
+def _acls(view: LinkFacts) -> tuple[AclEdit, ...]:
     """Also of topics that are held: a right to read what is there does no harm to the copy."""
     if view.acls is None:
         return ()
@@ -207,7 +207,7 @@ def _plan_topic(topic: Topic, load: SlotLoad, draft: _Draft) -> None:
 
 
 def _leave(
-    view: LinkView, copies: Mapping[tuple[str, str], list[CatalogPartition]], draft: _Draft
+    view: LinkFacts, copies: Mapping[tuple[str, str], list[CatalogPartition]], draft: _Draft
 ) -> None:
     """Topics of the catalog that nothing claims now: gone (kept), or no longer wanted."""
     live = {

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mirrorfleet.copying.budget import FrameLease
 from mirrorfleet.copying.cadence import rest_s
-from mirrorfleet.copying.partition import CopyPartition, Pace, SourceView
+from mirrorfleet.copying.partition import CopyPartition, Pace, SourceEnds
 from mirrorfleet.copying.schedule import FetchWindow, backoff_s, commit_interval
 from mirrorfleet.copying.slot import Answer
 from mirrorfleet.core.error_codes import ErrorCode
@@ -263,7 +263,7 @@ class _Lane:
                 continue
             if part.preferred_replica >= 0:
                 replicas.prefer(runner, partition, part.preferred_replica, now)
-            source = SourceView(part.high_watermark, part.last_stable_offset, part.log_start_offset)
+            source = SourceEnds(part.high_watermark, part.last_stable_offset, part.log_start_offset)
             answer = Answer(part.start, part.end, source, part.aborted)
             deliver(runner, partition, fetched.buffer, answer, lease)
         runner.wake()

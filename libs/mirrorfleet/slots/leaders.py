@@ -52,7 +52,10 @@ class Role(Enum):
 
 
 class Leaders:
-    """Leaders, topic ids and absence of the topics that somebody needs."""
+    """Leaders, topic ids and absence of the topics that somebody needs.
+
+    For copying: kept new without being asked. Other requests go by the cluster's own `LeaderCache`.
+    """
 
     def __init__(self, cluster: Cluster, clock: Clock, role: Role = Role.SOURCE) -> None:
         self.cluster = cluster

@@ -40,7 +40,7 @@ partition that is twice in a request loses one, and some 700 bytes each: 1 MB is
 _log = logger(__name__)
 
 
-class Told(NamedTuple):
+class LedgerEntry(NamedTuple):
     """What the ledger says of a range; `records` only where provable, times in ms."""
 
     span: Span
@@ -80,7 +80,7 @@ def _left_out(runner: SlotRunner, positions: Sequence[Position]) -> Iterator[Eve
         if partition is None or not partition.left_out:
             continue
         for each in partition.passed(position.next_source):
-            told = Told(each.span, each.cause, each.detail, each.request, records=1)
+            told = LedgerEntry(each.span, each.cause, each.detail, each.request, records=1)
             yield gap(runner, partition.entry, told)
 
 
@@ -101,7 +101,7 @@ def _dropped(runner: SlotRunner, positions: Sequence[Position]) -> Iterator[Even
     for partition, kind, offsets in passed:
         for span, records in _ranges(offsets, widest):
             some = "" if records == span.end - span.first else f"{records} records of this range"
-            told = Told(span, kind, some, records=records, kind=EventKind.RECORDS_DROPPED)
+            told = LedgerEntry(span, kind, some, records=records, kind=EventKind.RECORDS_DROPPED)
             yield _event(runner, partition.entry, told)
 
 
@@ -125,7 +125,7 @@ def forget_drops(runner: SlotRunner, positions: Sequence[Position]) -> int:
     return sum(each.forget_dropped() for each in found if each is not None and each.dropped)
 
 
-def gap(runner: SlotRunner, entry: CatalogPartition, told: Told) -> Event:
+def gap(runner: SlotRunner, entry: CatalogPartition, told: LedgerEntry) -> Event:
     """An entry of the ledger, and a line in the log."""
     _log.warning(
         "%s %s: %s",
@@ -142,7 +142,7 @@ def gap(runner: SlotRunner, entry: CatalogPartition, told: Told) -> Event:
     return _event(runner, entry, told)
 
 
-def _event(runner: SlotRunner, entry: CatalogPartition, told: Told) -> Event:
+def _event(runner: SlotRunner, entry: CatalogPartition, told: LedgerEntry) -> Event:
     return Event(
         kind=told.kind,
         time_ms=runner.clock.now_ms(),

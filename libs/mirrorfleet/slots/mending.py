@@ -19,7 +19,7 @@ from mirrorfleet.copying.partition import LeftOut
 from mirrorfleet.copying.remedies import Remedy, Step, by_policy, by_request
 from mirrorfleet.records.commands import LONGEST_MS, Action, Command
 from mirrorfleet.slots import ledger, requests, succession, target_loss
-from mirrorfleet.slots.ledger import Told
+from mirrorfleet.slots.ledger import LedgerEntry
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -142,7 +142,7 @@ class Mender:
         first_ms = last_ms = None
         if fault.reason is FaultReason.RETENTION_OVERTOOK:
             first_ms, last_ms = await ledger.times(runner, partition)
-        told = Told(
+        told = LedgerEntry(
             step.span,
             fault.reason,
             fault.detail,

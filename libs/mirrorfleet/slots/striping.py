@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.copying.budget import FrameLease
 from mirrorfleet.copying.limits import FarLine
-from mirrorfleet.copying.partition import CopyPartition, Pace, SourceView
+from mirrorfleet.copying.partition import CopyPartition, Pace, SourceEnds
 from mirrorfleet.copying.slot import Answer
 from mirrorfleet.copying.stripes import LEAST_BYTES, Fan, Part, Piece, Stripes
 from mirrorfleet.core.error_codes import ErrorCode
@@ -258,7 +258,7 @@ class StripedLane:
     ) -> None:
         partition = piece.partition
         if found.high_watermark >= partition.source.high_watermark:
-            partition.source = SourceView(
+            partition.source = SourceEnds(
                 found.high_watermark, found.last_stable_offset, found.log_start_offset
             )
         lease.hold()

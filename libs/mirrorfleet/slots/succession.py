@@ -20,7 +20,7 @@ from mirrorfleet.records.events import EventKind
 from mirrorfleet.records.progress import PartitionProgress, Progress
 from mirrorfleet.records.topics import ControlKind
 from mirrorfleet.slots import ledger
-from mirrorfleet.slots.ledger import Told
+from mirrorfleet.slots.ledger import LedgerEntry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -102,7 +102,7 @@ async def told(runner: SlotRunner, entries: Sequence[CatalogPartition]) -> list[
             loss.cause in TARGET_LOSSES and entry.start == f"offset:{span.first}"
         )
         kind = EventKind.REWOUND if again else EventKind.GAP
-        told_of = Told(span, loss.cause, detail, loss.request, loss.records, kind=kind)
+        told_of = LedgerEntry(span, loss.cause, detail, loss.request, loss.records, kind=kind)
         events.append(ledger.gap(runner, entry, told_of))
     return events
 
@@ -130,7 +130,7 @@ async def tell_of_ended(runner: SlotRunner, sender: Sender) -> None:
         text = f"{entry.source_topic} was deleted and created again with fewer partitions"
         request = runner.mender.open_request(identity)
         runner.mender.answered(request)
-        told_of = Told(span, FaultReason.SOURCE_RECREATED, text, request)
+        told_of = LedgerEntry(span, FaultReason.SOURCE_RECREATED, text, request)
         events.append(ledger.gap(runner, entry, told_of))
     if events:
         await sender.commit_control([ledger.event_entry(runner, events)])

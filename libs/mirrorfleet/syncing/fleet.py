@@ -20,7 +20,7 @@ from mirrorfleet.core.names import control_topic
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.planning.access import AclEdit, AclStep
 from mirrorfleet.planning.book import check_link
-from mirrorfleet.planning.plan import AclsView, LinkView, Plan, plan
+from mirrorfleet.planning.plan import AclsView, LinkFacts, Plan, plan
 from mirrorfleet.planning.slot_load import slots_of_link
 from mirrorfleet.planning.topics import Chosen, choose
 from mirrorfleet.policy.flows import AclPolicy
@@ -219,7 +219,7 @@ class FleetSync:
             (claim.target_topic for claim in chosen.claims),
             (claim.target_topic for claim in new),
         )
-        view = LinkView(
+        view = LinkFacts(
             flow=side.flow,
             source=source,
             target=target,

@@ -6,7 +6,7 @@ import struct
 from uuid import UUID
 
 from mirrorfleet.copying.budget import FrameLease, MemoryBudget
-from mirrorfleet.copying.partition import CopyPartition, SourceView, start_position
+from mirrorfleet.copying.partition import CopyPartition, SourceEnds, start_position
 from mirrorfleet.copying.slot import Answer, Slot
 from mirrorfleet.copying.urgency import Urgency
 from mirrorfleet.core.ids import (
@@ -80,5 +80,5 @@ def give(
     account = made._budget.account()
     account.resize(0, len(frame))
     lease = FrameLease(account, len(frame))
-    made.answered(partition, frame, Answer(0, len(frame), SourceView(end, end, 0), ()), lease, now)
+    made.answered(partition, frame, Answer(0, len(frame), SourceEnds(end, end, 0), ()), lease, now)
     lease.done()

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from mirrorfleet.copying.limits import FarLine, Limit, Limits, Look, limit_of, look_at
-from mirrorfleet.copying.partition import Pace, SourceView
+from mirrorfleet.copying.partition import Pace, SourceEnds
 from mirrorfleet.copying.urgency import Urgency
 from mirrorfleet.core.ids import SlotNumber
 from tests.unit.copying.making import partition_of, slot
@@ -71,7 +71,7 @@ def test_backlog_that_waits_for_a_more_urgent_one_is_no_fault_of_the_source() ->
     urgency.note(SlotNumber(1), 0)
     waiting = slot(urgency=urgency)
     partition = partition_of(waiting)
-    partition.source, partition.pace = SourceView(100, 100, 0), Pace.CATCH_UP
+    partition.source, partition.pace = SourceEnds(100, 100, 0), Pace.CATCH_UP
     limits = Limits()
 
     limits.looked(look_at(waiting, [], memory=0.1, cpu=0.1))
@@ -88,7 +88,7 @@ def test_before_the_first_look_nothing_is_known() -> None:
 
 def test_a_partition_is_behind_when_the_source_has_more_than_was_walked() -> None:
     made = slot()
-    partition_of(made).source = SourceView(100, 100, 0)
+    partition_of(made).source = SourceEnds(100, 100, 0)
     line = FarLine(0.1, 3, 48)
 
     look = look_at(made, [FarLine(0.02, 2, 48), line], memory=0.5, cpu=0.25)

@@ -7,7 +7,7 @@ from mirrorfleet.copying.faults import Fault, FaultReason, Span
 from mirrorfleet.copying.partition import (
     LeftOut,
     Pace,
-    SourceView,
+    SourceEnds,
     start_position,
     terms_of,
 )
@@ -343,7 +343,7 @@ def test_what_is_known_of_a_partition_outlives_a_new_producer_id_unless_others_c
     for next_source, known in ((0, (7, 9, 5.0, 50)), (1, (-1, -1, 0.0, -1))):
         partition = partition_of(made)
         partition.first_timestamp, partition.last_timestamp, partition.progress_at = 7, 9, 5.0
-        partition.source = SourceView(50, 50, 0)
+        partition.source = SourceEnds(50, 50, 0)
         position = replace(partition.committed, next_source=SourceOffset(next_source))
         made.forget_all()
         again = made.admit(entry(), position)

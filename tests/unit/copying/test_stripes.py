@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from mirrorfleet.copying.budget import FrameLease, MemoryBudget
 from mirrorfleet.copying.faults import FaultReason
-from mirrorfleet.copying.partition import CopyPartition, Pace, SourceView
+from mirrorfleet.copying.partition import CopyPartition, Pace, SourceEnds
 from mirrorfleet.copying.slot import Answer, Slot
 from mirrorfleet.copying.stripes import LEAST_BYTES, Fan, Part, Piece, Seats, Stripes
 from mirrorfleet.wire.batch import walk
@@ -44,7 +44,7 @@ def made(source: Source) -> tuple[Slot, CopyPartition]:
     budget = MemoryBudget(1 << 30)
     copying = slot(budget=budget)
     partition = copying.partitions[identity()]
-    partition.source = SourceView(source.end, source.end, 0)
+    partition.source = SourceEnds(source.end, source.end, 0)
     return copying, partition
 
 
@@ -135,7 +135,7 @@ def test_a_partition_without_room_leaves_the_pieces_to_others() -> None:
     full, other = copying.partitions.values()
     stripes = Stripes(4_000)
     for partition in (full, other):
-        partition.source = SourceView(source.end, source.end, 0)
+        partition.source = SourceEnds(source.end, source.end, 0)
         first = stripes.next([partition], plenty)
         assert first is not None
         deliver(copying, stripes, first, answer(source, first, 4_000, budget))

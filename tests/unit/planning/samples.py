@@ -16,7 +16,7 @@ from mirrorfleet.planning.observed import (
     TargetView,
     TopicTerms,
 )
-from mirrorfleet.planning.plan import AclsView, LinkView, Plan, plan
+from mirrorfleet.planning.plan import AclsView, LinkFacts, Plan, plan
 from mirrorfleet.planning.rules import RuleTerms
 from mirrorfleet.planning.topics import Held
 from mirrorfleet.policy.claims import Claim
@@ -114,7 +114,7 @@ def planned(
     scene: Scene = PLAIN,
 ) -> Plan:
     topics = {source.name: source} if source else {}
-    view = LinkView(
+    view = LinkFacts(
         flow=scene.flow,
         source=SourceView(
             cluster=EAST,

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import cast
 
 from mirrorfleet.copying.budget import FrameLease
-from mirrorfleet.copying.partition import Pace, SourceView
+from mirrorfleet.copying.partition import Pace, SourceEnds
 from mirrorfleet.copying.slot import Answer
 from mirrorfleet.slots.arrivals import deliver
 from mirrorfleet.slots.runner import SlotRunner
@@ -29,7 +29,7 @@ class World:
         account = self.slot._budget.account()
         account.resize(0, len(frame))
         lease = FrameLease(account, len(frame))
-        answer = Answer(0, len(frame), SourceView(end, end, 0), ())
+        answer = Answer(0, len(frame), SourceEnds(end, end, 0), ())
         deliver(cast("SlotRunner", self.runner), self.partition, frame, answer, lease)
         lease.done()
 

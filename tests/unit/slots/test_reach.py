@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import cast
 
 from mirrorfleet.copying.budget import FrameLease, MemoryBudget
-from mirrorfleet.copying.partition import Pace, SourceView
+from mirrorfleet.copying.partition import Pace, SourceEnds
 from mirrorfleet.copying.slot import Answer
 from mirrorfleet.copying.urgency import Urgency
 from mirrorfleet.records.catalog import Priority
@@ -89,7 +89,7 @@ def test_a_partition_that_begins_to_catch_up_has_its_lane_started_at_once() -> N
         frame = fetched((offset, [BIG]))
         account.resize(0, len(frame))
         lease = FrameLease(account, len(frame))
-        answer = Answer(0, len(frame), SourceView(100, 100, 0), ())
+        answer = Answer(0, len(frame), SourceEnds(100, 100, 0), ())
         deliver(cast("SlotRunner", runner), partition, frame, answer, lease)
         lease.done()
     assert (partition.pace, rerouted) == (Pace.CATCH_UP, [3])

@@ -11,7 +11,7 @@ import pytest
 
 from mirrorfleet.copying.budget import FrameLease, MemoryBudget
 from mirrorfleet.copying.limits import Limits
-from mirrorfleet.copying.partition import Pace, SourceView
+from mirrorfleet.copying.partition import Pace, SourceEnds
 from mirrorfleet.copying.stripes import Seats
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import ConnectionLostError
@@ -42,7 +42,7 @@ class World:
         self.budget = MemoryBudget(8 << 20)
         self.slot = slot(entry(0), budget=self.budget)
         self.partition = self.slot.partitions[identity(0)]
-        self.partition.pace, self.partition.source = Pace.CATCH_UP, SourceView(END, END, 0)
+        self.partition.pace, self.partition.source = Pace.CATCH_UP, SourceEnds(END, END, 0)
         self.preferred = -1
         self.asked: list[int] = []
         """Bytes of each request."""
@@ -105,7 +105,7 @@ class World:
     def pieces(self, count: int, offsets: int) -> list[Piece]:
         """So many pieces on the way, each of so many offsets; nothing is left behind them."""
         end = count * offsets
-        self.partition.source = SourceView(end, end, 0)
+        self.partition.source = SourceEnds(end, end, 0)
         self.lane._stripes._bytes_an_offset[self.partition] = (1 << 20) / (offsets + 0.2)
         made = [self.lane._next() for _ in range(count)]
         assert [each and (each.first, each.end) for each in made] == [
@@ -226,7 +226,7 @@ async def test_of_a_throttled_partition_a_seconds_worth_is_on_the_way(
     world: World, *, throttle: int | None, second: bool
 ) -> None:
     world.partition.entry = entry(0, throttle=throttle)
-    world.partition.source = SourceView(100_000, 100_000, 0)
+    world.partition.source = SourceEnds(100_000, 100_000, 0)
     world.lane._stripes._bytes_an_offset[world.partition] = 1_000.0
 
     first = world.lane._next()

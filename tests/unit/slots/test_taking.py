@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from mirrorfleet.copying.partition import SourceView
+from mirrorfleet.copying.partition import SourceEnds
 from mirrorfleet.core.ids import SourceOffset, TopicPartition
 from mirrorfleet.kafka.offsets import ListedOffset, OffsetSpec
 from mirrorfleet.slots import taking
@@ -30,7 +30,7 @@ async def test_what_waited_through_a_take_waits_since_before_it_and_all_else_sin
     since = []
     for end, moved_to in ((50, 0), (0, 0), (50, 1)):
         partition = partition_of(made)
-        partition.source, partition.progress_at = SourceView(end, end, 0), 5.0
+        partition.source, partition.progress_at = SourceEnds(end, end, 0), 5.0
         position = replace(partition.committed, next_source=SourceOffset(moved_to))
         made.forget_all()
         made.known[identity()] = position

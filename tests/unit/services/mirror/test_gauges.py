@@ -9,7 +9,7 @@ import pytest
 from mirrorfleet.copying.faults import Fault, FaultReason
 from mirrorfleet.copying.lifecycle import SlotState
 from mirrorfleet.copying.limits import Limit, Limits
-from mirrorfleet.copying.partition import Pace, SourceView, start_position
+from mirrorfleet.copying.partition import Pace, SourceEnds, start_position
 from mirrorfleet.copying.urgency import Urgency
 from mirrorfleet.core.ids import Link, SlotNumber, SourceOffset
 from mirrorfleet.records.catalog import CatalogState, Priority
@@ -100,7 +100,7 @@ def copying(state: CatalogState = CatalogState.ACTIVE) -> tuple[Runner, CopyPart
     runner = Runner(slot(entries))
     runner.begins(at)
     partition = partition_of(runner.slot)
-    partition.source = SourceView(25, 25, 0)
+    partition.source = SourceEnds(25, 25, 0)
     return runner, partition
 
 
@@ -129,7 +129,7 @@ def test_a_source_that_does_not_answer_for_a_while_is_told_and_no_lag_of_its_top
     assert dict(runner.gauges.partitions()) == {("east->west", "unreachable"): 1}
     assert dict(runner.gauges.record_lag()) == {}
     assert (runner.status["lag_records"], runner.status["lag_unknown"]) == (0, 1)
-    partition.source = SourceView()
+    partition.source = SourceEnds()
     assert runner.told.partitions[0].state == "unreachable"
     partition.away_since = None
     assert runner.told.partitions[0].state == "starting"
@@ -141,11 +141,11 @@ def test_a_topic_has_no_lag_while_that_of_one_partition_is_not_known() -> None:
     other = entry(2, source_topic="payments")
     runner.slot.admit(
         other, start_position(other.identity, SourceOffset(0), 1)
-    ).source = SourceView(4, 4, 0)
+    ).source = SourceEnds(4, 4, 0)
     assert dict(runner.gauges.record_lag()) == {("east->west", "payments"): 4}
     assert (runner.status["lag_records"], runner.status["lag_unknown"]) == (19, 1)
 
-    begun.source = SourceView(2, 2, 0)
+    begun.source = SourceEnds(2, 2, 0)
     assert dict(runner.gauges.record_lag())["east->west", "orders"] == 17
     assert partition.has_work
 
@@ -288,7 +288,7 @@ def test_headroom_is_that_of_the_first_record_that_came_or_not_known_at_all() ->
     made = slot(entry(source_retention_ms=HOUR_MS))
     partition = made.partitions[identity()]
     assert headroom_s(partition, NOW_MS) is None
-    partition.source = SourceView(1, 1, 0)
+    partition.source = SourceEnds(1, 1, 0)
     assert headroom_s(partition, NOW_MS) is None
 
     give(made, partition, fetched((0, [b"v"])), end=1)
