@@ -82,7 +82,7 @@ class Slot:
         self.ever_known: set[PartitionIdentity] = set()  # that had a position once
         self.ends: dict[PartitionIdentity, int] = {}
         """High watermarks that were seen last of partitions that are left, -1 for none."""
-        self.left: dict[PartitionIdentity, CopyPartition] = {}
+        self.remembered: dict[PartitionIdentity, CopyPartition] = {}
         """As they were when a producer id ended, until they are admitted again."""
         self.open: Mapping[CopyPartition, Touch] = {}
         """Partitions with data in the open transaction, or in one that was not undone yet."""
@@ -107,7 +107,7 @@ class Slot:
 
         Without it v1, where each abort is a new id, would be refused the same for ever.
         """
-        left = self.left.pop(partition.identity, None)
+        left = self.remembered.pop(partition.identity, None)
         if left is None:
             return
         partition.resume(left)
@@ -149,7 +149,7 @@ class Slot:
     def forget_all(self) -> None:
         """Any new producer id discards the slot's memory: nothing of it may be trusted any more."""
         for identity, partition in list(self.partitions.items()):
-            self.left[identity] = partition
+            self.remembered[identity] = partition
             self.dismiss(identity)
         self.ever_known.update(self.known)
         self.known.clear()

@@ -171,10 +171,10 @@ def may_start(runner: SlotRunner, identity: PartitionIdentity) -> bool:
 
 def is_left_behind(runner: SlotRunner, identity: PartitionIdentity) -> bool:
     """Whether the slot goes on without this partition for now."""
-    if not runner.wedges.left or identity not in runner.entries:
+    if not runner.wedges.left_behind or identity not in runner.entries:
         return False
     entry = runner.entries[identity]
-    return TopicPartition(entry.target_topic, identity.partition) in runner.wedges.left
+    return TopicPartition(entry.target_topic, identity.partition) in runner.wedges.left_behind
 
 
 def source_denied(runner: SlotRunner, topic: str) -> str:

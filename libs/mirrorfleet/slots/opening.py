@@ -107,7 +107,7 @@ def by_node(
 ) -> dict[int, list[CopyPartition]]:
     """What waits since `until` or longer, by the broker that it goes to."""
     touched, leader_of = transaction.touched, runner.targets.of
-    doubted = runner.doubts.left | runner.wedges.avoided
+    doubted = runner.doubts.doubted | runner.wedges.avoided
     found: dict[int, list[CopyPartition]] = {}
     for partition in runner.slot.ready_partitions():
         if partition.queue[0].fetched_at > until:

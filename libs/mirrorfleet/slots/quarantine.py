@@ -101,7 +101,7 @@ class Wedges:
         self.main_id, self.spare_id = transactional_id(*slot), spare_id(*slot)
         self._least: dict[str, int] = {}
         """How many replicas of a target topic's partitions must be in sync, as far as known."""
-        self.left: frozenset[TopicPartition] = frozenset()
+        self.left_behind: frozenset[TopicPartition] = frozenset()
         """Partitions of the target without which the slot goes on, with its spare id."""
         self.is_owner = False
         """Whether we took the slot and nobody told us that another one did since."""
@@ -109,19 +109,19 @@ class Wedges:
     @property
     def id_in_use(self) -> str:
         """The main id, or the spare one while a partition is left behind."""
-        return self.spare_id if self.left else self.main_id
+        return self.spare_id if self.left_behind else self.main_id
 
     @property
     def other_id(self) -> str:
         """The one that is not in use, and may have left something open."""
-        return self.main_id if self.left else self.spare_id
+        return self.main_id if self.left_behind else self.spare_id
 
     @property
     def avoided(self) -> frozenset[TopicPartition]:
         """What the spare id does not write to while partitions are left behind: others that have
         too few replicas in sync as well, and would keep it from going on.
         """
-        if not self.left:
+        if not self.left_behind:
             return frozenset()
         in_sync, copied = self._runner.targets.in_sync, self._runner.slot.partitions.values()
         found = ((p.target, in_sync(*p.target)) for p in copied)
@@ -131,7 +131,7 @@ class Wedges:
 
     def forget(self) -> None:
         """The slot is another's, or to be taken as if by a new owner."""
-        self.left, self.is_owner, self._is_healed = frozenset(), False, False
+        self.left_behind, self.is_owner, self._is_healed = frozenset(), False, False
         self._suspects = frozenset()
 
     # -- is something pending?
@@ -139,9 +139,9 @@ class Wedges:
     async def check(self) -> None:
         """Find out whether the last transaction of our main id cannot end.
 
-        Raises: WedgedError; `left` says because of which partitions.
+        Raises: WedgedError; `left_behind` says because of which partitions.
         """
-        if self.left or not self.is_owner or self._runner.formats.quarantine is None:
+        if self.left_behind or not self.is_owner or self._runner.formats.quarantine is None:
             return
         both, suspects = await self._pending(), self._suspects
         began = self._runner.clock.monotonic()
@@ -189,10 +189,10 @@ class Wedges:
 
     def leave(self, more: Collection[TopicPartition]) -> NoReturn:
         """Go on without these as well, from the next take on. Raises: WedgedError."""
-        if not self.left:
+        if not self.left_behind:
             soon = self._runner.clock.monotonic() - self._healed_at < OFTEN_S
             self._stable_s = min(2 * self._stable_s, STABLE_MOST_S) if soon else STABLE_S
-        self.left, self._is_healed = self.left | frozenset(more), False
+        self.left_behind, self._is_healed = self.left_behind | frozenset(more), False
         self._suspects = frozenset()
         names = ", ".join(sorted(map(str, more)))
         raise WedgedError(f"{self.main_id} has not ended its transaction in {names}")
@@ -256,10 +256,10 @@ class Wedges:
         Runs until cancelled as long as nothing is left behind.
         """
         runner = self._runner
-        if not self.left:
+        if not self.left_behind:
             await lateness.watch(runner, sender)
         since: float | None = None
-        while self.left and not self._is_healed:
+        while self.left_behind and not self._is_healed:
             await asyncio.sleep(AGAIN_S)
             now = runner.clock.monotonic()
             found = await self._described()
@@ -269,8 +269,8 @@ class Wedges:
 
     def end_if_healed(self) -> None:
         """Call it between transactions. Raises: HealedError: the slot is to be taken whole."""
-        if self.left and self._is_healed:
-            self.left, self._healed_at = frozenset(), self._runner.clock.monotonic()
+        if self.left_behind and self._is_healed:
+            self.left_behind, self._healed_at = frozenset(), self._runner.clock.monotonic()
             raise HealedError("the last transaction of the main id has ended: all go on")
 
     async def _pending(self) -> frozenset[TopicPartition]:
@@ -310,7 +310,7 @@ async def divert(runner: SlotRunner) -> Sender:
     producer = await taking.fence_settled(runner, transactions)
     sender = Sender(runner, transactions, producer)
     now_ms = runner.clock.now_ms()
-    left = tuple(sorted(runner.wedges.left))
+    left = tuple(sorted(runner.wedges.left_behind))
     record = Quarantine(owner=runner.owner, producer=producer, partitions=left, time_ms=now_ms)
     try:
         await sender.commit_control([barrier_entry(runner, record)])

@@ -149,7 +149,7 @@ class SlotRunner:
 
     async def _hold(self, stop: Stop) -> None:
         self.doubts.closed()
-        sender = await (quarantine.divert(self) if self.wedges.left else taking.take(self))
+        sender = await (quarantine.divert(self) if self.wedges.left_behind else taking.take(self))
         self.doubts.renew()
         self.trouble = ""
         self._worker.event(EventKind.SLOT_TAKEN, self.link, detail=f"slot {self.number}")

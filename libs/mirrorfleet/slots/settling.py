@@ -92,7 +92,7 @@ class Doubts:
 
     def __init__(self, runner: SlotRunner) -> None:
         self._runner = runner
-        self._left: set[TopicPartition] = set()
+        self._doubted: set[TopicPartition] = set()
         self._asked: dict[TopicPartition, float] = {}
         self._led: dict[TopicPartition, LeaderAt] = {}
         self._connected: set[int] = set()
@@ -107,7 +107,7 @@ class Doubts:
 
     def renew(self) -> None:
         """A transaction of the slot was ended without being committed, by us or for us."""
-        self._left = set(self._all())
+        self._doubted = set(self._all())
         self._asked.clear()
 
     def _reached_anew(self, nodes: Collection[int]) -> None:
@@ -120,7 +120,7 @@ class Doubts:
         for at in self._all():
             leader = self._runner.targets.of(*at) or self._led.get(at)
             if leader is None or leader.node in nodes:
-                self._left.add(at)
+                self._doubted.add(at)
                 self._asked.pop(at, None)
 
     def _all(self) -> Iterator[TopicPartition]:
@@ -170,12 +170,12 @@ class Doubts:
         self._connected.add(node)
 
     @property
-    def left(self) -> set[TopicPartition]:
+    def doubted(self) -> set[TopicPartition]:
         """What nothing may be written to before its leader was asked."""
         if self._moved:
             self._moved = False
             self._look()
-        return self._left
+        return self._doubted
 
     def _renewed(self) -> None:
         self._moved = True
@@ -186,14 +186,14 @@ class Doubts:
             now = self._runner.targets.of(*at)
             if now is not None:
                 if self._led.get(at, now) != now:
-                    self._left.add(at)
+                    self._doubted.add(at)
                 self._led[at] = now
 
     @property
     def must_wait(self) -> bool:
         """Whether the slot's positions are in doubt: nothing of it may be begun then."""
-        of, left = self._runner.targets.of, self.left
-        return any(at in left or of(*at) is None for at in control_of(self._runner))
+        of, doubted = self._runner.targets.of, self.doubted
+        return any(at in doubted or of(*at) is None for at in control_of(self._runner))
 
     async def ready(self, sender: Sender) -> None:
         """Nothing is begun that could not commit its positions now.
@@ -214,11 +214,11 @@ class Doubts:
         Raises: AbortError when an earlier one is open there, or when nobody tells.
         """
         self._beside.update(at for at in wanted if _is_ledger(at))
-        doubted = sorted(self.left.intersection(wanted))
+        doubted = sorted(self.doubted.intersection(wanted))
         if not doubted:
             return
         found = await self._open(sender, doubted)
-        if found.ours or not self._left.isdisjoint(doubted):
+        if found.ours or not self._doubted.isdisjoint(doubted):
             names = ", ".join(map(str, doubted))
             raise AbortError(f"an earlier transaction is open, or may be, in {names}")
 
@@ -228,14 +228,14 @@ class Doubts:
         Raises: as `_settle`.
         """
         self._reached_anew(sender.drop_closed())
-        if self.left:
-            await self._settle(sender, self.left.intersection(control_of(self._runner)))
+        if self.doubted:
+            await self._settle(sender, self.doubted.intersection(control_of(self._runner)))
         if self.must_wait:
             self._runner.trouble = "an earlier transaction may be open in the slot's positions"
             await asyncio.sleep(UNCLEAR_S)
             return False
-        if self.left:
-            await self._settle(sender, self.left)
+        if self.doubted:
+            await self._settle(sender, self.doubted)
         return True
 
     async def _settle(self, sender: Sender, wanted: Collection[TopicPartition]) -> None:
@@ -255,12 +255,12 @@ class Doubts:
             return
         self._asked.update(dict.fromkeys(led, now))
         ours, others = await self._open(sender, led)
-        if not self._left.isdisjoint(led):
+        if not self._doubted.isdisjoint(led):
             runner.targets.ask()  # who does not answer may lead no longer
         if others:
             await self._end_others(sender, others)
         if ours:
-            self._left.update(ours)  # until they are ended: the next look may get no answer
+            self._doubted.update(ours)  # until they are ended: the next look may get no answer
             await self._ended()
             ours, _ = await self._open(sender, led)
             for copied, some in by_end(ours):
@@ -278,9 +278,9 @@ class Doubts:
         for at, answer in (await self._producers(led)).items():
             if isinstance(answer, BrokerError):
                 if answer.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-                    self._left.discard(at)  # without READ nobody can look
+                    self._doubted.discard(at)  # without READ nobody can look
                 continue
-            self._left.discard(at)
+            self._doubted.discard(at)
             end = copied.get(at)
             if end is None:
                 continue  # not copied any more: what is committed there must not be aborted
@@ -338,7 +338,7 @@ class Doubts:
         Raises: WedgedError.
         """
         runner = self._runner
-        if runner.wedges.left:
+        if runner.wedges.left_behind:
             runner.wedges.leave(others)
         tell(runner, "ended", len(others))
         spare = transactions_of(runner, runner.wedges.spare_id)

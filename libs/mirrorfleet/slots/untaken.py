@@ -42,4 +42,4 @@ class Untaken:
             return []
         again = runner.slot.partitions.keys() | runner.unstarted.keys()
         told = runner.entries.keys() - again
-        return [p for identity, p in runner.slot.left.items() if identity in told]
+        return [p for identity, p in runner.slot.remembered.items() if identity in told]

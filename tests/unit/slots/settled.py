@@ -52,7 +52,7 @@ class World:
         self.state = "CompleteAbort"
         self.listeners: list[Callable[[], None]] = []
         ids = {"spare_id": "t.spare", "other_id": "t.spare"}
-        self.wedges = SimpleNamespace(left=frozenset(), leave=self.leave, **ids)
+        self.wedges = SimpleNamespace(left_behind=frozenset(), leave=self.leave, **ids)
         self.sender, runner = sender_of(self.log, entry(0), entry(1), version=version)
         for number in range(2):
             partition = runner.slot.partitions[identity(number)]

@@ -184,7 +184,7 @@ class Doubts:
     """What is in doubt, and whether positions are."""
 
     def __init__(self) -> None:
-        self.left: set[TopicPartition] = set()
+        self.doubted: set[TopicPartition] = set()
         self.refuses = self.must_wait = False
         self.control_ends: dict[TopicPartition, int] = {}
 

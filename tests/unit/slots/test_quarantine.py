@@ -43,7 +43,7 @@ async def test_what_is_pending_in_two_looks_is_left_behind(world: World, state: 
     with pytest.raises(WedgedError, match=r"has not ended its transaction in east\.orders-0"):
         await world.wedges.check()
 
-    assert world.wedges.left == {SICK}
+    assert world.wedges.left_behind == {SICK}
     assert world.wedges.id_in_use == f"{MAIN}.spare"
 
 
@@ -65,7 +65,11 @@ async def test_what_may_go_on_is_waited_for(world: World, looks: list[Look]) -> 
 
     await world.wedges.check()
 
-    assert (world.wedges.left, world.wedges.id_in_use, world.looks) == (frozenset(), MAIN, [])
+    assert (world.wedges.left_behind, world.wedges.id_in_use, world.looks) == (
+        frozenset(),
+        MAIN,
+        [],
+    )
 
 
 @pytest.mark.parametrize("found", [True, DeadlineError("no answer")], ids=["open", "unknown"])
@@ -77,7 +81,7 @@ async def test_nothing_is_left_behind_while_positions_may_be_open_under_the_main
 
     await world.wedges.check()
 
-    assert (world.wedges.left, world.looks) == (frozenset(), [])
+    assert (world.wedges.left_behind, world.looks) == (frozenset(), [])
 
 
 @pytest.mark.parametrize(
@@ -96,7 +100,7 @@ async def test_only_what_has_no_leader_or_too_few_in_sync_is_left_behind(
     world.in_sync, world.replicas, world.least = in_sync, replicas, least
     world.looks = [("PrepareCommit", (SICK,))] * 2
     await world.wedges.check()
-    assert (world.wedges.left, world.looks) == (frozenset(), [])
+    assert (world.wedges.left_behind, world.looks) == (frozenset(), [])
 
     world.leader = -1
     world.looks = [("PrepareCommit", (SICK,))] * 2
@@ -193,7 +197,7 @@ async def test_a_partition_with_too_few_replicas_ends_the_transaction_that_waits
 async def test_the_slot_is_taken_whole_when_nothing_has_been_pending_for_a_while(
     world: World,
 ) -> None:
-    world.wedges.left = frozenset({SICK})
+    world.wedges.left_behind = frozenset({SICK})
     pending, ended = ("PrepareCommit", (SICK,)), ("CompleteCommit", ())
     world.wedges.end_if_healed()
     world.looks = [pending, ended, ended, pending, ended, DeadlineError(""), ended, ended, ended]
@@ -268,7 +272,7 @@ def diverting(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
 
     positions = [partition.committed for partition in world.runner.slot.partitions.values()]
     world.log = [Barrier(owner="me", producer=PRODUCER, time_ms=1), *positions]
-    world.wedges.left = frozenset({SICK})
+    world.wedges.left_behind = frozenset({SICK})
     monkeypatch.setattr(endings, "transactions_of", lambda runner, name: world.used(name))
     monkeypatch.setattr(taking, "fence_settled", fence)
     world.runner.doubts = SimpleNamespace(learn=learn)
@@ -312,7 +316,7 @@ async def test_what_the_spare_id_has_open_in_the_positions_ends_before_they_are_
     diverting: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened = {f"{MAIN}.spare": True}
-    diverting.wedges.left = frozenset()
+    diverting.wedges.left_behind = frozenset()
 
     async def is_open(_: object, name: str) -> bool:
         return opened.pop(name)

@@ -97,7 +97,7 @@ async def test_a_partition_whose_leader_must_be_asked_first_is_left_out() -> Non
     for number in range(2):
         partition = runner.slot.partitions[identity(number)]
         give(runner.slot, partition, fetched((0, [BIG])), end=1)
-    runner.doubts.left.add(TopicPartition("east.orders", 0))
+    runner.doubts.doubted.add(TopicPartition("east.orders", 0))
 
     assert await sender.transact()
     assert target.seen[0] == "produce east.orders-1"

@@ -31,7 +31,7 @@ async def test_where_a_connection_closed_at_rest_the_leaders_are_asked_and_nothi
 
     closed[1].lose()
     assert await world.doubts.settle(world.sender)
-    assert (world.looks, world.doubts.left, world.asked) == ([[OTHER]], set(), 0)
+    assert (world.looks, world.doubts.doubted, world.asked) == ([[OTHER]], set(), 0)
     assert await world.copied(1)
     assert world.lanes[1] is not closed[1]
     assert (world.lanes[0], world.lanes[2]) == (closed[0], closed[2])
@@ -82,7 +82,7 @@ async def test_a_partition_whose_broker_is_not_heard_of_since_its_connection_clo
     world.lanes[1].lose()
     world.unreachable = {OTHER}
     assert await world.doubts.settle(world.sender)
-    assert (world.doubts.left, world.asked) == ({OTHER}, 1)
+    assert (world.doubts.doubted, world.asked) == ({OTHER}, 1)
 
     before = len(world.log.seen)
     assert await world.copied(0, 1)
@@ -131,9 +131,9 @@ async def test_the_ledger_is_in_doubt_with_the_rest_once_a_commit_wrote_to_it(
     world = World(monkeypatch, TransactionVersion.V2)
     ledger = TopicPartition("__mirrorfleet.f.events", 0)
     world.doubts.renew()
-    assert ledger not in world.doubts.left
+    assert ledger not in world.doubts.doubted
 
     await world.doubts.settle(world.sender)
     await world.doubts.clear(world.sender, {ledger})
     world.doubts.renew()
-    assert ledger in world.doubts.left
+    assert ledger in world.doubts.doubted

@@ -79,7 +79,7 @@ async def test_what_is_open_where_nothing_is_copied_any_more_is_left_as_it_is(
     del world.runner.entries[identity(0)]
 
     assert await world.settled() == []
-    assert world.doubts.left == set()
+    assert world.doubts.doubted == set()
 
 
 async def test_what_an_earlier_incarnation_has_copied_is_committed(
@@ -126,11 +126,11 @@ async def test_a_partition_that_has_a_leader_again_is_asked_about_at_once(
     world.leaderless = {COPY}
     world.doubts.renew()
     await world.settled()
-    assert (sorted(world.looks), world.doubts.left) == ([[OTHER], [*CONTROL]], {COPY})
+    assert (sorted(world.looks), world.doubts.doubted) == ([[OTHER], [*CONTROL]], {COPY})
 
     world.leaderless = set()
     await world.settled()
-    assert (world.looks[2:], world.doubts.left) == ([[COPY]], set())
+    assert (world.looks[2:], world.doubts.doubted) == ([[COPY]], set())
 
 
 async def test_a_partition_that_stands_still_is_asked_about_too(
@@ -141,7 +141,7 @@ async def test_a_partition_that_stands_still_is_asked_about_too(
     world.runner.slot.partitions[identity(0)].fault = fault  # what is before it is still copied
     world.doubts.renew()
     await world.settled()
-    assert world.doubts.left == set()
+    assert world.doubts.doubted == set()
 
 
 async def test_a_leader_out_of_reach_leaves_only_its_own_partitions_in_doubt(
@@ -153,7 +153,7 @@ async def test_a_leader_out_of_reach_leaves_only_its_own_partitions_in_doubt(
     world.doubts.renew()
 
     assert "abort" in await world.settled()
-    assert world.doubts.left == {COPY}
+    assert world.doubts.doubted == {COPY}
 
 
 async def test_a_leader_of_another_epoch_is_asked_before_anything_is_written(
@@ -161,14 +161,14 @@ async def test_a_leader_of_another_epoch_is_asked_before_anything_is_written(
 ) -> None:
     world = World(monkeypatch)
     await world.settled()
-    assert (world.looks, world.doubts.left) == ([], set())
+    assert (world.looks, world.doubts.doubted) == ([], set())
 
     world.epoch = 2
     world.renewed()
-    assert world.doubts.left == {COPY, OTHER, *CONTROL}
+    assert world.doubts.doubted == {COPY, OTHER, *CONTROL}
     world.renewed()
     await world.settled()
-    assert (sorted(world.looks), world.doubts.left) == ([[COPY], [OTHER], [*CONTROL]], set())
+    assert (sorted(world.looks), world.doubts.doubted) == ([[COPY], [OTHER], [*CONTROL]], set())
 
 
 async def test_a_connection_that_we_did_not_close_is_lost(
@@ -209,7 +209,7 @@ async def test_what_the_main_id_left_open_is_left_behind_under_the_spare_one(
 ) -> None:
     world = World(monkeypatch)
     world.open = {COPY: [(SPARE, 100)], OTHER: [(STRANGER, 1)]}
-    world.wedges.left = frozenset({TopicPartition("east.orders", 2)})
+    world.wedges.left_behind = frozenset({TopicPartition("east.orders", 2)})
     await world.doubts.learn()
     world.doubts.renew()
 
@@ -226,7 +226,7 @@ async def test_positions_are_settled_before_any_copy_is_ended(
     world.unreachable = {POSITIONS}
     world.doubts.renew()
     assert await world.settled() == []
-    assert world.doubts.left == {COPY, OTHER, *CONTROL}
+    assert world.doubts.doubted == {COPY, OTHER, *CONTROL}
 
     world.unreachable = set()
     world.doubts.renew()
@@ -242,7 +242,7 @@ async def test_what_the_second_look_does_not_answer_stays_in_doubt(
     world.lost_at_state = COPY
     world.doubts.renew()
     assert await world.settled() == ["state"]
-    assert world.doubts.left == {COPY}
+    assert world.doubts.doubted == {COPY}
 
 
 async def test_nothing_may_be_begun_while_positions_have_no_leader_or_are_not_known(
@@ -315,7 +315,7 @@ async def test_positions_are_added_to_no_transaction_while_an_earlier_one_is_ope
     world.renewed()
     await world.doubts.clear(world.sender, CONTROL)
     assert world.looks == [[*CONTROL]]
-    assert world.doubts.left == {COPY, OTHER}
+    assert world.doubts.doubted == {COPY, OTHER}
 
     world.open[POSITIONS] = [(PRODUCER, 7)]
     world.doubts.renew()

@@ -180,7 +180,7 @@ def test_a_slot_that_a_new_worker_cannot_take_is_told_without_positions_but_with
     made = slot()
     runner = Runner(made)
     made.forget_all()
-    made.left.clear()
+    made.remembered.clear()
     runner.fails("slot 0 was fenced by ann: drill.", after_s=10.0)
 
     assert (runner.told.partitions, runner.told.trouble) == ((), "slot 0 was fenced by ann: drill")
