@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.ids import SourceOffset
+from mirrorfleet.records.incarnations import LossCause
 from mirrorfleet.wire.copybatch import FaultKind
 
 
@@ -26,11 +27,11 @@ class FaultReason(StrEnum):
     SOURCE_DENIED = "source-denied"
     TARGET_DENIED = "target-denied"
     RETENTION_OVERTOOK = "retention-overtook"
-    SOURCE_TRUNCATED = "source-truncated"
-    SOURCE_RECREATED = "source-recreated"
+    SOURCE_TRUNCATED = LossCause.SOURCE_TRUNCATED.value
+    SOURCE_RECREATED = LossCause.SOURCE_RECREATED.value
     SOURCE_MISSING = "source-missing"
-    TARGET_RECREATED = "target-recreated"
-    TARGET_TRUNCATED = "target-truncated"
+    TARGET_RECREATED = LossCause.TARGET_RECREATED.value
+    TARGET_TRUNCATED = LossCause.TARGET_TRUNCATED.value
     TARGET_MISSING = "target-missing"
     POSITION_LOST = "position-lost"
     QUARANTINED = "quarantined"

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.copying.faults import TARGET_LOSSES, FaultReason, Span
 from mirrorfleet.records.commands import Action
+from mirrorfleet.records.incarnations import LossCause
 
 if TYPE_CHECKING:
     from mirrorfleet.copying.faults import Fault
@@ -60,9 +61,6 @@ class Step:
     cause: str = ""
     """When that is not the fault's reason."""
 
-
-REWOUND: Final = "rewound"
-"""The cause in the ledger when an operator has records copied again."""
 
 _OTHER_HISTORY: Final = TARGET_LOSSES | {FaultReason.SOURCE_RECREATED, FaultReason.SOURCE_TRUNCATED}
 
@@ -130,7 +128,7 @@ def _seek(fault: Fault, stands_at: SourceOffset, asked: Span, request: str) -> S
         return _seek_anew(fault, asked, request)
     if asked.end < stands_at:
         back = Span(asked.end, stands_at)
-        return Step(Remedy.BEGIN_ANEW, back, asked.end, request, REWOUND)
+        return Step(Remedy.BEGIN_ANEW, back, asked.end, request, LossCause.REWOUND)
     if asked.end == stands_at:
         return f"it stands at {stands_at} already: {fault}"
     return Step(Remedy.GO_ON, asked, asked.end, request)
@@ -145,7 +143,7 @@ def _seek_anew(fault: Fault, asked: Span, request: str) -> Step:
         span = Span(lost.first, to) if to > lost.first else Span(to, lost.end)
         return Step(Remedy.BEGIN_ANEW, span, to, request)
     if to < lost.first:
-        return Step(Remedy.BEGIN_ANEW, Span(to, lost.end), to, request, REWOUND)
+        return Step(Remedy.BEGIN_ANEW, Span(to, lost.end), to, request, LossCause.REWOUND)
     return Step(Remedy.BEGIN_ANEW, Span(lost.first, max(lost.end, to)), to, request)
 
 

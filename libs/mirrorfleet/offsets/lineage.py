@@ -20,12 +20,14 @@ from typing import Final, NamedTuple
 from mirrorfleet.core.ids import PartitionIdentity, SourceOffset, TargetOffset
 from mirrorfleet.offsets.index import Found, OffsetIndex, PartitionMap, Translated
 from mirrorfleet.records.catalog import CatalogLoss, CatalogPartition
+from mirrorfleet.records.incarnations import LossCause
 
 Losses = Mapping[PartitionIdentity, CatalogLoss]
 """Why there is an incarnation, for all of them, removed ones too."""
 
-_TARGET_CUT: Final = "target-truncated"
-_SAME_TOPICS: Final = frozenset({"source-truncated", _TARGET_CUT, "rewound"})
+_SAME_TOPICS: Final = frozenset(
+    {LossCause.SOURCE_TRUNCATED, LossCause.TARGET_TRUNCATED, LossCause.REWOUND}
+)
 """Causes after which both topics are still those of the incarnation before."""
 
 
@@ -104,7 +106,7 @@ def lineage(entry: CatalogPartition, losses: Losses, index: OffsetIndex) -> Line
 
 
 def _is_cut(loss: CatalogLoss | None) -> bool:
-    return loss is not None and loss.cause == _TARGET_CUT
+    return loss is not None and loss.cause == LossCause.TARGET_TRUNCATED
 
 
 def _parts_at(loss: CatalogLoss | None) -> SourceOffset | None:

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from mirrorfleet.planning.rules import FROM_THE_START
 from mirrorfleet.records.catalog import CatalogLink, RuleBeginning
+from mirrorfleet.records.incarnations import FROM_THE_START
 
 if TYPE_CHECKING:
     from mirrorfleet.core.ids import TopicId

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from mirrorfleet.core.ids import PartitionIdentity, SlotNumber, TopicId
 from mirrorfleet.planning.observed import SourceTopic, TargetTopic
-from mirrorfleet.planning.rules import FAIL, FROM_THE_START, RuleTerms
+from mirrorfleet.planning.rules import FAIL, RuleTerms
 from mirrorfleet.planning.slot_load import SlotLoad
 from mirrorfleet.planning.topics import Held, Reason
 from mirrorfleet.policy.claims import Claim
 from mirrorfleet.records.catalog import CatalogLoss, CatalogPartition, CatalogState
 from mirrorfleet.records.commands import Command
+from mirrorfleet.records.incarnations import FROM_THE_START, LossCause
 
 if TYPE_CHECKING:
     from mirrorfleet.planning.plan import LinkFacts
@@ -138,7 +139,7 @@ def changed(topic: Topic, target: TargetTopic, load: SlotLoad) -> Iterable[Catal
             incarnation=incarnation if old is not None else 0,
         )
         slot = load.assign() if old is None else old.slot
-        loss = CatalogLoss(cause=Reason.SOURCE_RECREATED) if anew else None
+        loss = CatalogLoss(cause=LossCause.SOURCE_RECREATED) if anew else None
         yield replace(_entry(topic, target, identity, slot, topic.start), loss=loss)
 
 
@@ -195,9 +196,9 @@ def _is_of_today(asked: Command, topic: Topic, target: TargetTopic) -> bool:
     old = asked.identity
     other_source = old.source_topic_id != topic.source.topic_id
     other_target = old.target_topic_id != target.topic_id
-    if asked.cause == Reason.SOURCE_RECREATED:
+    if asked.cause == LossCause.SOURCE_RECREATED:
         return other_source  # of an older source topic no copy can be had, wherever it was
-    return not other_source and other_target == (asked.cause == Reason.TARGET_RECREATED)
+    return not other_source and other_target == (asked.cause == LossCause.TARGET_RECREATED)
 
 
 def _is_former(

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Final
 
 from mirrorfleet.records.catalog import Priority
+from mirrorfleet.records.incarnations import FROM_THE_START
 
 
 class ReplicationPolicy(StrEnum):
@@ -36,7 +37,6 @@ class Apply(StrEnum):
 Replication = int | ReplicationPolicy
 
 BROKER_DEFAULT: Final = -1
-FROM_THE_START = "earliest"
 FAIL = "fail"
 
 

@@ -20,6 +20,7 @@ from mirrorfleet.policy.cycles import is_cycle_by_origin
 from mirrorfleet.policy.flows import Flow
 from mirrorfleet.policy.selection import select
 from mirrorfleet.records.catalog import CatalogState
+from mirrorfleet.records.incarnations import LossCause
 from mirrorfleet.records.topics import TopicSpec
 
 
@@ -32,9 +33,9 @@ class Reason(StrEnum):
     CLAIMED = "claimed"
     NOT_EMPTY = "not-empty"
     SOURCE_GONE = "source-gone"
-    SOURCE_RECREATED = "source-recreated"
+    SOURCE_RECREATED = LossCause.SOURCE_RECREATED.value
     TARGET_GONE = "target-gone"
-    TARGET_RECREATED = "target-recreated"
+    TARGET_RECREATED = LossCause.TARGET_RECREATED.value
     TARGET_UNREAD = "target-unread"
     UNREADABLE = "unreadable"
     REFUSED = "refused-by-target"

@@ -41,6 +41,7 @@ from mirrorfleet.records.identity import (
     parse_identity_list,
     parse_ids,
 )
+from mirrorfleet.records.incarnations import FROM_THE_START
 from mirrorfleet.records.jsonvalue import Fields, parse_json, to_json
 from mirrorfleet.records.packing import unknown_version
 
@@ -72,6 +73,7 @@ class CatalogLoss:
     """
 
     cause: str
+    """A `LossCause`, or a word of a later build."""
     first: int | None = None
     end: int | None = None
     records: int | None = None
@@ -97,7 +99,7 @@ class CatalogPartition:
     state: CatalogState = CatalogState.ACTIVE
     priority: Priority = Priority.NORMAL
     rule: str = ""
-    start: str = "earliest"
+    start: str = FROM_THE_START
     on_source_loss: str = "fail"
     null_keys: str = "allow"
     throttle: int | None = None

@@ -18,6 +18,7 @@ from mirrorfleet.copying.faults import TARGET_LOSSES, Fault, FaultReason, Span
 from mirrorfleet.copying.partition import LeftOut
 from mirrorfleet.copying.remedies import Remedy, Step, by_policy, by_request
 from mirrorfleet.records.commands import LONGEST_MS, Action, Command
+from mirrorfleet.records.incarnations import FROM_THE_START, start_at
 from mirrorfleet.slots import ledger, requests, succession, target_loss
 from mirrorfleet.slots.ledger import LedgerEntry
 
@@ -179,7 +180,7 @@ class Mender:
             return
         self._asked[identity] = now
         now_ms = self._runner.clock.now_ms()
-        start = "earliest" if step.to is None else f"offset:{step.to}"
+        at = FROM_THE_START if step.to is None else str(step.to)
         self._worker.asked.append(
             Command(
                 id=f"{partition.entry.source_topic}-{identity.partition}.{identity.incarnation}",
@@ -192,10 +193,10 @@ class Mender:
                 time_ms=now_ms,
                 expires_ms=now_ms + LONGEST_MS,
                 writer=self._runner.owner,
-                start=start,
+                start=FROM_THE_START if step.to is None else start_at(step.to),
                 cause=step.cause or fault.reason,
                 records=fault.records if step.span == fault.lost else None,
                 request=step.request,
-                detail=f"{fault.detail}; goes on at {start.removeprefix('offset:')}",
+                detail=f"{fault.detail}; goes on at {at}",
             )
         )

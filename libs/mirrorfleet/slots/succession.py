@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.copying.faults import TARGET_LOSSES, Fault, FaultReason, Span
-from mirrorfleet.copying.remedies import REWOUND
 from mirrorfleet.core.errors import BrokerError
 from mirrorfleet.core.ids import PartitionIdentity, SourceOffset
 from mirrorfleet.kafka.control_tailing import PartitionTail
 from mirrorfleet.kafka.offsets import EARLIEST, LATEST, list_offsets
 from mirrorfleet.records import progress as progress_codec
 from mirrorfleet.records.events import EventKind
+from mirrorfleet.records.incarnations import LossCause, start_at
 from mirrorfleet.records.progress import PartitionProgress, Progress
 from mirrorfleet.records.topics import ControlKind
 from mirrorfleet.slots import ledger
@@ -98,8 +98,8 @@ async def told(runner: SlotRunner, entries: Sequence[CatalogPartition]) -> list[
         else:
             span = await _unread(runner, former, runner.slot.known[former].next_source)
         detail = loss.detail or f"{entry.source_topic} was deleted and created again"
-        again = loss.cause == REWOUND or (
-            loss.cause in TARGET_LOSSES and entry.start == f"offset:{span.first}"
+        again = loss.cause == LossCause.REWOUND or (
+            loss.cause in TARGET_LOSSES and entry.start == start_at(span.first)
         )
         kind = EventKind.REWOUND if again else EventKind.GAP
         told_of = LedgerEntry(span, loss.cause, detail, loss.request, loss.records, kind=kind)

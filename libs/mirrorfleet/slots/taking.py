@@ -34,6 +34,7 @@ from mirrorfleet.kafka.offsets import (
     log_bounds,
 )
 from mirrorfleet.kafka.transactions import Transactions
+from mirrorfleet.records import incarnations
 from mirrorfleet.records.positions import Barrier, Fence, Healed
 from mirrorfleet.records.topics import ControlKind
 from mirrorfleet.runtime.log import fields, logger
@@ -368,9 +369,9 @@ def _spec(start: str) -> OffsetSpec | SourceOffset | None:
     word, _, value = start.partition(":")
     number = min(int(value), LARGEST_START) if value.isascii() and value.isdigit() else None
     match word, number:
-        case "earliest", None:
+        case incarnations.FROM_THE_START, None:
             return EARLIEST
-        case "latest", None:
+        case incarnations.AT_THE_END, None:
             return LATEST
         case "timestamp", int(timestamp):
             return OffsetSpec(timestamp)
