@@ -30,7 +30,7 @@ from mirrorfleet.kafka.groups import (
 )
 from mirrorfleet.kafka.offsets import EARLIEST, list_offsets
 from mirrorfleet.mapping.written import WrittenTail
-from mirrorfleet.offsets.copies import Copies, target_of
+from mirrorfleet.offsets.copies import Copies
 from mirrorfleet.offsets.homes import (
     Activity,
     Decision,
@@ -227,7 +227,7 @@ class LinkGroups:
 
     async def _starts(self, copies: Copies, seen: _Seen) -> dict[TopicPartition, int]:
         entries = (copies.by_source(at) for one in seen.committed.values() for at in one)
-        wanted = {target_of(entry) for entry in entries if entry is not None}
+        wanted = {entry.target for entry in entries if entry is not None}
         silent, deadline_s = wanted & self._silent, self._settings.request_s
         listed = await list_offsets(
             self._target, dict.fromkeys(wanted - silent, EARLIEST), deadline_s=deadline_s

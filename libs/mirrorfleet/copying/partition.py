@@ -123,7 +123,7 @@ class CopyPartition:
     """Where its batches go; the name of a copy never changes."""
 
     def __post_init__(self) -> None:
-        self.target = TopicPartition(self.entry.target_topic, self.entry.identity.partition)
+        self.target = self.entry.target
 
     @property
     def identity(self) -> PartitionIdentity:

@@ -183,11 +183,7 @@ class Board:
 
     def by_source(self, link: Link) -> dict[TopicPartition, PartitionLag]:
         """The partitions of a link by their name at the source."""
-        return {
-            TopicPartition(lag.entry.source_topic, lag.entry.identity.partition): lag
-            for lag in self
-            if lag.entry.link == link
-        }
+        return {lag.entry.source: lag for lag in self if lag.entry.link == link}
 
     def heard_ms(self, link: Link) -> int | None:
         """When a worker of the link spoke last; None when none of its slots was heard."""

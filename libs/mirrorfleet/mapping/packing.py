@@ -27,7 +27,6 @@ from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.offsets import EARLIEST, list_offsets
 from mirrorfleet.mapping.blocks import BlockPlaces
 from mirrorfleet.mapping.store import MapStore
-from mirrorfleet.offsets.copies import source_of, target_of
 from mirrorfleet.offsets.packing import (
     FULL,
     Floor,
@@ -188,11 +187,11 @@ async def _floors(
     if not source.cluster_id:
         await source.open()
     wanted = [entry for entry in entries if entry.identity.source_cluster == source.cluster_id]
-    sources = await list_offsets(source, {source_of(entry): EARLIEST for entry in wanted})
-    targets = await list_offsets(target, {target_of(entry): EARLIEST for entry in wanted})
+    sources = await list_offsets(source, {entry.source: EARLIEST for entry in wanted})
+    targets = await list_offsets(target, {entry.target: EARLIEST for entry in wanted})
     found: dict[PartitionIdentity, Floor] = {}
     for entry in wanted:
-        one, other = sources[source_of(entry)], targets[target_of(entry)]
+        one, other = sources[entry.source], targets[entry.target]
         if not isinstance(one, BrokerError) and not isinstance(other, BrokerError):
             floor = Floor(SourceOffset(one.offset), TargetOffset(other.offset))
             found[entry.identity] = floor

@@ -61,10 +61,10 @@ class Copies:
         self._by_target: dict[TopicPartition, CatalogPartition] = {}
         for entry in entries:
             if entry.state is not CatalogState.REMOVED:
-                known = self._by_source.get(source_of(entry))
+                known = self._by_source.get(entry.source)
                 if known is None or known.identity.incarnation <= entry.identity.incarnation:
-                    self._by_source[source_of(entry)] = entry
-                    self._by_target[target_of(entry)] = entry
+                    self._by_source[entry.source] = entry
+                    self._by_target[entry.target] = entry
 
     def __len__(self) -> int:
         return len(self._by_source)
@@ -92,7 +92,7 @@ class Copies:
         found = None if line is None else line.to_target(SourceOffset(offset))
         if entry is None or line is None or found is None:
             return None
-        other, copied_to = target_of(entry), line.now.source_end
+        other, copied_to = entry.target, line.now.source_end
         return Answer(entry, partition, offset, other, found.offset, found.found, copied_to)
 
     def to_source(self, partition: TopicPartition, offset: int) -> Answer | None:
@@ -102,7 +102,7 @@ class Copies:
         found = None if line is None else line.to_source(TargetOffset(offset))
         if entry is None or line is None or found is None:
             return None
-        other, copied_to = source_of(entry), line.now.source_end
+        other, copied_to = entry.source, line.now.source_end
         return Answer(entry, partition, offset, other, found.offset, found.found, copied_to)
 
     def cut(self, partition: TopicPartition) -> TargetOffset | None:
@@ -117,14 +117,4 @@ class Copies:
             known = self._index.of(entry.identity)
             last = None if known is None else known.last
             if last is not None:
-                yield OffsetSync(source_of(entry), *last)
-
-
-def source_of(entry: CatalogPartition) -> TopicPartition:
-    """The source partition by name."""
-    return TopicPartition(entry.source_topic, entry.identity.partition)
-
-
-def target_of(entry: CatalogPartition) -> TopicPartition:
-    """The target partition by name."""
-    return TopicPartition(entry.target_topic, entry.identity.partition)
+                yield OffsetSync(entry.source, *last)

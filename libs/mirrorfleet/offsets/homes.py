@@ -28,7 +28,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from mirrorfleet.core.ids import SourceOffset, TargetOffset, TopicPartition
-from mirrorfleet.offsets.copies import Answer, Copies, source_of
+from mirrorfleet.offsets.copies import Answer, Copies
 from mirrorfleet.policy.flows import Flow
 from mirrorfleet.records.catalog import CatalogPartition
 from mirrorfleet.records.checkpoint import Checkpoint
@@ -142,7 +142,7 @@ def cut_off(
         cut, entry = copies.cut(point.partition), copies.by_target(point.partition)
         if entry is None or cut is None or now.offset < cut:
             continue
-        answer = copies.to_target(source_of(entry), last.source)
+        answer = copies.to_target(entry.source, last.source)
         if answer is not None and max(answer.offset, starts[point.partition]) < last.target:
             found.add(point.partition)
     return frozenset(found)

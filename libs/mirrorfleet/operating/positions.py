@@ -43,7 +43,6 @@ from mirrorfleet.kafka.offsets import (
 )
 from mirrorfleet.kafka.stored import first_committed
 from mirrorfleet.mapping.catalog import CatalogView, read_catalog, read_control
-from mirrorfleet.offsets.copies import source_of, target_of
 from mirrorfleet.records import positions as codec
 from mirrorfleet.records.identity import identity_list, parse_identity_list
 from mirrorfleet.records.jsonvalue import Fields, to_json
@@ -247,15 +246,15 @@ async def _outside(
     uncommitted = Isolation.READ_UNCOMMITTED
     bounds: dict[ClusterAlias, tuple[_Offsets, _Offsets]] = {}
     for alias in {entry.link.source for entry in entries}:
-        wanted = [source_of(entry) for entry in entries if entry.link.source == alias]
+        wanted = [entry.source for entry in entries if entry.link.source == alias]
         starts = await _listed(sources[alias], wanted, EARLIEST)
         bounds[alias] = starts, await _listed(sources[alias], wanted, LATEST, uncommitted)
-    target_ends = await _listed(target, map(target_of, entries), LATEST, uncommitted)
+    target_ends = await _listed(target, (entry.target for entry in entries), LATEST, uncommitted)
     troubles = []
     for one, entry in zip(missing, entries, strict=True):
         starts, ends = bounds[entry.link.source]
-        first, end = starts[source_of(entry)], ends[source_of(entry)]
-        copied_to = target_of(entry)
+        first, end = starts[entry.source], ends[entry.source]
+        copied_to = entry.target
         if not first <= one.next_source <= end:
             troubles.append(
                 f"{_name(entry)} has [{first}, {end}) at the source, not {one.next_source}"
@@ -323,7 +322,7 @@ class _Behind:
         return ""
 
     def _at(self, one: Position) -> TopicPartition:
-        return target_of(self.view.partitions[one.identity])
+        return self.view.partitions[one.identity].target
 
 
 async def _write(

@@ -33,6 +33,7 @@ from mirrorfleet.core.ids import (
     PartitionIdentity,
     SlotNumber,
     TopicId,
+    TopicPartition,
 )
 from mirrorfleet.records.formats import FIRST_LEVEL, formats_at
 from mirrorfleet.records.identity import (
@@ -109,6 +110,16 @@ class CatalogPartition:
     target_compacted: bool = False
     source_retention_ms: int | None = None
     loss: CatalogLoss | None = None
+
+    @property
+    def source(self) -> TopicPartition:
+        """The source partition by name."""
+        return TopicPartition(self.source_topic, self.identity.partition)
+
+    @property
+    def target(self) -> TopicPartition:
+        """The target partition by name; no incarnation changes it."""
+        return TopicPartition(self.target_topic, self.identity.partition)
 
 
 @dataclass(frozen=True, slots=True)

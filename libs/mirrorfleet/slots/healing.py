@@ -10,7 +10,7 @@ from mirrorfleet.copying.loss import Look, loss
 from mirrorfleet.copying.partition import CopyPartition, begun_at, start_position
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError, MirrorfleetError, may_not
-from mirrorfleet.core.ids import PartitionIdentity, SourceOffset, TopicPartition
+from mirrorfleet.core.ids import PartitionIdentity, SourceOffset
 from mirrorfleet.kafka.offsets import (
     EARLIEST,
     LATEST,
@@ -174,7 +174,7 @@ def is_left_behind(runner: SlotRunner, identity: PartitionIdentity) -> bool:
     if not runner.wedges.left_behind or identity not in runner.entries:
         return False
     entry = runner.entries[identity]
-    return TopicPartition(entry.target_topic, identity.partition) in runner.wedges.left_behind
+    return entry.target in runner.wedges.left_behind
 
 
 def source_denied(runner: SlotRunner, topic: str) -> str:
@@ -226,7 +226,7 @@ async def examine(runner: SlotRunner, partition: CopyPartition) -> None:
 
 
 async def _look(runner: SlotRunner, partition: CopyPartition) -> Look:
-    at = TopicPartition(partition.entry.source_topic, partition.identity.partition)
+    at = partition.entry.source
     uncommitted = Isolation.READ_UNCOMMITTED
     start = (await list_offsets(runner.source, {at: EARLIEST}, isolation=uncommitted))[at]
     end = (await list_offsets(runner.source, {at: LATEST}, isolation=uncommitted))[at]

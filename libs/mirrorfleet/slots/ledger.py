@@ -167,7 +167,7 @@ async def times(runner: SlotRunner, partition: CopyPartition) -> tuple[int | Non
     Either is None where nobody knows it: a worker that has copied nothing yet, an empty log.
     """
     before = partition.last_timestamp if partition.last_timestamp >= 0 else None
-    at = TopicPartition(partition.entry.source_topic, partition.identity.partition)
+    at = partition.entry.source
     try:
         found = (await list_offsets(runner.source, {at: _ANY_TIME}, deadline_s=_TIMES_S))[at]
     except MirrorfleetError as error:

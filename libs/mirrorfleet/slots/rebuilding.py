@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from mirrorfleet.copying.faults import Fault, FaultReason
 from mirrorfleet.core.errors import CorruptBatchError
-from mirrorfleet.core.ids import SourceOffset, TargetOffset, TopicPartition
+from mirrorfleet.core.ids import SourceOffset, TargetOffset
 from mirrorfleet.kafka.offsets import log_bounds
 from mirrorfleet.kafka.stored import first_committed
 from mirrorfleet.records.events import EventKind
@@ -83,7 +83,7 @@ async def _made(
     runner: SlotRunner, entry: CatalogPartition, known: PartitionMap, made: list[Position]
 ) -> str:
     """Put the position into `made`, or say why there is none."""
-    at = TopicPartition(entry.target_topic, entry.identity.partition)
+    at = entry.target
     try:
         start, end = await log_bounds(runner.target, at)
         beyond = await first_committed(runner.target, at, max(start, known.target_end), end)

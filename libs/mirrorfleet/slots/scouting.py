@@ -11,10 +11,9 @@ import asyncio
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mirrorfleet.core.errors import MirrorfleetError
-from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.kafka.offsets import LATEST, list_offsets
 from mirrorfleet.runtime.log import fields, logger
-from mirrorfleet.slots import taking
+from mirrorfleet.slots import starting
 from mirrorfleet.wire.k01_fetch import Isolation
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ class Found(NamedTuple):
     """New partitions that were looked at, and where they begin."""
 
     entries: Sequence[CatalogPartition]
-    starts: taking.Starts
+    starts: starting.Starts
 
 
 class Scout:
@@ -62,13 +61,13 @@ class Scout:
         runner = self._runner
         try:
             unknown = [entry for entry in new if entry.identity not in runner.slot.known]
-            starts = await taking.resolve_starts(runner, unknown)
-            at = [TopicPartition(entry.target_topic, entry.identity.partition) for entry in new]
+            starts = await starting.resolve_starts(runner, unknown)
+            at = [entry.target for entry in new]
             await list_offsets(
                 runner.target,
                 dict.fromkeys(at, LATEST),
                 isolation=Isolation.READ_UNCOMMITTED,
-                deadline_s=taking.START_DEADLINE_S,
+                deadline_s=starting.START_DEADLINE_S,
             )
             runner.sources.need_partitions((e.source_topic, e.identity.partition) for e in new)
             runner.targets.need_partitions(at)

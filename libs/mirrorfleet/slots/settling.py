@@ -387,7 +387,7 @@ def _copied_to(runner: SlotRunner) -> Iterator[tuple[TopicPartition, int]]:
         former[at] = max(former.get(at, 0), position.next_target)
     for identity, entry in runner.entries.items():
         end = former.get((identity.target_topic_id, identity.partition), 0)
-        yield TopicPartition(entry.target_topic, identity.partition), end
+        yield entry.target, end
     for identity, partition in runner.slot.partitions.items():
         end = former.get((identity.target_topic_id, identity.partition), 0)
         yield partition.target, max(end, partition.committed.next_target)

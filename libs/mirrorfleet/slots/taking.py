@@ -20,25 +20,24 @@ from mirrorfleet.core.errors import (
     may_not,
 )
 from mirrorfleet.core.ids import (
-    PartitionIdentity,
     ProducerIdentity,
-    SourceOffset,
-    TopicPartition,
 )
 from mirrorfleet.kafka.offsets import (
-    EARLIEST,
-    LATEST,
-    ListedOffset,
-    OffsetSpec,
-    list_offsets,
     log_bounds,
 )
 from mirrorfleet.kafka.transactions import Transactions
-from mirrorfleet.records import incarnations
 from mirrorfleet.records.positions import Barrier, Fence, Healed
 from mirrorfleet.records.topics import ControlKind
 from mirrorfleet.runtime.log import fields, logger
-from mirrorfleet.slots import endings, healing, ledger, rebuilding, succession, target_loss
+from mirrorfleet.slots import (
+    endings,
+    healing,
+    ledger,
+    rebuilding,
+    starting,
+    succession,
+    target_loss,
+)
 from mirrorfleet.slots.entries import barrier_entry
 from mirrorfleet.slots.recalling import recall
 from mirrorfleet.slots.sending import Sender
@@ -55,10 +54,6 @@ FENCE_LOOK_S: Final = 1.5
 FENCE_DEADLINE_S: Final = 60.0
 """InitProducerId waits for the markers of the transaction that it ends."""
 PREPARE_S: Final = 2.0
-START_DEADLINE_S: Final = 10.0
-"""The neighbours of a new partition wait while its start is asked for."""
-LARGEST_START: Final = 2**63 - 1
-"""An older build let greater numbers into the catalog, which no request can hold."""
 
 _log = logger(__name__)
 
@@ -84,13 +79,6 @@ class PositionsGoneError(MirrorfleetError):
     """Raised when the slot must be taken again to know its positions."""
 
     retriable = True
-
-
-class Starts(NamedTuple):
-    """Where new partitions begin, and what the source says of those that it does not tell."""
-
-    found: dict[PartitionIdentity, SourceOffset]
-    refused: dict[PartitionIdentity, BrokerError]
 
 
 async def take(runner: SlotRunner) -> Sender:
@@ -293,7 +281,7 @@ async def admit(
     runner: SlotRunner,
     sender: Sender,
     entries: Sequence[CatalogPartition],
-    starts: Starts | None = None,
+    starts: starting.Starts | None = None,
 ) -> None:
     """Begin to copy partitions; a first position is stored before the first fetch.
 
@@ -301,7 +289,9 @@ async def admit(
     """
     known = runner.slot.known
     if starts is None:
-        starts = await resolve_starts(runner, [e for e in entries if e.identity not in known])
+        starts = await starting.resolve_starts(
+            runner, [e for e in entries if e.identity not in known]
+        )
     now_ms = runner.clock.now_ms()
     begun = [e for e in entries if e.identity in starts.found and e.identity not in known]
     fresh = [start_position(e.identity, starts.found[e.identity], now_ms) for e in begun]
@@ -319,63 +309,3 @@ async def admit(
         partition.reported = runner.unstarted.pop(entry.identity, partition).reported
         partition.progress_at = partition.progress_at or runner.clock.monotonic()
         await succession.check_identity(runner, partition)
-
-
-async def resolve_starts(runner: SlotRunner, entries: list[CatalogPartition]) -> Starts:
-    """Where each new partition begins on the source."""
-    found: dict[PartitionIdentity, SourceOffset] = {}
-    refused: dict[PartitionIdentity, BrokerError] = {}
-    asked: dict[TopicPartition, OffsetSpec] = {}
-    for entry in entries:
-        spec = _spec(entry.start)
-        if spec is None:
-            where = f"its start in the catalog, {entry.start!r}, is not known to this build"
-            refused[entry.identity] = BrokerError(ErrorCode.INVALID_REQUEST, where)
-        elif isinstance(spec, OffsetSpec):
-            asked[_source_of(entry)] = spec
-        else:
-            found[entry.identity] = spec
-    listed = await _listed(runner, asked)
-    # Where no record is as young as the timestamp, begin at the end.
-    late = {
-        at: LATEST
-        for at, answer in listed.items()
-        if not isinstance(answer, BrokerError) and answer.offset < 0
-    }
-    listed.update(await _listed(runner, late))
-    for entry in entries:
-        answer = listed.get(_source_of(entry))
-        if isinstance(answer, BrokerError):
-            refused[entry.identity] = answer
-        elif answer is not None and answer.offset >= 0:
-            found[entry.identity] = SourceOffset(answer.offset)
-    return Starts(found, refused)
-
-
-async def _listed(
-    runner: SlotRunner, asked: dict[TopicPartition, OffsetSpec]
-) -> dict[TopicPartition, ListedOffset | BrokerError]:
-    if not asked:
-        return {}
-    return await list_offsets(runner.source, asked, deadline_s=START_DEADLINE_S)
-
-
-def _source_of(entry: CatalogPartition) -> TopicPartition:
-    return TopicPartition(entry.source_topic, entry.identity.partition)
-
-
-def _spec(start: str) -> OffsetSpec | SourceOffset | None:
-    """None: this build cannot read it, which must stop nothing but this partition."""
-    word, _, value = start.partition(":")
-    number = min(int(value), LARGEST_START) if value.isascii() and value.isdigit() else None
-    match word, number:
-        case incarnations.FROM_THE_START, None:
-            return EARLIEST
-        case incarnations.AT_THE_END, None:
-            return LATEST
-        case "timestamp", int(timestamp):
-            return OffsetSpec(timestamp)
-        case "offset", int(offset):
-            return SourceOffset(offset)
-        case _:
-            return None

@@ -144,7 +144,7 @@ async def _exact(
 
 
 async def _oldest(runner: SlotRunner, partition: CopyPartition) -> SourceOffset:
-    at = TopicPartition(partition.entry.source_topic, partition.identity.partition)
+    at = partition.entry.source
     start = (await list_offsets(runner.source, {at: EARLIEST}))[at]
     return SourceOffset(0 if isinstance(start, BrokerError) else start.offset)
 

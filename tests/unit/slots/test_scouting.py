@@ -10,9 +10,9 @@ import pytest
 
 from mirrorfleet.core.errors import DeadlineError
 from mirrorfleet.core.ids import SourceOffset
-from mirrorfleet.slots import scouting, taking
+from mirrorfleet.slots import scouting, starting
 from mirrorfleet.slots.scouting import Found, Scout
-from mirrorfleet.slots.taking import Starts
+from mirrorfleet.slots.starting import Starts
 from tests.unit.copying.making import entry, slot
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class World:
         self.runner.slot.known.clear()
         self.scout = Scout(cast("SlotRunner", self.runner))
         monkeypatch.setattr(scouting, "AGAIN_S", 0.0)
-        monkeypatch.setattr(taking, "resolve_starts", self._starts)
+        monkeypatch.setattr(starting, "resolve_starts", self._starts)
         monkeypatch.setattr(scouting, "list_offsets", self._ends)
 
     async def _starts(self, runner: object, entries: list[CatalogPartition]) -> Starts:

@@ -11,8 +11,9 @@ import pytest
 from mirrorfleet.copying.partition import SourceEnds
 from mirrorfleet.core.ids import SourceOffset, TopicPartition
 from mirrorfleet.kafka.offsets import ListedOffset, OffsetSpec
-from mirrorfleet.slots import taking
-from mirrorfleet.slots.taking import Starts, admit, resolve_starts
+from mirrorfleet.slots import starting
+from mirrorfleet.slots.starting import Starts, resolve_starts
+from mirrorfleet.slots.taking import admit
 from tests.unit.copying.making import entry, identity, partition_of, slot
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ async def test_a_start_that_this_build_cannot_read_stops_that_partition_alone(
         asked.update(specs)
         return {at: ListedOffset(offset=4, timestamp=0, leader_epoch=0) for at in specs}
 
-    monkeypatch.setattr(taking, "list_offsets", listed)
+    monkeypatch.setattr(starting, "list_offsets", listed)
     unreadable = ["sometime", "timestamp:soon", "offset:", "latest:3"]
     strange = [entry(number, start=start) for number, start in enumerate(unreadable)]
     readable = [entry(4, start="timestamp:" + "9" * 30), entry(5, start="offset:" + "9" * 30)]

@@ -1,0 +1,83 @@
+"""Where new partitions begin on the source, as the catalog says and the source has it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import BrokerError
+from mirrorfleet.core.ids import PartitionIdentity, SourceOffset, TopicPartition
+from mirrorfleet.kafka.offsets import EARLIEST, LATEST, ListedOffset, OffsetSpec, list_offsets
+from mirrorfleet.records import incarnations
+
+if TYPE_CHECKING:
+    from mirrorfleet.records.catalog import CatalogPartition
+    from mirrorfleet.slots.runner import SlotRunner
+
+START_DEADLINE_S: Final = 10.0
+"""The neighbours of a new partition wait while its start is asked for."""
+LARGEST_START: Final = 2**63 - 1
+"""An older build let greater numbers into the catalog, which no request can hold."""
+
+
+class Starts(NamedTuple):
+    """Where new partitions begin, and what the source says of those that it does not tell."""
+
+    found: dict[PartitionIdentity, SourceOffset]
+    refused: dict[PartitionIdentity, BrokerError]
+
+
+async def resolve_starts(runner: SlotRunner, entries: list[CatalogPartition]) -> Starts:
+    """Where each new partition begins on the source."""
+    found: dict[PartitionIdentity, SourceOffset] = {}
+    refused: dict[PartitionIdentity, BrokerError] = {}
+    asked: dict[TopicPartition, OffsetSpec] = {}
+    for entry in entries:
+        spec = _spec(entry.start)
+        if spec is None:
+            where = f"its start in the catalog, {entry.start!r}, is not known to this build"
+            refused[entry.identity] = BrokerError(ErrorCode.INVALID_REQUEST, where)
+        elif isinstance(spec, OffsetSpec):
+            asked[entry.source] = spec
+        else:
+            found[entry.identity] = spec
+    listed = await _listed(runner, asked)
+    # Where no record is as young as the timestamp, begin at the end.
+    late = {
+        at: LATEST
+        for at, answer in listed.items()
+        if not isinstance(answer, BrokerError) and answer.offset < 0
+    }
+    listed.update(await _listed(runner, late))
+    for entry in entries:
+        answer = listed.get(entry.source)
+        if isinstance(answer, BrokerError):
+            refused[entry.identity] = answer
+        elif answer is not None and answer.offset >= 0:
+            found[entry.identity] = SourceOffset(answer.offset)
+    return Starts(found, refused)
+
+
+async def _listed(
+    runner: SlotRunner, asked: dict[TopicPartition, OffsetSpec]
+) -> dict[TopicPartition, ListedOffset | BrokerError]:
+    if not asked:
+        return {}
+    return await list_offsets(runner.source, asked, deadline_s=START_DEADLINE_S)
+
+
+def _spec(start: str) -> OffsetSpec | SourceOffset | None:
+    """None: this build cannot read it, which must stop nothing but this partition."""
+    word, _, value = start.partition(":")
+    number = min(int(value), LARGEST_START) if value.isascii() and value.isdigit() else None
+    match word, number:
+        case incarnations.FROM_THE_START, None:
+            return EARLIEST
+        case incarnations.AT_THE_END, None:
+            return LATEST
+        case "timestamp", int(timestamp):
+            return OffsetSpec(timestamp)
+        case "offset", int(offset):
+            return SourceOffset(offset)
+        case _:
+            return None
