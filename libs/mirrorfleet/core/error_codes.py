@@ -192,6 +192,11 @@ _RETRIABLE: Final = frozenset(
     }
 )
 
+DENIED: Final = frozenset(
+    {ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED}
+)
+"""What a broker says where a right on a topic or on the cluster is missing."""
+
 
 def error_code(number: int) -> ErrorCode:
     """The code for a number off the wire; one that we do not know is the unknown error."""

@@ -17,7 +17,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -102,6 +102,14 @@ class FencedError(MirrorfleetError):
 def may_not(who: str, operation: str, resource: str, cluster: str) -> str:
     """The text for a missing right, in the words that `mirrorfleet acls` grants it with."""
     return f"{who} may not {operation} {resource} on {cluster}"
+
+
+HOW_TO_GRANT: Final = "`mirrorfleet acls` prints what is needed."
+
+
+def denied(code: ErrorCode, who: str, operation: str, resource: str, cluster: str) -> BrokerError:
+    """A missing right as an error, with where the right can be had."""
+    return BrokerError(code, may_not(who, operation, resource, cluster), hint=HOW_TO_GRANT)
 
 
 def is_retriable(error: BaseException) -> bool:

@@ -38,7 +38,7 @@ from mirrorfleet.core.errors import (
     ConfigError,
     DeadlineError,
     MirrorfleetError,
-    may_not,
+    denied,
 )
 from mirrorfleet.core.ids import SlotNumber
 from mirrorfleet.core.ports import Clock
@@ -305,13 +305,12 @@ class Membership:
 
     def _explained(self, error: MirrorfleetError) -> MirrorfleetError:
         """A refused group, with who wanted to join it."""
-        denied = ErrorCode.GROUP_AUTHORIZATION_FAILED
-        if not isinstance(error, BrokerError) or error.code is not denied:
+        code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+        if not isinstance(error, BrokerError) or error.code is not code:
             return error
         settings = self._cluster.settings
-        who = settings.security.principal
-        text = may_not(who, "READ", f"Group:{self.group}", settings.alias)
-        return BrokerError(error.code, text, hint="`mirrorfleet acls` prints what is needed.")
+        who, resource = settings.security.principal, f"Group:{self.group}"
+        return denied(code, who, "READ", resource, settings.alias)
 
 
 class _Assignor:

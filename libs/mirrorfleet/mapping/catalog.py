@@ -12,7 +12,7 @@ from mirrorfleet.core.errors import (
     MirrorfleetError,
     RefusedError,
     UnknownVersionError,
-    may_not,
+    denied,
 )
 from mirrorfleet.core.ids import (
     ClusterAlias,
@@ -132,8 +132,7 @@ def _explained(error: MirrorfleetError, settings: ClusterSettings, topic: str) -
     """A refused catalog, with who wanted to read it."""
     if not (isinstance(error, BrokerError) and error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED):
         return error
-    text = may_not(settings.security.principal, "READ", f"Topic:{topic}", settings.alias)
-    return BrokerError(error.code, text, hint="`mirrorfleet acls` prints what is needed.")
+    return denied(error.code, settings.security.principal, "READ", f"Topic:{topic}", settings.alias)
 
 
 async def read_catalog(cluster: Cluster, fleet: FleetName) -> CatalogView:

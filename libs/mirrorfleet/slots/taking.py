@@ -17,7 +17,7 @@ from mirrorfleet.core.errors import (
     BrokerError,
     DeadlineError,
     MirrorfleetError,
-    may_not,
+    denied,
 )
 from mirrorfleet.core.ids import (
     ProducerIdentity,
@@ -241,8 +241,7 @@ def _explained(runner: SlotRunner, error: BrokerError) -> BrokerError:
     if error.code is not ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
         return error
     resource = f"TransactionalId:{runner.transactional_id}"
-    text = may_not(runner.target_principal, "WRITE", resource, runner.link.target)
-    return BrokerError(error.code, text, hint="`mirrorfleet acls` prints what is needed.")
+    return denied(error.code, runner.target_principal, "WRITE", resource, runner.link.target)
 
 
 def check_positions(runner: SlotRunner) -> None:

@@ -12,8 +12,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from mirrorfleet.core.access import AclBinding, show
-from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import may_not
+from mirrorfleet.core.error_codes import DENIED, ErrorCode
+from mirrorfleet.core.errors import HOW_TO_GRANT, may_not
 from mirrorfleet.kafka.acls import create_acls, delete_acls
 from mirrorfleet.kafka.admin import NewTopic, create_partitions, create_topics
 from mirrorfleet.kafka.configs import AlterOp, ConfigChange, incremental_alter_configs
@@ -57,9 +57,6 @@ _OPERATIONS: Final = {
 """The right that each change needs (Kafka's table of operations by API)."""
 
 _ACL_KINDS: Final = {AclStep.ADD: ChangeKind.ACL_ADDED, AclStep.REMOVE: ChangeKind.ACL_REMOVED}
-_DENIED: Final = frozenset(
-    {ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED}
-)
 
 
 class Change(NamedTuple):
@@ -243,12 +240,12 @@ class TargetChanges:
         return done
 
     def _text(self, change: Change, error: BrokerError) -> str:
-        if error.code not in _DENIED:
+        if error.code not in DENIED:
             return str(error)
         who, alias = self._cluster.settings.security.principal, self._cluster.settings.alias
         resource = f"Topic:{change.target}" if change.topic else "Cluster"
         text = may_not(who, _OPERATIONS[change.kind], resource, alias)
-        return f"{text}. `mirrorfleet acls` prints what is needed."
+        return f"{text}. {HOW_TO_GRANT}"
 
     def _refuse(self, change: Change, text: str) -> None:
         refusal = self._refused.setdefault(change, _Refusal(""))

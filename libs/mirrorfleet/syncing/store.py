@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import BrokerError, MirrorfleetError, may_not
+from mirrorfleet.core.errors import BrokerError, MirrorfleetError, denied
 from mirrorfleet.core.ids import FleetName, TopicPartition
 from mirrorfleet.core.names import service_id
 from mirrorfleet.kafka.admin import NewTopic, create_partitions, create_topics
@@ -149,9 +149,8 @@ class Store:
 
     def _denied(self, operation: str, topic: str) -> BrokerError:
         settings = self._cluster.settings
-        text = may_not(settings.security.principal, operation, f"Topic:{topic}", settings.alias)
-        hint = "`mirrorfleet acls` prints what is needed."
-        return BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, text, hint=hint)
+        code, who = ErrorCode.TOPIC_AUTHORIZATION_FAILED, settings.security.principal
+        return denied(code, who, operation, f"Topic:{topic}", settings.alias)
 
     async def refresh(self) -> None:
         """Read the catalog again if somebody else has written to it.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from mirrorfleet.core.access import AclBinding
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import BrokerError, may_not
+from mirrorfleet.core.errors import HOW_TO_GRANT, BrokerError, may_not
 from mirrorfleet.kafka.acls import describe_acls
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.planning.access import Way, shortest_ways
@@ -75,5 +75,5 @@ def _trouble(cluster: Cluster, error: BrokerError) -> str | None:
     if error.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
         who = cluster.settings.security.principal
         text = may_not(who, "DESCRIBE", "Cluster", cluster.name)
-        return f"{text}. `mirrorfleet acls` prints what is needed."
+        return f"{text}. {HOW_TO_GRANT}"
     return None

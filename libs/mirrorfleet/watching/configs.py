@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.error_codes import DENIED, ErrorCode
 from mirrorfleet.core.errors import BrokerError
 from mirrorfleet.core.ids import TopicId
 from mirrorfleet.kafka.cluster import Cluster
@@ -18,10 +18,6 @@ from mirrorfleet.kafka.metadata import TopicMeta
 
 _TOPICS_A_REQUEST: Final = 200
 """One answer has all configs of so many topics, some 250 KB: read without a stall of the loop."""
-
-DENIED: Final = frozenset(
-    {ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED}
-)
 
 
 @dataclass(frozen=True, slots=True)

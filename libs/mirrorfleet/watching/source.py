@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from mirrorfleet.core.access import AclBinding
-from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.error_codes import DENIED, ErrorCode
 from mirrorfleet.core.errors import BrokerError, CorruptBatchError, UnknownVersionError
 from mirrorfleet.core.ids import ClusterId, TopicId, TopicPartition
 from mirrorfleet.kafka.cluster import Cluster
@@ -22,7 +22,7 @@ from mirrorfleet.records import catalog
 from mirrorfleet.records.catalog import CatalogState
 from mirrorfleet.records.topics import ControlKind, control_kind
 from mirrorfleet.runtime.log import fields, logger
-from mirrorfleet.watching.configs import DENIED, ConfigMemory, Configs, is_there
+from mirrorfleet.watching.configs import ConfigMemory, Configs, is_there
 
 _log = logger(__name__)
 
