@@ -46,7 +46,7 @@ from mirrorfleet.offsets.homes import (
 )
 from mirrorfleet.offsets.resting import Rest, own_places, rested
 from mirrorfleet.records import checkpoint, heartbeat, offset_sync
-from mirrorfleet.records.topics import mm2_topics
+from mirrorfleet.records.topics import mm2_topics, replicas_on
 from mirrorfleet.runtime.log import fields, logger
 from services.checkpoint.gone import GoneGroups
 
@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from mirrorfleet.records.offset_sync import OffsetSync
     from services.checkpoint.settings import CheckpointSettings
 
-FULL_REPLICATION: Final = 3
 _SILENT_S: Final = 1.0
 """For target partitions that did not answer at the last look: all groups would wait for them."""
 _PART: Final = 100
@@ -144,18 +143,9 @@ class LinkGroups:
     async def prepare(self) -> None:
         """Make MM2's topics where they are missing. Raises: BrokerError naming the topic."""
         brokers = (await self._target.metadata(())).brokers
-        factor = min(FULL_REPLICATION, len(brokers))
+        factor = replicas_on(len(brokers))
         specs = mm2_topics(self.flow.link.source, replication_factor=factor)
-        wanted = [
-            NewTopic(
-                name=spec.name,
-                partitions=spec.partitions,
-                replication_factor=spec.replication_factor,
-                configs=spec.configs,
-            )
-            for spec in specs
-            if spec.name != heartbeat.TOPIC
-        ]
+        wanted = [NewTopic.of(spec) for spec in specs if spec.name != heartbeat.TOPIC]
         for error in (await create_topics(self._target, wanted)).values():
             if error is not None and error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise error

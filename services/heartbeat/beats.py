@@ -12,6 +12,7 @@ from mirrorfleet.kafka.admin import NewTopic, create_topics
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.control import ControlWriter
 from mirrorfleet.records.heartbeat import TOPIC, Heartbeat, encode
+from mirrorfleet.records.topics import heartbeat_topic, replicas_on
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from mirrorfleet.core.ports import Clock
 
 AT: Final = TopicPartition(TOPIC, 0)
-_REPLICAS: Final = 3
-_COMPACT: Final = {"cleanup.policy": "compact"}
 # MM2 takes it for granted, then, that somebody has made the topic
 _MAY_BE_THERE: Final = frozenset(
     {ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.TOPIC_AUTHORIZATION_FAILED}
@@ -84,12 +83,7 @@ class Beats:
     async def _prepare(self) -> None:
         """As MM2: one partition, compacted, nothing else; a topic that is there stays as it is."""
         brokers = (await self._cluster.metadata(())).brokers
-        wanted = NewTopic(
-            name=TOPIC,
-            partitions=1,
-            replication_factor=min(_REPLICAS, len(brokers)),
-            configs=_COMPACT,
-        )
+        wanted = NewTopic.of(heartbeat_topic(replication_factor=replicas_on(len(brokers))))
         error = (await create_topics(self._cluster, [wanted]))[TOPIC]
         if error is not None and error.code not in _MAY_BE_THERE:
             raise error

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, Self
 
 from kio.schema.create_partitions.v3.request import CreatePartitionsRequest, CreatePartitionsTopic
 from kio.schema.create_partitions.v3.response import CreatePartitionsResponse
@@ -35,6 +35,7 @@ from mirrorfleet.kafka.codec import code_of, milliseconds
 from mirrorfleet.kafka.controller import Mode, ask_controller, on_controller
 from mirrorfleet.kafka.each import verdict
 from mirrorfleet.kafka.metadata import Broker
+from mirrorfleet.records.topics import TopicSpec
 
 BROKER_DEFAULT: Final = -1
 """For partitions or replication factor: what the broker's own defaults say (KIP-464)."""
@@ -48,6 +49,16 @@ class NewTopic:
     partitions: int = BROKER_DEFAULT
     replication_factor: int = BROKER_DEFAULT
     configs: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, spec: TopicSpec) -> Self:
+        """As a topic of ours is specified."""
+        return cls(
+            name=spec.name,
+            partitions=spec.partitions,
+            replication_factor=spec.replication_factor,
+            configs=spec.configs,
+        )
 
 
 class ClusterDescription(NamedTuple):

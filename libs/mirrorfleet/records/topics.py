@@ -24,10 +24,14 @@ __all__ = [
     "control_topic",
     "control_topics",
     "durability",
+    "heartbeat_topic",
     "mm2_topics",
+    "replicas_on",
     "without_partition",
 ]
 
+FULL_REPLICATION: Final = 3
+"""With two of them in sync a record survives the loss of any broker."""
 _DAY_MS: Final = 24 * 3600 * 1000
 
 
@@ -133,8 +137,19 @@ def mm2_topics(source: ClusterAlias, *, replication_factor: int) -> list[TopicSp
 
     Created as MM2 does, with cleanup.policy and nothing else.
     """
-    names = (offset_sync.topic_name(source), checkpoint.topic_name(source), heartbeat.TOPIC)
-    return [TopicSpec(name, 1, replication_factor, dict(_COMPACT)) for name in names]
+    names = (offset_sync.topic_name(source), checkpoint.topic_name(source))
+    links = [TopicSpec(name, 1, replication_factor, dict(_COMPACT)) for name in names]
+    return [*links, heartbeat_topic(replication_factor=replication_factor)]
+
+
+def heartbeat_topic(*, replication_factor: int) -> TopicSpec:
+    """The one of them that all links share."""
+    return TopicSpec(heartbeat.TOPIC, 1, replication_factor, dict(_COMPACT))
+
+
+def replicas_on(brokers: int) -> int:
+    """The replication factor of our topics on a cluster of so many brokers."""
+    return min(FULL_REPLICATION, brokers)
 
 
 def control_kind(topic: str) -> tuple[FleetName, ControlKind] | None:

@@ -165,15 +165,7 @@ class TargetChanges:
     async def _create(self, step: Plan) -> list[Done]:
         if not step.create:
             return []
-        topics = [
-            NewTopic(
-                name=each.spec.name,
-                partitions=each.spec.partitions,
-                replication_factor=each.spec.replication_factor,
-                configs=each.spec.configs,
-            )
-            for each in step.create
-        ]
+        topics = [NewTopic.of(each.spec) for each in step.create]
         answers = await create_topics(self._cluster, topics, deadline_s=self._settings.change_s)
         return self._settle(
             answers,

@@ -32,6 +32,7 @@ from mirrorfleet.records.topics import (
     control_topic,
     control_topics,
     durability,
+    replicas_on,
 )
 from mirrorfleet.runtime.log import fields, logger
 
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from mirrorfleet.core.ports import Clock
     from mirrorfleet.records.events import Event
 
-FULL_REPLICATION: Final = 3
 COMMIT_MARKER: Final = 1
 """Offsets that the end of a transaction takes in the log."""
 _RECORDS_A_WRITE: Final = 500
@@ -96,7 +96,7 @@ class Store:
             MirrorfleetError: the target does not answer.
         """
         metadata = await self._cluster.metadata(None)
-        factor = min(FULL_REPLICATION, metadata.members)
+        factor = replicas_on(metadata.members)
         wanted = control_topics(self._fleet, slots=slots, replication_factor=factor)
         self.replication_factor = min(
             (
@@ -122,15 +122,7 @@ class Store:
             BrokerError: the target refuses one, with the operation and the topic in its text.
         """
         specs, short = await self.wanted_topics(slots)
-        missing = [
-            NewTopic(
-                name=spec.name,
-                partitions=spec.partitions,
-                replication_factor=spec.replication_factor,
-                configs=spec.configs,
-            )
-            for spec in specs
-        ]
+        missing = [NewTopic.of(spec) for spec in specs]
         self._raise_first("CREATE", await create_topics(self._cluster, missing) if missing else {})
         self._raise_first("ALTER", await create_partitions(self._cluster, short) if short else {})
         if missing or short:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from mirrorfleet.core.ids import ClusterAlias, FleetName, SlotNumber
 from mirrorfleet.core.names import transactional_id
-from mirrorfleet.records.topics import ControlKind, control_kind, control_topics, mm2_topics
+from mirrorfleet.records.topics import (
+    ControlKind,
+    control_kind,
+    control_topics,
+    heartbeat_topic,
+    mm2_topics,
+    replicas_on,
+)
 
 WEST = FleetName("west")
 
@@ -71,6 +78,15 @@ def test_mirrormakers_topics_are_created_as_it_does() -> None:
         ("east.checkpoints.internal", 1, {"cleanup.policy": "compact"}),
         ("heartbeats", 1, {"cleanup.policy": "compact"}),
     ]
+
+
+def test_the_topic_of_heartbeats_is_one_of_them() -> None:
+    *_, last = mm2_topics(ClusterAlias("east"), replication_factor=2)
+    assert heartbeat_topic(replication_factor=2) == last
+
+
+def test_a_topic_has_a_copy_on_each_of_three_brokers_at_most() -> None:
+    assert [replicas_on(brokers) for brokers in (1, 2, 3, 9)] == [1, 2, 3, 3]
 
 
 def test_a_control_topic_is_known_by_its_name() -> None:
