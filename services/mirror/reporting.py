@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections import Counter as Tally
 from typing import TYPE_CHECKING
 
+from mirrorfleet.copying.lifecycle import SlotState
 from mirrorfleet.copying.limits import Found, Limit, look_at
 from mirrorfleet.core.ids import SourceOffset
 from mirrorfleet.records.catalog import CatalogState
 from mirrorfleet.records.overview import duration
 from mirrorfleet.records.progress import (
+    FAULTED,
+    STARTING,
     UNREACHABLE,
     WAITING,
     PartitionProgress,
@@ -78,15 +81,15 @@ def lag(runner: SlotRunner, partition: CopyPartition) -> int | None:
 def state_word(runner: SlotRunner, partition: CopyPartition) -> str:
     """One word for where a partition of the slot is."""
     if standing(partition) is not None:
-        return "faulted"
+        return FAULTED
     if partition.entry.state is not CatalogState.ACTIVE:
         return str(partition.entry.state)
     if runner.untaken.since is not None:
-        return "starting"
+        return STARTING
     if is_away(runner, partition):
         return UNREACHABLE
     if partition.source.last_stable < 0:
-        return "starting"
+        return STARTING
     return WAITING if runner.slot.waits(partition) else str(partition.pace)
 
 
@@ -258,7 +261,7 @@ class Gauges:
         """Slots that copy, by link."""
         tally: Tally[Labels] = Tally({(str(link),): 0 for link in self._links()})
         for runner in self._ours():
-            tally[(str(runner.link),)] += int(runner.state == "copying")
+            tally[(str(runner.link),)] += int(runner.state == SlotState.COPYING)
         yield from tally.items()
 
 

@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from mirrorfleet.core.ids import PartitionIdentity, SourceOffset, TargetOffset, TopicPartition
+from mirrorfleet.records import progress
 from mirrorfleet.records.positions import Position
 from mirrorfleet.wire.copybatch import AbortedTransaction, CopyBatch, Dropped, NullKeys, Terms
 
@@ -34,7 +35,7 @@ class Pace(StrEnum):
     """Which fetch connection serves a partition: old backlog never delays the live tail."""
 
     LIVE = "live"
-    CATCH_UP = "catch-up"
+    CATCH_UP = progress.CATCH_UP
 
 
 @dataclass(slots=True)

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Final
 from mirrorfleet.core.ids import SourceOffset
 from mirrorfleet.lagging.ends import CLOCK_STEP_MS, EndHistory
 from mirrorfleet.lagging.rate import Rate
-from mirrorfleet.lagging.verdict import PAUSED, Facts, Limits, Trend, judge
+from mirrorfleet.lagging.verdict import Facts, Limits, Trend, judge
 from mirrorfleet.records.catalog import CatalogState
-from mirrorfleet.records.progress import WAITING
+from mirrorfleet.records.progress import PAUSED, WAITING
 from mirrorfleet.records.samples import FOREVER_MS, Sample, Verdict
 
 if TYPE_CHECKING:

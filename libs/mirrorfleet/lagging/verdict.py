@@ -13,13 +13,9 @@ from enum import StrEnum
 from typing import Final
 
 from mirrorfleet.records.overview import STALE_MS, duration
-from mirrorfleet.records.progress import WAITING
+from mirrorfleet.records.progress import FAULTED, PAUSED, WAITING
 from mirrorfleet.records.samples import Verdict
 
-FAULTED: Final = "faulted"
-"""The mirror's word for a partition that it stopped."""
-PAUSED: Final = "paused"
-"""The catalog's word, and the mirror's."""
 RULE_MOST: Final = 300
 """Characters of a rule's text: a fault may quote a broker at length."""
 

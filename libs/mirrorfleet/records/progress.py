@@ -16,10 +16,19 @@ from typing import Final
 
 from mirrorfleet.core.errors import CorruptBatchError, UnknownVersionError
 from mirrorfleet.core.ids import PartitionIdentity, SlotNumber, SourceOffset, TargetOffset
+from mirrorfleet.records.catalog import CatalogState
 from mirrorfleet.records.identity import read_identity, write_identity
 from mirrorfleet.records.packing import Reader, Skipped, Writer
 
 VERSION: Final = 1
+FAULTED: Final = "faulted"
+"""The state of a partition that the mirror stopped."""
+STARTING: Final = "starting"
+"""The state of a partition of which nothing was fetched yet."""
+CATCH_UP: Final = "catch-up"
+"""The state of a partition that works off its backlog on a connection of its own."""
+PAUSED: Final = CatalogState.PAUSED.value
+"""The state of a partition that the catalog has so; other states of the catalog are told, too."""
 WAITING: Final = "waiting"
 """The state of a partition whose backlog waits, because its worker has a more urgent one."""
 UNREACHABLE: Final = "unreachable"

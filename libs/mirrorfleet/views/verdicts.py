@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.records.catalog import CatalogState
 from mirrorfleet.records.overview import STALE_MS, STUCK_MS, duration, why_untaken
-from mirrorfleet.records.progress import UNREACHABLE, WAITING
+from mirrorfleet.records.progress import CATCH_UP, UNREACHABLE, WAITING
 from mirrorfleet.records.samples import Verdict
 
 if TYPE_CHECKING:
@@ -35,8 +35,6 @@ SAMPLE_STALE_MS: Final = 120_000
 """A sample holds until the next one; quiet partitions are sampled less often than busy ones."""
 IDLE_MS: Final = 10_000
 """Nothing came for so long: idle."""
-CATCH_UP: Final = "catch-up"
-"""The mirror's word for a partition that works off its backlog on a connection of its own."""
 
 
 class Judge(StrEnum):
