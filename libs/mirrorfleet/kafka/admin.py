@@ -7,7 +7,7 @@ exist take that as success.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol, Self
 
@@ -143,12 +143,8 @@ async def delete_topics(
         answer = await ask_controller(cluster, request, DeleteTopicsResponse, left_s)
         for name in left:
             cluster.forget_leaders(name)
-        found = _verdicts("delete", answer.responses)
-        for error in found.values():
-            # not worth waiting for here, whatever Kafka says of other requests
-            if error is not None and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                error.retriable = False
-        return found
+        final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,)
+        return _verdicts("delete", answer.responses, final)
 
     return await on_controller(cluster, "DeleteTopics", names, attempt, deadline_s)
 
@@ -180,9 +176,13 @@ class _Answer(Protocol):
     def error_message(self) -> str | None: ...
 
 
-def _verdicts(verb: str, answers: Iterable[_Answer]) -> dict[str, BrokerError | None]:
+def _verdicts(
+    verb: str, answers: Iterable[_Answer], final: Container[ErrorCode] = ()
+) -> dict[str, BrokerError | None]:
     return {
-        str(t.name): verdict(code_of(t.error_code), f"{verb} {t.name}", t.error_message)
+        str(t.name): verdict(
+            code_of(t.error_code), f"{verb} {t.name}", t.error_message, final=final
+        )
         for t in answers
     }
 

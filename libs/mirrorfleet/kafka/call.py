@@ -44,6 +44,20 @@ async def call(connection: Connection, request: Request, expect: type[R], deadli
     return answer
 
 
+async def ready_within(connection: Connection, seconds: float) -> None:
+    """Wait until a connection takes more; what a quota wants of silence is not counted.
+
+    Raises: ConnectionLostError, DeadlineError, AuthenticationError.
+    """
+    if not connection.must_wait:
+        return
+    try:
+        async with asyncio.timeout(connection.muted_s + seconds):
+            await connection.ready()
+    except TimeoutError:
+        raise DeadlineError(f"{connection.peer} took no request in time.") from None
+
+
 def reader_of(expect: type[R]) -> Reader[R]:
     """What reads an answer of this type."""
 

@@ -134,10 +134,9 @@ def _describe(
 
 def _read_configs(result: DescribeConfigsResult) -> dict[str, ConfigValue] | BrokerError:
     where = f"configs of {result.resource_name}"
-    error = verdict(code_of(result.error_code), where, result.error_message)
+    final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,)
+    error = verdict(code_of(result.error_code), where, result.error_message, final=final)
     if error is not None:
-        if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            error.retriable = False
         return error
     return {
         entry.name: ConfigValue(

@@ -4,7 +4,7 @@ sent once.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Container, Hashable, Iterable, Mapping
 from typing import Final, TypeVar
 
 from mirrorfleet.core.error_codes import ErrorCode
@@ -163,9 +163,17 @@ def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     return topics
 
 
-def verdict(code: ErrorCode, where: str, detail: str | None = None) -> BrokerError | None:
-    """The error for a code; None for NONE."""
-    return None if code is ErrorCode.NONE else BrokerError(code, where, detail=detail or "")
+def verdict(
+    code: ErrorCode, where: str, detail: str | None = None, *, final: Container[ErrorCode] = ()
+) -> BrokerError | None:
+    """The error for a code; None for NONE. `final` are not waited out, whatever Kafka says of
+    other requests.
+    """
+    if code is ErrorCode.NONE:
+        return None
+    error = BrokerError(code, where, detail=detail or "")
+    error.retriable = error.retriable and code not in final
+    return error
 
 
 def _is_retriable(result: object) -> bool:

@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import BrokerError, DeadlineError, UnsupportedError
+from mirrorfleet.core.errors import BrokerError, UnsupportedError
 from mirrorfleet.core.ids import TopicId
+from mirrorfleet.kafka.call import ready_within
 from mirrorfleet.kafka.connection import Connection
 from mirrorfleet.kafka.fetch_session import FetchPlan, FetchSession
 from mirrorfleet.kafka.frames import Frame
@@ -89,7 +90,7 @@ class FetchLane:
             raise ValueError("nothing is wanted of this lane")
         error = ErrorCode.NONE
         for _ in range(_SESSION_ATTEMPTS):
-            await self._ready()
+            await ready_within(self.connection, self._deadline_s)
             plan = self._session.plan()
             answer, frame = await self._ask(plan, max_bytes, min_bytes, max_wait_ms)
             self.connection.throttle(answer.throttle_ms)
@@ -103,15 +104,6 @@ class FetchLane:
     def close(self) -> None:
         """Close the connection; a running `fetch` raises ConnectionLostError."""
         self.connection.close()
-
-    async def _ready(self) -> None:
-        if not self.connection.must_wait:
-            return
-        try:
-            async with asyncio.timeout(self.connection.muted_s + self._deadline_s):
-                await self.connection.ready()
-        except TimeoutError:
-            raise DeadlineError(f"{self.connection.peer} took no request in time.") from None
 
     def _ask(
         self, plan: FetchPlan, max_bytes: int, min_bytes: int, max_wait_ms: int

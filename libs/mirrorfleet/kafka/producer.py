@@ -11,8 +11,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from mirrorfleet.core.errors import DeadlineError, UnsupportedError
+from mirrorfleet.core.errors import UnsupportedError
 from mirrorfleet.core.ids import NO_TOPIC_ID
+from mirrorfleet.kafka.call import ready_within
 from mirrorfleet.kafka.connection import Connection
 from mirrorfleet.kafka.frames import Frame
 from mirrorfleet.kafka.versions import TransactionVersion
@@ -72,13 +73,7 @@ class ProduceLane:
 
         Raises: ConnectionLostError, DeadlineError, AuthenticationError.
         """
-        if not self.connection.must_wait:
-            return
-        try:
-            async with asyncio.timeout(self.connection.muted_s + self._deadline_s):
-                await self.connection.ready()
-        except TimeoutError:
-            raise DeadlineError(f"{self.connection.peer} took no request in time.") from None
+        await ready_within(self.connection, self._deadline_s)
 
     def send(
         self, entries: Sequence[ProduceEntry], *, timeout_ms: int = 5000

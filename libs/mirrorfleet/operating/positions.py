@@ -47,6 +47,7 @@ from mirrorfleet.records import positions as codec
 from mirrorfleet.records.identity import identity_list, parse_identity_list
 from mirrorfleet.records.jsonvalue import Fields, to_json
 from mirrorfleet.records.positions import Position, RemovedPosition
+from mirrorfleet.records.topics import ControlKind
 from mirrorfleet.runtime.clock import SystemClock
 from mirrorfleet.slots.recalling import recall
 from mirrorfleet.wire.k01_fetch import Isolation
@@ -161,7 +162,7 @@ async def import_with(
 
 async def _positions(target: Cluster, fleet: FleetName) -> dict[PartitionIdentity, Position]:
     found: dict[PartitionIdentity, Position] = {}
-    for record in await read_control(target, control_topic(fleet, "positions")) or ():
+    for record in await read_control(target, control_topic(fleet, ControlKind.POSITIONS)) or ():
         entry = codec.decode(record.key, record.value)
         if isinstance(entry, Position):
             found[entry.identity] = entry
@@ -337,7 +338,7 @@ async def _write(
     The worker that is fenced reads what was written.
     """
     target = copies.target
-    at = TopicPartition(control_topic(fleet, "positions"), entry.slot)
+    at = TopicPartition(control_topic(fleet, ControlKind.POSITIONS), entry.slot)
     hint = f"Nothing of this was written to slot {entry.slot}."
 
     async def look() -> None:

@@ -25,6 +25,7 @@ from mirrorfleet.mapping.standing import newest_progress
 from mirrorfleet.records import commands, events
 from mirrorfleet.records.commands import Action, Command
 from mirrorfleet.records.events import Event, EventKind
+from mirrorfleet.records.topics import ControlKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -80,7 +81,7 @@ async def resolve(
     entry = _entry(await read_catalog(target, fleet), link, at)
     told = _told(await newest_progress(target, fleet), entry)
     command = _command(entry, told, wish, clock.now_ms())
-    answers = TopicPartition(control_topic(fleet, "events"), 0)
+    answers = TopicPartition(control_topic(fleet, ControlKind.EVENTS), 0)
     tail = PartitionTail(target, answers.topic)
     writer = ControlWriter(target)
     try:
@@ -88,7 +89,7 @@ async def resolve(
         if isinstance(end, BrokerError):
             raise end
         tail.start(answers.partition, end.offset)
-        requests = TopicPartition(control_topic(fleet, "commands"), 0)
+        requests = TopicPartition(control_topic(fleet, ControlKind.COMMANDS), 0)
         await writer.write(requests, [commands.encode(command)], command.time_ms)
         async with asyncio.timeout(PATIENCE_S):
             return await _answer(tail, command)

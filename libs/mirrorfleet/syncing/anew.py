@@ -14,6 +14,7 @@ from mirrorfleet.core.names import control_topic
 from mirrorfleet.kafka.control_following import TopicTail
 from mirrorfleet.records import commands
 from mirrorfleet.records.commands import LONGEST_MS, Action, Command
+from mirrorfleet.records.topics import ControlKind
 from mirrorfleet.runtime.log import fields, logger
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class AnewRequests:
 
     def __init__(self, target: Cluster, fleet: FleetName, clock: Clock) -> None:
         self._target = target
-        self._topic = control_topic(fleet, "commands")
+        self._topic = control_topic(fleet, ControlKind.COMMANDS)
         self._clock = clock
         self._tail: TopicTail | None = None
         self._open: dict[PartitionIdentity, tuple[Command, int]] = {}
