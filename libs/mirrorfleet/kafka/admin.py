@@ -33,7 +33,7 @@ from mirrorfleet.core.ids import ClusterId
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.codec import code_of, milliseconds
 from mirrorfleet.kafka.controller import Mode, ask_controller, on_controller
-from mirrorfleet.kafka.each import verdict
+from mirrorfleet.kafka.each import left_out, verdict
 from mirrorfleet.kafka.metadata import Broker
 from mirrorfleet.records.topics import TopicSpec
 
@@ -96,7 +96,9 @@ async def default_configs(
     """
     request = _creation([NewTopic(name=name)], Mode.VALIDATE_ONLY, deadline_s or 5.0)
     answer = await cluster.ask(request, CreateTopicsResponse, deadline_s=deadline_s)
-    (topic,) = answer.topics
+    topic = next((found for found in answer.topics if found.name == name), None)
+    if topic is None:
+        return left_out(f"defaults of {name}")
     code = code_of(topic.error_code)
     if code is ErrorCode.NONE:
         code = error_code(int(topic.topic_config_error_code))

@@ -50,7 +50,7 @@ async def each_until_deadline(
         except (ConnectionLostError, DeadlineError) as error:
             cause = error
         else:
-            results.update({key: answers.get(key, _left_out(what)) for key in left})
+            results.update({key: answers.get(key, left_out(what)) for key in left})
             left = [key for key in left if _is_retriable(results[key])]
             cause = Exception(f"{len(left)} of {what} were refused for now")
         if left:
@@ -78,7 +78,7 @@ async def each_once(
     if not wanted:
         return {}
     answers = await attempt(wanted, deadline_s or cluster.settings.request_timeout_s)
-    return {key: answers.get(key, _left_out(what)) for key in wanted}
+    return {key: answers.get(key, left_out(what)) for key in wanted}
 
 
 async def on_leaders(
@@ -180,5 +180,6 @@ def _is_retriable(result: object) -> bool:
     return isinstance(result, BrokerError) and result.retriable
 
 
-def _left_out(what: str) -> BrokerError:
+def left_out(what: str) -> BrokerError:
+    """What counts for a thing of which an answer says nothing."""
     return BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, what, detail="the answer left it out")

@@ -19,7 +19,14 @@ from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.codec import code_of, count_ms
 from mirrorfleet.kafka.coordinator import CoordinatorKind, find_coordinator
 from mirrorfleet.kafka.described_transactions import DescribeTransactionsResponse
-from mirrorfleet.kafka.each import LeaderEpochs, Results, each_until_deadline, on_leaders, verdict
+from mirrorfleet.kafka.each import (
+    LeaderEpochs,
+    Results,
+    each_until_deadline,
+    left_out,
+    on_leaders,
+    verdict,
+)
 
 __all__ = [
     "ActiveProducer",
@@ -173,4 +180,4 @@ def _read_transaction(
                 for number in topic.partitions
             ),
         )
-    raise ValueError("an answer without a transactional id")
+    return left_out(f"transactional id {transactional_id}")

@@ -206,8 +206,15 @@ def position_in(line: str) -> Position:
         bytes=fields.integer("bytes"),
         time_ms=fields.integer("time_ms"),
     )
-    if min(found.next_source, found.next_target, found.records, found.bytes) < 0:
-        raise CorruptBatchError(f"exported position: a number below 0 in {line.strip()}")
+    numbers = {
+        "next_source": found.next_source,
+        "next_target": found.next_target,
+        "records": found.records,
+        "bytes": found.bytes,
+    }
+    below = ", ".join(name for name, number in numbers.items() if number < 0)
+    if below:
+        raise CorruptBatchError(f"exported position: {below} below 0 in {line.strip()}")
     return found
 
 

@@ -47,6 +47,12 @@ def test_what_is_no_line_of_an_export_is_refused(line: str, error: type[Exceptio
         position_in(line)
 
 
+def test_a_number_below_0_is_named() -> None:
+    line = line_of(replace(ONE, next_source=SourceOffset(-80), bytes=-1), entry())
+    with pytest.raises(CorruptBatchError, match=r"position: next_source, bytes below 0 in \{"):
+        position_in(line)
+
+
 def test_every_line_that_does_not_fit_is_named() -> None:
     other, moved = replace(ONE, identity=identity(1)), replace(ONE, next_source=SourceOffset(81))
 
