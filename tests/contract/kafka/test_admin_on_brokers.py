@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
 from uuid import uuid4
 
 import pytest
@@ -53,12 +52,6 @@ NOW = 4_000_000_000_000  # later than any broker's time, so that no record is ol
 
 def now() -> int:
     return time.time_ns() // 1_000_000
-
-
-@pytest.fixture
-async def cluster(east: Region) -> AsyncIterator[Cluster]:
-    async with Cluster(east.settings()) as opened:
-        yield opened
 
 
 def code(result: object) -> ErrorCode:

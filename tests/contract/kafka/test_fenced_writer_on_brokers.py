@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from uuid import uuid4
 
 import pytest
@@ -12,8 +12,7 @@ from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.control import read_to_end
 from mirrorfleet.kafka.fenced_writer import FencedWriter
-from services.local.region import Region, RegionSpec
-from tests.conftest import running
+from services.local.region import Region
 from tests.contract.kafka.making import new_topic
 
 TIME_MS = 1_700_000_000_000
@@ -27,13 +26,6 @@ class Place:
 
     async def __call__(self) -> bool:
         return self.is_ours
-
-
-@pytest.fixture(scope="module")
-def old() -> Iterator[Region]:
-    """A broker that knows transactions v1 only."""
-    for started in running(RegionSpec(name="old", kafka="3.9.1")):
-        yield started[0]
 
 
 @pytest.fixture(params=["v2", "v1"])

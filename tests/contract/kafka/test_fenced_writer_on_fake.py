@@ -18,13 +18,6 @@ AT = TopicPartition("t", 0)
 
 
 @pytest.fixture
-async def broker() -> AsyncIterator[FakeBroker]:
-    async with FakeBroker() as made:
-        made.then(fake.METADATA, made.metadata, fake.topic_of(made, "t"))
-        yield made
-
-
-@pytest.fixture
 async def cluster(broker: FakeBroker) -> AsyncIterator[Cluster]:
     settings = ClusterSettings(alias=ClusterAlias("fake"), bootstrap=(broker.bootstrap,))
     async with Cluster(settings) as opened:

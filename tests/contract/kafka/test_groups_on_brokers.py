@@ -4,11 +4,10 @@ is in them, and only then.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from uuid import uuid4
 
-import pytest
 from confluent_kafka import Consumer
 
 from mirrorfleet.core.error_codes import ErrorCode
@@ -28,12 +27,6 @@ from services.local.region import Region
 from tests.contract.kafka.making import new_topic
 from tests.faultkit.regions import address
 from tests.faultkit.waiting import until
-
-
-@pytest.fixture
-async def cluster(east: Region) -> AsyncIterator[Cluster]:
-    async with Cluster(east.settings()) as opened:
-        yield opened
 
 
 @contextmanager

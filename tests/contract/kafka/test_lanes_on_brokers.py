@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.ids import NO_TOPIC_ID
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.producer import ProduceLane
-from services.local.region import Region
 from tests.contract.kafka.making import (
     base_offsets,
     entry,
@@ -20,12 +17,6 @@ from tests.contract.kafka.making import (
     point,
     values,
 )
-
-
-@pytest.fixture
-async def cluster(east: Region) -> AsyncIterator[Cluster]:
-    async with Cluster(east.settings()) as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -26,13 +26,6 @@ THROTTLED = 20
 
 
 @pytest.fixture
-async def broker() -> AsyncIterator[FakeBroker]:
-    async with FakeBroker() as made:
-        made.then(fake.METADATA, made.metadata, fake.topic_of(made, "t"))
-        yield made
-
-
-@pytest.fixture
 async def cluster(broker: FakeBroker) -> AsyncIterator[Cluster]:
     settings = ClusterSettings(
         alias=ClusterAlias("fake"), bootstrap=(broker.bootstrap,), request_timeout_s=1.0

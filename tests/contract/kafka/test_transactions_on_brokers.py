@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from uuid import uuid4
 
 import pytest
@@ -19,25 +19,11 @@ from mirrorfleet.kafka.inspection import (
 from mirrorfleet.kafka.producer import ProduceLane
 from mirrorfleet.kafka.transactions import Transactions, TransactionVersion
 from mirrorfleet.wire.copybatch import AbortedTransaction
-from services.local.region import Region, RegionSpec
-from tests.conftest import running
+from services.local.region import Region
 from tests.contract.kafka.making import entry, fetch_one, lane_to, new_topic, point
 from tests.contract.kafka.writing import Writer, until_committed, writer_on
 
 V1, V2 = TransactionVersion.V1, TransactionVersion.V2
-
-
-@pytest.fixture(scope="module")
-def old() -> Iterator[Region]:
-    """A broker that knows transactions v1 only."""
-    for started in running(RegionSpec(name="old", kafka="3.9.1")):
-        yield started[0]
-
-
-@pytest.fixture
-async def cluster(east: Region) -> AsyncIterator[Cluster]:
-    async with Cluster(east.settings()) as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -84,15 +83,6 @@ def planted(fault: str, one: PartitionIdentity) -> tuple[ControlKind, list[Entry
     if fault == "segments that contradict":
         return ControlKind.SEGMENTS, [(None, one) for one in values], "disagree"
     return ControlKind.SEGMENTS, [(None, NEWER + values[0][1:])], "segment: version 7 is not known"
-
-
-@pytest.fixture
-async def stored_map(west: Region) -> AsyncIterator[StoredMap]:
-    async with Cluster(west.settings()) as cluster:
-        made = StoredMap(cluster)
-        await made.make()
-        yield made
-        made.close()
 
 
 async def a_copied_partition(stored_map: StoredMap, east: Region) -> PartitionIdentity:

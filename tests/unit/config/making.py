@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from mirrorfleet.config.load import parse_estate
 from mirrorfleet.config.model import Estate
+from mirrorfleet.core.errors import ConfigError
 
 RIGHT = """\
 estate: demo
@@ -36,3 +39,10 @@ def parse(
     text: str = RIGHT, *, directory: Path = Path("/nowhere"), env: dict[str, str] | None = None
 ) -> Estate:
     return parse_estate(text, "estate.yaml", directory=directory, env=env or {})
+
+
+def problems(text: str) -> str:
+    """What is said of a text that is wrong."""
+    with pytest.raises(ConfigError) as caught:
+        parse(text)
+    return caught.value.message

@@ -11,13 +11,7 @@ from mirrorfleet.core.errors import ConfigError
 from mirrorfleet.core.ids import ClusterAlias, Link
 from mirrorfleet.policy.naming import Naming
 from mirrorfleet.records.catalog import Priority
-from tests.unit.config.making import RIGHT, parse
-
-
-def problems(text: str) -> str:
-    with pytest.raises(ConfigError) as caught:
-        parse(text)
-    return caught.value.message
+from tests.unit.config.making import RIGHT, parse, problems
 
 
 def test_the_estate_of_the_design_is_read() -> None:

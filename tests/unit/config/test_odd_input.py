@@ -4,14 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirrorfleet.core.errors import ConfigError
-from tests.unit.config.making import RIGHT, parse
-
-
-def problems(text: str) -> str:
-    with pytest.raises(ConfigError) as caught:
-        parse(text)
-    return caught.value.message
+from tests.unit.config.making import RIGHT, problems
 
 
 def test_mistakes_of_one_place_are_all_told_in_the_order_of_their_words() -> None:

@@ -6,6 +6,7 @@ import struct
 from uuid import UUID
 
 from mirrorfleet.copying.budget import FrameLease, MemoryBudget
+from mirrorfleet.copying.faults import Span
 from mirrorfleet.copying.partition import CopyPartition, SourceEnds, start_position
 from mirrorfleet.copying.slot import Answer, Slot
 from mirrorfleet.copying.urgency import Urgency
@@ -19,6 +20,7 @@ from mirrorfleet.core.ids import (
     SourceOffset,
 )
 from mirrorfleet.records.catalog import CatalogPartition
+from mirrorfleet.records.members import Slots
 from mirrorfleet.wire.records import NewRecord, build_batch
 from mirrorfleet.wire.rewrite import stamp
 
@@ -27,6 +29,14 @@ TARGET_TOPIC = UUID(int=0xB)
 BIG = b"x" * 33_000
 """A value that makes its batch too large to be merged."""
 LINK = Link(ClusterAlias("east"), ClusterAlias("west"))
+
+
+def slots(*numbers: int) -> Slots:
+    return frozenset(SlotNumber(number) for number in numbers)
+
+
+def span(first: int, end: int) -> Span:
+    return Span(SourceOffset(first), SourceOffset(end))
 
 
 def identity(partition: int = 0) -> PartitionIdentity:

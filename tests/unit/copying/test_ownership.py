@@ -8,13 +8,10 @@ from mirrorfleet.copying.ownership import PATIENCE_S, End, Ownership, Standing, 
 from mirrorfleet.copying.sharing import Share
 from mirrorfleet.core.ids import SlotNumber
 from mirrorfleet.records.members import Slots
+from tests.unit.copying.making import slots
 
 ONE, TWO = SlotNumber(1), SlotNumber(2)
 NONE: Slots = frozenset()
-
-
-def slots(*numbers: int) -> Slots:
-    return frozenset(SlotNumber(number) for number in numbers)
 
 
 @pytest.fixture

@@ -8,12 +8,7 @@ from mirrorfleet.copying.faults import Fault, FaultReason, Span, standing_in
 from mirrorfleet.copying.remedies import Remedy, Step, by_policy, by_request
 from mirrorfleet.core.ids import SourceOffset
 from mirrorfleet.records.commands import Action, Command
-from tests.unit.copying.making import LINK, identity
-
-
-def span(first: int, end: int) -> Span:
-    return Span(SourceOffset(first), SourceOffset(end))
-
+from tests.unit.copying.making import LINK, identity, span
 
 LOST = span(100, 150)
 R = FaultReason

@@ -7,10 +7,7 @@ import pytest
 from mirrorfleet.copying.sharing import Share, has_drifted, share
 from mirrorfleet.core.ids import SlotNumber
 from mirrorfleet.records.members import Claim, Slots
-
-
-def slots(*numbers: int) -> Slots:
-    return frozenset(SlotNumber(number) for number in numbers)
+from tests.unit.copying.making import slots
 
 
 def claim(generation: int, held: Slots, known: Slots) -> Claim:

@@ -25,14 +25,10 @@ from mirrorfleet.slots.runner import SlotRunner
 from mirrorfleet.slots.sending import Sender
 from mirrorfleet.slots.worker import Worker
 from mirrorfleet.wire.reshape import copied_records
-from tests.unit.copying.making import LINK, entry, fetched, give, identity, slot
+from tests.unit.copying.making import LINK, entry, fetched, give, identity, slot, span
 
 R = FaultReason
 POSITIONS, EVENTS = "__mirrorfleet.west.positions", "__mirrorfleet.west.events"
-
-
-def span(first: int, end: int) -> Span:
-    return Span(SourceOffset(first), SourceOffset(end))
 
 
 class World:
