@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from mirrorfleet.core.ids import PartitionIdentity, SourceOffset, TargetOffset, TopicPartition
 from mirrorfleet.records import progress
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from mirrorfleet.copying.faults import Fault, FaultReason, Span
     from mirrorfleet.records.catalog import CatalogPartition
     from mirrorfleet.wire.copybatch import LateAbort
+    from mirrorfleet.wire.k01_fetch import FetchedPartition
 
 CATCH_UP_AFTER = 3
 """Answers in a row that left more behind than they brought: then the partition is catching up."""
@@ -56,6 +57,11 @@ class SourceEnds:
     high_watermark: int = -1
     last_stable: int = -1
     log_start: int = -1
+
+    @classmethod
+    def of(cls, part: FetchedPartition) -> Self:
+        """As an answer that is no refusal says."""
+        return cls(part.high_watermark, part.last_stable_offset, part.log_start_offset)
 
 
 class LeftOut(NamedTuple):

@@ -16,7 +16,6 @@ from mirrorfleet.copying.cadence import rest_s
 from mirrorfleet.copying.partition import CopyPartition, Pace, SourceEnds
 from mirrorfleet.copying.schedule import FetchWindow, backoff_s, commit_interval
 from mirrorfleet.copying.slot import Answer
-from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import MirrorfleetError
 from mirrorfleet.kafka.fetcher import Fetched, FetchLane, FetchPoint
 from mirrorfleet.kafka.opening import time_again
@@ -258,12 +257,11 @@ class _Lane:
             partition = runner.slot.find(part.topic_id, part.partition)
             if partition is None or not self._is_wanted(partition):
                 continue
-            if part.error is not ErrorCode.NONE or part.diverging_epoch is not None:
+            if part.is_refused:
                 refused(runner, partition, part, self._key.node)
                 continue
             if part.preferred_replica >= 0:
                 replicas.prefer(runner, partition, part.preferred_replica, now)
-            source = SourceEnds(part.high_watermark, part.last_stable_offset, part.log_start_offset)
-            answer = Answer(part.start, part.end, source, part.aborted)
+            answer = Answer(part.start, part.end, SourceEnds.of(part), part.aborted)
             deliver(runner, partition, fetched.buffer, answer, lease)
         runner.wake()

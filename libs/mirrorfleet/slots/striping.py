@@ -16,7 +16,6 @@ from mirrorfleet.copying.limits import FarLine
 from mirrorfleet.copying.partition import CopyPartition, Pace, SourceEnds
 from mirrorfleet.copying.slot import Answer
 from mirrorfleet.copying.stripes import LEAST_BYTES, Fan, Part, Piece, Stripes
-from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import MirrorfleetError, deciding
 from mirrorfleet.kafka.fetcher import Fetched, FetchedPartition, FetchLane, FetchPoint
 from mirrorfleet.runtime.log import fields, logger
@@ -241,7 +240,7 @@ class StripedLane:
     def _arrived(self, piece: Piece, fetched: Fetched, lease: FrameLease) -> None:
         runner, partition = self._runner, piece.partition
         for part in fetched.partitions:
-            if part.error is not ErrorCode.NONE or part.diverging_epoch is not None:
+            if part.is_refused:
                 self._stripes.drop(partition)
                 refused(runner, partition, part, self._node)
                 return
@@ -258,9 +257,7 @@ class StripedLane:
     ) -> None:
         partition = piece.partition
         if found.high_watermark >= partition.source.high_watermark:
-            partition.source = SourceEnds(
-                found.high_watermark, found.last_stable_offset, found.log_start_offset
-            )
+            partition.source = SourceEnds.of(found)
         lease.hold()
         part = Part(piece.at, fetched.buffer, found.start, found.end, found.aborted, lease)
         for each in self._stripes.answered(piece, part):

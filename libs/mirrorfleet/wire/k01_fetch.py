@@ -95,6 +95,11 @@ class FetchedPartition(NamedTuple):
     start: int
     end: int
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether it says why there is nothing to read, and nothing of the log as it is."""
+        return self.error is not ErrorCode.NONE or self.diverging_epoch is not None
+
 
 class FetchAnswer(NamedTuple):
     """An answer: `error` is about the session or the whole request."""
