@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 ALREADY_ENDING_S = 0.5
 """A commit that was on its way to a broker of this machine is done after that."""
 
+NOT_DRAINED = "not drained within"
+"""What a service logs that was asked to stop and whose time for it was over."""
+
 
 class OpenAt(NamedTuple):
     """A partition whose transaction was open at offset `since` when its producer was killed."""
@@ -108,3 +111,35 @@ def abort_evidence(
                 where = f"{at.topic}-{at.partition} @ {marker.offset}"
                 return Evidence(fault, bit=True, detail=f"abort marker in {where}")
     return Evidence(fault, bit=False, detail=f"no abort marker after {list(opened)[:3]}")
+
+
+def aborted_since(
+    fault: str, began_ms: int, log_directories: Sequence[Path], partitions: Sequence[At]
+) -> Evidence:
+    """Whether any transaction in these partitions was aborted after a fault had begun."""
+    name = f"{fault}, in open transactions"
+    for at in partitions:
+        for marker in aborts(log_directories, at.topic, at.partition):
+            if marker.time_ms >= began_ms:
+                after_s = (marker.time_ms - began_ms) / 1000
+                where = f"{at.topic}-{at.partition} @ {marker.offset}, {after_s:.1f} s after"
+                return Evidence(name, bit=True, detail=f"abort marker in {where}")
+    return Evidence(name, bit=False, detail=f"no abort marker after it in {len(partitions)}")
+
+
+def was_slowed(before_s: float, during_s: float, delay_s: float) -> tuple[bool, str]:
+    """Whether the quickest of some answers waited for a delay both ways, as none did before."""
+    told = f"an answer takes {during_s * 1000:.0f} ms, {before_s * 1000:.0f} ms before"
+    return before_s < 2 * delay_s <= during_s, told
+
+
+def was_throttled(before: float, during: float, most: float) -> tuple[bool, str]:
+    """Whether bytes a second are no more than a quota allows, and were twice as many before."""
+    told = f"{during / 1e6:.2f} MB/s, {before / 1e6:.2f} MB/s before, {most / 1e6:.2f} at most"
+    return 0 < during < most and 2 * during <= before, told
+
+
+def has_left(code: int, text: str) -> tuple[bool, str]:
+    """Whether a worker ended as asked: it drained, or says that it had no time to finish."""
+    late = code == 1 and NOT_DRAINED in text
+    return code == 0 or late, f"exit {code}" + (", not drained in time" if late else "")

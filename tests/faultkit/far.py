@@ -11,6 +11,7 @@ region is that of FAR; whoever comes directly needs none.
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.config.cluster_settings import ClusterSettings
 from mirrorfleet.core.ids import ClusterAlias
+from mirrorfleet.kafka.opening import TcpConnector, time_again
 from services.local import properties
 from services.local.ports import HOST, free_ports
 from services.local.region import Region
@@ -33,6 +35,8 @@ HOME: Final = Path(__file__).resolve().parents[2] / ".local"
 FAR: Final = "FAR"
 START_S: Final = 180.0
 """Deadline for all brokers to be there: six of them start at once."""
+ANSWER_S: Final = 20.0
+"""Deadline of three answers through a slow gate."""
 _LIKE: Final = "listener.name.clients."
 _NEAR: Final = "CLIENTS:PLAINTEXT,BROKERS:PLAINTEXT,CONTROLLER:PLAINTEXT"
 
@@ -90,6 +94,22 @@ class FarRegion:
         self.gates[node] = self._proxy.gate(self._ports[node])
         self.configure(node)
         return old
+
+
+def round_trip_s(far: FarRegion, gate: Gate) -> float:
+    """How long the quickest of three answers takes through a gate."""
+
+    async def ask() -> float:
+        async with asyncio.timeout(ANSWER_S):
+            connection = await TcpConnector(far.settings()).open(HOST, gate.port)
+            try:
+                await time_again(connection, ANSWER_S)
+                return connection.rtt_s
+            finally:
+                connection.close()
+                await connection.wait_closed()
+
+    return asyncio.run(ask())
 
 
 @contextmanager

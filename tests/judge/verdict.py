@@ -48,10 +48,11 @@ class Evidence(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demands:
-    """What a run must have been for its PASS to mean something."""
+    """What a run must have been for its PASS to mean something. `rate`: records a second."""
 
     records: int = 1
     seconds: float = 0.0
+    rate: float = 0.0
     missing_tail: MissingTail = MissingTail.UNDECIDED
 
 
@@ -100,7 +101,7 @@ def decide(
     evidence: Sequence[Evidence] = (),
     doubts: Sequence[str] = (),
 ) -> Report:
-    """Judge all findings together. `ran_s`: how long the run was, where a length is demanded."""
+    """Judge all findings together. `ran_s`: how long the run was; a length or a rate needs it."""
     tail_is_lost = demands.missing_tail is MissingTail.LOST
     failures = [
         f"{_place(f)}: {a.count} {a.kind}"
@@ -131,6 +132,10 @@ def _unmet(findings: Sequence[Finding], demands: Demands, ran_s: float | None) -
         unmet.append(f"a run of {demands.seconds:g} s is demanded and its length is not known")
     elif ran_s is not None and ran_s < demands.seconds:
         unmet.append(f"ran for {ran_s:.1f} s, {demands.seconds:g} s demanded")
+    if demands.rate and not ran_s:
+        unmet.append(f"{demands.rate:,.0f} records/s demanded of a run of unknown length")
+    elif ran_s and records / ran_s < demands.rate:
+        unmet.append(f"a load of {records / ran_s:,.0f} records/s, {demands.rate:,.0f} demanded")
     return unmet
 
 

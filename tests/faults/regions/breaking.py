@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.core.errors import MirrorfleetError
+from tests.faultkit.bites import was_slowed
+from tests.faultkit.far import round_trip_s
 from tests.faultkit.hold import hold_sync
 from tests.faultkit.proxy import BLACK_HOLE, Side, held
 from tests.faultkit.waiting import wait_until
@@ -37,15 +39,14 @@ BITE_S: Final = 20.0
 
 
 def parts(it: Drill, side: str) -> dict[str, Callable[[], int]]:
-    """Who plays which part for the fleet on a side."""
+    """Who plays which part on a side: for the fleet, and for a load in transactions."""
     roles = it.roles(side)
-    found: dict[str, Callable[[], int]] = {
+    writers = {"east": f"load-{it.name}-0-txn-lz4", "west": f"mirrorfleet.{it.name}.east.0"}
+    return {
         "leader": lambda: roles.leader(it.copied(side)[0], 0),
         "controller": roles.controller,
+        "coordinator": lambda: roles.coordinator_of(writers[side]),
     }
-    if side == "west":
-        found["coordinator"] = lambda: roles.coordinator_of(f"mirrorfleet.{it.name}.east.0")
-    return found
 
 
 def in_sync(it: Drill, side: str) -> None:
@@ -106,7 +107,9 @@ def frozen(it: Drill, side: str, part: str, seconds: float) -> None:
     who = parts(it, side)[part]
     node = who()
     broker = it.pair[side].region.broker(node)
-    with it.fault(f"{side} {part} (broker {node}) frozen for {seconds:.0f} s") as fault:
+    with it.fault(
+        f"{side} {part} (broker {node}) frozen for {seconds:.0f} s", aborts=side == "west"
+    ) as fault:
         broker.pause()
         try:
             hold_sync(seconds, reason="a broker is frozen")
@@ -120,7 +123,8 @@ def frozen(it: Drill, side: str, part: str, seconds: float) -> None:
 def moved(it: Drill, side: str) -> None:
     """Give all leaderships and coordinatorships to other brokers."""
     with it.fault(f"{side} leaders and coordinators moved") as fault:
-        roles, topic = it.roles(side), it.copied(side)[0]
+        roles, topic, who = it.roles(side), it.copied(side)[0], parts(it, side)["coordinator"]
+        node = who()
         before = {number: meta.leader for number, meta in roles.partitions(topic).items()}
         roles.move_leaders([topic, *INTERNAL[side]])
 
@@ -129,12 +133,15 @@ def moved(it: Drill, side: str) -> None:
             return {n: leader for n, leader in now.items() if leader not in {-1, before.get(n)}}
 
         now = wait_until(look, deadline_s=ELECTED_S, what="moved leaders")
-        fault.bit(now, f"{len(now)} of {len(before)} leaders moved")
+        heir = _heir(who, "coordinator", node)
+        leaders = f"{len(now)} of {len(before)} leaders moved"
+        fault.bit(now and heir, f"{leaders}, the coordinator from broker {node} to {heir}")
 
 
 def hole(it: Drill, name: str, gates: Sequence[Gate], seconds: float, **lines: Line | None) -> None:
     """Hold a black hole (`up`, `down` as `Gate.set`); it bit when bytes wait in it."""
-    with it.fault(name) as fault, held(gates, **lines):
+    aborts = any(gate in it.pair["west"].gates.values() for gate in gates)
+    with it.fault(name, aborts=aborts) as fault, held(gates, **lines):
         waiting = wait_until(
             lambda: sum(gate.seen().waiting for gate in gates),
             deadline_s=BITE_S,
@@ -157,7 +164,8 @@ def reset(it: Drill, side: str, gates: Sequence[Gate], seconds: float) -> None:
 
 def half_open(it: Drill, side: str, gates: Sequence[Gate], stays: Side, seconds: float) -> None:
     """Let one side of every connection die unnoticed."""
-    with it.fault(f"{side} half-open, the {stays} does not notice") as fault:
+    aborts = side == "west" and stays is Side.CLIENT  # else it is told, and may send again
+    with it.fault(f"{side} half-open, the {stays} does not notice", aborts=aborts) as fault:
         count = sum(gate.half_open(stays) for gate in gates)
         hold_sync(seconds, reason="nobody tells the one side")
         fault.bit(count, f"{count} connections half-open")
@@ -165,9 +173,10 @@ def half_open(it: Drill, side: str, gates: Sequence[Gate], stays: Side, seconds:
 
 def slow(it: Drill, side: str, gates: Sequence[Gate], line: Line, seconds: float) -> None:
     """Make both ways slow, or cut in slices."""
+    far = it.pair[side]
+    before_s = round_trip_s(far, gates[0])
     with it.fault(f"{side} slow, {line.slice_bytes} bytes a slice") as fault:
         with held(gates, up=line, down=line):
-            before = sum(gate.seen().down for gate in gates)
+            during_s = round_trip_s(far, gates[0])
             hold_sync(seconds, reason="a slow network")
-            carried = sum(gate.seen().down for gate in gates) - before
-        fault.bit(carried, f"{carried} bytes came through")
+        fault.bit(*was_slowed(before_s, during_s, line.delay_s))

@@ -21,17 +21,20 @@ from typing import TYPE_CHECKING, Final
 import httpx
 
 from mirrorfleet.runtime import metric_names
+from tests.faultkit.asked import Asked, ran
+from tests.faultkit.bites import aborted_since
 from tests.faultkit.estate import write_estate
 from tests.faultkit.hold import hold_sync
 from tests.faultkit.process import ServiceProcess, service
-from tests.faultkit.regions import access, address
+from tests.faultkit.regions import access, address, data_directories
 from tests.faultkit.roles import Roles
 from tests.faultkit.stalls import commits, slot_stall_s, stalls
 from tests.faultkit.traffic import Traffic, traffic
 from tests.faultkit.waiting import wait_until
 from tests.judge.judging import Copy, Pair, judge
+from tests.judge.reading import At
 from tests.judge.render import render
-from tests.judge.verdict import Demands, Evidence, Report
+from tests.judge.verdict import Evidence, Report
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -55,8 +58,8 @@ WARM_S: Final = 20.0
 WARMED_S: Final = 300.0
 """What brokers that are not warm yet are given, and how one knows that they are."""
 MEGABYTE: Final = 1 << 20
-
-
+RSS_MB: Final = 400.0
+"""Bound of a worker's memory: 64 MB of frames, what Python needs, and what a burst leaves."""
 _SINCE: Final = metric_names.SINCE_PROGRESS.name + "{"
 
 
@@ -71,6 +74,8 @@ class Fault:
 
     name: str
     began_ms: int
+    aborts: bool = False
+    """Whether it is sure to end transactions of the fleet by an abort."""
     ended_ms: int = 0
     evidence: Evidence | None = None
 
@@ -91,8 +96,8 @@ class Drill:
     estate: Path
     sync: ServiceProcess
     loads: list[Traffic] = field(default_factory=list)
+    asked: list[Asked] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
-    began: float = field(default_factory=time.monotonic)
 
     # -- the regions
 
@@ -133,17 +138,19 @@ class Drill:
         seed = f"{self.name}-{len(self.loads)}"
         run = traffic(address(self.east), topics or self.topics, rate=rate, seed=seed, more=more)
         self.loads.append(self.stack.enter_context(run))
+        self.asked.append(Asked(rate, time.monotonic()))
 
     def stop_load(self) -> int:
         """End it; how many records were acknowledged."""
         records = sum(load.stop().records for load in self.loads)
         self.loads.clear()
+        self.asked.clear()
         return records
 
     @contextmanager
-    def fault(self, name: str) -> Iterator[Fault]:
-        """Time a fault; that it heals is the caller's matter."""
-        fault = Fault(name, now_ms())
+    def fault(self, name: str, *, aborts: bool = False) -> Iterator[Fault]:
+        """Time a fault; that it heals is the caller's matter. `aborts`: as `Fault` has it."""
+        fault = Fault(name, now_ms(), aborts)
         self.faults.append(fault)
         try:
             yield fault
@@ -159,6 +166,16 @@ class Drill:
             ignoring=(httpx.HTTPError,),
         )
         hold_sync(seconds, reason="load after a fault has healed")
+
+    def wait_current(self, mirror: ServiceProcess) -> None:
+        """Wait until less than a second of the load waits to be copied."""
+        rate = sum(load.rate for load in self.asked)
+        wait_until(
+            lambda: lag(mirror) < rate,
+            deadline_s=WARMED_S,
+            what="the copies to be current",
+            ignoring=(httpx.HTTPError,),
+        )
 
     def warm(self, mirror: ServiceProcess, calm_s: float = CALM_S) -> None:
         """Load until no slot stands for longer than a second, or `calm_s`, any more.
@@ -184,36 +201,49 @@ class Drill:
 
     # -- the word on it
 
-    def judged(self, *, patience_s: float = 60.0) -> Report:
-        """Stop the load, print the stalls of each fault, and hear the judge."""
+    def judged(self, *, patience_s: float = 60.0, seconds: float = SECONDS) -> Report:
+        """Stop the load, print the stalls of each fault, and hear the judge.
+
+        UNKNOWN without the rate that was asked for, over `seconds` at least, and where no
+        transaction was open in faults that must have met one.
+        """
+        left_s = ran(self.asked, time.monotonic()).left_s(seconds)
+        hold_sync(left_s, reason="load for as long as is demanded")
         source = self.roles("east")
         copied = {source.topic_id(name) for name in self.copied("east")}
         times = commits(self.pair["west"].settings(), self.name).of(copied)
         ended_ms = now_ms()
-        ran_s = time.monotonic() - self.began
+        run = ran(self.asked, time.monotonic())
         records = self.stop_load()
         for fault, following in zip(self.faults, [*self.faults[1:], None], strict=True):
             until_ms = following.began_ms if following else ended_ms
             self._tell(fault, stalls(times, fault.began_ms, until_ms)[0].seconds)
+        names = zip(self.copied("east"), self.copied("west"), strict=True)
         report = judge(
             Copy(
                 source=access(self.east),
                 target=access(self.west),
-                pairs=[
-                    Pair(*pair)
-                    for pair in zip(self.copied("east"), self.copied("west"), strict=True)
-                ],
+                pairs=[Pair(*pair) for pair in names],
                 patience_s=patience_s,
             ),
-            demands=Demands(records=max(1, int(records * 0.99))),
-            evidence=[
-                fault.evidence or Evidence(fault.name, bit=False, detail="nobody looked")
-                for fault in self.faults
-            ],
-            ran_s=ran_s,
+            demands=run.demands(records=int(records * 0.99), seconds=seconds),
+            evidence=[*self._evidence()],
+            ran_s=run.seconds,
         )
-        print(render(report))
+        print(run.told(report.source_records), render(report), sep="\n")
         return report
+
+    def _evidence(self) -> Iterator[Evidence]:
+        """Of each fault, and of a transaction that was open in the first that must have met one."""
+        for fault in self.faults:
+            yield fault.evidence or Evidence(fault.name, bit=False, detail="nobody looked")
+        first = next((fault for fault in self.faults if fault.aborts), None)
+        if first is not None:
+            roles = self.roles("west")
+            copies = [At(name, n) for name in self.copied("west") for n in roles.partitions(name)]
+            found = aborted_since(first.name, first.began_ms, data_directories(self.west), copies)
+            print(f"{found.fault}: {found.detail}")
+            yield found
 
     def others_stall_s(self, fault: Fault, victim: str) -> float:
         """The longest stall during a fault of partitions of other topics than one (of the source).
@@ -284,6 +314,13 @@ def states(mirror: ServiceProcess) -> dict[str, int]:
     for slot in slots:
         found[slot["state"]] = found.get(slot["state"], 0) + 1
     return found
+
+
+def lag(mirror: ServiceProcess) -> int:
+    """Records that wait to be copied by a worker."""
+    slots = mirror.status()["slots"]
+    assert isinstance(slots, list)
+    return sum(int(slot["lag_records"]) for slot in slots)
 
 
 def since_progress(mirror: ServiceProcess) -> float:

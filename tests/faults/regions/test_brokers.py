@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,7 +18,15 @@ from tests.faults.regions.breaking import (
     restarted,
     started,
 )
-from tests.faults.regions.drill import FLOWING_S, LONG, RATE, SECONDS, drill, resident_mb
+from tests.faults.regions.drill import (
+    FLOWING_S,
+    LONG,
+    RATE,
+    RSS_MB,
+    SECONDS,
+    drill,
+    resident_mb,
+)
 from tests.judge.render import render
 from tests.judge.verdict import Verdict
 
@@ -26,9 +34,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.faultkit.far import FarRegion
-
-RSS_MB: Final = 400.0
-"""Bound of a worker's memory: 64 MB of frames, what Python needs, and what a burst leaves."""
 
 pytestmark = pytest.mark.timeout(1_500)
 
@@ -107,7 +112,7 @@ def test_a_target_that_is_down_costs_no_memory_however_fast_the_source(
         mirror = it.mirror()
         it.settle(mirror)
         before_mb = peak_mb = resident_mb(mirror)
-        with it.fault(f"target down for {down_s:.0f} s") as fault:
+        with it.fault(f"target down for {down_s:.0f} s", aborts=True) as fault:
             brokers = pair["west"].region.brokers
             for broker in brokers:
                 broker.kill()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from services.local.region import Region
     from tests.judge.log import Log
     from tests.judge.reading import At
-    from tests.judge.verdict import Report
+    from tests.judge.verdict import Demands, Report
 
 READY_S: Final = 60.0
 FLOWING_S: Final = 60.0
@@ -89,6 +89,8 @@ class Fleet:
         patience_s: float = 30,
         earlier: Mapping[At, Log] | None = None,
         gaps: Mapping[At, Sequence[tuple[int, int]]] | None = None,
+        demands: Demands | None = None,
+        ran_s: float | None = None,
     ) -> Report:
         """The judge's word on the copies of these topics."""
         report = judge(
@@ -100,7 +102,9 @@ class Fleet:
                 patience_s=patience_s,
                 earlier=earlier or {},
                 gaps=gaps or {},
-            )
+            ),
+            demands=demands,
+            ran_s=ran_s,
         )
         print(render(report))
         return report

@@ -6,6 +6,8 @@
             fleet.start("b")
             fleet.wait_shared("a", "b")
         ...
+        fleet.stop_load()
+        report = fleet.judged_under_load()
         assert fleet.told() == []       every stall within its limit, all printed
 
 A fault is watched from its begin to its end, plus `AFTER_S` in which a stall still counts to it.
@@ -20,6 +22,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import httpx
 
+from tests.faultkit.asked import Asked, Ran, ran
 from tests.faultkit.hold import hold_sync
 from tests.faultkit.markers import commit_times, times
 from tests.faultkit.regions import address, data_directories
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
     from services.local.region import Region
     from tests.faultkit.process import ServiceProcess
     from tests.faultkit.traffic import Traffic
+    from tests.judge.verdict import Report
 
 SECONDS: Final = float(os.environ.get("MIRRORFLEET_FAULT_SECONDS", "12"))
 """How long a fault is held: 60 in the long form."""
@@ -88,6 +92,8 @@ class Workers(Fleet):
         """Names by what workers call themselves."""
         self.faults: list[Fault] = []
         self.load: Traffic | None = None
+        self.asked: list[Asked] = []
+        self.run, self.acknowledged = Ran(0.0, 0.0), 0
 
     def start(self, name: str, *, through: Sequence[str] = ()) -> ServiceProcess:
         """Start a worker and wait until it is ready."""
@@ -184,7 +190,21 @@ class Workers(Fleet):
     def stop_load(self) -> None:
         """All that was made is at the source then, and the workers can copy it."""
         assert self.load is not None
-        self.load.stop()
+        left_s = ran(self.asked, time.monotonic()).left_s(SECONDS)
+        hold_sync(left_s, reason="load for as long as is demanded")
+        self.run = ran(self.asked, time.monotonic())
+        self.acknowledged = self.load.stop().records
+
+    def judged_under_load(self) -> Report:
+        """The judge's word on all that the load made: UNKNOWN below the rate that it should have.
+
+        That a fault met open transactions is each test's to prove: planned moves leave none.
+        """
+        records = int(self.acknowledged * 0.99)
+        demands = self.run.demands(records=records, seconds=SECONDS)
+        report = self.judged([self.topic], demands=demands, ran_s=self.run.seconds)
+        print(self.run.told(report.source_records))
+        return report
 
     def told(self) -> list[str]:
         """Print what each fault did to slots that moved and to those that were kept.
@@ -233,6 +253,7 @@ def under_load(name: str, east: Region, west: Region, directory: Path) -> Iterat
         traffic(address(east), [f"{fleet.topic}:{PARTITIONS}"], rate=RATE) as load,
     ):
         fleet.load = load
+        fleet.asked.append(Asked(RATE, time.monotonic()))
         yield fleet
 
 

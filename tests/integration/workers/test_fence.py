@@ -59,7 +59,7 @@ def test_a_fenced_link_stands_still_until_the_fence_is_lifted_also_for_a_worker_
         hold_sync(STEADY_S, reason="load after the fence")
         fleet.stop_load()
         evidence = abort_evidence("fence", opened, data_directories(west))
-        report = fleet.judged([fleet.topic])
+        report = fleet.judged_under_load()
 
     assert (fenced, lifted) == (["fenced"] * 8, ["may copy"] * 8)
     assert after == before

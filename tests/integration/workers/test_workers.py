@@ -68,7 +68,7 @@ def test_slots_move_while_workers_join_leave_and_die_and_nothing_is_lost_or_repe
             fleet.wait_copying(c=8)
         fleet.stop_load()
         evidence = abort_evidence("kill -9", opened, data_directories(west))
-        report = fleet.judged([fleet.topic])
+        report = fleet.judged_under_load()
 
     assert (report.verdict, evidence.bit, second.exit_code) == (Verdict.PASS, True, 0), evidence
     assert fleet.told() == []
@@ -92,7 +92,8 @@ def test_a_worker_that_slept_or_hung_writes_nothing_after_and_is_given_slots_fro
         fleet.wait_shared("sleeper", "heir")
         fleet.wait_current("sleeper", "heir")
         with fleet.fault("SIGSTOP", moved_s=TAKE_OVER_S, moves=FAIRLY):
-            freeze_in_transaction(sleeper, access(west), fleet.copied_by("sleeper"), deadline_s=30)
+            copies = fleet.copied_by("sleeper")
+            opened = freeze_in_transaction(sleeper, access(west), copies, deadline_s=30)
             fleet.wait_copying(heir=8)
         hold_sync(SLEEP_S, reason="the sleeper sleeps on, the heir copies")
         with fleet.fault("SIGCONT", moved_s=MOVE_S, moves=FAIRLY) as woken:
@@ -106,9 +107,10 @@ def test_a_worker_that_slept_or_hung_writes_nothing_after_and_is_given_slots_fro
         with fleet.fault("free loop", moved_s=MOVE_S, moves=FAIRLY) as freed:
             fleet.wait_shared("sleeper", "heir")
         fleet.stop_load()
-        report = fleet.judged([fleet.topic])
+        evidence = abort_evidence("SIGSTOP", opened, data_directories(west))
+        report = fleet.judged_under_load()
 
-    assert (report.verdict, blocked) == (Verdict.PASS, True)
+    assert (report.verdict, evidence.bit, blocked) == (Verdict.PASS, True, True), evidence
     given = [taking for begin_ms in (woken, freed) for taking in fleet.takings(begin_ms)]
     assert {fleet.owners[one.owner] for one in given} == {"sleeper"}
     assert [one.released_ms for one in given if one.released_ms is None] == []
@@ -147,7 +149,7 @@ def test_three_workers_killed_in_turn_again_and_again_lose_and_repeat_nothing(
         fleet.stop_load()
         data = data_directories(west)
         evidence = [abort_evidence("kill -9", each, data) for each in opened]
-        report = fleet.judged([fleet.topic])
+        report = fleet.judged_under_load()
 
     assert (report.verdict, [e for e in evidence if not e.bit]) == (Verdict.PASS, [])
     assert fleet.told() == []
@@ -184,7 +186,7 @@ def test_workers_restarted_in_turn_and_scaled_from_one_to_five_to_none_to_three_
         fleet.wait_ready(*THREE)
         fleet.wait_all_copied(*THREE)
         fleet.stop_load()
-        report = fleet.judged([fleet.topic])
+        report = fleet.judged_under_load()
 
     assert (report.verdict, report.seen_twice) == (Verdict.PASS, 0)
     assert fleet.told() == []

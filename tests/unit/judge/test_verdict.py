@@ -57,6 +57,14 @@ def test_a_run_of_unknown_length_is_unknown_where_a_length_is_demanded() -> None
     assert decide([GOOD], demands=Demands(seconds=60)).verdict is Verdict.UNKNOWN
 
 
+def test_a_load_below_the_rate_that_is_demanded_is_unknown() -> None:
+    assert decide([GOOD], demands=Demands(rate=0.5), ran_s=10.0).verdict is Verdict.PASS
+    report = decide([GOOD], demands=Demands(rate=2), ran_s=5.0)
+    assert report.verdict is Verdict.UNKNOWN
+    assert report.reasons == ("a load of 1 records/s, 2 demanded",)
+    assert decide([GOOD], demands=Demands(rate=0.5)).verdict is Verdict.UNKNOWN
+
+
 def test_a_fault_that_did_not_bite_is_unknown() -> None:
     evidence = [
         Evidence("kill -9", bit=True),

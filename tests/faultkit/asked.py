@@ -1,0 +1,57 @@
+"""The load that a drill asked for, and what the judge may demand of the run for it.
+
+Pure. A drill under a tenth of its load proves little. A machine that cannot make what is asked for
+gets UNKNOWN, and is told how much it made.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tests.judge.verdict import Demands
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+REACHED: Final = 0.8
+"""Of what is asked for. A 27th of it is aborted on purpose, and brokers that fail take longer."""
+
+
+class Asked(NamedTuple):
+    """One load: its rate, and when it began (monotonic)."""
+
+    rate: float
+    began: float
+
+
+class Ran(NamedTuple):
+    """All loads of a run together, up to a moment."""
+
+    rate: float
+    """Records a second that were asked for, on average."""
+    seconds: float
+
+    def left_s(self, seconds: float) -> float:
+        """For how long it must go on to be as long as it should."""
+        return max(0.0, seconds - self.seconds)
+
+    def demands(self, *, records: int, seconds: float) -> Demands:
+        """Enough of the rate, for so long, and the records that somebody counted."""
+        return Demands(records=max(1, records), seconds=seconds, rate=REACHED * self.rate)
+
+    def told(self, records: int) -> str:
+        """What was asked for and what came of it."""
+        reached = records / self.seconds if self.seconds else 0.0
+        return (
+            f"load: {reached:,.0f} records/s reached, {self.rate:,.0f} asked for,"
+            f" over {self.seconds:.1f} s"
+        )
+
+
+def ran(loads: Sequence[Asked], now: float) -> Ran:
+    """What loads that still run were asked to make until now."""
+    if not loads:
+        return Ran(0.0, 0.0)
+    seconds = now - min(load.began for load in loads)
+    records = sum(load.rate * (now - load.began) for load in loads)
+    return Ran(records / seconds if seconds else 0.0, seconds)

@@ -1,0 +1,63 @@
+"""A proof of a fault is false where the fault was not."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+from tests.faultkit.bites import aborted_since, has_left, was_slowed, was_throttled
+from tests.judge.reading import At
+
+ABORT, COMMIT = 0, 1
+ORDERS = At("orders", 0)
+
+
+def write_marker(directory: Path, at: At, kind: int, time_ms: int) -> None:
+    """A segment with one marker, by hand from Kafka's layout."""
+    key = struct.pack(">hh", 0, kind)
+    record = bytes([32, 0, 0, 0, 8]) + key + bytes([12]) + bytes(6) + bytes([0])
+    inner = struct.pack(">ibihiqqqhii", 0, 2, 0, 0x30, 0, time_ms, time_ms, 7, 3, -1, 1)
+    folder = directory / f"{at.topic}-{at.partition}"
+    folder.mkdir(parents=True)
+    batch = struct.pack(">qi", 40, len(inner) + len(record)) + inner + record
+    (folder / "00000000000000000000.log").write_bytes(batch)
+
+
+def test_an_abort_marker_behind_the_begin_of_a_fault_proves_an_open_transaction(
+    tmp_path: Path,
+) -> None:
+    write_marker(tmp_path, ORDERS, ABORT, 5_000)
+    found = aborted_since("frozen", 3_500, [tmp_path], [At("orders", 7), ORDERS])
+    assert (found.fault, found.bit) == ("frozen, in open transactions", True)
+    assert found.detail == "abort marker in orders-0 @ 40, 1.5 s after"
+
+
+def test_an_abort_before_the_fault_or_a_commit_after_it_proves_nothing(tmp_path: Path) -> None:
+    write_marker(tmp_path, ORDERS, ABORT, 5_000)
+    write_marker(tmp_path, At("orders", 1), COMMIT, 9_000)
+    both = [ORDERS, At("orders", 1)]
+    assert not aborted_since("frozen", 5_001, [tmp_path], both).bit
+    assert not aborted_since("frozen", 0, [tmp_path], []).bit
+
+
+def test_a_line_is_slow_when_its_answers_are_and_were_not_before() -> None:
+    assert was_slowed(0.004, 0.101, 0.05)[0]
+    assert not was_slowed(0.004, 0.005, 0.05)[0], "a delay that is not there"
+    assert not was_slowed(0.150, 0.160, 0.05)[0], "a machine that was as slow without it"
+
+
+def test_a_quota_bites_when_it_holds_and_more_went_through_before() -> None:
+    assert was_throttled(2.0e6, 0.9e6, 1.8e6)[0]
+    assert not was_throttled(1.0e6, 0.9e6, 1.8e6)[0], "never more than the quota"
+    assert not was_throttled(9.0e6, 2.0e6, 1.8e6)[0], "more than the quota allows"
+    assert not was_throttled(2.0e6, 0.0, 1.8e6)[0], "nothing came through at all"
+
+
+def test_a_worker_that_ends_with_an_error_has_not_left_unless_it_had_no_time() -> None:
+    assert has_left(0, "") == (True, "exit 0")
+    assert has_left(1, '"error": "not drained within 10 s; cancelled"') == (
+        True,
+        "exit 1, not drained in time",
+    )
+    assert has_left(1, "Traceback (most recent call last):") == (False, "exit 1")
+    assert has_left(-9, "not drained within 10 s") == (False, "exit -9")
