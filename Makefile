@@ -162,8 +162,8 @@ faults: brokers ## failure drills, a minute each fault and longer
 		--durations=0 -rA
 
 .PHONY: soak
-soak: brokers ## two hours of load, a random fault every 15 s; SOAK="--seed 7" repeats one
-	@$(PY) -m tests.faults.soak $(SOAK)
+soak: brokers ## two hours of load, a random fault every 15 s; SOAK="--seed 7 --rate 1000" repeats one
+	@$(PY) -m tests.faults.soak --rate $${MIRRORFLEET_FAULT_RATE:-20000} $(SOAK)
 
 .PHONY: bench
 bench: brokers ## the fleet and real MirrorMaker 2 in one run; BENCH=--quick takes five minutes

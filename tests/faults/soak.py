@@ -5,6 +5,8 @@
 The order of faults follows from the seed alone, so a run can be repeated. Each lap has a topic of
 its own, judged and deleted at its end, so that disks do not fill. Prints each fault with its proof,
 each lap's verdict, and what the workers held until then. Exit code: that of the worst verdict.
+A worker that holds more and more makes it UNKNOWN (`trend.py` says how much more), and so does a
+machine that does not reach `--rate`.
 
 A lap that does not pass is the last one: its partitions as they are on the brokers' disks, what the
 fleet wrote about them and the logs of the services are copied to a folder, to find the cause.
@@ -24,6 +26,7 @@ from typing import TYPE_CHECKING, Final
 import httpx
 
 from services.local.region import RegionSpec
+from tests.faultkit.bites import has_left
 from tests.faultkit.far import far_pair
 from tests.faultkit.hold import hold_sync
 from tests.faultkit.proxy import BLACK_HOLE, Line, Side
@@ -48,16 +51,24 @@ SHORT_S: Final = 5.0
 SLOW: Final = Line(delay_s=0.05, slice_bytes=8_000)
 LASTING: Final = "a"
 """The worker that is frozen and cut off but never ended, so that what leaks in it adds up."""
+WARM_LAPS: Final = 2
+"""In these it makes its connections and buffers; what it holds from then on should be level."""
 
 
 class Soak:
     """The fleet of a soak: a worker that lasts, one that comes and goes, and dice."""
 
-    def __init__(self, it: Drill, dice: random.Random) -> None:
-        self.it, self.dice = it, dice
+    def __init__(self, it: Drill, dice: random.Random, rate: float = RATE) -> None:
+        self.it, self.dice, self.rate = it, dice, rate
         self.workers: dict[str, ServiceProcess] = {}
         self.trends = {name: Trend(name) for name in ("a", "b")}
         self.began = time.monotonic()
+        self.warmed_s = 0.0
+
+    @property
+    def ran_s(self) -> float:
+        """How long it has run."""
+        return time.monotonic() - self.began
 
     def start(self, name: str) -> None:
         """Start a worker, or start it again."""
@@ -75,7 +86,7 @@ class Soak:
         )
         for name, worker in self.workers.items():
             worker.check_alive()
-            self.trends[name].look(worker, time.monotonic() - self.began)
+            self.trends[name].look(worker, self.ran_s)
 
     def mortal(self) -> str:
         """A worker that may be ended."""
@@ -110,7 +121,7 @@ class Soak:
         with self.it.fault(f"worker {name} asked to stop") as fault:
             self.workers[name].terminate()
             code = self.workers[name].wait_exit(40)
-            fault.bit(code in (0, 1), f"exit {code}")  # 1: a target in trouble, no time to finish
+            fault.bit(*has_left(code, self.workers[name].text()))
             self.start(name)
         self.trends[name] = Trend(name)
 
@@ -176,9 +187,10 @@ class Soak:
             self.torn,
         )
 
-    def lap(self, seconds: float, every_s: float) -> Verdict:
+    def lap(self, number: int, seconds: float, every_s: float) -> Verdict:
         """Load a topic of its own, break something every so often, and judge it."""
-        self.it.start_load(RATE)
+        self.it.topics = [f"soak-{number}:{PARTITIONS}"]
+        self.it.start_load(self.rate)
         self.settle()
         began = time.monotonic()
         while time.monotonic() - began < seconds:
@@ -186,7 +198,17 @@ class Soak:
             self.dice.choice(self.table)()
             self.settle()
             hold_sync(max(0.0, due - time.monotonic()), reason="load between two faults")
-        return self.it.judged(patience_s=120).verdict
+        verdict = self.it.judged(patience_s=120, seconds=seconds).verdict
+        if number == WARM_LAPS:
+            self.warmed_s = self.ran_s
+        return verdict
+
+    def level(self) -> Verdict:
+        """Whether the worker that lasts holds no more and more; after a short run nobody knows."""
+        growth = self.trends[LASTING].growth(self.warmed_s, self.ran_s) if self.warmed_s else []
+        for each in growth:
+            print(each, flush=True)
+        return Verdict.UNKNOWN if growth else Verdict.PASS
 
 
 def keep(it: Drill, directory: Path, kept: Path) -> None:
@@ -201,7 +223,7 @@ def keep(it: Drill, directory: Path, kept: Path) -> None:
     print(f"kept for a look: {kept}", flush=True)
 
 
-def soak(seed: int, seconds: float, every_s: float, kept: Path) -> Verdict:
+def soak(seed: int, seconds: float, every_s: float, rate: float, kept: Path) -> Verdict:
     """The whole run, or up to the first lap that does not pass; the worst verdict of its laps."""
     specs = [RegionSpec(name=side, brokers=3) for side in ("east", "west")]
     worst = Verdict.PASS
@@ -210,15 +232,14 @@ def soak(seed: int, seconds: float, every_s: float, kept: Path) -> Verdict:
         far_pair(*specs) as pair,
         drill("soak", pair, Path(directory)) as it,
     ):
-        run = Soak(it, random.Random(seed))
+        run = Soak(it, random.Random(seed), rate)
         run.start("a")
         run.start("b")
         number = 0
-        while (left_s := seconds - (time.monotonic() - run.began)) > 0:
+        while (left_s := seconds - run.ran_s) > 0:
             number += 1
-            it.topics = [f"soak-{number}:{PARTITIONS}"]
-            verdict = run.lap(min(LAP_S, left_s), every_s)
-            told = f"lap {number} after {time.monotonic() - run.began:.0f} s: {verdict.name}"
+            verdict = run.lap(number, min(LAP_S, left_s), every_s)
+            told = f"lap {number} after {run.ran_s:.0f} s: {verdict.name}"
             print(f"{told} (seed {seed})", *run.trends.values(), sep="\n  ", flush=True)
             worst = max(worst, verdict, key=_badness)
             if verdict is not Verdict.PASS:
@@ -227,7 +248,7 @@ def soak(seed: int, seconds: float, every_s: float, kept: Path) -> Verdict:
             it.faults.clear()
             delete(it.east, f"soak-{number}")
             delete(it.west, f"east.soak-{number}")
-    return worst
+        return max(worst, run.level(), key=_badness)
 
 
 def _badness(verdict: Verdict) -> int:
@@ -240,10 +261,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=HOURS_2_S, metavar="S")
     parser.add_argument("--every", type=float, default=EVERY_S, metavar="S")
     parser.add_argument("--seed", type=int, default=int(time.time()), metavar="N")
+    parser.add_argument("--rate", type=float, default=RATE, metavar="N", help="records a second")
     parser.add_argument("--keep", type=Path, default=Path(".local/soak"), metavar="DIR")
     asked = parser.parse_args(arguments)
-    print(f"soak: seed {asked.seed}, {asked.seconds:.0f} s, a fault every {asked.every:.0f} s")
-    verdict = soak(asked.seed, asked.seconds, asked.every, asked.keep)
+    told = f"{asked.rate:,.0f} records/s, a fault every {asked.every:.0f} s"
+    print(f"soak: seed {asked.seed}, {asked.seconds:.0f} s, {told}")
+    verdict = soak(asked.seed, asked.seconds, asked.every, asked.rate, asked.keep)
     print(f"verdict: {verdict.name} (seed {asked.seed})")
     return int(verdict)
 

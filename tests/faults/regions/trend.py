@@ -1,4 +1,7 @@
-"""Whether a process grows: samples of what it holds, and the slope of a line through them."""
+"""Whether a process grows: samples of what it holds, and the slope of a line through them.
+
+A slope says something after an hour only: what a process holds goes up and down with each fault.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,10 @@ if TYPE_CHECKING:
 
 TASKS: Final = "mirrorfleet_event_loop_tasks "
 HOUR_S: Final = 3600.0
+LEAST_SAMPLES: Final = 10
+"""In an hour; the soak takes about two hundred."""
+MOST_AN_HOUR: Final = {"rss_mb": 30.0, "descriptors": 20.0, "tasks": 20.0}
+"""Above that it leaks: 30 MB an hour are 5 GB a week."""
 
 
 class Holding(NamedTuple):
@@ -42,6 +49,23 @@ class Trend:
         except (httpx.HTTPError, OSError, AssertionError):
             return
         self.samples.append(found)
+
+    def growth(self, since_s: float, until_s: float) -> list[str]:
+        """What grew faster between two moments than anything that lives for weeks may."""
+        if until_s - since_s < HOUR_S:
+            return []
+        kept = [sample for sample in self.samples if since_s <= sample.at_s <= until_s]
+        if len(kept) < LEAST_SAMPLES:
+            return [f"{self.name}: {len(kept)} samples in an hour, {LEAST_SAMPLES} wanted"]
+        times = [sample.at_s for sample in kept]
+        slopes = {
+            what: slope([getattr(sample, what) for sample in kept], times) for what in MOST_AN_HOUR
+        }
+        return [
+            f"{self.name}: {what} {slopes[what]:+.1f}/h, {most:g}/h at most"
+            for what, most in MOST_AN_HOUR.items()
+            if slopes[what] > most
+        ]
 
     def __str__(self) -> str:
         if not self.samples:

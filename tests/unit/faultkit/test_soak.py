@@ -23,6 +23,7 @@ class Stage:
     """A drill in which nothing breaks: it writes down what would have been broken."""
 
     def __init__(self) -> None:
+        self.name = "soak"
         self.seen: list[str] = []
         nodes = (1, 2, 3)
         side = SimpleNamespace(
@@ -36,7 +37,8 @@ class Stage:
 
     def mirror(self, name: str) -> Any:
         nothing = {each: lambda *_: 0 for each in ("kill", "freeze", "thaw", "terminate")}
-        return SimpleNamespace(name=name, exit_code=-9, wait_exit=lambda _: 0, **nothing)
+        left = {"exit_code": -9, "wait_exit": lambda _: 0, "text": lambda: ""}
+        return SimpleNamespace(name=name, **left, **nothing)
 
     @contextmanager
     def fault(self, name: str) -> Iterator[Any]:
