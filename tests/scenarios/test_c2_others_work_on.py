@@ -1,7 +1,8 @@
 """C2: a worker is killed: who works meanwhile?
 
-MirrorMaker 2: nobody on its tasks, for 12 s (the leader) to 311 s (a follower). Here: other slots
-never stop, and its own go on elsewhere in less than 10 s.
+MirrorMaker 2: nobody on its tasks, for 12 s (the leader) to 311 s (a follower). Here: its slots go
+on elsewhere in less than 10 s, and no other one stands still for a second: that is asserted in the
+long form (`MIRRORFLEET_FAULT_SECONDS=60`), 5 s of them in the short one, for any machine.
 """
 
 from __future__ import annotations
@@ -18,22 +19,23 @@ from tests.faultkit.stalls import commits, stalls
 from tests.faultkit.traffic import traffic
 from tests.integration.workers.timeline import copied_by, timelines
 from tests.judge.verdict import Verdict
-from tests.versions.kit import CALM, SLOTS, Fleet, wait_shared
+from tests.versions.kit import CALM, IS_LONG, SLOTS, UNEVEN, Fleet, wait_shared
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from services.local.region import Region
 
+PARTITIONS: Final = 24
 TAKEN_OVER_S: Final = 10.0
-KEPT_S: Final = 5.0
+KEPT_S: Final = 1.0 if IS_LONG else 5.0
 
 
 @pytest.mark.timeout(300)
 def test_c2_other_slots_never_stop_and_the_dead_ones_go_on_within_10_s(
     east: Region, west: Region, tmp_path: Path
 ) -> None:
-    fleet = Fleet("c2", east, west, tmp_path, topics=["orders:24"])
+    fleet = Fleet("c2", east, west, tmp_path, topics=[f"orders:{PARTITIONS}"])
     with (
         fleet.sync(),
         traffic(address(east), fleet.topics, rate=CALM) as load,
@@ -62,6 +64,7 @@ def test_c2_other_slots_never_stop_and_the_dead_ones_go_on_within_10_s(
     longest_taken = stalls(taken, killed_ms, ended_ms)[0].seconds
     print(f"taken over within {longest_taken:.1f} s, kept ones stalled {longest_kept:.2f} s")
     assert report.verdict is Verdict.PASS
-    assert (len(mine), len(kept), len(taken)) == (SLOTS // 2, 12, 12)
+    assert abs(len(mine) - SLOTS // 2) <= UNEVEN
+    assert len(kept) + len(taken) == PARTITIONS
     assert longest_taken < TAKEN_OVER_S
     assert longest_kept < KEPT_S

@@ -1,7 +1,9 @@
 """C5: graceful stops, a rolling upgrade, scaling 1 -> 5 -> 0 -> 3.
 
-MirrorMaker 2: rebalance storms. Here: a worker leaves within 10 s with nothing open, a planned move
-of a slot takes less than 2 s, and nothing is repeated, not even for a read_uncommitted consumer.
+MirrorMaker 2: rebalance storms. Here: a worker leaves within 10 s with nothing open, and nothing is
+repeated, not even for a read_uncommitted consumer. A planned move of a slot takes less than 2 s:
+that is asserted in the long form (`MIRRORFLEET_FAULT_SECONDS=60`), 8 s in the short one, for any
+machine, both of the rolling upgrade alone. Of 1 -> 5 -> 0 -> 3 no move is measured.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from tests.faultkit.regions import address
 from tests.faultkit.traffic import traffic
 from tests.integration.workers.timeline import timelines
 from tests.judge.verdict import Verdict
-from tests.versions.kit import CALM, Fleet, wait_all_copying
+from tests.versions.kit import CALM, IS_LONG, Fleet, wait_all_copying
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from tests.faultkit.process import ServiceProcess
 
 DRAIN_S: Final = 10.0
-MOVE_S: Final = 8.0
+MOVE_S: Final = 2.0 if IS_LONG else 8.0
 
 
 @pytest.mark.timeout(300)
