@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 TASKS: Final = "mirrorfleet_event_loop_tasks "
 HOUR_S: Final = 3600.0
 LEAST_SAMPLES: Final = 10
-"""In an hour; the soak takes about two hundred."""
+"""In an hour; the soak takes some 150."""
 MOST_AN_HOUR: Final = {"rss_mb": 30.0, "descriptors": 20.0, "tasks": 20.0}
 """Above that it leaks: 30 MB an hour are 5 GB a week."""
 

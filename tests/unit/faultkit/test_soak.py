@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -13,7 +14,9 @@ import pytest
 from tests.faults import soak
 from tests.faults.regions import breaking
 from tests.faults.regions.drill import Drill
-from tests.faults.soak import Soak
+from tests.faults.regions.trend import HOUR_S, Holding
+from tests.faults.soak import LASTING, Soak
+from tests.judge.verdict import Verdict
 
 FAULTS = 200
 BROKERS = ("killed", "frozen", "restarted", "moved", "hole", "reset", "half_open", "slow")
@@ -85,3 +88,19 @@ def test_every_kind_of_fault_comes_up(faults: Callable[[int], list[str]]) -> Non
     of_workers = ("worker b killed", "worker a frozen", "worker b frozen", "worker b asked to stop")
     assert not [each for each in (*BROKERS, *of_workers) if each not in seen]
     assert "worker a killed" not in seen, "it lasts, so that what leaks adds up"
+
+
+@pytest.mark.parametrize(
+    ("warmed_s", "verdict"),
+    [(600.0, Verdict.UNKNOWN), (HOUR_S, Verdict.PASS), (0.0, Verdict.PASS)],
+    ids=["for more than an hour", "not for an hour yet", "never warm"],
+)
+def test_a_worker_that_holds_more_and_more_makes_a_soak_unknown(
+    warmed_s: float, verdict: Verdict
+) -> None:
+    run = Soak(cast(Drill, Stage()), random.Random(7))
+    run.began, run.warmed_s = time.monotonic() - 1.5 * HOUR_S, warmed_s
+    run.trends[LASTING].samples += [
+        Holding(minute * 60, 100 + 2 * minute, 50, 50) for minute in range(90)
+    ]
+    assert run.level() is verdict

@@ -19,7 +19,7 @@ def trend(*, rss: float = 0.0, descriptors: float = 0.0, tasks: float = 0.0) -> 
         made.samples.append(
             Holding(
                 at,
-                100 + 40 * min(at / WARM_S, 1.0) + rss * hours + swing,
+                100 + 400 * min(at / WARM_S, 1.0) + rss * hours + swing,
                 int(50 + descriptors * hours + swing),
                 int(45 + tasks * hours + swing),
             )
