@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 REACHED: Final = 0.8
-"""Of what is asked for: a seventh is made in transactions, which abort and wait for slow brokers."""
+"""Of what is asked for: a seventh is in transactions, which abort and wait for slow brokers."""
 
 
 class Asked(NamedTuple):
