@@ -26,9 +26,10 @@ from typing import TYPE_CHECKING, Final
 
 from services.local.security import Kind
 from tests.bench import calibration, footprint
+from tests.bench.latency import Delays
 from tests.bench.measure import Drain, Ends, Window, costs, drain, peak_rss_mb, steady
 from tests.bench.plots import draw
-from tests.bench.rows import Row, comparison, figures, median, save, table
+from tests.bench.rows import Figures, Row, cell, comparison, figures, median, save, table
 from tests.bench.sides import HOME, pair, settle
 from tests.bench.systems import FLEET, PEERS, Bench, Delivery, System, fleets, running
 from tests.bench.workloads import FAR, WARMING, WORKLOADS, Workload, create, delete, fill
@@ -139,9 +140,7 @@ def _peers(options: argparse.Namespace) -> list[System]:
     return [peer for peer in PEERS if peer.name in names and peer.delivery in deliveries]
 
 
-def delays(
-    bench: Bench, workload: Workload, topics: tuple[str, str], seconds: float
-) -> dict[str, float]:
+def delays(bench: Bench, workload: Workload, topics: tuple[str, str], seconds: float) -> Delays:
     """What a reader of the copy waits, under a steady load on `topics`: source and copy."""
     asked = {
         "source": bench.source.access.client,
@@ -161,8 +160,7 @@ def delays(
         check=True,
         timeout=300,
     )
-    found: dict[str, float] = json.loads(answer.stdout)
-    return found
+    return Delays(**json.loads(answer.stdout))
 
 
 class _Turns:
@@ -187,21 +185,21 @@ class _Turns:
             _say(f"{workload.name}: filling {workload.megabytes} MB")
             create(source.access, self._topic, workload.partitions)
             fill(source.access, self._topic, workload)
-        found: dict[System, list[dict[str, float]]] = {system: [] for system in self._systems}
+        found: dict[System, list[Figures]] = {system: [] for system in self._systems}
         for number in range(self._rounds):
             first = number % len(self._systems)
             for system in self._systems[first:] + self._systems[:first]:
                 began = time.monotonic()
                 measured = self._turn(system)
                 found[system].append(measured)
-                shown = ", ".join(f"{name} {value:,.2f}" for name, value in measured.items())
+                shown = ", ".join(f"{name} {cell(value)}" for name, value in measured.items())
                 title = f"{workload.name} round {number + 1}: {system.name} {system.delivery}"
                 _say(f"{title}: {shown} ({time.monotonic() - began:.0f} s)")
         if workload.megabytes:
             delete(source.access, self._topic)
         return [self._row(system, median(rounds)) for system, rounds in found.items()]
 
-    def _turn(self, system: System) -> dict[str, float]:
+    def _turn(self, system: System) -> Figures:
         self._number += 1
         bench, workload = self._bench, self._workload
         settle(bench.source, bench.target)
@@ -239,7 +237,7 @@ class _Turns:
         window = Window(warm_s=warm_s, most_s=MEASURED_S)
         return drain(copier.processes, regions, ends, workload.records, window)
 
-    def _paced(self, topic: str, copier: Copier) -> dict[str, float]:
+    def _paced(self, topic: str, copier: Copier) -> Figures:
         """Warmed by the same load for as long as any other system, then measured."""
         bench, workload = self._bench, self._workload
         regions = (bench.source.region, bench.target.region)
@@ -247,13 +245,12 @@ class _Turns:
         before = costs(copier.processes, *regions)
         found = delays(bench, workload, (topic, copier.topic), MEASURED_S)
         after = costs(copier.processes, *regions)
-        if found["received"] < found["expected"] * 0.99:
-            _say(f"only {found['received']:.0f} of {found['expected']:.0f} records came in time")
+        if found.p50_ms is None:
+            _say(f"only {found.received} of {found.expected} records came in time: no delays")
         drained = steady(found, before, after, peak_rss_mb(copier.processes[0].pid))
-        waits = {name: found[name] for name in ("p50_ms", "p99_ms", "p999_ms", "stall_s")}
-        return figures(workload, drained) | waits
+        return figures(workload, drained) | found.waits()
 
-    def _row(self, system: System, measured: dict[str, float]) -> Row:
+    def _row(self, system: System, measured: Figures) -> Row:
         return Row(
             workload=self._workload.name,
             delivery=system.delivery,

@@ -11,18 +11,32 @@ from __future__ import annotations
 import json
 import struct
 import sys
-import threading
 import time
-from dataclasses import dataclass
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from tests.faultkit.waiting import wait_until
 
-STAMP = struct.Struct(">d")
-AFTER_S = 5.0
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+STAMP: Final = struct.Struct(">d")
+AFTER_S: Final = 5.0
 """How long to wait for the last records at most."""
+ENOUGH: Final = 0.99
+"""The part of the records that must have come before anything is said of their delays."""
+QUANTILES: Final = (("p50", 0.5), ("p99", 0.99), ("p999", 0.999))
+
+
+class Writes(Protocol):
+    """What is asked of librdkafka's producer."""
+
+    def produce(self, topic: str, value: bytes, *, partition: int) -> None: ...
+    def poll(self, timeout: float) -> int: ...
+    def flush(self, timeout: float) -> int: ...
 
 
 class Pauses:
@@ -51,9 +65,37 @@ class Asked:
     rate_s: int
     seconds: float
 
+    @property
+    def expected(self) -> int:
+        """How many records are written."""
+        return int(self.rate_s * self.seconds)
 
-def measure(asked: Asked) -> dict[str, float]:
-    """The delays at three quantiles, how many there were, and in how many seconds they came."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delays:
+    """What a reader of the copy saw; None where too little came to say it."""
+
+    expected: int
+    received: int
+    seconds: float
+    """In which they came."""
+    stall_s: float | None
+    p50_ms: float | None
+    p99_ms: float | None
+    p999_ms: float | None
+
+    def waits(self) -> dict[str, float | None]:
+        """The figures of a row."""
+        return {
+            "p50_ms": self.p50_ms,
+            "p99_ms": self.p99_ms,
+            "p999_ms": self.p999_ms,
+            "stall_s": self.stall_s,
+        }
+
+
+def measure(asked: Asked) -> Delays:
+    """Write, and read the copy until all is there or the time is up."""
     consumer = Consumer(
         {
             **asked.target,
@@ -69,25 +111,26 @@ def measure(asked: Asked) -> dict[str, float]:
     consumer.assign(begin)
     began = time.time()
     over = began + asked.seconds
-    writer = threading.Thread(target=_write, args=(asked, over))
-    writer.start()
     delays: list[float] = []
     pauses = Pauses()
-    expected = int(asked.rate_s * asked.seconds)
-    while (now := time.time()) < over + AFTER_S and (now < over or len(delays) < expected):
-        # The first as soon as it is there, then what came with it: consume() alone waits its time.
-        first = consumer.poll(0.02)
-        for message in [] if first is None else [first, *consumer.consume(500, 0)]:
-            if message.error() is None:
-                (sent,) = STAMP.unpack_from(message.value() or b"")
-                now = time.time()
-                delays.append((now - sent) * 1_000)
-                pauses.arrived(message.partition() or 0, now)
-    seconds = time.time() - began
-    writer.join()
+    with ThreadPoolExecutor(1) as pool:
+        producer = Producer({**asked.source, "linger.ms": 0})
+        writing = pool.submit(write, producer, asked, over + AFTER_S)
+        while (now := time.time()) < over + AFTER_S and (
+            now < over or len(delays) < asked.expected
+        ):
+            # The first as soon as it is there, then what came with it: consume() waits its time.
+            first = consumer.poll(0.02)
+            for message in [] if first is None else [first, *consumer.consume(500, 0)]:
+                if message.error() is None:
+                    (sent,) = STAMP.unpack_from(message.value() or b"")
+                    now = time.time()
+                    delays.append((now - sent) * 1_000)
+                    pauses.arrived(message.partition() or 0, now)
+        seconds = time.time() - began
+        writing.result()  # what ended it ends the measurement
     consumer.close()
-    counted = {"expected": expected, "received": len(delays), "seconds": seconds}
-    return {**counted, "stall_s": pauses.longest_s, **quantiles(delays)}
+    return seen(delays, asked.expected, seconds, pauses)
 
 
 def _end(consumer: Consumer, partition: TopicPartition) -> int:
@@ -101,27 +144,52 @@ def _end(consumer: Consumer, partition: TopicPartition) -> int:
     return int(found)
 
 
-def _write(asked: Asked, over: float) -> None:
-    producer = Producer({**asked.source, "linger.ms": 0})
+def write(producer: Writes, asked: Asked, give_up_at: float) -> None:
+    """All records, each when it is due; those that the queue has no room for until then are left.
+
+    `give_up_at` is a time of day.
+    """
     padding = b"x" * (asked.record_bytes - STAMP.size)
     began, number = time.time(), 0
-    while (now := time.time()) < over:
-        while number < (now - began) * asked.rate_s:
-            value = STAMP.pack(time.time()) + padding
-            producer.produce(asked.topic, value, partition=number % asked.partitions)
+    while number < asked.expected and (now := time.time()) < give_up_at:
+        due = min((now - began) * asked.rate_s, asked.expected)
+        while number < due and _has_taken(producer, asked, number, padding):
             number += 1
-        producer.poll(0.001)
+        producer.poll(0.001)  # also makes room: what was delivered leaves the queue
     producer.flush(30)
 
 
-def quantiles(delays: list[float]) -> dict[str, float]:
-    """The 50th, 99th and 99.9th percentile by nearest rank; -1 when there is none."""
+def _has_taken(producer: Writes, asked: Asked, number: int, padding: bytes) -> bool:
+    value = STAMP.pack(time.time()) + padding
+    try:
+        producer.produce(asked.topic, value, partition=number % asked.partitions)
+    except BufferError:
+        return False
+    return True
+
+
+def seen(delays: Sequence[float], expected: int, seconds: float, pauses: Pauses) -> Delays:
+    """What is told of the delays; nothing of their length when too many never came."""
+    is_enough = bool(delays) and len(delays) >= expected * ENOUGH
+    return Delays(
+        expected=expected,
+        received=len(delays),
+        seconds=seconds,
+        stall_s=pauses.longest_s if is_enough else None,
+        **quantiles(delays if is_enough else [], expected),
+    )
+
+
+def quantiles(delays: Sequence[float], expected: int = 0) -> dict[str, float | None]:
+    """The 50th, 99th and 99.9th percentile by nearest rank.
+
+    Of `expected` records those that did not come are infinitely late: None, as when none came.
+    """
     ordered = sorted(delays)
-    return {
-        f"{name}_ms": ordered[min(int(len(ordered) * share), len(ordered) - 1)] if ordered else -1
-        for name, share in (("p50", 0.5), ("p99", 0.99), ("p999", 0.999))
-    }
+    count = max(expected, len(ordered))
+    ranks = {f"{name}_ms": int(count * share) for name, share in QUANTILES}
+    return {name: ordered[rank] if rank < len(ordered) else None for name, rank in ranks.items()}
 
 
 if __name__ == "__main__":
-    print(json.dumps(measure(Asked(**json.loads(sys.argv[1])))))
+    print(json.dumps(asdict(measure(Asked(**json.loads(sys.argv[1]))))))

@@ -14,9 +14,10 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from tests.faultkit.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from services.local.region import Region
+    from tests.bench.latency import Delays
     from tests.faultkit.process import RunningProcess
     from tests.judge.reading import ClusterAccess
 
@@ -94,11 +95,11 @@ def costs(processes: Sequence[RunningProcess], source: Region, target: Region) -
     )
 
 
-def steady(found: Mapping[str, float], before: Costs, after: Costs, peak_mb: float) -> Drain:
+def steady(found: Delays, before: Costs, after: Costs, peak_mb: float) -> Drain:
     """How a steady load was copied: what its reader got, which may be less than was offered."""
     return Drain(
-        seconds=found["seconds"],
-        records=int(found["received"]),
+        seconds=found.seconds,
+        records=found.received,
         cpu_s=after.copier - before.copier,
         source_cpu_s=after.source - before.source,
         target_cpu_s=after.target - before.target,

@@ -81,7 +81,7 @@ def svg(title: str, rows: Sequence[Row]) -> str:
     for panel in panels:
         drawn.append(_text(10, y + 14, panel.title))
         y += 22
-        most = max((_value(row, panel) for row in rows), default=0.0) or 1.0
+        most = max((_value(row, panel) or 0.0 for row in rows), default=0.0) or 1.0
         for row in rows:
             drawn += _bar(row, _value(row, panel), most, y)
             y += BAR_PX + GAP_PX
@@ -94,21 +94,27 @@ def svg(title: str, rows: Sequence[Row]) -> str:
     return "\n".join([head, back, *drawn, "</svg>"]) + "\n"
 
 
-def _value(row: Row, panel: Panel) -> float:
+def _value(row: Row, panel: Panel) -> float | None:
     found: float | None = getattr(row, panel.name)
-    return found or 0.0
+    return found
 
 
-def _bar(row: Row, value: float, most: float, y: int) -> list[str]:
+def _bar(row: Row, value: float | None, most: float, y: int) -> list[str]:
     ours = is_ours(row.system)
-    length = round(BARS_PX * value / most, 1)
-    shown = f"{value:,.1f}" if value < 100 else f"{value:,.0f}"
+    length = round(BARS_PX * (value or 0.0) / most, 1)
+    shown = _shown(value)
     bar = f'<rect x="{LABELS_PX}" y="{y}" width="{length}" height="{BAR_PX}"'
     return [
         _text(10, y + 13, f"{row.system}, {row.delivery}"),
         f'{bar} fill="{OURS if ours else THEIRS}"/>',
         _text(LABELS_PX + length + 6, y + 13, shown),
     ]
+
+
+def _shown(value: float | None) -> str:
+    if value is None:
+        return "not measured"
+    return f"{value:,.1f}" if value < 100 else f"{value:,.0f}"
 
 
 def _text(x: float, y: int, text: str, weight: str = "normal") -> str:

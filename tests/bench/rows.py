@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import statistics
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from tests.bench.measure import Drain
     from tests.bench.workloads import Workload
 
+Figures: TypeAlias = dict[str, "float | None"]
+"""What was measured, by column."""
 COLUMNS: Final = {
     "workload": 14,
     "delivery": 14,
@@ -65,7 +68,7 @@ def is_ours(system: str) -> bool:
     return system.partition(" ")[0] == "fleet"
 
 
-def figures(workload: Workload, drained: Drain) -> dict[str, float]:
+def figures(workload: Workload, drained: Drain) -> Figures:
     """What a measured piece of copying comes to, in the units of the table."""
     megabytes = drained.records * workload.record_bytes / 1_000_000
     gigabytes = max(megabytes / 1_000, 1e-9)
@@ -80,9 +83,15 @@ def figures(workload: Workload, drained: Drain) -> dict[str, float]:
     }
 
 
-def median(rounds: Sequence[dict[str, float]]) -> dict[str, float]:
-    """Figure by figure."""
-    return {name: round(statistics.median(each[name] for each in rounds), 3) for name in rounds[0]}
+def median(rounds: Sequence[Figures]) -> Figures:
+    """Figure by figure; a delay of which a round has none was longer than all others."""
+
+    def middle(name: str) -> float | None:
+        found = [math.inf if (value := each[name]) is None else value for each in rounds]
+        value = statistics.median(found)
+        return None if math.isinf(value) else round(value, 3)
+
+    return {name: middle(name) for name in rounds[0]}
 
 
 def save(rows: Sequence[Row], file: Path) -> None:
@@ -96,11 +105,12 @@ def table(rows: Sequence[Row]) -> str:
     lines = ["  ".join(f"{_SHORT.get(name, name):>{size}}" for name, size in COLUMNS.items())]
     for row in rows:
         shown = asdict(row)
-        lines.append("  ".join(f"{_cell(shown[name]):>{size}}" for name, size in COLUMNS.items()))
+        lines.append("  ".join(f"{cell(shown[name]):>{size}}" for name, size in COLUMNS.items()))
     return "\n".join(lines)
 
 
-def _cell(value: object) -> str:
+def cell(value: object) -> str:
+    """A figure for reading; a dash where there is none."""
     if value is None:
         return "-"
     if isinstance(value, float):

@@ -29,6 +29,14 @@ def test_bars_are_as_long_as_their_figure_and_ours_has_another_colour() -> None:
     assert "mm2-tuned, exactly-once" in drawn
 
 
+def test_a_delay_that_was_not_measured_is_no_short_one() -> None:
+    ours, theirs = replace(FLEET, p50_ms=40.0, p99_ms=80.0), replace(PEER, p50_ms=7.0)
+
+    drawn = plots([ours, theirs])["1k-plain.svg"]
+
+    assert drawn.count(">not measured<") == 3  # the p99 of one, the CPU of both
+
+
 def test_of_two_rows_of_one_system_the_later_one_counts() -> None:
     later = replace(PEER, mb_s=120.0)
 

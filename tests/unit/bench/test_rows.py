@@ -4,16 +4,16 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from tests.bench.latency import Pauses, quantiles
+from tests.bench.latency import Delays
 from tests.bench.measure import Costs, Drain, steady
-from tests.bench.rows import Row, comparison, figures, is_ours, median, save, table
+from tests.bench.rows import Figures, Row, comparison, figures, is_ours, median, save, table
 from tests.bench.systems import FLEET, PEERS, fleets
 from tests.bench.workloads import Workload
 
 WORKLOAD = Workload(name="1k-plain", partitions=8, record_bytes=1_000, megabytes=4_000)
 
 
-def row(system: str, delivery: str, **measured: float) -> Row:
+def row(system: str, delivery: str, **measured: float | None) -> Row:
     found = Row(workload="1k-plain", delivery=delivery, system=system, kafka="4.3.0")
     for name, value in measured.items():
         found = replace(found, **{name: value})  # type: ignore[arg-type]  # figures only
@@ -44,7 +44,15 @@ def test_a_drain_in_the_units_of_the_table() -> None:
 def test_a_steady_load_counts_with_what_was_received_and_not_with_what_was_offered() -> None:
     before = Costs(copier=1.0, source=2.0, target=3.0)
     after = Costs(copier=6.0, source=12.0, target=23.0)
-    found = {"expected": 900_000.0, "received": 250_000.0, "seconds": 25.0}
+    found = Delays(
+        expected=900_000,
+        received=250_000,
+        seconds=25.0,
+        stall_s=None,
+        p50_ms=None,
+        p99_ms=None,
+        p999_ms=None,
+    )
 
     measured = figures(WORKLOAD, steady(found, before, after, 120.0))
 
@@ -53,21 +61,21 @@ def test_a_steady_load_counts_with_what_was_received_and_not_with_what_was_offer
     assert (measured["cpu_s_per_gb"], *brokers) == (20.0, 40.0, 80.0)
 
 
-def test_a_pause_is_of_one_partition_and_not_of_all_together() -> None:
-    pauses = Pauses()
-    for partition, now in ((0, 1.0), (1, 1.5), (0, 3.5), (1, 3.75)):
-        pauses.arrived(partition, now)
-    assert pauses.longest_s == 2.5
-
-
 def test_the_median_is_taken_figure_by_figure() -> None:
-    rounds = [
+    rounds: list[Figures] = [
         {"mb_s": 1.0, "rss_mb": 9.0},
         {"mb_s": 3.0, "rss_mb": 7.0},
         {"mb_s": 2.0, "rss_mb": 8},
     ]
 
     assert median(rounds) == {"mb_s": 2.0, "rss_mb": 8.0}
+
+
+def test_a_round_in_which_too_little_came_was_later_than_all_others() -> None:
+    rounds: list[Figures] = [{"p99_ms": 20.0}, {"p99_ms": None}, {"p99_ms": 10.0}]
+
+    assert median(rounds) == {"p99_ms": 20.0}
+    assert median(rounds[:2]) == {"p99_ms": None}
 
 
 def test_the_fleet_is_compared_with_the_best_peer_of_each_delivery() -> None:
@@ -94,6 +102,18 @@ def test_a_latency_is_compared_as_a_part_of_the_best_one() -> None:
     assert comparison(rows) == ["1k-plain, MM2 exactly-once: 0.25 times MM2's best p99"]
 
 
+def test_who_was_too_far_behind_for_a_latency_is_no_best_one() -> None:
+    behind = {"p50_ms": None, "p99_ms": None, "p999_ms": None}
+    fleet, peer = row("fleet", "exactly-once", p99_ms=50.0), row("mm2", "exactly-once", **behind)
+    tuned = row("mm2-tuned", "exactly-once", p99_ms=200.0)
+
+    assert comparison([fleet, peer, tuned]) == [
+        "1k-plain, MM2 exactly-once: 0.25 times MM2's best p99"
+    ]
+    assert comparison([fleet, peer]) == []
+    assert comparison([row("fleet", "exactly-once", **behind), tuned]) == []
+
+
 def test_what_does_not_apply_is_null_in_the_file_and_a_dash_in_the_table(tmp_path: Path) -> None:
     file = tmp_path / "bench" / "latest.json"
     rows = [row("fleet", "exactly-once", mb_s=1234.5)]
@@ -108,13 +128,6 @@ def test_what_does_not_apply_is_null_in_the_file_and_a_dash_in_the_table(tmp_pat
         *("1k-plain", "exactly-once", "fleet", "1,234"),
         *["-"] * 10,
     ]
-
-
-def test_quantiles_by_nearest_rank() -> None:
-    delays = [float(number) for number in range(1, 1_001)]
-
-    assert quantiles(delays) == {"p50_ms": 501.0, "p99_ms": 991.0, "p999_ms": 1_000.0}
-    assert quantiles([]) == {"p50_ms": -1, "p99_ms": -1, "p999_ms": -1}
 
 
 def test_a_fleet_of_several_workers_is_ours_and_nobodys_peer() -> None:
