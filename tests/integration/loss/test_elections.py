@@ -1,6 +1,8 @@
 """A replica that was behind is made leader: the source, or the target, forgets its last records.
 
 brokers 2 and 3 have the topic   3 stops   more is written to 2   2 dies, 3 leads: it is gone
+
+The new log ends below our position, or behind it: then only its lineage tells that it is another.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from tests.faultkit.waiting import wait_until
 from tests.integration.loss.conftest import Drill
 from tests.integration.mirror.fleet import Fleet
 from tests.integration.mirror.making import create, create_on, numbered, put, read
-from tests.judge.reading import At, ends_of
+from tests.judge.reading import At, ReadingError, ends_of
 from tests.judge.verdict import Evidence, Verdict
 
 if TYPE_CHECKING:
@@ -32,7 +34,9 @@ UNCLEAN: Final[dict[str, str | int]] = {
     "min_insync_replicas": 1,
 }
 LEADER, BEHIND = 2, 3
-KEPT, LOST, NEW = range(100), range(100, 150), range(1_000, 1_030)
+KEPT, LOST = range(100), range(100, 150)
+SHORTER, LONGER = range(1_000, 1_030), range(1_000, 1_080)
+"""What comes instead of the lost ones: less, or more than those."""
 PORTIONS: Final = [range(first, first + 5) for first in LOST[::5]]
 """Copied one by one: the lost part of the copy has a marker for each, so what replaces it lies
 elsewhere; how far depends on what is tried while leaders come back."""
@@ -45,6 +49,7 @@ RULES: Final[list[dict[str, object]]] = [
     for policy in ("fail", "record-gap", "recopy")
 ]
 READ: Final = ("el-fail-read", "el-record-gap-read")
+GROWN: Final = ("el-fail-grown", "el-record-gap-grown")
 WRITTEN: Final = ("el-fail-written", "el-recopy-written")
 
 
@@ -102,7 +107,7 @@ def wait_forgotten(trio: Region, topics: tuple[str, ...], before: list[int]) -> 
         lambda: ends(trio, *topics),
         deadline_s=90,
         what="a leader of the topics",
-        ignoring=(Exception,),
+        ignoring=(ReadingError,),
     )
     print(f"unclean leaders after {time.monotonic() - began:.1f} s: {before} -> {now}")
     bit = all(one < other for one, other in zip(now, before, strict=True))
@@ -143,28 +148,55 @@ def test_what_an_unclean_election_took_from_the_source_or_the_target_is_told_and
         evidence = wait_forgotten(trio, (*READ, *written), before)
         assert evidence.bit, evidence
         for topic in READ:
-            put(trio, topic, numbered(NEW.start, NEW.stop))
+            put(trio, topic, numbered(SHORTER.start, SHORTER.stop))
         for topic in WRITTEN:
             put(east, topic, numbered(150, 170))
         trio.broker(LEADER).restart()
-        check_source(reads)
+        check_source(reads, READ, SHORTER)
         check_target(writes)
         print(f"the group went from {place} to {wait_placed(writes, WRITTEN[1])}")
 
 
-def check_source(drill: Drill) -> None:
+@pytest.mark.timeout(600)
+def test_what_an_unclean_election_took_is_told_also_when_the_new_log_has_grown_past_our_position(
+    west: Region, regions: Regions, tmp_path: Path
+) -> None:
+    (trio,) = regions(RegionSpec(name="trio", brokers=3))
+    for topic in GROWN:
+        create_on(trio, topic, [LEADER, BEHIND], **UNCLEAN)
+    fleet = Fleet("regrown", trio, west, tmp_path / "regrown", rules=RULES, slots=2)
+    with fleet.sync(), fleet.mirror() as mirror:
+        drill = Drill(fleet, mirror)
+        copy_through(drill, GROWN, [KEPT])
+        trio.broker(BEHIND).stop()
+        copy_through(drill, GROWN, [KEPT, LOST])
+        drill.remember(*GROWN)
+        before = ends(trio, *GROWN)
+        drill.freeze()  # a look at the short log would tell
+        forget(trio)
+        evidence = wait_forgotten(trio, GROWN, before)
+        assert evidence.bit, evidence
+        for topic in GROWN:
+            put(trio, topic, numbered(LONGER.start, LONGER.stop))
+        assert ends(trio, *GROWN) == [len(KEPT) + len(LONGER)] * len(GROWN)
+        drill.mirror.thaw()
+        trio.broker(LEADER).restart()
+        check_source(drill, GROWN, LONGER)
+
+
+def check_source(drill: Drill, topics: tuple[str, str], new: range) -> None:
     """The copy keeps the lost records, and goes on with the new ones, by rule or by request."""
-    fail, gap = READ
-    drill.wait_copied(gap, [KEPT, LOST, NEW])
+    fail, gap = topics
+    drill.wait_copied(gap, [KEPT, LOST, new])
     assert drill.wait_ledger(gap) == [("gap", 0, 100, 150, SOURCE)]
     fault = drill.fault(fail)
     assert fault.startswith(f"{SOURCE} at source offset 150: the source log was truncated to 100;")
     assert "50 target records [" in fault
     assert drill.run("resolve", f"{fail}-0", "--accept-gap", "100..150") == 0
-    drill.wait_copied(fail, [KEPT, LOST, NEW])
+    drill.wait_copied(fail, [KEPT, LOST, new])
     assert drill.ledger(fail) == [("gap", 0, 100, 150, SOURCE)]
-    starts = {At(topic, 0): 100 for topic in READ}
-    report = drill.fleet.judged(READ, earlier=drill.before, starts=starts)
+    starts = {At(topic, 0): 100 for topic in topics}
+    report = drill.fleet.judged(topics, earlier=drill.before, starts=starts)
     assert report.verdict is Verdict.PASS
 
 

@@ -1,8 +1,11 @@
-"""A source topic deleted and created again, with more, fewer and as many partitions."""
+"""A source topic deleted and created again, with more, fewer and as many partitions.
+
+Its new log is shorter or longer than our position: then no offset is out of range.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pytest
 
@@ -15,18 +18,28 @@ if TYPE_CHECKING:
 
     from tests.integration.loss.conftest import Drill
 
-MORE, FEWER, FAIL = "ls-gap-more", "ls-gap-fewer", "ls-fail-again"
-PARTITIONS: Final = {MORE: (2, 3), FEWER: (3, 2), FAIL: (2, 2)}
-"""Before and after."""
 CAUSE: Final = "source-recreated"
 SEEN: Final = [range(50)]
-NEW: Final = range(1_000, 1_030)
+SHORTER, LONGER = range(1_000, 1_030), range(1_000, 1_080)
 
 
-def fill_with_an_open_end(drill: Drill) -> list[Producer]:
+class Topics(NamedTuple):
+    """Those of a case."""
+
+    more: str
+    fewer: str
+    fail: str
+
+    @property
+    def partitions(self) -> dict[str, tuple[int, int]]:
+        """How many each has before and after."""
+        return {self.more: (2, 3), self.fewer: (3, 2), self.fail: (2, 2)}
+
+
+def fill_with_an_open_end(drill: Drill, topics: Topics) -> list[Producer]:
     """50 records a partition; behind them in partition 0 another 20 that are not committed."""
     opened = []
-    for topic, (partitions, _) in PARTITIONS.items():
+    for topic, (partitions, _) in topics.partitions.items():
         create(drill.fleet.east, topic, partitions)
         for number in range(partitions):
             drill.fill(topic, 0, 50, partition=number)
@@ -37,59 +50,67 @@ def fill_with_an_open_end(drill: Drill) -> list[Producer]:
     return opened
 
 
-def recreate(drill: Drill) -> None:
+def recreate(drill: Drill, topics: Topics, new: range) -> None:
     """Other topics under the old names, with other records."""
-    for topic in PARTITIONS:
+    for topic in topics:
         delete(drill.fleet.east, topic)
-    for topic, (_, partitions) in PARTITIONS.items():
+    for topic, (_, partitions) in topics.partitions.items():
         create(drill.fleet.east, topic, partitions)
         for number in range(partitions):
-            drill.fill(topic, NEW.start, NEW.stop, partition=number)
+            drill.fill(topic, new.start, new.stop, partition=number)
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.parametrize("new", [SHORTER, LONGER], ids=["shorter", "longer"])
 def test_a_recreated_source_topic_stops_or_begins_anew_and_the_ledger_says_what_it_had(
-    drill: Drill,
+    drill: Drill, new: range
 ) -> None:
-    opened = fill_with_an_open_end(drill)
-    for topic, (partitions, _) in PARTITIONS.items():
+    names = ("ls-gap-more", "ls-gap-fewer", "ls-fail-again")
+    topics = Topics(*(f"{name}-{len(new)}" for name in names))
+    opened = fill_with_an_open_end(drill, topics)
+    for topic, (partitions, _) in topics.partitions.items():
         for number in range(partitions):
             drill.wait_copied(topic, SEEN, partition=number)
-    for topic in PARTITIONS:
+    for topic in topics:
         drill.wait_seen(topic, 0, 70)
-    drill.remember(*PARTITIONS)
-    recreate(drill)
+    drill.remember(*topics)
+    recreate(drill, topics, new)
     del opened
 
-    for topic in (MORE, FEWER):
-        drill.wait_copied(topic, [*SEEN, NEW])
-        drill.wait_copied(topic, [*SEEN, NEW], partition=1)
-    drill.wait_copied(MORE, [NEW], partition=2)
-    drill.wait_copied(FEWER, SEEN, partition=2)
     whole = [("gap", 0, 50, 70, CAUSE), ("gap", 1, 50, 50, CAUSE)]
-    assert sorted(drill.wait_ledger(MORE, 2)) == whole
-    assert sorted(drill.wait_ledger(FEWER, 3)) == [*whole, ("gap", 2, 50, 50, CAUSE)]
+    for topic in (topics.more, topics.fewer):
+        drill.wait_copied(topic, [*SEEN, new])
+        drill.wait_copied(topic, [*SEEN, new], partition=1)
+    drill.wait_copied(topics.more, [new], partition=2)
+    drill.wait_copied(topics.fewer, SEEN, partition=2)
+    assert sorted(drill.wait_ledger(topics.more, 2)) == whole
+    gone = ("gap", 2, 50, 50, CAUSE)
+    assert sorted(drill.wait_ledger(topics.fewer, 3)) == [*whole, gone]
 
-    assert drill.fault(FAIL).startswith(f"{CAUSE} at source offset 50: ")
-    assert drill.fault(FAIL, 1).startswith(f"{CAUSE} at source offset 50: ")
-    assert sorted(drill.ledger(FAIL, "partition-faulted")) == [
+    check_requests(drill, topics.fail, new)
+    assert sorted(drill.ledger(topics.fail)) == whole
+    check_copies(drill, topics)
+
+
+def check_requests(drill: Drill, fail: str, new: range) -> None:
+    """Each partition stands with what it had, and goes on by a word of its own."""
+    assert drill.fault(fail).startswith(f"{CAUSE} at source offset 50: ")
+    assert drill.fault(fail, 1).startswith(f"{CAUSE} at source offset 50: ")
+    assert sorted(drill.ledger(fail, "partition-faulted")) == [
         ("partition-faulted", 0, 50, 70, CAUSE),
         ("partition-faulted", 1, 50, 50, CAUSE),
     ]
-    assert drill.run("resolve", f"{FAIL}-0", "--accept-gap", "50..70") == 0
-    drill.wait_copied(FAIL, [*SEEN, NEW])
-    drill.wait_copied(FAIL, SEEN, partition=1)  # its neighbour still waits for a word
-    assert drill.run("resolve", f"{FAIL}-1", "--seek", "5") == 0
-    drill.wait_copied(FAIL, [*SEEN, range(NEW.start + 5, NEW.stop)], partition=1)
-    assert sorted(drill.ledger(FAIL)) == whole
-
-    check_copies(drill)
+    assert drill.run("resolve", f"{fail}-0", "--accept-gap", "50..70") == 0
+    drill.wait_copied(fail, [*SEEN, new])
+    drill.wait_copied(fail, SEEN, partition=1)  # its neighbour still waits for a word
+    assert drill.run("resolve", f"{fail}-1", "--seek", "5") == 0
+    drill.wait_copied(fail, [*SEEN, range(new.start + 5, new.stop)], partition=1)
 
 
-def check_copies(drill: Drill) -> None:
+def check_copies(drill: Drill, topics: Topics) -> None:
     """Old and new records, and of the partition that is no more nothing is wrong but that."""
-    report = drill.judged([MORE, FAIL], gaps={At(FAIL, 1): [(0, 5)]})
+    report = drill.judged([topics.more, topics.fail], gaps={At(topics.fail, 1): [(0, 5)]})
     assert report.verdict is Verdict.PASS
-    fewer = drill.judged([FEWER])
-    assert fewer.reasons == (f"east.{FEWER}-2: no such source partition",)
+    fewer = drill.judged([topics.fewer])
+    assert fewer.reasons == (f"east.{topics.fewer}-2: no such source partition",)
     assert [finding.anomalies for finding in fewer.findings] == [(), ()]
