@@ -1,4 +1,8 @@
-"""Two processes of a service: one is active, the other ready, and takes over at once."""
+"""Two processes of a service: one is active, the other ready, and takes over at once.
+
+`make faults` asks for the times that are promised, and that the tests are named after; other
+targets are generous.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +25,7 @@ from tests.faultkit.process import ServiceProcess, service
 from tests.faultkit.regions import address
 from tests.faultkit.waiting import until, wait_until
 from tests.integration.mirror.making import create, numbered, put
+from tests.integration.workers.fleet import IS_LONG
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,9 +34,10 @@ if TYPE_CHECKING:
     from services.local.region import Region
 
 READY_S = 60.0
-TAKE_OVER_S = 25.0
-HAND_OVER_S = 8.0
-"""10 and 2 s are promised and printed beside; a busy machine of two cores may take longer."""
+TAKE_OVER_S = 10.0 if IS_LONG else 25.0
+HAND_OVER_S = 2.0 if IS_LONG else 8.0
+"""The long form asks for what is promised. The short one runs on any machine, also on a busy one of
+two cores, and is generous: that it takes over at all."""
 SERVICES = ("sync", "checkpoint", "heartbeat")
 
 
@@ -98,6 +104,7 @@ def is_active(process: ServiceProcess) -> bool:
 async def test_standby_takes_over_within_ten_seconds_of_a_kill_and_nothing_is_done_twice(
     fleet: Fleet,
 ) -> None:
+    """Ten seconds in the long form, `TAKE_OVER_S` in the short one."""
     create(fleet.east, "standby-first", 3)
     put(fleet.east, "standby-first", numbered(0, 10))
     actives = {name: fleet.start(name) for name in SERVICES}
@@ -138,6 +145,7 @@ async def test_standby_takes_over_within_ten_seconds_of_a_kill_and_nothing_is_do
 def test_handover_takes_less_than_two_seconds_when_the_active_one_is_asked_to_stop(
     fleet: Fleet,
 ) -> None:
+    """Two seconds in the long form, `HAND_OVER_S` in the short one."""
     create(fleet.east, "handover-first", 1)
     actives = {name: fleet.start(name) for name in SERVICES}
     standbys = {name: fleet.start(name) for name in SERVICES}
