@@ -10,11 +10,13 @@ import pytest
 from mirrorfleet.copying.schedule import MarkerShare
 from mirrorfleet.copying.sharing import Share
 from mirrorfleet.core.ids import FleetName, SlotNumber
+from mirrorfleet.records.catalog import Priority
 from mirrorfleet.runtime.clock import SystemClock
 from mirrorfleet.runtime.lifecycle import Stop
 from mirrorfleet.slots import owning as module
 from mirrorfleet.slots.owning import Owning
 from tests.faultkit.waiting import until
+from tests.unit.copying.making import entry
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -86,7 +88,7 @@ async def reached(found: Callable[[], bool]) -> None:
 
 
 class Member:
-    """A worker that was given one slot and copies it."""
+    """A worker that was given one slot, of which there is nothing to copy, and holds it."""
 
     def __init__(self, tasks: asyncio.TaskGroup) -> None:
         self.group, self.markers = Group(), MarkerShare()
@@ -100,7 +102,13 @@ class Member:
             tasks=tasks,
             stop=Stop(SystemClock(), 1.0),
         )
-        self.owning.assign(SLOT, cast("SourceSide", SimpleNamespace(leaders=needs)), {})
+        self._side = cast("SourceSide", SimpleNamespace(leaders=needs))
+        self.owning.assign(SLOT, self._side, {})
+
+    def assign(self, number: int, priority: Priority) -> None:
+        """A slot with one partition."""
+        one = entry(number, slot=SlotNumber(number), priority=priority)
+        self.owning.assign(SlotNumber(number), self._side, {one.identity: one})
 
     @property
     def runner(self) -> Runner:
@@ -161,3 +169,32 @@ async def test_why_a_worker_is_no_member_is_told_once_and_again_when_it_changes(
         await reached(lambda: not member.owning.ours())
 
     assert told() == ["no coordinator", "no coordinator", "not allowed"]
+
+
+@pytest.mark.parametrize("held", [[], [SLOT]], ids=["on start", "on take-over"])
+async def test_slots_are_begun_in_the_order_of_their_urgency(
+    monkeypatch: pytest.MonkeyPatch, held: list[SlotNumber]
+) -> None:
+    begun: list[SlotNumber] = []
+
+    class Noting(Runner):
+        async def run(self, stop: Stop) -> None:
+            begun.append(self.number)
+            await super().run(stop)
+
+    urgencies = {1: Priority.LOW, 2: Priority.NORMAL, 4: Priority.HIGH}
+    monkeypatch.setattr(module, "SlotRunner", Noting)
+    async with asyncio.TaskGroup() as tasks:
+        member = Member(tasks)
+        for number, priority in urgencies.items():
+            member.assign(number, priority)
+        member.group.give(*held)
+        keeping = tasks.create_task(member.owning.keep())
+        await reached(lambda: begun == held and not member.group.is_woken)
+        member.group.give(SLOT, *map(SlotNumber, urgencies))
+        await reached(lambda: len(begun) == len(urgencies) + 1)
+        member.group.give()
+        await reached(lambda: not member.owning.ours())
+        keeping.cancel()
+
+    assert begun == ([SLOT, 4, 2, 1] if held else [4, 2, 1, SLOT])
