@@ -148,11 +148,12 @@ def bounced(
     else:
         times = bounce_copiers(fleet, copiers, how.mode)
     took_s, left = time.monotonic() - began, seeder.left
-    done = RECORDS + ORDERED - left
+    held = (RECORDS + ORDERED - left) / max(commits(fleet), 1)
     print(
         f"{how.target}, {how.mode}: {times} bounces in {took_s:.0f} s, {left:,} records to come,"
-        f" {done / max(commits(fleet), 1):.0f} records a transaction"
+        f" {held:.0f} records a transaction"
     )
+    assert TRANSACTION / 2 < held < TRANSACTION * 2
     return Evidence(f"{times} {how.mode} bounces of {how.target}", left > 0, f"{left} to come")
 
 
