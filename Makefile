@@ -157,8 +157,9 @@ test-far: brokers ## backlog from a source far away, over many connections
 	@time $(PY) -m pytest tests/faults/far -s --durations=10
 
 .PHONY: faults
-faults: brokers ## failure drills, a minute each fault and longer
+faults: brokers ## all failure drills in the long form: a minute a fault, promised times; hours
 	@MIRRORFLEET_FAULT_SECONDS=60 $(PY) -m pytest tests/faults tests/integration/workers \
+		tests/integration/standby tests/integration/loss tests/versions tests/scenarios \
 		--durations=0 -rA
 
 .PHONY: soak
