@@ -13,11 +13,15 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
+from hypothesis import settings
 
 from services.local.region import Region, RegionSpec, start_regions
 
 UNIT_TIMEOUT_S = 20
 HOME = Path(__file__).resolve().parents[1] / ".local"
+
+settings.register_profile("mirrorfleet", deadline=None)  # the time of an example is the machine's
+settings.load_profile("mirrorfleet")
 
 
 class Regions(Protocol):

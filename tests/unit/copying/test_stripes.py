@@ -286,7 +286,7 @@ def test_partitions_that_share_one_connection_take_turns() -> None:
     assert served == [0, 1, 2, 0, 1, 2]
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(
     sizes=st.lists(st.integers(1, 30), min_size=1, max_size=40),
     gaps=st.lists(st.integers(0, 40), min_size=1, max_size=5),

@@ -133,7 +133,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(histories(), STEPS)
 def test_two_that_pack_on_in_any_order_lose_nothing(
     made: History, steps: list[tuple[str, int]]

@@ -141,7 +141,7 @@ def next_records(
     return found
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(histories(), st.data())
 def test_a_map_that_forgot_answers_as_one_that_was_read_after_pruning(
     made: History, data: st.DataObject

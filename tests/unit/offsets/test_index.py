@@ -105,7 +105,7 @@ def test_found_words_are_what_people_and_programs_read() -> None:
     assert [str(one) for one in Found] == ["exact", "end", "before-copy"]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(histories())
 def test_every_offset_translates_as_by_brute_force(made: History) -> None:
     index = OffsetIndex()
@@ -114,7 +114,7 @@ def test_every_offset_translates_as_by_brute_force(made: History) -> None:
     check_all(index, made)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(histories(), st.randoms(use_true_random=False))
 def test_order_and_repetition_do_not_matter(made: History, dice: object) -> None:
     index = OffsetIndex()

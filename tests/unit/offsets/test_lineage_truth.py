@@ -124,7 +124,7 @@ def world(steps: list[tuple[str, int, int]]) -> World:
     return made
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(steps=STEPS, forgotten=st.sets(st.integers(0, 20), max_size=4))
 def test_no_record_that_a_group_lacks_is_behind_it_however_much_is_forgotten(
     steps: list[tuple[str, int, int]], forgotten: set[int]
@@ -144,7 +144,7 @@ def test_no_record_that_a_group_lacks_is_behind_it_however_much_is_forgotten(
         assert back.offset <= min(unread, default=len(made.source)), asked
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(steps=STEPS)
 def test_no_group_reads_again_what_it_has_where_all_maps_are_known(
     steps: list[tuple[str, int, int]],

@@ -131,7 +131,7 @@ STEPS = st.tuples(
 """Segments of a pass, runs of a block, and how the pass ends."""
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(histories(), st.lists(STEPS, max_size=6))
 def test_translation_is_the_same_before_and_after_packing(
     made: History, passes: list[tuple[int, int, str]]
@@ -155,7 +155,7 @@ def test_translation_is_the_same_before_and_after_packing(
         check_all(index, made)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(histories(), st.data())
 def test_two_packers_at_once_lose_nothing(made: History, data: st.DataObject) -> None:
     archive: Archive = {}

@@ -125,7 +125,7 @@ class Follower:
             self.last = (settled(decision.commits) or [self.last])[0]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(steps=STEPS)
 def test_whatever_is_lost_our_place_for_a_group_has_no_record_before_it_that_the_group_lacks(
     steps: list[tuple[str, int, int]],

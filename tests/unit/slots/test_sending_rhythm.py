@@ -78,7 +78,7 @@ arrivals = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(arrivals)
 def test_each_record_is_committed_once_in_order_after_all_its_answers(
     arrived: list[tuple[int, int, int, int]],

@@ -79,7 +79,7 @@ def logs(draw: st.DrawFn) -> Log:
     return log._replace(end=at)
 
 
-LIGHT = settings(deadline=None, max_examples=40)
+LIGHT = settings(max_examples=40)
 LIMITS = st.sampled_from((250, 600, 1_000_000))
 
 
