@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 DRAIN_S = 12.0
 """SIGTERM to gone: our services promise 10 s."""
 
-_STARTED: list[subprocess.Popen[bytes]] = []
-"""Kept, because Python complains of a running child that nobody holds any more."""
-
 
 @dataclass(frozen=True, slots=True)
 class Detached:
@@ -60,7 +57,7 @@ def start(command: Sequence[str], *, log: Path, directory: Path) -> Detached:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    _STARTED.append(process)
+    process.returncode = 0  # not ours to wait for: it outlives us
     return Detached(process.pid, _start_time(process.pid))
 
 
