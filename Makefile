@@ -154,7 +154,7 @@ test-faults: brokers ## brokers and networks that fail under load, mostly three 
 
 .PHONY: test-far
 test-far: brokers ## backlog from a source far away, over many connections
-	@time $(PY) -m pytest tests/faults/far -s --durations=10
+	@time $(PY) -m pytest tests/faults/far -m 'not long' -s --durations=10
 
 .PHONY: faults
 faults: brokers ## all failure drills in the long form: a minute a fault, promised times; hours

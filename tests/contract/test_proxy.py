@@ -122,6 +122,13 @@ def test_a_plain_gate_hands_everything_on_quickly() -> None:
         assert (seen.up, seen.down, seen.waiting) == (len(data) + 1, len(data) + 1, 0)
 
 
+def test_connections_are_counted_by_what_each_has_brought() -> None:
+    with between() as (_, gate), client(gate) as much, client(gate) as little:
+        answered(much, b"x" * 1_000)
+        answered(little, b"x" * 999)
+        assert (gate.brought(1_000), gate.brought(999), gate.brought(1_001)) == (1, 2, 0)
+
+
 def test_a_delay_is_added_to_each_direction_by_itself() -> None:
     with between() as (_, gate), client(gate) as peer:
         gate.set(up=Line(delay_s=0.05), down=Line(delay_s=0.1))

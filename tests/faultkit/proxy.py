@@ -171,6 +171,12 @@ class Gate:
         """Count."""
         return self._proxy.run(self._seen)
 
+    def brought(self, least: int) -> int:
+        """Connections of now that have each brought at least so many bytes from the broker."""
+        return self._proxy.run(
+            lambda: sum(channel.down.carried >= least for channel in self._channels)
+        )
+
     # -- on the proxy's loop
 
     def arrived(self, channel: _Channel) -> None:
