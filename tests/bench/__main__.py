@@ -2,7 +2,7 @@
 
     python -m tests.bench [--workload 1k-plain]... [--peer mm2-tuned]... [--rounds 3] [--quick]
                           [--security sasl_ssl] [--rtt MS] [--window BYTES] [--workers 2]...
-                          [--json FILE]
+                          [--judge [--kill]] [--json FILE]
     python -m tests.bench --calibrate
     python -m tests.bench --bytes-a-day
 
@@ -10,13 +10,14 @@ Systems take turns on the same source topic, each making a copy of its own; each
 another one. Brokers are warmed first by a copy that is not measured. MM2 runs for 30 seconds
 before it is measured, and both deliveries of it with default and tuned clients count. The median
 of the rounds is printed, whatever it is, and the fleet is compared with the best of each delivery.
+
+With --judge each workload has one more round of the fleet, in no figure, whose copy is judged, and
+with --kill its worker is killed in the middle. The exit code is 1 when one of them does not pass.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import subprocess
 import sys
 import time
 from contextlib import contextmanager
@@ -25,8 +26,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from services.local.security import Kind
-from tests.bench import calibration, footprint
-from tests.bench.latency import Delays
+from tests.bench import calibration, footprint, judged, verdicts
+from tests.bench.latency import delays
 from tests.bench.measure import Drain, Ends, Window, costs, drain, peak_rss_mb, steady
 from tests.bench.plots import draw
 from tests.bench.rows import Figures, Row, cell, comparison, figures, median, save, table
@@ -34,13 +35,14 @@ from tests.bench.sides import HOME, pair, settle
 from tests.bench.systems import FLEET, PEERS, Bench, Delivery, System, fleets, running
 from tests.bench.workloads import FAR, WARMING, WORKLOADS, Workload, create, delete, fill
 from tests.faultkit.pipes import Line
+from tests.judge.render import render
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tests.bench.systems import Copier
+    from tests.bench.verdicts import Judged
 
-ROOT: Final = Path(__file__).resolve().parents[2]
 MEASURED_S: Final = 20.0
 WARM_S: Final = 30.0
 """Java interprets at first; the fleet gets a tenth, for its connections."""
@@ -49,19 +51,28 @@ FULL: Final = [name for name in WORKLOADS if name not in FAR]
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run what was asked for; 0 when it ran."""
-    options = _parser().parse_args(arguments)
+    """Run what was asked for; 0 when it ran, and all that was judged passed."""
+    options = _options(arguments)
     with pair(Kind(options.security), _line(options)) as (east, west, directory):
         if options.bytes_a_day:
             footprint.run(east.region, west.region, directory, partitions=options.partitions)
             return 0
         bench = Bench(east, west, directory)
         rows: list[Row] = []
+        lines: list[Judged] = []
         workloads = [WORKLOADS[name] for name in _workloads(options)]
         _warm_brokers(bench, workloads)
         for workload in workloads:
-            rows += _Turns(bench, workload, options).rows()
+            turns = _Turns(bench, workload, options)
+            rows += turns.rows()
             save(rows, options.json)
+            lines += turns.judged()
+    _tell(rows, lines, options)
+    return verdicts.exit_code(lines)
+
+
+def _tell(rows: Sequence[Row], lines: Sequence[Judged], options: argparse.Namespace) -> None:
+    """Print and write what was found."""
     _say(table(rows))
     _say("MM2's clients in mm2-tuned: tests/bench/systems.py, TUNED and TUNED_LATENCY")
     for line in comparison(rows):
@@ -73,7 +84,17 @@ def main(arguments: list[str] | None = None) -> int:
         for line in calibration.sentences(found):
             _say(line)
         calibration.save(found, options.json.with_name("calibration.json"))
-    return 0
+    if options.judge:
+        save(lines, options.json.with_name(verdicts.FILE))
+        _say(verdicts.table(lines))
+
+
+def _options(arguments: list[str] | None) -> argparse.Namespace:
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.kill and not options.judge:
+        parser.error("--kill kills the worker of a judged round: it needs --judge")
+    return options
 
 
 def _workloads(options: argparse.Namespace) -> Sequence[str]:
@@ -125,6 +146,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--megabytes", type=int, help="of a backlog")
     parser.add_argument("--quick", action="store_true", help="one short round, in five minutes")
+    parser.add_argument("--judge", action="store_true", help="one more round, its copy judged")
+    parser.add_argument("--kill", action="store_true", help="the worker, in the judged round")
     parser.add_argument("--json", type=Path, default=HOME / "bench" / "latest.json")
     parser.add_argument("--calibrate", action="store_true", help="what a core copies, no peers")
     parser.add_argument("--bytes-a-day", action="store_true")
@@ -138,29 +161,6 @@ def _peers(options: argparse.Namespace) -> list[System]:
     names = options.peer or (["mm2-tuned"] if options.quick else ["mm2", "mm2-tuned"])
     deliveries = options.delivery or list(Delivery)
     return [peer for peer in PEERS if peer.name in names and peer.delivery in deliveries]
-
-
-def delays(bench: Bench, workload: Workload, topics: tuple[str, str], seconds: float) -> Delays:
-    """What a reader of the copy waits, under a steady load on `topics`: source and copy."""
-    asked = {
-        "source": bench.source.access.client,
-        "target": bench.target.access.client,
-        "topic": topics[0],
-        "copy": topics[1],
-        "partitions": workload.partitions,
-        "record_bytes": workload.record_bytes,
-        "rate_s": workload.paced_s,
-        "seconds": seconds,
-    }
-    answer = subprocess.run(
-        [sys.executable, "-m", "tests.bench.latency", json.dumps(asked)],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-        timeout=300,
-    )
-    return Delays(**json.loads(answer.stdout))
 
 
 class _Turns:
@@ -198,6 +198,26 @@ class _Turns:
         if workload.megabytes:
             delete(source.access, self._topic)
         return [self._row(system, median(rounds)) for system, rounds in found.items()]
+
+    def judged(self) -> list[Judged]:
+        """One more round of each of ours, judged, if that was asked for."""
+        if not self._options.judge:
+            return []
+        return [self._judge(system) for system in self._systems if system.is_fleet]
+
+    def _judge(self, system: System) -> Judged:
+        self._number += 1
+        asked = judged.Round(
+            system=system,
+            workload=judged.less(self._workload),
+            topic=f"{self._topic}-judged-{self._number}",
+            number=self._next_number(),
+            kill=self._options.kill,
+        )
+        report = judged.run(self._bench, asked)
+        _say(f"{asked.workload.name}: {system.name} judged\n{render(report)}")
+        row = self._row(system, {})
+        return verdicts.judged(row, asked.workload, report, kill=asked.kill)
 
     def _turn(self, system: System) -> Figures:
         self._number += 1

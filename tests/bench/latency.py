@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import json
 import struct
+import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
@@ -23,6 +25,10 @@ from tests.faultkit.waiting import wait_until
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tests.bench.systems import Bench
+    from tests.bench.workloads import Workload
+
+ROOT: Final = Path(__file__).resolve().parents[2]
 STAMP: Final = struct.Struct(">d")
 AFTER_S: Final = 5.0
 """How long to wait for the last records at most."""
@@ -92,6 +98,29 @@ class Delays:
             "p999_ms": self.p999_ms,
             "stall_s": self.stall_s,
         }
+
+
+def delays(bench: Bench, workload: Workload, topics: tuple[str, str], seconds: float) -> Delays:
+    """What a reader of the copy waits, under a steady load on `topics`: source and copy."""
+    asked = {
+        "source": bench.source.access.client,
+        "target": bench.target.access.client,
+        "topic": topics[0],
+        "copy": topics[1],
+        "partitions": workload.partitions,
+        "record_bytes": workload.record_bytes,
+        "rate_s": workload.paced_s,
+        "seconds": seconds,
+    }
+    answer = subprocess.run(
+        [sys.executable, "-m", "tests.bench.latency", json.dumps(asked)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=300,
+    )
+    return Delays(**json.loads(answer.stdout))
 
 
 def measure(asked: Asked) -> Delays:

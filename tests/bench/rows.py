@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from _typeshed import DataclassInstance
+
     from tests.bench.measure import Drain
     from tests.bench.workloads import Workload
 
@@ -94,7 +96,7 @@ def median(rounds: Sequence[Figures]) -> Figures:
     return {name: middle(name) for name in rounds[0]}
 
 
-def save(rows: Sequence[Row], file: Path) -> None:
+def save(rows: Sequence[DataclassInstance], file: Path) -> None:
     """Write them as a JSON list."""
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")

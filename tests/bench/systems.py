@@ -10,6 +10,7 @@ from __future__ import annotations
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from services.local.ports import HOST, free_ports
@@ -21,7 +22,7 @@ from tests.faultkit.waiting import wait_until
 from tests.judge.reading import ReadingError, partitions_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from tests.bench.sides import Side
@@ -96,10 +97,14 @@ def fleets(workers: Sequence[int]) -> list[System]:
 
 @dataclass(frozen=True, slots=True)
 class Copier:
-    """A system that runs; the memory of the first process counts."""
+    """A system that runs; the memory of the first process counts.
+
+    `start_again`: the first process once more, after its death; the fleet's only.
+    """
 
     processes: Sequence[RunningProcess]
     topic: str
+    start_again: Callable[[], object] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +143,11 @@ def _fleet(
     )
     copy = f"east.{topic}"
     with ExitStack() as stack:
+
+        def start(worker: int) -> RunningProcess:
+            folder = logs / f"worker{worker}"
+            return stack.enter_context(service("mirror", estate=estate, target="west", logs=folder))
+
         beside = [
             stack.enter_context(service(name, estate=estate, target="west", logs=logs))
             for name in BESIDE
@@ -145,13 +155,8 @@ def _fleet(
         _wait_for(bench.target, copy, workload.partitions)
         for process in beside:
             process.wait_ready(60)
-        workers = [
-            stack.enter_context(
-                service("mirror", estate=estate, target="west", logs=logs / f"worker{worker}")
-            )
-            for worker in range(system.workers)
-        ]
-        yield Copier([*workers, *beside], copy)
+        workers = [start(worker) for worker in range(system.workers)]
+        yield Copier([*workers, *beside], copy, start_again=partial(start, 0))
 
 
 @contextmanager
