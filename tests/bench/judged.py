@@ -16,9 +16,8 @@ from tests.bench.latency import ENOUGH, delays
 from tests.bench.measure import Ends
 from tests.bench.sides import settle
 from tests.bench.systems import running
-from tests.bench.verdicts import middle
 from tests.bench.workloads import create, delete, fill
-from tests.faultkit.bites import OpenAt, abort_evidence, kill_in_transaction
+from tests.faultkit.bites import OpenAt, abort_evidence, kill_in_transaction, middle
 from tests.faultkit.regions import data_directories
 from tests.faultkit.waiting import NotInTimeError, wait_until
 from tests.judge.judging import Copy, Pair, judge

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from _typeshed import DataclassInstance
@@ -102,19 +102,26 @@ def save(rows: Sequence[DataclassInstance], file: Path) -> None:
     file.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
 
 
-def table(rows: Sequence[Row]) -> str:
-    """For reading; the two broker columns are CPU-seconds per gigabyte."""
-    lines = ["  ".join(f"{_SHORT.get(name, name):>{size}}" for name, size in COLUMNS.items())]
+def aligned(columns: Mapping[str, int], rows: Sequence[DataclassInstance]) -> str:
+    """A head and a line for each row, every column as wide as it says."""
+    lines = ["  ".join(f"{_SHORT.get(name, name):>{size}}" for name, size in columns.items())]
     for row in rows:
         shown = asdict(row)
-        lines.append("  ".join(f"{cell(shown[name]):>{size}}" for name, size in COLUMNS.items()))
+        lines.append("  ".join(f"{cell(shown[name]):>{size}}" for name, size in columns.items()))
     return "\n".join(lines)
+
+
+def table(rows: Sequence[Row]) -> str:
+    """For reading; the two broker columns are CPU-seconds per gigabyte."""
+    return aligned(COLUMNS, rows)
 
 
 def cell(value: object) -> str:
     """A figure for reading; a dash where there is none."""
     if value is None:
         return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:,.2f}" if value < 100 else f"{value:,.0f}"
     return str(value)

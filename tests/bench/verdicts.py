@@ -6,13 +6,13 @@ The rows of what was measured keep their keys; these lines are printed below the
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from tests.bench.rows import cell
+from tests.bench.rows import aligned
 from tests.bench.workloads import MEGABYTE
 from tests.judge.compare import Kind
-from tests.judge.verdict import Evidence, Verdict
+from tests.judge.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from tests.judge.verdict import Report
 
 FILE: Final = "judged.json"
-LATEST: Final = 0.75
-"""Of the records: a kill after so many is not in the middle."""
 COLUMNS: Final = {
     "workload": 14,
     "delivery": 14,
@@ -86,24 +84,9 @@ def judged(row: Row, workload: Workload, report: Report, *, kill: bool) -> Judge
     )
 
 
-def middle(at_kill: int, records: int, *, is_written: bool) -> Evidence:
-    """Whether a worker died with a part of the copy made, and a part not.
-
-    Ends count the markers of transactions, too, and of a trickle they are many: while records are
-    still written to the source the copy cannot be whole.
-    """
-    told = f"{at_kill} of {records} records at the kill"
-    bit = at_kill > 0 and (not is_written or at_kill < records * LATEST)
-    return Evidence("in the middle", bit=bit, detail=told)
-
-
 def table(lines: Sequence[Judged]) -> str:
     """For reading."""
-    shown = ["  ".join(f"{name:>{size}}" for name, size in COLUMNS.items())]
-    for line in lines:
-        cells = asdict(line) | {"kill": "yes" if line.kill else "no"}
-        shown.append("  ".join(f"{cell(cells[name]):>{size}}" for name, size in COLUMNS.items()))
-    return "\n".join(shown)
+    return aligned(COLUMNS, lines)
 
 
 def exit_code(lines: Sequence[Judged]) -> int:

@@ -35,9 +35,11 @@ class Ran(NamedTuple):
         """For how long it must go on to be as long as it should."""
         return max(0.0, seconds - self.seconds)
 
-    def demands(self, *, records: int, seconds: float) -> Demands:
-        """Enough of the rate, for so long, and the records that somebody counted."""
-        return Demands(records=max(1, records), seconds=seconds, rate=REACHED * self.rate)
+    def demands(self, *, acknowledged: int, seconds: float) -> Demands:
+        """Enough of the rate, for so long, and nearly all records that a source took."""
+        return Demands(
+            records=max(1, int(acknowledged * 0.99)), seconds=seconds, rate=REACHED * self.rate
+        )
 
     def told(self, records: int) -> str:
         """What was asked for and what came of it."""

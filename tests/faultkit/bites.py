@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 ALREADY_ENDING_S = 0.5
 """A commit that was on its way to a broker of this machine is done after that."""
 
+LATEST = 0.75
+"""Of the records: a kill after so many is not in the middle."""
+
 NOT_DRAINED = "not drained within"
 """What a service logs that was asked to stop and whose time for it was over."""
 
@@ -125,6 +128,17 @@ def aborted_since(
                 where = f"{at.topic}-{at.partition} @ {marker.offset}, {after_s:.1f} s after"
                 return Evidence(name, bit=True, detail=f"abort marker in {where}")
     return Evidence(name, bit=False, detail=f"no abort marker after it in {len(partitions)}")
+
+
+def middle(at_kill: int, records: int, *, is_written: bool = True) -> Evidence:
+    """Whether a worker died with a part of the copy made, and a part not.
+
+    Ends count the markers of transactions, too, and of a trickle they are many: while records are
+    still written to the source the copy cannot be whole.
+    """
+    told = f"{at_kill} of {records} records at the kill"
+    bit = at_kill > 0 and (not is_written or at_kill < records * LATEST)
+    return Evidence("in the middle", bit=bit, detail=told)
 
 
 def was_slowed(before_s: float, during_s: float, delay_s: float) -> tuple[bool, str]:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -14,7 +13,7 @@ import pytest
 
 from tests.faultkit.bites import OpenAt, abort_evidence, kill_in_transaction, open_transactions
 from tests.faultkit.estate import write_estate
-from tests.faultkit.hold import hold_sync
+from tests.faultkit.hold import asked_s, hold_sync
 from tests.faultkit.process import ServiceProcess, service
 from tests.faultkit.regions import access, address, data_directories
 from tests.faultkit.traffic import traffic
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from services.local.region import Region
     from tests.judge.verdict import Evidence
 
-SECONDS = float(os.environ.get("MIRRORFLEET_FAULT_SECONDS", "12"))
+SECONDS = asked_s(12)
 RATE = 20_000
 SLOTS = 8
 TOPICS = ("orders:12", "clicks:12", "state:4:compact")

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from tests.faultkit.bites import abort_evidence, kill_in_transaction
-from tests.faultkit.hold import hold_sync
+from tests.faultkit.hold import IS_LONG, hold_sync
 from tests.faultkit.regions import access, address
 from tests.faultkit.stalls import commits, stalls
 from tests.faultkit.traffic import traffic
 from tests.integration.workers.timeline import copied_by, timelines
 from tests.judge.verdict import Verdict
-from tests.versions.kit import CALM, IS_LONG, SLOTS, UNEVEN, Fleet, wait_shared
+from tests.versions.kit import CALM, SLOTS, UNEVEN, Fleet, wait_shared
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from tests.faultkit.hold import IS_LONG
 from tests.faultkit.regions import address
 from tests.faultkit.traffic import traffic
 from tests.integration.workers.timeline import timelines
 from tests.judge.verdict import Verdict
-from tests.versions.kit import CALM, IS_LONG, Fleet, wait_all_copying
+from tests.versions.kit import CALM, Fleet, wait_all_copying
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]  # public
 
-from tests.faultkit.hold import hold_sync
+from tests.faultkit.hold import IS_LONG, hold_sync
 from tests.faultkit.regions import address
 from tests.faultkit.stalls import commits, stalls
 from tests.faultkit.traffic import traffic
@@ -22,7 +22,7 @@ from tests.faultkit.waiting import wait_until
 from tests.integration.mirror.making import ANSWER_S, Made, put
 from tests.judge.reading import At, ReadingError, ends_of
 from tests.judge.verdict import Verdict
-from tests.versions.kit import IS_LONG, Fleet, wait_shared
+from tests.versions.kit import Fleet, wait_shared
 
 if TYPE_CHECKING:
     from pathlib import Path

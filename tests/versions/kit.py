@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Final
 
 from tests.faultkit.estate import write_estate
+from tests.faultkit.hold import asked_s
 from tests.faultkit.process import ServiceProcess, service
 from tests.faultkit.regions import access, address, data_directories
 from tests.faultkit.waiting import wait_until
@@ -29,9 +29,7 @@ if TYPE_CHECKING:
     from tests.judge.reading import ClusterAccess
     from tests.judge.verdict import Evidence, Report
 
-SECONDS: Final = float(os.environ.get("MIRRORFLEET_FAULT_SECONDS", "8"))
-IS_LONG: Final = SECONDS >= 60
-"""Then scenarios ask for the bounds that are promised; else for what any machine can keep."""
+SECONDS: Final = asked_s(8)
 RATE: Final = 20_000
 CALM: Final = 5_000
 """For tests that are about something else than load: the judge reads every record three times."""

@@ -10,6 +10,9 @@ from typing import Final
 
 FROM_THE_START: Final = "earliest"
 AT_THE_END: Final = "latest"
+AT_OFFSET: Final = "offset"
+AT_TIMESTAMP: Final = "timestamp"
+"""The last two with a number behind a colon."""
 
 
 class LossCause(StrEnum):
@@ -25,4 +28,4 @@ class LossCause(StrEnum):
 
 def start_at(offset: int) -> str:
     """The start (`CatalogPartition.start`) at a source offset."""
-    return f"offset:{offset}"
+    return f"{AT_OFFSET}:{offset}"

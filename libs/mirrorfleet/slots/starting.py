@@ -75,9 +75,9 @@ def _spec(start: str) -> OffsetSpec | SourceOffset | None:
             return EARLIEST
         case incarnations.AT_THE_END, None:
             return LATEST
-        case "timestamp", int(timestamp):
+        case incarnations.AT_TIMESTAMP, int(timestamp):
             return OffsetSpec(timestamp)
-        case "offset", int(offset):
+        case incarnations.AT_OFFSET, int(offset):
             return SourceOffset(offset)
         case _:
             return None

@@ -17,7 +17,7 @@ from confluent_kafka import Producer
 from services.local.region import RegionSpec
 from tests.bench.measure import Ends
 from tests.bench.workloads import Workload, create, fill
-from tests.faultkit.bites import abort_evidence, freeze_in_transaction
+from tests.faultkit.bites import abort_evidence, freeze_in_transaction, middle
 from tests.faultkit.estate import write_estate
 from tests.faultkit.far import far_pair
 from tests.faultkit.process import service
@@ -123,17 +123,12 @@ def kill_striped(
     connections = striped(east)  # frozen, it keeps what it has
     mirror.kill()
     at_kill = ends.total()
-    in_the_middle = Evidence(
-        "in the middle",
-        bit=0 < at_kill < backlog.visible * 3 // 4,
-        detail=f"{at_kill} of {backlog.visible} records at the kill",
-    )
     in_use = Evidence(
         "stripes in use",
         bit=connections >= backlog.connections,
         detail=f"{connections} connections with backlog at the kill",
     )
-    return left_open, [in_the_middle, in_use]
+    return left_open, [middle(at_kill, backlog.visible), in_use]
 
 
 def copy_with_a_kill(east: FarRegion, west: FarRegion, backlog: Backlog, at: Path) -> Report:

@@ -12,12 +12,12 @@ import pytest
 
 from services.local.region import RegionSpec, Tuning
 from tests.faultkit.far import far_pair
-from tests.faultkit.hold import hold_sync
+from tests.faultkit.hold import IS_LONG, hold_sync
 from tests.faultkit.levels import raise_level
 from tests.faultkit.regions import access
 from tests.faultkit.waiting import wait_until
 from tests.faults.regions.breaking import started
-from tests.faults.regions.drill import LONG, RATE, SECONDS, STEADY_S, Drill, drill
+from tests.faults.regions.drill import RATE, SECONDS, STEADY_S, Drill, drill
 from tests.integration.mirror.making import alter_topic, numbered, send, transactional
 from tests.judge.reading import At, ends_of
 from tests.judge.render import render
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 HOLD_S: Final = max(SECONDS, 15.0)
 OPEN_S: Final = max(SECONDS, 20.0)
-MANY: Final = 999 if LONG else 119
+MANY: Final = 999 if IS_LONG else 119
 REFUSED_S: Final = 2.0
 """Longest stall of the neighbours of a partition that takes nothing."""
 BETWEEN_S: Final = (MANY + 1) / RATE
@@ -40,7 +40,7 @@ OPEN_STALL_S: Final = 1.0
 """And of one whose source holds a transaction open."""
 COPIES: Final = {"replication_factor": 3}
 """The source has one of each."""
-TUNING: Final = Tuning.STEADY if LONG else Tuning.QUICK
+TUNING: Final = Tuning.STEADY if IS_LONG else Tuning.QUICK
 
 
 def sides(target_brokers: int) -> list[RegionSpec]:

@@ -24,7 +24,7 @@ from mirrorfleet.runtime import metric_names
 from tests.faultkit.asked import Asked, ran
 from tests.faultkit.bites import aborted_since
 from tests.faultkit.estate import write_estate
-from tests.faultkit.hold import hold_sync
+from tests.faultkit.hold import IS_LONG, asked_s, hold_sync
 from tests.faultkit.process import ServiceProcess, service
 from tests.faultkit.regions import access, address, data_directories
 from tests.faultkit.roles import Roles
@@ -42,10 +42,9 @@ if TYPE_CHECKING:
     from services.local.region import Region
     from tests.faultkit.far import FarRegion
 
-SECONDS: Final = float(os.environ.get("MIRRORFLEET_FAULT_SECONDS", "12"))
+SECONDS: Final = asked_s(12)
 """Length of a fault that lasts: `make faults` gives 60."""
-LONG: Final = SECONDS >= 60
-RATE: Final = int(os.environ.get("MIRRORFLEET_FAULT_RATE", "20000" if LONG else "5000"))
+RATE: Final = int(os.environ.get("MIRRORFLEET_FAULT_RATE", "20000" if IS_LONG else "5000"))
 """Records a second; the short drills leave room for six brokers on two cores."""
 SLOTS: Final = 8
 PARTITIONS: Final = 24
@@ -226,7 +225,7 @@ class Drill:
                 pairs=[Pair(*pair) for pair in names],
                 patience_s=patience_s,
             ),
-            demands=run.demands(records=int(records * 0.99), seconds=seconds),
+            demands=run.demands(acknowledged=records, seconds=seconds),
             evidence=[*self._evidence()],
             ran_s=run.seconds,
         )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.faultkit.hold import hold_sync
+from tests.faultkit.hold import IS_LONG, hold_sync
 from tests.faultkit.waiting import wait_until
 from tests.faults.regions.breaking import (
     INTERNAL,
@@ -20,7 +20,6 @@ from tests.faults.regions.breaking import (
 )
 from tests.faults.regions.drill import (
     FLOWING_S,
-    LONG,
     RATE,
     RSS_MB,
     SECONDS,
@@ -46,12 +45,12 @@ def test_a_leader_a_controller_and_a_coordinator_killed_lose_and_repeat_nothing(
         it.start_load()
         mirror = it.mirror()
         it.settle(mirror)
-        for part in parts(it, side) if LONG else ["leader"]:
+        for part in parts(it, side) if IS_LONG else ["leader"]:
             killed(it, side, part, SECONDS / 4)
             it.settle(mirror)
-            frozen(it, side, part, SECONDS / 2 if LONG else 15.0)
+            frozen(it, side, part, SECONDS / 2 if IS_LONG else 15.0)
             it.settle(mirror)
-        restarted(it, side, it.pair[side].region.brokers[: 3 if LONG else 1])
+        restarted(it, side, it.pair[side].region.brokers[: 3 if IS_LONG else 1])
         it.settle(mirror)
         moved(it, side)
         it.settle(mirror)
@@ -106,7 +105,7 @@ def test_all_bootstrap_addresses_are_replaced_and_a_running_fleet_follows(
 def test_a_target_that_is_down_costs_no_memory_however_fast_the_source(
     pair: dict[str, FarRegion], tmp_path: Path
 ) -> None:
-    down_s = 600.0 if LONG else 1.5 * SECONDS
+    down_s = 600.0 if IS_LONG else 1.5 * SECONDS
     with drill("down", pair, tmp_path) as it:
         it.start_load(rate=RATE)
         mirror = it.mirror()

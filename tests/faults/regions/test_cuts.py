@@ -15,11 +15,11 @@ import pytest
 from services.local.region import RegionSpec, Tuning
 from tests.faultkit.catching_up import CatchingUp
 from tests.faultkit.far import far_pair
-from tests.faultkit.hold import hold_sync
+from tests.faultkit.hold import IS_LONG, hold_sync
 from tests.faultkit.process import service
 from tests.faultkit.proxy import BLACK_HOLE, Line
 from tests.faultkit.waiting import wait_until
-from tests.faults.regions.drill import FLOWING_S, LONG, RATE, drill
+from tests.faults.regions.drill import FLOWING_S, RATE, drill
 from tests.judge.render import render
 from tests.judge.verdict import Verdict
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
     from tests.faultkit.process import ServiceProcess
 
-TUNING: Final = Tuning.STEADY if LONG else Tuning.QUICK
-CUT_S: Final = 900.0 if LONG else 120.0
+TUNING: Final = Tuning.STEADY if IS_LONG else Tuning.QUICK
+CUT_S: Final = 900.0 if IS_LONG else 120.0
 LIVE_RATE: Final = 200
 BULK_RATE: Final = min(RATE, 5_000) - LIVE_RATE
 """On two cores 5,000 a second leave nothing to catch up with; fewer by `MIRRORFLEET_FAULT_RATE`."""
-THIN: Final = Line(bytes_per_s=4_000_000 if LONG else 400_000)
+THIN: Final = Line(bytes_per_s=4_000_000 if IS_LONG else 400_000)
 """What a connection to the source carries after the cut, so that a backlog takes its time."""
 CURRENT_MS: Final = 3_000
 """A partition whose time lag is shorter is current; `lag` looks once a second."""

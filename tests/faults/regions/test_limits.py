@@ -15,10 +15,10 @@ from services.local.security import Kind, RegionSecurity
 from tests.faultkit.bites import was_throttled
 from tests.faultkit.disk import fill, has_ended
 from tests.faultkit.far import far_pair
-from tests.faultkit.hold import hold_sync
+from tests.faultkit.hold import IS_LONG, hold_sync
 from tests.faultkit.waiting import wait_until
 from tests.faults.regions.breaking import started
-from tests.faults.regions.drill import LONG, RSS_MB, SECONDS, SLOTS, drill, resident_mb
+from tests.faults.regions.drill import RSS_MB, SECONDS, SLOTS, drill, resident_mb
 from tests.judge.render import render
 from tests.judge.verdict import Verdict
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tests.faultkit.far import FarRegion
     from tests.faultkit.proxy import Gate
 
-HOLD_S: Final = SECONDS if LONG else 15.0
+HOLD_S: Final = SECONDS if IS_LONG else 15.0
 QUOTA: Final = 300_000.0
 """Bytes a second of each broker: a fraction of the load."""
 QUOTA_MOST: Final = 3 * 2 * QUOTA

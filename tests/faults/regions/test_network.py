@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from tests.faultkit.hold import IS_LONG
 from tests.faultkit.proxy import BLACK_HOLE, Line, Side
 from tests.faultkit.waiting import wait_until
 from tests.faults.regions.breaking import BITE_S, CUT, half_open, hole, reset, slow
-from tests.faults.regions.drill import LONG, SECONDS, Drill, drill
+from tests.faults.regions.drill import SECONDS, Drill, drill
 from tests.judge.render import render
 from tests.judge.verdict import Verdict
 
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
     from tests.faultkit.far import FarRegion
     from tests.faultkit.process import ServiceProcess
 
-HOLD_S: Final = 20.0 if LONG else 8.0
+HOLD_S: Final = 20.0 if IS_LONG else 8.0
 """Longer than the time-out of a connection (5 s) and of a produce answer."""
-AWAY_S: Final = SECONDS if LONG else 8.0
+AWAY_S: Final = SECONDS if IS_LONG else 8.0
 """How long a side is cut off whole: longer than every time-out of a transaction."""
 SLOW: Final = Line(delay_s=0.05, slice_bytes=4_000)
 
@@ -46,7 +47,7 @@ def test_black_holes_both_ways_and_one_way_lose_and_repeat_nothing(
         gates = list(pair[side].gates.values())
         hole(it, f"{side} answers lost", gates, HOLD_S, down=BLACK_HOLE)
         settled(it, mirror)
-        if LONG:
+        if IS_LONG:
             hole(it, f"{side} requests lost", gates, HOLD_S, up=BLACK_HOLE)
             settled(it, mirror)
             hole(it, f"{side} cut off", gates, AWAY_S, **CUT)

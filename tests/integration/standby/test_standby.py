@@ -21,11 +21,11 @@ from mirrorfleet.offsets.homes import GroupOffset
 from mirrorfleet.records import catalog
 from mirrorfleet.records.catalog import CatalogPartition
 from tests.faultkit.estate import write_estate
+from tests.faultkit.hold import IS_LONG
 from tests.faultkit.process import ServiceProcess, service
 from tests.faultkit.regions import address
 from tests.faultkit.waiting import until, wait_until
 from tests.integration.mirror.making import create, numbered, put
-from tests.integration.workers.fleet import IS_LONG
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

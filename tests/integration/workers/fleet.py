@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import httpx
 
 from tests.faultkit.asked import Asked, Ran, ran
-from tests.faultkit.hold import hold_sync
+from tests.faultkit.hold import IS_LONG, asked_s, hold_sync
 from tests.faultkit.markers import commit_times, times
 from tests.faultkit.regions import address, data_directories
 from tests.faultkit.traffic import traffic
@@ -43,9 +43,8 @@ if TYPE_CHECKING:
     from tests.faultkit.traffic import Traffic
     from tests.judge.verdict import Report
 
-SECONDS: Final = float(os.environ.get("MIRRORFLEET_FAULT_SECONDS", "12"))
+SECONDS: Final = asked_s(12)
 """How long a fault is held: 60 in the long form."""
-IS_LONG: Final = SECONDS >= 60
 RATE: Final = int(os.environ.get("MIRRORFLEET_WORKERS_RATE", "20000" if IS_LONG else "3000"))
 SLOTS: Final = 8
 PARTITIONS: Final = 24
@@ -200,8 +199,7 @@ class Workers(Fleet):
 
         That a fault met open transactions is each test's to prove: planned moves leave none.
         """
-        records = int(self.acknowledged * 0.99)
-        demands = self.run.demands(records=records, seconds=SECONDS)
+        demands = self.run.demands(acknowledged=self.acknowledged, seconds=SECONDS)
         report = self.judged([self.topic], demands=demands, ran_s=self.run.seconds)
         print(self.run.told(report.source_records))
         return report

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pytest
 
-from tests.faultkit.hold import hold_sync
+from tests.faultkit.hold import IS_LONG, hold_sync
 from tests.faultkit.markers import MarkerType, markers
 from tests.faultkit.regions import data_directories
 from tests.faultkit.waiting import wait_until
 from tests.integration.mirror.fleet import Fleet, slots_of
 from tests.integration.mirror.making import ANSWER_S, create, producer, read
-from tests.integration.workers.fleet import IS_LONG
 from tests.judge.verdict import Verdict
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]  # public
 
+from tests.faultkit.hold import IS_LONG
 from tests.faultkit.regions import access, address
 from tests.faultkit.waiting import wait_until
 from tests.integration.mirror.making import ANSWER_S, Made, put
 from tests.integration.workers.fleet import (
-    IS_LONG,
     MOVE_S,
     PARTITIONS,
     STICKY,

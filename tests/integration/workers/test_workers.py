@@ -16,11 +16,10 @@ from tests.faultkit.bites import (
     freeze_in_transaction,
     kill_in_transaction,
 )
-from tests.faultkit.hold import hold_sync
+from tests.faultkit.hold import IS_LONG, hold_sync
 from tests.faultkit.regions import access, data_directories
 from tests.integration.workers.fleet import (
     FAIRLY,
-    IS_LONG,
     MOVE_S,
     SECONDS,
     TAKE_OVER_S,

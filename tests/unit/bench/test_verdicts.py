@@ -10,8 +10,9 @@ from tests.bench.__main__ import main
 from tests.bench.judged import MOST_MB, Round, less
 from tests.bench.rows import Row, save
 from tests.bench.systems import FLEET
-from tests.bench.verdicts import Judged, exit_code, judged, middle, table
+from tests.bench.verdicts import Judged, exit_code, judged, table
 from tests.bench.workloads import WORKLOADS
+from tests.faultkit.bites import middle
 from tests.judge.compare import Anomaly, Kind, OffsetRange
 from tests.judge.verdict import Finding, Report, Verdict
 

@@ -16,7 +16,7 @@ def verdict_of(run: Ran, records: int) -> tuple[Verdict, tuple[str, ...]]:
         source_records=records,
         target_records=records,
     )
-    demands = run.demands(records=records, seconds=60)
+    demands = run.demands(acknowledged=records, seconds=60)
     report = decide([found], demands=demands, ran_s=run.seconds)
     return report.verdict, report.reasons
 
@@ -45,4 +45,4 @@ def test_a_run_goes_on_until_it_is_as_long_as_it_should_be() -> None:
 
 
 def test_no_load_is_asked_for_nothing() -> None:
-    assert ran([], 5.0).demands(records=0, seconds=0).rate == 0
+    assert ran([], 5.0).demands(acknowledged=0, seconds=0).rate == 0
