@@ -17,9 +17,10 @@ CLOCK_NS = 3_000_000
 
 
 def hop(spans: list[SeenSpan], link: str) -> dict[str, SeenSpan]:
-    """The spans of one hop by stage."""
+    """The spans of one hop by stage, as they ended: fetching what lay there takes no time."""
     (whole,) = [s for s in spans if s.attributes.get("mirrorfleet.link") == link]
     below = [s for s in spans if s.parent_id == whole.span_id and s.stage != "copy"]
+    below.sort(key=lambda span: (span.end_ns, span.start_ns))
     return {span.stage: span for span in (whole, *below)}
 
 
