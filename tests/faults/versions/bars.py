@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 MADE_S = 120.0
 """Deadline for the last seeds, counted from when the bounces are over."""
 STOP_S = 30.0
+HURRIED = 10.0
 
 
 class Seeds(NamedTuple):
@@ -38,12 +39,16 @@ class Seeds(NamedTuple):
 
 @dataclass
 class Seeder:
-    """Makes seeds of all topics at an even pace, so that all are made after `spread_s` seconds."""
+    """Makes seeds of all topics at an even pace, so that all are made after `spread_s` seconds.
+
+    Who waits for them (`wait`) has no more use for the pace: then it is ten times as fast.
+    """
 
     region: Region
     seeds: Sequence[Seeds]
     spread_s: float
     share: float = 0.0
+    hurry: threading.Event = field(default_factory=threading.Event)
     stop: threading.Event = field(default_factory=threading.Event)
     trouble: list[str] = field(default_factory=list)
 
@@ -56,9 +61,11 @@ class Seeder:
         """Until all are made and answered, or `stop` is set."""
         settings = {"bootstrap.servers": address(self.region), "enable.idempotence": True}
         producer = Producer({**settings, "log_level": 0, "linger.ms": 5})
-        began = time.monotonic()
+        looked = time.monotonic()
         while self.share < 1 and not self.stop.is_set():
-            share = min((time.monotonic() - began) / self.spread_s, 1.0)
+            before, looked = looked, time.monotonic()
+            pace = HURRIED if self.hurry.is_set() else 1.0
+            share = min(self.share + pace * (looked - before) / self.spread_s, 1.0)
             for each in self.seeds:
                 for number in range(int(self.share * each.records), int(share * each.records)):
                     value, at = b"%d" % number, number % each.partitions
@@ -79,7 +86,8 @@ class Seeder:
             yield
 
     def wait(self) -> None:
-        """Until all is made."""
+        """Until all is made; what is left comes faster now."""
+        self.hurry.set()
         wait_until(lambda: self.left == 0, deadline_s=MADE_S, what="all seeds")
 
 
