@@ -17,6 +17,19 @@ REACHED: Final = 0.8
 """Of what is asked for: a seventh is in transactions, which abort and wait for slow brokers."""
 
 
+MANY: Final = 10_000
+STICKY: Final = ["--sticky", "32"]
+
+
+def shape(rate: float) -> list[str]:
+    """How the traffic maker sends so many records a second.
+
+    Many come in runs for one partition, as producers send what has no key (KIP-480): one at a time
+    over 24 partitions 20,000 a second are 7,000 batches, and two cores write these and do no more.
+    """
+    return STICKY if rate >= MANY else []
+
+
 class Asked(NamedTuple):
     """One load: its rate, and when it began (monotonic)."""
 

@@ -34,6 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
         seed=asked.seed,
         huge=asked.huge,
         left_open=asked.left_open,
+        sticky=asked.sticky,
         mix=STEADY if asked.steady else MIX,
         properties=dict(pair.split("=", 1) for pair in asked.property),
     )
@@ -53,6 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--seed", default="0", help="the same seed makes the same records")
     add("--huge", type=int, default=0, metavar="N", help="transactions of N records, both ends")
     add("--left-open", type=int, default=0, metavar="N", help="transactions open all the time")
+    add("--sticky", type=int, default=1, metavar="N", help="so many in a row for one partition")
     add("--steady", action="store_true", help="partitions in turn, without transactions")
     add("--property", action="append", default=[], metavar="KEY=VALUE", help="for librdkafka")
     return parser

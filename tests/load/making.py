@@ -34,7 +34,8 @@ class Load:
 
     `rate`: records a second of all lanes together. `huge`: records of one more transaction that is
     committed and of one that is aborted, 0 for none. `left_open`: transactions of 100 records that
-    stay open until the end of the run, and are then aborted.
+    stay open until the end of the run, and are then aborted. `sticky`: so many records in a row are
+    for one partition, as producers send what has no key (KIP-480).
     """
 
     bootstrap: str
@@ -45,6 +46,7 @@ class Load:
     mix: Sequence[LaneSpec] = MIX
     huge: int = 0
     left_open: int = 0
+    sticky: int = 1
     properties: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -82,7 +84,7 @@ def make(load: Load, stop: threading.Event, on_ready: Callable[[], None]) -> Tal
         ExceptionGroup: of what the lanes died of; the others were stopped then.
     """
     weight = sum(spec.weight for spec in load.mix)
-    pool = recipes(list(load.topics), seed=load.seed, count=POOL)
+    pool = recipes(list(load.topics), seed=load.seed, count=POOL, sticky=load.sticky)
     lanes = [_lane(load, pool, spec, load.rate * spec.weight / weight) for spec in load.mix]
     total = Tally()
     with _open_transactions(load, pool, total):

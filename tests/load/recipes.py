@@ -76,12 +76,12 @@ class Record(NamedTuple):
     timestamp_ms: int
 
 
-def recipes(topics: list[Topic], *, seed: str, count: int) -> list[Recipe]:
-    """Make a pool of `count` recipes over all partitions of `topics`."""
+def recipes(topics: list[Topic], *, seed: str, count: int, sticky: int = 1) -> list[Recipe]:
+    """Make a pool of `count` recipes over all partitions of `topics`, `sticky` for each in turn."""
     dice = random.Random(seed)
     block = _block(dice)
     places = [(topic, partition) for topic in topics for partition in range(topic.partitions)]
-    return [_recipe(dice, block, *places[n % len(places)]) for n in range(count)]
+    return [_recipe(dice, block, *places[n // sticky % len(places)]) for n in range(count)]
 
 
 def record(recipe: Recipe, number: int, now_ms: int) -> Record:

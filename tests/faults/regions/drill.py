@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 import httpx
 
 from mirrorfleet.runtime import metric_names
-from tests.faultkit.asked import Asked, ran
+from tests.faultkit.asked import Asked, ran, shape
 from tests.faultkit.bites import aborted_since
 from tests.faultkit.estate import write_estate
 from tests.faultkit.hold import IS_LONG, asked_s, hold_sync
@@ -135,7 +135,13 @@ class Drill:
     ) -> None:
         """Begin to make traffic at the source, in all topics or in some of them."""
         seed = f"{self.name}-{len(self.loads)}"
-        run = traffic(address(self.east), topics or self.topics, rate=rate, seed=seed, more=more)
+        run = traffic(
+            address(self.east),
+            topics or self.topics,
+            rate=rate,
+            seed=seed,
+            more=more or shape(rate),
+        )
         self.loads.append(self.stack.enter_context(run))
         self.asked.append(Asked(rate, time.monotonic()))
 

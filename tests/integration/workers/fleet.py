@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import httpx
 
-from tests.faultkit.asked import Asked, Ran, ran
+from tests.faultkit.asked import Asked, Ran, ran, shape
 from tests.faultkit.hold import IS_LONG, asked_s, hold_sync
 from tests.faultkit.markers import commit_times, times
 from tests.faultkit.regions import address, data_directories
@@ -248,7 +248,9 @@ def under_load(name: str, east: Region, west: Region, directory: Path) -> Iterat
     with (
         fleet.stack,
         fleet.sync(),
-        traffic(address(east), [f"{fleet.topic}:{PARTITIONS}"], rate=RATE) as load,
+        traffic(
+            address(east), [f"{fleet.topic}:{PARTITIONS}"], rate=RATE, more=shape(RATE)
+        ) as load,
     ):
         fleet.load = load
         fleet.asked.append(Asked(RATE, time.monotonic()))

@@ -30,6 +30,11 @@ def test_every_partition_gets_its_share(pool: list[Recipe]) -> None:
     }
 
 
+def test_records_for_one_partition_come_in_a_row_when_asked() -> None:
+    sticky = recipes([Topic("orders", 3)], seed="1", count=12, sticky=4)
+    assert [recipe.partition for recipe in sticky] == [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2]
+
+
 def test_keys_values_headers_and_timestamps_of_every_kind_are_made(pool: list[Recipe]) -> None:
     keys = {recipe.key if not recipe.key else b"key" for recipe in pool}
     headers = {name for recipe in pool for name, _ in recipe.headers or ()}
