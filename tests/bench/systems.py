@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Final
 from services.local.ports import HOST, free_ports
 from services.local.region import DEFAULT_KAFKA, installed
 from tests.bench.rows import is_ours
+from tests.bench.shipped import AS_SHIPPED
 from tests.faultkit.estate import write_estate
-from tests.faultkit.process import RunningProcess, service
+from tests.faultkit.process import RunningProcess, ServiceProcess, service
 from tests.faultkit.waiting import wait_until
 from tests.judge.reading import ReadingError, partitions_of
 
@@ -144,14 +145,14 @@ def _fleet(
     copy = f"east.{topic}"
     with ExitStack() as stack:
 
-        def start(worker: int) -> RunningProcess:
-            folder = logs / f"worker{worker}"
-            return stack.enter_context(service("mirror", estate=estate, target="west", logs=folder))
+        def one(name: str, folder: Path) -> ServiceProcess:
+            made = service(name, estate=estate, target="west", logs=folder, through=AS_SHIPPED)
+            return stack.enter_context(made)
 
-        beside = [
-            stack.enter_context(service(name, estate=estate, target="west", logs=logs))
-            for name in BESIDE
-        ]
+        def start(worker: int) -> ServiceProcess:
+            return one("mirror", logs / f"worker{worker}")
+
+        beside = [one(name, logs) for name in BESIDE]
         _wait_for(bench.target, copy, workload.partitions)
         for process in beside:
             process.wait_ready(60)
