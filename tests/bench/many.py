@@ -14,7 +14,6 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from tests.bench.measure import costs, peak_rss_mb
-from tests.bench.shipped import AS_SHIPPED
 from tests.bench.sides import pair
 from tests.bench.workloads import Workload, create, fill
 from tests.faultkit.estate import write_estate
@@ -62,8 +61,7 @@ def run(east: Side, west: Side, directory: Path, partitions: int) -> None:
         _until(lambda: _made(west, copies) == partitions, "copies to be made")
         print(f"sync made {partitions} partitions in {time.monotonic() - began:.1f} s", flush=True)
         began = time.monotonic()
-        shipped = service("mirror", estate=estate, target="west", logs=logs, through=AS_SHIPPED)
-        with shipped as mirror:
+        with service("mirror", estate=estate, target="west", logs=logs) as mirror:
             _until(lambda: _copied(west, copies) == partitions, "records to be copied")
             print(f"all copied {time.monotonic() - began:.1f} s after the start of the worker")
             spent = costs([mirror], *regions)

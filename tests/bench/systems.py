@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final
 from services.local.ports import HOST, free_ports
 from services.local.region import DEFAULT_KAFKA, installed
 from tests.bench.rows import is_ours
-from tests.bench.shipped import AS_SHIPPED
 from tests.faultkit.estate import write_estate
 from tests.faultkit.process import RunningProcess, ServiceProcess, service
 from tests.faultkit.waiting import wait_until
@@ -146,7 +145,7 @@ def _fleet(
     with ExitStack() as stack:
 
         def one(name: str, folder: Path) -> ServiceProcess:
-            made = service(name, estate=estate, target="west", logs=folder, through=AS_SHIPPED)
+            made = service(name, estate=estate, target="west", logs=folder)
             return stack.enter_context(made)
 
         def start(worker: int) -> ServiceProcess:

@@ -8,11 +8,11 @@ a long computation or a hanging disk does to a loop. The service itself has no s
 
 from __future__ import annotations
 
-import runpy
 import signal
 import sys
 
 from tests.faultkit.hold import hold_sync
+from tests.faultkit.program import run_program
 
 
 def held_for(seconds: float) -> tuple[str, ...]:
@@ -28,8 +28,7 @@ def main() -> None:
         hold_sync(seconds, reason="the loop is blocked")
 
     signal.signal(signal.SIGUSR1, block)
-    sys.argv = [module, *sys.argv[3:]]
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    run_program(module, sys.argv[3:])
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 import httpx
 
+from tests.faultkit.program import AS_SHIPPED
 from tests.faultkit.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -212,7 +213,8 @@ def service(
 ) -> Iterator[ServiceProcess]:
     """Run `python -m services.NAME`; a log of the same name in `logs` is continued.
 
-    `through` is a module that runs the service's, with its arguments: `blocking`, `skewed`.
+    `through` is a module that runs the service's, with its arguments: `blocking`, `skewed`; that of
+    its image by default.
     """
     logs.mkdir(parents=True, exist_ok=True)
     process = ServiceProcess(
@@ -220,7 +222,7 @@ def service(
         [
             sys.executable,
             "-m",
-            *through,
+            *(through or AS_SHIPPED),
             f"services.{name}",
             "--estate",
             str(estate),

@@ -5,9 +5,10 @@ python -m tests.faultkit.skewed 7200 services.mirror --estate ...       two hour
 
 from __future__ import annotations
 
-import runpy
 import sys
 import time
+
+from tests.faultkit.program import run_program
 
 
 def by(seconds: float) -> tuple[str, ...]:
@@ -21,8 +22,7 @@ def main() -> None:
     now, now_ns = time.time, time.time_ns
     time.time = lambda: now() + ahead_s
     time.time_ns = lambda: now_ns() + int(ahead_s * 1e9)
-    sys.argv = [module, *sys.argv[3:]]
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    run_program(module, sys.argv[3:])
 
 
 if __name__ == "__main__":

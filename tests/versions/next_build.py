@@ -7,7 +7,6 @@ A position of version 2 is one of version 1 with a text behind it. Everything el
 
 from __future__ import annotations
 
-import runpy
 import sys
 from types import MappingProxyType
 
@@ -20,6 +19,7 @@ formats.LEVELS = MappingProxyType(  # type: ignore[misc]  # a Final: only a newe
 formats.KNOWN_LEVEL = 3  # type: ignore[misc]  # the same
 
 from mirrorfleet.records import positions  # noqa: E402 - see above
+from tests.faultkit.program import run_program  # noqa: E402 - the same
 
 MORE = b"tomorrow"
 _encode, _decode = positions.encode, positions.decode
@@ -42,6 +42,4 @@ def decode(key: bytes | None, value: bytes | None) -> positions.Entry:
 positions.encode, positions.decode = encode, decode
 
 if __name__ == "__main__":
-    service = sys.argv[1]
-    sys.argv = [f"services.{service}", *sys.argv[2:]]
-    runpy.run_module(f"services.{service}", run_name="__main__", alter_sys=True)
+    run_program(f"services.{sys.argv[1]}", sys.argv[2:])
