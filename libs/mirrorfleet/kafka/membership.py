@@ -62,7 +62,8 @@ from mirrorfleet.records.members import (
 SESSION_S: Final = 6.0
 """A silent member is out after this: the least that brokers allow by default
 (group.min.session.timeout.ms)."""
-HEARTBEAT_S: Final = 1.0
+HEARTBEAT_S: Final = 0.5
+"""Others hear of a member that comes or goes with their next one: a hand-over waits for that."""
 _PROTOCOL: Final = "mirrorfleet-1"
 _NEVER_MS: Final = float("inf")
 """aiokafka leaves a group that reads nothing for so long, for ever; ours reads nothing ever."""
@@ -224,7 +225,7 @@ class Membership:
         settings = self._cluster.settings
         options = client_options(settings)
         # an answer to JoinGroup waits for the slowest member
-        longest_s = max(settings.request_timeout_s, SESSION_S + 2 * HEARTBEAT_S)
+        longest_s = max(settings.request_timeout_s, SESSION_S + 4 * HEARTBEAT_S)
         mine = {"client_id": self._owner, "request_timeout_ms": int(longest_s * _MS)}
         client = AIOKafkaClient(**{**options, **mine})
         read_secret_again(client, settings)
