@@ -158,7 +158,7 @@ async def test_a_partition_that_is_not_there_is_waited_for_until_the_deadline(
 ) -> None:
     topic = (await new_topic(cluster)).name
     there, nowhere = TopicPartition(topic, 0), TopicPartition(topic, 5)
-    found = await list_offsets(cluster, {there: LATEST, nowhere: LATEST}, deadline_s=0.3)
+    found = await list_offsets(cluster, {there: LATEST, nowhere: LATEST}, deadline_s=2.0)
     assert found[there] == ListedOffset(0, -1, 0)
     assert code(found[nowhere]) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -264,8 +264,8 @@ async def test_a_read_up_to_a_record_that_never_comes_ends_at_its_deadline(
 ) -> None:
     topic, _ = await written(cluster)
     at = TopicPartition(topic, 0)
-    with pytest.raises(DeadlineError, match=r"gave up after 0.2 s, at offset 3\.$"):
-        await read_up_to(cluster, at, lambda _: False, deadline_s=0.2)
+    with pytest.raises(DeadlineError, match=r"gave up after 2 s, at offset 3\.$"):
+        await read_up_to(cluster, at, lambda _: False, deadline_s=2.0)
 
 
 async def test_a_large_write_is_cut_into_batches_that_any_topic_takes(
