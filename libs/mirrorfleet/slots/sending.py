@@ -51,6 +51,8 @@ if TYPE_CHECKING:
 
 FIRST_AGAIN_S: Final = 0.02
 """Between two tries of a transaction's first request, while old markers are being written."""
+GOOD_REQUEST: Final = 448 * 1024
+"""Bytes of data from which on what a request costs by itself is little beside them."""
 
 
 class Sender:
@@ -245,9 +247,9 @@ class Sender:
         items = []
         left = self._runner.settings.request_bytes
         now = self._runner.clock.monotonic()
-        next_batch = self._runner.slot.next_batch
+        next_batch, share = self._runner.slot.next_batch, GOOD_REQUEST // max(len(partitions), 1)
         for partition in partitions:
-            queued = next_batch(partition)
+            queued = next_batch(partition, share)
             transaction.sent(partition, queued, now, node)
             topic_id = partition.entry.identity.target_topic_id
             items.append(self._outgoing(partition, partition.target, topic_id, queued.batch))

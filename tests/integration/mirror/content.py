@@ -61,7 +61,9 @@ MID_EPOCH_MS: Final = 1_700_000_000_000
 """Timestamp of record 0 of the mid topics; each next one is a second later."""
 LIMIT: Final = 20_000
 """max.message.bytes of the target of OVERSIZE."""
-SMALL_BATCHES: Final[dict[str, str | int]] = {"linger.ms": 2_000, "batch.num.messages": 100}
+OF_MANY: Final = 150
+"""Records: batches of fewer may be joined where they wait, plain ones."""
+BATCHES_OF_MANY: Final[dict[str, str | int]] = {"linger.ms": 2_000, "batch.num.messages": OF_MANY}
 _CLEANED: Final[dict[str, str | int]] = {
     "cleanup_policy": "compact",
     "min_cleanable_dirty_ratio": "0.01",
@@ -103,8 +105,8 @@ def _codecs(east: Region) -> None:
     """Partition n holds batches of codec n, and nothing else."""
     create(east, CODEC, len(CODECS))
     for number, codec in enumerate(CODECS):
-        records = numbered(0, 500, size=60, partition=number)
-        put(east, CODEC, records, compression_type=codec, **SMALL_BATCHES)
+        records = numbered(0, 4 * OF_MANY, size=60, partition=number)
+        put(east, CODEC, records, compression_type=codec, **BATCHES_OF_MANY)
         assert {batch.codec for batch in data(east, CODEC, number)} == {codec}
 
 

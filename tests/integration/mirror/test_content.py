@@ -23,16 +23,16 @@ def visible(matrix: Matrix, topic: str, partitions: int) -> list[list[Stored]]:
     return found
 
 
-def test_batches_of_each_codec_arrive_in_the_same_codec_and_the_same_batches(
+def test_batches_of_many_records_arrive_in_the_same_codec_and_the_same_batches(
     matrix: Matrix,
 ) -> None:
-    assert matrix.records(content.CODEC) == [500] * 5
+    assert matrix.records(content.CODEC) == [4 * content.OF_MANY] * 5
 
     for number, copied in enumerate(visible(matrix, content.CODEC, 5)):
         codec = CODECS[number]
         made = data(matrix.fleet.east, content.CODEC, number)
         assert {batch.codec for batch in copied} == {codec}
-        assert [batch.records for batch in made] == [100] * 5
+        assert [batch.records for batch in made] == [content.OF_MANY] * 4
         assert [(b.records, b.size) for b in copied] == [(b.records, b.size) for b in made]
 
 

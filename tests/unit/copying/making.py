@@ -27,7 +27,9 @@ from mirrorfleet.wire.rewrite import stamp
 SOURCE_TOPIC = UUID(int=0xA)
 TARGET_TOPIC = UUID(int=0xB)
 BIG = b"x" * 33_000
-"""A value that makes its batch too large to be merged."""
+"""A value that makes its batch too large to be merged, unless the request has room."""
+ALONE = b"x" * 230_000
+"""One that has no room for another of its kind in any request."""
 LINK = Link(ClusterAlias("east"), ClusterAlias("west"))
 
 

@@ -43,13 +43,26 @@ def test_a_tiny_batch_that_cannot_be_read_goes_alone_and_the_others_keep_their_p
     assert made.ready
 
 
-def test_large_batches_are_never_merged() -> None:
+def test_large_batches_are_not_merged_where_a_request_is_large_anyway() -> None:
     made = slot()
     partition = partition_of(made)
     give(made, partition, fetched((0, [BIG]), (1, [BIG])), end=2)
 
     assert made.next_batch(partition).batch.count == 1
     assert made.ready
+
+
+def test_large_batches_are_merged_where_the_request_has_room_and_memory_has_it_too() -> None:
+    budget = MemoryBudget(1 << 20)
+    made = slot(budget=budget)
+    partition = partition_of(made)
+    give(made, partition, fetched(*((offset, [BIG]) for offset in range(6))), end=6)
+
+    assert made.next_batch(partition, share=2 * len(BIG) + 1000).batch.count == 2
+    used = budget.used
+    budget.change((1 << 20) - used - 2 * len(BIG))
+    assert made.next_batch(partition, share=2 * len(BIG) + 1000).batch.count == 1
+    assert partition.queued_bytes == sum(q.batch.size for q in partition.queue)
 
 
 def test_merged_memory_is_given_back_when_the_batch_is_done() -> None:

@@ -17,7 +17,7 @@ from mirrorfleet.slots.leaders import LeaderAt
 from mirrorfleet.slots.quarantine import WedgedError
 from mirrorfleet.slots.runner import SlotRunner
 from mirrorfleet.slots.settling import Doubts
-from tests.unit.copying.making import BIG, entry, fetched, give, identity
+from tests.unit.copying.making import ALONE, entry, fetched, give, identity
 from tests.unit.slots.stubs import Coordinator, Lane, Target, Wedges, sender_of
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class World:
         for number in numbers:
             partition = self.runner.slot.partitions[identity(number)]
             begin = partition.committed.next_source
-            some = [(begin + each, [BIG]) for each in range(batches)]
+            some = [(begin + each, [ALONE]) for each in range(batches)]
             give(self.runner.slot, partition, fetched(*some), end=begin + batches)
         return await self.sender.transact()
 

@@ -12,7 +12,7 @@ from mirrorfleet.kafka.transactions import TransactionVersion
 from mirrorfleet.slots.leaders import LeaderAt
 from mirrorfleet.slots.sending import Sender
 from tests.faultkit.waiting import until
-from tests.unit.copying.making import BIG, entry, fetched, give, identity
+from tests.unit.copying.making import ALONE, entry, fetched, give, identity
 from tests.unit.slots.stubs import SEGMENTS, Lane, Runner, Target, sender_of
 
 
@@ -25,7 +25,7 @@ def on_two_brokers(
     runner.targets.of = lambda *at: LeaderAt(1 + (at in second), 0)
     for number in range(2):
         partition = runner.slot.partitions[identity(number)]
-        give(runner.slot, partition, fetched((0, [BIG])), end=1)
+        give(runner.slot, partition, fetched((0, [ALONE])), end=1)
     return sender, runner
 
 
@@ -136,7 +136,7 @@ async def test_where_a_leader_moves_the_new_one_gets_nothing_before_the_old_one_
     partition = runner.slot.partitions[identity()]
 
     def more(first: int) -> None:
-        give(runner.slot, partition, fetched((first, [BIG])), end=4)
+        give(runner.slot, partition, fetched((first, [ALONE])), end=4)
         runner.wake()
 
     more(0)

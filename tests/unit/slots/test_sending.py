@@ -11,14 +11,14 @@ from mirrorfleet.kafka.transactions import TransactionVersion
 from mirrorfleet.slots.outgoing import AbortError, ControlEntry, RetakeError
 from mirrorfleet.wire.records import control_batch
 from tests.faultkit.waiting import until
-from tests.unit.copying.making import BIG, entry, fetched, give, identity
+from tests.unit.copying.making import ALONE, entry, fetched, give, identity
 from tests.unit.slots.stubs import POSITIONS, SEGMENTS, Target, sender_of
 
 
 async def test_data_then_positions_and_segments_then_the_end_each_acknowledged_first() -> None:
     target = Target()
     sender, runner = sender_of(target)
-    give(runner.slot, runner.slot.partitions[identity()], fetched((0, [BIG])), end=1)
+    give(runner.slot, runner.slot.partitions[identity()], fetched((0, [ALONE])), end=1)
 
     assert await sender.transact()
 
@@ -35,7 +35,7 @@ async def test_positions_are_not_sent_while_a_data_batch_is_unacknowledged() -> 
     target = Target()
     target.hold_data = True
     sender, runner = sender_of(target)
-    give(runner.slot, runner.slot.partitions[identity()], fetched((0, [BIG])), end=1)
+    give(runner.slot, runner.slot.partitions[identity()], fetched((0, [ALONE])), end=1)
     async with asyncio.TaskGroup() as group:
         group.create_task(sender.transact())
         await until(lambda: target.held, deadline_s=5, what="the data to be sent")
@@ -49,7 +49,7 @@ async def test_nothing_follows_the_first_request_until_it_is_accepted() -> None:
     target = Target()
     target.hold_data = True
     sender, runner = sender_of(target)
-    frame = fetched((0, [BIG]), (1, [BIG]), (2, [BIG]))
+    frame = fetched((0, [ALONE]), (1, [ALONE]), (2, [ALONE]))
     give(runner.slot, runner.slot.partitions[identity()], frame, end=3)
     async with asyncio.TaskGroup() as group:
         group.create_task(sender.transact())
@@ -64,7 +64,7 @@ async def test_nothing_follows_the_first_request_until_it_is_accepted() -> None:
 async def test_a_full_pipe_is_filled_up_after_a_quarter_of_its_answers_and_not_after_each() -> None:
     target = Target()
     sender, runner = sender_of(target)
-    frame = fetched(*((offset, [BIG]) for offset in range(30)))
+    frame = fetched(*((offset, [ALONE]) for offset in range(30)))
     give(runner.slot, runner.slot.partitions[identity()], frame, end=30)
     produced: list[int] = []
 
@@ -96,7 +96,7 @@ async def test_a_partition_whose_leader_must_be_asked_first_is_left_out() -> Non
     sender, runner = sender_of(target, entry(0), entry(1))
     for number in range(2):
         partition = runner.slot.partitions[identity(number)]
-        give(runner.slot, partition, fetched((0, [BIG])), end=1)
+        give(runner.slot, partition, fetched((0, [ALONE])), end=1)
     runner.doubts.doubted.add(TopicPartition("east.orders", 0))
 
     assert await sender.transact()
@@ -109,7 +109,7 @@ async def test_what_the_spare_id_should_not_write_to_is_left_out() -> None:
     sender, runner = sender_of(target, entry(0), entry(1))
     for number in range(2):
         partition = runner.slot.partitions[identity(number)]
-        give(runner.slot, partition, fetched((0, [BIG])), end=1)
+        give(runner.slot, partition, fetched((0, [ALONE])), end=1)
     runner.wedges.avoided = frozenset({TopicPartition("east.orders", 0)})
 
     assert await sender.transact()
@@ -119,9 +119,9 @@ async def test_what_the_spare_id_should_not_write_to_is_left_out() -> None:
 async def test_nothing_is_begun_while_positions_are_in_doubt_and_then_nothing_is_aborted() -> None:
     target = Target()
     sender, runner = sender_of(target)
-    give(runner.slot, runner.slot.partitions[identity()], fetched((0, [BIG])), end=2)
+    give(runner.slot, runner.slot.partitions[identity()], fetched((0, [ALONE])), end=2)
     assert await sender.transact()
-    give(runner.slot, runner.slot.partitions[identity()], fetched((1, [BIG])), end=2)
+    give(runner.slot, runner.slot.partitions[identity()], fetched((1, [ALONE])), end=2)
     target.seen.clear()
     runner.doubts.must_wait = True
 
@@ -138,7 +138,7 @@ async def test_nothing_is_begun_where_positions_have_no_leader_or_their_connecti
 ) -> None:
     target = Target()
     sender, runner = sender_of(target)
-    give(runner.slot, runner.slot.partitions[identity()], fetched((0, [BIG])), end=1)
+    give(runner.slot, runner.slot.partitions[identity()], fetched((0, [ALONE])), end=1)
     leader = runner.targets.of
     runner.targets.of = lambda *at: None if at == SEGMENTS else leader(*at)
     with pytest.raises(AbortError, match="segments-0 has no leader"):
@@ -161,7 +161,7 @@ async def test_positions_in_doubt_are_neither_added_nor_written(
 ) -> None:
     target = Target()
     sender, runner = sender_of(target, version=version)
-    give(runner.slot, runner.slot.partitions[identity()], fetched((0, [BIG])), end=1)
+    give(runner.slot, runner.slot.partitions[identity()], fetched((0, [ALONE])), end=1)
     runner.doubts.refuses = True
     with pytest.raises(AbortError):
         await sender.transact()
@@ -171,7 +171,7 @@ async def test_positions_in_doubt_are_neither_added_nor_written(
 
     runner.doubts.refuses = False
     runner.slot.rewind()
-    give(runner.slot, runner.slot.partitions[identity()], fetched((0, [BIG])), end=1)
+    give(runner.slot, runner.slot.partitions[identity()], fetched((0, [ALONE])), end=1)
     assert await sender.transact()
     assert runner.doubts.control_ends == {POSITIONS: 1, SEGMENTS: 1}
 
@@ -179,7 +179,9 @@ async def test_positions_in_doubt_are_neither_added_nor_written(
 async def test_a_quota_that_wants_silence_ends_the_transaction_with_what_it_has() -> None:
     target = Target()
     sender, runner = sender_of(target)
-    give(runner.slot, runner.slot.partitions[identity()], fetched((0, [BIG]), (1, [BIG])), end=2)
+    give(
+        runner.slot, runner.slot.partitions[identity()], fetched((0, [ALONE]), (1, [ALONE])), end=2
+    )
     target.hold_data = True
     async with asyncio.TaskGroup() as group:
         group.create_task(sender.transact())
@@ -196,7 +198,7 @@ async def test_a_quota_that_wants_silence_ends_the_transaction_with_what_it_has(
 async def test_a_login_that_is_due_is_renewed_before_control_records_are_sent_too() -> None:
     target = Target()
     sender, runner = sender_of(target)
-    give(runner.slot, runner.slot.partitions[identity()], fetched((0, [BIG])), end=1)
+    give(runner.slot, runner.slot.partitions[identity()], fetched((0, [ALONE])), end=1)
     target.hold_data = True
     async with asyncio.TaskGroup() as group:
         group.create_task(sender.transact())
@@ -215,7 +217,7 @@ async def test_only_what_was_refused_is_sent_again_with_the_same_sequence() -> N
     target.refuse("east.orders", ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NONE)
     sender, runner = sender_of(target, entry(0), entry(1))
     for number in range(2):
-        give(runner.slot, runner.slot.partitions[identity(number)], fetched((0, [BIG])), end=1)
+        give(runner.slot, runner.slot.partitions[identity(number)], fetched((0, [ALONE])), end=1)
 
     assert await sender.transact()
 
@@ -232,7 +234,7 @@ async def test_a_refusal_that_may_have_been_appended_aborts() -> None:
     target = Target()
     target.refuse("east.orders", ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
     sender, runner = sender_of(target)
-    give(runner.slot, runner.slot.partitions[identity()], fetched((0, [BIG])), end=1)
+    give(runner.slot, runner.slot.partitions[identity()], fetched((0, [ALONE])), end=1)
 
     with pytest.raises(AbortError) as raised:
         await sender.transact()
@@ -246,7 +248,7 @@ async def test_a_batch_that_is_too_large_names_itself_and_nothing_is_committed()
     target.refuse("east.orders", ErrorCode.MESSAGE_TOO_LARGE)
     sender, runner = sender_of(target)
     partition = runner.slot.partitions[identity()]
-    give(runner.slot, partition, fetched((0, [BIG])), end=1)
+    give(runner.slot, partition, fetched((0, [ALONE])), end=1)
 
     with pytest.raises(AbortError) as raised:
         await sender.transact()
@@ -260,7 +262,7 @@ async def test_an_abort_of_v2_closes_connections_before_the_end_and_begins_an_ep
     target = Target()
     target.refuse("east.orders", ErrorCode.REQUEST_TIMED_OUT)
     sender, runner = sender_of(target)
-    give(runner.slot, runner.slot.partitions[identity()], fetched((0, [BIG])), end=1)
+    give(runner.slot, runner.slot.partitions[identity()], fetched((0, [ALONE])), end=1)
     with pytest.raises(AbortError):
         await sender.transact()
 
@@ -274,7 +276,7 @@ async def test_an_abort_of_v2_closes_connections_before_the_end_and_begins_an_ep
 async def test_v1_adds_each_partition_once_before_its_first_produce() -> None:
     target = Target()
     sender, runner = sender_of(target, version=TransactionVersion.V1)
-    frame = fetched((0, [BIG]), (1, [BIG]))
+    frame = fetched((0, [ALONE]), (1, [ALONE]))
     give(runner.slot, runner.slot.partitions[identity()], frame, end=2)
 
     assert await sender.transact()
@@ -295,7 +297,7 @@ async def test_v1_goes_on_counting_sequences_in_its_epoch_and_v2_begins_at_zero(
         (TransactionVersion.V2, {}),
     ):
         sender, runner = sender_of(Target(), version=version)
-        give(runner.slot, runner.slot.partitions[identity()], fetched((0, [BIG])), end=1)
+        give(runner.slot, runner.slot.partitions[identity()], fetched((0, [ALONE])), end=1)
         await sender.transact()
         assert runner.slot.sequences == expected
 
@@ -303,7 +305,7 @@ async def test_v1_goes_on_counting_sequences_in_its_epoch_and_v2_begins_at_zero(
 async def test_no_transaction_of_v1_begins_in_an_epoch_of_which_a_request_went_out_twice() -> None:
     target = Target()
     sender, runner = sender_of(target, version=TransactionVersion.V1)
-    give(runner.slot, runner.slot.partitions[identity()], fetched((0, [BIG])), end=1)
+    give(runner.slot, runner.slot.partitions[identity()], fetched((0, [ALONE])), end=1)
     runner.coordinator.resent = True
 
     with pytest.raises(RetakeError):
@@ -317,7 +319,7 @@ async def test_no_transaction_of_v1_begins_in_an_epoch_of_which_a_request_went_o
 async def test_v2_goes_on_after_a_request_that_went_out_twice() -> None:
     target = Target()
     sender, runner = sender_of(target)
-    give(runner.slot, runner.slot.partitions[identity()], fetched((0, [BIG])), end=1)
+    give(runner.slot, runner.slot.partitions[identity()], fetched((0, [ALONE])), end=1)
     runner.coordinator.resent = True
 
     assert await sender.transact()
@@ -353,7 +355,7 @@ async def test_an_append_below_the_last_one_aborts_and_carries_the_fault() -> No
     sender, runner = sender_of(target)
     partition = runner.slot.partitions[identity()]
     for base in range(2):
-        give(runner.slot, partition, fetched((base, [BIG])), end=base + 1)
+        give(runner.slot, partition, fetched((base, [ALONE])), end=base + 1)
         if base == 0:
             await sender.transact()
     target.bases["east.orders", 0] = 0

@@ -129,3 +129,17 @@ def _check(target: Target, runner: Runner, sent: dict[int, int]) -> None:
     assert [kind for kind, _ in groupby(kinds)] == ["east.", "positions", "commit"] * len(
         runner.commits_seen
     )
+
+
+async def test_a_request_of_few_partitions_carries_larger_batches() -> None:
+    requests = []
+    for partitions in range(1, 5):
+        target = Target()
+        sender, runner = sender_of(target, *map(entry, range(partitions)))
+        for number in range(partitions):
+            frame = fetched(*((offset, [b"x" * 60_000]) for offset in range(3)))
+            give(runner.slot, runner.slot.partitions[identity(number)], frame, end=3)
+        assert await sender.transact()
+        requests.append(sum(each.startswith("produce east.orders") for each in target.seen))
+
+    assert requests == [1, 1, 2, 3]

@@ -139,15 +139,25 @@ def test_batches_of_different_codecs_do_not_merge() -> None:
 
 
 def test_few_records_are_worth_merging_also_when_they_are_not_tiny() -> None:
-    of_few = [copy_of(some(12, first=12 * i, size=1000)) for i in range(3)]
+    of_few = [copy_of(some(32, first=32 * i, size=500)) for i in range(3)]
     assert mergeable(of_few, Terms()) == 3
-    assert mergeable([copy_of(some(13, size=1000)), *of_few], Terms()) == 0
+    assert mergeable([copy_of(some(33, size=500)), *of_few], Terms()) == 0
     assert mergeable([copy_of(some(1, size=33_000)), *of_few], Terms()) == 0
+
+
+def test_large_batches_are_worth_merging_as_long_as_a_request_would_be_small() -> None:
+    large = [copy_of(some(64, first=64 * i, size=1000)) for i in range(8)]
+    of_many = copy_of(some(129, first=512, size=1000))
+    assert mergeable(large, Terms()) == 0
+    assert mergeable(large, Terms(), share=448 * 1024) == 6
+    assert mergeable(large, Terms(max_batch_bytes=200_000), share=448 * 1024) == 3
+    assert mergeable(large, Terms(), share=100_000) == 1
+    assert mergeable([*large[:2], of_many], Terms(), share=448 * 1024) == 2
 
 
 def test_only_leading_small_batches_of_one_codec_are_worth_merging() -> None:
     tiny = [copy_of(some(1, first=i)) for i in range(4)]
-    big = copy_of(some(13, first=4, size=4000))
+    big = copy_of(some(33, first=4, size=4000))
     packed = copy_of(some(1, first=4), codec=ZSTD)
     assert mergeable(tiny, Terms()) == 4
     assert mergeable([*tiny[:2], big, *tiny[2:]], Terms()) == 2
