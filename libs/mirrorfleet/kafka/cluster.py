@@ -165,7 +165,8 @@ class Cluster:
         """A topic, from memory unless `refresh`. Raises: BrokerError (unknown, not allowed)."""
         known = None if refresh else self._leaders.topic(name)
         if known is None:
-            known = (await self.metadata((name,))).topics[name]
+            asked = (await self.metadata((name,))).topics[name]
+            known = self._leaders.topic(name) or asked  # who answered may lag behind (KIP-320)
         if known.error is not ErrorCode.NONE:
             raise BrokerError(known.error, f"{self.name}: topic {name}")
         return known
