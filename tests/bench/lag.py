@@ -48,6 +48,8 @@ from mirrorfleet.wire.records import control_batch
 from services.lag.report import Gauges, LinkView
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from mirrorfleet.core.ports import Clock
 
 LINK = Link(ClusterAlias("east"), ClusterAlias("west"))
@@ -82,8 +84,11 @@ class Broker:
         self.dice, self.name = SimpleNamespace(uniform=lambda low, high: low), "east"
         self.other_s = 0.0
 
-    async def leader(self, tp: TopicPartition) -> PartitionLeader:
-        return PartitionLeader(1, 0)
+    async def leaders(
+        self, partitions: Collection[TopicPartition], *, deadline_s: float
+    ) -> dict[TopicPartition, PartitionLeader]:
+        del deadline_s
+        return dict.fromkeys(partitions, PartitionLeader(1, 0))
 
     async def ask(
         self, request: ListOffsetsRequest, *_: object, **__: object

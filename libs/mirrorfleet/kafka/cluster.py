@@ -8,7 +8,7 @@ that it knew is gone (KIP-899). An address that came to belong to another cluste
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Final, NamedTuple, Self, TypeVar
 
@@ -133,7 +133,9 @@ class Cluster:
 
     # -- metadata --------------------------------------------------------------------------
 
-    async def metadata(self, topics: Sequence[str] | None) -> Metadata:
+    async def metadata(
+        self, topics: Sequence[str] | None, *, deadline_s: float | None = None
+    ) -> Metadata:
         """Ask any broker about `topics` (None: all; empty: brokers only); leaders are remembered.
 
         Raises: as `ask`; RefusedError when the answer is from another cluster.
@@ -149,7 +151,7 @@ class Cluster:
             include_cluster_authorized_operations=False,
             include_topic_authorized_operations=False,
         )
-        found = read_metadata(await self.ask(request, MetadataResponse))
+        found = read_metadata(await self.ask(request, MetadataResponse, deadline_s=deadline_s))
         if self._cluster_id and found.cluster_id != self._cluster_id:
             raise RefusedError(
                 f"{self.name}: the address that was cluster {self._cluster_id} is now"
@@ -165,26 +167,54 @@ class Cluster:
         """A topic, from memory unless `refresh`. Raises: BrokerError (unknown, not allowed)."""
         known = None if refresh else self._leaders.topic(name)
         if known is None:
-            asked = (await self.metadata((name,))).topics[name]
-            known = self._leaders.topic(name) or asked  # who answered may lag behind (KIP-320)
+            known = (await self._read_topics((name,)))[name]
         if known.error is not ErrorCode.NONE:
-            raise BrokerError(known.error, f"{self.name}: topic {name}")
+            raise self._refusal(known)
         return known
 
-    async def leader(self, tp: TopicPartition, *, refresh: bool = False) -> PartitionLeader:
-        """Who leads `tp`, from memory unless `refresh`.
+    async def leader(self, tp: TopicPartition) -> PartitionLeader:
+        """Who leads `tp`, from memory.
 
         Raises: BrokerError LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC_OR_PARTITION or what the topic has.
         """
-        topic = await self.topic(tp.topic, refresh=refresh)
-        partition = topic.partitions.get(tp.partition)
-        if partition is None and not refresh:
-            partition = (await self.topic(tp.topic, refresh=True)).partitions.get(tp.partition)
+        leader = (await self.leaders((tp,)))[tp]
+        if isinstance(leader, BrokerError):
+            raise leader
+        return leader
+
+    async def leaders(
+        self, partitions: Collection[TopicPartition], *, deadline_s: float | None = None
+    ) -> dict[TopicPartition, PartitionLeader | BrokerError]:
+        """Who leads each, or the error that `leader` would raise; from memory.
+
+        One request asks for all topics that memory lacks, or that lack a partition there. Raises:
+        as `metadata`.
+        """
+        topics = {tp.topic: self._leaders.topic(tp.topic) for tp in partitions}
+        lacking = {tp.topic for tp in partitions if not _has(topics[tp.topic], tp.partition)}
+        if lacking:
+            topics |= await self._read_topics(sorted(lacking), deadline_s)
+        return {tp: self._leader(tp, topics[tp.topic]) for tp in partitions}
+
+    def _leader(self, tp: TopicPartition, topic: TopicMeta | None) -> PartitionLeader | BrokerError:
+        if topic is not None and topic.error is not ErrorCode.NONE:
+            return self._refusal(topic)
+        partition = None if topic is None else topic.partitions.get(tp.partition)
         if partition is None:
-            raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.name}: {tp}")
+            return BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.name}: {tp}")
         if partition.leader < 0:
-            raise BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, f"{self.name}: {tp}")
+            return BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, f"{self.name}: {tp}")
         return PartitionLeader(partition.leader, partition.leader_epoch)
+
+    def _refusal(self, topic: TopicMeta) -> BrokerError:
+        return BrokerError(topic.error, f"{self.name}: topic {topic.name}")
+
+    async def _read_topics(
+        self, names: Sequence[str], deadline_s: float | None = None
+    ) -> dict[str, TopicMeta]:
+        asked = (await self.metadata(names, deadline_s=deadline_s)).topics
+        # who answered may lag behind: the newest leaders that we saw count (KIP-320)
+        return {name: self._leaders.topic(name) or asked[name] for name in names}
 
     def forget_leaders(self, topic: str) -> None:
         """Have the next `leader` or `topic` ask again."""
@@ -290,6 +320,10 @@ class Cluster:
         known.sort(key=lambda address: (not self._pool.has(address), spread[address]))
         yield from known
         yield from (address for address in self.settings.bootstrap if address not in spread)
+
+
+def _has(topic: TopicMeta | None, partition: int) -> bool:
+    return topic is not None and partition in topic.partitions
 
 
 def _share_s(attempts: Attempts, addresses: int) -> float:

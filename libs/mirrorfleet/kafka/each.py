@@ -24,6 +24,8 @@ LeaderEpochs = dict[TopicPartition, int]
 """Partitions of one leader, each with the leader epoch that we believe in."""
 
 _FIRST_PAUSE_S: Final = 0.1
+_LOOK_S: Final = 1.0
+"""Least time for a look at the metadata: one that runs out of it ends a connection of others."""
 
 
 async def each_until_deadline(
@@ -96,11 +98,10 @@ async def on_leaders(
     async def attempt(left: list[TopicPartition], left_s: float) -> Results[TopicPartition, V]:
         found: Results[TopicPartition, V] = {}
         nodes: dict[int, LeaderEpochs] = {}
-        for tp in left:
-            try:
-                leader = await cluster.leader(tp)
-            except BrokerError as error:
-                found[tp] = error
+        leaders = await cluster.leaders(left, deadline_s=max(left_s, _LOOK_S))
+        for tp, leader in leaders.items():
+            if isinstance(leader, BrokerError):
+                found[tp] = leader
             else:
                 nodes.setdefault(leader.node_id, {})[tp] = leader.leader_epoch
         found |= await of_each_node(what, nodes, lambda node: ask(node, nodes[node], left_s))

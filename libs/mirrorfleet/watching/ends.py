@@ -50,6 +50,8 @@ class EndsWatch:
     async def _ask(self, wanted: list[TopicPartition]) -> int:
         if not wanted:
             return 0
+        # leaders first: the time that it takes to find them must not make the ends look older
+        await self._cluster.leaders(wanted, deadline_s=ANSWER_S)
         begun = self._clock.now_ms()
         found = await list_offsets(
             self._cluster,

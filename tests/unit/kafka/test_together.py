@@ -16,6 +16,7 @@ from mirrorfleet.core.errors import (
     FencedError,
 )
 from mirrorfleet.core.ids import TopicPartition
+from mirrorfleet.kafka.cluster import PartitionLeader
 from mirrorfleet.kafka.each import LeaderEpochs, Results, on_leaders
 from mirrorfleet.kafka.together import all_of
 
@@ -27,16 +28,19 @@ DEADLINE_S = 5.0
 PARTITIONS = [TopicPartition("t", TROUBLED), TopicPartition("t", FINE)]
 
 
-async def leader(tp: TopicPartition) -> SimpleNamespace:
+async def leaders(
+    partitions: list[TopicPartition], *, deadline_s: float
+) -> dict[TopicPartition, PartitionLeader]:
     """Partition n is led by broker n."""
-    return SimpleNamespace(node_id=tp.partition, leader_epoch=0)
+    del deadline_s
+    return {tp: PartitionLeader(tp.partition, 0) for tp in partitions}
 
 
 def cluster() -> Cluster:
     known = SimpleNamespace(
         name="fake",
         dice=SimpleNamespace(uniform=lambda low, high: high),
-        leader=leader,
+        leaders=leaders,
         forget_leaders=lambda topic: None,
     )
     return cast("Cluster", known)

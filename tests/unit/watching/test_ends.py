@@ -26,6 +26,7 @@ class Source:
         self.ends: Answers = {GOOD: ListedOffset(10, -1, 0), BAD: _unknown()}
         self.asked: list[list[TopicPartition]] = []
         self.now = 0
+        self.leaders_ms = 0
 
     def now_ms(self) -> int:
         self.now += 100
@@ -34,9 +35,14 @@ class Source:
     def monotonic(self) -> float:
         return 0.0
 
+    async def leaders(self, *_: object, **__: object) -> None:
+        """From memory, the second time."""
+        self.now, self.leaders_ms = self.now + self.leaders_ms, 0
+
     async def list_offsets(
         self, _: Cluster, wanted: Mapping[TopicPartition, OffsetSpec], **__: object
     ) -> Answers:
+        await self.leaders()
         self.asked.append(list(wanted))
         return {tp: self.ends[tp] for tp in wanted}
 
@@ -56,7 +62,7 @@ async def test_a_partition_without_an_answer_is_asked_apart_until_it_answers(
     source: Source,
 ) -> None:
     seen: list[tuple[TopicPartition, int, int]] = []
-    watch = EndsWatch(cast("Cluster", None), source, lambda *found: seen.append(found))
+    watch = EndsWatch(cast("Cluster", source), source, lambda *found: seen.append(found))
 
     assert await watch.look([GOOD, BAD]) == 1
     assert await watch.look([GOOD, BAD]) == 1
@@ -72,10 +78,22 @@ async def test_a_partition_without_an_answer_is_asked_apart_until_it_answers(
 
 
 async def test_a_partition_that_is_wanted_no_more_is_forgotten(source: Source) -> None:
-    watch = EndsWatch(cast("Cluster", None), source, lambda *_: None)
+    watch = EndsWatch(cast("Cluster", source), source, lambda *_: None)
     await watch.look([GOOD, BAD])
 
     await watch.look([GOOD])
 
     assert watch.refused == {}
     assert await watch.look_at_refused() == 0
+
+
+async def test_the_time_that_it_takes_to_find_leaders_does_not_make_the_ends_older(
+    source: Source,
+) -> None:
+    seen: list[tuple[TopicPartition, int, int]] = []
+    watch = EndsWatch(cast("Cluster", source), source, lambda *found: seen.append(found))
+    source.leaders_ms = 2_000
+
+    await watch.look([GOOD])
+
+    assert seen == [(GOOD, 10, 2_150)]
