@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from enum import IntEnum
 from typing import Final
 
@@ -10,7 +11,7 @@ from kio.schema.find_coordinator.v3.response import FindCoordinatorResponse
 from kio.static.primitive import i8
 
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import BrokerError
+from mirrorfleet.core.errors import BrokerError, DeadlineError
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.codec import code_of
 from mirrorfleet.kafka.connection import Connection
@@ -55,15 +56,25 @@ class CoordinatorConnection:
         self._kind = kind
         self._connection: Connection | None = None
 
-    async def get(self, deadline_s: float) -> Connection:
-        """The connection; raises as `find_coordinator` and `Cluster.connect`."""
+    async def get(self, deadline_s: float, *, find_s: float | None = None) -> Connection:
+        """The connection; `find_s` is for the coordinator's name alone.
+
+        Raises: as `find_coordinator` and `Cluster.connect`.
+        """
         connection = self._connection
         if connection is None or connection.closed:
-            node_id = await find_coordinator(self._cluster, self._key, self._kind, deadline_s)
-            purpose = f"{self._kind.name.lower()} {self._key}"
-            connection = await self._cluster.connect(node_id, purpose=purpose)
-            self._connection = connection
+            try:  # also for the connection: a host that vanished takes none for long
+                async with asyncio.timeout(deadline_s):
+                    connection = self._connection = await self._made(find_s or deadline_s)
+            except TimeoutError:
+                where = f"{self._cluster.name}: coordinator of {self._key}"
+                raise DeadlineError(f"{where}: no connection in {deadline_s:g} s") from None
         return connection
+
+    async def _made(self, find_s: float) -> Connection:
+        node_id = await find_coordinator(self._cluster, self._key, self._kind, find_s)
+        purpose = f"{self._kind.name.lower()} {self._key}"
+        return await self._cluster.connect(node_id, purpose=purpose)
 
     def drop(self) -> None:
         """Find the coordinator again next time."""

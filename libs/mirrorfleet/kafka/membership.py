@@ -7,7 +7,8 @@ protocol is eager, so a share that comes with the next generation replaces the o
 was held meanwhile goes on. That is safe, because writing is fenced and not a matter of the group.
 
 `confirm` asks the coordinator on a connection of its own: aiokafka's waits behind a JoinGroup that
-the broker holds back for seconds.
+the broker holds back for seconds, and for a coordinator that fell silent as long as for that. It is
+asked now and then for that reason, too: who was put out meanwhile begins anew.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Final, Protocol, cast
+from typing import Final, NamedTuple, Protocol, cast
 
 from aiokafka.client import AIOKafkaClient
 from aiokafka.consumer.group_coordinator import GroupCoordinator
@@ -80,6 +81,12 @@ _LEAVE_S: Final = 1.5
 """For a goodbye; without one the session ends by itself."""
 _CONFIRM_S: Final = 2.0
 """For an answer whether we are still a member."""
+_REACH_S: Final = 3.0
+"""For the coordinator's name and a connection to it."""
+_UNHEARD_S: Final = SESSION_S / 2
+"""It is asked when nobody has asked for so long."""
+_PUT_OUT_S: Final = 4 * HEARTBEAT_S
+"""For aiokafka to hear by itself that we are out, and to join again at once."""
 _MS: Final = 1000
 _NOBODY: Final = Claim(-1, frozenset(), frozenset(), frozenset())
 
@@ -108,6 +115,13 @@ class _Assignment(Protocol):
     @property
     def user_data(self) -> bytes: ...
     def partitions(self) -> list[tuple[str, int]]: ...
+
+
+class _PutOut(NamedTuple):
+    """Who the coordinator does not know any more, and since when we know (monotonic)."""
+
+    member_id: str
+    since: float
 
 
 class Membership:
@@ -152,7 +166,9 @@ class Membership:
         self._claimed = (*known(), False)
         self._changed = asyncio.Event()
         self._coordinator: _Coordinator | None = None
+        self._put_out = _PutOut("", float("inf"))
         self._asking = asyncio.Lock()
+        self._unreached = 0
         self._asked = CoordinatorConnection(cluster, group, CoordinatorKind.GROUP)
 
     async def run(self) -> None:
@@ -183,17 +199,21 @@ class Membership:
         coordinator = self._coordinator
         if coordinator is None or self.share is None or coordinator.generation != self.generation:
             return False
+        member_id = coordinator.member_id
         request = HeartbeatRequest(
             group_id=GroupId(self.group),
             generation_id=i32(coordinator.generation),
-            member_id=coordinator.member_id,
+            member_id=member_id,
         )
-        sent_at = self._clock.monotonic()
+        sent_at, unreached = self._clock.monotonic(), self._unreached
         try:
-            async with self._asking:  # many slots ask at once, one connection serves all
-                connection = await self._asked.get(_CONFIRM_S)
+            async with self._asking:  # many slots ask at once: one connection serves all,
+                if self._unreached != unreached:  # or fails all
+                    return False
+                connection = await self._asked.get(_REACH_S)
             answer = await call(connection, request, HeartbeatResponse, _CONFIRM_S)
         except MirrorfleetError:
+            self._unreached += 1
             self._asked.drop()
             return False
         code = code_of(answer.error_code)
@@ -202,6 +222,10 @@ class Membership:
             return True
         if code in COORDINATOR_MOVED:
             self._asked.drop()
+        if code is ErrorCode.UNKNOWN_MEMBER_ID and coordinator.member_id == member_id:
+            self.confirmed_at = float("-inf")  # what we hold may be another's already
+            if self._put_out.member_id != member_id:
+                self._put_out = _PutOut(member_id, self._clock.monotonic())
         return False
 
     def leave(self) -> None:
@@ -256,18 +280,28 @@ class Membership:
 
     async def _watch(self, coordinator: _Coordinator) -> None:
         """Raises: KafkaError of what aiokafka met; DeadlineError when it stays no member."""
-        member_at = self._clock.monotonic()
+        member_at = asked_at = self._clock.monotonic()
+        where = f"{self._cluster.settings.alias}: {self.group}"
         while True:
             await asyncio.sleep(_LOOK_S)
             coordinator.check_errors()
             now = self._clock.monotonic()
             member_at = now if coordinator.generation >= 0 else member_at
             if now - member_at > _OUTSIDE_S:
-                where = f"{self._cluster.settings.alias}: {self.group}"
                 raise DeadlineError(f"{where}: no member for {_OUTSIDE_S:.0f} s")
+            if self._is_out(coordinator, now):
+                raise DeadlineError(f"{where}: its coordinator knows no member here any more")
             # looked at here: aiokafka forgets a wish to join again while it joins
             if self._claimed != self._wishes() or self._has_drifted():
                 coordinator.request_rejoin()
+            if now - max(asked_at, self.confirmed_at) > _UNHEARD_S:
+                asked_at = now
+                await self.confirm()
+
+    def _is_out(self, coordinator: _Coordinator, now: float) -> bool:
+        """Whether aiokafka has not noticed for long that we are no member."""
+        member_id, since = self._put_out
+        return coordinator.member_id == member_id and now - since > _PUT_OUT_S
 
     def _join(self, client: object, subscription: object) -> _Coordinator:
         made = GroupCoordinator(

@@ -226,7 +226,9 @@ class Transactions:
         while True:
             sent = False
             try:
-                connection = await self._coordinator.get(min(attempts.left_s, attempt_s))
+                connection = await self._coordinator.get(
+                    attempts.left_s, find_s=min(attempts.left_s, attempt_s)
+                )
                 sent = True
                 return await attempt(connection, min(attempts.left_s, attempt_s))
             except (ConnectionLostError, DeadlineError) as error:

@@ -13,6 +13,7 @@ from aiokafka.consumer import subscription_state
 
 from mirrorfleet.config.cluster_settings import ClusterSettings
 from mirrorfleet.copying.sharing import Share
+from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import (
     AuthenticationError,
     ConfigError,
@@ -129,7 +130,8 @@ async def test_a_client_that_is_no_member_and_says_nothing_is_begun_anew(
 ) -> None:
     monkeypatch.setattr(membership, "_OUTSIDE_S", 0.3)
     mine = member()
-    silent = SimpleNamespace(generation=-1, check_errors=lambda: None, request_rejoin=lambda: None)
+    silent = unaware()
+    silent.generation = -1
     with pytest.raises(DeadlineError, match="no member"):
         async with asyncio.timeout(5):
             await mine._watch(cast("membership._Coordinator", silent))
@@ -158,3 +160,86 @@ async def test_who_was_a_member_waits_for_secrets_that_are_half_renewed(
         await until(lambda: tries > 2, deadline_s=5, what="another try")
         assert mine.trouble == str(error)
         running.cancel()
+
+
+class Asked:
+    """The connection to a coordinator: unreachable, or of one that gives `code` as its answer."""
+
+    def __init__(self, code: ErrorCode | None) -> None:
+        self.code = code
+        self.tries = 0
+
+    async def get(self, deadline_s: float) -> object:
+        self.tries += 1
+        if self.code is None:
+            await asyncio.sleep(0.01)
+            raise DeadlineError(f"no connection in {deadline_s} s")
+        return self
+
+    async def answer(self, *_: object) -> object:
+        return SimpleNamespace(error_code=self.code)
+
+    def drop(self) -> None:
+        pass
+
+
+def joined(monkeypatch: pytest.MonkeyPatch, code: ErrorCode | None) -> tuple[Membership, Asked]:
+    """A member whose client knows nothing of what its coordinator thinks."""
+    mine, asked = member(), Asked(code)
+    monkeypatch.setattr(mine, "_asked", asked)
+    monkeypatch.setattr(membership, "call", asked.answer)
+    mine.share, mine.generation, mine.confirmed_at = Share(SLOTS, frozenset()), 1, time.monotonic()
+    mine._coordinator = cast("membership._Coordinator", unaware())
+    return mine, asked
+
+
+def unaware() -> SimpleNamespace:
+    return SimpleNamespace(
+        generation=1, member_id="me", check_errors=lambda: None, request_rejoin=lambda: None
+    )
+
+
+async def test_who_was_put_out_begins_anew_although_its_client_waits_for_the_old_coordinator(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(membership, "_UNHEARD_S", 0.0)
+    monkeypatch.setattr(membership, "_PUT_OUT_S", 0.3)
+    mine, _ = joined(monkeypatch, ErrorCode.UNKNOWN_MEMBER_ID)
+    assert mine._coordinator is not None
+    with pytest.raises(DeadlineError, match="knows no member here"):
+        async with asyncio.timeout(5):
+            await mine._watch(mine._coordinator)
+    assert mine.confirmed_at == float("-inf")
+
+
+async def test_who_joins_again_by_itself_does_not_begin_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(membership, "_PUT_OUT_S", 0.0)
+    mine, _ = joined(monkeypatch, ErrorCode.UNKNOWN_MEMBER_ID)
+    assert mine._coordinator is not None
+    assert not await mine.confirm()
+    assert mine._is_out(mine._coordinator, time.monotonic() + 1)
+    mine._coordinator.member_id = "me again"
+    assert not mine._is_out(mine._coordinator, time.monotonic() + 1)
+
+
+async def test_a_generation_that_is_over_is_no_reason_to_begin_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mine, _ = joined(monkeypatch, ErrorCode.ILLEGAL_GENERATION)
+    assert mine._coordinator is not None
+    before = mine.confirmed_at
+    assert not await mine.confirm()
+    assert mine.confirmed_at == before
+    assert not mine._is_out(mine._coordinator, time.monotonic() + 60)
+
+
+async def test_a_coordinator_that_cannot_be_reached_is_tried_once_for_all_who_ask(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mine, asked = joined(monkeypatch, None)
+    assert await asyncio.gather(*[mine.confirm() for _ in range(4)]) == [False] * 4
+    assert asked.tries == 1
+    assert not await mine.confirm()
+    assert asked.tries == 2
