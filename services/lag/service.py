@@ -20,6 +20,7 @@ from mirrorfleet.core.ids import SlotNumber, TopicPartition
 from mirrorfleet.core.names import control_topic
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.control import ControlWriter
+from mirrorfleet.kafka.together import all_of
 from mirrorfleet.lagging.board import Board, events_of
 from mirrorfleet.mapping.catalog import CatalogView, follow_catalog
 from mirrorfleet.records import events, progress, samples, traces
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
     from mirrorfleet.lagging.board import Place, Told
     from mirrorfleet.runtime.entry import Context
     from mirrorfleet.runtime.lifecycle import Stop
+
+    _Left = dict[TopicPartition, list[Entry]]
+    """What of a batch is not written, by partition."""
 
 CATALOG: Final = "catalog"
 STREAM: Final = "progress stream"
@@ -80,7 +84,8 @@ class LagService:
         self._views = [watch.view for watch in self._links.values()]
         self._assigned: frozenset[SlotNumber] = frozenset()
         self._reassigned = asyncio.Event()
-        self._pending: deque[tuple[TopicPartition, Entry]] = deque()
+        self._pending: deque[tuple[TopicPartition, TopicPartition, Entry]] = deque()
+        """Each with where it goes to, and where the samples of its slot go to."""
         self._ledger = TopicPartition(control_topic(context.fleet, ControlKind.EVENTS), 0)
         self._writer = ControlWriter(self._target, deadline_s=_WRITE_S)
         self._skipped = context.metrics.counter(names.LAG_SKIPPED, "progress")
@@ -237,9 +242,9 @@ class LagService:
         context = self._context
         now_ms = context.clock.now_ms()
         at = TopicPartition(control_topic(context.fleet, ControlKind.SAMPLES), slot)
-        self._pending.extend((at, samples.encode(sample)) for sample in told.samples)
+        self._pending.extend((at, at, samples.encode(sample)) for sample in told.samples)
         for event in events_of(told.changes, context.owner, now_ms):
-            self._pending.append((self._ledger, events.encode(event)))
+            self._pending.append((self._ledger, at, events.encode(event)))
         for change in told.changes:
             link = str(change.lag.entry.link)
             context.metrics.counter(names.LAG_CHANGES, link, str(change.new)).add()
@@ -248,30 +253,46 @@ class LagService:
             self._lost.add()
 
     async def _write(self) -> None:
-        """Samples and events as they come, in order; those of a target that is away wait."""
+        """Write as it comes; what is for a partition that takes no write waits, in order."""
         while True:
             await self._flush(_WRITE_S)
             await asyncio.sleep(self._settings.look_s)
 
     async def _flush(self, within_s: float) -> None:
-        """Write what waits; what was not confirmed within `within_s` waits on."""
+        """Write what waits; what was not confirmed within `within_s` waits on.
+
+        A partition that takes no write silences its own slot alone, and the ledger those slots
+        alone that have a change to tell.
+        """
         health = self._context.health
         batch, self._pending = self._pending, deque()
-        by_partition: dict[TopicPartition, list[Entry]] = {}
-        for at, entry in batch:
-            by_partition.setdefault(at, []).append(entry)
+        left: _Left = {}
+        for at, _, entry in batch:
+            left.setdefault(at, []).append(entry)
+        changed = {of for at, of, _ in batch if at == self._ledger}
+        free = [at for at in left if at != self._ledger and at not in changed]
         try:
             async with asyncio.timeout(within_s):
-                # Changes first: who reads the sample of a verdict takes its change for told.
-                for at in sorted(by_partition, key=lambda at: at != self._ledger):
-                    await self._writer.write(at, by_partition[at], self._context.clock.now_ms())
-                    del by_partition[at]
+                writes = [self._write_one(at, left) for at in free]
+                await all_of([self._write_changed(changed, left), *writes])
             health.release(WRITING)
         except (MirrorfleetError, TimeoutError) as error:
             self._writer.close()  # an answer that is still on its way belongs to nobody
-            text = str(error) or f"{self._target.name} gave no answer within {within_s:g} s"
+            where = ", ".join(sorted(map(str, left))[:3])
+            no_answer = f"{self._target.name} gave no answer within {within_s:g} s: {where}"
+            text = str(error) or no_answer
             health.hold(WRITING, text)
             _log.warning("samples cannot be written", extra=fields(error=text))
         finally:
-            left = [(at, entry) for at, entries in by_partition.items() for entry in entries]
-            self._pending.extendleft(reversed(left))
+            self._pending.extendleft(each for each in reversed(batch) if each[0] in left)
+
+    async def _write_changed(self, changed: set[TopicPartition], left: _Left) -> None:
+        """Changes first: who reads the sample of a verdict takes its change for told."""
+        if self._ledger in left:
+            await self._write_one(self._ledger, left)
+            await all_of(self._write_one(at, left) for at in changed if at in left)
+
+    async def _write_one(self, at: TopicPartition, left: _Left) -> None:
+        """Take out of `left` what was written."""
+        await self._writer.write(at, left[at], self._context.clock.now_ms())
+        del left[at]
