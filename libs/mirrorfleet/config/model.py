@@ -281,7 +281,10 @@ class Rule(Strict):
     """Of new target topics; the target cluster's by default."""
     configs: ConfigPolicy = ConfigPolicy.FOLLOW
     configs_exclude: tuple[ConfigName, ...] = ()
-    """Topic configs that do not follow the source, beside those that never do."""
+    """Topic configs that do not follow the source, beside those that never do.
+
+    What makes a copy exact (compression, time limits) is left as it is on a topic that exists.
+    """
     apply: Apply | None = None
     """Whether `sync` makes changes or only reports them; `services.sync.apply` by default."""
 

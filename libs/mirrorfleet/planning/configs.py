@@ -2,8 +2,9 @@
 
 Values set on the source topic follow; what was taken away there goes back to the target's
 default. Three are decided by what they do: compression and time limits (the copy must stay
-exact), `max.message.bytes` (raised only), `cleanup.policy` (the effective one must be the same,
-whoever set it, because it decides what is kept and whether records need keys).
+exact, whoever made or changed the topic), `max.message.bytes` (raised only), `cleanup.policy` (the
+effective one must be the same, whoever set it, because it decides what is kept and whether records
+need keys).
 """
 
 from __future__ import annotations
@@ -74,28 +75,30 @@ def config_edits(
     terms: RuleTerms,
     *,
     defaults: Mapping[str, str],
-    adopting: Mapping[str, str] | None = None,
+    assumed: Mapping[str, str] | None = None,
 ) -> tuple[ConfigEdit, ...]:
     """What must change on an existing target topic, sorted by name.
 
-    `defaults` is what a topic gets there without being asked. `adopting` (the same) is given while
-    the catalog does not have the topic: then it also gets what makes a new one's copy exact.
+    `defaults` is what a topic gets there without being asked. `assumed` is what to take for a
+    value that we may not read; without it such a value is taken for right.
     """
-    edits = {edit.name: edit for edit in _fitting(source, target, adopting)}
+    edits = {edit.name: edit for edit in _fitting(source, target, terms, assumed or {})}
     if terms.configs is ConfigPolicy.FOLLOW and None not in (source.overrides, target.overrides):
         edits |= {edit.name: edit for edit in _following(source, target, terms, defaults)}
     return tuple(sorted(edits.values()))
 
 
 def _fitting(
-    source: SourceTopic, target: TargetTopic, adopting: Mapping[str, str] | None
+    source: SourceTopic, target: TargetTopic, terms: RuleTerms, assumed: Mapping[str, str]
 ) -> Iterator[ConfigEdit]:
-    """What the topic needs to take the source's batches."""
-    if adopting is not None:
-        for name, value in _EXACT.items():
-            now = target.configs.get(name, adopting.get(name, value))
-            if now != value:
-                yield ConfigEdit(name, now, value)
+    """What the topic needs to take the source's batches as they are.
+
+    Asked of every copy at every look: what was refused once, or cut off by a crash, stays wanted.
+    """
+    for name, value in _EXACT.items():
+        now = target.configs.get(name, assumed.get(name, value))
+        if now != value and name not in terms.configs_exclude:
+            yield ConfigEdit(name, now, value)
     biggest = source.terms.max_message_bytes
     if biggest > target.terms.max_message_bytes:
         yield ConfigEdit(MAX_BYTES, str(target.terms.max_message_bytes), str(biggest))

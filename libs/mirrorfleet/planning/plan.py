@@ -105,6 +105,8 @@ class LinkFacts:
     """None: not looked at this time."""
     anew: Mapping[PartitionIdentity, Command] = field(default_factory=dict)
     """Requests for another incarnation, by the one that stands still."""
+    unaltered: frozenset[str] = frozenset()
+    """Target topics whose configs the target refuses to change now."""
 
     @property
     def link(self) -> Link:
@@ -199,8 +201,11 @@ def _plan_topic(topic: Topic, load: SlotLoad, draft: _Draft) -> None:
     if target.partitions < topic.source.partitions:
         draft.grow.append(Growth(topic.claim, topic.source.partitions, target.partitions))
     defaults = view.target.defaults
-    adopting = defaults if topic.is_new else None
-    edits = config_edits(topic.source, target, topic.terms, defaults=defaults, adopting=adopting)
+    # without the right to read its configs nobody knows that a copy is exact: it is made so once,
+    # and a refusal of that must not be forgotten because the catalog has the topic by then
+    unsure = topic.is_new or target.name in view.unaltered
+    assumed = defaults if unsure else None
+    edits = config_edits(topic.source, target, topic.terms, defaults=defaults, assumed=assumed)
     if edits:
         draft.alter.append(Alteration(topic.claim, edits))
     draft.publish.extend(changed(topic, target, load))

@@ -230,6 +230,7 @@ class FleetSync:
             refused=chosen.held,
             acls=await self._acls(side, source),
             anew=await self._anew.open(),
+            unaltered=self.changes.unaltered(side.link),
         )
         return Seen(source, chosen, plan(view))
 

@@ -155,6 +155,11 @@ class TargetChanges:
         mine = [change for change in self._refused if change.link == link]
         return {show(change.acl) if change.acl else change.target for change in mine}
 
+    def unaltered(self, link: Link) -> frozenset[str]:
+        """The target topics whose configs the target refuses to change now."""
+        mine = (change for change in self._refused if change.link == link)
+        return frozenset(one.target for one in mine if one.kind is ChangeKind.ALTERED)
+
     def forget(self, link: Link, planned: Plan) -> None:
         """Drop refusals of changes that are no longer wanted."""
         wanted = set(_changes(link, planned))

@@ -88,6 +88,9 @@ class Scene:
     acls: AclsView | None = None
     ours: tuple[AclBinding, ...] = ()
     """ACLs of the target that the catalog remembers."""
+    defaults: Mapping[str, str] = field(default_factory=lambda: {"compression.type": "producer"})
+    """What a topic gets at the target without being asked."""
+    unaltered: frozenset[str] = frozenset()
 
 
 PLAIN = Scene()
@@ -129,7 +132,7 @@ def planned(
             cluster=WEST,
             brokers=1,
             topics={target.name: target} if target else {},
-            defaults={"compression.type": "producer"},
+            defaults=scene.defaults,
         ),
         claims=(CLAIM,) if source and scene.claimed else (),
         terms={rule.name: terms or RuleTerms() for rule in scene.flow.rules},
@@ -137,6 +140,7 @@ def planned(
         refused=scene.refused,
         acls=scene.acls,
         anew=scene.anew,
+        unaltered=scene.unaltered,
         slots=SLOTS,
     )
     return plan(view)

@@ -10,6 +10,11 @@ from mirrorfleet.planning.rules import ConfigPolicy, RuleTerms
 from tests.unit.planning.samples import SOURCE_ID, TARGET_ID
 
 FOREVER = "9223372036854775807"
+EXACT = {
+    "compression.type": "producer",
+    "message.timestamp.after.max.ms": FOREVER,
+    "message.timestamp.before.max.ms": FOREVER,
+}
 KAFKA_4 = {
     "cleanup.policy": "delete",
     "compression.type": "producer",
@@ -29,12 +34,13 @@ def a_source(defaults: dict[str, str] | None = None, **configs: str) -> SourceTo
 
 
 def a_target(**configs: str) -> TargetTopic:
+    """A topic whose copies are exact unless `configs` say otherwise."""
     own = {name.replace("_", "."): value for name, value in configs.items()}
     return TargetTopic(
         name="east.a",
         topic_id=TARGET_ID,
         partitions=1,
-        configs={**KAFKA_4, **own},
+        configs={**KAFKA_4, "message.timestamp.after.max.ms": FOREVER, **own},
         overrides=own,
     )
 
@@ -70,9 +76,6 @@ def test_a_default_of_the_sources_brokers_is_no_override_of_ours() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "compression.type",
-        "message.timestamp.after.max.ms",
-        "message.timestamp.before.max.ms",
         "message.timestamp.difference.max.ms",
         "message.timestamp.type",
         "min.insync.replicas",
@@ -88,10 +91,17 @@ def test_matters_of_a_cluster_never_follow_in_either_direction(name: str) -> Non
 
     assert edits(a_source(None, **{key: "1"}), a_target(**{key: "2"})) == []
     assert edits(a_source(), a_target(**{key: "2"})) == []
-    assert name not in first_configs(a_source(None, **{key: "x"}), RuleTerms(), {}) or name in {
-        "compression.type",
-        "message.timestamp.type",
-    }
+    assert name == "message.timestamp.type" or name not in first_configs(
+        a_source(None, **{key: "x"}), RuleTerms(), {}
+    )
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_what_makes_a_copy_exact_never_follows_and_is_set_back(name: str) -> None:
+    key = name.replace(".", "_")
+
+    assert edits(a_source(None, **{key: "1"}), a_target()) == []
+    assert edits(a_source(), a_target(**{key: "2"})) == [(name, "2", EXACT[name])]
 
 
 def test_what_a_rule_excludes_does_not_follow() -> None:
@@ -139,19 +149,35 @@ def test_configs_that_we_may_not_read_change_nothing() -> None:
     assert edits(a_source(retention_ms="1"), unread) == []
 
 
-def test_an_adopted_topic_gets_what_makes_its_copy_exact_and_no_more_than_it_lacks() -> None:
-    fitting = a_target(message_timestamp_after_max_ms=FOREVER)
-    lacking = a_target(compression_type="gzip")
+@pytest.mark.parametrize("policy", ConfigPolicy)
+def test_a_topic_gets_what_makes_its_copy_exact_and_no_more_than_it_lacks(
+    policy: ConfigPolicy,
+) -> None:
+    terms = RuleTerms(configs=policy)
+    lacking = a_target(compression_type="gzip", message_timestamp_after_max_ms="3600000")
 
-    def adopted(target: TargetTopic) -> tuple[ConfigEdit, ...]:
-        terms = RuleTerms()
-        return config_edits(a_source(), target, terms, defaults=KAFKA_4, adopting=KAFKA_4)
+    assert edits(a_source(), a_target(), terms) == []
+    assert edits(a_source(), lacking, terms) == [
+        ("compression.type", "gzip", "producer"),
+        ("message.timestamp.after.max.ms", "3600000", FOREVER),
+    ]
 
-    assert adopted(fitting) == ()
-    assert adopted(lacking) == (
-        ConfigEdit("compression.type", "gzip", "producer"),
-        ConfigEdit("message.timestamp.after.max.ms", "3600000", FOREVER),
-    )
+
+def test_what_makes_a_copy_exact_is_left_as_it_is_where_a_rule_excludes_it() -> None:
+    terms = RuleTerms(configs_exclude=frozenset({"compression.type"}))
+    lacking = a_target(compression_type="gzip", message_timestamp_after_max_ms="3600000")
+
+    assert edits(a_source(), lacking, terms) == [
+        ("message.timestamp.after.max.ms", "3600000", FOREVER)
+    ]
+
+
+def test_a_value_that_we_may_not_read_is_what_it_is_assumed_to_be() -> None:
+    unread = TargetTopic(name="east.a", topic_id=TARGET_ID, partitions=1, overrides=None)
+
+    found = config_edits(a_source(), unread, RuleTerms(), defaults=KAFKA_4, assumed=KAFKA_4)
+
+    assert found == (ConfigEdit("message.timestamp.after.max.ms", "3600000", FOREVER),)
 
 
 def test_a_new_topic_takes_what_was_set_at_the_source_and_the_size_that_counts_there() -> None:

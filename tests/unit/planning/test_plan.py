@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from mirrorfleet.core.ids import ClusterId, PartitionIdentity, SlotNumber, SourceOffset
 from mirrorfleet.planning.configs import ConfigEdit
-from mirrorfleet.planning.plan import Growth
+from mirrorfleet.planning.plan import Growth, Plan
 from mirrorfleet.planning.rules import RuleTerms
 from mirrorfleet.planning.topics import Held, Reason
 from mirrorfleet.records.catalog import CatalogLoss, CatalogPartition, CatalogState, Priority
@@ -158,6 +158,32 @@ def test_adopt_takes_a_target_topic_with_records_and_makes_it_fit() -> None:
         (ConfigEdit("compression.type", "gzip", "producer"),)
     ]
     assert len(result.publish) == 1
+
+
+def test_what_makes_an_adopted_copy_exact_stays_wanted_when_the_catalog_has_the_topic() -> None:
+    there = copied(1, empty=False, configs={"compression.type": "gzip"})
+    terms = RuleTerms(adopt=True)
+    first = planned(orders(1), there, terms=terms)
+
+    again = planned(orders(1), there, terms=terms, entries=first.publish)
+
+    assert len(first.publish) == 1
+    assert again.alter == first.alter != ()
+    assert again.publish == ()
+
+
+def test_unread_configs_are_made_exact_once_and_again_only_while_that_is_refused() -> None:
+    hidden = replace(copied(1), configs={}, overrides=None)
+    gzip = {"compression.type": "gzip"}
+    first = planned(orders(1), hidden, scene=Scene(defaults=gzip))
+
+    def again(scene: Scene) -> Plan:
+        return planned(orders(1), hidden, entries=first.publish, scene=scene)
+
+    refused = Scene(defaults=gzip, unaltered=frozenset({"east.orders"}))
+    assert first.alter != ()
+    assert again(Scene(defaults=gzip)).alter == ()
+    assert again(refused).alter == first.alter
 
 
 def test_a_topic_of_the_catalog_is_not_foreign_because_it_has_records() -> None:

@@ -1,0 +1,53 @@
+"""What `apply` says of changes that the target refuses."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirrorfleet.core.ids import ClusterAlias
+from mirrorfleet.planning.pending import Kind, PlannedChange
+from mirrorfleet.syncing.fleet import FleetSync
+from mirrorfleet.syncing.once import Once, Outcome
+from mirrorfleet.syncing.settings import SyncSettings
+from tests.unit.syncing.adopting import COPY, Clusters, an_estate, connect, opened
+from tests.unit.syncing.test_making import HandClock, NoDice
+
+
+async def applied(clusters: Clusters, monkeypatch: pytest.MonkeyPatch) -> Outcome:
+    connect(monkeypatch, clusters)
+    fleet = FleetSync(an_estate(), ClusterAlias("west"), SyncSettings(), HandClock(), NoDice())
+    opened(fleet)
+    once = Once(fleet)
+    return await once.apply((await once.preview()).changes)
+
+
+def briefly(changes: list[PlannedChange]) -> list[tuple[str, str, str]]:
+    return [(each.kind, each.what, each.detail) for each in changes if each.kind is not Kind.LINK]
+
+
+COPYING = ("copy", COPY, "from orders: partition 0")
+EDIT = ("config", COPY, "compression.type: gzip -> producer")
+
+
+@pytest.mark.parametrize("readable", [True, False])
+async def test_a_refused_config_of_an_adopted_topic_is_not_made_and_its_copy_is(
+    monkeypatch: pytest.MonkeyPatch, *, readable: bool
+) -> None:
+    outcome = await applied(Clusters(readable=readable), monkeypatch)
+
+    assert briefly(outcome.made) == [COPYING]
+    assert briefly(outcome.not_made) == [EDIT]
+    assert [(each.topic, each.reason) for each in outcome.refused] == [("orders", "config-refused")]
+    assert outcome.further == []
+
+
+async def test_a_config_of_an_adopted_topic_that_the_target_takes_is_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clusters = Clusters()
+    clusters.refuses = None
+
+    outcome = await applied(clusters, monkeypatch)
+
+    assert briefly(outcome.made) == [EDIT, COPYING]
+    assert (outcome.not_made, outcome.refused) == ([], [])
