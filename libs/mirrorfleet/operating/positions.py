@@ -4,6 +4,7 @@ An export is a line of JSON a partition. An import fills in positions that are g
 else: all of it is checked first, against the catalog and both clusters, and then written slot by
 slot by the slot's own transactional id, so that a worker that runs meets the new positions and
 never writes over them. What a worker did before its id was taken is looked for once more then.
+An import that ended halfway is run again: what it wrote is there, and may have moved on.
 
     copy of the partition   ├── what the export knows ──┤
     refused                 ├── what the export knows ──┤── committed since ──┤   a repeat
@@ -20,15 +21,13 @@ from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import (
     BrokerError,
     ConfigError,
-    CorruptBatchError,
+    MirrorfleetError,
     RefusedError,
 )
 from mirrorfleet.core.ids import (
     ClusterAlias,
     FleetName,
     PartitionIdentity,
-    SourceOffset,
-    TargetOffset,
     TopicPartition,
 )
 from mirrorfleet.core.names import control_topic, transactional_id
@@ -43,9 +42,8 @@ from mirrorfleet.kafka.offsets import (
 )
 from mirrorfleet.kafka.stored import first_committed
 from mirrorfleet.mapping.catalog import CatalogView, read_catalog, read_control
+from mirrorfleet.operating.exported import line_of, name_of, position_in, unfit
 from mirrorfleet.records import positions as codec
-from mirrorfleet.records.identity import identity_list, parse_identity_list
-from mirrorfleet.records.jsonvalue import Fields, to_json
 from mirrorfleet.records.positions import Position, RemovedPosition
 from mirrorfleet.records.topics import ControlKind
 from mirrorfleet.runtime.clock import SystemClock
@@ -62,7 +60,6 @@ if TYPE_CHECKING:
 
 _Offsets = dict[TopicPartition, int]
 
-VERSION: Final = 1
 _A_WRITE: Final = 500
 _SHOWN: Final = 10
 _OLDER: Final = (
@@ -70,11 +67,12 @@ _OLDER: Final = (
     " the map, where that is whole; else find the last copied record on both sides with"
     " `mirrorfleet inspect`, and correct next_source and next_target of the line by it."
 )
+_AGAIN: Final = "The same import can be run again, corrected or not: what is there stays as it is."
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What an import did: positions written, and those that were there already, just so."""
+    """What an import did: positions written, and those that were there already, or beyond."""
 
     written: int
     known: int
@@ -102,8 +100,8 @@ async def import_lines(
     """Write the positions of an export that are gone.
 
     Raises: CorruptBatchError, UnknownVersionError (no export of ours), RefusedError with every
-    line that does not fit; nothing was written then. A slot that could not be written later says
-    so, and the same import can be run again.
+    line that does not fit; nothing was written then. The error of a slot that could not be written
+    later names those that were, and the same import can be run again.
     """
     wanted = [position_in(line) for line in lines if line.strip()]
     view = await read_catalog(target, fleet)
@@ -113,13 +111,7 @@ async def import_lines(
     _refuse(await _outside(missing, view, target, sources), "Nothing was written.")
     copies = _Behind(target, view)
     _refuse(await copies.go_on_behind(missing), f"Nothing was written. {_OLDER}")
-    slots: dict[int, tuple[CatalogPartition, list[Position]]] = {}
-    for one in missing:
-        entry = view.partitions[one.identity]
-        slots.setdefault(entry.slot, (entry, []))[1].append(one)
-    for entry, positions in slots.values():
-        for begin in range(0, len(positions), _A_WRITE):
-            await _write(copies, fleet, entry, positions[begin : begin + _A_WRITE], clock)
+    await _write_all(copies, fleet, missing, clock)
     return Imported(len(missing), len(wanted) - len(missing))
 
 
@@ -171,78 +163,6 @@ async def _positions(target: Cluster, fleet: FleetName) -> dict[PartitionIdentit
     return found
 
 
-def line_of(position: Position, entry: CatalogPartition) -> str:
-    """A line of an export."""
-    return to_json(
-        {
-            "v": VERSION,
-            "link": str(entry.link),
-            "topic": entry.source_topic,
-            "identity": identity_list(position.identity),
-            "next_source": position.next_source,
-            "leader_epoch": position.leader_epoch,
-            "next_target": position.next_target,
-            "records": position.records,
-            "bytes": position.bytes,
-            "time_ms": position.time_ms,
-        }
-    ).decode()
-
-
-def position_in(line: str) -> Position:
-    """The position that a line of an export carries.
-
-    Raises: CorruptBatchError, UnknownVersionError.
-    """
-    fields = Fields.parse(line.encode(), "exported position")
-    fields.check_version(VERSION)
-    parts = fields.values.get("identity")
-    found = Position(
-        identity=parse_identity_list(parts if isinstance(parts, list) else []),
-        next_source=SourceOffset(fields.integer("next_source")),
-        leader_epoch=fields.integer("leader_epoch"),
-        next_target=TargetOffset(fields.integer("next_target")),
-        records=fields.integer("records"),
-        bytes=fields.integer("bytes"),
-        time_ms=fields.integer("time_ms"),
-    )
-    numbers = {
-        "next_source": found.next_source,
-        "next_target": found.next_target,
-        "records": found.records,
-        "bytes": found.bytes,
-    }
-    below = ", ".join(name for name, number in numbers.items() if number < 0)
-    if below:
-        raise CorruptBatchError(f"exported position: {below} below 0 in {line.strip()}")
-    return found
-
-
-def unfit(
-    wanted: Sequence[Position],
-    view: CatalogView,
-    known: Mapping[PartitionIdentity, Position],
-) -> list[str]:
-    """Lines that are of another copy, come twice, or would move a position that is there."""
-    troubles = []
-    seen: set[PartitionIdentity] = set()
-    for one in wanted:
-        entry, now = view.partitions.get(one.identity), known.get(one.identity)
-        if entry is None:
-            troubles.append(f"{one.identity} is not copied by this fleet")
-        elif one.identity in seen:
-            troubles.append(f"{_name(entry)} comes twice")
-        elif now is not None and (now.next_source, now.next_target) != (
-            one.next_source,
-            one.next_target,
-        ):
-            troubles.append(
-                f"{_name(entry)} stands at {now.next_source} already, not at {one.next_source}"
-            )
-        seen.add(one.identity)
-    return troubles
-
-
 async def _outside(
     missing: Sequence[Position],
     view: CatalogView,
@@ -265,7 +185,7 @@ async def _outside(
         copied_to = entry.target
         if not first <= one.next_source <= end:
             troubles.append(
-                f"{_name(entry)} has [{first}, {end}) at the source, not {one.next_source}"
+                f"{name_of(entry)} has [{first}, {end}) at the source, not {one.next_source}"
             )
         elif one.next_target > target_ends[copied_to]:
             troubles.append(
@@ -321,7 +241,7 @@ class _Behind:
         return found
 
     async def _behind(self, at: TopicPartition, one: Position, start: int, end: int) -> str:
-        name, position = _name(self.view.partitions[one.identity]), one.next_target
+        name, position = name_of(self.view.partitions[one.identity]), one.next_target
         first = await first_committed(self.target, at, max(start, position), end)
         if first is not None:
             return f"{name} was copied on: {at} has records from {first} on, behind {position}"
@@ -331,6 +251,27 @@ class _Behind:
 
     def _at(self, one: Position) -> TopicPartition:
         return self.view.partitions[one.identity].target
+
+
+async def _write_all(
+    copies: _Behind, fleet: FleetName, missing: Sequence[Position], clock: Clock
+) -> None:
+    """Write positions slot by slot. Raises: as `_write`; its hint says what was written before."""
+    slots: dict[int, tuple[CatalogPartition, list[Position]]] = {}
+    for one in missing:
+        entry = copies.view.partitions[one.identity]
+        slots.setdefault(entry.slot, (entry, []))[1].append(one)
+    written: dict[int, int] = {}
+    try:
+        for slot, (entry, positions) in slots.items():
+            for begin in range(0, len(positions), _A_WRITE):
+                some = positions[begin : begin + _A_WRITE]
+                await _write(copies, fleet, entry, some, clock)
+                written[slot] = begin + len(some)
+    except MirrorfleetError as error:
+        before = ", ".join(f"{count} of slot {slot}" for slot, count in written.items()) or "none"
+        error.hint = f"{error.hint} Positions written before: {before}. {_AGAIN}".lstrip()
+        raise
 
 
 async def _write(
@@ -349,7 +290,8 @@ async def _write(
     hint = f"Nothing of this was written to slot {entry.slot}."
 
     async def look() -> None:
-        _refuse(unfit(positions, copies.view, await _committed(target, at)), hint)
+        now = await _committed(target, at)
+        _refuse(unfit(positions, copies.view, now, exactly=True), hint)
         _refuse(await copies.go_on_behind(positions), f"{hint} {_OLDER}")
 
     await write_by_order(
@@ -373,7 +315,3 @@ async def _committed(target: Cluster, at: TopicPartition) -> dict[PartitionIdent
     if bounds[1] < end:
         raise BrokerError(ErrorCode.CONCURRENT_TRANSACTIONS, f"{target.name}: reading {at}")
     return (await recall(target, at, None, bounds)).positions()
-
-
-def _name(entry: CatalogPartition) -> str:
-    return f"{entry.source_topic}-{entry.identity.partition} of {entry.link}"

@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from mirrorfleet.core.errors import CorruptBatchError, UnknownVersionError
-from mirrorfleet.core.ids import SourceOffset
+from mirrorfleet.core.ids import SourceOffset, TargetOffset
 from mirrorfleet.mapping.catalog import CatalogView
-from mirrorfleet.operating.positions import line_of, position_in, unfit
+from mirrorfleet.operating.exported import line_of, position_in, unfit
+from mirrorfleet.records.positions import Position
 from tests.unit.copying.making import entry, identity
 from tests.unit.operating.making import at_80
 
@@ -26,6 +27,10 @@ def view(*numbers: int) -> CatalogView:
     for number in numbers:
         made.apply(entry(number))
     return made
+
+
+def standing(source: int, copy: int) -> Position:
+    return replace(ONE, next_source=SourceOffset(source), next_target=TargetOffset(copy))
 
 
 def test_a_position_goes_out_and_comes_back_as_a_line() -> None:
@@ -54,12 +59,27 @@ def test_a_number_below_0_is_named() -> None:
 
 
 def test_every_line_that_does_not_fit_is_named() -> None:
-    other, moved = replace(ONE, identity=identity(1)), replace(ONE, next_source=SourceOffset(81))
+    other = replace(ONE, identity=identity(1))
 
     assert unfit([ONE], view(0), {}) == []
     assert unfit([ONE], view(0), {ONE.identity: ONE}) == []
     assert unfit([ONE, ONE], view(0), {}) == ["orders-0 of east->west comes twice"]
-    assert unfit([ONE], view(0), {ONE.identity: moved}) == [
-        "orders-0 of east->west stands at 81 already, not at 80"
+    assert unfit([ONE], view(0), {ONE.identity: standing(79, 90)}) == [
+        "orders-0 of east->west stands at 79 already, not at 80, its copy at 90, not 91"
     ]
     assert unfit([other], view(0), {}) == [f"{other.identity} is not copied by this fleet"]
+
+
+@pytest.mark.parametrize("beyond", [(81, 92), (81, 91), (80, 92)])
+def test_a_position_that_has_moved_on_from_its_line_is_there_unless_it_was_gone_just_now(
+    beyond: tuple[int, int],
+) -> None:
+    known = {ONE.identity: standing(*beyond)}
+
+    assert unfit([ONE], view(0), known) == []
+    assert len(unfit([ONE], view(0), known, exactly=True)) == 1
+
+
+@pytest.mark.parametrize("other", [(79, 91), (80, 90), (81, 90), (79, 92)])
+def test_a_line_that_knows_more_than_the_position_does_not_fit(other: tuple[int, int]) -> None:
+    assert len(unfit([ONE], view(0), {ONE.identity: standing(*other)})) == 1

@@ -26,7 +26,8 @@ from mirrorfleet.kafka.fenced_writer import by_order
 from mirrorfleet.kafka.offsets import EARLIEST, ListedOffset, OffsetSpec
 from mirrorfleet.mapping.catalog import CatalogView
 from mirrorfleet.operating import positions
-from mirrorfleet.operating.positions import Imported, import_lines, line_of
+from mirrorfleet.operating.exported import line_of
+from mirrorfleet.operating.positions import Imported, import_lines
 from mirrorfleet.records import positions as codec
 from mirrorfleet.records.positions import Position
 from mirrorfleet.runtime.clock import SystemClock
@@ -70,6 +71,13 @@ class World:
     read: list[TopicPartition] = field(default_factory=list)
     requests: int = 0
     """For offsets of logs."""
+
+    def standing(self, number: int, source: int, copy: int) -> None:
+        """A partition has a position now."""
+        at = replace(
+            at_80(number), next_source=SourceOffset(source), next_target=TargetOffset(copy)
+        )
+        self.stored[at.identity] = at
 
     async def read_catalog(self, *_: object) -> CatalogView:
         view = CatalogView()
@@ -165,6 +173,31 @@ async def test_positions_at_the_end_of_their_copies_are_put_back(world: World) -
     assert world.written == [at_80(0), at_80(1)]
 
 
+async def test_positions_that_are_there_and_have_moved_on_are_left_as_they_are(
+    world: World,
+) -> None:
+    world.standing(0, 81, 92)
+
+    assert await put_back([0, 1]) == Imported(1, 1)
+    assert world.written == [at_80(1)]
+
+
+async def test_an_import_that_ended_halfway_says_so_and_is_run_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(positions, "_A_WRITE", 1)
+    world.meanwhile += [lambda: None, lambda: setattr(world, "hidden", 2)]
+
+    with pytest.raises(BrokerError) as error:
+        await put_back([0, 1])
+
+    assert "Positions written before: 1 of slot 0. The same import can be run" in error.value.hint
+    world.hidden = 0
+    world.standing(0, 81, 92)  # its worker went on
+    assert await put_back([0, 1]) == Imported(1, 1)
+    assert world.written == [at_80(0), at_80(1)]
+
+
 async def test_a_copy_whose_end_has_not_moved_is_not_read_again_while_its_slot_is_ours(
     world: World,
 ) -> None:
@@ -213,6 +246,18 @@ async def test_a_position_that_is_older_than_its_copy_is_refused_and_the_way_on_
     assert world.written == []
 
 
+async def test_an_older_export_is_refused_for_what_is_gone_though_others_have_moved_on(
+    world: World,
+) -> None:
+    world.copies[1] = AHEAD
+    world.standing(0, 81, 92)
+
+    with pytest.raises(RefusedError, match=r"^orders-1 of east->west was copied on: "):
+        await put_back([0, 1])
+
+    assert world.written == []
+
+
 async def test_what_retention_took_behind_a_position_may_have_been_copied(world: World) -> None:
     world.copies[0] = Copy(200, (), 200)
 
@@ -225,13 +270,13 @@ async def test_what_retention_took_behind_a_position_may_have_been_copied(world:
 async def test_a_position_that_a_worker_makes_before_its_slot_is_taken_is_not_moved(
     world: World,
 ) -> None:
-    made = replace(at_80(0), next_source=SourceOffset(120), next_target=TargetOffset(140))
-    world.meanwhile.append(lambda: world.stored.update({made.identity: made}))
+    world.meanwhile.append(lambda: world.standing(0, 120, 140))
 
     with pytest.raises(RefusedError, match="orders-0 of east->west stands at 120 already") as error:
         await put_back([0])
 
-    assert error.value.hint == "Nothing of this was written to slot 0."
+    begin = "Nothing of this was written to slot 0. Positions written before: none. "
+    assert error.value.hint.startswith(begin)
     assert world.written == []
 
 
@@ -255,8 +300,7 @@ async def test_a_slot_that_its_owner_takes_back_is_taken_and_looked_at_again(wor
 
 async def test_what_an_owner_did_with_the_slot_that_it_took_back_is_seen(world: World) -> None:
     world.taken_back = 1
-    moved = replace(at_80(0), next_source=SourceOffset(81))
-    world.meanwhile += [lambda: None, lambda: world.stored.update({moved.identity: moved})]
+    world.meanwhile += [lambda: None, lambda: world.standing(0, 81, 91)]
 
     with pytest.raises(RefusedError, match="stands at 81 already"):
         await put_back([0])

@@ -1,0 +1,108 @@
+"""An export of positions: its lines, and which of them fit what the fleet knows. No I/O."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mirrorfleet.core.errors import CorruptBatchError
+from mirrorfleet.core.ids import SourceOffset, TargetOffset
+from mirrorfleet.records.identity import identity_list, parse_identity_list
+from mirrorfleet.records.jsonvalue import Fields, to_json
+from mirrorfleet.records.positions import Position
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from mirrorfleet.core.ids import PartitionIdentity
+    from mirrorfleet.mapping.catalog import CatalogView
+    from mirrorfleet.records.catalog import CatalogPartition
+
+VERSION: Final = 1
+
+
+def line_of(position: Position, entry: CatalogPartition) -> str:
+    """A line of an export."""
+    return to_json(
+        {
+            "v": VERSION,
+            "link": str(entry.link),
+            "topic": entry.source_topic,
+            "identity": identity_list(position.identity),
+            "next_source": position.next_source,
+            "leader_epoch": position.leader_epoch,
+            "next_target": position.next_target,
+            "records": position.records,
+            "bytes": position.bytes,
+            "time_ms": position.time_ms,
+        }
+    ).decode()
+
+
+def position_in(line: str) -> Position:
+    """The position that a line of an export carries.
+
+    Raises: CorruptBatchError, UnknownVersionError.
+    """
+    fields = Fields.parse(line.encode(), "exported position")
+    fields.check_version(VERSION)
+    parts = fields.values.get("identity")
+    found = Position(
+        identity=parse_identity_list(parts if isinstance(parts, list) else []),
+        next_source=SourceOffset(fields.integer("next_source")),
+        leader_epoch=fields.integer("leader_epoch"),
+        next_target=TargetOffset(fields.integer("next_target")),
+        records=fields.integer("records"),
+        bytes=fields.integer("bytes"),
+        time_ms=fields.integer("time_ms"),
+    )
+    numbers = {
+        "next_source": found.next_source,
+        "next_target": found.next_target,
+        "records": found.records,
+        "bytes": found.bytes,
+    }
+    below = ", ".join(name for name, number in numbers.items() if number < 0)
+    if below:
+        raise CorruptBatchError(f"exported position: {below} below 0 in {line.strip()}")
+    return found
+
+
+def unfit(
+    wanted: Sequence[Position],
+    view: CatalogView,
+    known: Mapping[PartitionIdentity, Position],
+    *,
+    exactly: bool = False,
+) -> list[str]:
+    """Lines that are of another copy, come twice, or know more than a position that is there.
+
+    With `exactly`, one that is beyond its line does not fit either: it was gone a moment ago.
+    """
+    troubles = []
+    seen: set[PartitionIdentity] = set()
+    for one in wanted:
+        entry, now = view.partitions.get(one.identity), known.get(one.identity)
+        if entry is None:
+            troubles.append(f"{one.identity} is not copied by this fleet")
+        elif one.identity in seen:
+            troubles.append(f"{name_of(entry)} comes twice")
+        elif now is not None and not (_same(now, one) if exactly else _covers(now, one)):
+            troubles.append(
+                f"{name_of(entry)} stands at {now.next_source} already, not at {one.next_source},"
+                f" its copy at {now.next_target}, not {one.next_target}"
+            )
+        seen.add(one.identity)
+    return troubles
+
+
+def _same(now: Position, one: Position) -> bool:
+    return (now.next_source, now.next_target) == (one.next_source, one.next_target)
+
+
+def _covers(now: Position, one: Position) -> bool:
+    return now.next_source >= one.next_source and now.next_target >= one.next_target
+
+
+def name_of(entry: CatalogPartition) -> str:
+    """A partition as operators know it."""
+    return f"{entry.source_topic}-{entry.identity.partition} of {entry.link}"
