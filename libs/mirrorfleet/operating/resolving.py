@@ -2,7 +2,8 @@
 
     catalog, progress -> request in the commands topic -> the worker's event with the same id
 
-The worker decides: what it stands at may have changed since we looked.
+The worker decides: what it stands at may have changed since we looked. Where it takes a new
+incarnation it asks `sync` in turn, and what it asks outlives the operator's request.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from mirrorfleet.copying.faults import standing_in
 from mirrorfleet.core.errors import BrokerError, ConfigError, DeadlineError, RefusedError
 from mirrorfleet.core.ids import FleetName, Link, SourceOffset, TopicPartition
 from mirrorfleet.core.names import control_topic
-from mirrorfleet.kafka.control import ControlWriter
+from mirrorfleet.kafka.control import ControlWriter, read_up_to
 from mirrorfleet.kafka.control_tailing import PartitionTail
 from mirrorfleet.kafka.offsets import LATEST, list_offsets
 from mirrorfleet.mapping.catalog import CatalogView, read_catalog
@@ -26,17 +27,22 @@ from mirrorfleet.records import commands, events
 from mirrorfleet.records.commands import Action, Command
 from mirrorfleet.records.events import Event, EventKind
 from mirrorfleet.records.topics import ControlKind
+from mirrorfleet.views.format import moment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mirrorfleet.core.ports import Clock
     from mirrorfleet.kafka.cluster import Cluster
+    from mirrorfleet.kafka.control import ControlRecord
     from mirrorfleet.records.catalog import CatalogPartition
     from mirrorfleet.records.progress import PartitionProgress, Progress
 
 PATIENCE_S: Final = 60.0
-"""A request that nobody answers in this time has ended, and is not carried out later."""
+"""A request that no worker takes in this time has ended, and is not carried out later.
+
+One that was taken may be: what the worker asks of `sync` then has a longer life of its own.
+"""
 _POLL_S: Final = 10.0
 _RANGE: Final = re.compile(r"(\d{1,18})\.\.(\d{1,18})")
 
@@ -76,31 +82,68 @@ async def resolve(
     """Ask, and wait for the ledger's entry.
 
     Raises: RefusedError (it does not stand still, or not at that; nothing has changed),
-    DeadlineError when no worker answers, and as `read_catalog`.
+    DeadlineError when no worker answers, or `sync` makes no new incarnation, and as `read_catalog`.
     """
     entry = _entry(await read_catalog(target, fleet), link, at)
     told = _told(await newest_progress(target, fleet), entry)
     command = _command(entry, told, wish, clock.now_ms())
-    answers = TopicPartition(control_topic(fleet, ControlKind.EVENTS), 0)
+    answers, requests = (
+        TopicPartition(control_topic(fleet, kind), 0)
+        for kind in (ControlKind.EVENTS, ControlKind.COMMANDS)
+    )
     tail = PartitionTail(target, answers.topic)
     writer = ControlWriter(target)
     try:
-        end = (await list_offsets(target, {answers: LATEST}))[answers]
-        if isinstance(end, BrokerError):
-            raise end
-        tail.start(answers.partition, end.offset)
-        requests = TopicPartition(control_topic(fleet, ControlKind.COMMANDS), 0)
+        tail.start(answers.partition, await _end(target, answers))
+        since = await _end(target, requests)
         await writer.write(requests, [commands.encode(command)], command.time_ms)
-        async with asyncio.timeout(PATIENCE_S):
-            return await _answer(tail, command)
-    except TimeoutError:
-        raise DeadlineError(
-            f"no worker answered for {at} within {PATIENCE_S:g} s; the request has ended.",
-            hint="Does a mirror run? See: mirrorfleet status.",
-        ) from None
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                return await _answer(tail, command)
+        except TimeoutError:
+            until_ms = await _asked_until(target, requests, since, command, clock)
+            raise _unanswered(at, until_ms) from None
     finally:
         tail.close()
         writer.close()
+
+
+async def _end(target: Cluster, at: TopicPartition) -> int:
+    end = (await list_offsets(target, {at: LATEST}))[at]
+    if isinstance(end, BrokerError):
+        raise end
+    return end.offset
+
+
+async def _asked_until(
+    target: Cluster, requests: TopicPartition, since: int, command: Command, clock: Clock
+) -> int | None:
+    """When what a worker asked of `sync` for this request ends; None: it asked nothing."""
+    found: list[int] = []
+
+    def look(record: ControlRecord) -> bool:
+        match commands.decode(record.value):
+            case Command(action=Action.BEGIN_ANEW, request=command.id) as asked:
+                found.append(commands.ends_ms(asked, min(record.timestamp, clock.now_ms())))
+        return False
+
+    end = await _end(target, requests)
+    await read_up_to(target, requests, look, deadline_s=_POLL_S, start_offset=since, end_offset=end)
+    return max(found, default=None)
+
+
+def _unanswered(at: TopicPartition, until_ms: int | None) -> DeadlineError:
+    if until_ms is None:
+        return DeadlineError(
+            f"no worker answered for {at} within {PATIENCE_S:g} s; the request has ended.",
+            hint="Does a mirror run? See: mirrorfleet status.",
+        )
+    return DeadlineError(
+        f"a worker took the request for {at} and asked `sync` for a new incarnation, which was not"
+        f" made within {PATIENCE_S:g} s.",
+        hint=f"Until {moment(until_ms)} UTC `sync` still makes it when it runs; where `apply` is"
+        " manual, `mirrorfleet apply` does, at once.",
+    )
 
 
 async def _answer(tail: PartitionTail, command: Command) -> Event:

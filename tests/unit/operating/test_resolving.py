@@ -1,12 +1,35 @@
-"""What an operator may say to `resolve`: one way out, and a range that is one."""
+"""What an operator may say to `resolve`: one way out, and a range that is one; what it answers."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
 import pytest
 
-from mirrorfleet.core.errors import ConfigError
-from mirrorfleet.operating.resolving import Wish, wish_of
-from mirrorfleet.records.commands import Action
+from mirrorfleet.core.errors import ConfigError, DeadlineError
+from mirrorfleet.core.ids import FleetName, TopicPartition
+from mirrorfleet.kafka.control import ControlRecord
+from mirrorfleet.kafka.offsets import ListedOffset, OffsetSpec
+from mirrorfleet.mapping.catalog import CatalogView
+from mirrorfleet.operating import resolving
+from mirrorfleet.operating.resolving import Wish, resolve, wish_of
+from mirrorfleet.records import commands
+from mirrorfleet.records.commands import LONGEST_MS, Action, Command
+from mirrorfleet.records.progress import Progress
+from tests.unit.copying.making import LINK, entry
+from tests.unit.views.making import report, snapshot
+
+if TYPE_CHECKING:
+    from mirrorfleet.core.ports import Clock
+    from mirrorfleet.kafka.cluster import Cluster
+
+REQUESTS = TopicPartition("__mirrorfleet.west.commands", 0)
+NOON_MS = 1_790_078_400_000
+TOLD = report(entry(), fault="source-truncated at source offset 100: it ends at 100, not at 150")
 
 
 @pytest.mark.parametrize(
@@ -39,3 +62,133 @@ def test_two_ways_out_or_none_are_refused(
 def test_what_is_no_range_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="is no range of offsets"):
         wish_of(text, None, skip=False)
+
+
+@dataclass
+class World:
+    """A fleet that stands still, its commands topic, and what a worker writes into it."""
+
+    worker: Callable[[Command], Command | None] = lambda _: None
+    requests: list[tuple[bytes | None, int]] = field(default_factory=list)
+    """Values and timestamps."""
+
+    async def read_catalog(self, *_: object) -> CatalogView:
+        view = CatalogView()
+        view.apply(entry())
+        return view
+
+    async def newest_progress(self, *_: object) -> list[Progress]:
+        return [snapshot(TOLD)]
+
+    async def list_offsets(
+        self, _: object, wanted: Mapping[TopicPartition, OffsetSpec]
+    ) -> dict[TopicPartition, ListedOffset]:
+        return {at: ListedOffset(len(self.requests), -1, 0) for at in wanted}
+
+    async def read_up_to(
+        self,
+        _: object,
+        at: TopicPartition,
+        stop: Callable[[ControlRecord], bool],
+        *,
+        deadline_s: float,
+        start_offset: int,
+        end_offset: int,
+    ) -> None:
+        assert at == REQUESTS
+        assert deadline_s > 0
+        for offset in range(start_offset, end_offset):
+            value, time_ms = self.requests[offset]
+            stop(ControlRecord(at.topic, at.partition, offset, time_ms, b"", value))
+
+    def tail(self, *_: object) -> SimpleNamespace:
+        async def poll(*, deadline_s: float) -> list[ControlRecord]:
+            await asyncio.sleep(deadline_s)
+            return []
+
+        return SimpleNamespace(start=lambda *_: None, poll=poll, close=lambda: None)
+
+    def writer(self, _: object) -> SimpleNamespace:
+        async def write(
+            at: TopicPartition, entries: Sequence[tuple[bytes | None, bytes | None]], now_ms: int
+        ) -> None:
+            assert at == REQUESTS
+            for _, value in entries:
+                self.requests.append((value, now_ms))
+                asked = commands.decode(value)
+                assert isinstance(asked, Command)
+                answer = self.worker(asked)
+                if answer is not None:
+                    self.requests.append((commands.encode(answer)[1], now_ms))
+
+        return SimpleNamespace(write=write, close=lambda: None)
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    made = World()
+    for name in ("read_catalog", "newest_progress", "list_offsets", "read_up_to"):
+        monkeypatch.setattr(resolving, name, getattr(made, name))
+    monkeypatch.setattr(resolving, "PartitionTail", made.tail)
+    monkeypatch.setattr(resolving, "ControlWriter", made.writer)
+    monkeypatch.setattr(resolving, "PATIENCE_S", 0.05)
+    return made
+
+
+def anew(asked: Command) -> Command:
+    """What a worker asks of `sync` when it takes a request."""
+    return replace(
+        asked,
+        id="orders-0.0",
+        action=Action.BEGIN_ANEW,
+        expires_ms=asked.time_ms + LONGEST_MS,
+        request=asked.id,
+    )
+
+
+async def unanswered() -> str:
+    """What an operator is told at the end of his patience."""
+    target, clock = SimpleNamespace(name="west"), SimpleNamespace(now_ms=lambda: NOON_MS)
+    with pytest.raises(DeadlineError) as error:
+        await resolve(
+            cast("Cluster", target),
+            FleetName("west"),
+            LINK,
+            TopicPartition("orders", 0),
+            Wish(Action.ACCEPT_GAP, 100, 150),
+            cast("Clock", clock),
+        )
+    return str(error.value)
+
+
+async def test_a_request_that_waits_for_sync_has_not_ended_and_what_makes_it_is_told(
+    world: World,
+) -> None:
+    world.worker = anew
+
+    said = await unanswered()
+
+    assert "a worker took the request for orders-0 and asked `sync` for a new incarnation" in said
+    assert "Until 2026-09-22 13:00:00 UTC `sync` still makes it" in said
+    assert "`mirrorfleet apply`" in said
+    assert "has ended" not in said
+
+
+@pytest.mark.parametrize(
+    "worker",
+    [
+        lambda _: None,
+        lambda asked: replace(anew(asked), request=""),
+        lambda asked: replace(anew(asked), action=Action.SEEK),
+    ],
+    ids=["no worker", "for a rule", "another operator's"],
+)
+async def test_a_request_that_no_worker_takes_has_ended(
+    world: World, worker: Callable[[Command], Command | None]
+) -> None:
+    world.worker = worker
+
+    said = await unanswered()
+
+    assert "no worker answered for orders-0 within 0.05 s; the request has ended." in said
+    assert "Does a mirror run?" in said
