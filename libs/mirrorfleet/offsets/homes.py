@@ -12,8 +12,9 @@ At work is who has members, and who moves: see `resting`.
 Offsets that we wrote are remembered (`Checkpoint.written`), so that they are never taken for
 progress: not here, and not by the fleet that copies the other way.
 
-Backwards goes only what we wrote, where the target lost its tail and other records have the
-offsets now. Who looks first after the loss sees it by translating the last checkpoint again:
+Backwards goes only what we wrote, where the target lost its tail, or was made again, and other
+records have the offsets now. Who looks first after the loss sees it by translating the last
+checkpoint again:
 
     checkpoint of before   90 -> 180     as translated now   90 -> 140     180 is too far
     its heir               90 -> 140, written 140, 180                     set back is begun
@@ -78,7 +79,7 @@ class GroupView:
     rewrite: frozenset[TopicPartition] = frozenset()
     """Where an offset that is right is written again, before the target forgets it."""
     cut: frozenset[TopicPartition] = frozenset()
-    """Where what we wrote is too far since the target lost its tail: see `cut_off`."""
+    """Where what we wrote is too far since the target lost what it had: see `cut_off`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +130,7 @@ def cut_off(
     copies: Copies,
     starts: Mapping[TopicPartition, int],
 ) -> frozenset[TopicPartition]:
-    """Partitions where an offset stands that was right until the target lost its tail.
+    """Partitions where an offset stands that was right until the target lost its tail, or all.
 
     `last_of` gives the newest checkpoint of the same group and partition, whoever wrote it. Above
     what that led to we wrote nothing that we know the reason of, so that is left alone.

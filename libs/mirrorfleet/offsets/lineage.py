@@ -45,7 +45,8 @@ class Stretch(NamedTuple):
 class Lineage:
     """The map of now, and what is good of those before, the oldest first.
 
-    `cut`: from there on the target once lost what it had; None when it never did.
+    `cut`: from there on the target once lost what it had, all of it when its topic was made again;
+    None when it never did.
     """
 
     def __init__(
@@ -83,7 +84,7 @@ def lineage(entry: CatalogPartition, losses: Losses, index: OffsetIndex) -> Line
     former: list[Stretch] = []
     identity, begins = entry.identity, _parts_at(entry.loss)
     source, target = first
-    cut = target if _is_cut(entry.loss) else None
+    cut = _cut(entry.loss, target)
     while begins is not None:
         source = min(source, begins)
         identity = replace(identity, incarnation=identity.incarnation - 1)
@@ -95,18 +96,22 @@ def lineage(entry: CatalogPartition, losses: Losses, index: OffsetIndex) -> Line
                 former.append(Stretch(known, *end))
             if known.first is not None:
                 source, target = min(source, known.first[0]), min(target, known.first[1])
-        cut = target if _is_cut(loss) else cut
+        earlier = _cut(loss, target)
+        cut = cut if earlier is None else earlier
         if known is None and (begins is None or begins < source):
             former.append(Stretch(None, source, target))
-            if loss is None or _is_cut(loss):
+            if loss is None or earlier is not None:
                 break  # nor is known how much of those before the target still had
         if loss is None and identity.incarnation > 0:
             former.append(Stretch(None, source, target))
     return Lineage(now, former[::-1], cut)
 
 
-def _is_cut(loss: CatalogLoss | None) -> bool:
-    return loss is not None and loss.cause == LossCause.TARGET_TRUNCATED
+def _cut(loss: CatalogLoss | None, begin: TargetOffset) -> TargetOffset | None:
+    """From where on the target had lost what it had, when its next record came to `begin`."""
+    if loss is not None and loss.cause == LossCause.TARGET_RECREATED:
+        return TargetOffset(0)
+    return begin if loss is not None and loss.cause == LossCause.TARGET_TRUNCATED else None
 
 
 def _parts_at(loss: CatalogLoss | None) -> SourceOffset | None:

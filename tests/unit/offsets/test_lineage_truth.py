@@ -7,6 +7,7 @@ compared with what a consumer would really read from there on.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from uuid import UUID
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,10 +17,11 @@ from mirrorfleet.offsets.copies import Copies
 from mirrorfleet.offsets.index import OffsetIndex
 from mirrorfleet.records.catalog import CatalogLoss
 from mirrorfleet.records.segments import Run
-from tests.unit.copying.making import entry, identity
+from tests.unit.copying.making import TARGET_TOPIC, entry, identity
 
 HERE, THERE = TopicPartition("orders", 0), TopicPartition("east.orders", 0)
-KINDS = ("copy", "copy", "source-truncated", "rewound", "target-truncated", "accepted")
+REMADE = "target-recreated"
+KINDS = ("copy", "copy", "source-truncated", "rewound", "target-truncated", "accepted", REMADE)
 STEPS = st.lists(
     st.tuples(st.sampled_from(KINDS), st.integers(0, 9), st.integers(0, 2)), max_size=14
 )
@@ -48,8 +50,11 @@ class World:
                 del self.source[to:]
                 self.history += 1
             self._anew(kind, to, to)
+        elif kind == REMADE:
+            self._cut_target(0, kind, accepts=size % 2 > 0)
         else:
-            self._cut_target(max(0, len(self.target) - size), accepts=kind == "accepted")
+            to = max(0, len(self.target) - size)
+            self._cut_target(to, "target-truncated", accepts=kind == "accepted")
 
     def truth(self) -> list[tuple[int, int]]:
         """What is copied of the source as it is now, as (source, target).
@@ -76,10 +81,18 @@ class World:
         for number, runs in enumerate(self.runs):
             loss = self.losses[number]
             if forgotten is None or number == last or (runs and 2 * number not in forgotten):
-                index.add(one(number), runs)
+                index.add(self.identity(number), runs)
             if loss is not None and (forgotten is None or 2 * number + 1 not in forgotten):
-                losses[one(number)] = loss
-        return Copies([entry(identity=one(last), loss=self.losses[last])], index, losses)
+                losses[self.identity(number)] = loss
+        now = entry(identity=self.identity(last), loss=self.losses[last])
+        return Copies([now], index, losses)
+
+    def identity(self, incarnation: int) -> PartitionIdentity:
+        """With the id that the target topic had then."""
+        begun = self.losses[: incarnation + 1]
+        made = sum(loss is not None and loss.cause == REMADE for loss in begun)
+        topic = UUID(int=TARGET_TOPIC.int + made)
+        return replace(identity(), target_topic_id=topic, incarnation=incarnation)
 
     def _copy(self, size: int, gap: int) -> None:
         """What is new at the source begins with `gap` offsets that are no records."""
@@ -94,7 +107,7 @@ class World:
                 self.target.append((at, self.source[at], len(self.runs) - 1))
         self.position = end
 
-    def _cut_target(self, to: int, *, accepts: bool) -> None:
+    def _cut_target(self, to: int, cause: str, *, accepts: bool) -> None:
         """What is gone is asked of the last map alone, as a worker does."""
         del self.target[to:]
         gone = [
@@ -103,16 +116,12 @@ class World:
             if run.target_end > to
         ]
         first = min(gone, default=self.position)
-        self._anew("target-truncated", first, self.position if accepts else first)
+        self._anew(cause, first, self.position if accepts else first)
 
     def _anew(self, cause: str, first: int, to: int) -> None:
         self.losses.append(CatalogLoss(cause=cause, first=first, end=max(first, self.position)))
         self.runs.append([])
         self.position = to
-
-
-def one(incarnation: int) -> PartitionIdentity:
-    return replace(identity(), incarnation=incarnation)
 
 
 def world(steps: list[tuple[str, int, int]]) -> World:

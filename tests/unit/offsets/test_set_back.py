@@ -1,15 +1,17 @@
-"""The target lost its tail: what we wrote there is set back, and nothing else ever is.
+"""The target lost its tail, or all: what we wrote there is set back, and nothing else ever is.
 
 source   0 .. 50 ......... 100     was copied to   0 .. 100 .. 200, a marker after each record
 source        50 ......... 100     and again to    100 .... 150, where the target was cut at 100
+                                   or to           0 ...... 50, in a topic that was made again
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from uuid import UUID
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mirrorfleet.core.ids import SourceOffset, TargetOffset
@@ -20,7 +22,7 @@ from mirrorfleet.records.catalog import CatalogLoss
 from mirrorfleet.records.checkpoint import Checkpoint
 from tests.unit.copying.making import entry, identity
 from tests.unit.offsets.making import run_of
-from tests.unit.offsets.test_lineage_truth import HERE, KINDS, THERE, World
+from tests.unit.offsets.test_lineage_truth import HERE, KINDS, REMADE, THERE, World
 
 CUT = "target-truncated"
 STEPS = st.lists(
@@ -36,6 +38,21 @@ def recopied(cause: str = CUT) -> Copies:
     index.add(again, [run_of(50, 100, 100)])
     loss = CatalogLoss(cause=cause, first=50, end=100)
     return Copies([entry(identity=again, loss=loss)], index)
+
+
+def remade(*, cut_source: bool = False) -> Copies:
+    """The target topic made again; then maybe the source was cut at 80."""
+    index = OffsetIndex()
+    again = replace(identity(), target_topic_id=UUID(int=0xC), incarnation=1)
+    index.add(identity(), [run_of(at, at + 1, 2 * at) for at in range(100)])
+    index.add(again, [run_of(50, 100, 0)])
+    loss = CatalogLoss(cause=REMADE, first=50, end=100)
+    if not cut_source:
+        return Copies([entry(identity=again, loss=loss)], index)
+    third = replace(again, incarnation=2)
+    index.add(third, [run_of(80, 100, 50)])
+    parted = CatalogLoss(cause="source-truncated", first=80, end=100)
+    return Copies([entry(identity=third, loss=parted)], index, {again: loss})
 
 
 def placed(source: int, target: int, *written: int) -> Checkpoint:
@@ -83,8 +100,16 @@ def test_nothing_else_is_too_far(last: Checkpoint, now: int, source: int) -> Non
     assert not too_far(last, now, recopied(), source=source)
 
 
-@pytest.mark.parametrize("cause", ["rewound", "source-truncated", "target-recreated"])
-def test_only_a_target_that_was_cut_has_other_records_at_the_same_offsets(cause: str) -> None:
+def test_nothing_is_right_that_was_right_in_the_topic_before() -> None:
+    assert too_far(placed(90, 180, 180), 180, remade())
+    assert too_far(placed(90, 180, 180), 180, remade(), source=93)
+    assert too_far(placed(40, 80, 80), 80, remade(), source=40)
+    assert too_far(placed(70, 140, 140), 140, remade(cut_source=True), source=70)
+    assert not too_far(placed(90, 40, 40), 40, remade(), source=70)  # right in the topic of now
+
+
+@pytest.mark.parametrize("cause", ["rewound", "source-truncated"])
+def test_only_a_target_that_lost_records_has_others_at_the_same_offsets(cause: str) -> None:
     assert not too_far(placed(90, 180, 180), 180, recopied(cause))
 
 
@@ -127,6 +152,7 @@ class Follower:
 
 @settings(max_examples=150)
 @given(steps=STEPS)
+@example(steps=[("copy", 9, 0), ("look", 9, 0), (REMADE, 0, 2)])
 def test_whatever_is_lost_our_place_for_a_group_has_no_record_before_it_that_the_group_lacks(
     steps: list[tuple[str, int, int]],
 ) -> None:
@@ -134,8 +160,13 @@ def test_whatever_is_lost_our_place_for_a_group_has_no_record_before_it_that_the
     cuts = 0
     for kind, size, gap in [*steps, ("copy", 3, 0), ("look", 0, 0)]:
         if kind != "look":
+            before = made.copies()
             made.step(kind, size, gap)
-            cuts += kind in {CUT, "accepted"}
+            cuts += kind in {CUT, REMADE, "accepted"}
+            if kind == REMADE and gap:
+                group.place = None  # the target drops offsets of a topic that it deletes
+            if kind == REMADE and gap > 1:
+                group.look(before, succeeds=True)  # which had begun, and does not know
             continue
         group.source += min(size, max(0, len(made.source) - group.source))
         group.look(made.copies(), succeeds=gap != 1)
