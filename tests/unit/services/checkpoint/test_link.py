@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
+from uuid import UUID
 
 import pytest
 
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError, DeadlineError
-from mirrorfleet.core.ids import TargetOffset, TopicPartition
+from mirrorfleet.core.ids import ClusterId, TargetOffset, TopicId, TopicPartition
 from mirrorfleet.kafka.groups import GroupOffsets, GroupState, ListedGroup
+from mirrorfleet.kafka.metadata import Metadata, TopicMeta
 from mirrorfleet.kafka.offsets import ListedOffset
 from mirrorfleet.offsets.copies import Copies
 from mirrorfleet.offsets.homes import GroupOffset
@@ -26,7 +28,7 @@ from mirrorfleet.runtime.clock import SystemClock
 from services.checkpoint import link as link_module
 from services.checkpoint.link import LinkGroups, _Seen
 from services.checkpoint.settings import CheckpointSettings
-from tests.unit.copying.making import LINK, entry, identity
+from tests.unit.copying.making import LINK, TARGET_TOPIC, entry, identity
 from tests.unit.offsets.making import run_of
 from tests.unit.offsets.test_set_back import recopied
 from tests.unit.planning.samples import a_flow
@@ -40,6 +42,7 @@ FLOW = Flow(
     (FlowRule("", NameFilter((".*",)), NameFilter((".*",)), Naming.PREFIX),),
     NameFilter(()),
 )
+ANOTHER_TOPIC = UUID(int=0xC)
 DAY_S = 86_400.0
 MAY_NOT = BrokerError(ErrorCode.GROUP_AUTHORIZATION_FAILED, "OffsetFetch of group g")
 Answers = dict[str, GroupOffsets | BrokerError]
@@ -82,11 +85,17 @@ class World:
     now: float = 1_000.0
     asked: int = 0
     read: list[Checkpoint] = field(default_factory=list)
+    topic_id: TopicId = TARGET_TOPIC
+    is_deleted: bool = False
+    looked_up: list[Sequence[str]] = field(default_factory=list)
 
     def link(self) -> LinkGroups:
         """As another process begins: it knows nothing."""
         clusters = [
-            cast("Cluster", SimpleNamespace(settings=None, dice=None, name=name))
+            cast(
+                "Cluster",
+                SimpleNamespace(settings=None, dice=None, name=name, metadata=self.metadata),
+            )
             for name in ("east", "west")
         ]
         made = LinkGroups(FLOW, clusters[0], clusters[1], CheckpointSettings(), self)
@@ -127,6 +136,12 @@ class World:
         raise AssertionError(f"{groups} are not gone")
 
     # -- requests
+
+    async def metadata(self, topics: Sequence[str]) -> Metadata:
+        self.looked_up.append(topics)
+        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if self.is_deleted else ErrorCode.NONE
+        found = {name: TopicMeta(name, self.topic_id, error, False, {}) for name in topics}
+        return Metadata(ClusterId(""), 0, {}, found)
 
     async def list_groups(
         self, cluster: Cluster, *, any_protocol: bool = False, deadline_s: float
@@ -305,6 +320,27 @@ async def test_a_target_partition_that_does_not_answer_holds_up_one_look(world: 
         (both, 15.0),
     ]
     assert world.target.keys() == both
+
+
+@pytest.mark.parametrize("is_deleted", [True, False], ids=["deleted", "made again"])
+async def test_no_offset_of_a_topic_that_is_gone_is_set_on_the_one_that_has_its_name_now(
+    world: World, *, is_deleted: bool
+) -> None:
+    """The target has dropped the group's offsets, and the catalog knows of nothing yet."""
+    world.topic_id, world.is_deleted = TARGET_TOPIC if is_deleted else ANOTHER_TOPIC, is_deleted
+    link = world.link()
+
+    await link.look(copied())
+
+    assert (world.topic, world.commits, world.target) == ([], [], {})
+    assert world.looked_up == [["east.orders"]]  # once, however many partitions
+    world.topic_id, world.is_deleted = ANOTHER_TOPIC, False
+    again = replace(identity(), target_topic_id=ANOTHER_TOPIC, incarnation=1)
+    index = OffsetIndex()
+    index.add(identity(), [run_of(0, 50, 0)])
+    index.add(again, [run_of(3, 50, 0)])
+    await link.look(Copies([entry(identity=again)], index))
+    assert world.target == {there(0): GroupOffset(2)}
 
 
 async def test_another_process_sets_back_what_was_right_before_the_target_lost_its_tail(
