@@ -172,6 +172,15 @@ class CopyPartition:
             terms_of(self.entry, limit=limit, null_keys=null_keys), left_out=left_out
         )
 
+    def stand_no_longer(self) -> None:
+        """Forget the fault, and what refusals taught if it followed from that.
+
+        Otherwise what comes before it would be refused once more, each time it is tried again.
+        """
+        if self.fault is None or self.fault.reason.by_terms:
+            self.take()
+        self.fault, self.strange = None, 0
+
     def passed(self, next_source: SourceOffset) -> list[LeftOut]:
         """What was left out below a position."""
         return [each for each in self.left_out if each.span.end <= next_source]

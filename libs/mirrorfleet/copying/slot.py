@@ -272,8 +272,7 @@ class Slot:
 
     def heal(self, partition: CopyPartition) -> None:
         """Look again: fetch from the last commit as if nothing had been refused."""
-        partition.fault, partition.strange = None, 0
-        partition.take()
+        partition.stand_no_longer()
         self.hold_back(partition, 0.0)
 
     def refused_size(self, partition: CopyPartition, batch: CopyBatch, now: float) -> None:

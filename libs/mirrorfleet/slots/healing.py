@@ -77,8 +77,10 @@ def _judge_batch(
     runner: SlotRunner, partition: CopyPartition, batch: CopyBatch, error: AbortError
 ) -> None:
     """A batch that the target refuses whatever is done would stop the whole slot for ever."""
-    if error.ack is None or partition.fault is not None or not blames_the_batch(error.ack.error):
+    if error.ack is None or not blames_the_batch(error.ack.error):
         return
+    if partition.fault is not None and partition.fault.offset <= batch.first:
+        return  # one that stands behind the batch does not keep it from being sent again
     if runner.slot.refused_again(partition, batch) >= REFUSALS:
         text = f"{partition.entry.target_topic} refused it {REFUSALS} times: {error.message}"
         runner.stop_partition(partition, Fault(FaultReason.RECORD_REFUSED, batch.first, text))

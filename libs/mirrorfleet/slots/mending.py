@@ -37,8 +37,11 @@ if TYPE_CHECKING:
 LOOK_S: Final = 0.5
 ASK_AGAIN_S: Final = 30.0
 
-_PROVED: Final = frozenset({FaultReason.RETENTION_OVERTOOK, FaultReason.SOURCE_TRUNCATED})
-"""Found at the position; if an abort took that back, the range begins earlier than was said."""
+_FOUND_BY_FETCHING: Final = frozenset(
+    {FaultReason.RETENTION_OVERTOOK, FaultReason.SOURCE_TRUNCATED, FaultReason.SOURCE_CORRUPT}
+)
+"""Found where the partition stood. If an abort took that back, good records may come before it, or
+the range begins earlier than was said: they are copied first, and it is found again."""
 
 
 class Mender:
@@ -104,7 +107,7 @@ class Mender:
         if fault.reason in TARGET_LOSSES and fault.lost is None:
             self._look_into(partition, fault)
         stands_at = slot.settled(partition)
-        if fault.reason in _PROVED and stands_at != fault.offset:
+        if fault.reason in _FOUND_BY_FETCHING and stands_at != fault.offset:
             self._runner.retry(partition)
             return
         if fault.reason is FaultReason.SOURCE_RECREATED and fault.lost is not None:

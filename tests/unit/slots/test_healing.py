@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from mirrorfleet.copying.faults import Action
+from mirrorfleet.copying.faults import Action, Fault, FaultReason
 from mirrorfleet.copying.loss import Look
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError, ConnectionLostError
 from mirrorfleet.core.ids import SourceOffset
+from mirrorfleet.kafka.producer import ProduceAck
 from mirrorfleet.slots import healing, target_loss
 from mirrorfleet.slots.outgoing import AbortError
 from mirrorfleet.wire.copybatch import NullKeys
 from tests.unit.copying.making import BIG, LINK, entry, fetched, give, partition_of, slot
 
 if TYPE_CHECKING:
-    from mirrorfleet.copying.faults import Fault
     from mirrorfleet.copying.partition import CopyPartition
     from mirrorfleet.slots.runner import SlotRunner
 
@@ -135,6 +135,38 @@ def test_a_start_that_cannot_be_asked_for_is_told_where_the_partition_waits() ->
     (waiting,) = told
     assert waiting.fault is not None
     assert "its start" in waiting.fault.detail
+
+
+@pytest.mark.parametrize("offset", [0, 1])
+def test_what_is_refused_for_ever_stops_also_where_another_fault_stands_behind_it(
+    offset: int,
+) -> None:
+    """It is copied before the other is looked at: it would abort the whole slot again and again."""
+    copying = slot()
+    partition = partition_of(copying)
+    frame = fetched((0, [b"a"]))
+    give(copying, partition, frame, end=2)
+    batch = partition.queue[0].batch
+    copying.fault(partition, Fault(FaultReason.SOURCE_CORRUPT, SourceOffset(offset), "why"), NOW)
+    at = partition.target
+    error = ErrorCode.CORRUPT_MESSAGE
+    ack = ProduceAck(at.topic, at.partition, error, -1, -1, 0, None, (), None)
+    runner = SimpleNamespace(
+        slot=copying,
+        clock=SimpleNamespace(monotonic=lambda: NOW),
+        targets=SimpleNamespace(
+            topic_id=lambda _: None, denied=lambda _: False, absent_for=lambda _: 0.0
+        ),
+        stop_partition=lambda partition, fault: copying.fault(partition, fault, NOW),
+    )
+
+    for _ in range(healing.REFUSALS):
+        refusal = AbortError("refused", partition=partition, batch=batch, ack=ack)
+        healing.after_refusal(cast("SlotRunner", runner), refusal)
+
+    reason = FaultReason.RECORD_REFUSED if offset else FaultReason.SOURCE_CORRUPT
+    assert partition.fault is not None
+    assert partition.fault.reason is reason
 
 
 @pytest.mark.parametrize(

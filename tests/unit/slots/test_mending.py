@@ -139,6 +139,32 @@ async def test_a_range_that_an_abort_made_longer_is_looked_at_again() -> None:
     assert (world.written, world.partition.fault) == ([], None)
 
 
+async def test_good_records_that_an_abort_took_back_are_copied_before_a_corrupt_one_is_passed() -> (
+    None
+):
+    world = World()
+    frame = fetched((0, [b"a", b"b", b"c"]), (3, [b"d"]))
+    frame[-1] ^= 1
+    give(world.slot, world.partition, frame, end=4)
+    world.partition.reported = world.partition.fault
+    world.slot.rewind()  # the transaction with what came before it was aborted
+    world.ask(Action.ACCEPT_GAP, 3, 4)
+
+    await world.work()
+    assert (world.written, world.partition.fault) == ([], None)
+    await world.work()
+    assert not world.worker.events  # the request waits
+
+    give(world.slot, world.partition, frame, end=4)
+    assert world.slot.next_batch(world.partition).batch.count == 3
+    copied = replace(world.partition.committed, next_source=SourceOffset(3))
+    world.slot.committed([copied], world.now)
+    await world.work()
+
+    assert [records(each) for each in world.written[0]] == [2, 1]  # position and ledger
+    assert world.partition.committed.next_source == 4
+
+
 async def test_a_record_is_left_out_and_told_with_the_commit_that_passes_it() -> None:
     world = World("record-gap")
     world.stand(R.RECORD_TOO_LARGE, at=1)

@@ -1,0 +1,29 @@
+"""What one partition knows, and forgets, when it stands still and goes on."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirrorfleet.copying.faults import Fault, FaultReason
+from mirrorfleet.core.ids import SourceOffset
+from tests.unit.copying.making import BIG, fetched, give, partition_of, slot
+
+
+@pytest.mark.parametrize(
+    ("reason", "sent"),
+    [(FaultReason.SOURCE_CORRUPT, [1, 1]), (FaultReason.RECORD_TOO_LARGE, [2])],
+    ids=["of the source", "of what the target takes"],
+)
+def test_what_refusals_taught_is_forgotten_only_with_a_fault_that_is_about_it(
+    reason: FaultReason, sent: list[int]
+) -> None:
+    """Else what comes before a corrupt batch would be too large once more, each time."""
+    made = slot()
+    partition = partition_of(made)
+    partition.take(limit=len(BIG) + 1_000)
+    made.fault(partition, Fault(reason, SourceOffset(2), "why"), 1.0)
+
+    made.heal(partition)
+    give(made, partition, fetched((0, [BIG, BIG])), end=2)
+
+    assert [queued.batch.count for queued in partition.queue] == sent
