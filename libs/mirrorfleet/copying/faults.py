@@ -46,6 +46,11 @@ class FaultReason(StrEnum):
         """Whether it follows from what the target takes, as the catalog has it."""
         return self in _BY_TERMS
 
+    @property
+    def at_a_record(self) -> bool:
+        """Whether it is over only behind its offset."""
+        return self.by_terms or self is FaultReason.SOURCE_CORRUPT
+
 
 _HEALING: Final = frozenset(
     {
@@ -110,6 +115,12 @@ class Fault:
         if self.lost is not None or self.offset < 0:
             return self.lost
         return Span(self.offset, SourceOffset(self.offset + 1))
+
+    def is_again(self, told: Fault) -> bool:
+        """Whether that is this one, found again: bad bytes may fail in other words each time."""
+        if self.reason is FaultReason.SOURCE_CORRUPT:
+            return (self.reason, self.offset) == (told.reason, told.offset)
+        return self == told
 
     def __str__(self) -> str:
         where = f"at source offset {self.offset}" if self.offset >= 0 else "before the first record"

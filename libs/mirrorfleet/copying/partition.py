@@ -161,6 +161,19 @@ class CopyPartition:
         return self.walked_to > self.committed.next_source
 
     @property
+    def has_recovered(self) -> bool:
+        """Whether what was told of it is over.
+
+        Of a record it is not while that is tried again, however long an answer takes: only behind
+        it, or where the source ends before it by now.
+        """
+        told = self.reported
+        if told is None or self.fault is not None:
+            return False
+        is_behind = self.committed.next_source > told.offset or self.at_end
+        return is_behind or not told.reason.at_a_record
+
+    @property
     def looks_at_keys(self) -> bool:
         """Whether records are looked at one by one for missing keys."""
         return self.terms.null_keys is not NullKeys.ALLOW

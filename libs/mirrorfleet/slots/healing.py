@@ -246,7 +246,8 @@ def _offset(answer: ListedOffset | BrokerError) -> int:
 
 
 def look_again(runner: SlotRunner, now: float) -> None:
-    """Heal what can heal by itself: rights that were granted, topics that came back.
+    """Heal what can heal by itself: rights that were granted, topics that came back, bytes that
+    another replica has right.
 
     What metadata hides is asked for again, and tried when it is shown.
     """
@@ -259,7 +260,7 @@ def look_again(runner: SlotRunner, now: float) -> None:
         if fault.reason in _RECREATED and not succession.changed_sides(runner, partition.entry):
             runner.retry(partition)  # the metadata that said so was old: ids never come back
             continue
-        if not fault.reason.heals:
+        if not (fault.reason.heals or _may_be_right_now(partition, fault)):
             continue
         if _is_hidden(runner, partition):
             continue
@@ -267,6 +268,16 @@ def look_again(runner: SlotRunner, now: float) -> None:
             continue
         partition.fault_since = now
         runner.retry(partition)
+
+
+def _may_be_right_now(partition: CopyPartition, fault: Fault) -> bool:
+    """Whether it makes sense to fetch bytes again that were corrupt: that costs one answer.
+
+    It does not heal like the others, which lose nothing: an operator may accept a gap there. So it
+    stands as long as nobody would answer, and what came before it is sent first.
+    """
+    is_corrupt = fault.reason is FaultReason.SOURCE_CORRUPT
+    return is_corrupt and partition.reachable and not partition.queue
 
 
 def _is_hidden(runner: SlotRunner, partition: CopyPartition) -> bool:

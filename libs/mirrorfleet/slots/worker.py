@@ -153,8 +153,8 @@ class Worker:
 
     def faulted(self, link: Link, partition: CopyPartition) -> None:
         """Say that a partition stands still: once, however often it is tried again."""
-        fault = partition.fault
-        if fault is None or fault == partition.reported:
+        fault, told = partition.fault, partition.reported
+        if fault is None or (told is not None and fault.is_again(told)):
             return
         partition.reported = fault
         self.event(
@@ -173,7 +173,7 @@ class Worker:
 
     def recovered(self, link: Link, partition: CopyPartition) -> None:
         """Say that a partition that stood still moves again."""
-        if partition.reported is not None and partition.fault is None:
+        if partition.has_recovered:
             self.event(
                 EventKind.PARTITION_RECOVERED, link, partition, detail=str(partition.reported)
             )

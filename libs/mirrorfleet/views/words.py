@@ -41,9 +41,9 @@ _HELP: Final = {
     " leave the record out: `mirrorfleet resolve TOPIC-P --skip`.",
     FaultReason.RECORD_REFUSED: "The target refuses this record. Look at it, and at the configs of"
     " the target topic. `mirrorfleet resolve TOPIC-P --skip` leaves it out.",
-    FaultReason.SOURCE_CORRUPT: "The source's bytes fail their own checksum. Look at the disks of"
-    " the broker that leads the partition; another replica may hold the right bytes."
-    " `mirrorfleet resolve TOPIC-P --seek OFFSET` goes on behind them.",
+    FaultReason.SOURCE_CORRUPT: "The source's bytes fail their own checksum. They are fetched again"
+    " every minute: another replica may hold the right ones. Look at the disks of the broker that"
+    " leads the partition. `mirrorfleet resolve TOPIC-P --seek OFFSET` goes on behind them.",
     FaultReason.SOURCE_DENIED: "Grant the fleet READ on the source topic. It is tried again by"
     " itself.",
     FaultReason.TARGET_DENIED: "Grant the fleet WRITE on the target topic. It is tried again by"

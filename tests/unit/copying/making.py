@@ -20,6 +20,7 @@ from mirrorfleet.core.ids import (
     SourceOffset,
 )
 from mirrorfleet.records.catalog import CatalogPartition
+from mirrorfleet.records.commands import Action, Command
 from mirrorfleet.records.members import Slots
 from mirrorfleet.wire.records import NewRecord, build_batch
 from mirrorfleet.wire.rewrite import stamp
@@ -71,6 +72,21 @@ def slot(
 
 def partition_of(made: Slot, number: int = 0) -> CopyPartition:
     return made.partitions[identity(number)]
+
+
+def asked(action: Action, first: int, end: int) -> Command:
+    return Command(
+        id="one",
+        action=action,
+        identity=identity(),
+        link=LINK,
+        topic="orders",
+        first=SourceOffset(first),
+        end=SourceOffset(end),
+        time_ms=1,
+        expires_ms=2,
+        writer="me",
+    )
 
 
 def fetched(*batches: tuple[int, list[bytes]], epoch: int = 3) -> bytearray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mirrorfleet.copying.faults import Fault, FaultReason
+from mirrorfleet.copying.partition import SourceEnds
 from mirrorfleet.core.ids import SourceOffset
 from tests.unit.copying.making import BIG, fetched, give, partition_of, slot
 
@@ -27,3 +28,20 @@ def test_what_refusals_taught_is_forgotten_only_with_a_fault_that_is_about_it(
     give(made, partition, fetched((0, [BIG, BIG])), end=2)
 
     assert [queued.batch.count for queued in partition.queue] == sent
+
+
+def test_what_stood_at_a_record_is_over_where_the_source_ends_before_it_by_now() -> None:
+    """Nothing would ever come that goes past it: another replica leads, and has less."""
+    made = slot()
+    partition = partition_of(made)
+    fault = Fault(FaultReason.SOURCE_CORRUPT, SourceOffset(0), "why")
+    made.fault(partition, fault, 1.0)
+    partition.reported = fault
+    partition.source = SourceEnds(1, 1, 0)
+    stands = partition.has_recovered
+    made.heal(partition)
+    is_asked_for = partition.has_recovered
+
+    give(made, partition, bytearray(), end=0)
+
+    assert (stands, is_asked_for, partition.has_recovered) == (False, False, True)

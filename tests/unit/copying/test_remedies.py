@@ -7,8 +7,8 @@ import pytest
 from mirrorfleet.copying.faults import Fault, FaultReason, Span, standing_in
 from mirrorfleet.copying.remedies import Remedy, Step, by_policy, by_request
 from mirrorfleet.core.ids import SourceOffset
-from mirrorfleet.records.commands import Action, Command
-from tests.unit.copying.making import LINK, identity, span
+from mirrorfleet.records.commands import Action
+from tests.unit.copying.making import asked, span
 
 LOST = span(100, 150)
 R = FaultReason
@@ -16,21 +16,6 @@ R = FaultReason
 
 def fault(reason: FaultReason, lost: Span | None = LOST) -> Fault:
     return Fault(reason, SourceOffset(100), "why", lost)
-
-
-def asked(action: Action, first: int, end: int) -> Command:
-    return Command(
-        id="one",
-        action=action,
-        identity=identity(),
-        link=LINK,
-        topic="orders",
-        first=SourceOffset(first),
-        end=SourceOffset(end),
-        time_ms=1,
-        expires_ms=2,
-        writer="me",
-    )
 
 
 @pytest.mark.parametrize(

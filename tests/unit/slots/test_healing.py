@@ -9,17 +9,20 @@ import pytest
 
 from mirrorfleet.copying.faults import Action, Fault, FaultReason
 from mirrorfleet.copying.loss import Look
+from mirrorfleet.copying.remedies import Step, by_request
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError, ConnectionLostError
 from mirrorfleet.core.ids import SourceOffset
 from mirrorfleet.kafka.producer import ProduceAck
+from mirrorfleet.records import commands
 from mirrorfleet.slots import healing, target_loss
 from mirrorfleet.slots.outgoing import AbortError
 from mirrorfleet.wire.copybatch import NullKeys
-from tests.unit.copying.making import BIG, LINK, entry, fetched, give, partition_of, slot
+from tests.unit.copying.making import BIG, LINK, asked, entry, fetched, give, partition_of, slot
 
 if TYPE_CHECKING:
     from mirrorfleet.copying.partition import CopyPartition
+    from mirrorfleet.copying.slot import Slot
     from mirrorfleet.slots.runner import SlotRunner
 
 NOW = 100.0
@@ -135,6 +138,56 @@ def test_a_start_that_cannot_be_asked_for_is_told_where_the_partition_waits() ->
     (waiting,) = told
     assert waiting.fault is not None
     assert "its start" in waiting.fault.detail
+
+
+def looked_again(copying: Slot, now: float) -> None:
+    side = SimpleNamespace(denied=lambda _: False, ask=lambda: None)
+    runner = SimpleNamespace(
+        unstarted={}, slot=copying, sources=side, targets=side, retry=copying.heal
+    )
+    healing.look_again(cast("SlotRunner", runner), now)
+
+
+def test_a_corrupt_batch_is_fetched_again_each_minute_and_can_be_given_up_as_before() -> None:
+    copying = slot()
+    partition = partition_of(copying)
+    good = fetched((0, [b"a"]))
+    bad = bytearray(good)
+    bad[-1] ^= 1
+    for minute in range(2):
+        found_at = NOW + 61 * minute
+        give(copying, partition, bad, end=1, now=found_at)
+        fault = partition.fault
+        assert fault is not None
+        looked_again(copying, found_at + 59)
+        assert partition.fault is fault
+        accept = asked(commands.Action.ACCEPT_GAP, 0, 1)
+        assert isinstance(by_request(fault, SourceOffset(0), accept), Step)
+
+        looked_again(copying, found_at + 61)
+        assert partition.fault is None
+
+    give(copying, partition, good, end=1)
+    assert [queued.batch.count for queued in partition.queue] == [1]
+
+
+@pytest.mark.parametrize("is_away", [True, False])
+def test_a_corrupt_batch_stands_while_nobody_would_answer_or_what_is_before_it_waits(
+    *, is_away: bool
+) -> None:
+    copying = slot()
+    partition = partition_of(copying)
+    frame = fetched((0, [b"a"]), (1, [b"b"]))
+    frame[-1] ^= 1
+    give(copying, partition, frame, end=2, now=NOW)
+    if is_away:
+        copying.next_batch(partition)
+        partition.away_since = NOW
+
+    looked_again(copying, NOW + 61)
+
+    assert partition.fault is not None
+    assert partition.rewinds == 0
 
 
 @pytest.mark.parametrize("offset", [0, 1])

@@ -3,13 +3,17 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import cast
 
-from mirrorfleet.core.ids import FleetName, TopicPartition
+from mirrorfleet.copying.faults import Fault, FaultReason
+from mirrorfleet.copying.partition import SourceEnds
+from mirrorfleet.core.ids import FleetName, SourceOffset, TopicPartition
 from mirrorfleet.kafka.control import ControlWriter
 from mirrorfleet.records.events import EventKind
 from mirrorfleet.slots.worker import Worker
+from tests.unit.copying.making import LINK, partition_of, slot
 
 EVENTS = TopicPartition("__mirrorfleet.west.events", 0)
 
@@ -39,6 +43,28 @@ def worker() -> Worker:
         principal="",
         **needed,  # type: ignore[arg-type]  # nothing of these is asked for
     )
+
+
+def test_a_corrupt_batch_that_is_fetched_again_is_told_once_until_the_partition_is_behind_it() -> (
+    None
+):
+    """Its bytes may fail in another way each time, and an answer may take a while."""
+    telling, copying = worker(), slot()
+    partition = partition_of(copying)
+    for detail in ("crc is 1, not 2", "no batch at byte 7"):
+        offset = SourceOffset(5)
+        copying.fault(partition, Fault(FaultReason.SOURCE_CORRUPT, offset, detail), 1.0)
+        telling.faulted(LINK, partition)
+        copying.heal(partition)
+        partition.source = SourceEnds(6, 6, 0)
+        telling.recovered(LINK, partition)
+    told = [event.kind for event in telling.events]
+
+    copying.committed([replace(partition.committed, next_source=SourceOffset(6))], 2.0)
+    telling.recovered(LINK, partition)
+
+    assert told == [EventKind.PARTITION_FAULTED]
+    assert telling.events[-1].kind == EventKind.PARTITION_RECOVERED
 
 
 async def test_two_reports_at_once_write_each_event_once() -> None:
