@@ -78,6 +78,7 @@ _OF_BATCH: Final = {
     FaultKind.TOO_LARGE: FaultReason.RECORD_TOO_LARGE,
     FaultKind.NULL_KEY: FaultReason.KEY_MISSING,
     FaultKind.TIMESTAMP: FaultReason.TIMESTAMP_REFUSED,
+    FaultKind.REFUSED: FaultReason.RECORD_REFUSED,
 }
 
 

@@ -17,7 +17,15 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 from mirrorfleet.core.ids import PartitionIdentity, SourceOffset, TargetOffset, TopicPartition
 from mirrorfleet.records import progress
 from mirrorfleet.records.positions import Position
-from mirrorfleet.wire.copybatch import AbortedTransaction, CopyBatch, Dropped, NullKeys, Terms
+from mirrorfleet.wire.copybatch import (
+    AbortedTransaction,
+    BatchFault,
+    CopyBatch,
+    Dropped,
+    FaultKind,
+    NullKeys,
+    Terms,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -179,11 +187,31 @@ class CopyPartition:
         return self.terms.null_keys is not NullKeys.ALLOW
 
     def take(self, *, limit: int | None = None, null_keys: NullKeys = NullKeys.ALLOW) -> None:
-        """Set the terms anew from the catalog's; see `terms_of`."""
-        left_out = tuple(each.span for each in self.left_out)
-        self.terms = replace(
-            terms_of(self.entry, limit=limit, null_keys=null_keys), left_out=left_out
-        )
+        """Set the terms anew from the catalog's; see `terms_of`.
+
+        What the target has refused is tried once more where nothing waits before it.
+        """
+        left_out, refused = tuple(each.span for each in self.left_out), self.terms.refused
+        if refused is not None and refused.offset <= self.committed.next_source:
+            refused = None
+        taken = terms_of(self.entry, limit=limit, null_keys=null_keys)
+        self.terms = replace(taken, left_out=left_out, refused=refused)
+
+    def take_anew(self) -> None:
+        """The same, with nothing refused: the target may take it now."""
+        self.terms = replace(self.terms, refused=None)
+        self.take()
+
+    def stop_before(self, fault: Fault) -> bool:
+        """Go on as far as to a record that only the target knows to refuse, and find this there.
+
+        False when nothing comes before it: then it can be stopped at once.
+        """
+        if fault.offset <= self.committed.next_source:
+            return False
+        refused = BatchFault(fault.offset, FaultKind(fault.reason), fault.detail)
+        self.terms, self.fault = replace(self.terms, refused=refused), None
+        return True
 
     def stand_no_longer(self) -> None:
         """Forget the fault, and what refusals taught if it followed from that.
@@ -229,6 +257,8 @@ class CopyPartition:
     def commit(self, position: Position) -> None:
         """A commit moved it; what was spoiled after the last look at that was committed, too."""
         self.committed = position
+        if self.terms.refused is not None and self.terms.refused.offset < position.next_source:
+            self.terms = replace(self.terms, refused=None)
         if self.aborts:
             self.copied_aborted |= self.spoiled
             self.aborts = [each for each in self.aborts if each.marker >= position.next_source]
@@ -242,7 +272,13 @@ class CopyPartition:
             self.source, self.progress_at = left.source, left.progress_at
 
     def rewind(self) -> None:
-        """Forget all that is not committed: queued batches go, fetching starts at the commit."""
+        """Forget all that is not committed: queued batches go, fetching starts at the commit.
+
+        A record at which it stands is found again when what comes before it has been fetched.
+        """
+        fault = self.fault
+        if fault is not None and fault.reason.at_a_record:
+            self.fault = fault if fault.offset <= self.committed.next_source else None
         self.undecided, self.spoiled = {}, False
         while self.queue:
             self.queue.popleft().lease.done()
@@ -285,6 +321,11 @@ def terms_of(
         target_append_time=entry.target_append_time,
         null_keys=null_keys,
     )
+
+
+def limits_of(entry: CatalogPartition) -> tuple[object, ...]:
+    """What of an entry decides which records the target takes."""
+    return (terms_of(entry), entry.target_compacted, entry.null_keys)
 
 
 def start_position(identity: PartitionIdentity, start: SourceOffset, now_ms: int) -> Position:

@@ -19,7 +19,7 @@ from mirrorfleet.copying.partition import (
     Queued,
     SourceEnds,
     begun_at,
-    terms_of,
+    limits_of,
 )
 from mirrorfleet.copying.snapshots import Snapshots
 from mirrorfleet.copying.urgency import NOTHING, RANK, STANDING_S, Urgency, rank
@@ -140,9 +140,9 @@ class Slot:
         partition = self.partitions[entry.identity]
         before, partition.entry = partition.entry, entry
         partition.spent_until = 0.0  # of another throttle, perhaps
-        if _limits(before) == _limits(entry):
+        if limits_of(before) == limits_of(entry):
             return
-        partition.take()
+        partition.take_anew()
         if partition.fault is not None and partition.fault.reason.by_terms:
             self.heal(partition)
 
@@ -275,16 +275,16 @@ class Slot:
         partition.stand_no_longer()
         self.hold_back(partition, 0.0)
 
-    def refused_size(self, partition: CopyPartition, batch: CopyBatch, now: float) -> None:
-        """The target found a batch too large: cut smaller, or stop at a single record."""
+    def refused_size(self, partition: CopyPartition, batch: CopyBatch) -> Fault | None:
+        """The target found a batch too large: cut smaller, or this is where to stop."""
         if batch.count > 1:
             partition.take(limit=batch.size // 2, null_keys=partition.terms.null_keys)
-            return
+            return None
         detail = (
             f"one record makes a batch of {batch.size} bytes; the target topic"
             f" {partition.entry.target_topic} takes {partition.terms.max_batch_bytes}"
         )
-        self.fault(partition, Fault(FaultReason.RECORD_TOO_LARGE, batch.first, detail), now)
+        return Fault(FaultReason.RECORD_TOO_LARGE, batch.first, detail)
 
     def refused_again(self, partition: CopyPartition, batch: CopyBatch) -> int:
         """How often in a row the target has refused the batch at this offset."""
@@ -390,8 +390,3 @@ class Slot:
                     partition.forget_passed()
                 partition.progress_at = now
                 partition.moved_at = now
-
-
-def _limits(entry: CatalogPartition) -> tuple[object, ...]:
-    """What of an entry decides which records the target takes."""
-    return (terms_of(entry), entry.target_compacted, entry.null_keys)

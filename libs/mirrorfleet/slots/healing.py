@@ -58,12 +58,11 @@ def after_refusal(runner: SlotRunner, error: AbortError) -> None:
         runner.stop_partition(partition, error.fault)
     if partition is None or batch is None:
         return
-    now = runner.clock.monotonic()
     match error.action:
         case Action.SPLIT:
-            runner.slot.refused_size(partition, batch, now)
-            if partition.fault is not None:
-                runner.report_fault(partition)
+            fault = runner.slot.refused_size(partition, batch)
+            if fault is not None:
+                _stop(runner, partition, fault)
         case Action.INSPECT:
             _inspect(runner, partition, batch, error)
         case Action.DENIED:
@@ -83,7 +82,13 @@ def _judge_batch(
         return  # one that stands behind the batch does not keep it from being sent again
     if runner.slot.refused_again(partition, batch) >= REFUSALS:
         text = f"{partition.entry.target_topic} refused it {REFUSALS} times: {error.message}"
-        runner.stop_partition(partition, Fault(FaultReason.RECORD_REFUSED, batch.first, text))
+        _stop(runner, partition, Fault(FaultReason.RECORD_REFUSED, batch.first, text))
+
+
+def _stop(runner: SlotRunner, partition: CopyPartition, fault: Fault) -> None:
+    """Stop at a record that the target refuses, with everything before it copied."""
+    if not partition.stop_before(fault):
+        runner.stop_partition(partition, fault)
 
 
 def _inspect(
@@ -96,13 +101,13 @@ def _inspect(
     offset = source_offset(batch, index)
     if ack is not None and ack.error is ErrorCode.INVALID_TIMESTAMP:
         text = f"{entry.target_topic} refuses its timestamp: {message}"
-        runner.stop_partition(partition, Fault(FaultReason.TIMESTAMP_REFUSED, offset, text))
+        _stop(runner, partition, Fault(FaultReason.TIMESTAMP_REFUSED, offset, text))
     elif entry.target_compacted and not partition.looks_at_keys:
         keys = NullKeys.FAIL if entry.null_keys == NullKeys.ALLOW else NullKeys(entry.null_keys)
         partition.take(limit=partition.terms.max_batch_bytes, null_keys=keys)
     else:
         text = f"{entry.target_topic} refuses it: {message}"
-        runner.stop_partition(partition, Fault(FaultReason.RECORD_REFUSED, offset, text))
+        _stop(runner, partition, Fault(FaultReason.RECORD_REFUSED, offset, text))
 
 
 def _target_denied(runner: SlotRunner, partition: CopyPartition, first: SourceOffset) -> None:

@@ -37,7 +37,7 @@ class Verdict(StrEnum):
     APPEND_TIME = "append-time"
     """Timestamps are the broker's; the target would show the producer's own instead."""
     LEFT_OUT = "left-out"
-    """Has records that are not to be copied, as somebody decided."""
+    """Has records that are not to be copied: somebody decided so, or the target refused one."""
     INSPECT = "inspect"
     """The target is compacted and policy wants to see every key."""
     OVERSIZE = "oversize"
@@ -68,16 +68,11 @@ def _of_whole(header: BatchHeader, terms: Terms) -> Verdict:
     """The verdict on a batch of which every record is wanted and none is missing."""
     if header.attributes & LOG_APPEND_TIME and not terms.target_append_time:
         return Verdict.APPEND_TIME
-    if terms.left_out and _has_left_out(header, terms):
+    picks = terms.left_out or terms.refused
+    if picks and terms.picks_from(header.base_offset, header.next_offset):
         return Verdict.LEFT_OUT
     if terms.null_keys is not NullKeys.ALLOW:
         return Verdict.INSPECT
     if header.end - header.start > terms.max_batch_bytes:
         return Verdict.OVERSIZE
     return Verdict.PASS
-
-
-def _has_left_out(header: BatchHeader, terms: Terms) -> bool:
-    return any(
-        first < header.next_offset and end > header.base_offset for first, end in terms.left_out
-    )

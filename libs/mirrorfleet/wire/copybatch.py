@@ -94,6 +94,8 @@ class Terms:
     null_keys: NullKeys = NullKeys.ALLOW
     left_out: tuple[tuple[SourceOffset, SourceOffset], ...] = ()
     """Source offsets [first, end) that are not copied: a loss that somebody agreed to."""
+    refused: BatchFault | None = None
+    """A record that the target has refused: what comes before it is copied, then this is found."""
 
     @property
     def most_alone(self) -> int:
@@ -104,6 +106,11 @@ class Terms:
         """Whether the record at this source offset is not to be copied."""
         return any(first <= offset < end for first, end in self.left_out)
 
+    def picks_from(self, first: int, end: int) -> bool:
+        """Whether some of the records in [first, end) are not to be copied."""
+        refused = self.refused is not None and first <= self.refused.offset < end
+        return refused or any(start < end and first < stop for start, stop in self.left_out)
+
 
 class FaultKind(StrEnum):
     """Why a partition cannot go on past an offset."""
@@ -112,6 +119,7 @@ class FaultKind(StrEnum):
     TOO_LARGE = "record-too-large"
     NULL_KEY = "key-missing"
     TIMESTAMP = "timestamp-refused"
+    REFUSED = "record-refused"
 
 
 class BatchFault(NamedTuple):

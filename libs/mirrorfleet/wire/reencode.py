@@ -80,12 +80,15 @@ def admit(
     rest = (record for record in records if record[0] >= wanted)
     if terms.left_out:
         rest = (record for record in rest if not terms.leaves_out(record[0]))
-    if terms.null_keys is NullKeys.ALLOW:
+    looks_at_keys, refused = terms.null_keys is not NullKeys.ALLOW, terms.refused
+    if not looks_at_keys and refused is None:
         builder.extend(rest)
         return [], None
     dropped: list[Dropped] = []
     for offset, timestamp, tail in rest:
-        if not has_null_key(tail):
+        if refused is not None and offset == refused.offset:
+            return dropped, refused
+        if not (looks_at_keys and has_null_key(tail)):
             builder.append(offset, timestamp, tail)
         elif terms.null_keys is NullKeys.DROP_RECORDED:
             dropped.append(Dropped(SourceOffset(offset), FaultKind.NULL_KEY))

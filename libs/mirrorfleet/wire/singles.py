@@ -53,7 +53,8 @@ class Run(NamedTuple):
 
 def allowed(terms: Terms) -> bool:
     """Whether the target takes records as they come, none of them looked at."""
-    return not terms.left_out and terms.null_keys is NullKeys.ALLOW
+    picks = bool(terms.left_out or terms.refused)
+    return not picks and terms.null_keys is NullKeys.ALLOW
 
 
 def gathered(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mirrorfleet.copying.faults import Fault, FaultReason
@@ -45,3 +47,17 @@ def test_what_stood_at_a_record_is_over_where_the_source_ends_before_it_by_now()
     give(made, partition, bytearray(), end=0)
 
     assert (stands, is_asked_for, partition.has_recovered) == (False, False, True)
+
+
+def test_a_refused_record_is_known_until_a_commit_is_behind_it() -> None:
+    """Longer, and each batch would be looked into for nothing."""
+    made = slot()
+    partition = partition_of(made)
+    assert partition.stop_before(Fault(FaultReason.RECORD_REFUSED, SourceOffset(2), "why"))
+
+    known = []
+    for end in (2, 3):
+        made.committed([replace(partition.committed, next_source=SourceOffset(end))], 2.0)
+        known.append(partition.terms.refused is not None)
+
+    assert known == [True, False]

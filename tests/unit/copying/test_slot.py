@@ -140,18 +140,18 @@ def test_a_batch_refused_for_its_size_is_cut_smaller_and_a_single_record_stops()
     give(made, partition, fetched((0, [BIG, BIG])), end=2)
     pair = made.next_batch(partition).batch
 
-    made.refused_size(partition, pair, 1.0)
+    cut = made.refused_size(partition, pair)
     assert partition.terms.max_batch_bytes == pair.size // 2
     assert made.wanted(Pace.LIVE, 1.0) == [partition]
     partition.rewind()
     partition.terms = terms_of(partition.entry, limit=3_200)
     give(made, partition, fetched((0, [BIG, BIG])), end=2)
     single = made.next_batch(partition).batch
-    made.refused_size(partition, single, 1.0)
+    stops = made.refused_size(partition, single)
 
-    assert partition.fault is not None
-    assert partition.fault.reason is FaultReason.RECORD_TOO_LARGE
-    assert partition.fault.offset == 0
+    assert cut is None
+    assert stops is not None
+    assert (stops.reason, stops.offset) == (FaultReason.RECORD_TOO_LARGE, 0)
 
 
 def test_a_dismissed_partition_keeps_its_position_known() -> None:
@@ -176,7 +176,7 @@ def test_a_dismissed_partition_keeps_its_position_known() -> None:
 def test_what_refusals_taught_outlives_a_new_producer_id_and_positions_do_not() -> None:
     made = slot()
     partition = partition_of(made)
-    fault = Fault(FaultReason.KEY_MISSING, SourceOffset(2), "no key")
+    fault = Fault(FaultReason.KEY_MISSING, SourceOffset(0), "no key")
     partition.terms = terms_of(partition.entry, limit=100)
     partition.reported = fault
     made.fault(partition, fault, 1.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
@@ -220,6 +221,97 @@ def test_what_is_refused_for_ever_stops_also_where_another_fault_stands_behind_i
     reason = FaultReason.RECORD_REFUSED if offset else FaultReason.SOURCE_CORRUPT
     assert partition.fault is not None
     assert partition.fault.reason is reason
+
+
+class Refusing:
+    """A slot whose target refuses the record at offset 3 of two batches of three."""
+
+    def __init__(self) -> None:
+        self.copying = slot()
+        self.partition = partition_of(self.copying)
+        self.give()
+        self.runner = SimpleNamespace(
+            slot=self.copying,
+            clock=SimpleNamespace(monotonic=lambda: NOW),
+            stop_partition=lambda partition, fault: self.copying.fault(partition, fault, NOW),
+        )
+
+    def give(self) -> None:
+        frame = fetched((0, [b"a", b"b", b"c"]), (3, [b"d", b"e", b"f"]))
+        give(self.copying, self.partition, frame, end=6)
+
+    def refuse(self, first: int, code: ErrorCode) -> None:
+        """As the run of a slot does it."""
+        partition, at = self.partition, self.partition.target
+        (batch,) = (q.batch for q in partition.queue if q.batch.first == first)
+        errors = ((4 - first, "no such time"),)
+        ack = ProduceAck(at.topic, at.partition, code, -1, -1, 0, None, errors, None)
+        refusal = AbortError("refused", Action.INSPECT, partition=partition, batch=batch, ack=ack)
+        self.copying.rewind()
+        healing.after_refusal(cast("SlotRunner", self.runner), refusal)
+
+    def copied(self) -> None:
+        """What was queued is committed."""
+        while self.partition.queue:
+            self.copying.next_batch(self.partition)
+        position = replace(self.partition.committed, next_source=self.partition.walked_to)
+        self.copying.committed([position], NOW)
+
+
+def stands(partition: CopyPartition) -> tuple[str, int] | None:
+    fault = partition.fault
+    return None if fault is None else (fault.reason, fault.offset)
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        (ErrorCode.INVALID_TIMESTAMP, FaultReason.TIMESTAMP_REFUSED),
+        (ErrorCode.INVALID_RECORD, FaultReason.RECORD_REFUSED),
+    ],
+)
+def test_what_comes_before_a_refused_record_is_copied_whatever_aborts_meanwhile(
+    code: ErrorCode, reason: FaultReason
+) -> None:
+    world = Refusing()
+    partition = world.partition
+    world.refuse(3, code)
+    assert stands(partition) is None
+
+    world.give()
+    queued = [(q.batch.first, q.batch.next_offset) for q in partition.queue]
+    assert (queued, stands(partition)) == ([(0, 3), (3, 4)], (reason, 4))
+    world.copying.rewind()
+    assert world.copying.wanted(partition.pace, NOW) == [partition]
+    world.give()
+    assert [(q.batch.first, q.batch.next_offset) for q in partition.queue] == queued
+    assert stands(partition) == (reason, 4)
+
+
+def test_a_refused_record_is_tried_again_alone_and_then_stops_where_it_is() -> None:
+    world = Refusing()
+    partition = world.partition
+    world.refuse(3, ErrorCode.INVALID_TIMESTAMP)
+    world.give()
+    world.copied()
+
+    looked_again(world.copying, NOW + 61)
+    world.give()
+    assert [(q.batch.first, q.batch.next_offset) for q in partition.queue] == [(4, 6)]
+    world.refuse(4, ErrorCode.INVALID_TIMESTAMP)
+    assert stands(partition) == (FaultReason.TIMESTAMP_REFUSED, 4)
+    assert partition.terms.refused is None
+
+
+def test_new_limits_of_the_target_let_what_it_refused_be_tried_at_once() -> None:
+    world = Refusing()
+    world.refuse(3, ErrorCode.INVALID_RECORD)
+
+    entry = replace(world.partition.entry, target_max_batch_bytes=2_000_000)
+    world.copying.renew(entry)
+    world.give()
+
+    assert (len(world.partition.queue), stands(world.partition)) == (2, None)
 
 
 @pytest.mark.parametrize(

@@ -130,9 +130,15 @@ async def test_what_was_fetched_before_the_loss_is_sent_first() -> None:
     assert world.partition.fault is not None
 
 
-async def test_a_range_that_an_abort_made_longer_is_looked_at_again() -> None:
+@pytest.mark.parametrize(
+    ("reason", "lost"), [(R.RETENTION_OVERTOOK, span(5, 9)), (R.SOURCE_CORRUPT, None)]
+)
+async def test_a_range_that_an_abort_made_longer_is_looked_at_again(
+    reason: FaultReason, lost: Span | None
+) -> None:
     world = World("record-gap")
-    world.stand(R.RETENTION_OVERTOOK, span(5, 9), at=5)  # and it stands at 0
+    world.stand(reason, lost, at=5)  # and it stands at 0
+    world.ask(Action.ACCEPT_GAP, 5, 6)
 
     await world.work()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mirrorfleet.core.ids import SourceOffset
-from mirrorfleet.wire.copybatch import Dropped, FaultKind, NullKeys, Terms
+from mirrorfleet.wire.copybatch import BatchFault, Dropped, FaultKind, NullKeys, Terms
 from mirrorfleet.wire.engine import walk_fetched
 from tests.unit.wire.batches import (
     CODECS,
@@ -191,6 +191,40 @@ def test_a_record_that_is_left_out_is_no_fault_however_large_or_keyless_it_is() 
     terms = Terms(null_keys=NullKeys.FAIL, left_out=left_out)
     walked = fetched(batch_of(WITHOUT_KEY), terms=terms)
     assert ([seen.offset for seen in copied(walked)], walked.fault) == ([0, 1, 3], None)
+
+
+REFUSED = BatchFault(SourceOffset(3), FaultKind.REFUSED, "the target said so")
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("first", [0, 3], ids=["in a batch", "at the begin of one"])
+def test_what_comes_before_a_record_that_the_target_refused_is_copied_and_nothing_else(
+    first: int, codec: int
+) -> None:
+    lead = [batch_of(some(first), codec=codec)] if first else []
+    walked = fetched(
+        *lead,
+        batch_of(some(5, first=first), codec=codec, leader_epoch=4),
+        terms=Terms(refused=REFUSED),
+    )
+    assert copied(walked) == some(3)
+    assert (walked.fault, walked.next_offset) == (REFUSED, 3)
+    assert walked.batches[-1].next_offset == 3
+
+
+def test_a_refused_record_that_is_left_out_or_gone_by_now_stops_nothing() -> None:
+    left_out = ((SourceOffset(3), SourceOffset(4)),)
+    left = fetched(batch_of(some(5)), terms=Terms(refused=REFUSED, left_out=left_out))
+    gone = fetched(batch_of([*some(3), *some(1, first=4)]), terms=Terms(refused=REFUSED))
+    assert [[seen.offset for seen in copied(each)] for each in (left, gone)] == [[0, 1, 2, 4]] * 2
+    assert (left.fault, gone.fault) == (None, None)
+
+
+def test_a_drop_behind_a_refused_record_did_not_happen() -> None:
+    terms = Terms(null_keys=NullKeys.DROP_RECORDED, refused=REFUSED)
+    walked = fetched(batch_of(WITHOUT_KEY), terms=terms)
+    assert ([seen.offset for seen in copied(walked)], walked.fault) == ([0, 1], REFUSED)
+    assert walked.dropped == (Dropped(SourceOffset(2), FaultKind.NULL_KEY),)
 
 
 @pytest.mark.parametrize("policy", [NullKeys.FAIL, NullKeys.DROP_RECORDED])

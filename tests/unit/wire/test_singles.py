@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mirrorfleet.core.ids import SourceOffset
-from mirrorfleet.wire.copybatch import FaultKind, NullKeys, Terms
+from mirrorfleet.wire.copybatch import BatchFault, FaultKind, NullKeys, Terms
 from tests.unit.wire.batches import (
     LZ4,
     TIME,
@@ -127,6 +127,9 @@ def test_where_records_are_looked_at_nothing_is_gathered() -> None:
     left = fetched(*lone(records), terms=Terms(left_out=((SourceOffset(1), SourceOffset(2)),)))
     assert [batch.count for batch in seen.batches] == [1, 1, 1]
     assert copied(left) == [records[0], records[2]]
+    fault = BatchFault(SourceOffset(2), FaultKind.REFUSED, "why")
+    refused = fetched(*lone(records), terms=Terms(refused=fault))
+    assert (copied(refused), refused.fault) == (records[:2], fault)
 
 
 def test_times_of_the_source_broker_and_strange_deltas_are_not_taken_for_plain() -> None:
