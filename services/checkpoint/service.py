@@ -17,8 +17,9 @@ from mirrorfleet.core.errors import CorruptBatchError, MirrorfleetError, Unknown
 from mirrorfleet.core.ids import ClusterAlias, Link, SlotNumber
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.mapping.catalog import CatalogView, follow_catalog
+from mirrorfleet.mapping.floors import LogFloors
 from mirrorfleet.mapping.following import MapFollower
-from mirrorfleet.mapping.packing import Packer, log_floors
+from mirrorfleet.mapping.packing import Packer
 from mirrorfleet.mapping.store import KafkaMapStore
 from mirrorfleet.offsets.copies import Copies
 from mirrorfleet.runtime import metric_names as names
@@ -29,14 +30,13 @@ from services.checkpoint import report, settings
 from services.checkpoint.link import LinkGroups
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from fastapi import FastAPI
 
     from mirrorfleet.config.model import EstateLink
     from mirrorfleet.core.ids import PartitionIdentity
     from mirrorfleet.offsets.packing import Floor
-    from mirrorfleet.records.catalog import CatalogPartition
     from mirrorfleet.runtime.entry import Context
     from mirrorfleet.runtime.lifecycle import Stop
 
@@ -64,7 +64,7 @@ class CheckpointService:
         self._target = self._cluster(target)
         self._store = KafkaMapStore(self._target, context.fleet, context.clock)
         self._map = MapFollower(self._target, context.fleet, self._store)
-        self._view = CatalogView()
+        self._view = CatalogView(keeps_removed=True)
         self._known, self._loaded = asyncio.Event(), asyncio.Event()
         self._begun = asyncio.Event()
         """The map was read but for slots without a leader: groups are set where it says enough."""
@@ -203,13 +203,14 @@ class CheckpointService:
 
     async def _forget_old(self) -> None:
         """Let go for ever of what nobody can ask about any more, as a standby as well."""
+        floors = LogFloors(self._target)
         while True:
             await asyncio.sleep(self._settings.prune_period_s)
-            self._map.index.forget_below(await self._floors(self._view.partitions.values()))
+            self._map.index.forget_below(await self._look(floors))
 
-    async def _floors(self, entries: Iterable[CatalogPartition]) -> dict[PartitionIdentity, Floor]:
+    async def _look(self, floors: LogFloors) -> dict[PartitionIdentity, Floor]:
         sources = {link.source: cluster for link, cluster in self._sources.items()}
-        return await log_floors(sources, self._target, entries)
+        return await floors.look(sources, self._view.mapped)
 
     async def _follow_link(self, link: Link) -> None:
         """Look at the groups of a link for ever; a look that fails is tried again."""
@@ -257,26 +258,28 @@ class CheckpointService:
         """Pack slots that have enough segments, one after the other."""
         await self._begun.wait()
         clock = self._context.clock
-        pruned_at = clock.monotonic()
+        pruned_at, floors = clock.monotonic(), LogFloors(self._target)
         # known for one term as the leader: who packed since knows what we do not
         packers: dict[SlotNumber, Packer] = {}
         while True:
             is_time = clock.monotonic() - pruned_at >= self._settings.prune_period_s
+            low = await self._look(floors) if is_time else {}
             for slot in sorted(self._view.slots - self._map.unread):
                 packer = packers.setdefault(slot, Packer(self._store, slot))
                 try:
                     await self._pack_slot(slot, packer)
                     if is_time:
-                        await self._prune_slot(slot, packer)
+                        await self._prune_slot(slot, packer, low)
                 except MirrorfleetError as error:
                     # nothing was freed; what is wrong with the map itself stops its follower
                     _log.warning("not packed", extra=fields(slot=slot, error=str(error)))
             pruned_at = clock.monotonic() if is_time else pruned_at
             await asyncio.sleep(self._settings.pack_period_s)
 
-    async def _prune_slot(self, slot: SlotNumber, packer: Packer) -> None:
-        entries = [entry for entry in self._view.partitions.values() if entry.slot == slot]
-        removed = await packer.prune(await self._floors(entries))
+    async def _prune_slot(
+        self, slot: SlotNumber, packer: Packer, floors: Mapping[PartitionIdentity, Floor]
+    ) -> None:
+        removed = await packer.prune(floors)
         if removed:
             _log.info("pruned", extra=fields(slot=slot, count=removed))
 

@@ -38,7 +38,8 @@ class CheckpointSettings(BaseModel):
     pack_at_least: int = Field(default=5_000, ge=1)
     """Offsets of a slot's segments that are worth a pass: a few hundred kB."""
     prune_period_s: float = Field(default=3_600.0, ge=1)
-    """Between two removals of what is below both logs' begins."""
+    """Between two removals of what is below both logs' begins. That the topic of a removed copy is
+    gone is believed at the second one."""
 
 
 def parse(subtree: Mapping[str, object]) -> CheckpointSettings:

@@ -91,7 +91,10 @@ class BlockPlaces:
     def remove(self, keys: Collection[BlockKey]) -> None:
         """Tombstones of these were written; nobody waits to read them."""
         for key in keys:
-            self._places.get(key.identity, {}).pop(key, None)
+            places = self._places.get(key.identity, {})
+            places.pop(key, None)
+            if not places:
+                self._places.pop(key.identity, None)
 
     async def refresh(self) -> None:
         """Read on up to the archive's end now. Raises: as `live_blocks`."""

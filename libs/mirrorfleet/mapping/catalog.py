@@ -46,12 +46,15 @@ _AGAIN_S = 1.0
 class CatalogView:
     """Partitions and links by what the catalog says last."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, keeps_removed: bool = False) -> None:
+        """`keeps_removed` is for who has maps: those of removed partitions are to be forgotten."""
         self.partitions: dict[PartitionIdentity, CatalogPartition] = {}
+        self.removed: dict[PartitionIdentity, CatalogPartition] = {}
         self.links: dict[ClusterAlias, CatalogLink] = {}
         self.losses: dict[PartitionIdentity, CatalogLoss] = {}
         """Of removed incarnations, too: offsets below a loss are translated through them."""
         self.format_level = FIRST_LEVEL
+        self._keeps_removed = keeps_removed
 
     def apply(self, entry: CatalogEntry | Removed) -> None:
         """Take one record of the catalog."""
@@ -59,19 +62,31 @@ class CatalogView:
             case CatalogPartition():
                 if entry.loss is not None:
                     self.losses[entry.identity] = entry.loss
-                if entry.state is CatalogState.REMOVED:
-                    self.partitions.pop(entry.identity, None)
-                else:
-                    self.partitions[entry.identity] = entry
+                self._take(entry)
             case CatalogLink():
                 self.links[entry.link.source] = entry
             case Removed(identity=PartitionIdentity() as identity):
                 self.partitions.pop(identity, None)
+                self.removed.pop(identity, None)
                 self.losses.pop(identity, None)
             case CatalogConfig(format_level=level):
                 self.format_level = level
             case CatalogAcl() | Removed():
                 pass
+
+    def _take(self, entry: CatalogPartition) -> None:
+        if entry.state is not CatalogState.REMOVED:
+            self.partitions[entry.identity] = entry
+            self.removed.pop(entry.identity, None)
+            return
+        self.partitions.pop(entry.identity, None)
+        if self._keeps_removed:
+            self.removed[entry.identity] = entry
+
+    @property
+    def mapped(self) -> list[CatalogPartition]:
+        """Partitions of which there may be a map: what is copied now, and what was."""
+        return [*self.partitions.values(), *self.removed.values()]
 
     def of_link(self, link: Link) -> list[CatalogPartition]:
         """What one link copies."""

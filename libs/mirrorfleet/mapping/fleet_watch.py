@@ -14,8 +14,8 @@ from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError, MirrorfleetError, RefusedError
 from mirrorfleet.kafka.control_following import TopicTail
 from mirrorfleet.mapping.catalog import CatalogView
+from mirrorfleet.mapping.floors import LogFloors
 from mirrorfleet.mapping.following import MapFollower
-from mirrorfleet.mapping.packing import log_floors
 from mirrorfleet.mapping.store import KafkaMapStore
 from mirrorfleet.offsets.index import OffsetIndex
 from mirrorfleet.records import catalog
@@ -93,7 +93,7 @@ class ClusterWatch:
 class _State:
     """What was read since the last start."""
 
-    view: CatalogView = field(default_factory=CatalogView)
+    view: CatalogView = field(default_factory=lambda: CatalogView(keeps_removed=True))
     told: Told = field(default_factory=Told)
     waiting: set[ControlKind] = field(default_factory=set)
     """Topics that are not read to where they ended at the start."""
@@ -254,13 +254,14 @@ class FleetWatch:
 
     async def _forget(self, cluster: Cluster) -> None:
         """Let go for ever of what nobody can ask about any more; the packer does so in Kafka."""
+        floors = LogFloors(cluster)
         while True:
             await asyncio.sleep(_FORGET_S)
             if self.index:
                 known = ((alias, watch.cluster) for alias, watch in self._sources.items())
                 sources = {alias: source for alias, source in known if source is not None}
-                entries = self._shown.view.partitions.values()
-                self.index.forget_below(await log_floors(sources, cluster, entries))
+                found = await floors.look(sources, self._shown.view.mapped)
+                self.index.forget_below(found)
 
     def _say_map(self, words: str) -> None:
         self.map_words = words

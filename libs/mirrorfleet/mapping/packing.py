@@ -10,21 +10,13 @@ archive (`offsets.packing` says why). Between its passes a packer keeps keys onl
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
 
-from mirrorfleet.core.errors import BrokerError, CorruptBatchError, MirrorfleetError
-from mirrorfleet.core.ids import (
-    ClusterAlias,
-    PartitionIdentity,
-    SlotNumber,
-    SourceOffset,
-    TargetOffset,
-)
-from mirrorfleet.kafka.cluster import Cluster
-from mirrorfleet.kafka.offsets import EARLIEST, list_offsets
+from mirrorfleet.core.errors import CorruptBatchError
+from mirrorfleet.core.ids import PartitionIdentity, SlotNumber, SourceOffset
 from mirrorfleet.mapping.blocks import BlockPlaces
 from mirrorfleet.mapping.store import MapStore
 from mirrorfleet.offsets.packing import (
@@ -39,17 +31,13 @@ from mirrorfleet.offsets.packing import (
     undecided,
 )
 from mirrorfleet.records.archive import BlockKey, encode, encode_key
-from mirrorfleet.records.catalog import CatalogPartition
 from mirrorfleet.records.topics import ControlKind
-from mirrorfleet.runtime.log import fields, logger
 
 MOST_OFFSETS: Final = 20_000
 """Offsets of the segments topic in one pass: bounds the memory that a pass takes."""
 
 _LOOKED_AT: Final = 8
 """Blocks of a partition that are read at once to find those that may go."""
-
-_log = logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +82,7 @@ class Packer:
 
     async def prune(self, floors: Mapping[PartitionIdentity, Floor]) -> int:
         """Remove the blocks below both logs' begins: nobody can read what they are about on either
-        side; how many.
+        side; how many. Floors of other slots do not matter.
         """
         await self._places.refresh()
         low = beneath(self._places.keys(), floors)
@@ -158,41 +146,3 @@ class Packer:
         if keys:
             await self._store.write(self._slot, [(encode_key(key), None) for key in keys])
             self._places.remove(keys)
-
-
-async def log_floors(
-    sources: Mapping[ClusterAlias, Cluster], target: Cluster, entries: Iterable[CatalogPartition]
-) -> dict[PartitionIdentity, Floor]:
-    """Where both logs of copied partitions begin; one that does not answer is left out.
-
-    So are the partitions of a source that is away, or whose alias means another cluster now.
-    """
-    found: dict[PartitionIdentity, Floor] = {}
-    by_source: dict[ClusterAlias, list[CatalogPartition]] = {}
-    for entry in entries:
-        by_source.setdefault(entry.link.source, []).append(entry)
-    for alias, wanted in by_source.items():
-        if alias in sources:
-            try:
-                found |= await _floors(sources[alias], target, wanted)
-            except MirrorfleetError as error:
-                said = fields(source=alias, error=str(error))
-                _log.warning("where its logs begin is not known", extra=said)
-    return found
-
-
-async def _floors(
-    source: Cluster, target: Cluster, entries: Iterable[CatalogPartition]
-) -> dict[PartitionIdentity, Floor]:
-    if not source.cluster_id:
-        await source.open()
-    wanted = [entry for entry in entries if entry.identity.source_cluster == source.cluster_id]
-    sources = await list_offsets(source, {entry.source: EARLIEST for entry in wanted})
-    targets = await list_offsets(target, {entry.target: EARLIEST for entry in wanted})
-    found: dict[PartitionIdentity, Floor] = {}
-    for entry in wanted:
-        one, other = sources[entry.source], targets[entry.target]
-        if not isinstance(one, BrokerError) and not isinstance(other, BrokerError):
-            floor = Floor(SourceOffset(one.offset), TargetOffset(other.offset))
-            found[entry.identity] = floor
-    return found

@@ -254,8 +254,16 @@ class OffsetIndex:
 
     def forget_below(self, floors: Mapping[PartitionIdentity, Floor]) -> int:
         """Forget what is below both logs of a partition, as the packer does in the archive."""
-        known = ((self._maps.get(identity), floor) for identity, floor in floors.items())
-        return sum(one.forget_below(*floor) for one, floor in known if one is not None)
+        return sum(self._forget_below(identity, floor) for identity, floor in floors.items())
+
+    def _forget_below(self, identity: PartitionIdentity, floor: Floor) -> int:
+        known = self._maps.get(identity)
+        if known is None:
+            return 0
+        is_below = known.source_end <= floor.source and known.target_end <= floor.target
+        if floor.is_final and is_below:
+            return len(self._maps.pop(identity))
+        return known.forget_below(*floor)
 
     def of(self, identity: PartitionIdentity) -> PartitionMap | None:
         """The map of a partition; None when nothing of it was copied."""

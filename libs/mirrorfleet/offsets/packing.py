@@ -54,11 +54,20 @@ class Packing:
     remove: tuple[BlockKey, ...]
 
 
+GONE: Final = 2**63 - 1
+"""Above every offset: where the log of a topic begins that is gone for ever."""
+
+
 class Floor(NamedTuple):
     """Where both logs of a partition begin now."""
 
     source: SourceOffset
     target: TargetOffset
+
+    @property
+    def is_final(self) -> bool:
+        """Whether nothing is ever copied under the identity again, for want of a topic."""
+        return GONE in self
 
 
 def run_weight(run: Run) -> int:
@@ -114,14 +123,16 @@ def beneath(
 ) -> dict[PartitionIdentity, list[BlockKey]]:
     """The blocks that end below the target log's begin, the oldest first.
 
-    But the last one of a partition: it says where the copy stands, also when both logs are empty.
+    But the last one of a partition that may go on: it says where the copy stands, also when both
+    logs are empty.
     """
     found: dict[PartitionIdentity, list[BlockKey]] = {}
-    for identity, floor in floors.items():
-        mine = keys.get(identity, ())
-        last = max((key.end for key in mine), default=0)
-        low = [key for key in mine if key.end < last and key.end <= floor.target]
-        found[identity] = sorted(low, key=lambda key: (key.end, key.first))
+    for identity, mine in keys.items():
+        floor = floors.get(identity)
+        if floor is not None:
+            last = GONE if floor.is_final else max((key.end for key in mine), default=0)
+            low = [key for key in mine if key.end < last and key.end <= floor.target]
+            found[identity] = sorted(low, key=lambda key: (key.end, key.first))
     return found
 
 

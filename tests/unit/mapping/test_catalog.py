@@ -64,6 +64,27 @@ def test_of_incarnations_that_ended_the_losses_alone_are_kept() -> None:
     assert view.losses == {SECOND.identity: LOSS, third.identity: LOSS}
 
 
+def test_what_was_removed_is_kept_for_who_has_its_map_until_it_is_copied_again() -> None:
+    view, other = CatalogView(keeps_removed=True), CatalogView()
+    for entry in (FIRST, removed(FIRST), SECOND):
+        view.apply(entry)
+        other.apply(entry)
+
+    assert view.partitions == other.partitions == {SECOND.identity: SECOND}
+    assert view.mapped == [SECOND, removed(FIRST)]
+    assert other.mapped == [SECOND]
+    view.apply(FIRST)
+    assert (view.mapped, view.removed) == ([SECOND, FIRST], {})
+
+
+def test_a_tombstone_takes_a_removed_partition_away() -> None:
+    view = CatalogView(keeps_removed=True)
+    view.apply(removed(FIRST))
+    view.apply(Removed(partition_key(FIRST.identity), FIRST.identity))
+
+    assert view.mapped == []
+
+
 def test_a_tombstone_takes_the_loss_away() -> None:
     view = CatalogView()
     view.apply(removed(SECOND))

@@ -17,7 +17,7 @@ from mirrorfleet.mapping.packing import Packed, Packer
 from mirrorfleet.mapping.runs import read_maps
 from mirrorfleet.mapping.store import Entry
 from mirrorfleet.offsets.index import OffsetIndex
-from mirrorfleet.offsets.packing import Floor, Full
+from mirrorfleet.offsets.packing import GONE, Floor, Full
 from mirrorfleet.records.segments import Segment
 from tests.unit.mapping.lists import DiedError, ListStore
 from tests.unit.offsets.making import PARTITIONS, History, check_all, histories, run_of
@@ -265,3 +265,29 @@ async def test_where_a_copy_stands_is_known_also_when_retention_emptied_both_log
     assert {key.identity for key in left} == {key.identity for key in before}
     for key in left:
         assert key.end == max(each.end for each in before if each.identity == key.identity)
+
+
+async def test_of_what_is_over_no_block_is_left_once_neither_log_has_a_record_of_it() -> None:
+    store = ListStore(SEGMENTS)
+    await pack_all(store)
+    one, other = PARTITIONS[0], PARTITIONS[1]
+    floors = {
+        one: Floor(SourceOffset(GONE), TargetOffset(10**6)),
+        other: Floor(SourceOffset(GONE), TargetOffset(40)),
+    }
+    before = await live_blocks(store, SLOT)
+    packer = small_packer(store)
+
+    await packer.prune(floors)
+
+    left = set(await live_blocks(store, SLOT))
+    assert {key for key in before if key.identity not in floors} < left
+    assert [key for key in left if key.identity == one] == []
+    assert {key for key in before if key.identity == other and key.end > 40} == {
+        key for key in left if key.identity == other
+    }
+    known = packer._places.keys()
+    assert one not in known
+    store.append(segment(9))
+    await packer.pack()
+    assert one in {key.identity for key in await live_blocks(store, SLOT)}

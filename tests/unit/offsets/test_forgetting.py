@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from mirrorfleet.core.ids import PartitionIdentity, SourceOffset, TargetOffset
 from mirrorfleet.offsets.index import OffsetIndex, PartitionMap
 from mirrorfleet.offsets.packing import (
+    GONE,
     Floor,
     Full,
     beneath,
@@ -55,6 +56,20 @@ def test_where_a_copy_stands_is_known_also_when_both_logs_are_empty() -> None:
     assert index.forget_below({P: floor(10**6, 10**6)}) == 2
     assert index.forget_below({P: floor(10**6, 10**6)}) == 0
     assert (map_of(index).last, map_of(index).target_end) == ((11, 13), 14)
+
+
+def test_of_what_is_over_nothing_is_left_once_neither_log_has_a_record_of_it() -> None:
+    for one in (floor(GONE, 14), floor(12, GONE), floor(GONE, GONE)):
+        index = three_pieces()
+        assert index.forget_below({P: one}) == 3
+        assert (index.of(P), index.pieces) == (None, 0)
+
+
+def test_what_is_over_is_kept_as_far_as_one_of_the_logs_has_it() -> None:
+    for one, gone in ((floor(GONE, 8), 1), (floor(11, GONE), 2), (floor(GONE, 13), 2)):
+        index = three_pieces()
+        assert index.forget_below({P: one}) == gone
+        assert map_of(index).last == (11, 13)
 
 
 def test_a_run_that_was_forgotten_stays_so_when_it_is_read_again() -> None:

@@ -1,4 +1,4 @@
-"""The map in memory is as short as the logs are, in a standby as well."""
+"""Maps are as short as the logs are, those of removed partitions and of a standby as well."""
 
 from __future__ import annotations
 
@@ -6,45 +6,86 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pytest
+
 from mirrorfleet.core.ids import SourceOffset, TargetOffset
-from mirrorfleet.offsets.packing import Floor
+from mirrorfleet.mapping.blocks import live_blocks
+from mirrorfleet.mapping.floors import LogFloors
+from mirrorfleet.mapping.packing import Packer
+from mirrorfleet.offsets.packing import GONE, Floor
+from mirrorfleet.records.catalog import CatalogState
+from mirrorfleet.records.segments import Segment
 from services.checkpoint import service as module
 from services.checkpoint.service import CheckpointService
 from tests.faultkit.waiting import until
 from tests.unit.copying.making import entry
+from tests.unit.mapping.lists import ListStore
 from tests.unit.offsets.making import run_of
 from tests.unit.standby.test_demotion import Fleet
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    import pytest
-
     from mirrorfleet.core.ids import PartitionIdentity
     from mirrorfleet.records.catalog import CatalogPartition
 
+LIVE, REMOVED = entry(0), entry(1, state=CatalogState.REMOVED)
+RUNS = (run_of(0, 5, 0), run_of(5, 9, 6))
 
-async def test_a_standby_forgets_what_both_logs_have_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def floors(
-        sources: object, target: object, entries: Iterable[CatalogPartition]
+
+@pytest.fixture
+def service(monkeypatch: pytest.MonkeyPatch) -> CheckpointService:
+    """One that knows both partitions, and looks all the time; only one of them may go on."""
+
+    async def look(
+        _: LogFloors, sources: object, entries: Iterable[CatalogPartition]
     ) -> dict[PartitionIdentity, Floor]:
-        del sources, target
-        return {each.identity: Floor(SourceOffset(10**6), TargetOffset(10**6)) for each in entries}
+        del sources
+        await asyncio.sleep(0)
+        low = Floor(SourceOffset(10**6), TargetOffset(10**6))
+        over = Floor(SourceOffset(GONE), TargetOffset(GONE))
+        return {each.identity: low if each == LIVE else over for each in entries}
 
     async def nothing(*_: object, **__: object) -> None:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(module, "log_floors", floors)
+    monkeypatch.setattr(LogFloors, "look", look)
     monkeypatch.setattr(module, "follow_catalog", nothing)
     context = replace(Fleet().context, settings={"prune_period_s": 1})
-    service = CheckpointService(context)
-    service._settings = service._settings.model_copy(update={"prune_period_s": 0.0})
-    monkeypatch.setattr(service._map, "step", nothing)
-    one = entry()
-    service._view.apply(one)
-    service._map.index.add(one.identity, [run_of(0, 5, 0), run_of(5, 9, 6)])
+    made = CheckpointService(context)
+    times = {"prune_period_s": 0.0, "pack_period_s": 0.0, "pack_at_least": 1}
+    made._settings = made._settings.model_copy(update=times)
+    monkeypatch.setattr(made._map, "step", nothing)
+    for each in (LIVE, REMOVED):
+        made._view.apply(each)
+    return made
+
+
+async def test_a_standby_forgets_what_both_logs_have_lost(service: CheckpointService) -> None:
+    index = service._map.index
+    for each in (LIVE, REMOVED):
+        index.add(each.identity, RUNS)
 
     async with asyncio.TaskGroup() as group:
         reading = group.create_task(service._read())
-        await until(lambda: service._map.index.pieces == 1, deadline_s=5, what="a shorter map")
+        await until(lambda: index.pieces == 1, deadline_s=5, what="shorter maps")
         reading.cancel()
+
+    assert index.of(REMOVED.identity) is None
+
+
+async def test_the_archive_keeps_nothing_of_a_removed_partition_that_is_over(
+    service: CheckpointService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    segment = Segment(LIVE.slot, 1_000, tuple((each.identity, RUNS) for each in (LIVE, REMOVED)))
+    store = ListStore([segment])
+    await Packer(store, LIVE.slot).pack()
+    monkeypatch.setattr(service, "_store", store)
+    service._begun.set()
+
+    async with asyncio.TaskGroup() as group:
+        packing = group.create_task(service._pack())
+        await until(lambda: store.log[-1][1] is None, deadline_s=5, what="a removed block")
+        packing.cancel()
+
+    assert [key.identity for key in await live_blocks(store, LIVE.slot)] == [LIVE.identity]
