@@ -129,6 +129,7 @@ class Ownership:
 
     def ended(self, slot: SlotNumber, end: End) -> None:
         """The run of a slot is over."""
+        self._ending = [each for each in self._ending if each != slot]  # nothing is left to end
         known = self._slots.get(slot)
         if known is not None:
             self._change(slot, known, _ENDED[known.standing, end])

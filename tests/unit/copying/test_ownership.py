@@ -97,3 +97,12 @@ def test_a_slot_that_comes_back_while_it_drains_begins_again_after_that(ours: Ow
     assert ours.steps(101.2) == Steps((), (TWO,))
     ours.ended(TWO, End.DRAINED)
     assert ours.steps(101.3) == Steps((TWO,), ())
+
+
+def test_a_run_that_ended_by_itself_is_not_ended_again(ours: Ownership) -> None:
+    """It is fenced while the coordinator is asked about another one: between share and steps."""
+    ours.ended(ONE, End.FENCED)
+    ours.given(Share(slots(1, 2), slots(1, 2)), 200.0)
+    ours.ended(TWO, End.FENCED)
+    assert ours.steps(200.0) == Steps((), ())
+    assert ours.standing(TWO) is Standing.DROPPED
