@@ -224,7 +224,10 @@ app.add_typer(positions, name="positions")
 
 @positions.command(name="export")
 def export_positions(target: IntoOption, estate: EstateOption = _ESTATE) -> int:
-    """Print the position of every partition that a fleet copies, a line of JSON each."""
+    """Print the position of every partition that a fleet copies, a line of JSON each.
+
+    Exit 1 when none has one, 2 when some have none: they are named on stderr.
+    """
     from services.cli import positions as command  # noqa: PLC0415 - loaded when used
 
     return command.run_export(estate, target)

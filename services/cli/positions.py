@@ -7,17 +7,24 @@ from pathlib import Path
 
 from mirrorfleet.config.flows import targets_of
 from mirrorfleet.config.load import load_estate
+from mirrorfleet.operating.exported import shortened
 from mirrorfleet.operating.positions import export_with, import_with, lines_of
-from mirrorfleet.operating.terminal import EXIT_OK, say
+from mirrorfleet.operating.terminal import EXIT_OK, EXIT_UNHEALTHY, say, say_note
 from services.cli.connecting import open_cluster
 
 
 def run_export(estate_file: Path, target: str) -> int:
-    """Prints a line a partition."""
+    """Prints a line a partition; 2 when some have no position, which it names."""
     estate = load_estate(estate_file)
     targets_of(estate, target)
-    say("\n".join(asyncio.run(export_with(estate, target, open_cluster))))
-    return EXIT_OK
+    found = asyncio.run(export_with(estate, target, open_cluster))
+    for line in found.lines:
+        say(line)
+    if not found.without:
+        return EXIT_OK
+    which = shortened(found.without)
+    say_note(f"without a position, so not in this export: {which}. New and not begun, or lost.")
+    return EXIT_UNHEALTHY
 
 
 def run_import(estate_file: Path, target: str, file: Path) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.core.errors import CorruptBatchError
@@ -18,6 +19,32 @@ if TYPE_CHECKING:
     from mirrorfleet.records.catalog import CatalogPartition
 
 VERSION: Final = 1
+_SHOWN: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """The lines of an export, and the partitions that are copied but have no position."""
+
+    lines: list[str]
+    without: list[str]
+
+
+def exported(view: CatalogView, known: Mapping[PartitionIdentity, Position]) -> Exported:
+    """A line for each partition that is copied now, by link, topic and partition."""
+    entries = sorted(
+        view.partitions.values(), key=lambda e: (e.link, e.source_topic, e.identity.partition)
+    )
+    return Exported(
+        [line_of(known[e.identity], e) for e in entries if e.identity in known],
+        [name_of(e) for e in entries if e.identity not in known],
+    )
+
+
+def shortened(texts: Sequence[str]) -> str:
+    """The first of many, and how many more there are."""
+    more = f" and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
+    return "; ".join(texts[:_SHOWN]) + more
 
 
 def line_of(position: Position, entry: CatalogPartition) -> str:

@@ -42,7 +42,14 @@ from mirrorfleet.kafka.offsets import (
 )
 from mirrorfleet.kafka.stored import first_committed
 from mirrorfleet.mapping.catalog import CatalogView, read_catalog, read_control
-from mirrorfleet.operating.exported import line_of, name_of, position_in, unfit
+from mirrorfleet.operating.exported import (
+    Exported,
+    exported,
+    name_of,
+    position_in,
+    shortened,
+    unfit,
+)
 from mirrorfleet.records import positions as codec
 from mirrorfleet.records.positions import Position, RemovedPosition
 from mirrorfleet.records.topics import ControlKind
@@ -61,7 +68,6 @@ if TYPE_CHECKING:
 _Offsets = dict[TopicPartition, int]
 
 _A_WRITE: Final = 500
-_SHOWN: Final = 10
 _OLDER: Final = (
     "Import an export that is as new as the copy. Without one: a mirror makes positions again from"
     " the map, where that is whole; else find the last copied record on both sides with"
@@ -78,16 +84,21 @@ class Imported:
     known: int
 
 
-async def export_lines(target: Cluster, fleet: FleetName) -> list[str]:
+async def export_lines(target: Cluster, fleet: FleetName) -> Exported:
     """The positions of what is copied now, as lines.
 
-    Raises: RefusedError without a catalog or positions; UnknownVersionError; as `read_control`.
+    Raises: RefusedError without a catalog, or where no partition that it has has a position: who
+    takes that for an export has lost the last good one; UnknownVersionError; as `read_control`.
     """
     view = await read_catalog(target, fleet)
-    known = await _positions(target, fleet)
-    found = [(known[i], entry) for i, entry in view.partitions.items() if i in known]
-    found.sort(key=lambda pair: (pair[1].link, pair[1].source_topic, pair[0].identity.partition))
-    return [line_of(position, entry) for position, entry in found]
+    found = exported(view, await _positions(target, fleet))
+    if found.without and not found.lines:
+        raise RefusedError(
+            f"{target.name}: not one of the {len(found.without)} partitions that fleet {fleet!r}"
+            " copies has a position. They are gone, or no mirror has begun yet.",
+            hint="Keep the last export: it may be what puts them back.",
+        )
+    return found
 
 
 async def import_lines(
@@ -118,8 +129,7 @@ async def import_lines(
 def _refuse(troubles: Sequence[str], hint: str) -> None:
     """Raises: RefusedError when there are any."""
     if troubles:
-        more = f" and {len(troubles) - _SHOWN} more" if len(troubles) > _SHOWN else ""
-        raise RefusedError(f"{'; '.join(troubles[:_SHOWN])}{more}.", hint=hint)
+        raise RefusedError(f"{shortened(troubles)}.", hint=hint)
 
 
 def lines_of(file: Path) -> list[str]:
@@ -132,7 +142,7 @@ def lines_of(file: Path) -> list[str]:
 
 async def export_with(
     estate: Estate, target: str, open_one: Callable[[Estate, str], Cluster]
-) -> list[str]:
+) -> Exported:
     """As `export_lines`, on the target of an estate, which `open_one` opens. Raises: the same."""
     async with open_one(estate, target) as cluster:
         return await export_lines(cluster, estate.fleet_of(target))
