@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -12,9 +13,9 @@ from mirrorfleet.records.jsonvalue import Fields, to_json
 from mirrorfleet.records.positions import Position
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
-    from mirrorfleet.core.ids import PartitionIdentity
+    from mirrorfleet.core.ids import ClusterAlias, PartitionIdentity
     from mirrorfleet.mapping.catalog import CatalogView
     from mirrorfleet.records.catalog import CatalogPartition
 
@@ -120,6 +121,18 @@ def unfit(
             )
         seen.add(one.identity)
     return troubles
+
+
+def unlinked(
+    missing: Sequence[Position], view: CatalogView, sources: Collection[ClusterAlias]
+) -> list[str]:
+    """Links that the catalog has and the estate has not: nobody tells what their sources have."""
+    links = Counter(view.partitions[one.identity].link for one in missing)
+    return [
+        f"{link} is not in the estate (lines: {count})"
+        for link, count in sorted(links.items())
+        if link.source not in sources
+    ]
 
 
 def _same(now: Position, one: Position) -> bool:

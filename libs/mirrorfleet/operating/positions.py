@@ -13,8 +13,8 @@ An import that ended halfway is run again: what it wrote is there, and may have 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.core.error_codes import ErrorCode
@@ -49,6 +49,7 @@ from mirrorfleet.operating.exported import (
     position_in,
     shortened,
     unfit,
+    unlinked,
 )
 from mirrorfleet.records import positions as codec
 from mirrorfleet.records.positions import Position, RemovedPosition
@@ -73,6 +74,7 @@ _OLDER: Final = (
     " the map, where that is whole; else find the last copied record on both sides with"
     " `mirrorfleet inspect`, and correct next_source and next_target of the line by it."
 )
+_UNLINKED: Final = "Put the link back into the estate, or remove its lines from the file."
 _AGAIN: Final = "The same import can be run again, corrected or not: what is there stays as it is."
 
 
@@ -103,12 +105,14 @@ async def export_lines(target: Cluster, fleet: FleetName) -> Exported:
 
 async def import_lines(
     target: Cluster,
-    sources: Mapping[ClusterAlias, Cluster],
+    sources: Mapping[ClusterAlias, Callable[[], Cluster]],
     fleet: FleetName,
     lines: Iterable[str],
     clock: Clock,
 ) -> Imported:
     """Write the positions of an export that are gone.
+
+    Only sources of these are opened: one that is dead is in nobody's way but its own.
 
     Raises: CorruptBatchError, UnknownVersionError (no export of ours), RefusedError with every
     line that does not fit; nothing was written then. The error of a slot that could not be written
@@ -119,6 +123,7 @@ async def import_lines(
     known = await _positions(target, fleet)
     _refuse(unfit(wanted, view, known), "Nothing was written.")
     missing = [one for one in wanted if one.identity not in known]
+    _refuse(unlinked(missing, view, sources), f"Nothing was written. {_UNLINKED}")
     _refuse(await _outside(missing, view, target, sources), "Nothing was written.")
     copies = _Behind(target, view)
     _refuse(await copies.go_on_behind(missing), f"Nothing was written. {_OLDER}")
@@ -152,12 +157,9 @@ async def import_with(
     estate: Estate, target: str, lines: Iterable[str], open_one: Callable[[Estate, str], Cluster]
 ) -> Imported:
     """As `import_lines`, on the clusters of an estate, which `open_one` opens. Raises: the same."""
-    async with AsyncExitStack() as opened:
-        cluster = await opened.enter_async_context(open_one(estate, target))
-        sources = {
-            link.source: await opened.enter_async_context(open_one(estate, link.source))
-            for link in estate.links_into(target)
-        }
+    links = estate.links_into(target)
+    sources = {link.source: partial(open_one, estate, link.source) for link in links}
+    async with open_one(estate, target) as cluster:
         fleet = estate.fleet_of(target)
         return await import_lines(cluster, sources, fleet, lines, SystemClock())
 
@@ -177,31 +179,42 @@ async def _outside(
     missing: Sequence[Position],
     view: CatalogView,
     target: Cluster,
-    sources: Mapping[ClusterAlias, Cluster],
+    sources: Mapping[ClusterAlias, Callable[[], Cluster]],
 ) -> list[str]:
     """Positions that the logs of either side do not have any more, or not yet."""
     entries = [view.partitions[one.identity] for one in missing]
-    uncommitted = Isolation.READ_UNCOMMITTED
     bounds: dict[ClusterAlias, tuple[_Offsets, _Offsets]] = {}
     for alias in {entry.link.source for entry in entries}:
         wanted = [entry.source for entry in entries if entry.link.source == alias]
-        starts = await _listed(sources[alias], wanted, EARLIEST)
-        bounds[alias] = starts, await _listed(sources[alias], wanted, LATEST, uncommitted)
-    target_ends = await _listed(target, (entry.target for entry in entries), LATEST, uncommitted)
+        bounds[alias] = await _source_bounds(alias, sources[alias], wanted)
+    copied_to = (entry.target for entry in entries)
+    target_ends = await _listed(target, copied_to, LATEST, Isolation.READ_UNCOMMITTED)
     troubles = []
     for one, entry in zip(missing, entries, strict=True):
         starts, ends = bounds[entry.link.source]
         first, end = starts[entry.source], ends[entry.source]
-        copied_to = entry.target
         if not first <= one.next_source <= end:
             troubles.append(
                 f"{name_of(entry)} has [{first}, {end}) at the source, not {one.next_source}"
             )
-        elif one.next_target > target_ends[copied_to]:
-            troubles.append(
-                f"{copied_to} ends at {target_ends[copied_to]}, below {one.next_target}"
-            )
+        elif one.next_target > target_ends[entry.target]:
+            end = target_ends[entry.target]
+            troubles.append(f"{entry.target} ends at {end}, below {one.next_target}")
     return troubles
+
+
+async def _source_bounds(
+    alias: ClusterAlias, open_one: Callable[[], Cluster], wanted: Sequence[TopicPartition]
+) -> tuple[_Offsets, _Offsets]:
+    """Where logs of a source begin and end. Raises: MirrorfleetError; its hint says a way on."""
+    try:
+        async with open_one() as source:
+            starts = await _listed(source, wanted, EARLIEST)
+            return starts, await _listed(source, wanted, LATEST, Isolation.READ_UNCOMMITTED)
+    except MirrorfleetError as error:
+        way_on = f"Nothing was written. A file without the lines of {alias} needs nothing of it."
+        error.hint = f"{error.hint} {way_on}".lstrip()
+        raise
 
 
 async def _listed(

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import pytest
 
+from mirrorfleet.config.load import load_estate
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import BrokerError, FencedError, RefusedError
+from mirrorfleet.core.errors import BrokerError, ConnectionLostError, FencedError, RefusedError
 from mirrorfleet.core.ids import (
     ClusterAlias,
     FleetName,
@@ -27,7 +30,7 @@ from mirrorfleet.kafka.offsets import EARLIEST, ListedOffset, OffsetSpec
 from mirrorfleet.mapping.catalog import CatalogView
 from mirrorfleet.operating import positions
 from mirrorfleet.operating.exported import line_of
-from mirrorfleet.operating.positions import Imported, import_lines
+from mirrorfleet.operating.positions import Imported, import_lines, import_with
 from mirrorfleet.records import positions as codec
 from mirrorfleet.records.positions import Position
 from mirrorfleet.runtime.clock import SystemClock
@@ -36,9 +39,17 @@ from tests.unit.copying.making import entry
 from tests.unit.operating.making import at_80
 
 if TYPE_CHECKING:
+    from mirrorfleet.config.model import Estate
     from mirrorfleet.kafka.cluster import Cluster
 
 FLEET = FleetName("west")
+ESTATE = """\
+estate: demo
+clusters: {east: {bootstrap: "h:1"}, north: {bootstrap: "h:2"}, west: {bootstrap: "h:3"}}
+links:
+  - {from: east, to: west, rules: [{name: orders, topics: [orders]}]}
+  - {from: north, to: west, rules: [{name: bills, topics: [bills]}]}
+"""
 POSITIONS = TopicPartition("__mirrorfleet.west.positions", 0)
 
 
@@ -158,12 +169,36 @@ async def leader(_: TopicPartition) -> None:
     """Of the slot's positions; whoever writes asks for it."""
 
 
-async def put_back(numbers: Sequence[int], *others: Position) -> Imported:
+def opened() -> Cluster:
+    """Either cluster: what is asked of them is answered by the world."""
     known = SimpleNamespace(name="west", dice=SystemDice(), leader=leader)
-    target = cast("Cluster", known)
-    wanted = [*map(at_80, numbers), *others]
-    lines = [line_of(one, entry(one.identity.partition)) for one in wanted]
-    return await import_lines(target, {ClusterAlias("east"): target}, FLEET, lines, SystemClock())
+    return cast("Cluster", nullcontext(known))
+
+
+def lines_of(*wanted: Position) -> list[str]:
+    return [line_of(one, entry(one.identity.partition)) for one in wanted]
+
+
+async def put_back(
+    numbers: Sequence[int], *others: Position, sources: Sequence[str] = ("east",)
+) -> Imported:
+    lines = lines_of(*map(at_80, numbers), *others)
+    known = {ClusterAlias(source): opened for source in sources}
+    async with opened() as target:
+        return await import_lines(target, known, FLEET, lines, SystemClock())
+
+
+async def put_back_while_down(down: str, directory: Path) -> Imported:
+    """An import with an estate of two sources, of which one is down."""
+    file = directory / "estate.yaml"
+    file.write_text(ESTATE, encoding="utf-8")
+
+    def open_one(_: Estate, alias: str) -> Cluster:
+        if alias == down:
+            raise ConnectionLostError(f"{alias}: cannot connect", hint="Check that it runs.")
+        return opened()
+
+    return await import_with(load_estate(file), "west", lines_of(at_80()), open_one)
 
 
 async def test_positions_at_the_end_of_their_copies_are_put_back(world: World) -> None:
@@ -227,6 +262,46 @@ async def test_a_position_that_a_log_does_not_have_is_refused(world: World) -> N
         "east.orders-0 ends at 90, below 91;"
         " orders-2 of east->west has [0, 300) at the source, not 301."
     )
+    assert world.written == []
+
+
+async def test_a_source_that_no_line_names_may_be_down(world: World, tmp_path: Path) -> None:
+    assert await put_back_while_down("north", tmp_path) == Imported(1, 0)
+    assert world.written == [at_80(0)]
+
+
+async def test_a_source_whose_positions_are_all_there_may_be_down(
+    world: World, tmp_path: Path
+) -> None:
+    world.standing(0, 81, 92)
+
+    assert await put_back_while_down("east", tmp_path) == Imported(0, 1)
+
+
+async def test_a_source_that_is_down_and_needed_says_which_lines_to_leave_out(
+    world: World, tmp_path: Path
+) -> None:
+    with pytest.raises(ConnectionLostError, match="east: cannot connect") as error:
+        await put_back_while_down("east", tmp_path)
+
+    assert error.value.hint == (
+        "Check that it runs. Nothing was written."
+        " A file without the lines of east needs nothing of it."
+    )
+    assert world.written == []
+
+
+async def test_a_position_whose_link_left_the_estate_is_refused_unless_it_is_there(
+    world: World,
+) -> None:
+    world.standing(0, 81, 92)
+
+    assert await put_back([0], sources=["north"]) == Imported(0, 1)
+    with pytest.raises(RefusedError) as refused:
+        await put_back([0, 1], sources=[])
+
+    assert refused.value.message == "east->west is not in the estate (lines: 1)."
+    assert "Put the link back into the estate, or remove its lines" in refused.value.hint
     assert world.written == []
 
 
