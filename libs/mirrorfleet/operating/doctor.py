@@ -46,7 +46,7 @@ def asked(address: str) -> WorkerStatus:
 
     Raises: ConfigError for what is no such address; NoAnswerError.
     """
-    if urlsplit(address).scheme not in {"http", "https"}:
+    if _scheme(address) not in {"http", "https"}:
         raise ConfigError(f"{address} is no address of a worker.", hint="Say http://HOST:PORT.")
     url = f"{address.rstrip('/')}/status"
     try:
@@ -64,6 +64,14 @@ def asked(address: str) -> WorkerStatus:
             f"{url} is no status of a mirror worker.",
             hint="Other services have no slots; the address of a worker is in its first log line.",
         ) from error
+
+
+def _scheme(address: str) -> str:
+    """None of a text that cannot be split, such as `http://[::1:8110`."""
+    try:
+        return urlsplit(address).scheme
+    except ValueError:
+        return ""
 
 
 def rows(workers: Iterable[WorkerStatus]) -> list[dict[str, object]]:

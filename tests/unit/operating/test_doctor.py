@@ -69,6 +69,16 @@ def test_the_command_prints_a_line_for_each_slot(capsys: pytest.CaptureFixture[s
     assert [row["slot"] for row in json.loads(capsys.readouterr().out)] == [4, 5, 3]
 
 
+@pytest.mark.parametrize("address", ["http://[::1:8110", "http://a\u2100:80"])
+def test_an_address_that_cannot_be_split_is_one_error_and_exit_1(
+    address: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["doctor", address]) == 1
+    shown = capsys.readouterr()
+    assert shown.err == f"error: {address} is no address of a worker. Say http://HOST:PORT.\n"
+    assert shown.out == ""
+
+
 def test_who_is_no_worker_is_told_apart_from_who_does_not_answer() -> None:
     with pytest.raises(ConfigError, match="localhost:80 is no address"):
         asked("localhost:80")
