@@ -21,7 +21,7 @@ from mirrorfleet.offsets.packing import (
 from mirrorfleet.records.archive import Block, decode, encode, encode_key
 from mirrorfleet.records.segments import Segment
 from tests.unit.copying.making import entry
-from tests.unit.offsets.test_lineage_truth import HERE, KINDS, THERE, World, one, world
+from tests.unit.offsets.test_lineage_truth import HERE, KINDS, THERE, World, world
 
 Floors = dict[PartitionIdentity, Floor]
 STORIES = st.lists(
@@ -34,14 +34,14 @@ EIGHTHS = st.integers(0, 8)
 
 
 def floors_of(made: World, low: Floor) -> Floors:
-    return {one(number): low for number in range(len(made.runs))}
+    return {made.identity(number): low for number in range(len(made.runs))}
 
 
 def in_memory(made: World, floors: Floors) -> OffsetIndex:
     index = OffsetIndex()
     for number, runs in enumerate(made.runs):
         if runs:
-            index.add(one(number), runs)
+            index.add(made.identity(number), runs)
     index.forget_below(floors)
     return index
 
@@ -49,7 +49,7 @@ def in_memory(made: World, floors: Floors) -> OffsetIndex:
 def in_archive(made: World, floors: Floors, full: Full) -> OffsetIndex:
     """As who reads it after the packer has pruned."""
     segments = [
-        Segment(SlotNumber(0), 1_000, ((one(number), (run,)),))
+        Segment(SlotNumber(0), 1_000, ((made.identity(number), (run,)),))
         for number, runs in enumerate(made.runs)
         for run in runs
     ]
@@ -71,8 +71,10 @@ def in_archive(made: World, floors: Floors, full: Full) -> OffsetIndex:
 
 def copies(made: World, index: OffsetIndex) -> Copies:
     last = len(made.runs) - 1
-    losses = {one(number): loss for number, loss in enumerate(made.losses) if loss is not None}
-    return Copies([entry(identity=one(last), loss=made.losses[last])], index, losses)
+    losses = {
+        made.identity(number): loss for number, loss in enumerate(made.losses) if loss is not None
+    }
+    return Copies([entry(identity=made.identity(last), loss=made.losses[last])], index, losses)
 
 
 def reads_next(made: World, index: OffsetIndex, low: Floor) -> list[int]:
