@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 NO_GROUP: Final = "Dead"
 """Kafka's word for a group that a cluster does not know."""
+_WITHOUT_MEMBERS: Final = frozenset({"Empty", NO_GROUP})
+"""Any other word counts as a group with members, as it does for checkpoint."""
 Offsets = Mapping["TopicPartition", "GroupOffset"]
 
 _FOUND: Final = {
@@ -196,10 +198,19 @@ def _group_words(group: str, rows: Sequence[GroupOffsetRow], facts: GroupFacts) 
     if ahead:
         return "ahead", f"it is further on the target in {plural(ahead, 'partition')}"
     if behind:
-        return "behind", f"{plural(behind, 'partition')} will be set again at the next look"
+        return "behind", _behind_words(behind, facts.target_states.get(group, NO_GROUP))
     if unset:
         return "partly", f"{plural(unset, 'partition')} of {len(rows)} not set on the target"
     return "in place", "it can go on over there where it stands here"
+
+
+def _behind_words(behind: int, target_state: str) -> str:
+    # checkpoint leaves a group alone that has members on the target or went there by itself, and
+    # only it knows of the latter, as it remembers what it wrote
+    where = f"it is further back on the target in {plural(behind, 'partition')}"
+    if target_state not in _WITHOUT_MEMBERS:
+        return f"{where}, and has members there: nothing is set"
+    return f"{where}: checkpoint sets it unless its /status says why not"
 
 
 def _difference(row: GroupOffsetRow) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mirrorfleet.core.ids import SourceOffset, TargetOffset, TopicPartition
@@ -27,6 +29,7 @@ A, B = entry(0), entry(1)
 AT_A, AT_B = TopicPartition("orders", 0), TopicPartition("orders", 1)
 THERE_A, THERE_B = TopicPartition("east.orders", 0), TopicPartition("east.orders", 1)
 ELSEWHERE = TopicPartition("local", 0)
+BACK_IN_1 = "it is further back on the target in 1 partition"
 FLOW = Flow(
     LINK,
     (FlowRule("all", NameFilter((".*",)), NameFilter((".*",), ("hidden",)), Naming.PREFIX),),
@@ -63,7 +66,11 @@ def facts(here: dict[TopicPartition, int], there: dict[TopicPartition, int]) -> 
         ({}, "not set", "no offset of it is set on the target"),
         ({THERE_A: 5}, "partly", "1 partition of 2 not set on the target"),
         ({THERE_A: 5, THERE_B: 7}, "in place", "it can go on over there where it stands here"),
-        ({THERE_A: 5, THERE_B: 6}, "behind", "1 partition will be set again at the next look"),
+        (
+            {THERE_A: 5, THERE_B: 6},
+            "behind",
+            f"{BACK_IN_1}: checkpoint sets it unless its /status says why not",
+        ),
         (
             {THERE_A: 6, THERE_B: 6},
             "ahead",
@@ -84,6 +91,30 @@ def test_a_group_is_compared_with_its_own_translation(
         "verdict": verdict,
         "words": words,
     }
+
+
+@pytest.mark.parametrize("state", ["Stable", "PreparingRebalance", "Unknown"])
+def test_a_group_with_members_on_the_target_is_not_said_to_be_set(state: str) -> None:
+    """Checkpoint leaves it alone: who waits for that before a move would wait for ever."""
+    found = replace(
+        facts({AT_A: 15, AT_B: 17}, {THERE_A: 4, THERE_B: 6}), target_states={"g": state}
+    )
+
+    row = group_row("g", FLOW, found, copies())
+
+    assert (row.verdict, row.words) == (
+        "behind",
+        "it is further back on the target in 2 partitions, and has members there: nothing is set",
+    )
+
+
+@pytest.mark.parametrize("states", [{}, {"g": "Dead"}, {"g": "Empty"}])
+def test_a_group_without_members_may_be_set_and_checkpoint_knows(states: dict[str, str]) -> None:
+    found = replace(facts({AT_A: 15}, {THERE_A: 4}), target_states=states)
+
+    words = group_row("g", FLOW, found, copies()).words
+
+    assert words == f"{BACK_IN_1}: checkpoint sets it unless its /status says why not"
 
 
 def test_each_offset_says_what_it_is_over_there() -> None:
