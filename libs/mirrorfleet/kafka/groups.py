@@ -53,6 +53,10 @@ _NO_GENERATION: Final = -1
 _NO_EPOCH: Final = -1
 _CONSUMER_PROTOCOLS: Final = frozenset({"consumer", ""})
 """A group that only ever had offsets set from outside has no protocol."""
+_NOT_OF_KIP_848: Final = frozenset(
+    {ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION, ErrorCode.INVALID_GROUP_ID}
+)
+"""No such group, a broker where that protocol is off, or the empty name, which it does not take."""
 
 
 class GroupState(StrEnum):
@@ -308,7 +312,11 @@ async def _described_classic(
 async def _described_new(
     cluster: Cluster, node: int, names: Sequence[str], left_s: float
 ) -> Results[str, GroupDescription]:
-    """Groups of KIP-848, which DescribeGroups does not know; brokers before 4.0 have none."""
+    """Groups of KIP-848, which DescribeGroups does not know; brokers before 4.0 have none.
+
+    TOPIC_AUTHORIZATION_FAILED: it reads a topic that we may not describe, and its members are kept
+    from us. Such a group is not one without members.
+    """
     request = ConsumerGroupDescribeRequest(
         group_ids=tuple(map(GroupId, names)), include_authorized_operations=False
     )
@@ -321,13 +329,14 @@ async def _described_new(
         return dict(dead)
     found: Results[str, GroupDescription] = dict(dead)
     for one in answer.groups:
-        if code_of(one.error_code) is ErrorCode.NONE:
-            members = tuple(
-                GroupMember(each.member_id, each.client_id, each.client_host)
-                for each in one.members
-            )
-            state = group_state(one.group_state)
-            found[str(one.group_id)] = GroupDescription(str(one.group_id), state, members)
+        name, code = str(one.group_id), code_of(one.error_code)
+        if code in _NOT_OF_KIP_848:
+            continue
+        members = tuple(
+            GroupMember(each.member_id, each.client_id, each.client_host) for each in one.members
+        )
+        description = GroupDescription(name, group_state(one.group_state), members)
+        found[name] = verdict(code, f"group {name}", one.error_message) or description
     return found
 
 

@@ -54,7 +54,7 @@ class GroupAsker:
         return await self._cached(("page", *names), ask)
 
     async def group(self, name: str) -> GroupFacts:
-        """One group with its members; raises as `page`."""
+        """One group with its members, as far as they are told; raises as `page`."""
 
         async def ask() -> GroupFacts:
             facts = await self._with_offsets(await self._cached((), self._states), (name,))
@@ -111,7 +111,7 @@ def _answered(answers: Results[str, GroupOffsets]) -> dict[str, GroupOffsets]:
     return {name: one for name, one in answers.items() if not isinstance(one, BrokerError)}
 
 
-def _members(found: GroupDescription | BrokerError) -> list[str]:
+def _members(found: GroupDescription | BrokerError) -> list[str] | None:
     if isinstance(found, BrokerError):
-        return []
+        return None
     return [f"{one.client_id} at {one.host.lstrip('/')}" for one in found.members]

@@ -42,15 +42,16 @@ _FOUND: Final = {
 class GroupFacts:
     """What both clusters said about some groups, by group. A group that is absent is not known.
 
-    `refused` are groups that a cluster did not answer for, with its words.
+    `refused` are groups that a cluster did not answer for, with its words. Members that it did not
+    tell are None.
     """
 
     source_states: Mapping[str, str] = field(default_factory=dict)
     target_states: Mapping[str, str] = field(default_factory=dict)
     source_offsets: Mapping[str, Offsets] = field(default_factory=dict)
     target_offsets: Mapping[str, Offsets] = field(default_factory=dict)
-    source_members: Sequence[str] = ()
-    target_members: Sequence[str] = ()
+    source_members: Sequence[str] | None = ()
+    target_members: Sequence[str] | None = ()
     refused: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -97,8 +98,8 @@ def group_page(
         trouble="",
         map_words=map_words,
         row=group_row(group, flow, facts, copies),
-        source_members=list(facts.source_members),
-        target_members=list(facts.target_members),
+        source_members=_told(facts.source_members),
+        target_members=_told(facts.target_members),
         offsets=shown,
         page=page,
     )
@@ -151,6 +152,10 @@ def translation(answer: Answer, source: str, target: str, direction: str) -> Tra
         copied_to=answer.copied_to,
         words=words,
     )
+
+
+def _told(members: Sequence[str] | None) -> list[str] | None:
+    return None if members is None else list(members)
 
 
 def _offset_row(

@@ -318,8 +318,9 @@ class GroupPage(Model):
     trouble: str
     map_words: str
     row: GroupRow | None
-    source_members: list[str]
-    target_members: list[str]
+    source_members: list[str] | None
+    """Client ids and hosts; null when the cluster did not tell them."""
+    target_members: list[str] | None
     offsets: list[GroupOffsetRow]
     page: Page
 

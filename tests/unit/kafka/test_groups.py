@@ -5,6 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 import pytest
+from kio.schema.consumer_group_describe.v0.request import ConsumerGroupDescribeRequest
+from kio.schema.consumer_group_describe.v0.response import (
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+)
+from kio.schema.describe_groups.v5.response import DescribedGroup as DescribedClassic
+from kio.schema.describe_groups.v5.response import DescribeGroupsResponse
 from kio.schema.errors import ErrorCode as Code
 from kio.schema.list_groups.v4.response import ListedGroup as Listed
 from kio.schema.list_groups.v4.response import ListGroupsResponse
@@ -21,8 +28,15 @@ from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError, DeadlineError
 from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.kafka import groups as module
+from mirrorfleet.kafka.backoff import SystemDice
 from mirrorfleet.kafka.codec import milliseconds
-from mirrorfleet.kafka.groups import commit_offsets, list_groups
+from mirrorfleet.kafka.groups import (
+    GroupDescription,
+    GroupState,
+    commit_offsets,
+    describe_groups,
+    list_groups,
+)
 from mirrorfleet.offsets.homes import GroupOffset
 
 if TYPE_CHECKING:
@@ -70,6 +84,42 @@ class Brokers:
         return OffsetCommitResponse(throttle_time=milliseconds(0), topics=(topic,))
 
 
+class NoClassicGroups:
+    """A cluster of Kafka 4, which has one code for whatever group of KIP-848 it is asked about."""
+
+    name = "west"
+    dice = SystemDice()
+
+    def __init__(self, code: Code) -> None:
+        self.code = code
+
+    async def ask(self, request: Request, *_: object, **__: object) -> object:
+        if isinstance(request, ConsumerGroupDescribeRequest):
+            return self._described()
+        none = DescribedClassic(
+            error_code=Code.group_id_not_found,
+            group_id=GroupId("g"),
+            group_state="Dead",
+            protocol_type="",
+            protocol_data="",
+            members=(),
+        )
+        return DescribeGroupsResponse(throttle_time=milliseconds(0), groups=(none,))
+
+    def _described(self) -> ConsumerGroupDescribeResponse:
+        found = DescribedGroup(
+            error_code=self.code,
+            error_message=None,
+            group_id=GroupId("g"),
+            group_state="Stable" if self.code is Code.none else "",
+            group_epoch=i32(0),
+            assignment_epoch=i32(0),
+            assignor_name="",
+            members=(),
+        )
+        return ConsumerGroupDescribeResponse(throttle_time=milliseconds(0), groups=(found,))
+
+
 @pytest.fixture(autouse=True)
 def _coordinators(monkeypatch: pytest.MonkeyPatch) -> None:
     async def find(_: object, names: Iterable[str], *__: object, **___: object) -> dict[str, int]:
@@ -103,3 +153,33 @@ async def test_of_a_broker_that_falls_silent_what_it_set_counts_and_nothing_is_s
     assert isinstance(done["b"], BrokerError)
     assert done["b"].code is ErrorCode.NETWORK_EXCEPTION
     assert [str(each.group_id) for each in brokers.commits] == ["a", "b"]
+
+
+async def test_a_group_whose_members_are_kept_from_us_is_not_one_without_members() -> None:
+    """It reads a topic that we may not describe: Kafka 4 answers without its members."""
+    brokers = cast("Cluster", NoClassicGroups(Code.topic_authorization_failed))
+
+    found = (await describe_groups(brokers, ["g"], deadline_s=1.0))["g"]
+
+    assert isinstance(found, BrokerError)
+    assert found.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+@pytest.mark.parametrize(
+    ("code", "state"),
+    [
+        (Code.group_id_not_found, GroupState.DEAD),
+        (Code.unsupported_version, GroupState.DEAD),
+        (Code.invalid_group_id, GroupState.DEAD),
+        (Code.none, GroupState.STABLE),
+    ],
+    ids=["no such group", "the protocol is off", "the empty name", "a group"],
+)
+async def test_a_group_is_dead_only_where_neither_protocol_has_it(
+    code: Code, state: GroupState
+) -> None:
+    brokers = cast("Cluster", NoClassicGroups(code))
+
+    found = await describe_groups(brokers, ["g"], deadline_s=1.0)
+
+    assert found == {"g": GroupDescription("g", state, ())}

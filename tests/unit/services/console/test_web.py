@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx
 import pytest
@@ -20,6 +21,7 @@ from mirrorfleet.mapping.fleet_watch import ClusterWatch
 from mirrorfleet.offsets.index import OffsetIndex
 from mirrorfleet.records.events import Event
 from mirrorfleet.records.segments import Run
+from mirrorfleet.views.groups import GroupFacts
 from mirrorfleet.views.told import Fleet
 from services.console import rendering
 from services.console.access import Gate
@@ -245,6 +247,31 @@ async def test_a_cluster_whose_settings_are_wrong_is_a_word_on_the_page(
 
     assert groups.status_code == 200
     assert "Groups cannot be asked for now.</strong> no secret" in groups.text
+
+
+@pytest.mark.parametrize(
+    ("members", "shown", "told"),
+    [(None, '<span class="dim">unknown</span>', 0), ((), "0", 0), (("till-7 at a",), "1", 1)],
+)
+async def test_members_that_were_not_told_are_unknown_and_never_0(
+    web: httpx.AsyncClient,
+    monkeypatch: pytest.MonkeyPatch,
+    members: tuple[str, ...] | None,
+    shown: str,
+    told: int,
+) -> None:
+    async def group(*_: object) -> GroupFacts:
+        return GroupFacts(source_states={"g": "Stable"}, source_members=members)
+
+    monkeypatch.setattr(Board, "_asker", lambda *_: SimpleNamespace(group=group))
+
+    page = (await web.get("/links/east/west/group?name=g")).text
+    answer = (await web.get("/api/links/east/west/group?name=g")).json()
+
+    assert f"<dt>Members on east</dt><dd>{shown}</dd>" in page
+    assert "<dt>Members on west</dt><dd>0</dd>" in page
+    assert page.count("On east: till-7 at a") == told
+    assert answer["source_members"] == (None if members is None else list(members))
 
 
 async def test_every_answer_of_the_api_is_documented(web: httpx.AsyncClient) -> None:
