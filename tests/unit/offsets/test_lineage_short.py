@@ -11,6 +11,7 @@ from mirrorfleet.core.ids import PartitionIdentity, SlotNumber, SourceOffset, Ta
 from mirrorfleet.offsets.copies import Answer, Copies
 from mirrorfleet.offsets.index import OffsetIndex
 from mirrorfleet.offsets.packing import (
+    GONE,
     Floor,
     Full,
     beneath,
@@ -34,7 +35,10 @@ EIGHTHS = st.integers(0, 8)
 
 
 def floors_of(made: World, low: Floor) -> Floors:
-    return {made.identity(number): low for number in range(len(made.runs))}
+    """As `LostTopics` says: of a target topic that was made again nothing is left."""
+    each = [made.identity(number) for number in range(len(made.runs))]
+    now, gone = each[-1].target_topic_id, Floor(low.source, TargetOffset(GONE))
+    return {one: low if one.target_topic_id == now else gone for one in each}
 
 
 def in_memory(made: World, floors: Floors) -> OffsetIndex:
