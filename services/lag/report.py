@@ -1,7 +1,8 @@
 """What `lag` tells over HTTP: `/status`, `/lag`, gauges. Only reads.
 
-Series of Prometheus are bounded: by topic for everything, by partition only for the worst. What is
-not known is absent, so that a broken look never shows as a small number.
+Series of Prometheus are bounded: by topic for everything, by partition only for the worst; of too
+many topics the worst have series, and how many have none is counted. What is not known is absent,
+so that a broken look never shows as a small number.
 """
 
 from __future__ import annotations
@@ -24,12 +25,13 @@ if TYPE_CHECKING:
     from mirrorfleet.lagging.board import Board
     from mirrorfleet.lagging.partition import PartitionLag, Standing
     from mirrorfleet.runtime.metric_names import Metric
-    from mirrorfleet.runtime.metrics import Metrics
+    from mirrorfleet.runtime.metrics import Counter, Metrics
 
 WORST: Final = 100
 """Partitions that have series of their own, and that `/status` shows."""
 MOST_ROWS: Final = 10_000
 _Samples = list[tuple[tuple[str, ...], float]]
+_Parts = list[tuple["PartitionLag", "Standing"]]
 
 
 @dataclass(slots=True)
@@ -123,14 +125,16 @@ class Gauges:
 
     def register(self, metrics: Metrics) -> None:
         """Have them asked at each scrape."""
-        by_topic: dict[Metric, Callable[[list[tuple[PartitionLag, Standing]]], float | None]] = {
-            names.LAG_SECONDS: _longest,
-            names.LAG_RECORDS: _offsets,
-            names.LAG_ETA: _eta,
-            names.LAG_HEADROOM: _headroom,
+        by_topic: dict[Metric, tuple[Callable[[_Parts], float | None], bool]] = {
+            names.LAG_SECONDS: (_longest, True),
+            names.LAG_RECORDS: (_offsets, True),
+            names.LAG_ETA: (_eta, True),
+            names.LAG_HEADROOM: (_headroom, False),
         }
-        for metric, of in by_topic.items():
-            metrics.on_scrape(metric, partial(self._topics, of))
+        for metric, (of, is_large_worse) in by_topic.items():
+            refused = metrics.counter(names.SERIES_REFUSED, metric.name)
+            ask = partial(self._topics, of, refused, is_large_worse=is_large_worse)
+            metrics.on_scrape(metric, ask)
         metrics.on_scrape(names.LAG_PARTITION_SECONDS, self._worst_seconds)
         metrics.on_scrape(names.LAG_PARTITION_RECORDS, self._worst_records)
         metrics.on_scrape(names.LAG_VERDICTS, self._tally)
@@ -139,15 +143,19 @@ class Gauges:
         metrics.on_scrape(names.LAG_ENDS, self._ends)
 
     def _topics(
-        self, of: Callable[[list[tuple[PartitionLag, Standing]]], float | None]
+        self, of: Callable[[_Parts], float | None], refused: Counter, *, is_large_worse: bool
     ) -> _Samples:
-        topics: dict[tuple[str, ...], list[tuple[PartitionLag, Standing]]] = {}
+        topics: dict[tuple[str, ...], _Parts] = {}
         for lag in self._board:
             if lag.standing is not None:
                 key = (str(lag.entry.link), lag.entry.source_topic)
                 topics.setdefault(key, []).append((lag, lag.standing))
-        found = [(key, of(parts)) for key, parts in list(topics.items())[:MAX_SERIES]]
-        return [(key, value) for key, value in found if value is not None]
+        told = [(key, of(parts)) for key, parts in topics.items()]
+        found = [(key, value) for key, value in told if value is not None]
+        found.sort(key=lambda each: each[1], reverse=is_large_worse)
+        # the same ones are refused at each scrape: what counts is how many, not how often
+        refused.value = max(refused.value, len(found) - MAX_SERIES)
+        return found[:MAX_SERIES]
 
     def _worst(self) -> list[tuple[tuple[str, ...], Standing]]:
         return [
@@ -184,9 +192,6 @@ class Gauges:
     def _ends(self) -> _Samples:
         now = self._clock.monotonic()
         return [((str(v.link),), now - v.looked_at) for v in self._views if v.looked_at is not None]
-
-
-_Parts = list[tuple["PartitionLag", "Standing"]]
 
 
 def _longest(parts: _Parts) -> float | None:

@@ -62,7 +62,9 @@ READY: Final = _gauge("service_ready", "1 when the service does its job.")
 LOOP_LAG: Final = _gauge("event_loop_lag_seconds", "Longest stall of the loop in the last second.")
 LOOP_TASKS: Final = _gauge("event_loop_tasks", "Tasks of the loop: steady, or something leaks.")
 SERIES_REFUSED: Final = _counter(
-    "metric_series_refused", "Series folded into '(other)', because a metric had too many.", "name"
+    "metric_series_refused",
+    "Series folded into '(other)' or left out, because a metric had too many.",
+    "name",
 )
 
 # mirror

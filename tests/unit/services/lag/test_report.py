@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import httpx
+import pytest
 from fastapi import FastAPI
 
 from mirrorfleet.lagging.board import Board
 from mirrorfleet.lagging.verdict import Limits
-from mirrorfleet.runtime.metrics import Exposition, Metrics
+from mirrorfleet.runtime.metrics import MAX_SERIES, Exposition, Metrics
 from services.lag import report, settings
 from tests.unit.lagging.making import SLOT, entry, hear, said, snapshot
 from tests.unit.records.making import LINK
@@ -51,6 +52,38 @@ def test_topics_have_their_worst_partitions_time_and_all_partitions_records() ->
     assert 'mirrorfleet_lag_seconds{link="east->west",topic="orders"} 5.995' in lines
     assert 'mirrorfleet_lag_records{link="east->west",topic="orders"} 900.0' in lines
     assert 'mirrorfleet_lag_partitions{link="east->west",verdict="ok"} 3.0' in lines
+
+
+def many(topics: int) -> Board:
+    """Topics of one partition: all are copied but the last, which is 10 s late and catches up."""
+    made = Board(Limits(), sample_ms=5_000)
+    made.want([entry(at, topic=f"t{at}", retention_ms=3_600_000) for at in range(topics)], 0)
+    made.hold(SLOT, (), 0)
+    for lag in made:
+        for end, at_ms in ((0, 9_000), (100, 10_000), (100, NOW_MS)):
+            lag.end_seen(end, at_ms)
+    for last, at_ms in ((0, NOW_MS - 1_000), (20, NOW_MS)):
+        positions = [*[100] * (topics - 1), last]
+        words = [said(at, partition=number) for number, at in enumerate(positions)]
+        hear(made, snapshot(at_ms, *words), at_ms)
+    made.look(SLOT, NOW_MS)
+    return made
+
+
+@pytest.mark.parametrize(
+    "gauge", ["lag_seconds", "lag_records", "lag_eta_seconds", "lag_headroom_seconds"]
+)
+def test_of_too_many_topics_the_worst_have_series_and_the_others_are_counted(gauge: str) -> None:
+    topics = MAX_SERIES + 3
+    metrics = Metrics()
+    report.Gauges(many(topics), [], Clock()).register(metrics)
+    for _ in range(2):  # what is counted at a scrape shows at the next
+        lines = Exposition(metrics).text().decode().splitlines()
+
+    shown = [line for line in lines if line.startswith(f"mirrorfleet_{gauge}{{")]
+    assert len(shown) == MAX_SERIES
+    assert [line for line in shown if f'topic="t{topics - 1}"' in line] == shown[:1]
+    assert f'mirrorfleet_metric_series_refused_total{{name="mirrorfleet_{gauge}"}} 3.0' in lines
 
 
 def test_only_partitions_that_are_not_fine_have_series_of_their_own_and_not_many() -> None:
