@@ -94,7 +94,7 @@ RECORD_LAG: Final = _gauge(
     "record_lag", "Offsets to copy, of a topic; absent if one is unknown.", "link", "topic"
 )
 RETENTION_HEADROOM: Final = _gauge(
-    "retention_headroom_seconds", "Least time before retention reaches an uncopied record.", "link"
+    "retention_headroom_seconds", "Least time before retention.ms takes an uncopied record.", "link"
 )
 IN_FLIGHT: Final = _gauge("in_flight_bytes", "Bytes fetched and not yet acknowledged.")
 SLOTS_OWNED: Final = _gauge("slots_owned", "Slots that this worker holds.", "link")
