@@ -93,6 +93,11 @@ class EndHistory:
         if keep > 0:
             del self._offsets[:keep], self._first[:keep], self._last[:keep]
 
+    def set_back(self, by_ms: int) -> None:
+        """Our clock was: what was seen is as old as before."""
+        self._first = [at_ms - by_ms for at_ms in self._first]
+        self._last = [at_ms - by_ms for at_ms in self._last]
+
     def restore(self, offset: int, since_ms: int) -> None:
         """Begin with what an earlier process knew: the record at `offset` came at that moment."""
         for point in (offset, offset + 1):

@@ -263,6 +263,20 @@ class PartitionLag:
             self._moved_ms = min(self._moved_ms, now_ms)
         if self._waiting_ms is not None:
             self._waiting_ms = min(self._waiting_ms, now_ms)
+        self._keep_ages(now_ms)
+
+    def _keep_ages(self, now_ms: int) -> None:
+        """Ends that look new would show that nothing waits, though no leader is seen.
+
+        How far the clock went back tells the latest moment that is known from before.
+        """
+        seen, told = self.ends.seen_ms, self.standing
+        if seen is None or seen <= now_ms:
+            return
+        back_ms = (seen if told is None else max(seen, told.as_of_ms)) - now_ms
+        self.ends.set_back(back_ms)
+        if self._came_ms is not None and self._came_ms > now_ms:
+            self._came_ms -= back_ms
 
     def _as_of(self, now_ms: int) -> int:
         heard = self.heard_ms
