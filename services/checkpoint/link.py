@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError, DeadlineError
-from mirrorfleet.core.ids import Link, TopicId, TopicPartition
+from mirrorfleet.core.ids import Link, TopicPartition
 from mirrorfleet.kafka.admin import NewTopic, create_topics
 from mirrorfleet.kafka.control import ControlWriter
 from mirrorfleet.kafka.groups import (
@@ -29,8 +29,10 @@ from mirrorfleet.kafka.groups import (
     list_groups,
 )
 from mirrorfleet.kafka.offsets import EARLIEST, list_offsets
+from mirrorfleet.mapping.live import targets_seen
 from mirrorfleet.mapping.written import WrittenTail
 from mirrorfleet.offsets.copies import Copies
+from mirrorfleet.offsets.floors import Seen
 from mirrorfleet.offsets.homes import (
     Activity,
     Decision,
@@ -217,8 +219,8 @@ class LinkGroups:
 
     async def _starts(self, copies: Copies, seen: _Seen) -> dict[TopicPartition, int]:
         entries = (copies.by_source(at) for one in seen.committed.values() for at in one)
-        ids = {e.target: e.identity.target_topic_id for e in entries if e is not None}
-        wanted = ids.keys()
+        targets = {entry.target: entry for entry in entries if entry is not None}
+        wanted = targets.keys()
         silent, deadline_s = wanted & self._silent, self._settings.request_s
         listed = await list_offsets(
             self._target, dict.fromkeys(wanted - silent, EARLIEST), deadline_s=deadline_s
@@ -235,21 +237,11 @@ class LinkGroups:
             at: found.offset for at, found in listed.items() if not isinstance(found, BrokerError)
         }
         self._silent = wanted - starts.keys()
-        same = await self._same_topics({at: ids[at] for at in starts})
-        return {at: start for at, start in starts.items() if at in same}
-
-    async def _same_topics(
-        self, ids: Mapping[TopicPartition, TopicId]
-    ) -> frozenset[TopicPartition]:
-        """Those whose topic has the id still. The map of one that was deleted says nothing of what
-        has its name now, and the catalog may hear of it last.
-
-        Asked once offsets and starts are known: so they are of the same topics.
-        """
-        names = sorted({at.topic for at in ids})
-        topics = (await self._target.metadata(names)).topics if names else {}
-        known = {t.name: t.topic_id for t in topics.values() if t.error is ErrorCode.NONE}
-        return frozenset(at for at, topic_id in ids.items() if known.get(at.topic) == topic_id)
+        # asked once offsets and starts are known: so they are of the same topics
+        live = await targets_seen(self._target, (targets[at] for at in starts))
+        return {
+            at: start for at, start in starts.items() if live[targets[at].identity] is Seen.THERE
+        }
 
     def _rest(
         self, group: str, own: GroupOffsets, copies: Copies, seen: _Seen, now: float

@@ -11,10 +11,12 @@ from fastapi.responses import JSONResponse
 from mirrorfleet.core.errors import RefusedError
 from mirrorfleet.core.ids import ClusterAlias, Link, TopicPartition
 from mirrorfleet.mapping.asking import MOST_OFFSET, Direction, translate
+from mirrorfleet.mapping.live import checked_or_told
 from mirrorfleet.runtime import metric_names as names
 
 if TYPE_CHECKING:
     from mirrorfleet.core.ports import Clock
+    from mirrorfleet.kafka.cluster import Cluster
     from mirrorfleet.mapping.following import MapFollower
     from mirrorfleet.offsets.copies import Copies
     from mirrorfleet.runtime.metrics import Metrics
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 SHOWN: Final = 200
 """Groups of a link in one `/status`."""
 _NOT_FOUND: Final = 404
+_CONFLICT: Final = 409
 _UNAVAILABLE: Final = 503
 _Samples = list[tuple[tuple[str, ...], float]]
 
@@ -62,11 +65,13 @@ def add_routes(
     copies_of: Callable[[Link], Copies],
     links: Iterable[Link],
     is_loaded: Callable[[], bool],
+    target: Cluster,
 ) -> None:
     """`GET /translate?source=east&topic=orders&partition=0&offset=42[&direction=to-source]`.
 
-    404 for a link or partition that is not copied, 422 for a question
-    that is not one, 503 before the map has been read.
+    404 for a link or partition that is not copied, 409 where the copy was deleted, 422 for a
+    question that is not one, 503 before the map has been read. `unchecked` is in the answer where
+    the target does not say whether it has the copy still.
     """
     known = {link.source: link for link in links}
 
@@ -81,15 +86,21 @@ def add_routes(
         link = known.get(ClusterAlias(source))
         if link is None:
             text = f"no link copies from {source!r}; known: {', '.join(sorted(known))}"
-            return JSONResponse({"error": text}, status_code=_NOT_FOUND)
+            return _error(text, _NOT_FOUND)
         if not is_loaded():
-            text = "the offset map is still being read; see /readyz"
-            return JSONResponse({"error": text}, status_code=_UNAVAILABLE)
+            return _error("the offset map is still being read; see /readyz", _UNAVAILABLE)
         try:
             found = translate(copies_of(link), TopicPartition(topic, partition), offset, direction)
         except RefusedError as error:
-            return JSONResponse({"error": str(error)}, status_code=_NOT_FOUND)
-        return JSONResponse(found.row())
+            return _error(str(error), _NOT_FOUND)
+        try:
+            return JSONResponse((await checked_or_told(target, found)).row())
+        except RefusedError as error:
+            return _error(str(error), _CONFLICT)
+
+
+def _error(text: str, code: int) -> JSONResponse:
+    return JSONResponse({"error": text}, status_code=code)
 
 
 def register_gauges(

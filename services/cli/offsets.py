@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from mirrorfleet.config.flows import find_link, flow_of
 from mirrorfleet.config.load import load_estate
@@ -16,6 +17,9 @@ from mirrorfleet.runtime.clock import SystemClock
 from services.cli.connecting import open_cluster
 
 __all__ = ["Direction", "Where", "run_groups", "run_translate"]
+
+_IF_ANY: Final = ("refused", "unchecked")
+"""Columns of a table that are left out where they say nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +47,10 @@ def run_translate(where: Where, topic: str, offset: int, way: Direction, output:
 
 
 def run_groups(where: Where, group: str | None, output: Output) -> int:
-    """Prints the groups of a link, or one of them; exit 1 when a cluster refused one."""
+    """Prints the groups of a link, or one of them; exit 1 when a cluster refused one.
+
+    Or when the copy of what one has read was deleted.
+    """
     estate = load_estate(where.file)
     flow = flow_of(estate, find_link(estate, where.target, where.source))
     fleet, there = estate.fleet_of(where.target), flow.link.target
@@ -54,12 +61,11 @@ def run_groups(where: Where, group: str | None, output: Output) -> int:
             return await asking.ask_groups(source, target, fleet, flow, SystemClock(), only=group)
 
     rows = asyncio.run(ask())
-    refused = any(row["refused"] for row in rows)
-    columns = [name for name in asking.GROUP_COLUMNS if refused or name != "refused"]
-    shown = _show(output, columns, rows)
-    return EXIT_ERROR if refused else shown
+    shown = _show(output, asking.GROUP_COLUMNS, rows)
+    return EXIT_ERROR if any(row["refused"] for row in rows) else shown
 
 
 def _show(output: Output, columns: Sequence[str], rows: list[Row]) -> int:
-    show(output, columns, rows, "no group has read anything that is copied")
+    told = [one for one in columns if one not in _IF_ANY or any(row.get(one) for row in rows)]
+    show(output, told, rows, "no group has read anything that is copied")
     return EXIT_OK

@@ -128,4 +128,4 @@ def _add_groups(app: FastAPI, board: Board) -> None:
         direction: Direction = Direction.TO_TARGET,
     ) -> Translation:
         """One offset on the other side. `topic` is the target's on the way back."""
-        return board.translate(link, TopicPartition(topic, partition), offset, direction)
+        return await board.translate(link, TopicPartition(topic, partition), offset, direction)

@@ -10,6 +10,7 @@ from mirrorfleet.core.errors import MirrorfleetError, RefusedError
 from mirrorfleet.core.ids import ClusterAlias, Link, TopicPartition
 from mirrorfleet.mapping.asking import Direction, translate
 from mirrorfleet.mapping.group_asking import GroupAsker
+from mirrorfleet.mapping.live import checked_or_told
 from mirrorfleet.offsets.copies import Copies
 from mirrorfleet.views import groups as group_views
 from mirrorfleet.views import pages
@@ -124,12 +125,12 @@ class Board:
             names = group_views.listed(flow, states, wanted)
             return paged(names, wanted.number, wanted.size)[0]
 
+        copies, map_words = self._copies(link)
         trouble, facts = "", GroupFacts()
         try:
-            facts = await self._asker(link).page(choose)
+            facts = await self._asker(link).page(choose, copies)
         except MirrorfleetError as error:
             trouble = str(error)
-        copies, map_words = self._copies(link)
         page = group_views.groups_page(
             flow, facts, copies, wanted, map_words=map_words, now_ms=now_ms
         )
@@ -138,20 +139,20 @@ class Board:
     async def group(self, link: Link, group: str, wanted: Wanted) -> GroupPage:
         """A group, offset by offset. Raises: RefusedError when neither side knows it."""
         flow, now_ms = self._flow(link), self._clock.now_ms()
+        copies, map_words = self._copies(link)
         trouble, facts = "", GroupFacts()
         try:
-            facts = await self._asker(link).group(group)
+            facts = await self._asker(link).group(group, copies)
         except MirrorfleetError as error:
             trouble = str(error)
         if not trouble and group not in {**facts.source_states, **facts.target_states}:
             raise RefusedError(f"{link}: no cluster knows a group {group!r}.")
-        copies, map_words = self._copies(link)
         page = group_views.group_page(
             group, flow, facts, copies, wanted, map_words=map_words, now_ms=now_ms
         )
         return page.model_copy(update={"trouble": trouble, "row": None if trouble else page.row})
 
-    def translate(
+    async def translate(
         self, link: Link, at: TopicPartition, offset: int, direction: Direction
     ) -> Translation:
         """One offset on the other side. Raises: RefusedError."""
@@ -159,6 +160,7 @@ class Board:
         if map_words:
             raise RefusedError(f"the offset map of {link} is not known yet: {map_words}.")
         answer = translate(copies, at, offset, direction)
+        answer = await checked_or_told(self._reachable(link.target), answer)
         return group_views.translation(answer, link.source, link.target, direction)
 
     # -- parts

@@ -171,7 +171,7 @@ class Asked(BaseModel):
     answer: Translation | None = None
 
 
-def _translation(request: Request, pages: Pages) -> Asked:
+async def _translation(request: Request, pages: Pages) -> Asked:
     links = [f"{link.source}/{link.target}" for link in pages.board.flows]
     asked = request.query_params
     if "offset" not in asked:
@@ -181,7 +181,7 @@ def _translation(request: Request, pages: Pages) -> Asked:
         at = TopicPartition(asked.get("topic", ""), _number(asked.get("partition", "0")))
         direction = Direction(asked.get("direction", Direction.TO_TARGET))
         offset = _number(asked["offset"])
-        answer = pages.board.translate(link_of(source, target), at, offset, direction)
+        answer = await pages.board.translate(link_of(source, target), at, offset, direction)
     except RefusedError as error:
         return Asked(links=links, problem=Problem(error=error.message, hint=error.hint))
     except ValueError:

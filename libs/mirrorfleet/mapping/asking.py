@@ -6,21 +6,24 @@ Answers come from the control topics and both clusters alone, so they work witho
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple
 
 from mirrorfleet.core.errors import BrokerError, RefusedError
-from mirrorfleet.core.ids import FleetName, Link, SlotNumber, TopicPartition
+from mirrorfleet.core.ids import FleetName, Link, PartitionIdentity, SlotNumber, TopicPartition
 from mirrorfleet.core.ports import Clock
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.groups import GroupOffsets, GroupState, fetch_offsets, list_groups
 from mirrorfleet.mapping.catalog import CatalogView, read_catalog
 from mirrorfleet.mapping.following import MapFollower
+from mirrorfleet.mapping.live import checked, gone_words, targets_seen, unsure_words
 from mirrorfleet.mapping.store import KafkaMapStore
 from mirrorfleet.offsets.copies import Answer, Copies
-from mirrorfleet.offsets.homes import GroupOffset, answer_for, wanted_groups
+from mirrorfleet.offsets.floors import Seen
+from mirrorfleet.offsets.homes import GroupOffset, answer_for, entries_of, wanted_groups
 from mirrorfleet.policy.flows import Flow
+from mirrorfleet.records.catalog import CatalogPartition
 
 MOST_OFFSET: Final = 2**63 - 1
 _NUMBER: Final = re.compile("[0-9]{1,10}")
@@ -34,6 +37,7 @@ class Direction(StrEnum):
 
 
 Row = dict[str, object]
+_TargetsSeen = Mapping[PartitionIdentity, Seen]
 Columns = Sequence[str]
 
 
@@ -112,7 +116,7 @@ async def ask_offset(
     direction: Direction,
     clock: Clock,
 ) -> Answer:
-    """One offset, from the control topics. Raises: as `translate` and `load_map`."""
+    """One offset, from the control topics. Raises: as `translate`, `load_map` and `checked`."""
     view = await read_catalog(target, fleet)
     mine = [
         entry
@@ -123,7 +127,7 @@ async def ask_offset(
     follower = await load_map(target, fleet, {entry.slot for entry in mine}, clock)
     entries = mine or view.of_link(link)
     copies = Copies(entries, follower.index, view.losses)
-    return translate(copies, at, offset, direction)
+    return await checked(target, translate(copies, at, offset, direction))
 
 
 async def ask_groups(
@@ -138,7 +142,8 @@ async def ask_groups(
     """Each offset of each group of a link: both sides, and what it is over there.
 
     `refused` says which cluster did not answer for the group; a group whose offsets the source
-    does not tell is one row without any.
+    does not tell is one row without any. It also says why an offset has no translation: it would
+    be one of a topic that was deleted. `unchecked` says where nobody knows that.
 
     Raises: RefusedError when `only` is no group of the link; errors of both clusters.
     """
@@ -157,11 +162,14 @@ async def ask_groups(
     # a group that the target hides from us is not listed there: only an answer tells it from none
     set_there = await fetch_offsets(target, groups)
     copies = await _copies(target, fleet, flow, view, clock)
+    told = (one for one in committed.values() if not isinstance(one, BrokerError))
+    seen = await targets_seen(target, entries_of(told, copies))
     rows: list[Row] = []
     for group in groups:
         state = there[group].state if group in there else GroupState.DEAD
         here = _Side(listed[group].state, committed[group])
-        rows += _group_rows(group, flow, copies, here, _Side(state, set_there[group]))
+        sides = here, _Side(state, set_there[group])
+        rows += _group_rows(group, flow, copies, sides, seen)
     return rows
 
 
@@ -173,10 +181,13 @@ async def _copies(
     return Copies(entries, follower.index, view.losses)
 
 
-def _group_rows(group: str, flow: Flow, copies: Copies, source: _Side, target: _Side) -> list[Row]:
+def _group_rows(
+    group: str, flow: Flow, copies: Copies, sides: tuple[_Side, _Side], seen: _TargetsSeen
+) -> list[Row]:
+    source, target = sides
     refusals = {
         alias: side.offsets.code.name
-        for alias, side in zip(flow.link, (source, target), strict=True)
+        for alias, side in zip(flow.link, sides, strict=True)
         if isinstance(side.offsets, BrokerError)
     }
     same: Row = {
@@ -192,8 +203,16 @@ def _group_rows(group: str, flow: Flow, copies: Copies, source: _Side, target: _
     for at, now in sorted(source.offsets.items()):
         answer = answer_for(group, at, now.offset, copies, flow)
         if answer is not None:
-            rows.append(same | _row(at, answer, theirs.get(answer.other)))
+            row = same | _row(at, answer, theirs.get(answer.other))
+            rows.append(_row_checked(row, answer.entry, seen[answer.entry.identity]))
     return rows
+
+
+def _row_checked(row: Row, entry: CatalogPartition, seen: Seen) -> Row:
+    if seen is Seen.GONE:
+        said = "; ".join(str(one) for one in (row["refused"], gone_words(entry)) if one)
+        return row | {"translated": None, "found": None, "refused": said}
+    return row | {"unchecked": unsure_words(entry)} if seen is Seen.UNSURE else row
 
 
 def _row(at: TopicPartition, answer: Answer, there: GroupOffset | None) -> Row:
@@ -205,6 +224,7 @@ def _row(at: TopicPartition, answer: Answer, there: GroupOffset | None) -> Row:
         "translated": answer.offset,
         "found": str(answer.found),
         "target_offset": None if there is None else there.offset,
+        "unchecked": None,
     }
 
 
@@ -219,6 +239,7 @@ GROUP_COLUMNS: Final[Columns] = (
     "source_state",
     "target_state",
     "refused",
+    "unchecked",
 )
 OFFSET_COLUMNS: Final[Columns] = (
     "link",
@@ -229,4 +250,5 @@ OFFSET_COLUMNS: Final[Columns] = (
     "other_offset",
     "found",
     "copied_to",
+    "unchecked",
 )

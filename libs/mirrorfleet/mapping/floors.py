@@ -7,20 +7,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError, MirrorfleetError
-from mirrorfleet.core.ids import NO_TOPIC_ID, SourceOffset, TargetOffset
+from mirrorfleet.core.ids import SourceOffset, TargetOffset
 from mirrorfleet.kafka.offsets import EARLIEST, list_offsets
+from mirrorfleet.mapping.live import seen, targets_seen
 from mirrorfleet.offsets.floors import LostTopics, Seen, Sides
 from mirrorfleet.offsets.packing import GONE, Floor
 from mirrorfleet.runtime.log import fields, logger
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from mirrorfleet.core.ids import ClusterAlias, PartitionIdentity, TopicId, TopicPartition
+    from mirrorfleet.core.ids import ClusterAlias, PartitionIdentity, TopicPartition
     from mirrorfleet.kafka.cluster import Cluster
-    from mirrorfleet.kafka.metadata import TopicMeta
     from mirrorfleet.records.catalog import CatalogPartition
 
 _log = logger(__name__)
@@ -78,15 +77,14 @@ class LogFloors:
         return found
 
     async def _seen(
-        self, source: Cluster, wanted: Iterable[CatalogPartition]
+        self, source: Cluster, wanted: Sequence[CatalogPartition]
     ) -> dict[PartitionIdentity, Sides]:
         here = (await source.metadata(sorted({one.source_topic for one in wanted}))).topics
-        names = sorted({one.target_topic for one in wanted})
-        there = (await self._target.metadata(names)).topics
+        there = await targets_seen(self._target, wanted)
         return {
             entry.identity: Sides(
-                _seen(here.get(entry.source_topic), entry.identity.source_topic_id),
-                _seen(there.get(entry.target_topic), entry.identity.target_topic_id),
+                seen(here.get(entry.source_topic), entry.identity.source_topic_id),
+                there[entry.identity],
             )
             for entry in wanted
         }
@@ -96,14 +94,3 @@ async def _begins(cluster: Cluster, wanted: Iterable[TopicPartition]) -> dict[To
     """Where logs begin, of those that are told."""
     listed = await list_offsets(cluster, dict.fromkeys(wanted, EARLIEST))
     return {at: one.offset for at, one in listed.items() if not isinstance(one, BrokerError)}
-
-
-def _seen(topic: TopicMeta | None, topic_id: TopicId) -> Seen:
-    """Any error but one may hide a topic that is there."""
-    if topic is None:
-        return Seen.UNSURE
-    if topic.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        return Seen.GONE
-    if topic.error is not ErrorCode.NONE or NO_TOPIC_ID in {topic.topic_id, topic_id}:
-        return Seen.UNSURE
-    return Seen.THERE if topic.topic_id == topic_id else Seen.GONE

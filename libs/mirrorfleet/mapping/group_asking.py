@@ -14,12 +14,15 @@ from mirrorfleet.kafka.groups import (
     fetch_offsets,
     list_groups,
 )
+from mirrorfleet.mapping.live import targets_seen
+from mirrorfleet.offsets.homes import entries_of
 from mirrorfleet.views.groups import GroupFacts
 
 if TYPE_CHECKING:
     from mirrorfleet.core.ports import Clock
     from mirrorfleet.kafka.cluster import Cluster
     from mirrorfleet.kafka.each import Results
+    from mirrorfleet.offsets.copies import Copies
 
 KEPT_S: Final = 2.0
 _MOST_KEPT: Final = 64
@@ -40,8 +43,12 @@ class GroupAsker:
         self._deadline_s = deadline_s
         self._kept: dict[tuple[str, ...], _Kept] = {}
 
-    async def page(self, choose: Callable[[Mapping[str, str]], Sequence[str]]) -> GroupFacts:
+    async def page(
+        self, choose: Callable[[Mapping[str, str]], Sequence[str]], copies: Copies
+    ) -> GroupFacts:
         """The states of all groups, and offsets of those that `choose` takes from the source's.
+
+        Of `copies` those are looked for on the target that these groups have read.
 
         Raises: errors of both clusters; a group that one does not answer for is in `refused`.
         """
@@ -49,15 +56,16 @@ class GroupAsker:
         names = tuple(choose(states.source_states))
 
         async def ask() -> GroupFacts:
-            return await self._with_offsets(states, names)
+            return await self._with_offsets(states, names, copies)
 
         return await self._cached(("page", *names), ask)
 
-    async def group(self, name: str) -> GroupFacts:
+    async def group(self, name: str, copies: Copies) -> GroupFacts:
         """One group with its members, as far as they are told; raises as `page`."""
 
         async def ask() -> GroupFacts:
-            facts = await self._with_offsets(await self._cached((), self._states), (name,))
+            states = await self._cached((), self._states)
+            facts = await self._with_offsets(states, (name,), copies)
             at_source = await describe_groups(self._source, [name], deadline_s=self._deadline_s)
             at_target = await describe_groups(self._target, [name], deadline_s=self._deadline_s)
             return replace(
@@ -89,14 +97,19 @@ class GroupAsker:
             target_states={name: str(one.state) for name, one in there.items()},
         )
 
-    async def _with_offsets(self, states: GroupFacts, names: Sequence[str]) -> GroupFacts:
+    async def _with_offsets(
+        self, states: GroupFacts, names: Sequence[str], copies: Copies
+    ) -> GroupFacts:
         known = [name for name in names if name in states.source_states]
         mine = await fetch_offsets(self._source, known, deadline_s=self._deadline_s)
         # one that is not listed there may be hidden from us: only an answer says so
         theirs = await fetch_offsets(self._target, known, deadline_s=self._deadline_s)
+        at_source = _answered(mine)
+        wanted = entries_of(at_source.values(), copies)
         return replace(
             states,
-            source_offsets=_answered(mine),
+            targets=await targets_seen(self._target, wanted),
+            source_offsets=at_source,
             target_offsets=_answered(theirs),
             refused={
                 name: str(answer)

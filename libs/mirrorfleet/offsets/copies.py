@@ -17,7 +17,8 @@ from mirrorfleet.records.offset_sync import OffsetSync
 class Answer:
     """`asked` at `partition` is `offset` at `other`, each the next record to read there.
 
-    `copied_to` is the source offset up to which the map knows the copy.
+    `copied_to` is the source offset up to which the map knows the copy. `unchecked` is why nobody
+    knows whether the target has the topic still that the map is about.
     """
 
     entry: CatalogPartition
@@ -27,10 +28,11 @@ class Answer:
     offset: int
     found: Found
     copied_to: SourceOffset
+    unchecked: str = ""
 
     def row(self) -> dict[str, object]:
         """For people and JSON."""
-        return {
+        found: dict[str, object] = {
             "link": str(self.entry.link),
             "topic": self.partition.topic,
             "partition": self.partition.partition,
@@ -40,6 +42,7 @@ class Answer:
             "found": str(self.found),
             "copied_to": self.copied_to,
         }
+        return found | {"unchecked": self.unchecked} if self.unchecked else found
 
 
 _NO_LOSSES: Final[Losses] = {}

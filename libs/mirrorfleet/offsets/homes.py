@@ -253,6 +253,14 @@ def answer_for(
     return copies.to_target(at, offset)
 
 
+def entries_of(
+    committed: Iterable[Mapping[TopicPartition, GroupOffset]], copies: Copies
+) -> list[CatalogPartition]:
+    """What is copied of that in which groups have offsets; each once."""
+    entries = map(copies.by_source, {at for offsets in committed for at in offsets})
+    return [entry for entry in entries if entry is not None]
+
+
 def wanted_groups(flow: Flow, groups: Iterable[str]) -> list[str]:
     """Groups that some rule of the link takes; ours never."""
     return sorted(

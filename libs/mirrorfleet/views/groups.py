@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from mirrorfleet.offsets.floors import Seen
 from mirrorfleet.offsets.homes import answer_for, wanted_groups
 from mirrorfleet.offsets.index import Found
 from mirrorfleet.views.format import count, plural
@@ -19,7 +20,7 @@ from mirrorfleet.views.models import (
 from mirrorfleet.views.paging import paged
 
 if TYPE_CHECKING:
-    from mirrorfleet.core.ids import TopicPartition
+    from mirrorfleet.core.ids import PartitionIdentity, TopicPartition
     from mirrorfleet.offsets.copies import Answer, Copies
     from mirrorfleet.offsets.homes import GroupOffset
     from mirrorfleet.policy.flows import Flow
@@ -38,12 +39,17 @@ _FOUND: Final = {
 }
 
 
+_DELETED: Final = "the copy was deleted, and what has its name now is another topic, or nothing"
+_UNCHECKED: Final = "not checked whether the target has this topic still"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupFacts:
     """What both clusters said about some groups, by group. A group that is absent is not known.
 
     `refused` are groups that a cluster did not answer for, with its words. Members that it did not
-    tell are None.
+    tell are None. `targets` says of copies whether the target has the topic still that the map is
+    about.
     """
 
     source_states: Mapping[str, str] = field(default_factory=dict)
@@ -52,6 +58,7 @@ class GroupFacts:
     target_offsets: Mapping[str, Offsets] = field(default_factory=dict)
     source_members: Sequence[str] | None = ()
     target_members: Sequence[str] | None = ()
+    targets: Mapping[PartitionIdentity, Seen] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -127,9 +134,20 @@ def offset_rows(group: str, flow: Flow, facts: GroupFacts, copies: Copies) -> li
     for at in sorted(mine):
         entry = copies.by_source(at)
         if entry is not None:
+            seen = facts.targets.get(entry.identity, Seen.UNSURE)
             answer = answer_for(group, at, mine[at].offset, copies, flow)
-            rows.append(_offset_row(at, mine[at].offset, entry.target_topic, answer, theirs))
+            row = _offset_row(at, mine[at].offset, entry.target_topic, answer, theirs)
+            rows.append(_checked(row, seen))
     return rows
+
+
+def _checked(row: GroupOffsetRow, seen: Seen) -> GroupOffsetRow:
+    """A place in a topic that was deleted would be ahead in the one that has its name now."""
+    if row.translated is None or seen is Seen.THERE:
+        return row
+    if seen is Seen.GONE:
+        return row.model_copy(update={"translated": None, "found": None, "words": _DELETED})
+    return row.model_copy(update={"words": f"{row.words}; {_UNCHECKED}"})
 
 
 def translation(answer: Answer, source: str, target: str, direction: str) -> Translation:
@@ -137,8 +155,8 @@ def translation(answer: Answer, source: str, target: str, direction: str) -> Tra
     words = (
         f"Offset {count(answer.asked)} of {answer.partition} is offset {count(answer.offset)} of"
         f" {answer.other}: {_FOUND[answer.found]}. The copy is known up to source offset"
-        f" {count(answer.copied_to)}."
-    )
+        f" {count(answer.copied_to)}. {answer.unchecked}"
+    ).rstrip()
     return Translation(
         source=source,
         target=target,
@@ -150,6 +168,7 @@ def translation(answer: Answer, source: str, target: str, direction: str) -> Tra
         other_offset=answer.offset,
         found=answer.found,
         copied_to=answer.copied_to,
+        unchecked=answer.unchecked,
         words=words,
     )
 
@@ -195,6 +214,9 @@ def _group_words(group: str, rows: Sequence[GroupOffsetRow], facts: GroupFacts) 
         return "unknown", facts.refused[group]
     if not rows:
         return "none", "it has no offset in a topic that this link copies"
+    deleted = sum(row.words == _DELETED for row in rows)
+    if deleted:
+        return "unknown", f"the target's topic of {plural(deleted, 'partition')} was deleted"
     unset = sum(row.target_offset is None for row in rows)
     if unset == len(rows):
         return "not set", "no offset of it is set on the target"

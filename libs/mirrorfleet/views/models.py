@@ -300,7 +300,7 @@ class GroupOffsetRow(Model):
     target_topic: str
     source_offset: int
     translated: int | None
-    """The same place on the target; null when nothing is copied yet."""
+    """The same place on the target; null when nothing is copied yet, or the copy was deleted."""
     found: str | None
     """exact, end or before-copy."""
     target_offset: int | None
@@ -338,6 +338,8 @@ class Translation(Model):
     other_offset: int
     found: str
     copied_to: int
+    unchecked: str
+    """Why nobody knows whether the target has the copy still; empty when it has."""
     words: str
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import BrokerError, RefusedError
+from mirrorfleet.core.errors import BrokerError, DeadlineError, RefusedError
 from mirrorfleet.core.ids import FleetName, SlotNumber, TopicPartition
 from mirrorfleet.kafka.groups import GroupOffsets, GroupState, ListedGroup
 from mirrorfleet.mapping import asking
@@ -18,6 +19,7 @@ from mirrorfleet.mapping.asking import (
     MOST_OFFSET,
     Direction,
     ask_groups,
+    ask_offset,
     parse_partition,
     stated_partition,
     translate,
@@ -30,28 +32,32 @@ from mirrorfleet.policy.flows import Flow, FlowRule
 from mirrorfleet.policy.naming import Naming
 from mirrorfleet.records.catalog import CatalogPartition
 from mirrorfleet.runtime.clock import SystemClock
+from tests.unit.mapping.targets import Target, away, deleted, hidden, made_again
 from tests.unit.offsets.making import run_of
 from tests.unit.records.making import LINK, identity
 
 if TYPE_CHECKING:
     from mirrorfleet.kafka.cluster import Cluster
+    from mirrorfleet.kafka.metadata import Metadata
 
 FORWARD, BACK = Direction.TO_TARGET, Direction.TO_SOURCE
 
 
+ENTRY = CatalogPartition(
+    identity=identity(0),
+    link=LINK,
+    source_topic="orders",
+    target_topic="east.orders",
+    slot=SlotNumber(1),
+    rule="all",
+)
+
+
 def copies(*, copied: int) -> Copies:
-    entry = CatalogPartition(
-        identity=identity(0),
-        link=LINK,
-        source_topic="orders",
-        target_topic="east.orders",
-        slot=SlotNumber(1),
-        rule="all",
-    )
     index = OffsetIndex()
     if copied:
         index.add(identity(0), [run_of(0, copied, 0)])
-    return Copies([entry], index)
+    return Copies([ENTRY], index)
 
 
 @pytest.mark.parametrize(
@@ -99,6 +105,60 @@ def test_the_largest_offset_is_the_end_of_the_copy() -> None:
     assert (found.offset, str(found.found), found.copied_to) == (5, "end", 5)
 
 
+async def asked(
+    target: Target, topic: str, way: Direction, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, object]:
+    """Offset 7 of a copy of 20 records, as the command gives it."""
+    index = OffsetIndex()
+    index.add(identity(0), [run_of(0, 20, 0)])
+
+    async def read_catalog(*_: object) -> SimpleNamespace:
+        return SimpleNamespace(of_link=lambda _: [ENTRY], losses={})
+
+    async def load_map(*_: object) -> SimpleNamespace:
+        assert target.asked == []  # before the map is read an answer would be too old
+        return SimpleNamespace(index=index)
+
+    monkeypatch.setattr(asking, "read_catalog", read_catalog)
+    monkeypatch.setattr(asking, "load_map", load_map)
+    at, fleet = TopicPartition(topic, 0), FleetName("west")
+    answer = await ask_offset(target.cluster(), fleet, LINK, at, 7, way, SystemClock())
+    return answer.row()
+
+
+BOTH_WAYS = pytest.mark.parametrize(
+    ("topic", "way"), [("orders", FORWARD), ("east.orders", BACK)], ids=["to target", "back"]
+)
+GONE = pytest.mark.parametrize("gone", [deleted, made_again])
+
+
+@BOTH_WAYS
+@GONE
+async def test_no_offset_is_translated_by_the_map_of_a_topic_that_was_deleted(
+    gone: Callable[[], Target], topic: str, way: Direction, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(RefusedError, match=r"west: the east\.orders that .* was deleted\."):
+        await asked(gone(), topic, way, monkeypatch)
+
+
+@BOTH_WAYS
+async def test_an_answer_says_when_the_target_hides_the_topic_and_only_then(
+    topic: str, way: Direction, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = await asked(Target(), topic, way, monkeypatch)
+    unknown = await asked(hidden(), topic, way, monkeypatch)
+
+    assert (known["other_offset"], known["found"]) == (7, "exact")
+    assert unknown == known | {
+        "unchecked": "not checked: west did not say whether it still has this east.orders."
+    }
+
+
+async def test_a_target_that_is_away_by_then_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(DeadlineError):
+        await asked(away(), "orders", FORWARD, monkeypatch)
+
+
 FLOW = Flow(
     LINK,
     (FlowRule("all", NameFilter((".*",)), NameFilter((".*",)), Naming.PREFIX),),
@@ -115,6 +175,10 @@ class Side:
 
     answers: dict[str, GroupOffsets | BrokerError]
     hidden: frozenset[str] = frozenset()
+    topics: Target = field(default_factory=Target)
+
+    async def metadata(self, names: Sequence[str]) -> Metadata:
+        return await self.topics.metadata(names)
 
     def states(self) -> dict[str, ListedGroup]:
         shown = self.answers.keys() - self.hidden
@@ -182,3 +246,41 @@ async def test_both_sides_that_refuse_a_group_are_named(monkeypatch: pytest.Monk
     (row,) = await rows_of(Side({"a": MAY_NOT}), Side({"a": MAY_NOT}), monkeypatch)
 
     assert row["refused"] == "east: GROUP_AUTHORIZATION_FAILED; west: GROUP_AUTHORIZATION_FAILED"
+
+
+@GONE
+async def test_an_offset_of_a_group_is_not_translated_into_a_topic_that_was_deleted(
+    gone: Callable[[], Target], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = Side({"a": THERE, "b": {}, "c": MAY_NOT}, topics=gone())
+
+    rows = await rows_of(Side(dict.fromkeys("abc", HERE)), target, monkeypatch)
+
+    deleted_words = (
+        "west: the east.orders that the offset map is about was deleted."
+        " What has its name now, if anything, is another topic."
+    )
+    assert [(row["translated"], row["found"], row["target_offset"]) for row in rows] == [
+        (None, None, 5),
+        (None, None, None),
+        (None, None, None),
+    ]
+    assert [row["refused"] for row in rows] == [
+        deleted_words,
+        deleted_words,
+        f"west: GROUP_AUTHORIZATION_FAILED; {deleted_words}",
+    ]
+    assert target.topics.asked == [["east.orders"]]  # once, however many groups
+
+
+async def test_a_group_is_translated_into_a_topic_that_is_hidden_with_a_word(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    target = Side({"a": THERE}, topics=hidden())
+
+    (row,) = await rows_of(Side({"a": HERE}), target, monkeypatch)
+
+    assert (row["translated"], row["refused"]) == (5, None)
+    assert (
+        row["unchecked"] == "not checked: west did not say whether it still has this east.orders."
+    )

@@ -17,6 +17,8 @@ from mirrorfleet.kafka.groups import (
 )
 from mirrorfleet.mapping import group_asking
 from mirrorfleet.mapping.group_asking import GroupAsker
+from mirrorfleet.offsets.copies import Copies
+from mirrorfleet.offsets.index import OffsetIndex
 from mirrorfleet.runtime.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -48,7 +50,7 @@ async def test_members_that_a_cluster_does_not_tell_are_not_none_at_all(
         monkeypatch.setattr(group_asking, one.__name__, one)
     east, west = cast("Cluster", "east"), cast("Cluster", "west")
 
-    facts = await GroupAsker(east, west, SystemClock(), 1.0).group("g")
+    facts = await GroupAsker(east, west, SystemClock(), 1.0).group("g", Copies([], OffsetIndex()))
 
     assert facts.source_states == {"g": "Stable"}
     assert (facts.source_members, facts.target_members) == (None, ["till-7 at kiosk"])

@@ -8,6 +8,7 @@ import pytest
 
 from mirrorfleet.core.ids import SourceOffset, TargetOffset, TopicPartition
 from mirrorfleet.offsets.copies import Copies
+from mirrorfleet.offsets.floors import Seen
 from mirrorfleet.offsets.homes import GroupOffset
 from mirrorfleet.offsets.index import OffsetIndex
 from mirrorfleet.policy.filters import NameFilter
@@ -57,6 +58,7 @@ def facts(here: dict[TopicPartition, int], there: dict[TopicPartition, int]) -> 
         target_states={"g": "Empty"},
         source_offsets={"g": {at: GroupOffset(offset) for at, offset in here.items()}},
         target_offsets={"g": {at: GroupOffset(offset) for at, offset in there.items()}},
+        targets=dict.fromkeys((A.identity, B.identity), Seen.THERE),
     )
 
 
@@ -126,6 +128,34 @@ def test_each_offset_says_what_it_is_over_there() -> None:
         (0, "before-copy", 2, "ahead by 2: a consumer would go on after these"),
         (10, "end", 7, "behind by 3: a consumer would read these again"),
     ]
+
+
+def test_no_place_is_told_in_a_copy_that_was_deleted_nor_that_the_group_is_in_it() -> None:
+    """The group has places in what is copied anew; by the map of before they are behind."""
+    found = facts({AT_A: 15, AT_B: 17}, {THERE_A: 2, THERE_B: 7})
+    found = replace(found, targets={A.identity: Seen.GONE, B.identity: Seen.UNSURE})
+
+    page = group_page("g", FLOW, found, copies(), Wanted(), map_words="", now_ms=NOW)
+
+    assert [(one.translated, one.found, one.target_offset, one.words) for one in page.offsets] == [
+        (
+            None,
+            None,
+            2,
+            "the copy was deleted, and what has its name now is another topic, or nothing",
+        ),
+        (
+            7,
+            "exact",
+            7,
+            "in place: the same record; not checked whether the target has this topic still",
+        ),
+    ]
+    assert page.row is not None
+    assert (page.row.verdict, page.row.words) == (
+        "unknown",
+        "the target's topic of 1 partition was deleted",
+    )
 
 
 def test_no_cause_is_told_for_an_offset_ahead_that_ours_may_have_put_there() -> None:

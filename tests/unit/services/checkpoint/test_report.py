@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import httpx
 import pytest
 
@@ -14,6 +16,7 @@ from mirrorfleet.runtime.http import build_app
 from mirrorfleet.runtime.lifecycle import Lifecycle
 from mirrorfleet.runtime.metrics import Metrics
 from services.checkpoint.report import add_routes
+from tests.unit.mapping.targets import Target, away, deleted, hidden, made_again
 from tests.unit.offsets.making import run_of
 from tests.unit.records.making import LINK, identity
 
@@ -26,21 +29,28 @@ ENTRY = CatalogPartition(
 )
 
 
-def client(*, loaded: bool = True) -> httpx.AsyncClient:
+def client(*, loaded: bool = True, target: Target | None = None) -> httpx.AsyncClient:
     index = OffsetIndex()
     index.add(identity(0), [run_of(0, 10, 5)])
     health = Health(Lifecycle())
     app = build_app(health=health, metrics=Metrics(), status=dict)
-    add_routes(app, lambda _: Copies([ENTRY], index), [LINK], lambda: loaded)
+    add_routes(
+        app,
+        lambda _: Copies([ENTRY], index),
+        [LINK],
+        lambda: loaded,
+        (target or Target()).cluster(),
+    )
     return httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://test")
 
 
+THERE = "source=east&topic=orders&partition=0&offset=4"
+UNCHECKED = "not checked: west did not say whether it still has this east.orders."
+BACK = "source=east&topic=east.orders&partition=0&offset=9&direction=to-source"
+
+
 @pytest.mark.parametrize(
-    ("question", "other", "offset"),
-    [
-        ("source=east&topic=orders&partition=0&offset=4", "east.orders", 9),
-        ("source=east&topic=east.orders&partition=0&offset=9&direction=to-source", "orders", 4),
-    ],
+    ("question", "other", "offset"), [(THERE, "east.orders", 9), (BACK, "orders", 4)]
 )
 async def test_an_offset_is_translated_both_ways(question: str, other: str, offset: int) -> None:
     async with client() as http:
@@ -81,3 +91,32 @@ async def test_nothing_is_answered_from_half_a_map() -> None:
         answer = await http.get("/translate?source=east&topic=orders&partition=0&offset=4")
     assert answer.status_code == 503
     assert answer.json() == {"error": "the offset map is still being read; see /readyz"}
+
+
+@pytest.mark.parametrize("question", [THERE, BACK])
+@pytest.mark.parametrize("gone", [deleted, made_again])
+async def test_nothing_is_answered_from_the_map_of_a_topic_that_was_deleted(
+    gone: Callable[[], Target], question: str
+) -> None:
+    async with client(target=gone()) as http:
+        answer = await http.get(f"/translate?{question}")
+    assert answer.status_code == 409
+    assert "the east.orders that the offset map is about was deleted" in answer.json()["error"]
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        (Target(), None),
+        (hidden(), UNCHECKED),
+        (away(), f"{UNCHECKED} west does not answer."),
+    ],
+    ids=["there", "hidden", "away"],
+)
+async def test_an_answer_says_when_it_could_not_be_checked(
+    target: Target, said: str | None
+) -> None:
+    async with client(target=target) as http:
+        answer = await http.get(f"/translate?{THERE}")
+    assert (answer.status_code, answer.json()["other_offset"]) == (200, 9)
+    assert answer.json().get("unchecked") == said

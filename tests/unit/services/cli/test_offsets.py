@@ -49,9 +49,12 @@ def test_a_question_that_cannot_be_asked_is_refused(
     assert said in capsys.readouterr().err
 
 
-def groups_of(refused: str | None, monkeypatch: pytest.MonkeyPatch, file: Path) -> list[str]:
+def groups_of(
+    refused: str | None, monkeypatch: pytest.MonkeyPatch, file: Path, unchecked: str | None = None
+) -> list[str]:
     """The command line that asks for one group, which a cluster may refuse."""
-    row = dict.fromkeys(asking.GROUP_COLUMNS) | {"group": "g", "refused": refused}
+    said = {"group": "g", "refused": refused, "unchecked": unchecked}
+    row = dict.fromkeys(asking.GROUP_COLUMNS) | said
 
     @asynccontextmanager
     async def open_cluster(*_: object) -> AsyncIterator[None]:
@@ -81,3 +84,17 @@ def test_groups_says_who_was_refused_and_exits_1_then(
     assert ("REFUSED" in table, str(refused) in table) == (bool(refused), bool(refused))
     assert main([*command, "-o", "json"]) == code
     assert json.loads(capsys.readouterr().out)[0]["refused"] == refused
+
+
+@pytest.mark.parametrize("unchecked", [None, "not checked: hidden"])
+def test_groups_shows_what_could_not_be_checked_where_there_is_such(
+    unchecked: str | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    command = groups_of(None, monkeypatch, tmp_path / "estate.yaml", unchecked)
+
+    assert main(command) == 0
+    table = capsys.readouterr().out
+    assert ("UNCHECKED" in table, str(unchecked) in table) == (bool(unchecked), bool(unchecked))
