@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 M = TypeVar("M", bound=BaseModel)
+
+_OURS: Final = "Value error, "
+"""Pydantic's words before what a model's own rule says."""
 
 
 def parse_tuning(model: type[M], service: str, subtree: Mapping[str, object]) -> M:
@@ -25,7 +28,8 @@ def parse_tuning(model: type[M], service: str, subtree: Mapping[str, object]) ->
     except ValidationError as error:
         path = f"services.{service}"
         problems = [
-            f"{path}.{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()
+            f"{'.'.join([path, *map(str, each['loc'])])}: {each['msg'].removeprefix(_OURS)}"
+            for each in error.errors()
         ]
         known = ", ".join(sorted(model.model_fields))
         raise ConfigError("; ".join(problems), path=path, hint=f"Known keys: {known}.") from error
