@@ -8,7 +8,8 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict, Field
 
 from mirrorfleet.config.connect import read_secret
-from mirrorfleet.config.model import Estate, Secret
+from mirrorfleet.config.model import Estate
+from mirrorfleet.config.security import Secret
 from mirrorfleet.config.tuning import parse_tuning
 from mirrorfleet.core.errors import ConfigError
 

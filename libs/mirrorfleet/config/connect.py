@@ -7,7 +7,8 @@ that each new connection reads it again.
 from __future__ import annotations
 
 from mirrorfleet.config.cluster_settings import ClusterSettings, Security, read_secret_file
-from mirrorfleet.config.model import Estate, Secret, SecurityModel
+from mirrorfleet.config.model import Estate
+from mirrorfleet.config.security import Secret, SecurityModel
 from mirrorfleet.core.errors import ConfigError
 from mirrorfleet.core.ids import ClusterAlias
 

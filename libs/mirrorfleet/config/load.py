@@ -24,10 +24,9 @@ from mirrorfleet.config.model import (
     EstateCluster,
     EstateLink,
     Rule,
-    Secret,
-    SecurityModel,
     TelemetryModel,
 )
+from mirrorfleet.config.security import Secret, SecurityModel
 from mirrorfleet.core.errors import ConfigError
 
 _MODELS: Final[tuple[tuple[str, type[BaseModel]], ...]] = (

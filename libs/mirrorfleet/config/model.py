@@ -16,20 +16,17 @@ from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     PrivateAttr,
     StrictBool,
     StrictInt,
     StrictStr,
     field_serializer,
-    model_validator,
 )
 
-from mirrorfleet.config.cluster_settings import Mechanism, Protocol
 from mirrorfleet.config.redaction import HIDDEN
+from mirrorfleet.config.security import Secret, SecurityModel, Strict
 from mirrorfleet.core.errors import ConfigError
 from mirrorfleet.core.ids import ClusterAlias, FleetName, Link
 from mirrorfleet.planning.rules import Apply, ConfigPolicy
@@ -44,7 +41,6 @@ _ADDRESS: Final = re.compile(r"(?P<host>\[[0-9a-fA-F:.]+\]|[^\s:/@\[\]]+):(?P<po
 _FIRST_MOMENT: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LARGEST: Final = 2**63 - 1
 DEFAULT_SLOTS: Final = 16
-_SENT_AS_IT_IS: Final = {Mechanism.PLAIN: "password", Mechanism.OAUTHBEARER: "token"}
 
 
 def http_url(value: str) -> str:
@@ -140,111 +136,6 @@ ReplicationFactor = (
     Annotated[StrictInt, Field(ge=1, le=32767)] | Literal["source", "broker-default"]
 )
 ConfigName = Annotated[StrictStr, Field(pattern=r"^[a-z][a-z.]*$")]
-FilePath = Annotated[StrictStr, Field(min_length=1)]
-
-
-class Strict(BaseModel):
-    """Frozen; keys that are not fields are refused."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
-
-
-class Secret(Strict):
-    """Where a secret is. Exactly one of both."""
-
-    env: Annotated[StrictStr, Field(min_length=1)] | None = None
-    file: FilePath | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _no_literal(cls, value: object) -> object:
-        if not isinstance(value, (dict, Secret)):
-            raise ValueError("a secret is never written here; write {env: NAME} or {file: path}")
-        return value
-
-    @model_validator(mode="after")
-    def _one(self) -> Self:
-        if (self.env is None) == (self.file is None):
-            raise ValueError("write either {env: NAME} or {file: path}")
-        return self
-
-
-class SecurityModel(Strict):
-    """Encryption and authentication of one cluster; files are PEM, relative to the estate file."""
-
-    protocol: Protocol = Protocol.PLAINTEXT
-    mechanism: Mechanism | None = None
-    username: StrictStr | None = None
-    password: Secret | None = None
-    token_file: FilePath | None = None
-    token_url: StrictStr | None = None
-    token_client_id: StrictStr | None = None
-    token_client_secret: Secret | None = None
-    token_scope: StrictStr | None = None
-    ca_file: FilePath | None = None
-    cert_file: FilePath | None = None
-    key_file: FilePath | None = None
-    key_password: Secret | None = None
-    check_hostname: StrictBool = True
-    allow_insecure: StrictBool = False
-
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        problem = (
-            self._sasl_problem() if self.protocol.sasl else self._no_sasl_problem()
-        ) or self._tls_problem()
-        if problem is not None:
-            raise ValueError(problem)
-        return self
-
-    def _sasl_problem(self) -> str | None:
-        if self.mechanism is None:
-            known = ", ".join(Mechanism)
-            return f"protocol {self.protocol} needs a mechanism: {known}"
-        if self.mechanism is Mechanism.OAUTHBEARER:
-            by_url = self.token_url is not None and self.token_client_id is not None
-            if (self.token_file is None) == (self.token_url is None):
-                return "OAUTHBEARER needs either token_file or token_url"
-            if self.token_url is not None and not (by_url and self.token_client_secret):
-                return "token_url needs token_client_id and token_client_secret"
-            return self._readable_problem() or self._token_url_problem()
-        if self.username is None or self.password is None:
-            return f"mechanism {self.mechanism} needs username and password"
-        return self._readable_problem()
-
-    def _readable_problem(self) -> str | None:
-        """Whoever reads a secret on its way can use it as we do."""
-        sent = _SENT_AS_IT_IS.get(self.mechanism) if self.mechanism is not None else None
-        if sent is None or self.protocol.tls or self.allow_insecure:
-            return None
-        return (
-            f"{self.mechanism} without TLS sends the {sent} readable;"
-            " use SASL_SSL (or allow_insecure)"
-        )
-
-    def _token_url_problem(self) -> str | None:
-        """A token end point is called with a secret: no cleartext, no credentials in the URL."""
-        if self.token_url is None:
-            return None
-        url = urlsplit(self.token_url)
-        if "@" in url.netloc:
-            return "token_url must not hold a user; use token_client_id and token_client_secret"
-        if url.scheme != "https" and not (url.scheme == "http" and self.allow_insecure):
-            return "token_url must be https (or allow_insecure)"
-        return None
-
-    def _no_sasl_problem(self) -> str | None:
-        if self.mechanism is not None or self.username is not None or self.password is not None:
-            secure = Protocol.SASL_SSL if self.protocol.tls else Protocol.SASL_PLAINTEXT
-            return f"protocol {self.protocol} has no SASL; did you mean protocol {secure}?"
-        return None
-
-    def _tls_problem(self) -> str | None:
-        if (self.cert_file is None) != (self.key_file is None):
-            return "cert_file and key_file belong together"
-        if not self.protocol.tls and (self.ca_file is not None or self.cert_file is not None):
-            return f"protocol {self.protocol} has no TLS, so ca_file and cert_file do nothing"
-        return None
 
 
 class EstateCluster(Strict):
@@ -327,7 +218,7 @@ class Estate(Strict):
     clusters: Annotated[dict[Word, EstateCluster], Field(min_length=1)]
     links: tuple[EstateLink, ...] = ()
     never: tuple[NamePattern, ...] = ()
-    services: Annotated[dict[str, dict[str, object]], Field(repr=False)] = {}
+    services: dict[str, dict[str, object]] = Field(default_factory=dict, repr=False)
     """Tuning by service, read by each service's own settings."""
     telemetry: TelemetryModel = TelemetryModel()
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from mirrorfleet.config.connect import read_secret
-from mirrorfleet.config.model import Estate, Secret, http_url
+from mirrorfleet.config.model import Estate, http_url
+from mirrorfleet.config.security import Secret
 from mirrorfleet.core.errors import ConfigError
 
 TRACES_PATH: Final = "/v1/traces"

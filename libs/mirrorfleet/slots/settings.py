@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from mirrorfleet.copying.schedule import CommitPolicy
 
@@ -14,10 +16,12 @@ class SlotSettings(BaseModel):
 
     memory_bytes: int = Field(default=56 << 20, ge=4 << 20)
     """Bytes fetched and not yet acknowledged, of the whole process."""
-    fetch_max_bytes: int = Field(default=8 << 20, ge=64 << 10, le=1 << 30)
-    """Most bytes of one fetch answer; in the request it is a number of 31 bits."""
-    partition_fetch_bytes: int = Field(default=1 << 20, ge=16 << 10, le=1 << 30)
-    """Most bytes of one partition in a fetch answer, so that none starves the others."""
+    fetch_max_bytes: int = Field(default=8 << 20, ge=256 << 10, le=256 << 20)
+    """Most bytes of one fetch answer. Less is never asked for; an answer above 300 MB, its first
+    batch and the headers included, is taken for a broken connection."""
+    partition_fetch_bytes: int = Field(default=1 << 20, ge=16 << 10, le=256 << 20)
+    """Most bytes of one partition in a fetch answer, so that none starves the others; of old
+    backlog a whole answer."""
     fetch_connections: int = Field(default=48, ge=1, le=256)
     """Most connections to one source broker far away, for old backlog, of all slots of the process
     together; the first one of each slot is not counted."""
@@ -37,11 +41,24 @@ class SlotSettings(BaseModel):
     markers_per_second: float = Field(default=2_000.0, gt=0)
     """Budget of commit markers that this process causes on the target."""
     commit_shortest_ms: float = Field(default=15.0, ge=1)
+    """Between two commits of a slot, at least."""
     commit_longest_ms: float = Field(default=1_000.0, le=5_000)
+    """And at most, however short the budget of markers is."""
     commit_idle_s: float = Field(default=5.0, gt=0, le=60)
     """A position that moved without data is committed after this long."""
-    keep_alive_s: float = Field(default=86_400.0, gt=0)
-    """An idle slot commits this often: ids expire after 7 days (transactional.id.expiration.ms)."""
+    keep_alive_s: float = Field(default=86_400.0, gt=0, le=259_200)
+    """An idle slot commits this often: ids expire after 7 days (transactional.id.expiration.ms),
+    and the second commit still comes in time."""
+
+    @model_validator(mode="after")
+    def _commits_in_order(self) -> Self:
+        """Otherwise the shortest would count for nothing."""
+        if self.commit_longest_ms < self.commit_shortest_ms:
+            raise ValueError(
+                f"commit_longest_ms ({self.commit_longest_ms:g}) must be at least"
+                f" commit_shortest_ms ({self.commit_shortest_ms:g})"
+            )
+        return self
 
     @property
     def commits(self) -> CommitPolicy:

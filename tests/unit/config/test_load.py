@@ -224,7 +224,7 @@ def test_all_mistakes_are_listed_at_once() -> None:
     [
         (
             "{protocol: SSL, username: a}",
-            "protocol SSL has no SASL; did you mean protocol SASL_SSL?",
+            "protocol SSL has no SASL, so username does nothing; did you mean protocol SASL_SSL?",
         ),
         ("{protocol: SASL_SSL}", "protocol SASL_SSL needs a mechanism: PLAIN, "),
         (
@@ -262,7 +262,7 @@ def test_all_mistakes_are_listed_at_once() -> None:
             "token_url must not hold a user",
         ),
         ("{protocol: SSL, cert_file: a.pem}", "cert_file and key_file belong together"),
-        ("{ca_file: a.pem}", "protocol PLAINTEXT has no TLS, so ca_file and cert_file do nothing"),
+        ("{ca_file: a.pem}", "protocol PLAINTEXT has no TLS, so ca_file does nothing"),
         (
             "{protocol: SASL_SSL, mechanism: PLAIN, username: a, password: {env: X, file: y}}",
             "write either {env: NAME} or {file: path}",
