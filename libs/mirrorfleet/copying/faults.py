@@ -101,7 +101,8 @@ class Fault:
     """A partition stands at `offset` (source) because of `reason`; `detail` is for a person.
 
     `lost` is what a loss is about, exactly: source offsets that are not on both sides; `records`
-    is how many there are, where that can be proved.
+    is how many there are, where that can be proved. What the target lost can be copied again from
+    `oldest` on, where the source begins.
     """
 
     reason: FaultReason
@@ -109,6 +110,7 @@ class Fault:
     detail: str
     lost: Span | None = None
     records: int | None = None
+    oldest: SourceOffset | None = None
 
     @property
     def span(self) -> Span | None:

@@ -8,8 +8,8 @@
     a record not taken       stop   without that record             stop
 
 "Anew" is another incarnation of the partition: an offset means something else from there on, on
-one side or on both. Requests say which range they mean, so that one that comes late, or twice,
-finds another state and does nothing.
+one side or on both. What the source no longer has of a missing range is a gap. Requests say which
+range they mean, so that one that comes late, or twice, finds another state and does nothing.
 """
 
 from __future__ import annotations
@@ -84,7 +84,8 @@ def by_policy(fault: Fault, policy: str) -> Step | None:
     if remedy is None or span is None:
         return None
     if remedy is Remedy.BEGIN_ANEW:
-        return None if fault.lost is None else Step(remedy, span, span.first)
+        to = min(max(fault.oldest or span.first, span.first), span.end)
+        return None if fault.lost is None else Step(remedy, span, to)
     return Step(remedy, span, span.end)
 
 

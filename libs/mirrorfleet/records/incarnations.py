@@ -29,3 +29,9 @@ class LossCause(StrEnum):
 def start_at(offset: int) -> str:
     """The start (`CatalogPartition.start`) at a source offset."""
     return f"{AT_OFFSET}:{offset}"
+
+
+def offset_of(start: str) -> int | None:
+    """The source offset that a start says; None where it is another kind of word."""
+    word, _, value = start.partition(":")
+    return int(value) if word == AT_OFFSET and value.isascii() and value.isdigit() else None

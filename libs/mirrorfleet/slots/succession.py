@@ -16,7 +16,7 @@ from mirrorfleet.kafka.control_tailing import PartitionTail
 from mirrorfleet.kafka.offsets import EARLIEST, LATEST, list_offsets
 from mirrorfleet.records import progress as progress_codec
 from mirrorfleet.records.events import EventKind
-from mirrorfleet.records.incarnations import LossCause, start_at
+from mirrorfleet.records.incarnations import LossCause, offset_of
 from mirrorfleet.records.progress import PartitionProgress, Progress
 from mirrorfleet.records.topics import ControlKind
 from mirrorfleet.slots import ledger
@@ -98,13 +98,24 @@ async def told(runner: SlotRunner, entries: Sequence[CatalogPartition]) -> list[
         else:
             span = await _unread(runner, former, runner.slot.known[former].next_source)
         detail = loss.detail or f"{entry.source_topic} was deleted and created again"
-        again = loss.cause == LossCause.REWOUND or (
-            loss.cause in TARGET_LOSSES and entry.start == start_at(span.first)
-        )
-        kind = EventKind.REWOUND if again else EventKind.GAP
-        told_of = LedgerEntry(span, loss.cause, detail, loss.request, loss.records, kind=kind)
-        events.append(ledger.gap(runner, entry, told_of))
+        for kind, part in _parts(loss.cause, span, entry.start):
+            records = loss.records if part == span else None  # how many each has nobody counted
+            told_of = LedgerEntry(part, loss.cause, detail, loss.request, records, kind=kind)
+            events.append(ledger.gap(runner, entry, told_of))
     return events
+
+
+def _parts(cause: str, span: Span, start: str) -> list[tuple[EventKind, Span]]:
+    """What of a loss nobody copies any more, and what is copied again from `start` on."""
+    if cause == LossCause.REWOUND:
+        return [(EventKind.REWOUND, span)]
+    begin = offset_of(start)
+    if cause not in TARGET_LOSSES or begin is None:
+        return [(EventKind.GAP, span)]
+    at = SourceOffset(min(max(begin, span.first), span.end))
+    parts = [(EventKind.GAP, Span(span.first, at)), (EventKind.REWOUND, Span(at, span.end))]
+    told_of = [(kind, part) for kind, part in parts if part.first < part.end]
+    return told_of or [(EventKind.REWOUND, span)]
 
 
 async def tell_of_ended(runner: SlotRunner, sender: Sender) -> None:

@@ -139,8 +139,7 @@ async def _exact(
     text = f"{fault.detail}: {gone} records of source {Span(first, end)} are gone"
     if oldest > first:
         text += f", and the source begins at {oldest}"
-        return replace(fault, detail=text, lost=Span(min(oldest, end), end))
-    return replace(fault, detail=text, lost=Span(first, end), records=gone)
+    return replace(fault, detail=text, lost=Span(first, end), records=gone, oldest=oldest)
 
 
 async def _oldest(runner: SlotRunner, partition: CopyPartition) -> SourceOffset:

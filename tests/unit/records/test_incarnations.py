@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from mirrorfleet.copying.faults import FaultReason
 from mirrorfleet.planning.topics import Reason
-from mirrorfleet.records.incarnations import AT_THE_END, FROM_THE_START, LossCause, start_at
+from mirrorfleet.records.incarnations import (
+    AT_THE_END,
+    FROM_THE_START,
+    LossCause,
+    offset_of,
+    start_at,
+)
 
 
 def test_the_causes_of_losses_are_these_words() -> None:
@@ -19,6 +25,8 @@ def test_the_causes_of_losses_are_these_words() -> None:
 
 def test_the_starts_are_these_words() -> None:
     assert (FROM_THE_START, AT_THE_END, start_at(40)) == ("earliest", "latest", "offset:40")
+    words = (start_at(40), FROM_THE_START, "timestamp:40", "offset:", "offset:-1")
+    assert [offset_of(word) for word in words] == [40, None, None, None, None]
 
 
 def test_faults_and_plans_say_a_loss_in_the_words_of_the_catalog() -> None:
