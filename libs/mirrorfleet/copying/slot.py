@@ -84,6 +84,8 @@ class Slot:
         """High watermarks that were seen last of partitions that are left, -1 for none."""
         self.remembered: dict[PartitionIdentity, CopyPartition] = {}
         """As they were when a producer id ended, until they are admitted again."""
+        self.left: dict[PartitionIdentity, CopyPartition] = {}
+        """The same of this hold alone: the ledger may have to be told how one of them ended."""
         self.open: Mapping[CopyPartition, Touch] = {}
         """Partitions with data in the open transaction, or in one that was not undone yet."""
         self._by_source: dict[tuple[TopicId, int], CopyPartition] = {}
@@ -98,6 +100,7 @@ class Slot:
         """Begin to copy a partition from a committed position."""
         partition = begun_at(entry, position)
         self._recall(partition)
+        self.left.pop(entry.identity, None)
         self.partitions[entry.identity] = partition
         self._by_source[entry.identity.source_topic_id, entry.identity.partition] = partition
         return partition
@@ -149,7 +152,7 @@ class Slot:
     def forget_all(self) -> None:
         """Any new producer id discards the slot's memory: nothing of it may be trusted any more."""
         for identity, partition in list(self.partitions.items()):
-            self.remembered[identity] = partition
+            self.remembered[identity] = self.left[identity] = partition
             self.dismiss(identity)
         self.ever_known.update(self.known)
         self.known.clear()

@@ -117,6 +117,7 @@ class SlotRunner:
         self.ended.clear()
         stop.on_set(self._stop)
         self.slot.forget_all()  # another worker may have copied on
+        self.slot.left.clear()
         self.move(SlotState.WAITING)
         while not (stop.is_set() or self.is_lost):
             try:

@@ -119,12 +119,15 @@ def _parts(cause: str, span: Span, start: str) -> list[tuple[EventKind, Span]]:
 
 
 async def tell_of_ended(runner: SlotRunner, sender: Sender) -> None:
-    """Tell of partitions that another incarnation will not follow: their topic has fewer now."""
+    """Tell of partitions that another incarnation will not follow: their topic has fewer now.
+
+    One that trouble made us leave is looked at, too, until the ledger has been told of it.
+    """
     slot, entries = runner.slot, runner.entries
     followed = {(*_names(entry), identity.partition) for identity, entry in entries.items()}
     left = [
         (identity, partition)
-        for identity, partition in slot.partitions.items()
+        for identity, partition in (slot.left | slot.partitions).items()
         if identity not in entries
         and (*_names(partition.entry), identity.partition) not in followed
     ]
@@ -137,7 +140,9 @@ async def tell_of_ended(runner: SlotRunner, sender: Sender) -> None:
         if now is None or now == identity.source_topic_id:
             continue
         slot.ends[identity] = partition.source.high_watermark
-        span = await _unread(runner, identity, slot.settled(partition))
+        known = slot.known.get(identity, partition.committed)  # as it was read again, perhaps
+        first = max(slot.settled(partition), known.next_source)
+        span = await _unread(runner, identity, first)
         text = f"{entry.source_topic} was deleted and created again with fewer partitions"
         request = runner.mender.open_request(identity)
         runner.mender.answered(request)
@@ -145,6 +150,7 @@ async def tell_of_ended(runner: SlotRunner, sender: Sender) -> None:
         events.append(ledger.gap(runner, entry, told_of))
     if events:
         await sender.commit_control([ledger.event_entry(runner, events)])
+    slot.left = {identity: one for identity, one in slot.left.items() if identity in entries}
 
 
 def _names(entry: CatalogPartition) -> tuple[str, str]:

@@ -127,6 +127,8 @@ async def admit_known(runner: SlotRunner, sender: Sender) -> None:
     """Admit what may be copied now, and stop where the target lost what it had."""
     known = [e for e in runner.entries.values() if healing.may_start(runner, e.identity)]
     await admit(runner, sender, known)
+    if not runner.slot.left.keys() <= runner.entries.keys():
+        runner.look_at_entries()  # the ledger may not know yet how a partition ended
     await target_loss.check_ends(runner, list(runner.slot.partitions.values()))
 
 

@@ -97,7 +97,8 @@ async def test_a_slot_that_comes_back_forgets_what_others_may_have_copied_since(
 
     await SlotRunner.run(cast("SlotRunner", runner), stop)
 
-    assert (made.partitions, runner.moves) == ({}, [SlotState.WAITING, SlotState.RELEASED])
+    assert (made.partitions, made.left) == ({}, {})
+    assert runner.moves == [SlotState.WAITING, SlotState.RELEASED]
 
 
 async def test_a_slot_that_is_handed_over_ends_what_an_abort_left_open_before_it_says_so(

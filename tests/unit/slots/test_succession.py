@@ -10,6 +10,7 @@ from uuid import UUID
 import pytest
 
 from mirrorfleet.copying.faults import Fault, FaultReason
+from mirrorfleet.copying.partition import SourceEnds
 from mirrorfleet.copying.remedies import Step, by_policy, by_request
 from mirrorfleet.core.ids import SourceOffset, TargetOffset, TopicPartition
 from mirrorfleet.kafka.offsets import ListedOffset
@@ -17,12 +18,16 @@ from mirrorfleet.offsets.index import PartitionMap
 from mirrorfleet.records.catalog import CatalogLoss
 from mirrorfleet.records.commands import Action
 from mirrorfleet.records.incarnations import start_at
-from mirrorfleet.slots import succession, target_loss
+from mirrorfleet.slots import ledger, succession, taking, target_loss
+from mirrorfleet.slots.outgoing import AbortError
 from tests.unit.copying.making import LINK, asked, entry, identity, slot, span
 from tests.unit.offsets.making import run_of
 
 if TYPE_CHECKING:
+    from mirrorfleet.records.events import Event
+    from mirrorfleet.records.positions import Position
     from mirrorfleet.slots.runner import SlotRunner
+    from mirrorfleet.slots.sending import Sender
 
 OTHER = UUID(int=0xC)
 COPIED = 1_000
@@ -72,7 +77,7 @@ async def told_of(fault: Fault, step: Step | str | None) -> list[tuple[str, int,
 
 
 @pytest.mark.parametrize(
-    ("oldest", "copied_from", "ledger"),
+    ("oldest", "copied_from", "told"),
     [
         (0, 0, [("rewound", 0, 1000, 1000)]),
         (700, 700, [("gap", 0, 700, None), ("rewound", 700, 1000, None)]),
@@ -83,7 +88,7 @@ async def told_of(fault: Fault, step: Step | str | None) -> list[tuple[str, int,
 async def test_what_the_target_lost_and_the_source_no_longer_has_is_a_gap(
     oldest: int,
     copied_from: int,
-    ledger: list[tuple[str, int, int, int | None]],
+    told: list[tuple[str, int, int, int | None]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     fault = await found_missing(oldest, monkeypatch)
@@ -92,7 +97,7 @@ async def test_what_the_target_lost_and_the_source_no_longer_has_is_a_gap(
     assert (fault.lost, fault.records) == (span(0, COPIED), COPIED)
     assert step is not None
     assert step.to == copied_from
-    assert await told_of(fault, step) == ledger
+    assert await told_of(fault, step) == told
 
 
 @pytest.mark.parametrize("oldest", [0, 700, 2000])
@@ -108,7 +113,7 @@ async def test_all_that_the_target_lost_can_be_accepted_whatever_the_source_stil
 
 
 @pytest.mark.parametrize(
-    ("to", "ledger"),
+    ("to", "told"),
     [
         (0, [("rewound", 0, 1000, 1000)]),  # and retention overtook [0, 700): found by fetching
         (700, [("gap", 0, 700, None)]),
@@ -116,10 +121,105 @@ async def test_all_that_the_target_lost_can_be_accepted_whatever_the_source_stil
     ],
 )
 async def test_of_what_the_target_lost_a_seek_leaves_a_gap_up_to_where_it_goes(
-    to: int, ledger: list[tuple[str, int, int, int | None]], monkeypatch: pytest.MonkeyPatch
+    to: int, told: list[tuple[str, int, int, int | None]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fault = await found_missing(700, monkeypatch)
 
     sought = by_request(fault, SourceOffset(COPIED), asked(Action.SEEK, COPIED, to))
 
-    assert await told_of(fault, sought) == ledger
+    assert await told_of(fault, sought) == told
+
+
+class Ending:
+    """A slot whose partitions are of a topic that has none any more, and what its ledger takes."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.slot = slot(entry(0), entry(1))
+        for partition in self.slot.partitions.values():
+            partition.source = SourceEnds(70, 70, 0)
+        self.topic_id = OTHER
+        self.looks = 0
+        self.aborts = 0
+        self.told: list[tuple[str, int | None, int | None, int | None]] = []
+        sides = SimpleNamespace(renew=self._renew, topic_id=lambda topic: self.topic_id)
+        self.runner = SimpleNamespace(
+            slot=self.slot,
+            entries={},
+            unstarted={},
+            owner="me",
+            link=LINK,
+            sources=sides,
+            targets=sides,
+            mender=SimpleNamespace(open_request=lambda one: "", answered=lambda request: None),
+            clock=SimpleNamespace(now_ms=lambda: 1),
+            scout=SimpleNamespace(found=lambda new: None),
+            look_at_entries=self._look,
+        )
+        monkeypatch.setattr(ledger, "event_entry", lambda runner, events: events)
+
+    async def _renew(self) -> None:
+        pass
+
+    def _look(self) -> None:
+        self.looks += 1
+
+    async def commit_control(self, entries: list[list[Event]]) -> None:
+        if self.aborts:
+            self.aborts -= 1
+            raise AbortError("the produce connection is lost")
+        self.told += [(str(e.kind), e.partition, e.first, e.end) for each in entries for e in each]
+
+    async def follow(self) -> None:
+        await taking.follow_entries(cast("SlotRunner", self.runner), cast("Sender", self))
+
+    async def take_again(self, *read: Position) -> None:
+        """As `taking.take` does, with what the positions topic says."""
+        self.slot.forget_all()
+        self.slot.known = {position.identity: position for position in read}
+        await taking.admit_known(cast("SlotRunner", self.runner), cast("Sender", self))
+
+
+@pytest.mark.parametrize("aborts", [0, 1, 2])
+async def test_the_gap_of_a_topic_with_fewer_partitions_is_told_once_whatever_comes_between(
+    aborts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ending = Ending(monkeypatch)
+    ending.aborts = aborts
+
+    for _ in range(aborts):
+        with pytest.raises(AbortError):
+            await ending.follow()
+        await ending.take_again()
+    await ending.follow()
+    looks = ending.looks
+    await ending.take_again()
+    await ending.follow()
+
+    assert ending.told == [("gap", 0, 0, 70), ("gap", 1, 0, 70)]
+    assert (looks, ending.looks) == (aborts, aborts)  # each time that something was left to tell
+
+
+async def test_the_gap_is_told_from_where_the_positions_say_also_when_taken_between(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ending = Ending(monkeypatch)
+    read = replace(ending.slot.partitions[identity(1)].committed, next_source=SourceOffset(40))
+
+    await ending.take_again(read)
+    await ending.follow()
+
+    assert ending.told == [("gap", 0, 0, 70), ("gap", 1, 40, 70)]
+
+
+async def test_of_partitions_that_nobody_wants_any_more_nothing_is_told_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ending = Ending(monkeypatch)
+    ending.topic_id = identity().source_topic_id
+
+    await ending.take_again()
+    await ending.follow()
+    ending.topic_id = OTHER  # made again long after it was taken out of the rules
+    await ending.follow()
+
+    assert ending.told == []
