@@ -64,7 +64,7 @@ class Cluster:
         """Nothing is connected before `open`. `connector` is the transport port."""
         self.settings = settings
         self.dice: Dice = dice or SystemDice()
-        self._connector: Connector = connector or TcpConnector(settings)
+        self._connector: Connector = connector or TcpConnector(settings, dice=self.dice)
         self._cluster_id = ClusterId("")
         self._controller = -1
         self._brokers: Mapping[int, Broker] = {}

@@ -226,13 +226,15 @@ class Connection(asyncio.BufferedProtocol):
             if renewal is None or renewal.due > self._loop.time():
                 return
             self._held = []
+            before = self._requests
             try:
                 self.renewal = await renewal.run(self)
             except MirrorfleetError as error:
                 self._fail(error)
                 raise
-            except BaseException:  # half-way, where the broker takes nothing but the next step
-                self._fail(ConnectionLostError(f"{self.peer}: re-authentication was given up."))
+            except BaseException:
+                if self._requests != before:  # half-way: the broker takes only the next step
+                    self._fail(ConnectionLostError(f"{self.peer}: re-authentication was given up."))
                 raise
             finally:
                 held, self._held = self._held, None

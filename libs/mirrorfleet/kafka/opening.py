@@ -22,6 +22,7 @@ from kio.schema.api_versions.v4.response import ApiVersionsResponse as ApiVersio
 from mirrorfleet.config.cluster_settings import ClusterSettings
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import ConnectionLostError, DeadlineError, UnsupportedError
+from mirrorfleet.core.ports import Dice
 from mirrorfleet.kafka.call import call
 from mirrorfleet.kafka.codec import Request, code_of, decode, encode
 from mirrorfleet.kafka.connection import API_VERSIONS, Connection
@@ -49,11 +50,16 @@ class Connector(Protocol):
 class TcpConnector:
     """Connections over TCP, with TLS and SASL as the settings say."""
 
-    def __init__(self, settings: ClusterSettings, tokens: TokenProvider | None = None) -> None:
+    def __init__(
+        self,
+        settings: ClusterSettings,
+        tokens: TokenProvider | None = None,
+        dice: Dice | None = None,
+    ) -> None:
         """`tokens` replaces the token source of the settings. Raises: ConfigError."""
         self._settings = settings
         security = settings.security
-        self._sasl = SaslClient(security, tokens) if security.protocol.sasl else None
+        self._sasl = SaslClient(security, tokens, dice) if security.protocol.sasl else None
         self._tls = TlsContexts(security) if security.protocol.tls else None
 
     async def open(self, host: str, port: int) -> Connection:

@@ -19,7 +19,9 @@ from kio.static.protocol import Entity
 
 from mirrorfleet.config.cluster_settings import Mechanism, Security
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import AuthenticationError, ConfigError
+from mirrorfleet.core.errors import AuthenticationError, ConfigError, MirrorfleetError
+from mirrorfleet.core.ports import Dice
+from mirrorfleet.kafka.backoff import SystemDice
 from mirrorfleet.kafka.call import reader_of
 from mirrorfleet.kafka.codec import Request, code_of, count_ms, encode
 from mirrorfleet.kafka.connection import Connection, Renewal
@@ -29,18 +31,26 @@ from mirrorfleet.kafka.tokens import TokenProvider, token_provider
 R = TypeVar("R", bound=Entity)
 
 _NONCE_BYTES: Final = 24
-_RENEW_AT: Final = 0.85
-"""Part of a session's lifetime after which it is renewed, as the Java client's earliest."""
+_RENEW_AT: Final = (0.85, 0.95)
+"""Parts of a session's lifetime between which it is renewed, as by the Java client: drawn, or all
+connections of a process would come to the source of tokens at once."""
 _IN_TIME_S: Final = 10.0
 """Before its end at least, if it lives twice as long: what is in flight is answered first, and a
 broker looks at the clock when it takes a request up (SocketServer.processCompletedReceives)."""
 _NOT_BEFORE_S: Final = 1.5
 """A broker refuses a renewal within a second (SaslServerAuthenticator)."""
+_PATIENCE_S: Final = 1.0
+"""How long a renewal waits for the secret while the session lasts: requests are held back."""
+_AGAIN_S: Final = 5.0
+"""After this a renewal without a secret is tried again."""
+_LAST_S: Final = 1.0
+"""Before the session's end there is one more try, which waits: a broker takes a renewal also after
+the end, and nothing else."""
 
 
-def renewed_after(lifetime_s: float) -> float:
-    """When in its life a session is renewed, in seconds."""
-    latest_s = lifetime_s * _RENEW_AT
+def renewed_after(lifetime_s: float, part: float) -> float:
+    """When in its life a session is renewed, in seconds; `part` of it at the latest."""
+    latest_s = lifetime_s * part
     in_time_s = lifetime_s - min(_IN_TIME_S, lifetime_s / 2)
     return min(latest_s, max(in_time_s, _NOT_BEFORE_S))
 
@@ -48,7 +58,9 @@ def renewed_after(lifetime_s: float) -> float:
 class SaslClient:
     """Authenticates connections as the settings say."""
 
-    def __init__(self, security: Security, tokens: TokenProvider | None = None) -> None:
+    def __init__(
+        self, security: Security, tokens: TokenProvider | None = None, dice: Dice | None = None
+    ) -> None:
         """Raises: ConfigError when the mechanism or what it needs is missing."""
         if security.mechanism is None:
             raise ConfigError(
@@ -57,6 +69,7 @@ class SaslClient:
         self._security = security
         self._mechanism = security.mechanism
         self._tokens = tokens
+        self._dice: Dice = dice or SystemDice()
         if self._mechanism is Mechanism.OAUTHBEARER:
             self._tokens = tokens or token_provider(security)
         elif security.username is None:
@@ -67,32 +80,63 @@ class SaslClient:
 
         Raises: AuthenticationError, ConnectionLostError, DeadlineError, ConfigError.
         """
-        connection.renewal = await self._run(connection, deadline_s)
+        connection.renewal = await self._login(connection, await self._secret(), deadline_s)
 
-    async def _run(self, connection: Connection, deadline_s: float) -> Renewal | None:
+    async def _renew(
+        self, connection: Connection, ends: float, deadline_s: float
+    ) -> Renewal | None:
+        """Authenticate again. Without a secret the session that there is goes on, as long as it
+        lasts: the broker was not told yet that another begins.
+        """
+        loop = asyncio.get_running_loop()
+        last = ends - _LAST_S
+        spare_s = last - loop.time()
+        try:
+            async with asyncio.timeout(min(spare_s, _PATIENCE_S) if spare_s > 0 else None):
+                secret = await self._secret()
+        except (MirrorfleetError, TimeoutError):
+            if spare_s <= 0:
+                raise
+            again_s = _AGAIN_S * self._dice.uniform(0.8, 1.2)
+            return self._renewal(min(loop.time() + again_s, last), ends, deadline_s)
+        return await self._login(connection, secret, deadline_s)
+
+    def _renewal(self, due: float, ends: float, deadline_s: float) -> Renewal:
+        return Renewal(due, lambda again: self._renew(again, ends, deadline_s))
+
+    async def _secret(self) -> str:
+        """The token or password, as it is now. Raises: as a TokenProvider; ConfigError."""
+        if self._mechanism is Mechanism.OAUTHBEARER and self._tokens is not None:
+            return await self._tokens.token()
+        return self._security.read_password()
+
+    async def _login(
+        self, connection: Connection, secret: str, deadline_s: float
+    ) -> Renewal | None:
         exchange = _Exchange(connection, self._security.principal, self._mechanism, deadline_s)
         await exchange.handshake()
         match self._mechanism:
             case Mechanism.PLAIN:
-                await exchange.send(self._plain())
+                await exchange.send(self._plain(secret))
             case Mechanism.OAUTHBEARER:
-                await self._bearer(exchange)
+                await self._bearer(exchange, secret)
             case Mechanism.SCRAM_SHA_256 | Mechanism.SCRAM_SHA_512:
-                await self._scram(exchange)
+                await self._scram(exchange, secret)
         if exchange.lifetime_ms <= 0:
             return None
-        due = asyncio.get_running_loop().time() + renewed_after(exchange.lifetime_ms / 1000)
-        return Renewal(due, lambda again: self._run(again, deadline_s))
+        now, lifetime_s = asyncio.get_running_loop().time(), exchange.lifetime_ms / 1000
+        due = now + renewed_after(lifetime_s, self._dice.uniform(*_RENEW_AT))
+        return self._renewal(due, now + lifetime_s, deadline_s)
 
-    def _plain(self) -> bytes:
+    def _plain(self, password: str) -> bytes:
         """RFC 4616, without an authorization identity."""
-        return f"\0{self._security.username}\0{self._security.read_password()}".encode()
+        return f"\0{self._security.username}\0{password}".encode()
 
-    async def _scram(self, exchange: _Exchange) -> None:
+    async def _scram(self, exchange: _Exchange, password: str) -> None:
         scram = ScramExchange(
             self._mechanism.value,
             self._security.username or "",
-            self._security.read_password(),
+            password,
             secrets.token_urlsafe(_NONCE_BYTES),
         )
         try:
@@ -101,13 +145,10 @@ class SaslClient:
         except ScramError as error:
             raise exchange.refused(str(error)) from None
 
-    async def _bearer(self, exchange: _Exchange) -> None:
+    async def _bearer(self, exchange: _Exchange, token: str) -> None:
         """RFC 7628. A refused token is answered with JSON, which wants one more message from us;
         the broker's error then comes as the answer to that.
         """
-        if self._tokens is None:
-            raise ConfigError("OAUTHBEARER has no token provider.", path="security")
-        token = await self._tokens.token()
         answer = await exchange.send(f"n,,\x01auth=Bearer {token}\x01\x01".encode())
         if answer:
             await exchange.send(b"\x01")
