@@ -8,6 +8,7 @@ and `check_tasks` looks whether they still run.
 from __future__ import annotations
 
 import asyncio
+import math
 import ssl
 import time
 from collections.abc import Callable, Mapping
@@ -101,10 +102,13 @@ class _Tokens(AbstractTokenProvider):  # type: ignore[misc] # aiokafka has no ty
         self._since = 0.0
 
     async def token(self) -> str:
-        """A token that is valid now. Raises: aiokafka's KafkaConnectionError."""
+        """A new token for each connection: aiokafka does not tell of one that was refused.
+
+        Raises: aiokafka's KafkaConnectionError.
+        """
         now = asyncio.get_running_loop().time()
         try:
-            found = await self._provider.token()
+            found = await self._provider.token(beyond_s=math.inf)
         except MirrorfleetError as error:
             self._since = now if self.trouble is None else self._since
             self.trouble, self.lasted_s = error, now - self._since

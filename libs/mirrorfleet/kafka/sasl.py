@@ -93,7 +93,7 @@ class SaslClient:
         spare_s = last - loop.time()
         try:
             async with asyncio.timeout(min(spare_s, _PATIENCE_S) if spare_s > 0 else None):
-                secret = await self._secret()
+                secret = await self._secret(max(ends - loop.time(), 0.0))
         except (MirrorfleetError, TimeoutError):
             if spare_s <= 0:
                 raise
@@ -104,10 +104,10 @@ class SaslClient:
     def _renewal(self, due: float, ends: float, deadline_s: float) -> Renewal:
         return Renewal(due, lambda again: self._renew(again, ends, deadline_s))
 
-    async def _secret(self) -> str:
+    async def _secret(self, beyond_s: float = 0.0) -> str:
         """The token or password, as it is now. Raises: as a TokenProvider; ConfigError."""
         if self._mechanism is Mechanism.OAUTHBEARER and self._tokens is not None:
-            return await self._tokens.token()
+            return await self._tokens.token(beyond_s)
         return self._security.read_password()
 
     async def _login(
@@ -119,7 +119,7 @@ class SaslClient:
             case Mechanism.PLAIN:
                 await exchange.send(self._plain(secret))
             case Mechanism.OAUTHBEARER:
-                await self._bearer(exchange, secret)
+                await self._bearer_or_drop(exchange, secret)
             case Mechanism.SCRAM_SHA_256 | Mechanism.SCRAM_SHA_512:
                 await self._scram(exchange, secret)
         if exchange.lifetime_ms <= 0:
@@ -145,7 +145,17 @@ class SaslClient:
         except ScramError as error:
             raise exchange.refused(str(error)) from None
 
-    async def _bearer(self, exchange: _Exchange, token: str) -> None:
+    async def _bearer_or_drop(self, exchange: _Exchange, token: str) -> None:
+        """Have a token that is refused not be used again."""
+        try:
+            await self._bearer(exchange, token)
+        except AuthenticationError:
+            if self._tokens is not None:
+                self._tokens.refused(token)
+            raise
+
+    @staticmethod
+    async def _bearer(exchange: _Exchange, token: str) -> None:
         """RFC 7628. A refused token is answered with JSON, which wants one more message from us;
         the broker's error then comes as the answer to that.
         """

@@ -1,6 +1,6 @@
 """Where OAUTHBEARER tokens come from: a file, an OIDC endpoint, or made here without signature.
 
-A provider gives a token for each authentication, so a renewed one is used from then on. Tokens
+A provider is asked for each authentication, so a renewed token is used from then on. Tokens
 never show in errors or logs. A source that is away for a moment is an error that a retry helps:
 the connections that are authenticated already go on meanwhile.
 """
@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import concurrent.futures
 import http
 import http.client
 import json
 import ssl
+import threading
 import time
 import urllib.parse
-from typing import Final, Protocol
+from collections.abc import Callable
+from typing import Final, Protocol, TypeVar
 
 from mirrorfleet.config.cluster_settings import Security, read_secret_file
 from mirrorfleet.core.errors import (
@@ -24,8 +27,13 @@ from mirrorfleet.core.errors import (
     ConnectionLostError,
     DeadlineError,
 )
+from mirrorfleet.kafka.kept_token import KeptToken, lifetime_s
+
+T = TypeVar("T")
 
 _HTTP_TIMEOUT_S: Final = 10.0
+_PATIENCE_S: Final = 0.5
+"""How long a newer token is waited for while the one before would do."""
 _TOO_MANY: Final = http.HTTPStatus.TOO_MANY_REQUESTS
 _SERVER_ERROR: Final = http.HTTPStatus.INTERNAL_SERVER_ERROR
 _AWAY: Final = "Check that token_url is right and that its server runs."
@@ -35,12 +43,16 @@ _UNSECURED_LIFETIME_S: Final = 3600
 class TokenProvider(Protocol):
     """The port: gives a bearer token that is valid now."""
 
-    async def token(self) -> str:
-        """A token.
+    async def token(self, beyond_s: float = 0.0) -> str:
+        """A token; to renew a session of which `beyond_s` is left, one that lasts longer.
 
         Raises: ConnectionLostError, DeadlineError (its source is away), AuthenticationError,
         ConfigError.
         """
+        ...
+
+    def refused(self, token: str) -> None:
+        """A broker refused this token: it is not given out again if the source has another."""
         ...
 
 
@@ -50,7 +62,7 @@ class FileTokens:
     def __init__(self, path: str) -> None:
         self._path = path
 
-    async def token(self) -> str:
+    async def token(self, beyond_s: float = 0.0) -> str:  # noqa: ARG002 - as it is
         """The file's token.
 
         Raises: ConfigError when it cannot be read; ConnectionLostError when it is empty, as it is
@@ -63,23 +75,68 @@ class FileTokens:
             )
         return found
 
+    def refused(self, token: str) -> None:
+        """Nothing to do: none is kept."""
+
 
 class ClientCredentialsTokens:
-    """Tokens of an OIDC provider by client credentials (RFC 6749 section 4.4)."""
+    """Tokens of an OIDC provider by client credentials (RFC 6749 section 4.4).
+
+    All connections share one, and one request for a newer one, which outlives who began it. While
+    the provider is away, the token before is used as long as it lasts.
+    """
 
     def __init__(self, security: Security, url: str) -> None:
         self._security = security
         self._url = url
+        self._kept: KeptToken | None = None
+        self._asking: asyncio.Task[str] | None = None
 
-    async def token(self) -> str:
-        """A new token from the endpoint. Raises: as the port says."""
+    async def token(self, beyond_s: float = 0.0) -> str:
+        """The token that is kept, or a new one from the endpoint. Raises: as the port says."""
+        kept = self._kept
+        if kept is not None and kept.is_fresh(asyncio.get_running_loop().time(), beyond_s):
+            return kept.value
+        asking = self._asking or self._ask()
+        would_do = self._lasting(beyond_s) is not None
+        await asyncio.wait((asking,), timeout=_PATIENCE_S if would_do else None)
+        if not asking.done() or asking.cancelled() or asking.exception() is not None:
+            before = self._lasting(beyond_s)
+            if before is not None:
+                return before
+        return await asyncio.shield(asking)
+
+    def refused(self, token: str) -> None:
+        """The next login gets a new one."""
+        if self._kept is not None and self._kept.value == token:
+            self._kept = None
+
+    def _lasting(self, beyond_s: float) -> str | None:
+        now = asyncio.get_running_loop().time()
+        return self._kept.value if self._kept and self._kept.lasts(now, beyond_s) else None
+
+    def _ask(self) -> asyncio.Task[str]:
+        self._asking = asyncio.create_task(self._new(), name=f"token:{self._url}")
+        self._asking.add_done_callback(self._asked)
+        return self._asking
+
+    def _asked(self, asking: asyncio.Task[str]) -> None:
+        self._asking = None
+        if not asking.cancelled():
+            asking.exception()  # if nobody waits for it any more there must be no log line
+
+    async def _new(self) -> str:
+        since = asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout(_HTTP_TIMEOUT_S):
-                return await asyncio.to_thread(self._fetch)
+                found, lasts_s = await _in_a_thread(self._fetch)
         except TimeoutError:
             raise self._late() from None
+        self._kept = KeptToken(found, since, since + lasts_s)
+        return found
 
-    def _fetch(self) -> str:
+    def _fetch(self) -> tuple[str, float]:
+        """A new token, and how long it lasts."""
         fields = {"grant_type": "client_credentials"}
         if self._security.token_scope:
             fields["scope"] = self._security.token_scope
@@ -109,8 +166,8 @@ class ClientCredentialsTokens:
         except ConfigError as error:  # it was there at the start: it is being renewed
             raise ConnectionLostError(self._no_token(str(error)), hint=error.hint) from error
 
-    def _post(self, body: str, headers: dict[str, str]) -> str:
-        """One POST without redirects; the `access_token` of its JSON answer."""
+    def _post(self, body: str, headers: dict[str, str]) -> tuple[str, float]:
+        """One POST without redirects; the `access_token` of its JSON answer, and its life."""
         connection = self._connect()
         path = urllib.parse.urlsplit(self._url)._replace(scheme="", netloc="", fragment="")
         try:
@@ -120,7 +177,9 @@ class ClientCredentialsTokens:
                     raise self._away(f"status {answer.status}")
                 if answer.status != http.HTTPStatus.OK:
                     raise self._refused(f"status {answer.status}")
-                return str(json.load(answer)["access_token"])
+                said: dict[str, object] = json.load(answer)
+                token = str(said["access_token"])
+                return token, lifetime_s(said, token, time.time())
         finally:
             connection.close()
 
@@ -169,11 +228,14 @@ class UnsecuredTokens:
         self._principal = principal
         self._lifetime_s = lifetime_s
 
-    async def token(self) -> str:
+    async def token(self, beyond_s: float = 0.0) -> str:  # noqa: ARG002 - each is new
         """A token that says who we are, and proves nothing."""
         now = int(time.time())  # rounded down: a broker refuses a token of the future
         claims = {"sub": self._principal, "iat": now, "exp": now + self._lifetime_s}
         return f"{_part({'alg': 'none'})}.{_part(claims)}."
+
+    def refused(self, token: str) -> None:
+        """Nothing to do: none is kept."""
 
 
 def token_provider(security: Security) -> TokenProvider:
@@ -194,3 +256,22 @@ def token_provider(security: Security) -> TokenProvider:
 def _part(claims: dict[str, object]) -> str:
     raw = json.dumps(claims).encode()
     return base64.urlsafe_b64encode(raw).decode().rstrip("=")
+
+
+async def _in_a_thread(work: Callable[[], T]) -> T:
+    """What `work` gives, in a thread of its own: it may hang for as long as a name is looked up,
+    and of a shared pool it would take the threads that others wait for. Nothing waits for its end.
+    """
+    done: concurrent.futures.Future[T] = concurrent.futures.Future()
+    done.set_running_or_notify_cancel()  # cannot be cancelled: who waits for it goes on alone
+
+    def run() -> None:
+        try:
+            result = work()
+        except BaseException as error:  # noqa: BLE001 - raised where it is awaited
+            done.set_exception(error)
+        else:
+            done.set_result(result)
+
+    threading.Thread(target=run, name="token", daemon=True).start()
+    return await asyncio.wrap_future(done)

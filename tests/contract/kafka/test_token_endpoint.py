@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 
 import pytest
+from aiokafka.abc import AbstractTokenProvider
 
-from mirrorfleet.config.cluster_settings import Security
+from mirrorfleet.config.cluster_settings import ClusterSettings, Mechanism, Protocol, Security
 from mirrorfleet.core.errors import (
     AuthenticationError,
     ConfigError,
@@ -15,7 +17,10 @@ from mirrorfleet.core.errors import (
     DeadlineError,
     MirrorfleetError,
 )
+from mirrorfleet.core.ids import ClusterAlias
+from mirrorfleet.kafka.aiokafka_options import client_options
 from mirrorfleet.kafka.tokens import ClientCredentialsTokens
+from tests.faultkit.waiting import until
 
 
 class Endpoint:
@@ -28,9 +33,19 @@ class Endpoint:
         self.form = ""
         self.url = ""
         self.answers = True
+        self.asked = 0
         self.left = asyncio.Event()
+        self.serving = 0
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.asked += 1
+        self.serving += 1
+        try:
+            await self._serve(reader, writer)
+        finally:
+            self.serving -= 1
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if not self.answers:
             await reader.read(-1)  # until the client has gone
             writer.close()
@@ -44,7 +59,8 @@ class Endpoint:
             if line.lower().startswith("content-length")
         )
         self.form = (await reader.readexactly(length)).decode()
-        writer.write(f"HTTP/1.1 {self.status}\r\nConnection: close\r\n\r\n{self.body}".encode())
+        body = self.body.replace("NUMBER", str(self.asked))
+        writer.write(f"HTTP/1.1 {self.status}\r\nConnection: close\r\n\r\n{body}".encode())
         await writer.drain()
         writer.close()
 
@@ -55,6 +71,7 @@ async def endpoint() -> AsyncIterator[Endpoint]:
     server = await asyncio.start_server(made.serve, "127.0.0.1", 0)
     made.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/oauth/token?tenant=1"
     yield made
+    await until(lambda: not made.serving, deadline_s=5, what="clients that leave")
     server.close()
     await server.wait_closed()
 
@@ -152,3 +169,126 @@ async def test_a_ca_file_that_is_not_there_is_a_config_error() -> None:
 async def test_only_http_and_https_are_spoken() -> None:
     with pytest.raises(ConfigError, match="is not http or https"):
         await tokens("file:///etc/passwd").token()
+
+
+# -- one token for all connections
+
+NUMBERED = '{"access_token": "NUMBER", "expires_in": 60}'
+
+
+def grow_older(provider: ClientCredentialsTokens, seconds: float) -> None:
+    """Have its token been asked for so long ago."""
+    kept = provider._kept
+    assert kept is not None
+    provider._kept = kept._replace(since=kept.since - seconds, ends=kept.ends - seconds)
+
+
+async def test_fifty_logins_at_once_make_one_request_and_those_after_them_none(
+    endpoint: Endpoint,
+) -> None:
+    endpoint.body, provider = NUMBERED, tokens(endpoint.url)
+    assert set(await asyncio.gather(*(provider.token() for _ in range(50)))) == {"1"}
+    assert await provider.token() == "1"
+    assert endpoint.asked == 1
+
+
+async def test_a_token_is_asked_for_anew_after_most_of_its_life_or_to_outlast_a_session(
+    endpoint: Endpoint,
+) -> None:
+    endpoint.body, provider = NUMBERED, tokens(endpoint.url)
+    await provider.token()
+    grow_older(provider, 30)
+    assert await provider.token(beyond_s=10) == "1"
+    assert await provider.token(beyond_s=30) == "2"
+    assert await provider.token(beyond_s=30) == "2"
+    grow_older(provider, 50)
+    assert await provider.token() == "3"
+
+
+async def test_while_the_endpoint_is_away_a_token_is_used_as_long_as_it_lasts(
+    endpoint: Endpoint,
+) -> None:
+    endpoint.body, provider = NUMBERED, tokens(endpoint.url)
+    await provider.token()
+    grow_older(provider, 50)
+    endpoint.status = "503 Service Unavailable"
+    assert await provider.token() == "1"
+    with pytest.raises(ConnectionLostError, match="status 503"):
+        await provider.token(beyond_s=10)  # a session that ends with it gains nothing
+    grow_older(provider, 8)
+    with pytest.raises(ConnectionLostError, match="status 503"):
+        await provider.token()
+
+
+async def test_while_the_endpoint_hangs_a_token_is_used_and_no_more_requests_are_made(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mirrorfleet.kafka.tokens._HTTP_TIMEOUT_S", 3.0)
+    endpoint.body, provider = NUMBERED, tokens(endpoint.url)
+    await provider.token()
+    grow_older(provider, 50)
+    endpoint.answers = False
+    async with asyncio.timeout(2):
+        assert await provider.token() == "1"
+        assert await provider.token() == "1"
+    assert endpoint.asked == 2
+    await endpoint.left.wait()
+
+
+async def test_endpoints_that_hang_do_not_delay_another(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Forty: more than threads in the pool that asyncio shares."""
+    monkeypatch.setattr("mirrorfleet.kafka.tokens._HTTP_TIMEOUT_S", 3.0)
+    endpoint.answers = False
+    stuck = [asyncio.ensure_future(tokens(endpoint.url).token()) for _ in range(40)]
+    pool = min(32, (os.cpu_count() or 1) + 4)
+    await until(lambda: endpoint.asked >= pool, deadline_s=5, what="threads that hang")
+    endpoint.answers = True
+    async with asyncio.timeout(2):
+        assert await tokens(endpoint.url).token() == "a.b.c"
+    await asyncio.wait(stuck)
+    assert {type(each.exception()) for each in stuck} == {DeadlineError}
+
+
+async def test_a_token_that_was_refused_is_not_used_again(endpoint: Endpoint) -> None:
+    endpoint.body, provider = NUMBERED, tokens(endpoint.url)
+    refused = await provider.token()
+    provider.refused(refused)
+    assert await provider.token() == "2"
+    provider.refused(refused)  # by another connection, which tells it late
+    assert await provider.token() == "2"
+
+
+async def test_a_token_of_which_nobody_says_how_long_it_lasts_is_used_once(
+    endpoint: Endpoint,
+) -> None:
+    endpoint.body, provider = '{"access_token": "NUMBER"}', tokens(endpoint.url)
+    assert [await provider.token(), await provider.token()] == ["1", "2"]
+
+
+async def test_who_gives_up_leaves_the_request_to_the_others(endpoint: Endpoint) -> None:
+    provider = tokens(endpoint.url)
+    first, second = (asyncio.ensure_future(provider.token()) for _ in range(2))
+    await asyncio.sleep(0)
+    first.cancel()
+    assert await second == "a.b.c"
+    assert first.cancelled()
+    assert endpoint.asked == 1
+
+
+async def test_aiokafka_which_tells_of_no_refusal_gets_a_new_token_each_time(
+    endpoint: Endpoint,
+) -> None:
+    endpoint.body = NUMBERED
+    security = Security(
+        protocol=Protocol.SASL_PLAINTEXT,
+        mechanism=Mechanism.OAUTHBEARER,
+        token_url=endpoint.url,
+        token_client_id="mirror",
+        token_client_secret="s",
+    )
+    settings = ClusterSettings(alias=ClusterAlias("west"), bootstrap=("b:1",), security=security)
+    source = client_options(settings)["sasl_oauth_token_provider"]
+    assert isinstance(source, AbstractTokenProvider)
+    assert [await source.token(), await source.token()] == ["1", "2"]

@@ -14,7 +14,7 @@ from kio.schema.sasl_handshake.v1.response import SaslHandshakeResponse
 from kio.static.primitive import i64Timedelta
 
 from mirrorfleet.config.cluster_settings import Mechanism, Protocol, Security
-from mirrorfleet.core.errors import ConfigError, ConnectionLostError
+from mirrorfleet.core.errors import AuthenticationError, ConfigError, ConnectionLostError
 from mirrorfleet.kafka.codec import encode
 from mirrorfleet.kafka.connection import Connection
 from mirrorfleet.kafka.frames import Frame
@@ -65,8 +65,14 @@ class Source:
     def __init__(self) -> None:
         self.away: ConnectionLostError | None = None
         self.hangs = False
+        self.beyond_s: list[float] = []
+        self.dropped: list[str] = []
 
-    async def token(self) -> str:
+    def refused(self, token: str) -> None:
+        self.dropped.append(token)
+
+    async def token(self, beyond_s: float = 0.0) -> str:
+        self.beyond_s.append(beyond_s)
         if self.hangs:
             await asyncio.Event().wait()
         if self.away is not None:
@@ -85,21 +91,21 @@ def client(tokens: Source | None, part: float = 0.5, **more: str) -> SaslClient:
     return SaslClient(security, tokens, Lots(part))
 
 
-async def accept(connection: Connection, mechanism: str, lifetime_s: float = SESSION_S) -> None:
+async def accept(
+    connection: Connection,
+    mechanism: str,
+    lifetime_s: float = SESSION_S,
+    code: ErrorCode = ErrorCode.none,
+) -> None:
     """Answer handshake and token, which are the next two requests."""
-    lifetime = i64Timedelta.parse(dt.timedelta(seconds=lifetime_s))
-    for body in (
-        encode(SaslHandshakeResponse(error_code=ErrorCode.none, mechanisms=(mechanism,))),
-        b"\0"
-        + encode(
-            SaslAuthenticateResponse(
-                error_code=ErrorCode.none,
-                error_message=None,
-                auth_bytes=b"",
-                session_lifetime=lifetime,
-            )
-        ),
-    ):
+    handshake = SaslHandshakeResponse(error_code=ErrorCode.none, mechanisms=(mechanism,))
+    authenticated = SaslAuthenticateResponse(
+        error_code=code,
+        error_message=None,
+        auth_bytes=b"",
+        session_lifetime=i64Timedelta.parse(dt.timedelta(seconds=lifetime_s)),
+    )
+    for body in (encode(handshake), b"\0" + encode(authenticated)):
         await until(lambda: connection.in_flight == 1, deadline_s=5, what="a step of the login")
         answer(connection, connection._correlation, body)
 
@@ -243,3 +249,26 @@ async def test_a_first_login_without_a_secret_fails_before_it_begins(
         async with asyncio.timeout(3):
             await make().authenticate(connection, 10)
     assert transport.written == b""
+
+
+# -- what a provider of tokens is told
+
+
+async def test_a_renewal_asks_for_a_token_that_outlasts_what_is_left_of_the_session() -> None:
+    tokens = Source()
+    connection, _ = await logged_in(client(tokens))
+    make_due(connection)
+    renewing = asyncio.ensure_future(connection.ready())
+    await accept(connection, "OAUTHBEARER")
+    await renewing
+    assert tokens.beyond_s == [0.0, pytest.approx(SESSION_S, abs=5)]
+    assert not tokens.dropped
+
+
+async def test_a_token_that_a_broker_refuses_is_told_to_its_source() -> None:
+    tokens, (connection, _) = Source(), connected()
+    login = asyncio.ensure_future(client(tokens).authenticate(connection, 10))
+    await accept(connection, "OAUTHBEARER", code=ErrorCode.sasl_authentication_failed)
+    with pytest.raises(AuthenticationError):
+        await login
+    assert tokens.dropped == ["t"]
