@@ -378,16 +378,19 @@ def _is_ledger(at: TopicPartition) -> bool:
 
 
 def _copied_to(runner: SlotRunner) -> Iterator[tuple[TopicPartition, int]]:
-    """Behind what was copied to each partition, by whichever incarnation of it; also to those that
-    are left behind for now.
+    """Behind what was copied to each partition; also to those that are left behind for now.
+
+    The newest position tells, for what an earlier incarnation had copied may be cut off since. Only
+    one that has none yet, or an older build's first, leaves it to those before.
     """
+    slot = runner.slot
     former: dict[tuple[TopicId, int], int] = {}
-    for identity, position in runner.slot.known.items():
+    for identity, position in slot.known.items():
         at = identity.target_topic_id, identity.partition
         former[at] = max(former.get(at, 0), position.next_target)
-    for identity, entry in runner.entries.items():
-        end = former.get((identity.target_topic_id, identity.partition), 0)
-        yield entry.target, end
-    for identity, partition in runner.slot.partitions.items():
-        end = former.get((identity.target_topic_id, identity.partition), 0)
-        yield partition.target, max(end, partition.committed.next_target)
+    entries = {identity: each.entry for identity, each in slot.partitions.items()}
+    for identity, entry in {**runner.entries, **entries}.items():
+        mine = slot.partitions.get(identity)
+        newest = slot.known.get(identity) if mine is None else mine.committed
+        copied = 0 if newest is None else newest.next_target
+        yield entry.target, copied or former.get((identity.target_topic_id, identity.partition), 0)

@@ -31,6 +31,17 @@ if TYPE_CHECKING:
     from mirrorfleet.slots.runner import SlotRunner
 
 
+def _begin_anew(world: World, copied: int, begun: int) -> None:
+    """The first copy was copied up to one target offset, its next incarnation up to the other."""
+    slot, before = world.runner.slot, identity(0)
+    left, entry = slot.partitions[before].committed, world.runner.entries.pop(before)
+    slot.dismiss(before)
+    slot.known[before] = replace(left, next_target=TargetOffset(copied))
+    now = replace(before, incarnation=1)
+    world.runner.entries[now] = entry = replace(entry, identity=now)
+    slot.admit(entry, replace(left, identity=now, next_target=TargetOffset(begun)))
+
+
 async def test_without_an_open_transaction_of_ours_nothing_is_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -85,15 +96,26 @@ async def test_what_is_open_where_nothing_is_copied_any_more_is_left_as_it_is(
 async def test_what_an_earlier_incarnation_has_copied_is_committed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """The first position of an older build says nothing of it."""
     world = World(monkeypatch)
-    slot = world.runner.slot
-    slot.known[replace(identity(0), incarnation=7)] = replace(
-        slot.partitions[identity(0)].committed, next_target=TargetOffset(500)
-    )
+    _begin_anew(world, 500, 0)
     world.open[COPY] = [(PRODUCER, 400)]
     world.doubts.renew()
 
     assert "commit" in await world.settled()
+
+
+async def test_what_lies_behind_a_cut_that_an_earlier_incarnation_was_beyond_is_aborted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch)
+    _begin_anew(world, 100, 70)
+    world.open[COPY] = [(PRODUCER, 72)]
+    world.doubts.renew()
+
+    found = await world.settled()
+    assert "abort" in found
+    assert "commit" not in found
 
 
 async def test_with_v1_the_next_epoch_aborts_it(monkeypatch: pytest.MonkeyPatch) -> None:
