@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 CATCH_UP_AFTER = 3
 """Answers in a row that left more behind than they brought: then the partition is catching up."""
+_NOTHING = TargetOffset(0)
 
 
 class Pace(StrEnum):
@@ -328,13 +329,21 @@ def limits_of(entry: CatalogPartition) -> tuple[object, ...]:
     return (terms_of(entry), entry.target_compacted, entry.null_keys)
 
 
-def start_position(identity: PartitionIdentity, start: SourceOffset, now_ms: int) -> Position:
-    """The first position of a partition: nothing copied yet."""
+def start_position(
+    identity: PartitionIdentity,
+    start: SourceOffset,
+    now_ms: int,
+    next_target: TargetOffset = _NOTHING,
+) -> Position:
+    """The first position of a partition: nothing copied yet, but perhaps by an incarnation before.
+
+    Up to `next_target` the target has that: also of it a loss must be noticed.
+    """
     return Position(
         identity=identity,
         next_source=start,
         leader_epoch=-1,
-        next_target=TargetOffset(0),
+        next_target=next_target,
         records=0,
         bytes=0,
         time_ms=now_ms,

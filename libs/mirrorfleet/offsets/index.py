@@ -112,6 +112,16 @@ class PartitionMap:
         below = min(max(target - self._targets[at], 0), self._counts[at])
         return sum(self._counts[at:]) - below
 
+    def between(self, first: TargetOffset, end: int) -> Iterator[Piece]:
+        """What was copied to target offsets [first, end)."""
+        at = self._at(self._targets, first)
+        for index in range(len(self) if at is None else at, len(self)):
+            target, count = self._targets[index], self._counts[index]
+            skipped, stop = max(first - target, 0), min(count, end - target)
+            if stop <= skipped:
+                return
+            yield Piece(self._sources[index] + skipped, target + skipped, stop - skipped)
+
     def add(self, run: Run) -> None:
         """Take a run; one that is known already changes nothing.
 

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import BrokerError
-from mirrorfleet.core.ids import PartitionIdentity, SourceOffset, TopicPartition
+from mirrorfleet.core.errors import BrokerError, DeadlineError
+from mirrorfleet.core.ids import PartitionIdentity, SourceOffset, TargetOffset, TopicPartition
 from mirrorfleet.kafka.offsets import EARLIEST, LATEST, ListedOffset, OffsetSpec, list_offsets
 from mirrorfleet.records import incarnations
+from mirrorfleet.records.incarnations import LossCause
+from mirrorfleet.wire.k01_fetch import Isolation
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from mirrorfleet.records.catalog import CatalogPartition
     from mirrorfleet.slots.runner import SlotRunner
 
 START_DEADLINE_S: Final = 10.0
 """The neighbours of a new partition wait while its start is asked for."""
+TARGET_ENDS_S: Final = 2.0
 LARGEST_START: Final = 2**63 - 1
 """An older build let greater numbers into the catalog, which no request can hold."""
 
@@ -25,6 +32,8 @@ class Starts(NamedTuple):
 
     found: dict[PartitionIdentity, SourceOffset]
     refused: dict[PartitionIdentity, BrokerError]
+    target_ends: Mapping[PartitionIdentity, TargetOffset] = MappingProxyType({})
+    """Where the target ends that is known to have been cut: what was copied before ended higher."""
 
 
 async def resolve_starts(runner: SlotRunner, entries: list[CatalogPartition]) -> Starts:
@@ -55,7 +64,28 @@ async def resolve_starts(runner: SlotRunner, entries: list[CatalogPartition]) ->
             refused[entry.identity] = answer
         elif answer is not None and answer.offset >= 0:
             found[entry.identity] = SourceOffset(answer.offset)
-    return Starts(found, refused)
+    return Starts(found, refused, await _target_ends(runner, entries))
+
+
+async def _target_ends(
+    runner: SlotRunner, entries: Iterable[CatalogPartition]
+) -> dict[PartitionIdentity, TargetOffset]:
+    """Of the partitions that begin anew because the target was cut; 0 where it does not tell now:
+    that keeps nobody waiting.
+    """
+    cut = [e for e in entries if e.loss is not None and e.loss.cause == LossCause.TARGET_TRUNCATED]
+    if not cut:
+        return {}
+    ends: dict[TopicPartition, ListedOffset | BrokerError] = {}
+    with suppress(DeadlineError):
+        ends = await list_offsets(
+            runner.target,
+            {entry.target: LATEST for entry in cut},
+            isolation=Isolation.READ_UNCOMMITTED,
+            deadline_s=TARGET_ENDS_S,
+        )
+    told = {at: end.offset for at, end in ends.items() if not isinstance(end, BrokerError)}
+    return {entry.identity: TargetOffset(told.get(entry.target, 0)) for entry in cut}
 
 
 async def _listed(

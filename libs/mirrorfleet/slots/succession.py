@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.copying.faults import TARGET_LOSSES, Fault, FaultReason, Span
 from mirrorfleet.core.errors import BrokerError
-from mirrorfleet.core.ids import PartitionIdentity, SourceOffset
+from mirrorfleet.core.ids import PartitionIdentity, SourceOffset, TargetOffset
 from mirrorfleet.kafka.control_tailing import PartitionTail
 from mirrorfleet.kafka.offsets import EARLIEST, LATEST, list_offsets
 from mirrorfleet.records import progress as progress_codec
@@ -171,6 +171,32 @@ def _former(runner: SlotRunner, identity: PartitionIdentity) -> PartitionIdentit
         )
     ]
     return max(earlier, key=lambda one: one.incarnation, default=None)
+
+
+def written_before(runner: SlotRunner, identity: PartitionIdentity) -> list[PartitionIdentity]:
+    """The incarnations that wrote to the same target partition before, the latest first."""
+    copy = identity.source_cluster, identity.target_topic_id, identity.partition
+    earlier = [
+        one
+        for one in runner.slot.known
+        if (one.source_cluster, one.target_topic_id, one.partition) == copy
+        and one.incarnation < identity.incarnation
+    ]
+    return sorted(earlier, key=lambda one: one.incarnation, reverse=True)
+
+
+def written_to(
+    runner: SlotRunner, identity: PartitionIdentity, end: TargetOffset | None
+) -> TargetOffset:
+    """Up to where the incarnation before wrote to the same target partition; 0 without one.
+
+    `end` is that of a target that is known to have been cut, so that it is not found once more.
+    """
+    earlier = written_before(runner, identity)
+    if not earlier:
+        return TargetOffset(0)
+    copied = runner.slot.known[earlier[0]].next_target
+    return copied if end is None else min(copied, end)
 
 
 async def _unread(runner: SlotRunner, identity: PartitionIdentity, first: SourceOffset) -> Span:

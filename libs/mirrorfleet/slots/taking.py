@@ -19,14 +19,12 @@ from mirrorfleet.core.errors import (
     MirrorfleetError,
     denied,
 )
-from mirrorfleet.core.ids import (
-    ProducerIdentity,
-)
+from mirrorfleet.core.ids import PartitionIdentity, ProducerIdentity
 from mirrorfleet.kafka.offsets import (
     log_bounds,
 )
 from mirrorfleet.kafka.transactions import Transactions
-from mirrorfleet.records.positions import Barrier, Fence, Healed
+from mirrorfleet.records.positions import Barrier, Fence, Healed, Position
 from mirrorfleet.records.topics import ControlKind
 from mirrorfleet.runtime.log import fields, logger
 from mirrorfleet.slots import (
@@ -295,7 +293,7 @@ async def admit(
         )
     now_ms = runner.clock.now_ms()
     begun = [e for e in entries if e.identity in starts.found and e.identity not in known]
-    fresh = [start_position(e.identity, starts.found[e.identity], now_ms) for e in begun]
+    fresh = [_first_position(runner, entry.identity, starts, now_ms) for entry in begun]
     if fresh:
         told = await succession.told(runner, begun)
         await sender.commit_control(ledger.control_entries(runner, fresh, None, told))
@@ -310,3 +308,10 @@ async def admit(
         partition.reported = runner.unstarted.pop(entry.identity, partition).reported
         partition.progress_at = partition.progress_at or runner.clock.monotonic()
         await succession.check_identity(runner, partition)
+
+
+def _first_position(
+    runner: SlotRunner, identity: PartitionIdentity, starts: starting.Starts, now_ms: int
+) -> Position:
+    written = succession.written_to(runner, identity, starts.target_ends.get(identity))
+    return start_position(identity, starts.found[identity], now_ms, written)

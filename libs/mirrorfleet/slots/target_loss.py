@@ -3,9 +3,10 @@
     another topic has the name      everything that the map has is missing
     the log ends below the copy     what the map has behind the last payload that is still there
 
-The source range that copying would have to go back to follows from the map. A target whose stored
-bytes are not those that were written (recompressed, compacted) cannot be compared: then nobody
-guesses, and the partition waits for a word.
+The source range that copying would have to go back to follows from the map, of all incarnations
+that wrote to the same topic: a cut may be deeper than where the last one began. A target whose
+stored bytes are not those that were written (recompressed, compacted) cannot be compared: then
+nobody guesses, and the partition waits for a word.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from mirrorfleet.core.ids import SourceOffset, TargetOffset, TopicPartition
 from mirrorfleet.kafka.offsets import EARLIEST, LATEST, list_offsets, log_bounds
 from mirrorfleet.kafka.stored import stored_batches
 from mirrorfleet.offsets.agreement import Payload, kept_to
+from mirrorfleet.offsets.gone import Written, gone, in_force
 from mirrorfleet.offsets.index import PartitionMap
 from mirrorfleet.runtime.log import fields, logger
 from mirrorfleet.slots import succession
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mirrorfleet.copying.partition import CopyPartition
+    from mirrorfleet.core.ids import PartitionIdentity
     from mirrorfleet.slots.runner import SlotRunner
 
 FIRST_WINDOW: Final = 4_096
@@ -89,7 +92,7 @@ async def _short(
 async def examine(runner: SlotRunner, partition: CopyPartition, fault: Fault) -> None:
     """Say exactly what is missing, once it is known; the partition stands still meanwhile."""
     try:
-        found = await _exact(runner, partition, fault, await _known(runner, partition))
+        found = await _exact(runner, partition, fault, await _written(runner, partition))
     except MirrorfleetError as error:
         _log.warning(
             "what the target lost is not known yet",
@@ -123,23 +126,34 @@ async def _known(runner: SlotRunner, partition: CopyPartition) -> PartitionMap:
     return PartitionMap() if found is None else found
 
 
+async def _written(runner: SlotRunner, partition: CopyPartition) -> list[Written]:
+    """What each incarnation wrote to the target partition, the latest first."""
+    identities = _identities(runner, partition)
+    maps = await runner.mender.maps_of(identities)
+    return [Written(one.source_topic_id, maps.of(one) or PartitionMap()) for one in identities]
+
+
+def _identities(runner: SlotRunner, partition: CopyPartition) -> list[PartitionIdentity]:
+    return [partition.identity, *succession.written_before(runner, partition.identity)]
+
+
 async def _exact(
-    runner: SlotRunner, partition: CopyPartition, fault: Fault, known: PartitionMap
+    runner: SlotRunner, partition: CopyPartition, fault: Fault, written: Sequence[Written]
 ) -> Fault:
     reasons = [one[0] for one in succession.changed_sides(runner, partition.entry)]
     if FaultReason.TARGET_RECREATED in reasons:
         fault, kept = replace(fault, reason=FaultReason.TARGET_RECREATED), TargetOffset(0)
     else:
         kept = await _kept(runner, partition)
-    back = known.to_source(kept)
+    first, records, others = gone(partition.committed, written, kept)
     end = partition.committed.next_source
-    first = end if back is None else min(back.offset, end)
     oldest = await _oldest(runner, partition)
-    gone = known.records_from(kept)
-    text = f"{fault.detail}: {gone} records of source {Span(first, end)} are gone"
+    text = f"{fault.detail}: {records} records of source {Span(first, end)} are gone"
+    if others:
+        text += f", and {others} of the source topic that had the name before"
     if oldest > first:
         text += f", and the source begins at {oldest}"
-    return replace(fault, detail=text, lost=Span(first, end), records=gone, oldest=oldest)
+    return replace(fault, detail=text, lost=Span(first, end), records=records, oldest=oldest)
 
 
 async def _oldest(runner: SlotRunner, partition: CopyPartition) -> SourceOffset:
@@ -153,14 +167,16 @@ async def _kept(runner: SlotRunner, partition: CopyPartition) -> TargetOffset:
 
     Raises: _UnknownError when its bytes are others.
     """
-    at = partition.target
+    at, identities = partition.target, _identities(runner, partition)
     start, end = await log_bounds(runner.target, at)
     window, first, differs = FIRST_WINDOW, end, False
     while first > start:
         first = max(start, end - window)
         stored = await _stored(runner, at, first, end)
-        runs = await runner.mender.runs_behind(partition.identity, TargetOffset(first))
-        kept, differs = kept_to(runs, stored)
+        behind = TargetOffset(first)
+        runs = [await runner.mender.runs_behind(one, behind) for one in identities]
+        next_target = partition.committed.next_target
+        kept, differs = kept_to(in_force(runs, next_target), stored)
         if kept is not None:
             return kept
         window *= 10

@@ -4,23 +4,83 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar, cast
+from uuid import UUID
 
-from mirrorfleet.core.ids import TargetOffset, TopicPartition
+from mirrorfleet.copying.faults import Fault, FaultReason
+from mirrorfleet.copying.partition import start_position
+from mirrorfleet.core.errors import DeadlineError
+from mirrorfleet.core.ids import SourceOffset, TargetOffset, TopicPartition
 from mirrorfleet.kafka.offsets import ListedOffset
 from mirrorfleet.offsets.agreement import Payload
-from mirrorfleet.slots import target_loss
+from mirrorfleet.offsets.index import OffsetIndex
+from mirrorfleet.records.catalog import CatalogLoss
+from mirrorfleet.records.incarnations import LossCause
+from mirrorfleet.slots import ledger, starting, succession, taking, target_loss
 from mirrorfleet.slots.target_loss import ENDS_S, FIRST_WINDOW, check_ends
-from tests.unit.copying.making import entry, slot
+from tests.unit.copying.making import entry, identity, slot, span
 from tests.unit.offsets.making import run_of
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     import pytest
 
+    from mirrorfleet.copying.partition import CopyPartition
+    from mirrorfleet.copying.slot import Slot
+    from mirrorfleet.core.ids import PartitionIdentity
+    from mirrorfleet.records.catalog import CatalogPartition
     from mirrorfleet.records.segments import Run
     from mirrorfleet.slots.runner import SlotRunner
+    from mirrorfleet.slots.sending import Sender
 
 LEADERLESS, SHORT, WHOLE = (TopicPartition("east.orders", number) for number in range(3))
+T = TypeVar("T")
+
+
+def answer(value: T) -> Callable[..., Awaitable[T]]:
+    async def answered(*_: object, **__: object) -> T:
+        return value
+
+    return answered
+
+
+def ends_at(end: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the target's logs end."""
+
+    async def ends(_: object, wanted: list[TopicPartition], **__: object) -> object:
+        return {at: ListedOffset(end, -1, 0) for at in wanted}
+
+    for module in (target_loss, starting):
+        monkeypatch.setattr(module, "list_offsets", ends)
+
+
+def anew(made: Slot, monkeypatch: pytest.MonkeyPatch, *, end: int) -> SimpleNamespace:
+    """A runner whose partition gets another incarnation; what it stops with is in `stopped`."""
+    stopped: list[Fault] = []
+    side = SimpleNamespace(lacks=lambda *_: False, renew=answer(None), topic_id=lambda _: None)
+    monkeypatch.setattr(succession, "told", answer([]))
+    monkeypatch.setattr(ledger, "control_entries", lambda *_: [])
+    ends_at(end, monkeypatch)
+    return SimpleNamespace(
+        slot=made,
+        stopped=stopped,
+        unstarted={},
+        clock=SimpleNamespace(monotonic=lambda: 1.0, now_ms=lambda: 1),
+        source=None,
+        target=None,
+        sources=side,
+        targets=side,
+        stop_partition=lambda partition, fault: stopped.append(fault),
+    )
+
+
+async def begun(runner: SimpleNamespace, later: CatalogPartition) -> list[CopyPartition]:
+    """What is copied once the incarnation before was left."""
+    runner.slot.dismiss(identity())
+    sender = SimpleNamespace(commit_control=answer(None))
+    await taking.admit(cast("SlotRunner", runner), cast("Sender", sender), [later])
+    return list(runner.slot.partitions.values())
 
 
 async def test_a_copy_without_a_leader_is_not_asked_for_its_end(
@@ -75,9 +135,102 @@ async def test_only_the_runs_behind_the_window_are_read_until_one_payload_agrees
 
     monkeypatch.setattr(target_loss, "log_bounds", bounds)
     monkeypatch.setattr(target_loss, "_stored", stored)
-    runner = SimpleNamespace(target=None, mender=SimpleNamespace(runs_behind=behind))
+    mender = SimpleNamespace(runs_behind=behind)
+    runner = SimpleNamespace(target=None, slot=slot(entry()), mender=mender)
 
     kept = await target_loss._kept(cast("SlotRunner", runner), partition)
 
     assert kept == agreed.target_end
     assert asked == [10_000 - FIRST_WINDOW, 0]
+
+
+async def test_a_loss_of_what_an_incarnation_before_copied_is_found_before_anything_is_copied(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also of one from another source topic, and of a target that is short since then only."""
+    made = slot(entry())
+    runner = anew(made, monkeypatch, end=1_000)
+    partition = made.partitions[identity()]
+    partition.commit(replace(partition.committed, next_target=TargetOffset(1_000)))
+    later = replace(identity(), incarnation=1, source_topic_id=UUID(int=0xC))
+    loss = CatalogLoss(cause=LossCause.SOURCE_RECREATED)
+    (partition,) = await begun(runner, entry(identity=later, loss=loss, start="offset:0"))
+    await check_ends(cast("SlotRunner", runner), [partition])
+    assert runner.stopped == []
+
+    ends_at(950, monkeypatch)
+    await check_ends(cast("SlotRunner", runner), [partition])
+    assert [fault.reason for fault in runner.stopped] == [FaultReason.TARGET_TRUNCATED]
+
+
+async def test_a_cut_that_is_known_is_not_found_again_and_one_below_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = slot(entry())
+    runner = anew(made, monkeypatch, end=950)
+    partition = made.partitions[identity()]
+    partition.commit(replace(partition.committed, next_target=TargetOffset(1_000)))
+    loss = CatalogLoss(cause=LossCause.TARGET_TRUNCATED, first=940, end=990)
+    later = entry(identity=replace(identity(), incarnation=1), loss=loss, start="offset:940")
+    (partition,) = await begun(runner, later)
+    assert partition.committed.next_target == 950
+    await check_ends(cast("SlotRunner", runner), [partition])
+    assert runner.stopped == []
+
+    ends_at(949, monkeypatch)
+    await check_ends(cast("SlotRunner", runner), [partition])
+    assert len(runner.stopped) == 1
+
+
+async def test_a_target_that_does_not_tell_its_end_keeps_no_incarnation_from_beginning(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = slot(entry())
+    runner = anew(made, monkeypatch, end=950)
+    partition = made.partitions[identity()]
+    partition.commit(replace(partition.committed, next_target=TargetOffset(1_000)))
+
+    async def silent(*_: object, **__: object) -> None:
+        raise DeadlineError("gave up")
+
+    monkeypatch.setattr(starting, "list_offsets", silent)
+    loss = CatalogLoss(cause=LossCause.TARGET_TRUNCATED, first=940, end=990)
+    later = entry(identity=replace(identity(), incarnation=1), loss=loss, start="offset:940")
+    (partition,) = await begun(runner, later)
+    assert partition.committed.next_target == 0
+
+
+async def test_what_a_deeper_cut_took_of_an_incarnation_before_is_told_as_well(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = [run_of(n * 10, n * 10 + 10, n * 10) for n in range(100)]
+    later = replace(identity(), incarnation=1)
+    histories = {later: [run_of(900, 905, 901)], identity(): before}
+    made = slot(entry())
+    made.dismiss(identity())
+    made.admit(
+        entry(identity=later), start_position(later, SourceOffset(905), 1, TargetOffset(906))
+    )
+    runner = anew(made, monkeypatch, end=850)
+    stored = {run.target_start: Payload(*run.payloads[0]) for run in before[:85]}
+
+    async def maps_of(wanted: list[PartitionIdentity]) -> OffsetIndex:
+        found = OffsetIndex()
+        for one in wanted:
+            found.add(one, histories[one])
+        return found
+
+    async def behind(one: PartitionIdentity, first: int) -> list[Run]:
+        return [run for run in histories[one] if run.target_end > first]
+
+    runner.mender = SimpleNamespace(maps_of=maps_of, runs_behind=behind)
+    monkeypatch.setattr(target_loss, "log_bounds", answer((0, 850)))
+    monkeypatch.setattr(target_loss, "_stored", answer(stored))
+    monkeypatch.setattr(target_loss, "_oldest", answer(SourceOffset(0)))
+    partition = made.partitions[later]
+    partition.fault = Fault(FaultReason.TARGET_TRUNCATED, SourceOffset(905), "it is short")
+    await target_loss.examine(cast("SlotRunner", runner), partition, partition.fault)
+
+    (told,) = runner.stopped
+    assert (told.lost, told.records) == (span(850, 905), 55)
+    assert told.detail == "it is short: 55 records of source [850, 905) are gone"
