@@ -14,6 +14,7 @@ from mirrorfleet.copying.partition import SourceEnds
 from mirrorfleet.copying.remedies import Step, by_policy, by_request
 from mirrorfleet.core.ids import SourceOffset, TargetOffset, TopicPartition
 from mirrorfleet.kafka.offsets import ListedOffset
+from mirrorfleet.offsets.gone import Written
 from mirrorfleet.offsets.index import PartitionMap
 from mirrorfleet.records.catalog import CatalogLoss
 from mirrorfleet.records.commands import Action
@@ -51,7 +52,8 @@ async def found_missing(oldest: int, monkeypatch: pytest.MonkeyPatch) -> Fault:
         targets=SimpleNamespace(topic_id=lambda topic: OTHER),
     )
     fault = Fault(FaultReason.TARGET_RECREATED, SourceOffset(COPIED), "made again")
-    return await target_loss._exact(cast("SlotRunner", runner), partition, fault, known)
+    written = [Written(partition.identity.source_topic_id, known)]
+    return await target_loss._exact(cast("SlotRunner", runner), partition, fault, written)
 
 
 async def told_of(fault: Fault, step: Step | str | None) -> list[tuple[str, int, int, int | None]]:
