@@ -175,12 +175,13 @@ def passed(samples: DataFrame) -> DataFrame:
     """How far each position moved since the sample before: (link, topic, time_ms, passed).
 
     A step back passes nothing, whether records are to be copied again or the topic was made
-    again: of the latter, what was copied before its first sample is not counted.
+    again: of the latter, what was copied before its first sample is not counted. Where no worker
+    was heard (no state) the sample's 0 is no position.
     """
     at = F.col("next_source")
     before = F.lag(at).over(Window.partitionBy(_PARTITION).orderBy("time_ms", "next_source"))
     moved = F.greatest(F.coalesce(at - before, F.lit(0)), F.lit(0))
-    known = samples.where(at.isNotNull())
+    known = samples.where(at.isNotNull() & (F.col("state") != ""))
     return known.select(*_TOPIC, "time_ms", moved.alias("passed"))
 
 

@@ -245,6 +245,17 @@ def test_a_position_that_goes_back_has_passed_nothing(evaluate: Evaluate) -> Non
     assert row["copied"] == 13
 
 
+def test_a_sample_that_heard_of_no_position_moves_none(evaluate: Evaluate) -> None:
+    """`lag` runs before the mirror, or begins again while nobody has the slot: 0 is no offset."""
+    unheard = [sample(n, verdict="unknown", lag=None, state="", at=0) for n in (0, 1.5, 3)]
+    heard = [sample(1, at=5_000_000), sample(2, at=5_000_010)]
+    lost = [event("gap", None, first=5_000_000, end=5_000_002)]
+
+    (row,) = evaluate.report([*unheard, *heard], lost)
+
+    assert (row["copied"], row["lost"], row["completeness"]) == (8, 2, 0.8)
+
+
 def test_the_series_sums_partitions_by_the_minute(evaluate: Evaluate) -> None:
     samples = [sample(2, 0, lag=5), sample(2, 1, verdict="faulted", lag=90_000), sample(3, 0)]
 
