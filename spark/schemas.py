@@ -133,9 +133,13 @@ EVENTS: Final = _struct(
 )
 
 LEDGER: Final = _struct(
-    link=_TEXT, topic=_TEXT, partition=_INT, first=_LONG, end=_LONG, records=_LONG
+    link=_TEXT, topic=_TEXT, partition=_INT, first=_LONG, end=_LONG, records=_LONG, kind=_TEXT
 )
-"""Gaps: source offsets [first, end); `records` null where their number is not provable."""
+"""Source offsets [first, end); `records` null where their number is not provable.
+
+Of a gap all of them were passed. Between the first and the last of dropped records others may have
+been copied: where drops are many, what is near becomes one range.
+"""
 
 CATALOG: Final = _struct(
     time_ms=_LONG,

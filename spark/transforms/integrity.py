@@ -8,7 +8,7 @@
     displaced      the content is there and in order, but not where the map says
     altered        other content where the map (or the displacement in force) says
     missing        a source record without any of these
-    explained      one that the map leaves out and the gap ledger names; no fault
+    explained      one that the map leaves out and the gap ledger answers for; no fault
     extra          a target record without any of these
 
 Contents are compared by a SHA-256 over key, value, headers in order and timestamp, made before
@@ -30,6 +30,7 @@ from pyspark.sql import functions as F
 from spark import schemas
 from spark.transforms import coding
 from spark.transforms.cleaning import uncleaned
+from spark.transforms.explaining import explained
 
 FIELDS: Final = ("key", "value", "headers", "timestamp")
 """What is compared. Not the timestamp where the target stamps its own (LogAppendTime)."""
@@ -198,18 +199,12 @@ def _facing(ours: DataFrame, theirs: DataFrame, mapped: DataFrame) -> DataFrame:
 
 def _missing(missing: DataFrame, ledger: DataFrame) -> DataFrame:
     """Findings; what the map gives a place is missing, whatever the ledger says."""
-    gaps = ledger.select(
-        F.col("partition").alias("of"), "first", "end", F.lit("explained").alias("kind")
+    told = explained(missing, ledger)
+    kind = F.when(F.col("explained"), "explained").otherwise("missing")
+    detail = F.when(F.col("explained"), "in the gap ledger").otherwise(
+        F.coalesce("surplus", _where_expected())
     )
-    left_out = (
-        (F.col("of") == F.col("partition"))
-        & F.col("expected").isNull()
-        & F.col("source_offset").between(F.col("first"), F.col("end") - 1)
-    )
-    told = missing.join(F.broadcast(gaps), on=left_out, how="left")
-    once = told.dropDuplicates(["partition", "source_offset"])  # gaps may overlap
-    detail = F.when(F.col("kind").isNotNull(), "in the gap ledger").otherwise(_where_expected())
-    return _finding(_blank(once, "target"), F.coalesce("kind", F.lit("missing")), detail)
+    return _finding(_blank(told, "target"), kind, detail)
 
 
 def _within(side: DataFrame, inside: DataFrame, name: str) -> DataFrame:

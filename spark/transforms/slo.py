@@ -11,8 +11,9 @@ available: silence is never good news. Late and repeated samples change nothing.
     availability   share of them in which no verdict says that copying stands still
     completeness   copied / (copied + lost)
 
-    copied   source offsets that positions moved over, without those of the gap ledger; markers and
-             removed records are among them, because a sample knows offsets, not records
+    copied   source offsets that positions moved over, without those of gaps and as many as records
+             were dropped; markers and removed records are among them, because a sample knows
+             offsets, not records
     lost     records of the gap ledger; where their number is not provable, all offsets of the gap
 """
 
@@ -32,7 +33,8 @@ FRESH_WITHIN_MS: Final = 60_000
 SERVING: Final = ("ok", "idle", "catching-up", "behind")
 """Verdicts under which records are copied, or would be if there were any."""
 PAUSED: Final = "paused"
-LOSSES: Final = (str(EventKind.GAP), str(EventKind.RECORDS_DROPPED))
+DROPPED: Final = str(EventKind.RECORDS_DROPPED)
+LOSSES: Final = (str(EventKind.GAP), DROPPED)
 
 _TOPIC: Final = ["link", "topic"]
 _PARTITION: Final = ["link", "topic", "partition"]
@@ -186,19 +188,22 @@ def passed(samples: DataFrame) -> DataFrame:
 
 
 def losses(events: DataFrame) -> DataFrame:
-    """The gap ledger of each topic: (link, topic, lost, offsets)."""
-    gaps = ledger(events).withColumn("offsets", F.col("end") - F.col("first"))
-    return gaps.groupBy(_TOPIC).agg(
-        F.sum(F.coalesce("records", "offsets")).alias("lost"), _sum("offsets")
-    )
+    """The gap ledger of each topic: (link, topic, lost, offsets that were passed uncopied)."""
+    span = F.col("end") - F.col("first")
+    lost = F.coalesce("records", span)
+    # between the drops of a range records were copied
+    uncopied = F.when(F.col("kind") == DROPPED, lost).otherwise(span)
+    gaps = ledger(events).withColumns({"lost": lost, "offsets": uncopied})
+    return gaps.groupBy(_TOPIC).agg(_sum("lost"), _sum("offsets"))
 
 
 def ledger(events: DataFrame) -> DataFrame:
-    """Source offsets [first, end) that are known not to be copied, each gap once: `LEDGER`."""
+    """Source offsets [first, end) of what is known not to be copied, each range once: `LEDGER`."""
     named = F.col("topic").isNotNull() & F.col("first").isNotNull() & F.col("end").isNotNull()
     gaps = events.where(F.col("kind").isin(*LOSSES) & named)
     # an event may be written twice; its range is what it says, once
-    return gaps.groupBy(*_PARTITION, "first", "end").agg(F.min("records").alias("records"))
+    once = gaps.groupBy(*_PARTITION, "first", "end", "kind").agg(F.min("records").alias("records"))
+    return once.select(schemas.columns(schemas.LEDGER))
 
 
 def faults(events: DataFrame) -> DataFrame:

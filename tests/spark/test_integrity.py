@@ -8,86 +8,9 @@ from pyspark.sql import DataFrame, SparkSession
 from mirrorfleet.core.ids import SourceOffset, TargetOffset
 from mirrorfleet.records.segments import Run
 from spark import schemas
-from spark.transforms import coding, integrity
-from tests.spark.frames import frame, identity, plan, run
-
-Headers = list[tuple[str, bytes | None]] | None
-Record = tuple[int, int, int, int, bytes | None, bytes | None, Headers]
-HELD = [(0, 0, 1000, 0, 1000)]
-FULL: tuple[int | bool | None, ...] = (0, 0, 1000, 0, 1000, None, None, False, False)
-"""With where both sides stood before the map was read, and which side begins with the map."""
-
-
-def record(offset: int, number: int) -> Record:
-    """Record `number`, wherever it stands."""
-    headers: Headers = [("a", b"1"), ("b", None)]
-    return (0, offset, 1_000 + number, 0, b"k%d" % number, b"v%d" % number, headers)
-
-
-def topic(*numbers: int, start: int = 0) -> list[Record]:
-    """These records, one after the other from offset `start`."""
-    return [record(start + place, number) for place, number in enumerate(numbers)]
-
-
-class Audited:
-    """Both sides and a map, compared."""
-
-    def __init__(self, session: SparkSession) -> None:
-        self.session = session
-
-    def mapped(self, runs: Sequence[Run], partitions: int = 1) -> DataFrame:
-        """The map of some partitions, which all have these runs."""
-        rows = [
-            (
-                coding.identity_bytes(identity(number)),
-                one.source_start,
-                one.source_end,
-                one.target_start,
-                one.target_end,
-                list(one.holes),
-                list(one.payloads),
-            )
-            for one in runs
-            for number in range(partitions)
-        ]
-        known = frame(self.session, [(0, None, *row) for row in rows], schemas.SEGMENT_RUNS)
-        return integrity.positions(known)
-
-    def audit(
-        self,
-        source: Sequence[object],
-        target: Sequence[object],
-        runs: Sequence[Run],
-        held: Sequence[tuple[int | bool | None, ...]] = HELD,
-        compared: Sequence[str] = integrity.FIELDS,
-        ledger: Sequence[object] = (),
-        *,
-        compacted: bool = False,
-    ) -> integrity.Audit:
-        one, other = (
-            integrity.digests(frame(self.session, side, schemas.RECORDS), compared)
-            for side in (source, target)
-        )
-        rows = [row if len(row) == len(FULL) else (*row, *FULL[len(row) :]) for row in held]
-        limits = frame(self.session, rows, schemas.HELD)
-        known = frame(self.session, ledger, schemas.LEDGER)
-        mapped = self.mapped(runs, len(held))
-        return integrity.compare(one, other, mapped, limits, known, compacted=compacted)
-
-    def found(
-        self,
-        source: Sequence[object],
-        target: Sequence[object],
-        runs: Sequence[Run],
-        ledger: Sequence[object] = (),
-        held: Sequence[tuple[int | bool | None, ...]] = HELD,
-        *,
-        compacted: bool = False,
-    ) -> list[tuple[object, ...]]:
-        """(kind, first and last source offset, first and last target offset, detail) by order."""
-        audit = self.audit(source, target, runs, held, ledger=ledger, compacted=compacted)
-        rows = audit.findings.drop("partition", "records")
-        return sorted((tuple(row) for row in rows.collect()), key=repr)
+from spark.transforms import integrity
+from tests.spark.auditing import HELD, Audited, Record, record, topic
+from tests.spark.frames import frame, plan, run
 
 
 @pytest.fixture(scope="module")
@@ -203,7 +126,11 @@ def test_a_record_that_the_map_leaves_out_is_missing(audited: Audited) -> None:
 
 
 def gap(first: int, end: int, partition: int = 0) -> object:
-    return ("east->west", "orders", partition, first, end, None)
+    return ("east->west", "orders", partition, first, end, None, "gap")
+
+
+def dropped(first: int, end: int, records: int) -> object:
+    return ("east->west", "orders", 0, first, end, records, "records-dropped")
 
 
 def test_what_the_gap_ledger_names_is_explained_and_not_missing(audited: Audited) -> None:
@@ -213,6 +140,30 @@ def test_what_the_gap_ledger_names_is_explained_and_not_missing(audited: Audited
     assert audited.found(TEN, target, runs, [gap(2, 5), gap(2, 5), gap(6, 7, partition=1)]) == [
         ("explained", 3, 4, None, None, "in the gap ledger"),
         ("missing", 6, 6, None, None, "the map has no place for it"),
+    ]
+
+
+def test_a_range_of_drops_explains_as_many_records_as_were_dropped(audited: Audited) -> None:
+    target = topic(0, 1, 2, 3, 5, 6, 8, 9)
+    runs = [run(0, 0, 4), run(5, 4, 2), run(8, 6, 2)]
+
+    assert audited.found(TEN, target, runs, [dropped(0, 10, 1)]) == [
+        ("explained", 4, 4, None, None, "in the gap ledger"),
+        ("missing", 7, 7, None, None, "more than the 1 that the gap ledger tells of in 0..9"),
+    ]
+
+
+def test_drops_of_ranges_that_overlap_are_added_up_and_their_ends_were_dropped(
+    audited: Audited,
+) -> None:
+    target, runs = topic(2, 3, 6, 7), [run(2, 0, 2), run(6, 2, 2)]
+    ledger = [dropped(0, 9, 2), dropped(1, 10, 2), gap(5, 6)]
+
+    assert audited.found(TEN, target, runs, ledger, settled(10, 4)) == [
+        ("explained", 0, 1, None, None, "in the gap ledger"),
+        ("explained", 5, 5, None, None, "in the gap ledger"),
+        ("explained", 8, 9, None, None, "in the gap ledger"),
+        ("missing", 4, 4, None, None, "more than the 4 that the gap ledger tells of in 0..9"),
     ]
 
 
@@ -348,45 +299,3 @@ def test_no_plan_runs_python_a_row_at_a_time(
 
     assert "MapInArrow" in text
     assert "BatchEvalPython" not in text
-
-
-AGAIN = topic(0, 1, 2, 1, 0)
-"""The first two have a later record of their key."""
-AGAIN_THERE = topic(0, 1, 2, 1, 0, start=100)
-
-
-def without(side: Sequence[Record], *offsets: int) -> list[Record]:
-    return [each for each in side if each[1] not in offsets]
-
-
-@pytest.mark.parametrize(
-    ("ours", "theirs"),
-    [((0,), ()), ((), (101,)), ((0, 1), (100,)), ((0,), (101,))],
-    ids=["source first", "target first", "source further", "each another"],
-)
-def test_what_one_cleaner_removed_before_the_other_is_not_missed_in_a_compacted_topic(
-    audited: Audited, ours: tuple[int, ...], theirs: tuple[int, ...]
-) -> None:
-    sides = without(AGAIN, *ours), without(AGAIN_THERE, *theirs)
-
-    assert audited.found(*sides, [run(0, 100, 5)], compacted=True) == []
-    assert audited.found(*sides, [run(0, 100, 5)]) != []
-
-
-def test_the_last_record_of_a_key_is_missed_in_a_compacted_topic_too(audited: Audited) -> None:
-    found = audited.found(AGAIN, without(AGAIN_THERE, 102), [run(0, 100, 5)], compacted=True)
-    assert [row[:2] for row in found] == [("missing", 2)]
-
-    found = audited.found(without(AGAIN, 3), AGAIN_THERE, [run(0, 100, 5)], compacted=True)
-    assert [row[0] for row in found] == ["extra"]
-
-
-def test_a_tombstone_that_one_side_has_removed_is_not_missed_with_what_it_deleted(
-    audited: Audited,
-) -> None:
-    def deleted(start: int) -> list[Record]:
-        first, last = topic(0, 0, start=start)
-        return [first, (*last[:5], None, last[6])]
-
-    assert audited.found(deleted(0), [], [run(0, 100, 2)], compacted=True) == []
-    assert audited.found([], deleted(100), [run(0, 100, 2)], compacted=True) == []

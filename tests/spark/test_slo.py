@@ -237,6 +237,14 @@ def test_a_gap_that_was_told_twice_is_lost_once(evaluate: Evaluate) -> None:
     assert (row["copied"], row["lost"], row["completeness"]) == (5, 5, 0.5)
 
 
+def test_of_a_range_of_drops_what_was_not_dropped_was_copied(evaluate: Evaluate) -> None:
+    events = [event("records-dropped", 10, first=0, end=100)]
+
+    (row,) = evaluate.report([sample(0, at=0), sample(1, at=100)], events)
+
+    assert (row["copied"], row["lost"], row["completeness"]) == (90, 10, 0.9)
+
+
 def test_a_position_that_goes_back_has_passed_nothing(evaluate: Evaluate) -> None:
     (row,) = evaluate.report(
         [sample(0, at=90), sample(1, at=100), sample(2, at=60), sample(3, at=63)]
