@@ -40,7 +40,11 @@ P99_S: Final = 1.0
 
 
 def fill(region: Region, topic: str) -> None:
-    """Make the backlog of one partition."""
+    """Make the backlog of one partition, and have it on the disk.
+
+    An old backlog is. Written while it is copied, the page cache of all that writes fills up
+    (vm.dirty_ratio) and nothing is appended for seconds, whoever copies.
+    """
     blob = os.urandom(BLOB)
     to = producer(region, linger_ms=20, batch_size=900_000, queue_buffering_max_kbytes=262_144)
     for number in range(BACKLOG_MB * 1_000_000 // BLOB):
@@ -52,6 +56,7 @@ def fill(region: Region, topic: str) -> None:
                 to.poll(0.1)
         to.poll(0)
     assert to.flush(ANSWER_S * 4) == 0
+    os.sync()
 
 
 @contextmanager
