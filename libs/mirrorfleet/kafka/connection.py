@@ -18,6 +18,7 @@ from typing import Final, NamedTuple, TypeVar, cast
 from mirrorfleet.core.errors import ConnectionLostError, DeadlineError, MirrorfleetError
 from mirrorfleet.core.primitives import legacy_string, skip_tags
 from mirrorfleet.kafka.frames import Frame, FrameReader, NotAFrameError
+from mirrorfleet.kafka.low_water import LowWater
 from mirrorfleet.kafka.tls import explain_alert
 from mirrorfleet.kafka.versions import ApiVersions, api_name
 
@@ -34,6 +35,7 @@ _HEAD: Final = struct.Struct(">ihhi")
 _WRITE_HIGH_WATER: Final = 4 << 20
 _COMING_S: Final = 5.0
 """An answer that is late may still be coming in: as long as bytes of it come in that time."""
+_LOOK_S: Final = 0.1
 _FIRST_REQUESTS: Final = 2
 _MAYBE_SECURED: Final = "If its listener wants TLS, a certificate or SASL, check `security`."
 
@@ -87,7 +89,7 @@ class Connection(asyncio.BufferedProtocol):
         self._failure: MirrorfleetError | None = None
         self._waiting: deque[_Waiting] = deque()
         self._correlation = 0
-        self._frames = FrameReader()
+        self._frames, self._low_water = FrameReader(), LowWater()
         self._drained: asyncio.Future[None] | None = None
         self._muted_until = 0.0
         self._watch: asyncio.Handle | None = None
@@ -266,6 +268,8 @@ class Connection(asyncio.BufferedProtocol):
         """Called by the loop."""
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=_WRITE_HIGH_WATER)
+        if transport.get_extra_info("sslcontext") is None:  # else a socket's bytes are not ours
+            self._low_water = LowWater(transport.get_extra_info("socket"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by the loop."""
@@ -311,6 +315,7 @@ class Connection(asyncio.BufferedProtocol):
                 )
             )
             return
+        self._low_water.want(self._frames.missing)
         for frame in frames:
             self._deliver(frame)
 
@@ -357,6 +362,9 @@ class Connection(asyncio.BufferedProtocol):
         late = min(self._waiting, key=lambda waiting: waiting.deadline)
         if late.deadline > self._loop.time():
             self._arm(late.deadline)
+            return
+        if self._low_water.lower():  # what has come may not have been told
+            self._arm(self._loop.time() + _LOOK_S)
             return
         if self._frames.begun and self._bytes_in != self._bytes_seen:
             self._bytes_seen = self._bytes_in

@@ -80,6 +80,11 @@ class FrameReader:
         """Whether a part of a frame is here."""
         return self._frame is not None or self._have > 0
 
+    @property
+    def missing(self) -> int:
+        """Bytes that a large frame of which a part is here lacks; 0 when there is none."""
+        return 0 if self._frame is None else len(self._frame) - self._got
+
     def buffer(self) -> memoryview:
         """Where the next bytes go; never empty."""
         if self._frame is not None:

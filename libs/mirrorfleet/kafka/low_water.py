@@ -1,0 +1,55 @@
+"""How much must have come before a socket wakes the loop: SO_RCVLOWAT (socket(7)).
+
+Of a large answer nothing can be used before it is whole, and each part that is read as soon as it
+comes costs a turn of the loop: some 7,000 a gigabyte on a fast line. So the kernel keeps what comes
+until it is worth a turn, or all that is missing. It wakes us earlier by itself when its own buffer
+is full (tcp_epollin_ready), so a small window never stands still.
+"""
+
+from __future__ import annotations
+
+import socket
+from contextlib import suppress
+from typing import Final, Protocol
+
+MOST: Final = 512 << 10
+"""Bytes. More would save few turns and leave the processor's cache before they are copied."""
+LEAST: Final = 128 << 10
+"""Of fewer missing bytes one turn more costs no more than to say so."""
+
+
+class Raw(Protocol):
+    """What is asked of a socket."""
+
+    def setsockopt(self, level: int, option: int, value: int, /) -> None:
+        """As in `socket.socket`."""
+        ...
+
+
+class LowWater:
+    """The mark of one socket; without a socket it does nothing."""
+
+    __slots__ = ("_mark", "_raw")
+
+    def __init__(self, raw: Raw | None = None) -> None:
+        self._raw = raw
+        self._mark = 1
+
+    def want(self, missing: int) -> None:
+        """So many bytes of a large answer are still to come; 0: nobody knows how many."""
+        mark = min(missing, MOST) if missing >= LEAST else 1
+        if mark != self._mark:
+            self._set(mark)
+
+    def lower(self) -> bool:
+        """Wake at every byte from now on, until more is wanted; whether that is news."""
+        if self._mark == 1:
+            return False
+        self._set(1)
+        return True
+
+    def _set(self, mark: int) -> None:
+        self._mark = mark
+        if self._raw is not None:
+            with suppress(OSError):  # closed, or a system without it: then it wakes us as ever
+                self._raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, mark)
