@@ -223,30 +223,6 @@ class Stripes:
         )
 
 
-class Seats:
-    """Connections to far brokers that the slots of a process have, broker by broker.
-
-    The first one of each slot is not counted.
-    """
-
-    __slots__ = ("_taken",)
-
-    def __init__(self) -> None:
-        self._taken: dict[int, int] = {}
-
-    def take(self, node: int, most: int) -> bool:
-        """One more connection to this broker, if there are fewer than `most`."""
-        taken = self._taken.get(node, 0)
-        if taken >= most:
-            return False
-        self._taken[node] = taken + 1
-        return True
-
-    def give_back(self, node: int) -> None:
-        """A connection that was taken is closed."""
-        self._taken[node] -= 1
-
-
 class Fan:
     """How many connections are worth having: doubled as long as that brings more.
 

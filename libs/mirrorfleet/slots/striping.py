@@ -54,8 +54,10 @@ class StripedLane:
         self._stripes = Stripes(runner.settings.partition_fetch_bytes)
         self._fan = Fan(runner.settings.fetch_connections, rtt_s)
         self._line = FarLine(rtt_s, 0, runner.settings.fetch_connections)
-        self._connections = 0
-        self._starved = False
+        self._table = runner.seats.at(node, runner.settings.fetch_connections)
+        self._share = self._table.join()
+        self._connections = self._fetching = self._busiest = 0
+        self._starved = self._was_starved = False
         self._received = 0
         self._worked_at = runner.clock.monotonic()
 
@@ -71,6 +73,7 @@ class StripedLane:
         """
         lines = self._runner.limits.lines
         lines[self._node] = self._line
+        self._share.wanted = self._fan.count - 1
         try:
             async with asyncio.TaskGroup() as group:
                 self._start(group, first)
@@ -80,6 +83,7 @@ class StripedLane:
         finally:
             self._stripes.keep(lambda _: False)
             lines.pop(self._node, None)
+            self._table.leave(self._share)
 
     def _start(self, group: asyncio.TaskGroup, connection: Connection | None) -> None:
         self._connections += 1
@@ -87,14 +91,14 @@ class StripedLane:
         task = group.create_task(self._serve(connection), name=name)
         if connection is None:
             # Not by the task itself: one that is cancelled before its first step does nothing.
-            task.add_done_callback(lambda _: self._runner.seats.give_back(self._node))
+            task.add_done_callback(lambda _: self._share.give_back())
 
     def _may_start(self) -> bool:
         """Whether another connection is wanted, and the broker's share of them has room."""
         line, is_wanted = self._line, self._connections < self._fan.count
         if self._starved and is_wanted:
             return False
-        line.is_crowded = is_wanted and not self._runner.seats.take(self._node, line.most)
+        line.is_crowded = is_wanted and not self._share.take()
         return is_wanted and not line.is_crowded
 
     async def _steer(self, group: asyncio.TaskGroup) -> None:
@@ -107,13 +111,21 @@ class StripedLane:
             self._starved = False
             await self._runner.room(LOOK_S)
             now = clock.monotonic()
+            self._was_starved |= self._starved
             if now - since >= MEASURED_S:
-                self._line.bytes_s = (self._received - before) / (now - since)
-                self._line.connections = self._connections
-                if not self._starved:
-                    self._fan.measured(self._line.bytes_s)
+                self._measured((self._received - before) / (now - since))
                 before, since = self._received, now
-                self._memory = {at: its for at, its in self._memory.items() if its.held}
+
+    def _measured(self, bytes_s: float) -> None:
+        """One more second, in which the line brought so many bytes."""
+        self._line.bytes_s, self._line.connections = bytes_s, self._connections
+        if not self._starved:
+            self._fan.measured(bytes_s)
+        # Who has nothing to ask for wants no more seats than it had use for.
+        wanted = self._busiest if self._was_starved else self._fan.count
+        self._share.wanted = max(0, wanted - 1)
+        self._busiest, self._was_starved = self._fetching, False
+        self._memory = {at: its for at, its in self._memory.items() if its.held}
 
     @property
     def _idle(self) -> bool:
@@ -129,13 +141,20 @@ class StripedLane:
             rack = runner.source.settings.rack
             lane = FetchLane(opened, rack=rack, deadline_s=ANSWER_S, in_session=False)
             while not self._idle and self._connections <= self._fan.count:
+                if connection is None and self._share.has_too_many:
+                    return
                 piece = self._next()
                 if piece is None:
                     self._starved = True
                     await runner.room(LOOK_S)
                     continue
                 self._worked_at = runner.clock.monotonic()
-                await self._fetch_piece(lane, piece)
+                self._fetching += 1
+                self._busiest = max(self._busiest, self._fetching)
+                try:
+                    await self._fetch_piece(lane, piece)
+                finally:
+                    self._fetching -= 1
         finally:
             self._connections -= 1
             if connection is None and opened is not None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from mirrorfleet.copying.schedule import MarkerShare
-from mirrorfleet.copying.stripes import Seats
+from mirrorfleet.copying.seats import Seats
 from mirrorfleet.copying.urgency import Urgency
 from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.kafka.control_writer import write_waiting

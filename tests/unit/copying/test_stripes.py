@@ -7,7 +7,7 @@ from mirrorfleet.copying.budget import FrameLease, MemoryBudget
 from mirrorfleet.copying.faults import FaultReason
 from mirrorfleet.copying.partition import CopyPartition, Pace, SourceEnds
 from mirrorfleet.copying.slot import Answer, Slot
-from mirrorfleet.copying.stripes import LEAST_BYTES, Fan, Part, Piece, Seats, Stripes
+from mirrorfleet.copying.stripes import LEAST_BYTES, Fan, Part, Piece, Stripes
 from mirrorfleet.wire.batch import walk
 from tests.unit.copying.making import entry, fetched, give, identity, slot
 
@@ -326,14 +326,6 @@ def test_whatever_the_order_of_answers_each_batch_is_delivered_once_and_in_order
     copying.rewind()
     stripes.keep(lambda _: False)
     assert budget.used == 0
-
-
-def test_the_seats_of_a_broker_are_its_own() -> None:
-    seats = Seats()
-
-    assert [seats.take(node, 2) for node in (1, 1, 1, 2)] == [True, True, False, True]
-    seats.give_back(1)
-    assert seats.take(1, 2)
 
 
 def test_connections_are_doubled_as_long_as_that_brings_more_and_halved_when_it_got_worse() -> None:

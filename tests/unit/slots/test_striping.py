@@ -12,7 +12,7 @@ import pytest
 from mirrorfleet.copying.budget import FrameLease, MemoryBudget
 from mirrorfleet.copying.limits import Limits
 from mirrorfleet.copying.partition import Pace, SourceEnds
-from mirrorfleet.copying.stripes import Seats
+from mirrorfleet.copying.seats import Seats
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import ConnectionLostError
 from mirrorfleet.kafka.fetcher import Fetched, FetchedPartition, FetchPoint
@@ -174,14 +174,14 @@ async def test_seats_come_back_also_from_connections_that_never_began(world: Wor
     async def begin_and_fail() -> None:
         async with asyncio.TaskGroup() as group:
             for _ in range(2):
-                world.seats.take(NODE, SEATS)
+                world.lane._share.take()
                 world.lane._start(group, None)
             raise ConnectionLostError("another one is lost at the same time")
 
     with pytest.raises(ExceptionGroup):
         await begin_and_fail()
     assert world.connects == 0
-    assert [world.seats.take(NODE, SEATS) for _ in range(SEATS)] == [True] * SEATS
+    assert world.lane._share.taken == 0
 
 
 async def test_a_lane_has_answered_once_bytes_came_and_ends_with_its_connections(
@@ -194,7 +194,8 @@ async def test_a_lane_has_answered_once_bytes_came_and_ends_with_its_connections
     with pytest.raises(ConnectionLostError):
         await running
     assert world.connects > 1
-    assert [world.seats.take(NODE, SEATS) for _ in range(SEATS)] == [True] * SEATS
+    other = world.seats.at(NODE, SEATS).join()
+    assert [other.take() for _ in range(SEATS)] == [True] * SEATS
 
 
 async def test_a_piece_asks_for_what_memory_has_and_not_for_all_of_it(world: World) -> None:
@@ -210,7 +211,9 @@ async def test_a_worker_may_have_as_many_connections_to_a_broker_as_are_set_and_
     world: World,
 ) -> None:
     world.runner.settings.fetch_connections = 100
-    others = [world.seats.take(NODE, 100) for _ in range(97)]
+    other = world.seats.at(NODE, 100).join()
+    others = [other.take() for _ in range(97)]
+    other.wanted = 97
     world.lane = StripedLane(cast("SlotRunner", world.runner), NODE, 0.1)
     running = asyncio.create_task(world.run())
     await until(lambda: world.connects == 3, deadline_s=5, what="the three that are left")
@@ -219,6 +222,24 @@ async def test_a_worker_may_have_as_many_connections_to_a_broker_as_are_set_and_
     await stopped(running)
     assert all(others)
     assert world.connects == 3
+
+
+async def test_a_lane_with_more_than_its_share_ends_connections_for_one_that_has_fewer(
+    world: World,
+) -> None:
+    async def connect(node: int, *, purpose: str) -> object:
+        del node, purpose
+        return SimpleNamespace(close=lambda: None)
+
+    world.runner.source.connect = connect
+    other = world.seats.at(NODE, SEATS).join()
+    running = asyncio.create_task(world.run())
+    share = world.lane._share
+    await until(lambda: share.taken == SEATS - 1, deadline_s=5, what="the lane to grow")
+    other.wanted = SEATS
+    await until(lambda: other.take() and other.taken == 4, deadline_s=5, what="its share")
+    assert (share.taken, other.take()) == (SEATS // 2, False)
+    await stopped(running)
 
 
 @pytest.mark.parametrize(("throttle", "second"), [(200_000, False), (None, True)])

@@ -1,0 +1,100 @@
+"""The connections to brokers far away that a process may have, shared by its slots. Pure.
+
+    48 seats at a broker, wanted   47   3   47   47
+                           given   15   3   15   15     the smallest wishes in full, equal shares of
+                                                        the rest (max-min fairness)
+
+Whoever comes first would have all of them otherwise, and keep them when its backlog is done. So one
+that has more than its share gives one back after each piece, as long as another has less than its.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+_ANY: Final = 1 << 30
+
+
+class Table:
+    """One broker's."""
+
+    __slots__ = ("_shares", "most")
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._shares: list[Share] = []
+
+    def join(self) -> Share:
+        """One slot more."""
+        share = Share(self)
+        self._shares.append(share)
+        return share
+
+    def leave(self, share: Share) -> None:
+        """One slot less; what it has taken and not given back is its until then."""
+        self._shares.remove(share)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no seat is free."""
+        return sum(each.taken for each in self._shares) >= self.most
+
+    @property
+    def fair(self) -> int:
+        """What each may have at least, if it wants so many."""
+        left, wishes = self.most, sorted(each.wanted for each in self._shares)
+        for number, wish in enumerate(wishes):
+            equal = left // (len(wishes) - number)
+            if wish > equal:
+                return equal
+            left -= wish
+        return _ANY
+
+    @property
+    def is_short(self) -> bool:
+        """Whether somebody has less than it wants and than what is fair."""
+        fair = self.fair
+        return any(each.taken < min(each.wanted, fair) for each in self._shares)
+
+
+class Share:
+    """One slot's seats at a broker; the connection that it has anyway is not counted."""
+
+    __slots__ = ("_table", "taken", "wanted")
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self.taken = self.wanted = 0
+
+    def take(self) -> bool:
+        """One more connection, if one is free and others have no better right to it."""
+        if self._table.is_full or self.taken >= self._table.fair:
+            return False
+        self.taken += 1
+        return True
+
+    def give_back(self) -> None:
+        """A connection that was taken is closed."""
+        self.taken -= 1
+
+    @property
+    def has_too_many(self) -> bool:
+        """Whether one is to be given back, because somebody else has too few and none is free."""
+        table = self._table
+        is_more = self.taken > min(self.wanted, table.fair)
+        return is_more and table.is_full and table.is_short
+
+
+class Seats:
+    """All brokers' of a source."""
+
+    __slots__ = ("_tables",)
+
+    def __init__(self) -> None:
+        self._tables: dict[int, Table] = {}
+
+    def at(self, node: int, most: int) -> Table:
+        """The connections to a broker, of which there may be `most`."""
+        table = self._tables.setdefault(node, Table(most))
+        table.most = most
+        return table
