@@ -44,6 +44,17 @@ one in turn is there, and none asked for in the meantime would cost a round trip
 _log = logger(__name__)
 
 
+def _booked(size: int) -> int:
+    """Of so many bytes that are asked for, what is reserved until they come.
+
+    They are on the line for most of that time, and the memory for an answer is not there before
+    its first byte is. Two thirds let half as many more be under way: without that a worker has
+    nothing to send for a round trip after each commit. Should the target stop in that moment,
+    the budget is exceeded by what was not reserved, and nothing is asked for until that is gone.
+    """
+    return size * 2 // 3
+
+
 class StripedLane:
     """All connections of one slot to one broker far away, for partitions that catch up."""
 
@@ -177,8 +188,8 @@ class StripedLane:
         return piece
 
     def _room_for(self, partition: CopyPartition) -> int:
-        """Bytes; of a throttled partition a second's worth may be under way."""
-        room = self._runner.budget.room_for(self._memory_of(partition))
+        """Bytes to ask for; of a throttled partition a second's worth may be under way."""
+        room = self._runner.budget.room_for(self._memory_of(partition)) * 3 // 2
         throttle = partition.entry.throttle
         if throttle is None:
             return room
@@ -200,9 +211,9 @@ class StripedLane:
     async def _fetch_piece(self, lane: FetchLane, piece: Piece) -> None:
         memory = self._memory_of(piece.partition)
         size = max(piece.max_bytes, LEAST_BYTES)  # there was room for it when the piece was made
-        await reserved(memory, size)
+        await reserved(memory, _booked(size))
         if piece.stale:
-            memory.release(size)
+            memory.release(_booked(size))
             return
         while True:
             fetched, lease = await self._ask(lane, piece, memory, size)
@@ -214,7 +225,7 @@ class StripedLane:
             if piece.whole or piece.stale:
                 return
             # The rest must not wait for memory that the pieces behind it hold.
-            memory.resize(0, size)
+            memory.resize(0, _booked(size))
 
     def _memory_of(self, partition: CopyPartition) -> Account:
         """Each partition has its own, or the one with most pieces would keep the others waiting."""
@@ -226,7 +237,7 @@ class StripedLane:
     async def _ask(
         self, lane: FetchLane, piece: Piece, memory: Account, size: int
     ) -> tuple[Fetched, FrameLease]:
-        """One answer; `size` bytes are reserved, and belong to the lease afterwards."""
+        """One answer; for `size` bytes is reserved, and what came belongs to the lease after it."""
         runner, partition = self._runner, piece.partition
         asked_at = runner.clock.monotonic()
         in_order = piece.at == partition.walked_to
@@ -245,13 +256,13 @@ class StripedLane:
                 max_bytes=size, min_bytes=1, max_wait_ms=runner.settings.fetch_wait_ms
             )
         except BaseException:
-            memory.release(size)
+            memory.release(_booked(size))
             raise
         finally:
             lane.forget(point.topic_id, point.partition, point.topic)
         got = len(fetched.buffer)
         self._stripes.timed(runner.clock.monotonic() - asked_at)
-        memory.resize(size, got)
+        memory.resize(_booked(size), got)
         self._received += got
         runner.meters.fetched.value += got
         return fetched, FrameLease(memory, got, asked_at)
