@@ -28,8 +28,12 @@ if TYPE_CHECKING:
     from tests.bench.sides import Side
     from tests.bench.workloads import Workload
 
-PARTITIONS_A_SLOT: Final = 8
-"""A produce request carries a batch of each partition of a slot: the more, the fewer requests."""
+BACKLOG_A_SLOT: Final = 4
+"""Partitions. A broker works on one request of a connection at a time, so one slot keeps at most one
+core of the target busy (400 MB/s); with two the target's other core works as well."""
+PACED_A_SLOT: Final = 8
+"""A produce request carries a batch of each partition of a slot: the more, the fewer requests, and
+the fewer transactions."""
 MOST_SLOTS: Final = 4
 BESIDE: Final = ("sync", "heartbeat", "checkpoint")
 """MM2's one process does the work of these as well."""
@@ -132,13 +136,14 @@ def _fleet(
 ) -> Iterator[Copier]:
     fleet = f"bench{number}"
     logs = bench.directory / fleet
+    a_slot = PACED_A_SLOT if workload.paced_s else BACKLOG_A_SLOT
     estate = write_estate(
         logs,
         source=bench.source.bootstrap,
         target=bench.target.bootstrap,
         fleet=fleet,
         topics=[topic],
-        slots=max(min(workload.partitions // PARTITIONS_A_SLOT, MOST_SLOTS), system.slots),
+        slots=max(min(workload.partitions // a_slot, MOST_SLOTS), system.slots),
         security={"east": bench.source.section, "west": bench.target.section},
     )
     copy = f"east.{topic}"
