@@ -315,7 +315,7 @@ class Connection(asyncio.BufferedProtocol):
                 )
             )
             return
-        self._low_water.want(self._frames.missing)
+        self._low_water.want(self._frames.missing, self.rtt_s)
         for frame in frames:
             self._deliver(frame)
 

@@ -3,7 +3,10 @@
 Of a large answer nothing can be used before it is whole, and each part that is read as soon as it
 comes costs a turn of the loop: some 7,000 a gigabyte on a fast line. So the kernel keeps what comes
 until it is worth a turn, or all that is missing. It wakes us earlier by itself when its own buffer
-is full (tcp_epollin_ready), so a small window never stands still.
+is full (tcp_epollin_ready).
+
+Only near by. Far away the window that a peer may fill grows with what is read in each round trip,
+and turns are few.
 """
 
 from __future__ import annotations
@@ -16,6 +19,8 @@ MOST: Final = 512 << 10
 """Bytes. More would save few turns and leave the processor's cache before they are copied."""
 LEAST: Final = 128 << 10
 """Of fewer missing bytes one turn more costs no more than to say so."""
+NEAR_S: Final = 0.002
+"""Round trips in one region are below that."""
 
 
 class Raw(Protocol):
@@ -35,9 +40,9 @@ class LowWater:
         self._raw = raw
         self._mark = 1
 
-    def want(self, missing: int) -> None:
+    def want(self, missing: int, rtt_s: float) -> None:
         """So many bytes of a large answer are still to come; 0: nobody knows how many."""
-        mark = min(missing, MOST) if missing >= LEAST else 1
+        mark = min(missing, MOST) if missing >= LEAST and rtt_s < NEAR_S else 1
         if mark != self._mark:
             self._set(mark)
 

@@ -37,15 +37,21 @@ def test_the_mark_is_what_is_missing_up_to_a_most_and_is_said_once() -> None:
     raw = Raw()
     mark = LowWater(raw)
     for missing in (0, 3 * MOST, 2 * MOST, LEAST, LEAST - 1, 0):
-        mark.want(missing)
+        mark.want(missing, 0.001)
     assert raw.marks == [MOST, LEAST, 1]
+
+
+def test_far_away_there_is_no_mark() -> None:
+    raw = Raw()
+    LowWater(raw).want(3 * MOST, 0.005)
+    assert raw.marks == []
 
 
 def test_a_mark_that_is_lowered_is_news_once() -> None:
     raw = Raw()
     mark = LowWater(raw)
     assert not mark.lower()
-    mark.want(MOST)
+    mark.want(MOST, 0.001)
     assert mark.lower()
     assert not mark.lower()
     assert raw.marks == [MOST, 1]
