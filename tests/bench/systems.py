@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from tests.bench.workloads import Workload
 
 BACKLOG_A_SLOT: Final = 4
-"""Partitions. A broker works on one request of a connection at a time, so one slot keeps at most one
-core of the target busy (400 MB/s); with two the target's other core works as well."""
+"""Partitions. A broker works on one request of a connection at a time, so one slot keeps at most
+one core of the target busy (400 MB/s); with two the target's other core works as well."""
 PACED_A_SLOT: Final = 8
 """A produce request carries a batch of each partition of a slot: the more, the fewer requests, and
 the fewer transactions."""

@@ -42,6 +42,11 @@ class MemoryBudget:
         self._for_frames = limit - limit // MERGE_SHARE
         self._waiting: list[tuple[Account, int, Callable[[], None]]] = []
 
+    @property
+    def for_one(self) -> int:
+        """Bytes that the only account with a backlog may have."""
+        return self._for_frames * SHARE // (SHARE + 1)
+
     def account(self) -> Account:
         """A new holder."""
         return Account(self)

@@ -35,9 +35,14 @@ class Table:
         self._shares.remove(share)
 
     @property
+    def taken(self) -> int:
+        """Seats of all slots."""
+        return sum(each.taken for each in self._shares)
+
+    @property
     def is_full(self) -> bool:
         """Whether no seat is free."""
-        return sum(each.taken for each in self._shares) >= self.most
+        return self.taken >= self.most
 
     @property
     def fair(self) -> int:

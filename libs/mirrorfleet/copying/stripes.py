@@ -86,7 +86,7 @@ class Stripes:
     """The pieces that are on the way, of all partitions that one slot reads from one broker."""
 
     def __init__(self, piece_bytes: int) -> None:
-        self._most_bytes = self._piece_bytes = piece_bytes
+        self._set_bytes = self._most_bytes = self._piece_bytes = piece_bytes
         self._pieces: dict[CopyPartition, deque[Piece]] = {}
         self._bytes_an_offset: dict[CopyPartition, float] = {}
         self._turns = 0
@@ -100,6 +100,11 @@ class Stripes:
             self._piece_bytes = max(self._piece_bytes // 2, LEAST_BYTES)
         else:
             self._piece_bytes = min(self._piece_bytes * 2, self._most_bytes)
+
+    def fit(self, piece_bytes: int) -> None:
+        """Pieces of at most so many bytes, from the next one on."""
+        self._most_bytes = max(min(self._set_bytes, piece_bytes), LEAST_BYTES)
+        self._piece_bytes = min(self._piece_bytes, self._most_bytes)
 
     def on_the_way(self, partition: CopyPartition) -> int:
         """Pieces of a partition that are not delivered yet."""
@@ -221,6 +226,39 @@ class Stripes:
         self._bytes_an_offset[partition] = (
             newest if known is None else known + (newest - known) * _LEARNT
         )
+
+
+class Booking:
+    """What is reserved of bytes that are asked for far away, until they come.
+
+    Where answers come within a few round trips, bytes are on the line for most of that time, and
+    the memory for an answer is not there before its first byte is: two thirds are reserved. So half
+    as many more are under way; without that there is nothing to send for a round trip after each
+    commit. Should the target stop in that moment, the budget is exceeded by what was not reserved,
+    and nothing is asked for until that is gone. Where a window lets a little through in each round
+    trip, an answer is in memory for most of the time, and all of it is reserved.
+    """
+
+    __slots__ = ("_rtt_s", "_trips")
+
+    QUICK: Final = 3.5
+    """Round trips that an answer takes at most."""
+
+    def __init__(self, rtt_s: float) -> None:
+        self._rtt_s = rtt_s
+        self._trips = 1.0
+
+    def timed(self, took_s: float) -> None:
+        """An answer took so long."""
+        self._trips += (took_s / max(self._rtt_s, 0.001) - self._trips) / 8
+
+    def of(self, size: int) -> int:
+        """What to reserve for `size` bytes."""
+        return size * 2 // 3 if self._trips < self.QUICK else size
+
+    def within(self, room: int) -> int:
+        """What may be asked for when so much can be reserved."""
+        return room * 3 // 2 if self._trips < self.QUICK else room
 
 
 class Fan:

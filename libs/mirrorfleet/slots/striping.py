@@ -15,7 +15,7 @@ from mirrorfleet.copying.budget import FrameLease
 from mirrorfleet.copying.limits import FarLine
 from mirrorfleet.copying.partition import CopyPartition, Pace, SourceEnds
 from mirrorfleet.copying.slot import Answer
-from mirrorfleet.copying.stripes import LEAST_BYTES, Fan, Part, Piece, Stripes
+from mirrorfleet.copying.stripes import LEAST_BYTES, Booking, Fan, Part, Piece, Stripes
 from mirrorfleet.core.errors import MirrorfleetError, deciding
 from mirrorfleet.kafka.fetcher import Fetched, FetchedPartition, FetchLane, FetchPoint
 from mirrorfleet.runtime.log import fields, logger
@@ -44,17 +44,6 @@ one in turn is there, and none asked for in the meantime would cost a round trip
 _log = logger(__name__)
 
 
-def _booked(size: int) -> int:
-    """Of so many bytes that are asked for, what is reserved until they come.
-
-    They are on the line for most of that time, and the memory for an answer is not there before
-    its first byte is. Two thirds let half as many more be under way: without that a worker has
-    nothing to send for a round trip after each commit. Should the target stop in that moment,
-    the budget is exceeded by what was not reserved, and nothing is asked for until that is gone.
-    """
-    return size * 2 // 3
-
-
 class StripedLane:
     """All connections of one slot to one broker far away, for partitions that catch up."""
 
@@ -64,6 +53,7 @@ class StripedLane:
         self._memory: dict[CopyPartition, Account] = {}
         self._stripes = Stripes(runner.settings.partition_fetch_bytes)
         self._fan = Fan(runner.settings.fetch_connections, rtt_s)
+        self._booking = Booking(rtt_s)
         self._line = FarLine(rtt_s, 0, runner.settings.fetch_connections)
         self._table = runner.seats.at(node, runner.settings.fetch_connections)
         self._share = self._table.join()
@@ -85,6 +75,7 @@ class StripedLane:
         lines = self._runner.limits.lines
         lines[self._node] = self._line
         self._share.wanted = self._fan.count - 1
+        self._fit(self._fan.count)
         try:
             async with asyncio.TaskGroup() as group:
                 self._start(group, first)
@@ -137,6 +128,11 @@ class StripedLane:
         self._share.wanted = max(0, wanted - 1)
         self._busiest, self._was_starved = self._fetching, False
         self._memory = {at: its for at, its in self._memory.items() if its.held}
+        self._fit(max(self._connections, self._table.taken))
+
+    def _fit(self, connections: int) -> None:
+        """Pieces as small as it takes for each connection to have one, within the memory."""
+        self._stripes.fit(self._booking.within(self._runner.budget.for_one) // max(1, connections))
 
     @property
     def _idle(self) -> bool:
@@ -189,7 +185,7 @@ class StripedLane:
 
     def _room_for(self, partition: CopyPartition) -> int:
         """Bytes to ask for; of a throttled partition a second's worth may be under way."""
-        room = self._runner.budget.room_for(self._memory_of(partition)) * 3 // 2
+        room = self._booking.within(self._runner.budget.room_for(self._memory_of(partition)))
         throttle = partition.entry.throttle
         if throttle is None:
             return room
@@ -211,12 +207,13 @@ class StripedLane:
     async def _fetch_piece(self, lane: FetchLane, piece: Piece) -> None:
         memory = self._memory_of(piece.partition)
         size = max(piece.max_bytes, LEAST_BYTES)  # there was room for it when the piece was made
-        await reserved(memory, _booked(size))
+        booked = self._booking.of(size)
+        await reserved(memory, booked)
         if piece.stale:
-            memory.release(_booked(size))
+            memory.release(booked)
             return
         while True:
-            fetched, lease = await self._ask(lane, piece, memory, size)
+            fetched, lease = await self._ask(lane, piece, memory, booked)
             try:
                 if not piece.stale:
                     self._arrived(piece, fetched, lease)
@@ -225,7 +222,7 @@ class StripedLane:
             if piece.whole or piece.stale:
                 return
             # The rest must not wait for memory that the pieces behind it hold.
-            memory.resize(0, _booked(size))
+            memory.resize(0, booked)
 
     def _memory_of(self, partition: CopyPartition) -> Account:
         """Each partition has its own, or the one with most pieces would keep the others waiting."""
@@ -235,10 +232,11 @@ class StripedLane:
         return account
 
     async def _ask(
-        self, lane: FetchLane, piece: Piece, memory: Account, size: int
+        self, lane: FetchLane, piece: Piece, memory: Account, booked: int
     ) -> tuple[Fetched, FrameLease]:
-        """One answer; for `size` bytes is reserved, and what came belongs to the lease after it."""
+        """One answer; what was booked for it is its real size afterwards, which the lease has."""
         runner, partition = self._runner, piece.partition
+        size = max(piece.max_bytes, LEAST_BYTES)
         asked_at = runner.clock.monotonic()
         in_order = piece.at == partition.walked_to
         point = FetchPoint(
@@ -256,13 +254,15 @@ class StripedLane:
                 max_bytes=size, min_bytes=1, max_wait_ms=runner.settings.fetch_wait_ms
             )
         except BaseException:
-            memory.release(_booked(size))
+            memory.release(booked)
             raise
         finally:
             lane.forget(point.topic_id, point.partition, point.topic)
         got = len(fetched.buffer)
-        self._stripes.timed(runner.clock.monotonic() - asked_at)
-        memory.resize(_booked(size), got)
+        took_s = runner.clock.monotonic() - asked_at
+        self._stripes.timed(took_s)
+        self._booking.timed(took_s)
+        memory.resize(booked, got)
         self._received += got
         runner.meters.fetched.value += got
         return fetched, FrameLease(memory, got, asked_at)
