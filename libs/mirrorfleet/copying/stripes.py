@@ -254,11 +254,15 @@ class Booking:
 
     def of(self, size: int) -> int:
         """What to reserve for `size` bytes."""
-        return size * 2 // 3 if self._trips < self.QUICK else size
+        return size * 2 // 3 if self._is_quick else size
 
     def within(self, room: int) -> int:
         """What may be asked for when so much can be reserved."""
-        return room * 3 // 2 if self._trips < self.QUICK else room
+        return room * 3 // 2 if self._is_quick else room
+
+    @property
+    def _is_quick(self) -> bool:
+        return self._trips < self.QUICK
 
 
 class Fan:

@@ -37,6 +37,7 @@ def test_one_backlog_alone_has_two_thirds_and_is_told_how_much_it_may_ask_for() 
     account.reserve(4_600, lambda: None)
     assert account.within(4_600, least=100) == 200
     assert account.within(4_600, least=300) == 300
+    assert budget.for_one == 4_666
 
 
 def test_what_becomes_free_goes_to_who_holds_least() -> None:

@@ -7,7 +7,7 @@ from mirrorfleet.copying.budget import FrameLease, MemoryBudget
 from mirrorfleet.copying.faults import FaultReason
 from mirrorfleet.copying.partition import CopyPartition, Pace, SourceEnds
 from mirrorfleet.copying.slot import Answer, Slot
-from mirrorfleet.copying.stripes import LEAST_BYTES, Fan, Part, Piece, Stripes
+from mirrorfleet.copying.stripes import LEAST_BYTES, Booking, Fan, Part, Piece, Stripes
 from mirrorfleet.wire.batch import walk
 from tests.unit.copying.making import entry, fetched, give, identity, slot
 
@@ -326,6 +326,35 @@ def test_whatever_the_order_of_answers_each_batch_is_delivered_once_and_in_order
     copying.rewind()
     stripes.keep(lambda _: False)
     assert budget.used == 0
+
+
+def test_of_quick_answers_two_thirds_are_reserved_and_of_slow_ones_all() -> None:
+    booking = Booking(0.1)
+    assert (booking.of(900), booking.within(600)) == (600, 900)
+    for _ in range(40):
+        booking.timed(0.6)
+    assert (booking.of(900), booking.within(600)) == (900, 600)
+    for _ in range(40):
+        booking.timed(0.2)
+    assert booking.of(900) == 600
+
+
+def test_pieces_fit_what_memory_has_for_each_connection_and_grow_again() -> None:
+    _, partition = made(Source([1] * 100, [0] * 100))
+    stripes, sizes = Stripes(1 << 20), []
+    for fitting in (300_000, 1, 8 << 20):
+        stripes.fit(fitting)
+        stripes.timed(0.1)
+        piece = stripes.next([partition], plenty)
+        assert piece is not None
+        sizes.append(piece.max_bytes)
+        stripes.drop(partition)
+    assert sizes == [300_000, LEAST_BYTES, 2 * LEAST_BYTES]
+    for _ in range(5):
+        stripes.timed(0.1)
+    grown = stripes.next([partition], plenty)
+    assert grown is not None
+    assert grown.max_bytes == 1 << 20
 
 
 def test_connections_are_doubled_as_long_as_that_brings_more_and_halved_when_it_got_worse() -> None:

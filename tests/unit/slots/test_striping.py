@@ -207,6 +207,15 @@ async def test_a_piece_asks_for_what_memory_has_and_not_for_all_of_it(world: Wor
     assert 64 << 10 <= world.asked[0] <= 150 << 10  # two thirds of it are reserved
 
 
+async def test_a_piece_leaves_memory_for_one_on_each_other_connection(world: World) -> None:
+    connections = 16
+    world.lane._fit(connections)
+    piece = world.lane._next()
+    assert piece is not None
+    assert connections * piece.max_bytes <= 1.5 * world.budget.for_one
+    assert (connections + 1) * piece.max_bytes > 1.4 * world.budget.for_one
+
+
 async def test_a_worker_may_have_as_many_connections_to_a_broker_as_are_set_and_no_more(
     world: World,
 ) -> None:
