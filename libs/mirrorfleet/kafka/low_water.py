@@ -19,8 +19,8 @@ MOST: Final = 512 << 10
 """Bytes. More would save few turns and leave the processor's cache before they are copied."""
 LEAST: Final = 128 << 10
 """Of fewer missing bytes one turn more costs no more than to say so."""
-NEAR_S: Final = 0.002
-"""Round trips in one region are below that."""
+NEAR_S: Final = 0.005
+"""Round trips in one region are below 2 ms, and of a broker that was busy at first not much more."""
 
 
 class Raw(Protocol):
