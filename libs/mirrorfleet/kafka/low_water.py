@@ -20,7 +20,7 @@ MOST: Final = 512 << 10
 LEAST: Final = 128 << 10
 """Of fewer missing bytes one turn more costs no more than to say so."""
 NEAR_S: Final = 0.005
-"""Round trips in one region are below 2 ms, and of a broker that was busy at first not much more."""
+"""In one region round trips are below 2 ms, and to a broker that was busy not much longer."""
 
 
 class Raw(Protocol):
