@@ -31,7 +31,7 @@ class Table:
         return share
 
     def leave(self, share: Share) -> None:
-        """One slot less; what it has taken and not given back is its until then."""
+        """One slot less; its connections are closed, and count no more."""
         self._shares.remove(share)
 
     @property
@@ -85,9 +85,10 @@ class Share:
     @property
     def has_too_many(self) -> bool:
         """Whether one is to be given back, because somebody else has too few and none is free."""
-        table = self._table
-        is_more = self.taken > min(self.wanted, table.fair)
-        return is_more and table.is_full and table.is_short
+        table = (
+            self._table
+        )  # asked before each piece: what costs least, and says no most often, first
+        return table.is_full and self.taken > min(self.wanted, table.fair) and table.is_short
 
 
 class Seats:

@@ -72,6 +72,11 @@ class Piece:
     """Nobody wants it any more: its partition is read in another way, or has another leader."""
 
     @property
+    def ask_bytes(self) -> int:
+        """What a request for it asks for; a smaller one would cost as much."""
+        return max(self.max_bytes, LEAST_BYTES)
+
+    @property
     def whole(self) -> bool:
         """Whether everything of it came."""
         return self.end is not None and self.at >= self.end

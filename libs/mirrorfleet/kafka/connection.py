@@ -35,7 +35,7 @@ _HEAD: Final = struct.Struct(">ihhi")
 _WRITE_HIGH_WATER: Final = 4 << 20
 _COMING_S: Final = 5.0
 """An answer that is late may still be coming in: as long as bytes of it come in that time."""
-_LOOK_S: Final = 0.1
+_LOOK_S: Final = 0.1  # for the loop to tell of bytes that were below the low-water mark
 _FIRST_REQUESTS: Final = 2
 _MAYBE_SECURED: Final = "If its listener wants TLS, a certificate or SASL, check `security`."
 

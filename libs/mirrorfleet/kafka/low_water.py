@@ -19,8 +19,9 @@ MOST: Final = 512 << 10
 """Bytes. More would save few turns and leave the processor's cache before they are copied."""
 LEAST: Final = 128 << 10
 """Of fewer missing bytes one turn more costs no more than to say so."""
-NEAR_S: Final = 0.005
-"""In one region round trips are below 2 ms, and to a broker that was busy not much longer."""
+FAR_S: Final = 0.005
+"""From such a round trip on a broker is far away. In one region it is below 2 ms, and to a broker
+that was busy not much longer."""
 
 
 class Raw(Protocol):
@@ -42,7 +43,7 @@ class LowWater:
 
     def want(self, missing: int, rtt_s: float) -> None:
         """So many bytes of a large answer are still to come; 0: nobody knows how many."""
-        mark = min(missing, MOST) if missing >= LEAST and rtt_s < NEAR_S else 1
+        mark = min(missing, MOST) if missing >= LEAST and rtt_s < FAR_S else 1
         if mark != self._mark:
             self._set(mark)
 

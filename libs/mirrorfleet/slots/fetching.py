@@ -18,10 +18,11 @@ from mirrorfleet.copying.schedule import FetchWindow, backoff_s, commit_interval
 from mirrorfleet.copying.slot import Answer
 from mirrorfleet.core.errors import MirrorfleetError
 from mirrorfleet.kafka.fetcher import Fetched, FetchLane, FetchPoint
+from mirrorfleet.kafka.low_water import FAR_S
 from mirrorfleet.kafka.opening import time_again
 from mirrorfleet.slots import replicas
 from mirrorfleet.slots.arrivals import deliver, refused
-from mirrorfleet.slots.striping import FAR_S, StripedLane
+from mirrorfleet.slots.striping import StripedLane
 from mirrorfleet.slots.waits import reserved
 
 if TYPE_CHECKING:

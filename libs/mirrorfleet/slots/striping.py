@@ -15,7 +15,7 @@ from mirrorfleet.copying.budget import FrameLease
 from mirrorfleet.copying.limits import FarLine
 from mirrorfleet.copying.partition import CopyPartition, Pace, SourceEnds
 from mirrorfleet.copying.slot import Answer
-from mirrorfleet.copying.stripes import LEAST_BYTES, Booking, Fan, Part, Piece, Stripes
+from mirrorfleet.copying.stripes import Booking, Fan, Part, Piece, Stripes
 from mirrorfleet.core.errors import MirrorfleetError, deciding
 from mirrorfleet.kafka.fetcher import Fetched, FetchedPartition, FetchLane, FetchPoint
 from mirrorfleet.runtime.log import fields, logger
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from mirrorfleet.slots.leaders import LeaderAt
     from mirrorfleet.slots.runner import SlotRunner
 
-FAR_S: Final = 0.005
-"""A round trip from which several connections are worth it; in one region it is below 2 ms."""
 ANSWER_S: Final = 10.0
 """For an answer beyond the time that the broker may wait; while bytes come it is extended."""
 IDLE_S: Final = 10.0
@@ -52,10 +50,11 @@ class StripedLane:
         self._node = node
         self._memory: dict[CopyPartition, Account] = {}
         self._stripes = Stripes(runner.settings.partition_fetch_bytes)
-        self._fan = Fan(runner.settings.fetch_connections, rtt_s)
+        most = runner.settings.fetch_connections
+        self._fan = Fan(most, rtt_s)
         self._booking = Booking(rtt_s)
-        self._line = FarLine(rtt_s, 0, runner.settings.fetch_connections)
-        self._table = runner.seats.at(node, runner.settings.fetch_connections)
+        self._line = FarLine(rtt_s, 0, most)
+        self._table = runner.seats.at(node, most)
         self._share = self._table.join()
         self._connections = self._fetching = self._busiest = 0
         self._starved = self._was_starved = False
@@ -206,8 +205,7 @@ class StripedLane:
 
     async def _fetch_piece(self, lane: FetchLane, piece: Piece) -> None:
         memory = self._memory_of(piece.partition)
-        size = max(piece.max_bytes, LEAST_BYTES)  # there was room for it when the piece was made
-        booked = self._booking.of(size)
+        booked = self._booking.of(piece.ask_bytes)  # there was room when the piece was made
         await reserved(memory, booked)
         if piece.stale:
             memory.release(booked)
@@ -236,7 +234,7 @@ class StripedLane:
     ) -> tuple[Fetched, FrameLease]:
         """One answer; what was booked for it is its real size afterwards, which the lease has."""
         runner, partition = self._runner, piece.partition
-        size = max(piece.max_bytes, LEAST_BYTES)
+        size = piece.ask_bytes
         asked_at = runner.clock.monotonic()
         in_order = piece.at == partition.walked_to
         point = FetchPoint(
