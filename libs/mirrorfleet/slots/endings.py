@@ -16,7 +16,7 @@ from mirrorfleet.records.topics import ControlKind
 from mirrorfleet.runtime.log import fields, logger
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from mirrorfleet.core.ids import ProducerIdentity, TopicPartition
     from mirrorfleet.kafka.inspection import ActiveProducer, TransactionDescription
@@ -69,11 +69,25 @@ async def is_open_in_control(runner: SlotRunner, name: str) -> bool:
 
     Raises: as `described`.
     """
-    found = await described(runner, name)
+    return bool(await open_in(runner, name))
+
+
+async def open_in(
+    runner: SlotRunner,
+    name: str,
+    others: Collection[TopicPartition] = (),
+    deadline_s: float | None = None,
+) -> set[TopicPartition]:
+    """Where an id of the slot has a transaction open: of its control partitions, and of others.
+
+    Raises: as `described`.
+    """
+    found = await described(runner, name, deadline_s)
     if found is None:
-        return False
-    answers = await ask_control(runner)
-    return any(_open_epoch(answer, found.producer) is not None for answer in answers.values())
+        return set()
+    answers = await _ask(runner, [*control_of(runner), *others], deadline_s)
+    open_at = {at: _open_epoch(answer, found.producer) for at, answer in answers.items()}
+    return {at for at, epoch in open_at.items() if epoch is not None}
 
 
 async def ask_control(runner: SlotRunner) -> dict[TopicPartition, list[ActiveProducer]]:
@@ -81,20 +95,29 @@ async def ask_control(runner: SlotRunner) -> dict[TopicPartition, list[ActivePro
 
     Raises: as `describe_producers`, and BrokerError when a leader does not tell.
     """
+    return await _ask(runner, control_of(runner), None)
+
+
+async def _ask(
+    runner: SlotRunner, wanted: Collection[TopicPartition], deadline_s: float | None
+) -> dict[TopicPartition, list[ActiveProducer]]:
     found = {}
-    for at, answer in (await describe_producers(runner.target, control_of(runner))).items():
+    answers = await describe_producers(runner.target, wanted, deadline_s=deadline_s)
+    for at, answer in answers.items():
         if isinstance(answer, BrokerError):
             raise answer
         found[at] = answer
     return found
 
 
-async def described(runner: SlotRunner, name: str) -> TransactionDescription | None:
+async def described(
+    runner: SlotRunner, name: str, deadline_s: float | None = None
+) -> TransactionDescription | None:
     """An id as its coordinator has it; None when it was never used, or may not be.
 
     Raises: as `describe_transactions`, and BrokerError when the coordinator cannot tell.
     """
-    state = (await describe_transactions(runner.target, [name]))[name]
+    state = (await describe_transactions(runner.target, [name], deadline_s=deadline_s))[name]
     if isinstance(state, BrokerError):
         if state.code in _NOTHING_TO_TELL:
             return None

@@ -61,7 +61,7 @@ async def watch(runner: SlotRunner, sender: Sender) -> None:
                     runner.targets.ask()
                 continue
             still = await _standing_still(runner, sender, pipe)
-            if still and await runner.wedges.are_sick(still):
+            if still and still <= await runner.wedges.sick_of(still):
                 names = ", ".join(sorted(map(str, still)))
                 _log.warning("%s not replicated", names, extra=fields(slot=runner.number))
                 runner.wedges.suspect(still)

@@ -10,6 +10,10 @@ waits. Only the owner may take the spare id: one who finds, up to its own quaran
 another one took the slot gives up; one who takes the slot and finds a quarantine record fences the
 spare id and reads again. Both records are in one partition, so one of them is the first.
 
+A marker that was appended and is not replicated keeps a broker from confirming the others of its
+request, for 30 s (request.timeout.ms): they are pending, too, though they are written. So only what
+lacks replicas is blamed, and leaders are asked about the rest.
+
 Where a coordinator forgot a marker (`settling.py`), one id may have left open what the other one
 would write behind. So leaders are asked about both: what the spare id left open is ended before the
 main id writes there, and a partition in which the main id left something is left behind too.
@@ -44,6 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from mirrorfleet.core.ids import ProducerIdentity
+    from mirrorfleet.kafka.metadata import TopicMeta
     from mirrorfleet.kafka.producer import ProduceAck
     from mirrorfleet.kafka.transactions import Transactions
     from mirrorfleet.records.catalog import CatalogPartition
@@ -148,22 +153,24 @@ class Wedges:
         while both and not both <= suspects and self._runner.clock.monotonic() - began < LOOK_S:
             await asyncio.sleep(BETWEEN_S)
             both &= await self._pending()
-        if not both or any(is_own_topic(at.topic) for at in both):
-            return  # it goes on, or there is nowhere to write positions to
-        if not await self.are_sick(both) and not both <= suspects:
-            return  # the target is slow
+        if not both:
+            return  # it goes on
+        sick = await self.sick_of(both)
+        blamed = both if both <= suspects else sick
+        if not blamed or any(is_own_topic(at.topic) for at in blamed):
+            return  # the target is slow, or there is nowhere to write positions to
         try:
-            if await endings.is_open_in_control(self._runner, self.main_id):
-                return  # nobody could read up to a record of the spare id
+            lacking = await endings.open_in(self._runner, self.main_id, both - blamed, ASK_S)
         except MirrorfleetError as error:
             _log.info("cannot be known yet", extra=fields(error=str(error)))
             return
-        self.leave(both)
+        if not lacking:  # else nobody could read up to a record of the spare id
+            self.leave(blamed)
 
-    async def are_sick(self, suspects: Collection[TopicPartition]) -> bool:
-        """Whether each has no leader, or fewer replicas in sync than its topic asks for.
+    async def sick_of(self, suspects: Collection[TopicPartition]) -> frozenset[TopicPartition]:
+        """Those without a leader, or with fewer replicas in sync than their topic asks for.
 
-        Else the target is only slow: with one broker down most partitions lack a replica, and go on
+        The others are only slow: with one broker down most partitions lack a replica, and go on
         (min.insync.replicas, ReplicaManager). Without the right to DescribeConfigs nobody knows.
         """
         target, asked = self._runner.target, sorted({at.topic for at in suspects})
@@ -175,17 +182,16 @@ class Wedges:
             )
         except MirrorfleetError as error:
             _log.info("who is in sync cannot be known", extra=fields(error=str(error)))
-            return False
+            return frozenset()
         self._least = {topic: _least_of(answer) for topic, answer in configs.items()}
-        for at in suspects:
-            topic = found.topics.get(at.topic)
-            meta = None if topic is None else topic.partitions.get(at.partition)
-            if meta is None:
-                return False
-            least = min(self._least.get(at.topic, 0), len(meta.replicas))  # effectiveMinIsr
-            if meta.leader >= 0 and len(meta.isr) >= least:
-                return False
-        return True
+        return frozenset(at for at in suspects if self._is_sick(at, found.topics.get(at.topic)))
+
+    def _is_sick(self, at: TopicPartition, topic: TopicMeta | None) -> bool:
+        meta = None if topic is None else topic.partitions.get(at.partition)
+        if meta is None:
+            return False
+        least = min(self._least.get(at.topic, 0), len(meta.replicas))  # effectiveMinIsr
+        return meta.leader < 0 or len(meta.isr) < least
 
     def leave(self, more: Collection[TopicPartition]) -> NoReturn:
         """Go on without these as well, from the next take on. Raises: WedgedError."""

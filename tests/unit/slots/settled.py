@@ -129,7 +129,7 @@ class World:
             listener()
 
     async def producers(
-        self, cluster: object, asked: list[TopicPartition], *, deadline_s: float = 0
+        self, cluster: object, asked: list[TopicPartition], *, deadline_s: float | None = 0
     ) -> dict[TopicPartition, list[ActiveProducer]]:
         del cluster, deadline_s
         self.looks.append(sorted(asked))
@@ -140,8 +140,10 @@ class World:
             for at in asked
         }
 
-    async def transactions(self, cluster: object, names: list[str]) -> dict[str, object]:
-        del cluster
+    async def transactions(
+        self, cluster: object, names: list[str], *, deadline_s: float | None = None
+    ) -> dict[str, object]:
+        del cluster, deadline_s
         if self.lost_at_state is not None:
             self.unreachable = {self.lost_at_state}
         self.log.seen.append("state" if names == ["t"] else f"state {names[0]}")

@@ -66,7 +66,7 @@ class World:
             number=0,
             formats=LEVELS[2],
             target=None,
-            wedges=SimpleNamespace(suspect=self.suspects.update, are_sick=self.are_sick),
+            wedges=SimpleNamespace(suspect=self.suspects.update, sick_of=self.sick_of),
             clock=SimpleNamespace(monotonic=lambda: 1.0),
             targets=SimpleNamespace(is_short=lambda *at: at == self.short, ask=self.ask),
         )
@@ -77,8 +77,8 @@ class World:
             monkeypatch.setattr(lateness, name, 0.0)
         monkeypatch.setattr(lateness, "AGAIN_S", 60.0)
 
-    async def are_sick(self, suspects: set[TopicPartition]) -> bool:
-        return self.is_sick and suspects == {self.short}
+    async def sick_of(self, suspects: set[TopicPartition]) -> set[TopicPartition | None]:
+        return suspects & {self.short} if self.is_sick else set()
 
     def send(self, entries: object, *, timeout_ms: int) -> asyncio.Future[object]:
         del entries, timeout_ms

@@ -72,16 +72,36 @@ async def test_what_may_go_on_is_waited_for(world: World, looks: list[Look]) -> 
     )
 
 
-@pytest.mark.parametrize("found", [True, DeadlineError("no answer")], ids=["open", "unknown"])
-async def test_nothing_is_left_behind_while_positions_may_be_open_under_the_main_id(
-    world: World, *, found: bool | Exception
+@pytest.mark.parametrize(
+    "found",
+    [frozenset({CONTROL}), frozenset({WELL}), DeadlineError("no answer")],
+    ids=["positions open", "another open", "unknown"],
+)
+async def test_nothing_is_left_behind_while_the_main_id_may_have_more_open(
+    world: World, found: frozenset[TopicPartition] | Exception
 ) -> None:
-    world.looks = [("PrepareCommit", (SICK,))] * 2
-    world.open_in_control = found
+    world.well = frozenset({WELL})
+    world.looks = [("PrepareCommit", (SICK, WELL))] * 2
+    world.open_at = found
 
     await world.wedges.check()
 
     assert (world.wedges.left_behind, world.looks) == (frozenset(), [])
+
+
+async def test_only_the_sick_one_is_left_behind_of_those_whose_markers_nobody_has_confirmed(
+    world: World,
+) -> None:
+    """Its marker is appended and not replicated: the broker does not answer for the others either,
+    whose markers were in the same request.
+    """
+    world.well = frozenset({WELL, CONTROL})
+    world.looks = [("PrepareCommit", (SICK, WELL, CONTROL))] * 2
+
+    with pytest.raises(WedgedError, match=r"has not ended its transaction in east\.orders-0$"):
+        await world.wedges.check()
+
+    assert world.wedges.left_behind == {SICK}
 
 
 @pytest.mark.parametrize(

@@ -294,6 +294,19 @@ async def test_an_id_is_not_taken_before_the_leaders_of_its_positions_tell(
     assert "init" not in world.log.seen
 
 
+async def test_where_an_id_has_something_open_is_asked_of_its_positions_and_of_what_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch)
+    world.open = {COPY: [(SPARE, 100)], OTHER: [(STRANGER, 1)], SEGMENTS: [(SPARE, 2)]}
+    runner = cast("SlotRunner", world.runner)
+    assert await endings.open_in(runner, "t.spare") == {SEGMENTS}
+    assert await endings.open_in(runner, "t.spare", [COPY, OTHER], 2.0) == {SEGMENTS, COPY}
+    world.unreachable = {OTHER}
+    with pytest.raises(DeadlineError):
+        await endings.open_in(runner, "t.spare", [OTHER], 2.0)
+
+
 async def test_how_a_transaction_ended_is_remembered_until_what_it_left_open_is_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -46,7 +46,10 @@ class World:
         self.closed = False
         self.short: dict[TopicPartition, int] = {}
         """Partitions that lack replicas in sync, and how many are."""
-        self.open_in_control: bool | Exception = False
+        self.well: frozenset[TopicPartition] = frozenset()
+        """Partitions that have all replicas in sync, whatever the others have."""
+        self.open_at: frozenset[TopicPartition] | Exception = frozenset()
+        """Where leaders have something open of the main id."""
         made = slot(entry(0), entry(1))
         self.runner = SimpleNamespace(
             number=3,
@@ -69,15 +72,17 @@ class World:
         self.wedges.is_owner = True
         monkeypatch.setattr(quarantine, "describe_transactions", self._describe)
         monkeypatch.setattr(quarantine, "describe_configs", self._configs)
-        monkeypatch.setattr(endings, "is_open_in_control", self._is_open_in_control)
+        monkeypatch.setattr(endings, "open_in", self._open_in)
         monkeypatch.setattr(quarantine, "BETWEEN_S", 0.0)
         monkeypatch.setattr(quarantine, "AGAIN_S", 0.0)
 
-    async def _is_open_in_control(self, _: object, name: str) -> bool:
-        assert name == MAIN
-        if isinstance(self.open_in_control, Exception):
-            raise self.open_in_control
-        return self.open_in_control
+    async def _open_in(
+        self, _: object, name: str, others: frozenset[TopicPartition], deadline_s: float
+    ) -> set[TopicPartition]:
+        assert (name, deadline_s) == (MAIN, quarantine.ASK_S)
+        if isinstance(self.open_at, Exception):
+            raise self.open_at
+        return set(self.open_at & {CONTROL, *others})
 
     async def _configs(self, _: object, topics: list[str], **__: object) -> dict[str, object]:
         value = SimpleNamespace(value=str(self.least))
@@ -85,9 +90,19 @@ class World:
         return dict.fromkeys(topics, answer)
 
     async def metadata(self, topics: list[str]) -> SimpleNamespace:
-        meta = SimpleNamespace(leader=self.leader, isr=self.in_sync, replicas=range(self.replicas))
-        topic = SimpleNamespace(partitions=dict.fromkeys(range(2), meta))
-        return SimpleNamespace(topics=dict.fromkeys(topics, topic))
+        return SimpleNamespace(topics={topic: self._topic(topic) for topic in topics})
+
+    def _topic(self, name: str) -> SimpleNamespace:
+        replicas = range(self.replicas)
+        found = {
+            number: SimpleNamespace(
+                leader=self.leader,
+                isr=replicas if TopicPartition(name, number) in self.well else self.in_sync,
+                replicas=replicas,
+            )
+            for number in range(4)
+        }
+        return SimpleNamespace(partitions=found)
 
     def used(self, name: str) -> SimpleNamespace:
         self.ids.append(name)
