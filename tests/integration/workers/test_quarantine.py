@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from mirrorfleet.core.ids import ClusterAlias, FleetName, SlotNumber
+from mirrorfleet.core.names import spare_id, transactional_id
 from services.local.region import RegionSpec
 from tests.faultkit.bites import abort_evidence, kill_in_transaction
 from tests.faultkit.hold import hold_sync
 from tests.faultkit.levels import raise_level
 from tests.faultkit.markers import commit_times, times
 from tests.faultkit.regions import access, address, data_directories
+from tests.faultkit.roles import Roles
 from tests.faultkit.traffic import traffic
 from tests.faultkit.waiting import wait_until
 from tests.integration.mirror.fleet import Fleet, faults_of, wait_faults, wait_states
@@ -58,6 +61,13 @@ def under_min_isr(west: Region) -> Iterator[None]:
         alter_topic(west, SICK.topic, min_insync_replicas=2)
 
 
+def assert_apart(west: Region) -> None:
+    """The slot's two ids have different coordinators, as long as all brokers are there."""
+    coordinator_of = Roles(west.settings()).coordinator_of
+    slot = FleetName("ill"), ClusterAlias("east"), SlotNumber(0)
+    assert coordinator_of(spare_id(*slot)) != coordinator_of(transactional_id(*slot))
+
+
 def end(west: Region) -> int:
     return ends_of(access(west), [SICK])[SICK].committed
 
@@ -81,6 +91,7 @@ def test_a_partition_under_its_min_isr_is_left_behind_and_its_neighbours_go_on(
     with load as run, fleet.sync(), fleet.mirror() as mirror, ExitStack() as later:
         wait_states(mirror, "copying", 1)
         raise_level(fleet.estate, 2)
+        assert_apart(west)
         west.broker(3).stop()  # what has two replicas of three is well
         hold_sync(STEADY_S * 2, reason="load while all are well")
         begin = now_ms()

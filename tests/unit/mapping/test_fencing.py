@@ -9,6 +9,7 @@ import pytest
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError
 from mirrorfleet.core.ids import FleetName, SlotNumber
+from mirrorfleet.core.names import spare_id
 from mirrorfleet.mapping import fencing
 from mirrorfleet.mapping.fencing import mark
 from mirrorfleet.records.positions import Fence, Lifted
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from mirrorfleet.kafka.cluster import Cluster
 
 SLOT = SlotNumber(3)
-MAIN, SPARE = "mirrorfleet.west.east.3", "mirrorfleet.west.east.3.spare"
+MAIN, SPARE = "mirrorfleet.west.east.3", spare_id(FleetName("west"), LINK.source, SLOT)
 
 
 class Target:

@@ -77,8 +77,8 @@ class World:
             monkeypatch.setattr(lateness, name, 0.0)
         monkeypatch.setattr(lateness, "AGAIN_S", 60.0)
 
-    async def sick_of(self, suspects: set[TopicPartition]) -> set[TopicPartition | None]:
-        return suspects & {self.short} if self.is_sick else set()
+    async def sick_of(self, suspects: set[TopicPartition]) -> set[TopicPartition]:
+        return {at for at in suspects if self.is_sick and at == self.short}
 
     def send(self, entries: object, *, timeout_ms: int) -> asyncio.Future[object]:
         del entries, timeout_ms

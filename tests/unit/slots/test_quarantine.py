@@ -18,7 +18,7 @@ from mirrorfleet.slots import endings, quarantine, taking
 from mirrorfleet.slots.outgoing import AbortError, ControlEntry
 from mirrorfleet.slots.quarantine import HealedError, WedgedError
 from tests.unit.copying.making import identity
-from tests.unit.slots.wedged import CONTROL, MAIN, PRODUCER, SICK, WELL, Look, World
+from tests.unit.slots.wedged import CONTROL, MAIN, PRODUCER, SICK, SPARE, WELL, Look, World
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,7 +44,7 @@ async def test_what_is_pending_in_two_looks_is_left_behind(world: World, state: 
         await world.wedges.check()
 
     assert world.wedges.left_behind == {SICK}
-    assert world.wedges.id_in_use == f"{MAIN}.spare"
+    assert world.wedges.id_in_use == SPARE
 
 
 @pytest.mark.parametrize(
@@ -335,7 +335,7 @@ async def test_an_operators_fence_holds_for_the_spare_id_too(diverting: World) -
 async def test_what_the_spare_id_has_open_in_the_positions_ends_before_they_are_read(
     diverting: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened = {f"{MAIN}.spare": True}
+    opened = {SPARE: True}
     diverting.wedges.left_behind = frozenset()
 
     async def is_open(_: object, name: str) -> bool:
@@ -349,5 +349,5 @@ async def test_what_the_spare_id_has_open_in_the_positions_ends_before_they_are_
     sender = cast("sending.Sender", Sender(diverting))
     found, barrier = await taking.recalled(runner, sender, first, (0, 9))
 
-    assert (diverting.ids, diverting.commits) == ([f"{MAIN}.spare"], 1)
+    assert (diverting.ids, diverting.commits) == ([SPARE], 1)
     assert (barrier.time_ms, set(found.positions())) == (10, {identity(0), identity(1)})

@@ -10,7 +10,7 @@ from mirrorfleet.core.errors import DeadlineError
 from mirrorfleet.core.ids import ProducerIdentity, SourceOffset, TargetOffset, TopicPartition
 from mirrorfleet.kafka.inspection import TransactionDescription
 from mirrorfleet.kafka.transactions import Transactions, TransactionVersion
-from mirrorfleet.slots import endings, taking
+from mirrorfleet.slots import taking
 from mirrorfleet.slots.outgoing import AbortError
 from mirrorfleet.slots.quarantine import WedgedError
 from mirrorfleet.slots.settling import UnsettledError
@@ -286,25 +286,12 @@ async def test_an_id_is_not_taken_before_the_leaders_of_its_positions_tell(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = World(monkeypatch)
-    coordinator = cast("Transactions", Coordinator(world.log, V2))
+    coordinator = cast("Transactions", Coordinator(world.log, TransactionVersion.V2))
     coordinator.transactional_id = "t"
     world.unreachable = {POSITIONS}
     with pytest.raises(DeadlineError):
         await taking.fence_settled(cast("SlotRunner", world.runner), coordinator)
     assert "init" not in world.log.seen
-
-
-async def test_where_an_id_has_something_open_is_asked_of_its_positions_and_of_what_is_named(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    world = World(monkeypatch)
-    world.open = {COPY: [(SPARE, 100)], OTHER: [(STRANGER, 1)], SEGMENTS: [(SPARE, 2)]}
-    runner = cast("SlotRunner", world.runner)
-    assert await endings.open_in(runner, "t.spare") == {SEGMENTS}
-    assert await endings.open_in(runner, "t.spare", [COPY, OTHER], 2.0) == {SEGMENTS, COPY}
-    world.unreachable = {OTHER}
-    with pytest.raises(DeadlineError):
-        await endings.open_in(runner, "t.spare", [OTHER], 2.0)
 
 
 async def test_how_a_transaction_ended_is_remembered_until_what_it_left_open_is_ended(
@@ -366,45 +353,3 @@ async def test_positions_whose_leader_says_nothing_are_written_in_no_transaction
     world.doubts.renew()
     with pytest.raises(AbortError):
         await world.doubts.clear(world.sender, CONTROL)
-
-
-V1, V2 = TransactionVersion
-LATEST = PRODUCER.epoch + 5
-
-
-@pytest.mark.parametrize(
-    ("version", "state", "epoch", "added", "end"),
-    [
-        # The coordinator has the next epoch once it decided.
-        (V2, "CompleteCommit", LATEST - 1, (COPY,), "commit"),
-        (V2, "PrepareCommit", LATEST - 1, (COPY, POSITIONS), "commit"),
-        (V2, "CompleteCommit", LATEST, (COPY,), "abort"),  # written after the look, then fenced
-        (V2, "Ongoing", LATEST, (COPY, POSITIONS), "abort"),
-        (V2, "Ongoing", LATEST - 1, (COPY,), "commit"),  # of the commit before
-        (V2, "CompleteAbort", LATEST - 2, (COPY,), "abort"),
-        (V2, "Empty", LATEST - 2, (COPY,), "abort"),
-        (V1, "CompleteCommit", LATEST, (COPY,), "commit"),
-        (V1, "Ongoing", LATEST, (COPY, POSITIONS), "init"),
-        (V1, "Ongoing", LATEST, (COPY,), "commit"),
-        (V1, "PrepareAbort", LATEST, (COPY,), "init"),
-    ],
-)
-async def test_open_positions_end_as_their_transaction_did_before_a_barrier_is_written(
-    monkeypatch: pytest.MonkeyPatch,
-    version: TransactionVersion,
-    state: str,
-    epoch: int,
-    added: tuple[TopicPartition, ...],
-    end: str,
-) -> None:
-    world = World(monkeypatch, version)
-    runner = cast("SlotRunner", world.runner)
-    coordinator = cast("Transactions", Coordinator(world.log, version))
-    last = TransactionDescription("t", state, PRODUCER._replace(epoch=LATEST), 1, added)
-    world.open[POSITIONS] = [(STRANGER, 7), (PRODUCER, None)]
-    taken = PRODUCER._replace(epoch=LATEST + 2)
-    assert await endings.settle_control(runner, coordinator, taken, last) == taken
-    world.open[POSITIONS] = [(PRODUCER._replace(epoch=epoch), 7)]
-    await endings.settle_control(runner, coordinator, taken, last)
-    assert world.log.seen[:2] == [f"add {POSITIONS}", end]
-    assert (world.log.seen[-1] == "init") is (version is V1)

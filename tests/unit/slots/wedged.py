@@ -6,7 +6,8 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 from mirrorfleet.core.errors import BrokerError
-from mirrorfleet.core.ids import FleetName, ProducerIdentity, TopicPartition
+from mirrorfleet.core.ids import FleetName, ProducerIdentity, SlotNumber, TopicPartition
+from mirrorfleet.core.names import spare_id
 from mirrorfleet.kafka.inspection import TransactionDescription
 from mirrorfleet.records.formats import LEVELS
 from mirrorfleet.slots import endings, quarantine
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from mirrorfleet.records.positions import Entry
     from mirrorfleet.slots.runner import SlotRunner
 
-MAIN = "mirrorfleet.west.east.3"
+MAIN, SPARE = "mirrorfleet.west.east.3", spare_id(FleetName("west"), LINK.source, SlotNumber(3))
 SICK, WELL = TopicPartition("east.orders", 0), TopicPartition("east.orders", 1)
 CONTROL = TopicPartition("__mirrorfleet.west.positions", 3)
 PRODUCER = ProducerIdentity(7, 1)
