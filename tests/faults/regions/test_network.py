@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from tests.faultkit.far import FarRegion
     from tests.faultkit.process import ServiceProcess
 
-HOLD_S: Final = 20.0 if IS_LONG else 8.0
-"""Longer than the time-out of a connection (5 s) and of a produce answer."""
+HOLD_S: Final = 20.0 if IS_LONG else 12.0
+"""Longer than a produce answer is waited for (10 s): within that, answers that were only late would
+come after all, and no transaction would have to be aborted."""
 AWAY_S: Final = SECONDS if IS_LONG else 8.0
 """How long a side is cut off whole: longer than every time-out of a transaction."""
 SLOW: Final = Line(delay_s=0.05, slice_bytes=4_000)
