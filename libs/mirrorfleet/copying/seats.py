@@ -85,9 +85,8 @@ class Share:
     @property
     def has_too_many(self) -> bool:
         """Whether one is to be given back, because somebody else has too few and none is free."""
-        table = (
-            self._table
-        )  # asked before each piece: what costs least, and says no most often, first
+        # Asked before each piece: what costs least, and says no most often, comes first.
+        table = self._table
         return table.is_full and self.taken > min(self.wanted, table.fair) and table.is_short
 
 

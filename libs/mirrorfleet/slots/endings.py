@@ -64,44 +64,34 @@ def transactions_of(runner: SlotRunner, name: str) -> Transactions:
     return Transactions(runner.target, name, runner.transaction_version, dice=runner.dice)
 
 
-async def is_open_in_control(runner: SlotRunner, name: str) -> bool:
-    """Whether an id of the slot has a transaction open where its positions and segments go.
-
-    Raises: as `described`.
-    """
-    return bool(await open_in(runner, name))
-
-
 async def open_in(
     runner: SlotRunner,
     name: str,
     others: Collection[TopicPartition] = (),
     deadline_s: float | None = None,
 ) -> set[TopicPartition]:
-    """Where an id of the slot has a transaction open: of its control partitions, and of others.
+    """Where an id of the slot has a transaction open: of where its positions and segments go, and
+    of others.
 
     Raises: as `described`.
     """
     found = await described(runner, name, deadline_s)
     if found is None:
         return set()
-    answers = await _ask(runner, [*control_of(runner), *others], deadline_s)
+    answers = await ask_control(runner, others, deadline_s)
     open_at = {at: _open_epoch(answer, found.producer) for at, answer in answers.items()}
     return {at for at, epoch in open_at.items() if epoch is not None}
 
 
-async def ask_control(runner: SlotRunner) -> dict[TopicPartition, list[ActiveProducer]]:
-    """Who has what open where the slot's positions and segments go.
+async def ask_control(
+    runner: SlotRunner, others: Collection[TopicPartition] = (), deadline_s: float | None = None
+) -> dict[TopicPartition, list[ActiveProducer]]:
+    """Who has what open where the slot's positions and segments go, and in others.
 
     Raises: as `describe_producers`, and BrokerError when a leader does not tell.
     """
-    return await _ask(runner, control_of(runner), None)
-
-
-async def _ask(
-    runner: SlotRunner, wanted: Collection[TopicPartition], deadline_s: float | None
-) -> dict[TopicPartition, list[ActiveProducer]]:
     found = {}
+    wanted = [*control_of(runner), *others]
     answers = await describe_producers(runner.target, wanted, deadline_s=deadline_s)
     for at, answer in answers.items():
         if isinstance(answer, BrokerError):

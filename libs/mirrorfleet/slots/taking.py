@@ -138,7 +138,7 @@ async def recalled(
     What the spare id has open in the positions would keep us from ever reading up to a barrier.
     """
     at = runner.control_partition(ControlKind.POSITIONS)
-    if await endings.is_open_in_control(runner, runner.wedges.spare_id):
+    if await endings.open_in(runner, runner.wedges.spare_id):
         barrier, hint = await _end_quarantine(runner, sender, barrier), None
     while True:
         found = await recall(runner.target, at, barrier, hint)

@@ -341,7 +341,7 @@ async def test_what_the_spare_id_has_open_in_the_positions_ends_before_they_are_
     async def is_open(_: object, name: str) -> bool:
         return opened.pop(name)
 
-    monkeypatch.setattr(endings, "is_open_in_control", is_open)
+    monkeypatch.setattr(endings, "open_in", is_open)
     monkeypatch.setattr(taking, "recall", vars(quarantine)["recall"])
     first = Barrier(owner="me", producer=PRODUCER, time_ms=9)
     runner = cast("SlotRunner", diverting.runner)
