@@ -7,6 +7,10 @@ Sticky, as KIP-54: a slot moves only when its owner is gone, or when that takes 
 load from the busiest. Load is measured bytes; of slots that nobody measured a usual one is
 supposed, and where nothing was measured each slot counts the same.
 A claim of an older generation loses: a member that slept is no owner any more.
+
+Weights are whole numbers. Each move then makes the sum of the members' squared loads smaller, so
+moving ends; with fractions 7.7 + 7.7 + 7.7 is more than 7.7 above 7.7 + 7.7, and one slot would go
+to and fro for ever.
 """
 
 from __future__ import annotations
@@ -19,8 +23,9 @@ from mirrorfleet.records.members import Claim, Loads, Slots
 
 FAIR: Final = 0.1
 """Of the usual load of a member: members that differ by less are even, and nothing moves."""
-IDLE: Final = 0.1
-"""Of the usual load of a slot: one without traffic counts so much, as it may get some."""
+IDLE: Final = 10
+"""One part in so many of the usual load of a slot: so much more does each count, as one without
+traffic may get some."""
 DRIFT: Final = 0.5
 """Of a member's load: when it changed by so much since it was shared out, it is shared out anew."""
 LEAST_DRIFT: Final = 1 << 20
@@ -75,7 +80,7 @@ class _Evening:
     def __init__(
         self,
         members: Iterable[str],
-        weights: Mapping[SlotNumber, float],
+        weights: Mapping[SlotNumber, int],
         kept: Mapping[SlotNumber, str],
     ) -> None:
         self._weights = weights
@@ -94,29 +99,28 @@ class _Evening:
             light = [slot for slot in self._slots[most] if self._weights[slot] < gap]
             if gap <= even or not light:
                 break
-            slot = min(light, key=lambda one: (abs(gap / 2 - self._weights[one]), -one))
+            slot = min(light, key=lambda one: (abs(gap - 2 * self._weights[one]), -one))
             self._slots[most].remove(slot)
             self._slots[least].add(slot)
         return self._slots
 
-    def _load(self, member: str) -> tuple[float, int]:
+    def _load(self, member: str) -> tuple[int, int]:
         slots = self._slots[member]
         return sum(self._weights[slot] for slot in slots), len(slots)
 
 
 def _weights(
     slots: Slots, claims: Mapping[str, Claim], owners: Mapping[SlotNumber, str]
-) -> dict[SlotNumber, float]:
+) -> dict[SlotNumber, int]:
     """What each slot counts: its bytes a second, of an unmeasured one those of a usual one."""
     measured = {
         slot: claims[owner].loads[slot]
         for slot, owner in owners.items()
         if slot in slots and slot in claims[owner].loads
     }
-    usual = sum(measured.values()) / max(len(measured), 1)
-    if not usual:
-        return dict.fromkeys(slots, 1.0)
-    return {slot: IDLE * usual + measured.get(slot, usual) for slot in slots}
+    usual = sum(measured.values()) // max(len(measured), 1)
+    at_least = max(usual // IDLE, 1)
+    return {slot: at_least + measured.get(slot, usual) for slot in slots}
 
 
 def _owners(claims: Mapping[str, Claim]) -> dict[SlotNumber, str]:

@@ -107,9 +107,12 @@ def _loads(found: Fields) -> Loads:
         raise CorruptBatchError("claim: loads are no JSON object")
     loads = Fields(values, "claim's loads")
     try:
-        return {SlotNumber(int(name)): loads.integer(name) for name in values}
+        measured = {SlotNumber(int(name)): loads.integer(name) for name in values}
     except ValueError as error:
         raise CorruptBatchError(f"claim: a load of no slot: {error}") from error
+    if any(load < 0 for load in measured.values()):
+        raise CorruptBatchError(f"claim: a load below zero in {measured}")
+    return measured
 
 
 def _slots(numbers: Iterable[int]) -> Slots:

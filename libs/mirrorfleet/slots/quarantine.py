@@ -33,7 +33,6 @@ from mirrorfleet.core.errors import BrokerError, DeadlineError, FencedError, Mir
 from mirrorfleet.core.ids import SourceOffset, TopicPartition
 from mirrorfleet.core.names import spare_id, transactional_id
 from mirrorfleet.kafka.configs import ConfigValue, describe_configs
-from mirrorfleet.kafka.inspection import TransactionDescription, describe_transactions
 from mirrorfleet.policy.naming import is_own_topic
 from mirrorfleet.records.positions import Barrier, Quarantine
 from mirrorfleet.records.topics import ControlKind
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from mirrorfleet.core.ids import ProducerIdentity
+    from mirrorfleet.kafka.inspection import TransactionDescription
     from mirrorfleet.kafka.metadata import TopicMeta
     from mirrorfleet.kafka.producer import ProduceAck
     from mirrorfleet.kafka.transactions import Transactions
@@ -286,14 +286,12 @@ class Wedges:
 
     async def _described(self) -> TransactionDescription | None:
         """The main id as its coordinator has it, if that can be known."""
-        name, target = self.main_id, self._runner.target
         try:
-            found = (await describe_transactions(target, [name], deadline_s=ASK_S))[name]
+            return await endings.described(self._runner, self.main_id, ASK_S)
         except MirrorfleetError as error:
             text = fields(slot=self._runner.number, error=str(error))
             _log.info("transaction not described", extra=text)
             return None
-        return found if isinstance(found, TransactionDescription) else None
 
 
 def _least_of(answer: dict[str, ConfigValue] | BrokerError) -> int:

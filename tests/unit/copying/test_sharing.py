@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mirrorfleet.copying.sharing import Share, has_drifted, share
 from mirrorfleet.core.ids import SlotNumber
@@ -121,6 +123,41 @@ def test_the_heaviest_go_first_and_unmeasured_slots_of_the_dead_count_as_usual()
     six = slots(0, 1, 2, 3, 4, 5)
     found = share({"a": loaded(1, {0: 300}, six), "b": loaded(1, {1: 100}, six)})
     assert found == {"a": Share(slots(0, 3, 5), slots()), "b": Share(slots(1, 2, 4), slots())}
+
+
+@pytest.mark.timeout(10)
+def test_sharing_ends_when_slots_count_alike_and_are_one_too_many_for_all_to_have_as_many() -> None:
+    """Each unmeasured slot counted 7.7 here, and one of them went to and fro for ever."""
+    found = share(
+        {
+            "a": loaded(14, {0: 7}, ALL),
+            "b": claim(14, slots(1, 2), ALL),
+            "c": claim(14, slots(3, 4, 5), ALL),
+        }
+    )
+    assert sorted(len(each.slots) for each in found.values()) == [2, 3, 3]
+    assert found["c"] == Share(slots(3, 4, 5), slots())
+
+
+MEMBER = st.tuples(st.integers(-1, 3), st.dictionaries(st.integers(0, 11), st.integers(0, 50)))
+
+
+@pytest.mark.timeout(60)
+@given(st.lists(MEMBER, min_size=1, max_size=5), st.sets(st.integers(0, 11)))
+def test_whatever_is_claimed_each_slot_is_given_to_one_member(
+    claimed: list[tuple[int, dict[int, int]]], known: set[int]
+) -> None:
+    """Loads of zero stand for slots that were not measured."""
+    claims = {}
+    for number, (generation, loads) in enumerate(claimed):
+        held = slots(*loads)
+        measured = {SlotNumber(slot): load for slot, load in loads.items() if load}
+        every = held | slots(*known)
+        claims[str(number)] = Claim(generation, held, every, every, loads=measured)
+    found = share(claims)
+    given_out = sorted(slot for each in found.values() for slot in each.slots)
+    assert given_out == sorted(frozenset().union(*(one.known for one in claims.values())))
+    assert found == share(dict(reversed(claims.items())))
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,10 @@ def test_a_claim_of_a_newer_build_is_not_guessed_at() -> None:
         decode_claim(b'{"v":2,"generation":7,"held":[],"known":[],"busy":[]}')
     with pytest.raises(CorruptBatchError):
         decode_handed(b"")
-    with pytest.raises(CorruptBatchError):
-        decode_claim(
-            b'{"v":1,"generation":7,"held":[],"known":[],"busy":[],"leaving":false,"loads":[1]}'
-        )
+    for loads in (b"[1]", b'{"x":1}', b'{"2":-1}'):
+        with pytest.raises(CorruptBatchError, match="load"):
+            decode_claim(
+                b'{"v":1,"generation":7,"held":[],"known":[],"busy":[],"leaving":false,"loads":'
+                + loads
+                + b"}"
+            )

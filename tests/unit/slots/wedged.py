@@ -71,7 +71,7 @@ class World:
         )
         self.wedges = self.runner.wedges = Wedges(cast("SlotRunner", self.runner))
         self.wedges.is_owner = True
-        monkeypatch.setattr(quarantine, "describe_transactions", self._describe)
+        monkeypatch.setattr(endings, "describe_transactions", self._describe)
         monkeypatch.setattr(quarantine, "describe_configs", self._configs)
         monkeypatch.setattr(endings, "open_in", self._open_in)
         monkeypatch.setattr(quarantine, "BETWEEN_S", 0.0)
