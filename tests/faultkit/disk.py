@@ -1,8 +1,10 @@
-"""A full disk for one broker, without rights: no file of its may grow any more.
+"""A full disk for one broker, without rights: nothing can be written into any file any more.
 
-The kernel refuses each write beyond the limit (EFBIG), which Java gives to the broker as the same
-IOException as a full disk (ENOSPC): it takes its log directory offline and, that being its only
-one, ends. A broker that is started again has room.
+The kernel refuses each write (EFBIG), which Java gives to the broker as the same IOException as a
+full disk (ENOSPC): it takes its log directory offline and, that being its only one, ends. The last
+broker of a region is sent no records when the others are gone (`min.insync.replicas`); it finds out
+when it writes its high watermarks (`replica.high.watermark.checkpoint.interval.ms`, 5 s). A broker
+that is started again has room.
 """
 
 from __future__ import annotations
@@ -14,17 +16,14 @@ if TYPE_CHECKING:
     from services.local.broker import Broker
 
 
-def fill(broker: Broker) -> int:
-    """Let no file of the broker grow beyond half of its largest log; how many bytes that is.
+def fill(broker: Broker) -> None:
+    """Refuse the broker each write into a file from now on.
 
-    The logs of busy partitions are beyond it already, so the next append to one is refused.
+    Raises: ProcessLookupError when it does not run.
     """
-    logs = (broker.directory / "data").glob("*/*.log")
-    limit = max(log.stat().st_size for log in logs) // 2
     if broker.pid is None:
         raise ProcessLookupError(f"broker {broker.node_id} does not run")
-    resource.prlimit(broker.pid, resource.RLIMIT_FSIZE, (limit, limit))
-    return limit
+    resource.prlimit(broker.pid, resource.RLIMIT_FSIZE, (0, 0))
 
 
 def has_ended(broker: Broker) -> bool:
