@@ -82,9 +82,14 @@ class Beats:
 
     async def _prepare(self) -> None:
         """As MM2: one partition, compacted, nothing else; a topic that is there stays as it is."""
-        brokers = (await self._cluster.metadata(())).brokers
-        wanted = NewTopic.of(heartbeat_topic(replication_factor=replicas_on(len(brokers))))
+        found = (await self._cluster.metadata((TOPIC,))).topics.get(TOPIC)
+        if found is None or found.error is not ErrorCode.NONE:
+            await self._create()
+        self._prepared = True
+
+    async def _create(self) -> None:
+        members = (await self._cluster.metadata(None)).members  # those that are down count, too
+        wanted = NewTopic.of(heartbeat_topic(replication_factor=replicas_on(members)))
         error = (await create_topics(self._cluster, [wanted]))[TOPIC]
         if error is not None and error.code not in _MAY_BE_THERE:
             raise error
-        self._prepared = True

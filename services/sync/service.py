@@ -137,6 +137,7 @@ class SyncService:
 
         Raises: MirrorfleetError; all of it may be done again.
         """
+        self._fleet.begin_anew()
         await self._fleet.learn_defaults()
         errors = await self._open_sources()
         if len(errors) == len(self._sides) and not any(error.retriable for error in errors):

@@ -28,7 +28,7 @@ from mirrorfleet.core.ids import ClusterAlias, FleetName
 from mirrorfleet.runtime import memory, metric_names, stall
 from mirrorfleet.runtime.clock import SystemClock, SystemDice
 from mirrorfleet.runtime.health import Health
-from mirrorfleet.runtime.http import HOST, HttpServer, Routed, bind, build_app
+from mirrorfleet.runtime.http import HOST, HttpServer, Routed, bind, build_app, names_of
 from mirrorfleet.runtime.lifecycle import (
     EXIT_ERROR,
     Failed,
@@ -193,7 +193,9 @@ async def _serve(
         return {**_head(program, context, lifecycle), **service.status()}
 
     _common_metrics(program, context, lifecycle)
-    app = build_app(health=context.health, metrics=context.metrics, status=status)
+    app = build_app(
+        health=context.health, metrics=context.metrics, status=status, names=names_of(listener)
+    )
     if isinstance(service, Routed):
         service.add_routes(app)
     server = HttpServer(app, listener)

@@ -1,20 +1,24 @@
 """The HTTP side of a service: `/healthz` `/readyz` `/metrics` `/status`, in the service's own loop.
 
-Read-only and bound to localhost. A port asked for by name and taken is an error; otherwise the
-next free one is used, so that several workers of a host take consecutive ports.
+Read-only and bound to localhost, where it answers to no other name: a page whose name was turned
+to 127.0.0.1 after it was loaded (DNS rebinding) would read along in an operator's browser. A port
+asked for by name and taken is an error; otherwise the next free one is used, so that several
+workers of a host take consecutive ports.
 """
 
 from __future__ import annotations
 
 import errno
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 import uvicorn
 from fastapi import FastAPI, Response
 from fastapi.responses import JSONResponse
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from mirrorfleet.core.errors import ConfigError
 from mirrorfleet.runtime.metrics import Exposition
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
     from mirrorfleet.runtime.metrics import Metrics
 
 HOST: Final = "127.0.0.1"
+ANY_NAME: Final = ("*",)
 _PORTS_TRIED: Final = 100
 _LAST_PORT: Final = 65_535
 _PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -40,10 +45,18 @@ class Routed(Protocol):
 
 
 def build_app(
-    *, health: Health, metrics: Metrics, status: Callable[[], Mapping[str, object]]
+    *,
+    health: Health,
+    metrics: Metrics,
+    status: Callable[[], Mapping[str, object]],
+    names: Sequence[str] = ANY_NAME,
 ) -> FastAPI:
-    """The application; `status` is asked at each request and must be JSON-ready."""
+    """The application; `status` is asked at each request and must be JSON-ready.
+
+    A request to a host that is not among `names` is answered with 400.
+    """
     app = FastAPI(title="mirrorfleet", docs_url=None, redoc_url=None, openapi_url=None)
+    app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(names), www_redirect=False)
     exposition = Exposition(metrics)
 
     @app.get("/healthz")
@@ -87,6 +100,12 @@ def bind(asked: int | None, *, first: int = 0, host: str = HOST) -> socket.socke
         f"no free port on {host} between {first} and {first + _PORTS_TRIED - 1}",
         hint="Give one with --http-port N (0 takes any).",
     )
+
+
+def names_of(listener: socket.socket) -> Sequence[str]:
+    """What a listener may be called: where others reach it, only they know its name."""
+    address = listener.getsockname()[0]
+    return ("localhost", address) if ip_address(address).is_loopback else ANY_NAME
 
 
 class HttpServer(uvicorn.Server):

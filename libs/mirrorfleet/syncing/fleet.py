@@ -66,7 +66,7 @@ class FleetSync:
         self._fleet = estate.fleet_of(target)
         self._rivals = _rivals(estate, target)
         self._estate = all_flows(estate)
-        self.settings = settings
+        self.settings, self.clock = settings, clock
         self.target = Cluster(cluster_settings(estate, target, CLIENT))
         self.store = Store(self.target, self._fleet, clock)
         self._anew = AnewRequests(self.target, self._fleet, clock)
@@ -88,6 +88,17 @@ class FleetSync:
         await self.target.close()
 
     # -- start
+
+    def begin_anew(self) -> None:
+        """Know nothing of the links' clusters: another process may have acted since the last look.
+
+        Half of what is remembered, with the other half read again, would be taken for a change.
+        """
+        self._targets.begin_anew()
+        for side in self.sides:
+            side.watch.begin_anew()
+            side.acls.forget()
+            side.claims = ()
 
     async def learn_defaults(self) -> None:
         """Learn what a new topic gets on the target. Raises: MirrorfleetError: no answer."""
@@ -260,8 +271,7 @@ class FleetSync:
         await self.store.publish((), [CatalogAcl(source, each) for each in removed])
         if step.acls:
             side.acls.forget()
-        for change in changed:
-            self._targets.forget(change.target)
+        self._targets.forget({change.target for change in changed if change.topic})
         return made
 
     async def _acls(self, side: Side, source: SourceView) -> AclsView | None:

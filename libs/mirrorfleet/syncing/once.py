@@ -9,7 +9,7 @@ different now is left and said.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -156,15 +156,16 @@ class Once:
         """Until nothing agreed is left to try, or what was made does not settle in time."""
         fleet, tried = self._fleet, set[Change]()
         source = await fleet.look(side)
-        clock = asyncio.get_running_loop()
-        until = clock.time() + SETTLE_S
-        while clock.time() < until:
+        clock = fleet.clock
+        until = clock.monotonic() + SETTLE_S
+        while clock.monotonic() < until:
             part = within(side.link, (await fleet.plan(side, source)).plan, agreed)
             await fleet.publish(side, part)
             part = replace(part, publish=())
             step = fleet.changes.next_step(side.link, part, tried)
             if step.changes_target:
                 await fleet.make(side, step)
+                until = clock.monotonic() + SETTLE_S  # many changes are many requests
             elif self._is_settled(side, part, agreed):
                 return
             else:
@@ -179,21 +180,22 @@ class Once:
             for change in agreed
             if change.link == str(side.link) and change.what not in refused
         ]
-        return not left and all(map(self._is_copied, waiting))
+        return not left and all(self._copied(waiting))
 
-    def _is_copied(self, change: PlannedChange) -> bool:
-        """Whether the catalog has what the change wants there; other kinds are not its matter."""
+    def _copied(self, changes: Iterable[PlannedChange]) -> Iterator[bool]:
+        """Whether the catalog has what each wants there; other kinds are not its matter."""
         copied = {claim.target_topic for claim in self._fleet.store.book.claims()}
-        return change.kind is not Kind.COPY or change.what in copied
+        return (each.kind is not Kind.COPY or each.what in copied for each in changes)
 
     async def _compare(self, agreed: Sequence[PlannedChange]) -> Outcome:
         """What a second look says: what it would still change was not made."""
         after = await self.preview()
         left = {change.key for change in after.changes}
         asked = {change.key for change in agreed}
-        made = [each for each in agreed if each.key not in left and self._is_copied(each)]
+        copied = zip(agreed, self._copied(agreed), strict=True)
+        made = {each: None for each, there in copied if there and each.key not in left}
         return Outcome(
-            made=made,
+            made=list(made),
             not_made=[change for change in agreed if change not in made],
             further=[change for change in after.changes if change.key not in asked],
             refused=after.refused,

@@ -5,7 +5,7 @@ Read at once for a topic that is new, and again in turns: a look never asks for 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -83,9 +83,9 @@ class ConfigMemory:
             found |= await describe_configs(self._cluster, part)
         return found
 
-    def forget(self, name: str) -> None:
-        """Read this topic's configs at the next look: they were changed."""
-        self._known = {key: value for key, value in self._known.items() if key[0] != name}
+    def forget(self, names: Collection[str]) -> None:
+        """Read the configs of these topics at the next look: they were changed."""
+        self._known = {key: value for key, value in self._known.items() if key[0] not in names}
 
 
 def is_there(topic: TopicMeta) -> bool:

@@ -50,8 +50,13 @@ class SourceWatch:
     ) -> None:
         self.cluster = cluster
         self._wants = wants
-        self._configs = ConfigMemory(cluster, configs_a_look)
-        self._catalogs = OtherCatalogs(cluster)
+        self._configs_a_look = configs_a_look
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Know of no topic and no catalog: others may have changed them since."""
+        self._configs = ConfigMemory(self.cluster, self._configs_a_look)
+        self._catalogs = OtherCatalogs(self.cluster)
         self._seen: frozenset[str] = frozenset()
         self.unconfirmed = 0
 

@@ -5,7 +5,7 @@ Nothing is decided here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from mirrorfleet.core.errors import BrokerError
 from mirrorfleet.core.ids import Link, TopicPartition
@@ -65,10 +65,14 @@ class TargetWatch:
             defaults=self._defaults,
         )
 
-    def forget(self, topic: str) -> None:
-        """Read this topic's configs at the next look: they were changed."""
+    def forget(self, topics: Collection[str]) -> None:
+        """Read the configs of these topics at the next look: they were changed."""
         for memory in self._configs.values():
-            memory.forget(topic)
+            memory.forget(topics)
+
+    def begin_anew(self) -> None:
+        """Know of no topic: others may have changed them since."""
+        self._configs.clear()
 
     def _memory(self, link: Link) -> ConfigMemory:
         if link not in self._configs:

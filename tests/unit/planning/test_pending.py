@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import cast
 
 from mirrorfleet.planning.access import AclEdit, AclStep
 from mirrorfleet.planning.configs import ConfigEdit
@@ -17,6 +18,7 @@ from mirrorfleet.planning.pending import (
 from mirrorfleet.planning.plan import Alteration, Creation, Growth, Plan
 from mirrorfleet.planning.rules import Apply, RuleTerms
 from mirrorfleet.policy.claims import Claim
+from mirrorfleet.records.catalog import CatalogPartition
 from mirrorfleet.records.topics import TopicSpec
 from tests.unit.planning.samples import CLAIM, LINK, UNCLAIMED, copied, orders, planned
 from tests.unit.policy.test_crossing import an_acl
@@ -109,3 +111,24 @@ def test_nothing_waits_when_all_is_automatic() -> None:
 
     assert left_out(ALL, automatic(ALL, terms, Apply.AUTO)).pending == 0
     assert automatic(ALL, {}, Apply.MANUAL).pending == 0
+
+
+def test_what_waits_is_found_without_comparing_each_with_each() -> None:
+    class Entry:
+        """One of many; comparing two is what must not be done."""
+
+        rule = "all"
+
+        def __eq__(self, other: object) -> bool:
+            raise AssertionError
+
+        def __hash__(self) -> int:
+            return 0
+
+    entries = tuple(Entry() for _ in range(3))
+    plan = Plan(publish=cast("tuple[CatalogPartition, ...]", entries))
+    free = automatic(plan, {"all": RuleTerms()}, Apply.AUTO)
+
+    waits = left_out(plan, free).publish, left_out(plan, Plan()).publish
+
+    assert [len(each) for each in waits] == [0, 3]

@@ -11,7 +11,7 @@ import pytest
 from mirrorfleet.core.errors import ConfigError
 from mirrorfleet.runtime import metric_names
 from mirrorfleet.runtime.health import Health
-from mirrorfleet.runtime.http import HOST, HttpServer, bind, build_app
+from mirrorfleet.runtime.http import HOST, HttpServer, bind, build_app, names_of
 from mirrorfleet.runtime.lifecycle import Lifecycle, Serving
 from mirrorfleet.runtime.metrics import Metrics
 
@@ -112,3 +112,24 @@ def test_only_this_machine_can_reach_it() -> None:
     with bind(0) as listener:
         assert listener.getsockname()[0] == HOST
         assert listener.family == socket.AF_INET
+
+
+@pytest.mark.parametrize(
+    ("bound", "asked", "status"),
+    [
+        (HOST, "http://127.0.0.1:8180", 200),
+        (HOST, "http://localhost:8180", 200),
+        (HOST, "http://rebound.example:8180", 400),
+        ("0.0.0.0", "http://mirror-west:8130", 200),
+    ],
+)
+async def test_who_listens_for_this_machine_only_answers_to_no_name_from_outside(
+    bound: str, asked: str, status: int
+) -> None:
+    with bind(0, host=bound) as listener:
+        names = names_of(listener)
+    app = build_app(health=Health(Lifecycle()), metrics=Metrics(), status=dict, names=names)
+    transport = httpx.ASGITransport(app=app)
+
+    async with httpx.AsyncClient(transport=transport, base_url=asked) as client:
+        assert (await client.get("/status")).status_code == status

@@ -26,6 +26,7 @@ from mirrorfleet.syncing.settings import SyncSettings
 from mirrorfleet.syncing.side import Side
 from mirrorfleet.syncing.store import Store
 from tests.unit.copying import making
+from tests.unit.planning.samples import CLAIM
 from tests.unit.syncing.test_making import HandClock, NoDice
 
 ESTATE = """
@@ -216,3 +217,12 @@ async def test_a_target_with_the_catalog_of_another_fleet_of_the_estate_is_refus
         return
     with pytest.raises(RefusedError, match="'west' and 'north' seem to be the same cluster"):
         await fleet.check_alone()
+
+
+def test_who_begins_anew_has_no_claims_of_looks_before(fleet: FleetSync) -> None:
+    for side in fleet.sides:
+        side.claims = (CLAIM,)
+
+    fleet.begin_anew()
+
+    assert [side.claims for side in fleet.sides] == [(), ()]

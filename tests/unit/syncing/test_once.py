@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 
-from mirrorfleet.core.ids import ClusterAlias
-from mirrorfleet.planning.pending import Kind, PlannedChange
+from mirrorfleet.core.ids import ClusterAlias, Link
+from mirrorfleet.planning.pending import Kind, PlannedChange, planned_changes
+from mirrorfleet.planning.plan import Creation, Plan
+from mirrorfleet.records.topics import TopicSpec
 from mirrorfleet.syncing.fleet import FleetSync
-from mirrorfleet.syncing.once import Once, Outcome
+from mirrorfleet.syncing.making import Change
+from mirrorfleet.syncing.once import SETTLE_S, Once, Outcome
 from mirrorfleet.syncing.settings import SyncSettings
+from mirrorfleet.syncing.side import Side
+from tests.unit.planning.samples import CLAIM, LINK
 from tests.unit.syncing.adopting import COPY, Clusters, an_estate, connect, opened
 from tests.unit.syncing.test_making import HandClock, NoDice
 
@@ -51,3 +59,40 @@ async def test_a_config_of_an_adopted_topic_that_the_target_takes_is_made(
 
     assert briefly(outcome.made) == [EDIT, COPYING]
     assert (outcome.not_made, outcome.refused) == ([], [])
+
+
+class SlowFleet:
+    """Makes a topic in five requests, each of which takes most of `SETTLE_S`."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.clock, self.made = HandClock(), 0
+        self.changes = SimpleNamespace(next_step=self._next_step, refused=lambda _: frozenset())
+        self.store = SimpleNamespace(book=SimpleNamespace(claims=list))
+        self._plan = plan
+
+    async def look(self, _: Side) -> None:
+        pass
+
+    async def plan(self, *_: object) -> SimpleNamespace:
+        return SimpleNamespace(plan=self._plan if self.made < 5 else Plan())
+
+    async def publish(self, *_: object) -> None:
+        pass
+
+    async def make(self, *_: object) -> None:
+        self.made += 1
+        self.clock.at += SETTLE_S * 0.9
+
+    def _next_step(self, _: Link, part: Plan, __: set[Change]) -> Plan:
+        return part
+
+
+async def test_many_changes_may_take_longer_than_the_last_one_needs_to_settle() -> None:
+    """Each request is of some topics only, and a target may be far away."""
+    plan = Plan(create=(Creation(CLAIM, TopicSpec("east.orders", 1, 1, {})),))
+    creation = planned_changes(LINK, plan)[:1]
+    fleet, side = SlowFleet(plan), cast("Side", SimpleNamespace(link=LINK))
+
+    await Once(cast("FleetSync", fleet))._bring_in_step(side, creation)
+
+    assert fleet.made == 5

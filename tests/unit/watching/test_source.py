@@ -12,9 +12,11 @@ import pytest
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.ids import ClusterId, TopicId
 from mirrorfleet.kafka.cluster import Cluster
+from mirrorfleet.kafka.configs import ConfigSource, ConfigValue
 from mirrorfleet.kafka.metadata import Metadata, PartitionMeta, TopicMeta
 from mirrorfleet.planning.book import CatalogBook
 from mirrorfleet.records.catalog import CatalogPartition, CatalogState
+from mirrorfleet.watching import configs
 from mirrorfleet.watching.source import OtherCatalogs, SourceWatch, origins_in
 from tests.unit.copying.making import entry
 
@@ -72,3 +74,34 @@ async def test_a_topic_that_must_be_seen_twice_was_there_at_the_first_look(
     assert seen.waiting == {"orders", "stock"}
     assert seen.wanted == {"orders": orders.topic_id}
     assert watch.unconfirmed == 1
+
+
+async def test_who_begins_anew_believes_no_config_that_was_read_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One of two topics is read again with each look: the other would have its former value."""
+    partition = PartitionMeta(1, 0, (1,), (1,), (), ErrorCode.NONE)
+    topics = {
+        name: TopicMeta(name, UUID(int=number), ErrorCode.NONE, False, {0: partition})
+        for number, name in enumerate(("orders", "stock"), start=1)
+    }
+    retention = ["86400000"]
+
+    async def metadata(_: object) -> Metadata:
+        return Metadata(ClusterId("EAST-ID"), 1, {}, topics)
+
+    async def describe(_: Cluster, names: list[str]) -> dict[str, dict[str, ConfigValue]]:
+        value = ConfigValue(retention[0], ConfigSource.TOPIC, False, False)
+        return {name: {"retention.ms": value} for name in names}
+
+    monkeypatch.setattr(configs, "describe_configs", describe)
+    cluster = cast("Cluster", SimpleNamespace(metadata=metadata))
+    watch = SourceWatch(cluster, lambda _: True, configs_a_look=1)
+    await watch.look()
+    retention[0] = "2592000000"
+
+    watch.begin_anew()
+    seen = await watch.look()
+
+    told = {name: (topic.overrides or {})["retention.ms"] for name, topic in seen.topics.items()}
+    assert told == {"orders": "2592000000", "stock": "2592000000"}

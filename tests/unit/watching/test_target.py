@@ -94,10 +94,23 @@ async def test_what_was_changed_is_asked_for_again_at_once(
     target.topics = {name: ORDERS._replace(name=name) for name in names}
     await watch.look(LINK, names, [])
 
-    watch.forget("east.49")
+    watch.forget({"east.49"})
     await watch.look(LINK, names, [])
 
     assert target.asked == [50, 11]
+
+
+async def test_who_begins_anew_believes_no_config_that_was_read_before(
+    target: Target, watch: TargetWatch
+) -> None:
+    names = [f"east.{n}" for n in range(50)]
+    target.topics = {name: ORDERS._replace(name=name) for name in names}
+    await watch.look(LINK, names, [])
+
+    watch.begin_anew()
+    await watch.look(LINK, names, [])
+
+    assert target.asked == [50, 50]
 
 
 async def test_a_broker_that_is_down_counts_while_it_has_replicas(

@@ -6,12 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
+from mirrorfleet.core.errors import DeadlineError
 from mirrorfleet.core.ids import ClusterAlias
 from mirrorfleet.records.events import Event, EventKind
 from mirrorfleet.runtime.entry import Context
 from mirrorfleet.runtime.health import Health
 from mirrorfleet.runtime.lifecycle import Lifecycle
 from mirrorfleet.runtime.metrics import Metrics
+from mirrorfleet.syncing.fleet import FleetSync
 from mirrorfleet.syncing.store import Store
 from services.sync.service import SyncService
 from tests.unit.syncing.adopting import LACKING, Clusters, an_estate, connect, opened
@@ -98,3 +100,20 @@ async def test_a_sync_that_begins_after_a_refusal_makes_the_copy_exact(
     assert await after.look() == []
     assert after.events() == [CHANGED]
     assert clusters.compression == "producer"
+
+
+async def test_who_becomes_the_active_one_again_believes_nothing_of_before(
+    world: Callable[[Clusters], World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(_: FleetSync) -> None:
+        raise DeadlineError("west does not answer")
+
+    sync = world(Clusters())
+    await sync.look()
+    before = sync.side.claims
+    monkeypatch.setattr(FleetSync, "learn_defaults", away)
+
+    with pytest.raises(DeadlineError):
+        await sync.service._begin()
+
+    assert (len(before), sync.side.claims) == (1, ())
