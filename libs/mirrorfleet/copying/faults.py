@@ -102,7 +102,8 @@ class Fault:
 
     `lost` is what a loss is about, exactly: source offsets that are not on both sides; `records`
     is how many there are, where that can be proved. What the target lost can be copied again from
-    `oldest` on, where the source begins.
+    `oldest` on, where the source begins; if it is not `comparable` with the map, nobody will ever
+    know what that is.
     """
 
     reason: FaultReason
@@ -111,6 +112,7 @@ class Fault:
     lost: Span | None = None
     records: int | None = None
     oldest: SourceOffset | None = None
+    comparable: bool = True
 
     @property
     def span(self) -> Span | None:

@@ -89,17 +89,26 @@ def by_policy(fault: Fault, policy: str) -> Step | None:
     return Step(remedy, span, span.end)
 
 
-def by_request(fault: Fault, stands_at: SourceOffset, command: Command) -> Step | str:
-    """The step that an operator asks for, or why it is refused; `stands_at` is the position."""
+def by_request(
+    fault: Fault, stands_at: SourceOffset, command: Command, source_end: SourceOffset | None = None
+) -> Step | str:
+    """The step that an operator asks for, or why it is refused; `stands_at` is the position.
+
+    `source_end`: where the source's log ends, if anybody knows.
+    """
     span = fault.span
     asked = Span(command.first, command.end)
     if span is None:
         return f"it stands before the first record: {fault}"
-    if fault.reason in TARGET_LOSSES and fault.lost is None:
+    if fault.reason in TARGET_LOSSES and fault.lost is None and fault.comparable:
         return f"what is missing is still being looked for: {fault}"
     match command.action:
+        case Action.SEEK if source_end is not None and asked.end > source_end:
+            return f"the source ends at {source_end}, before {asked.end}: {fault}"
         case Action.SEEK:
             return _seek(fault, stands_at, asked, command.id)
+        case _ if not fault.comparable:
+            return f"nobody knows what is missing, only --seek says where to go on: {fault}"
         case Action.SKIP if not fault.reason.by_terms:
             return f"no single record is in the way: {fault}"
         case Action.ACCEPT_GAP if fault.reason.heals and not fault.reason.by_terms:
@@ -137,7 +146,8 @@ def _seek(fault: Fault, stands_at: SourceOffset, asked: Span, request: str) -> S
 
 def _seek_anew(fault: Fault, asked: Span, request: str) -> Step:
     """Where a history has ended, in terms of what is lost and what is copied again."""
-    lost, to = fault.lost or asked, asked.end
+    to = asked.end
+    lost = fault.lost or Span(min(to, asked.first), asked.first)
     if fault.reason is FaultReason.SOURCE_RECREATED:
         return Step(Remedy.BEGIN_ANEW, lost, to, request)  # `to` is in the new topic
     if fault.reason in TARGET_LOSSES:

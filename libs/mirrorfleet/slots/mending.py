@@ -10,6 +10,7 @@ Neighbours notice nothing: a step is one small transaction, or only a new fetch 
 
 from __future__ import annotations
 
+import asyncio
 import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -17,10 +18,15 @@ from typing import TYPE_CHECKING, Final
 from mirrorfleet.copying.faults import TARGET_LOSSES, Fault, FaultReason, Span
 from mirrorfleet.copying.partition import LeftOut
 from mirrorfleet.copying.remedies import Remedy, Step, by_policy, by_request
+from mirrorfleet.core.errors import BrokerError, MirrorfleetError
+from mirrorfleet.core.ids import SourceOffset
+from mirrorfleet.kafka.offsets import LATEST, list_offsets
 from mirrorfleet.records.commands import LONGEST_MS, Action, Command
 from mirrorfleet.records.incarnations import FROM_THE_START, start_at
 from mirrorfleet.slots import ledger, requests, succession, target_loss
 from mirrorfleet.slots.ledger import LedgerEntry
+from mirrorfleet.slots.target_loss import ENDS_S
+from mirrorfleet.wire.k01_fetch import Isolation
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -51,7 +57,10 @@ class Mender:
         self._runner = runner
         self._worker = worker
         self._asked: dict[PartitionIdentity, float] = {}
+        self._losses: dict[PartitionIdentity, CopyPartition] = {}
+        """Whose loss is to be looked into, the next one first."""
         self._looked_into: dict[PartitionIdentity, float] = {}
+        self._looking: asyncio.Task[None] | None = None
         self._looked_at = -math.inf
 
     # -- what others need of the worker for a loss
@@ -104,8 +113,8 @@ class Mender:
         slot = self._runner.slot
         if partition.queue or partition in slot.open:
             return  # what came before the loss is still being sent
-        if fault.reason in TARGET_LOSSES and fault.lost is None:
-            self._look_into(partition, fault)
+        if _is_unknown(fault):
+            self._look_into(partition)
         stands_at = slot.settled(partition)
         if fault.reason in _FOUND_BY_FETCHING and stands_at != fault.offset:
             self._runner.retry(partition)
@@ -116,7 +125,8 @@ class Mender:
             partition.fault = fault
         step: Step | str | None = by_policy(fault, partition.entry.on_source_loss)
         if step is None and command is not None:
-            step = by_request(fault, stands_at, command)
+            end = await self._source_end(partition) if command.action is Action.SEEK else None
+            step = by_request(fault, stands_at, command, end)
         if isinstance(step, str) and command is not None:
             requests.refuse(self._worker, command, step)
         elif isinstance(step, Step):
@@ -166,15 +176,38 @@ class Mender:
         runner.slot.committed([position], runner.clock.monotonic())
         runner.retry(partition)
 
-    def _look_into(self, partition: CopyPartition, fault: Fault) -> None:
-        now = self._runner.clock.monotonic()
+    async def _source_end(self, partition: CopyPartition) -> SourceOffset | None:
+        """Where the source's log ends now; None when it does not say."""
+        at = partition.entry.source
+        try:
+            found = await list_offsets(
+                self._runner.source,
+                {at: LATEST},
+                isolation=Isolation.READ_UNCOMMITTED,
+                deadline_s=ENDS_S,
+            )
+        except MirrorfleetError:
+            return None
+        end = found[at]
+        return None if isinstance(end, BrokerError) else SourceOffset(end.offset)
+
+    def _look_into(self, partition: CopyPartition) -> None:
+        """One after the other: each look reads all that is stored of the slot."""
+        now, tasks = self._runner.clock.monotonic(), self._runner.tasks
         if now - self._looked_into.get(partition.identity, -math.inf) > ASK_AGAIN_S:
-            self._looked_into[partition.identity] = now
-            if self._runner.tasks is not None:
-                self._runner.tasks.create_task(
-                    target_loss.examine(self._runner, partition, fault),
-                    name=f"target:{partition.target}",
-                )
+            self._losses[partition.identity] = partition
+        if tasks is not None and (self._looking is None or self._looking.done()):
+            self._looking = tasks.create_task(self._look(), name="target losses")
+
+    async def _look(self) -> None:
+        while self._losses:
+            identity, partition = next(iter(self._losses.items()))
+            try:
+                if (fault := partition.fault) is not None and _is_unknown(fault):
+                    await target_loss.examine(self._runner, partition, fault)
+            finally:
+                self._looked_into[identity] = self._runner.clock.monotonic()
+                self._losses.pop(identity, None)
 
     def _ask(self, partition: CopyPartition, fault: Fault, step: Step) -> None:
         """Ask `sync` for another incarnation, again from time to time until it is there."""
@@ -203,3 +236,8 @@ class Mender:
                 detail=f"{fault.detail}; goes on at {at}",
             )
         )
+
+
+def _is_unknown(fault: Fault) -> bool:
+    """Whether what the target lost is still to be found out."""
+    return fault.reason in TARGET_LOSSES and fault.lost is None and fault.comparable

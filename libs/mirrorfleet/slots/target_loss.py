@@ -98,9 +98,9 @@ async def examine(runner: SlotRunner, partition: CopyPartition, fault: Fault) ->
             "what the target lost is not known yet",
             extra=fields(topic=partition.entry.target_topic, error=str(error)),
         )
-        found = replace(fault, detail=f"{fault.detail}; {error}")
         if not isinstance(error, _UnknownError):
             return  # asked again with the next look
+        found = replace(fault, detail=f"{fault.detail}; {error}", comparable=False)
     if partition.fault == fault:
         runner.stop_partition(partition, found)
 

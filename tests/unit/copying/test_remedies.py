@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mirrorfleet.copying.faults import Fault, FaultReason, Span, standing_in
@@ -83,6 +85,38 @@ def test_exactly_the_gap_that_stands_there_can_be_accepted(
     assert refused == (
         f"what it stands at is 100..150, not 100..151: {reason} at source offset 100: why"
     )
+
+
+@pytest.mark.parametrize(
+    ("to", "wanted"), [(60, span(60, 100)), (100, span(100, 100)), (170, span(100, 170))]
+)
+def test_where_nobody_can_tell_what_the_target_lost_an_operator_says_where_to_go_on(
+    to: int, wanted: Span
+) -> None:
+    unknowable = replace(fault(R.TARGET_TRUNCATED, None), comparable=False)
+    stands_at = SourceOffset(100)
+
+    seek = by_request(unknowable, stands_at, asked(Action.SEEK, 100, to))
+    accept = by_request(unknowable, stands_at, asked(Action.ACCEPT_GAP, 100, 101))
+
+    assert by_policy(unknowable, "recopy") is None
+    assert seek == Step(Remedy.BEGIN_ANEW, wanted, SourceOffset(to), "one")
+    assert accept == (
+        "nobody knows what is missing, only --seek says where to go on:"
+        " target-truncated at source offset 100: why"
+    )
+
+
+@pytest.mark.parametrize("reason", [R.RETENTION_OVERTOOK, R.SOURCE_RECREATED, R.TARGET_TRUNCATED])
+def test_nobody_goes_on_behind_the_end_of_the_source(reason: FaultReason) -> None:
+    stands_at, end = SourceOffset(100), SourceOffset(600)
+
+    found = [
+        by_request(fault(reason), stands_at, asked(Action.SEEK, 100, to), end) for to in (600, 601)
+    ]
+
+    assert isinstance(found[0], Step)
+    assert found[1] == f"the source ends at 600, before 601: {reason} at source offset 100: why"
 
 
 def test_one_record_is_skipped_and_nothing_else_is() -> None:

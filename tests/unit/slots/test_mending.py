@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from dataclasses import replace
 from types import SimpleNamespace
@@ -14,9 +15,11 @@ from mirrorfleet.copying.faults import Fault, FaultReason, Span
 from mirrorfleet.copying.partition import CopyPartition
 from mirrorfleet.copying.slot import Slot
 from mirrorfleet.core.ids import FleetName, SourceOffset, TopicId, TopicPartition
+from mirrorfleet.kafka.offsets import ListedOffset
 from mirrorfleet.records.commands import Action, Command
 from mirrorfleet.records.events import Event
 from mirrorfleet.records.formats import FIRST_LEVEL, LEVELS
+from mirrorfleet.slots import mending, target_loss
 from mirrorfleet.slots.ledger import control_entries
 from mirrorfleet.slots.mending import Mender
 from mirrorfleet.slots.outgoing import ControlEntry
@@ -48,6 +51,7 @@ class World:
         self.worker.clock = clock
         self.runner = SimpleNamespace(
             slot=self.slot,
+            source=None,
             clock=clock,
             link=LINK,
             owner="me",
@@ -95,6 +99,18 @@ class World:
     async def work(self) -> None:
         self.now += 1.0
         await self.mender.work(cast(Sender, self))
+
+
+@pytest.fixture(autouse=True)
+def ends(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Where the source's log ends: its last item."""
+    known = [1_000]
+
+    async def listed(_: object, wanted: dict[TopicPartition, object], **__: object) -> object:
+        return {at: ListedOffset(known[-1], -1, 0) for at in wanted}
+
+    monkeypatch.setattr(mending, "list_offsets", listed)
+    return known
 
 
 def records(batch: ControlEntry) -> int:
@@ -254,3 +270,70 @@ async def test_a_request_that_has_ended_is_not_met() -> None:
     await world.work()
 
     assert (world.written, list(world.worker.events)) == ([], [])
+
+
+class Looks:
+    """Looks into losses of the target, each as long as a test wants."""
+
+    def __init__(self) -> None:
+        self.begun: list[int] = []
+        self.ended = asyncio.Event()
+
+    async def examine(self, _: object, partition: CopyPartition, __: Fault) -> None:
+        self.begun.append(partition.identity.partition)
+        await self.ended.wait()
+
+
+async def test_losses_of_the_target_are_looked_into_one_after_the_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world, looks = World(), Looks()
+    monkeypatch.setattr(target_loss, "examine", looks.examine)
+    world.slot = world.runner.slot = slot(entry(0), entry(1))
+    for partition in world.slot.partitions.values():
+        world.slot.fault(partition, Fault(R.TARGET_TRUNCATED, SourceOffset(0), "why"), world.now)
+    async with asyncio.TaskGroup() as world.runner.tasks:
+        for _ in range(200):  # of a second each, in which the first look does not end
+            await world.work()
+            await asyncio.sleep(0)
+        long = list(looks.begun)
+        looks.ended.set()
+    world.runner.tasks = None
+    assert (long, looks.begun) == ([0], [0, 1])
+
+
+async def test_a_loss_that_is_not_known_yet_is_looked_into_again_and_one_that_never_will_be_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world, looks = World(), Looks()
+    looks.ended.set()
+    monkeypatch.setattr(target_loss, "examine", looks.examine)
+    world.stand(R.TARGET_TRUNCATED)
+
+    async def looks_in(seconds: int) -> int:
+        before = len(looks.begun)
+        async with asyncio.TaskGroup() as world.runner.tasks:
+            for _ in range(seconds):
+                await world.work()
+                await asyncio.sleep(0)
+        return len(looks.begun) - before
+
+    unknown = await looks_in(91)
+    assert world.partition.fault is not None
+    world.partition.fault = replace(world.partition.fault, comparable=False)
+    assert (unknown, await looks_in(91)) == (3, 0)
+
+
+@pytest.mark.parametrize(("end", "moves"), [(9, True), (8, False)])
+async def test_a_seek_is_held_against_the_end_of_the_source(
+    ends: list[int], *, end: int, moves: bool
+) -> None:
+    ends.append(end)
+    world = World()
+    world.stand(R.SOURCE_CORRUPT)
+    world.ask(Action.SEEK, 0, 9)
+
+    await world.work()
+
+    assert (world.partition.committed.next_source == 9) is moves
+    assert [event.kind for event in world.worker.events] == ([] if moves else ["request-refused"])

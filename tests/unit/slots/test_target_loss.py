@@ -234,3 +234,36 @@ async def test_what_a_deeper_cut_took_of_an_incarnation_before_is_told_as_well(
     (told,) = runner.stopped
     assert (told.lost, told.records) == (span(850, 905), 55)
     assert told.detail == "it is short: 55 records of source [850, 905) are gone"
+
+
+async def test_bytes_that_cannot_be_compared_are_told_once_and_stay_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = slot(entry())
+    runner = anew(made, monkeypatch, end=100)
+    partition = made.partitions[identity()]
+
+    def stop(stopped: CopyPartition, fault: Fault) -> None:
+        runner.stopped.append(fault)
+        stopped.fault = fault
+
+    async def behind(_: PartitionIdentity, first: int) -> list[Run]:
+        return [run for run in (run_of(0, 99, 0),) if run.target_end > first]
+
+    async def maps_of(_: object) -> OffsetIndex:
+        return OffsetIndex()
+
+    runner.stop_partition = stop
+    runner.mender = SimpleNamespace(maps_of=maps_of, runs_behind=behind)
+    monkeypatch.setattr(target_loss, "log_bounds", answer((0, 50)))
+    recompressed = {TargetOffset(0): Payload(99, 12345)}
+    monkeypatch.setattr(target_loss, "_stored", answer(recompressed))
+    partition.committed = replace(partition.committed, next_target=TargetOffset(100))
+    partition.fault = Fault(FaultReason.TARGET_TRUNCATED, SourceOffset(100), "it is short")
+
+    await target_loss.examine(cast("SlotRunner", runner), partition, partition.fault)
+
+    (told,) = runner.stopped
+    assert (told.lost, told.comparable) == (None, False)
+    text = "it is short; its stored bytes are not what was written, so this cannot be told"
+    assert told.detail.startswith(text)
