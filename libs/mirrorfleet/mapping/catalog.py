@@ -155,29 +155,36 @@ async def read_catalog(cluster: Cluster, fleet: FleetName) -> CatalogView:
 
     Raises: RefusedError when there is none yet; UnknownVersionError; as `read_control`.
     """
-    records = await read_control(cluster, control_topic(fleet, ControlKind.CATALOG))
-    if records is None:
+    view = CatalogView()
+    if not await read_control(
+        cluster,
+        control_topic(fleet, ControlKind.CATALOG),
+        lambda record: view.apply(decode(record.key, record.value)),
+    ):
         raise RefusedError(
             f"{cluster.name}: fleet {fleet!r} has no catalog yet, so nothing is copied.",
             hint=f"Next: mirrorfleet run sync --target {cluster.name}",
         )
-    view = CatalogView()
-    for record in records:
-        view.apply(decode(record.key, record.value))
     return view
 
 
-async def read_control(cluster: Cluster, name: str) -> list[Record] | None:
-    """All committed records of a control topic; None when there is no such topic.
+async def read_control(
+    cluster: Cluster, name: str, take: Callable[[Record], None], *, last: int | None = None
+) -> bool:
+    """Give `take` the committed records of a control topic; False when there is no such topic.
+
+    One at a time: a topic may be of hundreds of megabytes, of which a key's last record counts.
+    With `last` only what lies in so many last offsets of each partition.
 
     Raises: BrokerError of a partition or of what we may not do, CorruptBatchError, connection
     errors.
     """
     topic = (await cluster.metadata((name,))).topics[name]
     if topic.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        return None
+        return False
     topic = await cluster.topic(name, refresh=True)
-    found: list[Record] = []
     for number, (start, end) in (await partition_bounds(cluster, topic)).items():
-        found += [one async for one in committed_records(cluster, topic, number, start, end)]
-    return found
+        begin = start if last is None else max(start, end - last)
+        async for record in committed_records(cluster, topic, number, begin, end):
+            take(record)
+    return True

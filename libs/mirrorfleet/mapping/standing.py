@@ -6,8 +6,9 @@ from mirrorfleet.core.ids import FleetName
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.mapping.catalog import read_catalog, read_control
 from mirrorfleet.records.overview import fleet_rows
-from mirrorfleet.records.progress import Progress, decode
+from mirrorfleet.records.progress import SNAPSHOTS, Progress, decode
 from mirrorfleet.records.topics import ControlKind, control_topic
+from mirrorfleet.wire.records import Record
 
 
 async def standing(cluster: Cluster, fleet: FleetName, now_ms: int) -> list[dict[str, object]]:
@@ -25,8 +26,11 @@ async def newest_progress(cluster: Cluster, fleet: FleetName) -> list[Progress]:
     Brokers stamp the records: one clock for all, whatever the workers' say.
     """
     newest: dict[bytes | None, Progress] = {}
-    for record in await read_control(cluster, control_topic(fleet, ControlKind.PROGRESS)) or ():
+
+    def take(record: Record) -> None:
         found = decode(record.key, record.value, heard_ms=record.timestamp)
         if isinstance(found, Progress):
             newest[record.key] = found
+
+    await read_control(cluster, control_topic(fleet, ControlKind.PROGRESS), take, last=SNAPSHOTS)
     return list(newest.values())

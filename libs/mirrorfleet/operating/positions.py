@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from mirrorfleet.core.ports import Clock
     from mirrorfleet.kafka.cluster import Cluster
     from mirrorfleet.records.catalog import CatalogPartition
+    from mirrorfleet.wire.records import Record
 
 _Offsets = dict[TopicPartition, int]
 
@@ -166,12 +167,15 @@ async def import_with(
 
 async def _positions(target: Cluster, fleet: FleetName) -> dict[PartitionIdentity, Position]:
     found: dict[PartitionIdentity, Position] = {}
-    for record in await read_control(target, control_topic(fleet, ControlKind.POSITIONS)) or ():
+
+    def take(record: Record) -> None:
         entry = codec.decode(record.key, record.value)
         if isinstance(entry, Position):
             found[entry.identity] = entry
         elif isinstance(entry, RemovedPosition):
             found.pop(entry.identity, None)
+
+    await read_control(target, control_topic(fleet, ControlKind.POSITIONS), take)
     return found
 
 

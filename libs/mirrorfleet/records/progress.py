@@ -33,6 +33,8 @@ WAITING: Final = "waiting"
 """The state of a partition whose backlog waits, because its worker has a more urgent one."""
 UNREACHABLE: Final = "unreachable"
 """The state of a partition whose source leader does not answer: what it has by now is not known."""
+SNAPSHOTS: Final = 60
+"""A slot's last snapshot is among so many offsets: one a second is written, traces as seldom."""
 _WHY: Final = ": "
 
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from mirrorfleet.kafka.cluster import Cluster
     from mirrorfleet.wire.records import Record
 
-SNAPSHOTS: Final = 60
-"""The last snapshot is among so many: a worker writes one a second, and traces as seldom."""
 SAMPLES_EACH: Final = 4
 """Samples a partition; those behind are told more often than those that are idle."""
 LEAST_SAMPLES: Final = 500
@@ -50,7 +48,7 @@ async def last_told(
     Raises: BrokerError, connection errors.
     """
     found = LastTold()
-    for record in await _last(cluster, fleet, ControlKind.PROGRESS, slot, SNAPSHOTS):
+    for record in await _last(cluster, fleet, ControlKind.PROGRESS, slot, progress.SNAPSHOTS):
         if traces.is_ours(record.key):
             continue
         heard_ms = min(record.timestamp, now_ms)  # the broker's clock may be ahead of ours

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
-from mirrorfleet.core.ids import FleetName
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.ids import NO_TOPIC_ID, FleetName
 from mirrorfleet.kafka.cluster import Cluster
+from mirrorfleet.kafka.metadata import TopicMeta
+from mirrorfleet.mapping import catalog
 from mirrorfleet.mapping import standing as module
 from mirrorfleet.records import progress
+from mirrorfleet.records.progress import SNAPSHOTS
 from mirrorfleet.wire.records import Record
 from tests.unit.lagging.making import said, snapshot
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     import pytest
 
 HOUR_MS = 3_600_000
+PROGRESS = TopicMeta("__mirrorfleet.west.progress", NO_TOPIC_ID, ErrorCode.NONE, True, {})
 
 
 async def test_the_newest_word_of_a_slot_is_the_last_one_and_as_old_as_its_record(
@@ -24,11 +32,24 @@ async def test_the_newest_word_of_a_slot_is_the_last_one_and_as_old_as_its_recor
     first = progress.encode(snapshot(stamp + HOUR_MS, said(5)))
     second = progress.encode(snapshot(stamp - HOUR_MS, said(9, moved_ms=stamp - HOUR_MS - 200)))
 
-    async def read(_cluster: Cluster, _name: str) -> list[Record]:
-        return [Record(7, stamp - 1_000, *first), Record(8, stamp, *second)]
+    async def topic(*_: object, **__: object) -> TopicMeta:
+        return PROGRESS
 
-    monkeypatch.setattr(module, "read_control", read)
-    (found,) = await module.newest_progress(cast("Cluster", None), FleetName("west"))
+    async def metadata(_: object) -> SimpleNamespace:
+        return SimpleNamespace(topics={PROGRESS.name: PROGRESS})
+
+    async def bounds(*_: object) -> dict[int, tuple[int, int]]:
+        return {3: (0, 1_000)}
+
+    async def read(*at: object) -> AsyncIterator[Record]:
+        assert at[1:] == (PROGRESS, 3, 1_000 - SNAPSHOTS, 1_000)
+        yield Record(998, stamp - 1_000, *first)
+        yield Record(999, stamp, *second)
+
+    monkeypatch.setattr(catalog, "partition_bounds", bounds)
+    monkeypatch.setattr(catalog, "committed_records", read)
+    cluster = cast("Cluster", SimpleNamespace(metadata=metadata, topic=topic))
+    (found,) = await module.newest_progress(cluster, FleetName("west"))
 
     assert (found.time_ms, found.partitions[0].next_source) == (stamp, 9)
     assert found.partitions[0].last_progress_ms == stamp - 200

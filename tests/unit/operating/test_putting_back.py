@@ -96,9 +96,12 @@ class World:
             view.apply(entry(number))
         return view
 
-    async def read_control(self, *_: object) -> list[SimpleNamespace]:
-        encoded = map(codec.encode, self.stored.values())
-        return [SimpleNamespace(key=key, value=value) for key, value in encoded]
+    async def read_control(
+        self, _: object, __: str, take: Callable[[SimpleNamespace], None]
+    ) -> bool:
+        for key, value in map(codec.encode, self.stored.values()):
+            take(SimpleNamespace(key=key, value=value))
+        return True
 
     async def log_bounds(
         self, _: object, at: TopicPartition, *, isolation: Isolation = Isolation.READ_COMMITTED
