@@ -158,14 +158,18 @@ class Once:
         source = await fleet.look(side)
         clock = asyncio.get_running_loop()
         until = clock.time() + SETTLE_S
-        while clock.time() < until:
+        while True:
             part = within(side.link, (await fleet.plan(side, source)).plan, agreed)
             await fleet.publish(side, part)
             part = replace(part, publish=())
             step = fleet.changes.next_step(side.link, part, tried)
             if step.changes_target:
                 await fleet.make(side, step)
+                until = clock.time() + SETTLE_S
             elif self._is_settled(side, part, agreed):
+                return
+            elif clock.time() >= until:
+                fleet.changes.hold_unseen(part)
                 return
             else:
                 await asyncio.sleep(_PAUSE_S)

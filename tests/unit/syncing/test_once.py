@@ -6,6 +6,7 @@ import pytest
 
 from mirrorfleet.core.ids import ClusterAlias
 from mirrorfleet.planning.pending import Kind, PlannedChange
+from mirrorfleet.syncing import once as once_module
 from mirrorfleet.syncing.fleet import FleetSync
 from mirrorfleet.syncing.once import Once, Outcome
 from mirrorfleet.syncing.settings import SyncSettings
@@ -51,3 +52,18 @@ async def test_a_config_of_an_adopted_topic_that_the_target_takes_is_made(
 
     assert briefly(outcome.made) == [EDIT, COPYING]
     assert (outcome.not_made, outcome.refused) == ([], [])
+
+
+async def test_a_copy_that_exists_and_is_not_shown_is_not_made_and_the_missing_right_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(once_module, "SETTLE_S", 0.0)
+    clusters = Clusters()
+    clusters.shown = False
+
+    outcome = await applied(clusters, monkeypatch)
+
+    assert [each.kind for each in outcome.not_made] == [Kind.CREATE, Kind.COPY]
+    (refused,) = outcome.refused
+    assert (refused.topic, refused.reason) == ("orders", "refused-by-target")
+    assert f"may not DESCRIBE Topic:{COPY} on west" in refused.detail
