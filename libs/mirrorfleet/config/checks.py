@@ -11,6 +11,7 @@ from mirrorfleet.core.ids import Link
 from mirrorfleet.policy.acls import PROCESSES
 from mirrorfleet.policy.claims import provable_clashes
 from mirrorfleet.policy.cycles import Leg
+from mirrorfleet.policy.flows import AclPolicy
 
 _Found = tuple[str, str]
 
@@ -40,6 +41,7 @@ def _links(estate: Estate) -> Iterator[_Found]:
         if not unknown:
             yield from _same_ends(estate, entry, path)
             yield from _same_cluster(estate, number, path)
+            yield from _unknown_principal(estate, entry, path)
         if entry.link in seen:
             other = seen[entry.link]
             yield path, f"{entry.link} is links[{other}] already; put its rules there"
@@ -90,6 +92,17 @@ def _shared_address(estate: Estate, *aliases: str) -> str | None:
         return None
     shared = set.intersection(*(set(estate.clusters[alias].bootstrap) for alias in aliases))
     return min(shared, default=None)
+
+
+def _unknown_principal(estate: Estate, entry: EstateLink, path: str) -> Iterator[_Found]:
+    """A denial of our own that crossed would stop us at the target."""
+    if entry.acls is AclPolicy.IGNORE:
+        return
+    for alias in entry.link:
+        if estate.clusters[alias].security.acl_principal is None:
+            why = f"only {alias!r} knows whom our certificate or token means"
+            what = f"write clusters.{alias}.security.username: our name in its ACLs, without User:"
+            yield f"{path}.acls", f"{entry.acls} must leave out our own ACLs, and {why}; {what}"
 
 
 def _rule_names(entry: EstateLink, path: str) -> Iterator[_Found]:

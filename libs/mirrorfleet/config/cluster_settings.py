@@ -44,6 +44,13 @@ class Mechanism(StrEnum):
     OAUTHBEARER = "OAUTHBEARER"
 
 
+def acl_principal(protocol: Protocol, username: str | None, cert_file: str | None) -> str | None:
+    """A client's principal in ACLs; None: only the cluster knows whom token or certificate mean."""
+    if username is not None:
+        return f"User:{username}"
+    return None if protocol.sasl or cert_file is not None else "User:ANONYMOUS"
+
+
 _SAFE_SECURITY: Final = frozenset(
     {
         "protocol",
@@ -69,8 +76,9 @@ class Security:
     """How to encrypt and authenticate; the default is neither.
 
     `password` or `password_file`. OAUTHBEARER takes its token from `token_file`, or from
-    `token_url` by client credentials. Certificates and keys are PEM files. Files are read again for
-    each connection; of those with a value beside them it is what they held at the start.
+    `token_url` by client credentials. With a token, or a certificate alone, `username` only says
+    whom the cluster takes its owner for. Certificates and keys are PEM files. Files are read again
+    for each connection; of those with a value beside them it is what they held at the start.
     """
 
     protocol: Protocol = Protocol.PLAINTEXT
@@ -93,14 +101,17 @@ class Security:
 
     @property
     def principal(self) -> str:
-        """Who we are to the cluster, for messages about rights."""
-        if self.username is not None:
-            return f"User:{self.username}"
+        """Who we are to the cluster, for messages about rights: nothing is decided by it."""
+        if self.acl_principal is not None:
+            return self.acl_principal
         if self.protocol.sasl:
             return f"the bearer of the token of {self.token_file or self.token_url}"
-        if self.cert_file is not None:
-            return f"the owner of certificate {self.cert_file}"
-        return "User:ANONYMOUS"
+        return f"the owner of certificate {self.cert_file}"
+
+    @property
+    def acl_principal(self) -> str | None:
+        """Who we are in the cluster's ACLs, as far as the estate says it."""
+        return acl_principal(self.protocol, self.username, self.cert_file)
 
     def read_password(self) -> str:
         """The password as it is now.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from mirrorfleet.core.errors import ConfigError
 from mirrorfleet.policy.acls import Grant, kafka_acls_lines
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from mirrorfleet.config.model import Estate
     from mirrorfleet.core.ids import ClusterAlias
-
-_ANONYMOUS: Final = "User:ANONYMOUS"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +63,11 @@ class Grantee:
                     hint="For mTLS it is User: and the certificate's distinguished name.",
                 )
             return self.principal
-        security = self.estate.cluster(cluster).security
-        if security.username is not None:
-            return f"User:{security.username}"
-        if not security.protocol.sasl and security.cert_file is None:
-            return _ANONYMOUS
+        said = self.estate.cluster(cluster).security.acl_principal
+        if said is not None:
+            return said
         raise ConfigError(
             f"the estate does not say which principal we are on {cluster!r}.",
             path=f"clusters.{cluster}.security",
-            hint="Say it: mirrorfleet acls --principal User:NAME ...",
+            hint="Say it: mirrorfleet acls --principal User:NAME ..., or there as username.",
         )

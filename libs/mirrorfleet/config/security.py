@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictStr, model_validator
 
-from mirrorfleet.config.cluster_settings import Mechanism, Protocol
+from mirrorfleet.config.cluster_settings import Mechanism, Protocol, acl_principal
 
 _SENT_AS_IT_IS: Final = {Mechanism.PLAIN: "password", Mechanism.OAUTHBEARER: "token"}
 _FOR_TOKEN_URL: Final = ("token_client_id", "token_client_secret", "token_scope")
@@ -54,6 +54,8 @@ class SecurityModel(Strict):
     protocol: Protocol = Protocol.PLAINTEXT
     mechanism: Mechanism | None = None
     username: StrictStr | None = None
+    """Who logs in. With a token, or a certificate and no SASL, whom the cluster takes its owner
+    for: exactly what its ACLs have after `User:`, such as a certificate's distinguished name."""
     password: Secret | None = None
     token_file: FilePath | None = None
     token_url: StrictStr | None = None
@@ -66,6 +68,11 @@ class SecurityModel(Strict):
     key_password: Secret | None = None
     check_hostname: StrictBool = True
     allow_insecure: StrictBool = False
+
+    @property
+    def acl_principal(self) -> str | None:
+        """Who we are in the cluster's ACLs, as far as it is said."""
+        return acl_principal(self.protocol, self.username, self.cert_file)
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -94,7 +101,8 @@ class SecurityModel(Strict):
             return "token_url needs token_client_id and token_client_secret"
         else:
             idle = None
-        return idle or self._idle("OAUTHBEARER logs in with a token", "password")
+        idle = idle or self._idle("OAUTHBEARER logs in with a token", "password")
+        return idle or self._name_problem()
 
     def _password_problem(self) -> str | None:
         if self.username is None or self.password is None:
@@ -123,9 +131,18 @@ class SecurityModel(Strict):
         return None
 
     def _no_sasl_problem(self) -> str | None:
+        """`username` stays beside a certificate: it says who its owner is, for rights."""
         secure = Protocol.SASL_SSL if self.protocol.tls else Protocol.SASL_PLAINTEXT
-        idle = self._idle(f"protocol {self.protocol} has no SASL", *_FOR_SASL)
-        return idle and f"{idle}; did you mean protocol {secure}?"
+        keys = [key for key in _FOR_SASL if key != "username" or self.cert_file is None]
+        idle = self._idle(f"protocol {self.protocol} has no SASL", *keys)
+        return f"{idle}; did you mean protocol {secure}?" if idle else self._name_problem()
+
+    def _name_problem(self) -> str | None:
+        """Nobody logs in with it, so no cluster would say that it is wrong."""
+        name = self.username
+        if name is None or (name and not name.startswith("User:")):
+            return None
+        return "username is what ACLs have after User:, without it"
 
     def _tls_problem(self) -> str | None:
         if (self.cert_file is None) != (self.key_file is None):

@@ -281,8 +281,9 @@ class FleetSync:
         seen = replace(seen, shared=self._acls_of_others(side))
         side.acl_trouble = seen.trouble
         ends = (side.cluster, self.target)
-        us = frozenset(cluster.settings.security.principal for cluster in ends)
-        return AclsView(seen=seen, us=us)
+        us = (cluster.settings.security.acl_principal for cluster in ends)
+        # none is unknown: who does not say them all is refused when the estate is read
+        return AclsView(seen=seen, us=frozenset(each for each in us if each is not None))
 
     def _acls_of_others(self, side: Side) -> frozenset[AclBinding]:
         """What is also there for other sources, if anybody would ever take it back."""

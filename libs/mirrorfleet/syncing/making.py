@@ -93,6 +93,8 @@ class TargetChanges:
         self._clock = clock
         self._dice = dice
         self._refused: dict[Change, _Refusal] = {}
+        self._unseen: set[Change] = set()
+        """Topics that were there when they were to be created, and that no look has shown since."""
 
     def next_step(self, link: Link, plan: Plan, tried: set[Change]) -> Plan:
         """What of `plan` is due and not `tried`, no more than one request takes; marks it tried."""
@@ -161,11 +163,19 @@ class TargetChanges:
         return frozenset(one.target for one in mine if one.kind is ChangeKind.ALTERED)
 
     def forget(self, link: Link, planned: Plan) -> None:
-        """Drop refusals of changes that are no longer wanted."""
+        """Drop what is remembered of changes that are no longer wanted."""
         wanted = set(_changes(link, planned))
-        for change in [one for one in self._refused if one.link == link]:
-            if change not in wanted:
-                del self._refused[change]
+        for change in {*self._refused, *self._unseen}:
+            if change.link == link and change not in wanted:
+                self._refused.pop(change, None)
+                self._unseen.discard(change)
+
+    def hold_unseen(self, planned: Plan) -> None:
+        """Hold, with why, what is still to be created though it was, and had time to be seen."""
+        for each in planned.create:
+            change = _of_topic(each.claim, ChangeKind.CREATED)
+            if change not in self._refused:
+                self._refuse(change, self._why_unseen(change))
 
     async def _create(self, step: Plan) -> list[Done]:
         if not step.create:
@@ -229,20 +239,31 @@ class TargetChanges:
             error = errors.get(change.acl or change.target)
             if error is None:
                 self._refused.pop(change, None)
+                self._unseen.discard(change)
                 done.append(Done(change, detail))
-            elif error.code is ErrorCode.TOPIC_ALREADY_EXISTS:
-                self._refused.pop(change, None)  # the next look says what it is
-            else:
+            elif error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 self._refuse(change, self._text(change, error))
+            elif change in self._unseen:
+                self._refuse(change, self._why_unseen(change))
+            else:
+                self._refused.pop(change, None)  # the next look says what it is, if it may see it
+                self._unseen.add(change)
         return done
 
     def _text(self, change: Change, error: BrokerError) -> str:
         if error.code not in DENIED:
             return str(error)
-        who, alias = self._cluster.settings.security.principal, self._cluster.settings.alias
         resource = f"Topic:{change.target}" if change.topic else "Cluster"
-        text = may_not(who, _OPERATIONS[change.kind], resource, alias)
-        return f"{text}. {HOW_TO_GRANT}"
+        return f"{self._may_not(_OPERATIONS[change.kind], resource)}. {HOW_TO_GRANT}"
+
+    def _why_unseen(self, change: Change) -> str:
+        """Metadata of all topics leaves out, without a word, what we may not describe."""
+        text = self._may_not("DESCRIBE", f"Topic:{change.target}")
+        return f"{text} (or it is being deleted): it is there and not shown. {HOW_TO_GRANT}"
+
+    def _may_not(self, operation: str, resource: str) -> str:
+        settings = self._cluster.settings
+        return may_not(settings.security.principal, operation, resource, settings.alias)
 
     def _refuse(self, change: Change, text: str) -> None:
         refusal = self._refused.setdefault(change, _Refusal(""))

@@ -158,7 +158,7 @@ class Once:
         source = await fleet.look(side)
         clock = fleet.clock
         until = clock.monotonic() + SETTLE_S
-        while clock.monotonic() < until:
+        while True:
             part = within(side.link, (await fleet.plan(side, source)).plan, agreed)
             await fleet.publish(side, part)
             part = replace(part, publish=())
@@ -167,6 +167,9 @@ class Once:
                 await fleet.make(side, step)
                 until = clock.monotonic() + SETTLE_S  # many changes are many requests
             elif self._is_settled(side, part, agreed):
+                return
+            elif clock.monotonic() >= until:
+                fleet.changes.hold_unseen(part)
                 return
             else:
                 await asyncio.sleep(_PAUSE_S)

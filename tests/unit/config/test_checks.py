@@ -1,11 +1,11 @@
-"""One cluster has one name among the targets, and among the sources of a target."""
+"""What needs two parts of the estate: one cluster has one name, and its ACLs know ours."""
 
 from __future__ import annotations
 
 import pytest
 
 from mirrorfleet.core.errors import ConfigError
-from tests.unit.config.making import RIGHT, parse
+from tests.unit.config.making import RIGHT, parse, problems
 
 
 @pytest.mark.parametrize(
@@ -40,3 +40,41 @@ def test_a_cluster_may_have_another_name_for_the_way_back() -> None:
     link = "  - {from: again, to: east, rules: [{name: more, topics: [a]}]}\n"
 
     assert len(parse(RIGHT.replace("links:\n", f"{twins}links:\n") + link).links) == 2
+
+
+MUTUAL = "protocol: SSL, cert_file: c, key_file: k"
+TOKEN = "protocol: SASL_SSL, mechanism: OAUTHBEARER, token_file: t"
+
+
+def following(policy: str, security: str) -> str:
+    """An estate whose link follows ACLs of `east`, which is spoken to with `security`."""
+    place = '    bootstrap: "127.0.0.1:19092"\n'
+    text = RIGHT.replace(place, f"{place}    security: {{{security}}}\n")
+    return text.replace("    to: west\n", f"    to: west\n    acls: {policy}\n")
+
+
+@pytest.mark.parametrize("policy", ["add", "mirror"])
+@pytest.mark.parametrize("security", [MUTUAL, TOKEN], ids=["certificate", "token"])
+def test_acls_are_not_followed_while_nobody_says_which_of_them_are_our_own(
+    policy: str, security: str
+) -> None:
+    assert problems(following(policy, security)) == (
+        f"estate.yaml:16 links[0].acls: {policy} must leave out our own ACLs, and only 'east' knows"
+        " whom our certificate or token means; write clusters.east.security.username: our name in"
+        " its ACLs, without User:."
+    )
+
+
+@pytest.mark.parametrize(
+    ("policy", "security"),
+    [
+        ("mirror", f"{MUTUAL}, username: CN=us"),
+        ("add", f"{TOKEN}, username: us"),
+        ("mirror", "protocol: SSL"),
+        ("ignore", MUTUAL),
+        ("ignore", TOKEN),
+    ],
+    ids=["certificate", "token", "anonymous", "no ACLs", "none with a token"],
+)
+def test_acls_are_followed_where_our_own_are_known(policy: str, security: str) -> None:
+    assert parse(following(policy, security)).links[0].acls == policy

@@ -41,6 +41,10 @@ def with_security(security: str) -> str:
             "protocol: SSL, key_password: {env: X}",
             "there is no key_file, so key_password does nothing",
         ),
+        (f"{MUTUAL}, username: a, password: {{env: X}}", "has no SASL, so password does nothing"),
+        (f"{MUTUAL}, username: 'User:CN=a'", "username is what ACLs have after User:, without it"),
+        (f"{BY_FILE}, username: 'User:a'", "username is what ACLs have after User:, without it"),
+        (f"{BY_FILE}, username: ''", "username is what ACLs have after User:, without it"),
         ("key_password: {env: X}", "has no TLS, so key_password does nothing"),
         ("check_hostname: false", "has no TLS, so check_hostname does nothing"),
         (
@@ -63,6 +67,7 @@ def test_a_key_that_does_nothing_is_refused_and_named(security: str, said: str) 
         f"{SCRAM}, cert_file: c, key_file: k, key_password: {{env: X}}, check_hostname: false",
         f"{BY_FILE}, username: a",
         f"{BY_URL}, token_scope: s, ca_file: c",
+        f"{MUTUAL}, username: 'CN=a,O=b'",
         f"{MUTUAL}, key_password: {{env: X}}, ca_file: a",
         "protocol: SSL, check_hostname: false",
         "check_hostname: true",

@@ -18,13 +18,22 @@ TLS = Protocol.SASL_SSL
             Security(protocol=Protocol.SSL, cert_file="us.pem", key_file="us.key"),
             "the owner of certificate us.pem",
         ),
+        (
+            Security(protocol=Protocol.SSL, cert_file="c", key_file="k", username="CN=us,O=we"),
+            "User:CN=us,O=we",
+        ),
         (Security(protocol=TLS, mechanism=Mechanism.PLAIN, username="us"), "User:us"),
         (
             Security(protocol=TLS, mechanism=Mechanism.OAUTHBEARER, token_file="us.token"),
             "the bearer of the token of us.token",
         ),
+        (
+            Security(protocol=TLS, mechanism=Mechanism.OAUTHBEARER, token_file="t", username="us"),
+            "User:us",
+        ),
     ],
-    ids=["open", "tls", "mutual tls", "sasl", "token"],
+    ids=["open", "tls", "mutual tls", "named certificate", "sasl", "token", "named token"],
 )
 def test_the_principal_is_the_user_or_where_it_comes_from(security: Security, said: str) -> None:
     assert security.principal == said
+    assert security.acl_principal == (said if said.startswith("User:") else None)

@@ -12,6 +12,7 @@ from mirrorfleet.config.load import parse_estate
 from mirrorfleet.config.model import Estate
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError
+from mirrorfleet.kafka.admin import NewTopic
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.configs import ConfigChange
 from mirrorfleet.planning.observed import SourceView, TargetTopic, TargetView
@@ -47,6 +48,8 @@ class Clusters:
         self.readable = readable
         """Whether we may read the configs of the copy."""
         self.refuses: ErrorCode | None = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        self.shown = True
+        """Whether we may see the copy."""
         self.compression = "gzip"
         self.asked = 0
 
@@ -56,12 +59,18 @@ class Clusters:
         return SourceView(cluster=EAST, topics={topic.name: topic}, wanted=wanted)
 
     async def target(self, *_: object) -> TargetView:
-        topics = {COPY: self._copy()}
+        topics = {COPY: self._copy()} if self.shown else {}
         return TargetView(cluster=WEST, brokers=1, topics=topics, defaults=DEFAULTS)
 
     def _copy(self) -> TargetTopic:
         found = copied(1, empty=False, configs={"compression.type": self.compression})
         return found if self.readable else replace(found, configs={}, overrides=None)
+
+    async def create_topics(
+        self, _: Cluster, topics: Sequence[NewTopic], *, deadline_s: float
+    ) -> dict[str, BrokerError | None]:
+        exists = ErrorCode.TOPIC_ALREADY_EXISTS
+        return {each.name: BrokerError(exists, f"create {each.name}") for each in topics}
 
     async def alter_configs(
         self, _: Cluster, changes: Mapping[str, Sequence[ConfigChange]], *, deadline_s: float
@@ -93,6 +102,7 @@ def connect(monkeypatch: pytest.MonkeyPatch, clusters: Clusters) -> None:
 
     monkeypatch.setattr(SourceWatch, "look", lambda _: clusters.source())
     monkeypatch.setattr(TargetWatch, "look", clusters.target)
+    monkeypatch.setattr(making, "create_topics", clusters.create_topics)
     monkeypatch.setattr(making, "incremental_alter_configs", clusters.alter_configs)
     monkeypatch.setattr(AnewRequests, "open", no_requests)
     monkeypatch.setattr(Store, "refresh", nothing)

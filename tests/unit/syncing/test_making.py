@@ -28,6 +28,10 @@ B = Claim(LINK, "all", "b", "east.b")
 DENIED = (
     "User:ANONYMOUS may not CREATE Topic:east.a on west. `mirrorfleet acls` prints what is needed."
 )
+UNSEEN = (
+    "User:ANONYMOUS may not DESCRIBE Topic:east.a on west (or it is being deleted): it is there and"
+    " not shown. `mirrorfleet acls` prints what is needed."
+)
 
 
 class HandClock:
@@ -190,6 +194,35 @@ async def test_a_topic_that_exists_already_is_no_refusal_and_was_not_made(
     broker.refuses["east.a"] = ErrorCode.TOPIC_ALREADY_EXISTS
 
     assert await made.make(LINK, made.next_step(LINK, creating(A), set())) == []
+    assert made.held(LINK) == ()
+
+
+async def test_a_topic_that_exists_and_is_never_seen_is_held_with_the_right_that_is_missing(
+    made: TargetChanges, broker: Broker, clock: HandClock
+) -> None:
+    broker.refuses["east.a"] = ErrorCode.TOPIC_ALREADY_EXISTS
+    asked_at: list[float] = []
+    for _ in range(20):
+        step = made.next_step(LINK, creating(A), set())
+        if step.changes_topics:
+            asked_at.append(clock.at)
+            await made.make(LINK, step)
+        made.forget(LINK, creating(A))
+        clock.at += 0.5
+
+    assert made.held(LINK) == (Held("a", Reason.REFUSED, UNSEEN),)
+    assert asked_at == [100.0, 100.5, 101.5, 103.5, 106.5, 109.5]
+
+
+async def test_a_topic_that_was_seen_since_it_existed_already_is_no_refusal(
+    made: TargetChanges, broker: Broker
+) -> None:
+    broker.refuses["east.a"] = ErrorCode.TOPIC_ALREADY_EXISTS
+    await made.make(LINK, made.next_step(LINK, creating(A), set()))
+    made.forget(LINK, Plan())
+
+    await made.make(LINK, made.next_step(LINK, creating(A), set()))
+
     assert made.held(LINK) == ()
 
 

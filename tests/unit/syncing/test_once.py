@@ -11,6 +11,7 @@ from mirrorfleet.core.ids import ClusterAlias, Link
 from mirrorfleet.planning.pending import Kind, PlannedChange, planned_changes
 from mirrorfleet.planning.plan import Creation, Plan
 from mirrorfleet.records.topics import TopicSpec
+from mirrorfleet.syncing import once as once_module
 from mirrorfleet.syncing.fleet import FleetSync
 from mirrorfleet.syncing.making import Change
 from mirrorfleet.syncing.once import SETTLE_S, Once, Outcome
@@ -96,3 +97,18 @@ async def test_many_changes_may_take_longer_than_the_last_one_needs_to_settle() 
     await Once(cast("FleetSync", fleet))._bring_in_step(side, creation)
 
     assert fleet.made == 5
+
+
+async def test_a_copy_that_exists_and_is_not_shown_is_not_made_and_the_missing_right_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(once_module, "SETTLE_S", 0.0)
+    clusters = Clusters()
+    clusters.shown = False
+
+    outcome = await applied(clusters, monkeypatch)
+
+    assert [each.kind for each in outcome.not_made] == [Kind.CREATE, Kind.COPY]
+    (refused,) = outcome.refused
+    assert (refused.topic, refused.reason) == ("orders", "refused-by-target")
+    assert f"may not DESCRIBE Topic:{COPY} on west" in refused.detail

@@ -200,6 +200,16 @@ def test_mutual_tls_has_no_name_in_the_estate(estate: Path, capsys: Captured) ->
     )
 
 
+def test_grants_are_for_the_name_that_the_estate_gives_our_certificate(
+    estate: Path, capsys: Captured
+) -> None:
+    tls = "security: {protocol: SSL, cert_file: a, key_file: b, username: 'CN=us,O=we'}\nlinks"
+    head = ESTATE[: ESTATE.index("    security")]
+    estate.write_text(head + "    " + tls + ESTATE[ESTATE.index("links") + 5 :])
+    assert main(["acls", "--target", "west", "--service", "mirror"]) == 0
+    assert "--allow-principal 'User:CN=us,O=we'" in capsys.readouterr().out
+
+
 def test_run_becomes_the_service(estate: Path, became: list[str]) -> None:
     main(["run", "mirror", "--target", "west", "--http-port", "0"])
     assert became == [
