@@ -193,9 +193,8 @@ async def _serve(
         return {**_head(program, context, lifecycle), **service.status()}
 
     _common_metrics(program, context, lifecycle)
-    app = build_app(
-        health=context.health, metrics=context.metrics, status=status, names=names_of(listener)
-    )
+    names = names_of(listener)
+    app = build_app(health=context.health, metrics=context.metrics, status=status, names=names)
     if isinstance(service, Routed):
         service.add_routes(app)
     server = HttpServer(app, listener)
@@ -207,10 +206,8 @@ async def _serve(
             group.create_task(stall.watch(context.metrics), name="stall"),
             group.create_task(memory.watch(), name="memory"),
         ]
-        _log.info(
-            "started",
-            extra=fields(service=program.name, fleet=context.fleet, url=context.url),
-        )
+        told = fields(service=program.name, fleet=context.fleet, url=context.url)
+        _log.info("started", extra=told)
         code = await supervise(
             service,
             drain_s=program.drain_s,
