@@ -82,7 +82,8 @@ class LagService:
             for entry in estate.links_into(target)
         }
         self._views = [watch.view for watch in self._links.values()]
-        self._assigned: frozenset[SlotNumber] = frozenset()
+        self._assigned: frozenset[SlotNumber] | None = None
+        """None while nobody listens."""
         self._reassigned = asyncio.Event()
         self._pending: deque[tuple[TopicPartition, TopicPartition, Entry]] = deque()
         """Each with where it goes to, and where the samples of its slot go to."""
@@ -179,23 +180,28 @@ class LagService:
         else:
             self._board.heard(snapshot, now_ms, place)
 
-    def _assign(self, slots: frozenset[SlotNumber]) -> None:
+    def _assign(self, slots: frozenset[SlotNumber] | None) -> None:
+        """Forget those that went at once: a silence that nobody listens to is no worker's."""
         self._assigned = slots
+        if slots is None:
+            self._context.health.hold(STREAM, "the stream of progress has ended")
+        for slot in set(self._board.slots) - (slots or frozenset()):
+            self._board.drop(slot)
         self._reassigned.set()
 
     async def _take_slots(self) -> None:
-        """Read what was told of the slots that came, forget those that went."""
+        """Read what was told of the slots that came."""
         health = self._context.health
         while True:
             await self._reassigned.wait()
             self._reassigned.clear()
-            wanted = self._assigned
-            for slot in set(self._board.slots) - wanted:
-                self._board.drop(slot)
+            assigned = self._assigned
+            if assigned is None:
+                continue
             try:
                 async with asyncio.TaskGroup() as group:
-                    for slot in wanted - set(self._board.slots):
-                        group.create_task(self._take(slot), name=f"take:{slot}")
+                    for slot in assigned - set(self._board.slots):
+                        group.create_task(self._take(slot, assigned), name=f"take:{slot}")
             except* MirrorfleetError as trouble:
                 text = "; ".join(map(str, trouble.exceptions[:3]))
                 health.hold(STREAM, text)
@@ -205,12 +211,15 @@ class LagService:
             else:
                 for link in self._links.values():
                     link.check()  # before anybody may take us for ready
-                health.release(STREAM)
+                if self._assigned is assigned:
+                    health.release(STREAM)
 
-    async def _take(self, slot: SlotNumber) -> None:
+    async def _take(self, slot: SlotNumber, assigned: frozenset[SlotNumber]) -> None:
         many = sum(entry.slot == slot for entry in self._view.partitions.values())
         now_ms = self._context.clock.now_ms()
         told = await last_told(self._target, self._context.fleet, slot, many, now_ms)
+        if self._assigned is not assigned:
+            return  # it went meanwhile, and if it came back others may have told more of it
         self._skipped.add(told.skipped)
         now_ms = self._context.clock.now_ms()
         self._board.want(self._view.partitions.values(), now_ms)

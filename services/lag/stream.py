@@ -38,7 +38,8 @@ RAW: Final = "raw"
 METADATA_MS: Final = 10_000
 """A slot that the topic got room for is given to nobody before; Faust would take five minutes."""
 OnRecord = Callable[[bytes | None, bytes | None, Place], None]
-OnSlots = Callable[[frozenset[SlotNumber]], None]
+OnSlots = Callable[[frozenset[SlotNumber] | None], None]
+"""With the slots that are ours from now on; None when nobody listens to any."""
 
 
 class _Partition(Protocol):
@@ -76,6 +77,8 @@ class _App(Protocol):
     async def start(self) -> None: ...
     async def stop(self) -> None: ...
     async def wait_until_stopped(self) -> None: ...
+    @property
+    def should_stop(self) -> bool: ...
 
 
 class ProgressStream:
@@ -90,7 +93,7 @@ class ProgressStream:
         self._session_s, self._request_s = session_s, max(request_s, session_s)
 
     async def run(self, on_record: OnRecord, on_slots: OnSlots) -> None:
-        """Hand on records and the slots that are ours, until cancelled.
+        """Hand on records and the slots that are ours, until cancelled; at the end none is.
 
         Raises: ConnectionLostError when Faust gave up, or secrets were renewed or are just being
         replaced; start again after a while.
@@ -112,6 +115,7 @@ class ProgressStream:
             except Exception as error:
                 raise ConnectionLostError(f"{self._topic}: {describe(error)}") from error
             finally:
+                on_slots(None)  # before the stop, which may take longer than a worker may be silent
                 with suppress(TimeoutError):
                     async with asyncio.timeout(STOP_S):
                         await app.stop()
@@ -167,6 +171,8 @@ class ProgressStream:
                 on_record(event.key, event.value, place)
 
         async def assigned(*found: Iterable[_Partition], **_: object) -> None:
+            if app.should_stop:  # a rebalance that was on its way when Faust crashed
+                return
             partitions = found[-1]  # after the app itself
             mine = {SlotNumber(tp.partition) for tp in partitions if tp.topic == self._topic}
             on_slots(frozenset(mine))

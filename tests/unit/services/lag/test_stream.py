@@ -116,3 +116,18 @@ async def test_slots_that_are_added_are_seen_as_soon_as_new_topics(tmp_path: Pat
     app = cast("faust.App", stream._app(str(tmp_path), nothing, nothing))
 
     assert app.conf.consumer_metadata_max_age_ms == 10_000
+
+
+async def test_a_faust_that_has_crashed_gives_no_slots_any_more(tmp_path: Path) -> None:
+    settings = ClusterSettings(alias=ClusterAlias("west"), bootstrap=("127.0.0.1:1",))
+    stream = ProgressStream(settings, FleetName("m"), session_s=6.0, request_s=6.0)
+    given: list[object] = []
+    app = cast("faust.App", stream._app(str(tmp_path), nothing, given.append))
+    ours = {faust.types.TP("__mirrorfleet.m.progress", 3)}
+
+    await app.on_partitions_assigned.send(ours)
+    assert given == [frozenset({3})]
+
+    await app.crash(ConnectionError())
+    await app.on_partitions_assigned.send(ours)
+    assert given == [frozenset({3})]
