@@ -28,6 +28,7 @@ from mirrorfleet.records.packing import Skipped
 from mirrorfleet.records.topics import ControlKind
 from mirrorfleet.runtime import metric_names as names
 from mirrorfleet.runtime.log import fields, logger
+from mirrorfleet.watching.stalls import StallWatch
 from mirrorfleet.watching.told import last_told
 from services.lag import report, settings
 from services.lag.link import CLIENT, LinkWatch
@@ -82,6 +83,7 @@ class LagService:
             for entry in estate.links_into(target)
         }
         self._views = [watch.view for watch in self._links.values()]
+        self._stalls = StallWatch(self._target, context.fleet, context.clock, self._board)
         self._assigned: frozenset[SlotNumber] | None = None
         """None while nobody listens."""
         self._reassigned = asyncio.Event()
@@ -162,7 +164,7 @@ class LagService:
                 request_s=timeout_s,
             )
             try:
-                await stream.run(self._hear, self._assign)
+                await stream.run(self._hear, self._assign, self._stalls.run)
             except MirrorfleetError as error:
                 if not error.retriable:
                     raise
@@ -170,7 +172,8 @@ class LagService:
                 _log.warning("no progress stream", extra=fields(error=str(error)))
             await asyncio.sleep(_TROUBLE_S)
 
-    def _hear(self, key: bytes | None, value: bytes | None, place: Place) -> None:
+    def _hear(self, key: bytes | None, value: bytes | None, slot: SlotNumber, place: Place) -> None:
+        self._board.hearing.came(slot, place.offset)
         if traces.is_ours(key):
             return
         now_ms = self._context.clock.now_ms()

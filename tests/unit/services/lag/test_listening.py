@@ -8,8 +8,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from mirrorfleet.core.errors import ConnectionLostError
 from mirrorfleet.core.ids import SlotNumber
 from mirrorfleet.lagging.board import Place
+from mirrorfleet.watching.stalls import StallWatch
 from mirrorfleet.watching.told import LastTold
 from services.lag import service as module
 from services.lag.service import STREAM, LagService
@@ -55,16 +57,23 @@ class World:
         self.health.hold(STREAM, "not read yet")
         self.runs: list[Faust] = []
         self.taken: list[SlotNumber] = []
+        self.stalled = asyncio.Event()
         self.may_read = asyncio.Event()
         self.may_read.set()
         monkeypatch.setattr(module, "_TROUBLE_S", 0.01)
         monkeypatch.setattr(module, "last_told", self._last_told)
         monkeypatch.setattr(ProgressStream, "_app", self._app)
+        monkeypatch.setattr(StallWatch, "run", self._watch)
         self.service._view.apply(entry(0))
 
     def _app(self, _folder: str, _on_record: object, on_slots: OnSlots) -> Faust:
         self.runs.append(Faust(on_slots))
         return self.runs[-1]
+
+    async def _watch(self) -> None:
+        await self.stalled.wait()
+        self.stalled.clear()
+        raise ConnectionLostError("nothing comes any more")
 
     async def _last_told(
         self, _cluster: object, _fleet: object, slot: SlotNumber, _many: int, now_ms: int
@@ -130,6 +139,20 @@ async def test_nothing_is_judged_of_which_nobody_listens_and_it_is_read_anew_whe
         second.assign(frozenset({SLOT}))
         await world.held(SLOT)
         assert world.taken == [SLOT, SLOT]
+
+
+async def test_a_stream_that_stands_still_is_begun_anew(world: World) -> None:
+    async with world.listening() as first:
+        first.assign(frozenset({SLOT}))
+        await world.held(SLOT)
+
+        world.stalled.set()
+        second = await world.run(2)
+
+        assert world.board.slots == []
+        assert "nothing comes any more" in world.why
+        second.assign(frozenset({SLOT}))
+        await world.held(SLOT)
 
 
 async def test_slots_are_given_up_before_a_stream_that_ends_has_stopped(world: World) -> None:
