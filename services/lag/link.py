@@ -79,8 +79,9 @@ class LinkWatch:
 
     def _silence(self, now_ms: int) -> str:
         link = self.view.link
-        if not any(lag.entry.link == link for lag in self._board):
-            return ""  # nothing of it is ours to watch
+        lacks = self._board.hearing.lacks
+        if all(lag.entry.link != link or lacks(lag.entry.slot) for lag in self._board):
+            return ""  # nothing of it is ours to watch, or it is we who do not hear
         heard = self._board.heard_ms(link)
         if heard is None:
             return (

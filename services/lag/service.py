@@ -28,6 +28,7 @@ from mirrorfleet.records.packing import Skipped
 from mirrorfleet.records.topics import ControlKind
 from mirrorfleet.runtime import metric_names as names
 from mirrorfleet.runtime.log import fields, logger
+from mirrorfleet.watching.stalls import StallWatch
 from mirrorfleet.watching.told import last_told
 from services.lag import report, settings
 from services.lag.link import CLIENT, LinkWatch
@@ -82,7 +83,9 @@ class LagService:
             for entry in estate.links_into(target)
         }
         self._views = [watch.view for watch in self._links.values()]
-        self._assigned: frozenset[SlotNumber] = frozenset()
+        self._stalls = StallWatch(self._target, context.fleet, context.clock, self._board)
+        self._assigned: frozenset[SlotNumber] | None = None
+        """None while nobody listens."""
         self._reassigned = asyncio.Event()
         self._pending: deque[tuple[TopicPartition, TopicPartition, Entry]] = deque()
         """Each with where it goes to, and where the samples of its slot go to."""
@@ -161,7 +164,7 @@ class LagService:
                 request_s=timeout_s,
             )
             try:
-                await stream.run(self._hear, self._assign)
+                await stream.run(self._hear, self._assign, self._stalls.run)
             except MirrorfleetError as error:
                 if not error.retriable:
                     raise
@@ -169,7 +172,8 @@ class LagService:
                 _log.warning("no progress stream", extra=fields(error=str(error)))
             await asyncio.sleep(_TROUBLE_S)
 
-    def _hear(self, key: bytes | None, value: bytes | None, place: Place) -> None:
+    def _hear(self, key: bytes | None, value: bytes | None, slot: SlotNumber, place: Place) -> None:
+        self._board.hearing.came(slot, place.offset)
         if traces.is_ours(key):
             return
         now_ms = self._context.clock.now_ms()
@@ -179,23 +183,28 @@ class LagService:
         else:
             self._board.heard(snapshot, now_ms, place)
 
-    def _assign(self, slots: frozenset[SlotNumber]) -> None:
+    def _assign(self, slots: frozenset[SlotNumber] | None) -> None:
+        """Forget those that went at once: a silence that nobody listens to is no worker's."""
         self._assigned = slots
+        if slots is None:
+            self._context.health.hold(STREAM, "the stream of progress has ended")
+        for slot in set(self._board.slots) - (slots or frozenset()):
+            self._board.drop(slot)
         self._reassigned.set()
 
     async def _take_slots(self) -> None:
-        """Read what was told of the slots that came, forget those that went."""
+        """Read what was told of the slots that came."""
         health = self._context.health
         while True:
             await self._reassigned.wait()
             self._reassigned.clear()
-            wanted = self._assigned
-            for slot in set(self._board.slots) - wanted:
-                self._board.drop(slot)
+            assigned = self._assigned
+            if assigned is None:
+                continue
             try:
                 async with asyncio.TaskGroup() as group:
-                    for slot in wanted - set(self._board.slots):
-                        group.create_task(self._take(slot), name=f"take:{slot}")
+                    for slot in assigned - set(self._board.slots):
+                        group.create_task(self._take(slot, assigned), name=f"take:{slot}")
             except* MirrorfleetError as trouble:
                 text = "; ".join(map(str, trouble.exceptions[:3]))
                 health.hold(STREAM, text)
@@ -205,12 +214,15 @@ class LagService:
             else:
                 for link in self._links.values():
                     link.check()  # before anybody may take us for ready
-                health.release(STREAM)
+                if self._assigned is assigned:
+                    health.release(STREAM)
 
-    async def _take(self, slot: SlotNumber) -> None:
+    async def _take(self, slot: SlotNumber, assigned: frozenset[SlotNumber]) -> None:
         many = sum(entry.slot == slot for entry in self._view.partitions.values())
         now_ms = self._context.clock.now_ms()
         told = await last_told(self._target, self._context.fleet, slot, many, now_ms)
+        if self._assigned is not assigned:
+            return  # it went meanwhile, and if it came back others may have told more of it
         self._skipped.add(told.skipped)
         now_ms = self._context.clock.now_ms()
         self._board.want(self._view.partitions.values(), now_ms)

@@ -8,7 +8,7 @@ what an instance knows, it reads from the control topics when a slot comes to it
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
@@ -37,8 +37,9 @@ RAW: Final = "raw"
 """Bytes as they are: `records` reads them."""
 METADATA_MS: Final = 10_000
 """A slot that the topic got room for is given to nobody before; Faust would take five minutes."""
-OnRecord = Callable[[bytes | None, bytes | None, Place], None]
-OnSlots = Callable[[frozenset[SlotNumber]], None]
+OnRecord = Callable[[bytes | None, bytes | None, SlotNumber, Place], None]
+OnSlots = Callable[[frozenset[SlotNumber] | None], None]
+"""With the slots that are ours from now on; None when nobody listens to any."""
 
 
 class _Partition(Protocol):
@@ -47,6 +48,7 @@ class _Partition(Protocol):
 
 
 class _Message(Protocol):
+    partition: int
     offset: int
     timestamp: float
 
@@ -76,6 +78,8 @@ class _App(Protocol):
     async def start(self) -> None: ...
     async def stop(self) -> None: ...
     async def wait_until_stopped(self) -> None: ...
+    @property
+    def should_stop(self) -> bool: ...
 
 
 class ProgressStream:
@@ -89,11 +93,16 @@ class ProgressStream:
         self._group = service_id(fleet, "lag")
         self._session_s, self._request_s = session_s, max(request_s, session_s)
 
-    async def run(self, on_record: OnRecord, on_slots: OnSlots) -> None:
-        """Hand on records and the slots that are ours, until cancelled.
+    async def run(
+        self,
+        on_record: OnRecord,
+        on_slots: OnSlots,
+        watch: Callable[[], Coroutine[None, None, None]],
+    ) -> None:
+        """Hand on records and the slots that are ours, until cancelled; at the end none is.
 
-        Raises: ConnectionLostError when Faust gave up, or secrets were renewed or are just being
-        replaced; start again after a while.
+        Raises: ConnectionLostError when Faust gave up, `watch` raised, or secrets were renewed or
+        are just being replaced; start again after a while.
         """
         # Faust makes a folder for tables that we do not have, by default where it was started,
         # and that cannot be written in a container
@@ -106,12 +115,17 @@ class ProgressStream:
             try:
                 await app.start()
                 async with asyncio.TaskGroup() as group:
-                    watch = group.create_task(self._watch_secrets(secrets), name="secrets")
+                    beside = [
+                        group.create_task(self._watch_secrets(secrets), name="secrets"),
+                        group.create_task(watch(), name="stalls"),
+                    ]
                     await app.wait_until_stopped()
-                    watch.cancel()
+                    for task in beside:
+                        task.cancel()
             except Exception as error:
                 raise ConnectionLostError(f"{self._topic}: {describe(error)}") from error
             finally:
+                on_slots(None)  # before the stop, which may take longer than a worker may be silent
                 with suppress(TimeoutError):
                     async with asyncio.timeout(STOP_S):
                         await app.stop()
@@ -164,9 +178,11 @@ class ProgressStream:
             async for event in stream.events():
                 message = event.message
                 place = Place(message.offset, round(message.timestamp * 1000))
-                on_record(event.key, event.value, place)
+                on_record(event.key, event.value, SlotNumber(message.partition), place)
 
         async def assigned(*found: Iterable[_Partition], **_: object) -> None:
+            if app.should_stop:  # a rebalance that was on its way when Faust crashed
+                return
             partitions = found[-1]  # after the app itself
             mine = {SlotNumber(tp.partition) for tp in partitions if tp.topic == self._topic}
             on_slots(frozenset(mine))

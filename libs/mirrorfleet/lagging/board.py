@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mirrorfleet.core.ids import Link, PartitionIdentity, SlotNumber, TopicPartition
 from mirrorfleet.lagging.ends import CLOCK_STEP_MS
+from mirrorfleet.lagging.hearing import Hearing
 from mirrorfleet.lagging.partition import PartitionLag
 from mirrorfleet.lagging.verdict import Limits
 from mirrorfleet.records.events import Event, EventKind
@@ -60,6 +61,7 @@ class Board:
 
     def __init__(self, limits: Limits, *, sample_ms: int, look_ms: int = 1_000) -> None:
         self.limits = limits
+        self.hearing = Hearing()
         self.propagation: dict[Link, int] = {}
         """Milliseconds that the last heartbeat took; absent when none came lately."""
         self._sample_ms, self._look_ms = sample_ms, look_ms
@@ -82,6 +84,7 @@ class Board:
     def hold(self, slot: SlotNumber, before: Iterable[Sample], now_ms: int) -> None:
         """Watch a slot; `before` is what was told of it lately, oldest first."""
         told = {sample_key(one.link, one.topic, one.partition): one for one in before}
+        self.hearing.forget(slot)
         self._before[slot] = told
         self._slots[slot] = {}
         self._fill(slot, now_ms)
@@ -90,6 +93,7 @@ class Board:
         """Watch a slot no more: another instance does."""
         for known in self._slots.pop(slot, {}):
             self._born_ms.pop(known, None)
+        self.hearing.forget(slot)
         self._heard.pop(slot, None)
         self._before.pop(slot, None)
 
@@ -193,6 +197,8 @@ class Board:
     def look(self, slot: SlotNumber, now_ms: int) -> Told:
         """Judge the partitions of a slot; what is to be told counts as told."""
         told = Told()
+        if self.hearing.lacks(slot):
+            return told  # its worker may have said what would make another verdict
         period_ms = max(self._sample_ms, len(self) * 1000 // SAMPLES_S)
         for identity, lag in self._slots.get(slot, {}).items():
             listened_ms = now_ms - max(self._born_ms[identity], self._woke_ms)

@@ -54,9 +54,15 @@ class World:
             alias=ClusterAlias("west"), bootstrap=("127.0.0.1:1",), security=security
         )
         self.stream = ProgressStream(settings, FleetName("m"), session_s=6.0, request_s=6.0)
+        self.stalled = asyncio.Event()
 
     async def run(self) -> None:
-        await self.stream.run(nothing, nothing)
+        await self.stream.run(nothing, nothing, self.watch)
+
+    async def watch(self) -> None:
+        """Until the stream is found to stand still."""
+        await self.stalled.wait()
+        raise ConnectionLostError("nothing comes any more")
 
 
 def nothing(*_: object) -> None:
@@ -109,6 +115,15 @@ async def test_a_stream_that_begins_while_a_file_is_replaced_is_begun_again_late
     assert "security.cert_file" in await awaited_end(world)
 
 
+async def test_a_stream_that_stands_still_without_an_error_is_ended(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ProgressStream, "_app", lambda *_: App())
+    world.stalled.set()
+
+    assert "nothing comes any more" in await awaited_end(world)
+
+
 async def test_slots_that_are_added_are_seen_as_soon_as_new_topics(tmp_path: Path) -> None:
     settings = ClusterSettings(alias=ClusterAlias("west"), bootstrap=("127.0.0.1:1",))
     stream = ProgressStream(settings, FleetName("m"), session_s=6.0, request_s=6.0)
@@ -116,3 +131,18 @@ async def test_slots_that_are_added_are_seen_as_soon_as_new_topics(tmp_path: Pat
     app = cast("faust.App", stream._app(str(tmp_path), nothing, nothing))
 
     assert app.conf.consumer_metadata_max_age_ms == 10_000
+
+
+async def test_a_faust_that_has_crashed_gives_no_slots_any_more(tmp_path: Path) -> None:
+    settings = ClusterSettings(alias=ClusterAlias("west"), bootstrap=("127.0.0.1:1",))
+    stream = ProgressStream(settings, FleetName("m"), session_s=6.0, request_s=6.0)
+    given: list[object] = []
+    app = cast("faust.App", stream._app(str(tmp_path), nothing, given.append))
+    ours = {faust.types.TP("__mirrorfleet.m.progress", 3)}
+
+    await app.on_partitions_assigned.send(ours)
+    assert given == [frozenset({3})]
+
+    await app.crash(ConnectionError())
+    await app.on_partitions_assigned.send(ours)
+    assert given == [frozenset({3})]
