@@ -61,6 +61,7 @@ _HEALING: Final = frozenset(
         FaultReason.RECORD_TOO_LARGE,
         FaultReason.TIMESTAMP_REFUSED,
         FaultReason.KEY_MISSING,
+        FaultReason.RECORD_REFUSED,
     }
 )
 
@@ -155,11 +156,13 @@ _CONSEQUENCES: Final = frozenset(
 def blames_the_batch(code: ErrorCode) -> bool:
     """Whether the same batch would be refused again and again.
 
-    Kafka calls CORRUPT_MESSAGE retriable: it could have been damaged on its way.
+    Kafka calls CORRUPT_MESSAGE retriable: it could have been damaged on its way. And when something
+    in a broker fails, it gives each partition of a request UNKNOWN_SERVER_ERROR.
     """
     if code is ErrorCode.CORRUPT_MESSAGE:
         return True
-    return not code.retriable and code not in _CONSEQUENCES
+    says_nothing = code is ErrorCode.UNKNOWN_SERVER_ERROR or code in _CONSEQUENCES
+    return not (code.retriable or says_nothing)
 
 
 class Action(StrEnum):

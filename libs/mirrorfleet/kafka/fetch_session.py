@@ -74,9 +74,13 @@ class FetchSession:
         return len(self._wanted)
 
     def want(self, point: FetchPoint) -> None:
-        """Fetch this partition from this point from the next request on."""
+        """Fetch this partition from this point from the next request on.
+
+        It goes behind the others: a broker fills answers in the order of a full request, and where
+        it keeps no session, nobody but us can see to it that each has its turn.
+        """
         key = _key(point.topic, point.topic_id, point.partition)
-        if key not in self._wanted:
+        if self._wanted.pop(key, None) is None:
             self._by_name += isinstance(key[0], str)
         self._wanted[key] = point
         self._touched[key] = None

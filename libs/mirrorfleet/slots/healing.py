@@ -46,6 +46,9 @@ STRANGE: Final = 5
 REFUSALS: Final = 5
 """Refusals in a row of one batch, each of which aborts the slot's transaction."""
 
+FAILURES: Final = 2 * REFUSALS
+"""And so many that say nothing of the batch: half a minute, as the waits between them double."""
+
 _RECREATED: Final = frozenset({FaultReason.SOURCE_RECREATED, FaultReason.TARGET_RECREATED})
 _BEFORE_THE_FIRST: Final = SourceOffset(-1)
 _GONE: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
@@ -76,13 +79,19 @@ def _judge_batch(
     runner: SlotRunner, partition: CopyPartition, batch: CopyBatch, error: AbortError
 ) -> None:
     """A batch that the target refuses whatever is done would stop the whole slot for ever."""
-    if error.ack is None or not blames_the_batch(error.ack.error):
+    code = None if error.ack is None else error.ack.error
+    has_failed = code is ErrorCode.UNKNOWN_SERVER_ERROR
+    if code is None or not (has_failed or blames_the_batch(code)):
         return
     if partition.fault is not None and partition.fault.offset <= batch.first:
         return  # one that stands behind the batch does not keep it from being sent again
-    if runner.slot.refused_again(partition, batch) >= REFUSALS:
-        text = f"{partition.entry.target_topic} refused it {REFUSALS} times: {error.message}"
+    times, most = runner.slot.refused_again(partition, batch), FAILURES if has_failed else REFUSALS
+    if times >= most:
+        text = f"{partition.entry.target_topic} refused it {most} times: {error.message}"
         _stop(runner, partition, Fault(FaultReason.RECORD_REFUSED, batch.first, text))
+    elif times >= REFUSALS:
+        wait_s = 2.0 ** (times - REFUSALS)
+        runner.slot.hold_back(partition, runner.clock.monotonic() + wait_s)
 
 
 def _stop(runner: SlotRunner, partition: CopyPartition, fault: Fault) -> None:
@@ -251,8 +260,8 @@ def _offset(answer: ListedOffset | BrokerError) -> int:
 
 
 def look_again(runner: SlotRunner, now: float) -> None:
-    """Heal what can heal by itself: rights that were granted, topics that came back, bytes that
-    another replica has right.
+    """Heal what can heal by itself: rights that were granted, topics that came back, a target that
+    takes what it refused, bytes that another replica has right.
 
     What metadata hides is asked for again, and tried when it is shown.
     """

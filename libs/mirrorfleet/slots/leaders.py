@@ -26,6 +26,9 @@ REST: Final = 20
 """And so many times what a look takes: ten thousand partitions keep a worker busy with it."""
 TROUBLE_S: Final = 15.0
 """A dead broker is replaced when its session ends (broker.session.timeout.ms, 9 s)."""
+PUT_BACK_S: Final = 300.0
+"""Earlier epochs are believed when nobody tells the later one any more: a cluster may have been put
+back from a copy of its disks. Longer than a broker is cut off and the only one that we ask."""
 LEAST_S: Final = 0.1
 """Between two renewals, however many ask."""
 ASKED_REST: Final = 4
@@ -42,6 +45,19 @@ class LeaderAt(NamedTuple):
     epoch: int
 
 
+class _Newest(NamedTuple):
+    """The last epoch of a partition, and when it was told for the last time."""
+
+    topic_id: TopicId
+    epoch: int
+    told_at: float
+
+    def outdates(self, told: _Newest) -> bool:
+        """Whether that is from a broker that was cut off from its controllers (KIP-320)."""
+        is_earlier = told.topic_id == self.topic_id and told.epoch < self.epoch
+        return is_earlier and told.told_at - self.told_at < PUT_BACK_S
+
+
 class Role(Enum):
     """What the cluster is to us."""
 
@@ -54,6 +70,7 @@ class Role(Enum):
 class Leaders:
     """Leaders, topic ids and absence of the topics that somebody needs.
 
+    It does not go back to an earlier leader epoch of a topic, also not over a time without leader.
     For copying: kept new without being asked. Other requests go by the cluster's own `LeaderCache`.
     """
 
@@ -62,6 +79,7 @@ class Leaders:
         self._clock = clock
         self._topics: set[str] = set()
         self._leaders: dict[tuple[str, int], LeaderAt] = {}
+        self._newest: dict[tuple[str, int], _Newest] = {}
         self._short: dict[tuple[str, int], int] = {}
         self._ids: dict[str, TopicId] = {}
         self._role = role
@@ -185,7 +203,12 @@ class Leaders:
             if self._role is Role.TARGET:
                 self._partitions[name] = tuple(topic.partitions)
             for number, meta in topic.partitions.items():
-                self._book((name, number), meta)
+                at, told = (name, number), _Newest(topic.topic_id, meta.leader_epoch, now)
+                known = self._newest.get(at)
+                if known is None or not known.outdates(told):
+                    self._newest[at] = told
+                    self._book(at, meta)
+                self._leaderless |= at not in self._leaders
         self._done = max(self._done, this)
         for listener in self._listeners:
             listener()
@@ -193,7 +216,6 @@ class Leaders:
     def _book(self, at: tuple[str, int], meta: PartitionMeta) -> None:
         if meta.leader < 0:
             self._leaders.pop(at, None)
-            self._leaderless = True
         else:
             self._leaders[at] = LeaderAt(meta.leader, meta.leader_epoch)
         if len(meta.isr) < len(meta.replicas):

@@ -39,8 +39,9 @@ _HELP: Final = {
     FaultReason.TIMESTAMP_REFUSED: "Raise message.timestamp.before.max.ms and"
     " message.timestamp.after.max.ms of the target topic; it is tried again by itself. Or"
     " leave the record out: `mirrorfleet resolve TOPIC-P --skip`.",
-    FaultReason.RECORD_REFUSED: "The target refuses this record. Look at it, and at the configs of"
-    " the target topic. `mirrorfleet resolve TOPIC-P --skip` leaves it out.",
+    FaultReason.RECORD_REFUSED: "The target refuses this record. Look at what it says, at the"
+    " record, and at the configs of the target topic; it is tried again by itself. Or leave the"
+    " record out: `mirrorfleet resolve TOPIC-P --skip`.",
     FaultReason.SOURCE_CORRUPT: "The source's bytes fail their own checksum. They are fetched again"
     " every minute: another replica may hold the right ones. Look at the disks of the broker that"
     " leads the partition. `mirrorfleet resolve TOPIC-P --seek OFFSET` goes on behind them.",

@@ -42,7 +42,11 @@ class Codec(IntEnum):
 
 
 class Effort(IntEnum):
-    """How hard to compress: `FAST` keeps up with fetching, `SMALL` makes a last attempt to fit."""
+    """How hard to compress: `FAST` keeps up with fetching, `SMALL` makes a last attempt to fit.
+
+    That takes 15 ms (zstd) or 25 ms (gzip) for each MB, in the event loop. The highest levels would
+    take 600 ms and 70 ms, for 10 % and 1 % less (measured with JSON).
+    """
 
     FAST = 0
     SMALL = 1
@@ -88,7 +92,7 @@ _GZIP_WINDOW: Final = 31
 
 
 def _gzip(body: bytes | bytearray, effort: Effort) -> bytes:
-    packer = zlib.compressobj(1 if effort is Effort.FAST else 9, zlib.DEFLATED, _GZIP_WINDOW)
+    packer = zlib.compressobj(1 if effort is Effort.FAST else 6, zlib.DEFLATED, _GZIP_WINDOW)
     return packer.compress(body) + packer.flush()
 
 
@@ -219,7 +223,7 @@ def _unlz4(payload: bytes | bytearray | memoryview, limit: int) -> bytearray:
 
 
 def _zstd(body: bytes | bytearray, effort: Effort) -> bytes:
-    return bytes(cramjam.zstd.compress(body, 1 if effort is Effort.FAST else 19))
+    return bytes(cramjam.zstd.compress(body, 1 if effort is Effort.FAST else 6))
 
 
 def _unzstd(payload: bytes | bytearray | memoryview, limit: int) -> bytearray:

@@ -51,6 +51,7 @@ def test_only_a_proof_that_nothing_was_appended_allows_to_send_again(
         (ErrorCode.NOT_LEADER_OR_FOLLOWER, False),
         (ErrorCode.REQUEST_TIMED_OUT, False),
         (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, False),
+        (ErrorCode.UNKNOWN_SERVER_ERROR, False),
     ],
 )
 def test_only_a_refusal_that_would_come_again_blames_the_batch(
@@ -61,6 +62,7 @@ def test_only_a_refusal_that_would_come_again_blames_the_batch(
 
 def test_denied_rights_heal_by_themselves_and_lost_history_never_does() -> None:
     assert FaultReason.TARGET_DENIED.heals
+    assert FaultReason.RECORD_REFUSED.heals
     assert not FaultReason.RETENTION_OVERTOOK.heals
     assert not FaultReason.SOURCE_TRUNCATED.heals
     assert not FaultReason.TARGET_TRUNCATED.heals

@@ -155,6 +155,19 @@ def test_a_broker_without_room_for_a_session_gets_full_requests() -> None:
         fetching.accept(ErrorCode.NONE, 0)
 
 
+def test_without_room_for_a_session_what_an_answer_brought_is_asked_for_last() -> None:
+    """A broker fills its answer in the order of the request: the first would take all of each."""
+    fetching = session(*(at(partition, 0) for partition in range(5)))
+    brought = []
+    for offset in range(1, 6):
+        first_two = [partition for partition, _ in asked(fetching.plan())][:2]
+        fetching.accept(ErrorCode.NONE, 0)
+        for partition in first_two:
+            fetching.want(at(partition, offset))
+        brought += first_two
+    assert brought == [0, 1, 2, 3, 4, 0, 1, 2, 3, 4]
+
+
 def test_epochs_begin_again_at_1_because_0_means_a_new_session() -> None:
     fetching = established(at(0, 5))
     fetching._epoch = 2**31 - 1

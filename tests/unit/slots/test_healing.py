@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from mirrorfleet.copying.faults import Action, Fault, FaultReason
+from mirrorfleet.copying.faults import Action, Fault, FaultReason, produce_action
 from mirrorfleet.copying.loss import Look
 from mirrorfleet.copying.remedies import Step, by_request
 from mirrorfleet.core.error_codes import ErrorCode
@@ -233,6 +233,9 @@ class Refusing:
         self.runner = SimpleNamespace(
             slot=self.copying,
             clock=SimpleNamespace(monotonic=lambda: NOW),
+            targets=SimpleNamespace(
+                topic_id=lambda _: None, denied=lambda _: False, absent_for=lambda _: 0.0
+            ),
             stop_partition=lambda partition, fault: self.copying.fault(partition, fault, NOW),
         )
 
@@ -246,7 +249,8 @@ class Refusing:
         (batch,) = (q.batch for q in partition.queue if q.batch.first == first)
         errors = ((4 - first, "no such time"),)
         ack = ProduceAck(at.topic, at.partition, code, -1, -1, 0, None, errors, None)
-        refusal = AbortError("refused", Action.INSPECT, partition=partition, batch=batch, ack=ack)
+        action = produce_action(code, first=False)
+        refusal = AbortError("refused", action, partition=partition, batch=batch, ack=ack)
         self.copying.rewind()
         healing.after_refusal(cast("SlotRunner", self.runner), refusal)
 
@@ -301,6 +305,39 @@ def test_a_refused_record_is_tried_again_alone_and_then_stops_where_it_is() -> N
     world.refuse(4, ErrorCode.INVALID_TIMESTAMP)
     assert stands(partition) == (FaultReason.TIMESTAMP_REFUSED, 4)
     assert partition.terms.refused is None
+
+
+def test_a_target_that_fails_for_a_while_stops_no_partition_and_is_tried_less_and_less() -> None:
+    """An exception in a broker, or a code of a newer one: that says nothing of the batch."""
+    world, waited = Refusing(), list[float]()
+    partition = world.partition
+    for _ in range(healing.FAILURES - 1):
+        world.refuse(3, ErrorCode.UNKNOWN_SERVER_ERROR)
+        waited.append(max(partition.held_until - NOW, 0.0))
+        assert world.copying.wanted(partition.pace, NOW + waited[-1]) == [partition]
+        world.give()
+
+    assert waited == [0, 0, 0, 0, 1, 2, 4, 8, 16]
+    assert stands(partition) is None
+    world.copied()
+    assert partition.committed.next_source == 6
+
+
+def test_a_batch_at_which_the_target_fails_each_time_is_tried_once_a_minute() -> None:
+    """It would abort all of its slot's transactions; an operator may have it left out."""
+    world = Refusing()
+    partition = world.partition
+    for _ in range(healing.FAILURES - 1):
+        world.refuse(0, ErrorCode.UNKNOWN_SERVER_ERROR)
+        world.give()
+    for minute in (1, 2):
+        world.refuse(0, ErrorCode.UNKNOWN_SERVER_ERROR)
+        assert stands(partition) == (FaultReason.RECORD_REFUSED, 0)
+        looked_again(world.copying, NOW + 61 * minute)
+        world.give()
+    world.copied()
+
+    assert (partition.committed.next_source, stands(partition)) == (6, None)
 
 
 def test_new_limits_of_the_target_let_what_it_refused_be_tried_at_once() -> None:

@@ -13,7 +13,17 @@ import pytest
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.kafka.metadata import PartitionMeta, TopicMeta
 from mirrorfleet.slots import leaders
-from mirrorfleet.slots.leaders import LEAST_S, RENEW_S, REST, SOON_S, TROUBLE_S, Leaders, Role
+from mirrorfleet.slots.leaders import (
+    LEAST_S,
+    PUT_BACK_S,
+    RENEW_S,
+    REST,
+    SOON_S,
+    TROUBLE_S,
+    LeaderAt,
+    Leaders,
+    Role,
+)
 from tests.faultkit.waiting import until
 
 if TYPE_CHECKING:
@@ -21,6 +31,7 @@ if TYPE_CHECKING:
     from mirrorfleet.kafka.cluster import Cluster
 
 ORDERS = UUID("00000000-0000-4000-8000-00000000000a")
+AGAIN = UUID("00000000-0000-4000-8000-00000000000b")
 
 
 class World:
@@ -28,7 +39,8 @@ class World:
 
     def __init__(self) -> None:
         self.now = 100.0
-        self.leader = 1
+        self.leader, self.epoch = 1, 4
+        self.topic_id = ORDERS
         self.isr: tuple[int, ...] = (1, 2)
         self.is_there = True
         self.takes = 0.0
@@ -42,10 +54,16 @@ class World:
         self.read += 1
         self.now += self.takes
         assert topics == ["orders"]
-        one = PartitionMeta(self.leader, 4, (1, 2), self.isr, (), ErrorCode.NONE)
+        one = PartitionMeta(self.leader, self.epoch, (1, 2), self.isr, (), ErrorCode.NONE)
         two = PartitionMeta(2, 4, (1, 2), (1, 2), (), ErrorCode.NONE)
-        topic = TopicMeta("orders", ORDERS, ErrorCode.NONE, False, {0: one, 1: two})
+        topic = TopicMeta("orders", self.topic_id, ErrorCode.NONE, False, {0: one, 1: two})
         return SimpleNamespace(topics={"orders": topic} if self.is_there else {})
+
+    async def told(self, leader: int, epoch: int) -> LeaderAt | None:
+        """What the table has after such an answer."""
+        self.leader, self.epoch = leader, epoch
+        await self.table.renew()
+        return self.table.of("orders", 0)
 
 
 async def test_a_partition_lacks_a_leader_only_when_the_cluster_has_said_so() -> None:
@@ -68,6 +86,41 @@ async def test_how_many_replicas_are_in_sync_is_told_where_some_are_not() -> Non
     world.isr = (1, 2)
     await world.table.renew()
     assert world.table.in_sync("orders", 0) is None
+
+
+async def test_a_broker_that_lags_behind_does_not_bring_an_earlier_leader_back() -> None:
+    """It was cut off from the controllers, and not from us."""
+    world = World()
+    assert await world.told(2, 5) == LeaderAt(2, 5)
+    assert await world.told(1, 4) == LeaderAt(2, 5)
+    assert await world.told(3, 5) == LeaderAt(3, 5)
+    world.topic_id = AGAIN
+    assert await world.told(1, 4) == LeaderAt(1, 4)
+
+
+@pytest.mark.parametrize("is_there", [True, False], ids=["no leader", "no topic"])
+async def test_nor_while_there_is_no_leader_which_is_asked_for_all_the_time(
+    *, is_there: bool
+) -> None:
+    world = World()
+    assert await world.told(2, 5) == LeaderAt(2, 5)
+    world.is_there = is_there
+    assert await world.told(-1, 5) is None
+    world.is_there = True
+    assert await world.told(1, 4) is None
+    assert world.table._renewed_after_s == SOON_S
+    assert await world.told(2, 6) == LeaderAt(2, 6)
+
+
+async def test_an_earlier_epoch_that_all_answers_have_is_that_of_a_cluster_put_back() -> None:
+    """From a copy of its disks; nothing that it says would be believed any more."""
+    world = World()
+    for _ in range(3):
+        assert await world.told(2, 5) == LeaderAt(2, 5)
+        world.now += PUT_BACK_S - 1
+        assert await world.told(1, 4) == LeaderAt(2, 5)
+    world.now += 1
+    assert await world.told(1, 4) == LeaderAt(1, 4)
 
 
 async def test_it_is_read_every_second_while_a_leader_is_missing_or_was_just_wrong(

@@ -6,6 +6,7 @@ import struct
 import tracemalloc
 from contextlib import suppress
 from hashlib import sha256
+from time import thread_time
 
 import cramjam
 import pytest
@@ -23,6 +24,21 @@ COMPRESSED = (Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD)
 @given(st.sampled_from(Codec), st.sampled_from(Effort), st.binary(max_size=2000))
 def test_what_was_compressed_comes_back(codec: Codec, effort: Effort, body: bytes) -> None:
     assert decompress(codec, compress(codec, body, effort)) == body
+
+
+@pytest.mark.parametrize("codec", COMPRESSED)
+def test_a_last_attempt_to_fit_takes_some_times_as_long_as_the_first_and_not_a_hundred_times(
+    codec: Codec,
+) -> None:
+    """Nothing else of the worker runs meanwhile."""
+
+    def cost(effort: Effort) -> float:
+        began = thread_time()
+        compress(codec, LARGE, effort)
+        return thread_time() - began
+
+    first, last = (min(cost(effort) for _ in range(3)) for effort in Effort)
+    assert last < 50 * first
 
 
 @pytest.mark.parametrize("codec", list(Codec))

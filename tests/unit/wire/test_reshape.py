@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from random import randbytes
 
 import pytest
 
 from mirrorfleet.core.errors import CorruptBatchError
 from mirrorfleet.core.ids import SourceOffset
+from mirrorfleet.wire import builder
+from mirrorfleet.wire.codecs import Codec, Effort, compress
 from mirrorfleet.wire.copybatch import BatchFault, CopyBatch, FaultKind, Terms
 from mirrorfleet.wire.engine import (
     before,
@@ -93,15 +96,40 @@ def test_a_record_too_large_alone_names_offset_size_and_limit() -> None:
     assert division.batches[-1].next_offset == 4
 
 
-def test_a_record_that_fits_only_when_packed_hard_is_packed_hard() -> None:
+@pytest.mark.parametrize("codec", [GZIP, ZSTD])
+def test_a_record_that_fits_only_when_packed_hard_is_packed_hard(codec: int) -> None:
     value = b"".join(b"%d %d;" % (number, number * number % 97) for number in range(3000))
-    batch = copy_of([Seen(0, TIME, b"k", value)], codec=GZIP)
+    batch = copy_of([Seen(0, TIME, b"k", value)], codec=codec)
     quick = without(batch, ())
     assert quick is not None
     limit = quick.size - 20
     (small,) = divide(quick, limit).batches
     assert small.size <= limit
     assert read(small) == [Seen(0, TIME, b"k", value)]
+
+
+@pytest.mark.parametrize(("uncompressed", "part_of_it"), [(8_000_000, 0.25), (9_000_000, 0.99)])
+def test_a_record_that_hardly_fits_however_hard_it_is_packed_is_not_packed(
+    monkeypatch: pytest.MonkeyPatch, uncompressed: int, part_of_it: float
+) -> None:
+    """All slots of the worker would wait meanwhile, and once a minute again."""
+    record = Seen(7, TIME, None, randbytes(uncompressed // 2).hex().encode())
+    from_source = batch_of([record], codec=ZSTD)
+    (batch,) = fetched(from_source, wanted=7, terms=Terms(max_batch_bytes=1 << 24)).batches
+    efforts = list[Effort]()
+
+    def compressed(codec: Codec, body: bytes | bytearray, effort: Effort) -> bytes:
+        efforts.append(effort)
+        return compress(codec, body, effort)
+
+    monkeypatch.setattr(builder, "compress", compressed)
+    limit = int(batch.size * part_of_it)
+    fault = split(batch, limit)
+
+    assert efforts == []
+    assert isinstance(fault, BatchFault)
+    assert (fault.offset, fault.kind) == (7, FaultKind.TOO_LARGE)
+    assert f"makes a batch of {batch.size} bytes" in fault.detail
 
 
 @pytest.mark.parametrize("codec", CODECS)
