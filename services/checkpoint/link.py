@@ -29,10 +29,10 @@ from mirrorfleet.kafka.groups import (
     list_groups,
 )
 from mirrorfleet.kafka.offsets import EARLIEST, list_offsets
-from mirrorfleet.mapping.live import targets_seen
+from mirrorfleet.mapping.live import sides_seen
 from mirrorfleet.mapping.written import WrittenTail
 from mirrorfleet.offsets.copies import Copies
-from mirrorfleet.offsets.floors import Seen
+from mirrorfleet.offsets.floors import Seen, Sides
 from mirrorfleet.offsets.homes import (
     Activity,
     Decision,
@@ -62,6 +62,7 @@ if TYPE_CHECKING:
 
 _SILENT_S: Final = 1.0
 """For target partitions that did not answer at the last look: all groups would wait for them."""
+_THERE: Final = Sides(Seen.THERE, Seen.THERE)
 _PART: Final = 100
 """Groups that are checked and set at a time: who moves in between is overwritten."""
 _log = logger(__name__)
@@ -238,10 +239,8 @@ class LinkGroups:
         }
         self._silent = wanted - starts.keys()
         # asked once offsets and starts are known: so they are of the same topics
-        live = await targets_seen(self._target, (targets[at] for at in starts))
-        return {
-            at: start for at, start in starts.items() if live[targets[at].identity] is Seen.THERE
-        }
+        live = await sides_seen(self._source, self._target, (targets[at] for at in starts))
+        return {at: start for at, start in starts.items() if live[targets[at].identity] == _THERE}
 
     def _rest(
         self, group: str, own: GroupOffsets, copies: Copies, seen: _Seen, now: float

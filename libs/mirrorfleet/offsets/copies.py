@@ -18,7 +18,7 @@ class Answer:
     """`asked` at `partition` is `offset` at `other`, each the next record to read there.
 
     `copied_to` is the source offset up to which the map knows the copy. `unchecked` is why nobody
-    knows whether the target has the topic still that the map is about.
+    knows whether the clusters have the topics still that the map is about.
     """
 
     entry: CatalogPartition
