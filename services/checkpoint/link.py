@@ -29,7 +29,7 @@ from mirrorfleet.kafka.groups import (
     list_groups,
 )
 from mirrorfleet.kafka.offsets import EARLIEST, list_offsets
-from mirrorfleet.mapping.live import sides_seen
+from mirrorfleet.mapping.live import side_words, sides_seen
 from mirrorfleet.mapping.written import WrittenTail
 from mirrorfleet.offsets.copies import Copies
 from mirrorfleet.offsets.floors import Seen, Sides
@@ -55,6 +55,7 @@ from services.checkpoint.gone import GoneGroups
 if TYPE_CHECKING:
     from mirrorfleet.core.ports import Clock
     from mirrorfleet.kafka.cluster import Cluster
+    from mirrorfleet.kafka.offsets import ListedOffset
     from mirrorfleet.policy.flows import Flow
     from mirrorfleet.records.checkpoint import Checkpoint
     from mirrorfleet.records.offset_sync import OffsetSync
@@ -76,7 +77,8 @@ class LinkReport:
     decisions: dict[str, Decision] = field(default_factory=dict)
     checkpoints: int = 0
     refused: dict[str, str] = field(default_factory=dict)
-    """Groups that one of the clusters did not answer for, or did not take, and why."""
+    """Groups that one of the clusters did not answer for, or did not take, and why; also topics
+    that cannot be spoken of, as "topic NAME": they are left out of every group."""
     looked_at: float | None = None
     trouble: str = ""
 
@@ -239,7 +241,11 @@ class LinkGroups:
         }
         self._silent = wanted - starts.keys()
         # asked once offsets and starts are known: so they are of the same topics
-        live = await sides_seen(self._source, self._target, (targets[at] for at in starts))
+        live = await sides_seen(self._source, self._target, targets.values())
+        for at, entry in targets.items():
+            said = _refusal(listed.get(at)) or " ".join(side_words(entry, live[entry.identity]))
+            if said.strip():
+                self.report.refused[f"topic {entry.target_topic}"] = said.strip()
         return {at: start for at, start in starts.items() if live[targets[at].identity] == _THERE}
 
     def _rest(
@@ -346,12 +352,14 @@ class LinkGroups:
             del self._rewritten_at[at]
 
     def _tell_refused(self) -> None:
-        """Log groups that were not refused before."""
+        """Log what was not refused before."""
         refused = self.report.refused
-        new = [group for group in refused if group not in self._told]
+        new = [one for one in refused if one not in self._told]
         if new:
-            some = {group: refused[group] for group in new[:3]}
-            _log.warning("groups refused", extra=fields(link=str(self.flow.link), error=str(some)))
+            some = {one: refused[one] for one in new[:3]}
+            _log.warning(
+                "groups or topics refused", extra=fields(link=str(self.flow.link), error=str(some))
+            )
         self._told = set(refused)
 
     async def _write_syncs(self, copies: Copies) -> None:
@@ -366,6 +374,11 @@ class LinkGroups:
 def _are_same(points: Iterable[Checkpoint], one: GroupOffsets, other: GroupOffsets) -> bool:
     """Whether nobody moved the group where it is ours to set; other links may, elsewhere."""
     return all(one.get(point.partition) == other.get(point.partition) for point in points)
+
+
+def _refusal(answer: ListedOffset | BrokerError | None) -> str:
+    """Why a broker will not answer at the next look either; "" where it may."""
+    return str(answer) if isinstance(answer, BrokerError) and not answer.retriable else ""
 
 
 def _is_silence(answer: GroupOffsets | BrokerError | None) -> bool:
