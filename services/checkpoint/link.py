@@ -28,7 +28,7 @@ from mirrorfleet.kafka.groups import (
     fetch_offsets,
     list_groups,
 )
-from mirrorfleet.kafka.offsets import EARLIEST, list_offsets
+from mirrorfleet.kafka.offsets import EARLIEST, LATEST, list_offsets
 from mirrorfleet.mapping.live import side_words, sides_seen
 from mirrorfleet.mapping.written import WrittenTail
 from mirrorfleet.offsets.copies import Copies
@@ -163,11 +163,12 @@ class LinkGroups:
         await self._echoes.refresh()
         seen = await self._see()
         starts = await self._starts(copies, seen)
+        empty = await self._empty(copies, starts)
         points: list[Checkpoint] = []
         decisions: dict[str, Decision] = {}
         for group, committed in seen.committed.items():
             own = own_progress(committed, self._echoes.of(group))
-            mine = checkpoints_of(group, own, copies, self.flow, starts=starts)
+            mine = checkpoints_of(group, own, copies, self.flow, starts=starts, empty=empty)
             rest = self._rest(group, own, copies, seen, now)
             if mine:
                 view = self._view(group, tuple(mine), rest, seen, now)
@@ -247,6 +248,18 @@ class LinkGroups:
             if said.strip():
                 self.report.refused[f"topic {entry.target_topic}"] = said.strip()
         return {at: start for at, start in starts.items() if live[targets[at].identity] == _THERE}
+
+    async def _empty(
+        self, copies: Copies, starts: Mapping[TopicPartition, int]
+    ) -> frozenset[TopicPartition]:
+        """Copies that have no record of anybody: one that the map lacks may be only late there."""
+        wanted = {at: LATEST for at in starts if copies.is_new(at)}
+        ends = await list_offsets(self._target, wanted, deadline_s=self._settings.request_s)
+        return frozenset(
+            at
+            for at, end in ends.items()
+            if not isinstance(end, BrokerError) and end.offset == starts[at]
+        )
 
     def _rest(
         self, group: str, own: GroupOffsets, copies: Copies, seen: _Seen, now: float

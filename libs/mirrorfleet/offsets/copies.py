@@ -88,6 +88,12 @@ class Copies:
         """The entry whose copy a target partition is."""
         return self._by_target.get(partition)
 
+    def is_new(self, partition: TopicPartition) -> bool:
+        """Whether nothing of a target partition is in the map yet, nor was ever lost there."""
+        entry = self._by_target.get(partition)
+        known = None if entry is None else self._index.of(entry.identity)
+        return entry is not None and entry.loss is None and (known is None or known.first is None)
+
     def to_target(self, partition: TopicPartition, offset: int) -> Answer | None:
         """Source to target; None when it is not copied, or nothing of it yet."""
         entry = self._by_source.get(partition)

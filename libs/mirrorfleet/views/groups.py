@@ -136,7 +136,7 @@ def offset_rows(group: str, flow: Flow, facts: GroupFacts, copies: Copies) -> li
         if entry is not None:
             sides = facts.sides.get(entry.identity, _UNSURE)
             answer = answer_for(group, at, mine[at].offset, copies, flow)
-            row = _offset_row(at, mine[at].offset, entry.target_topic, answer, theirs)
+            row = _offset_row(at, mine[at].offset, entry.target, answer, theirs)
             rows.append(_checked(row, sides))
     return rows
 
@@ -181,14 +181,14 @@ def _told(members: Sequence[str] | None) -> list[str] | None:
 
 
 def _offset_row(
-    at: TopicPartition, offset: int, target_topic: str, answer: Answer | None, theirs: Offsets
+    at: TopicPartition, offset: int, other: TopicPartition, answer: Answer | None, theirs: Offsets
 ) -> GroupOffsetRow:
-    there = None if answer is None else theirs.get(answer.other)
+    there = theirs.get(other)
     now = None if there is None else there.offset
     return GroupOffsetRow(
         topic=at.topic,
         partition=at.partition,
-        target_topic=target_topic,
+        target_topic=other.topic,
         source_offset=offset,
         translated=None if answer is None else answer.offset,
         found=None if answer is None else answer.found,

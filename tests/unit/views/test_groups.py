@@ -182,6 +182,19 @@ def test_no_place_is_told_for_an_offset_of_a_source_topic_that_was_made_again() 
     )
 
 
+def test_a_group_that_is_set_in_an_empty_copy_is_not_said_to_be_set_nowhere() -> None:
+    found = facts({AT_A: 15, AT_B: 0}, {THERE_A: 5, THERE_B: 0})
+    index = OffsetIndex()
+    index.add(A.identity, [Run(SourceOffset(10), SourceOffset(20), TargetOffset(0))])
+    known = Copies([A, B], index)
+
+    page = group_page("g", FLOW, found, known, Wanted(), map_words="", now_ms=NOW)
+
+    assert [(one.translated, one.target_offset) for one in page.offsets] == [(5, 5), (None, 0)]
+    assert page.row is not None
+    assert page.row.verdict == "in place"
+
+
 def test_no_cause_is_told_for_an_offset_ahead_that_ours_may_have_put_there() -> None:
     """Retention took target 0..5: we set 6, the log start, for a group that stands before it."""
     page = group_page(
