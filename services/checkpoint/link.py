@@ -28,11 +28,11 @@ from mirrorfleet.kafka.groups import (
     fetch_offsets,
     list_groups,
 )
-from mirrorfleet.kafka.offsets import EARLIEST, list_offsets
-from mirrorfleet.mapping.live import targets_seen
+from mirrorfleet.kafka.offsets import EARLIEST, LATEST, list_offsets
+from mirrorfleet.mapping.live import side_words, sides_seen
 from mirrorfleet.mapping.written import WrittenTail
 from mirrorfleet.offsets.copies import Copies
-from mirrorfleet.offsets.floors import Seen
+from mirrorfleet.offsets.floors import Seen, Sides
 from mirrorfleet.offsets.homes import (
     Activity,
     Decision,
@@ -55,6 +55,7 @@ from services.checkpoint.gone import GoneGroups
 if TYPE_CHECKING:
     from mirrorfleet.core.ports import Clock
     from mirrorfleet.kafka.cluster import Cluster
+    from mirrorfleet.kafka.offsets import ListedOffset
     from mirrorfleet.policy.flows import Flow
     from mirrorfleet.records.checkpoint import Checkpoint
     from mirrorfleet.records.offset_sync import OffsetSync
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
 
 _SILENT_S: Final = 1.0
 """For target partitions that did not answer at the last look: all groups would wait for them."""
+_THERE: Final = Sides(Seen.THERE, Seen.THERE)
 _PART: Final = 100
 """Groups that are checked and set at a time: who moves in between is overwritten."""
 _log = logger(__name__)
@@ -75,7 +77,8 @@ class LinkReport:
     decisions: dict[str, Decision] = field(default_factory=dict)
     checkpoints: int = 0
     refused: dict[str, str] = field(default_factory=dict)
-    """Groups that one of the clusters did not answer for, or did not take, and why."""
+    """Groups that one of the clusters did not answer for, or did not take, and why; also topics
+    that cannot be spoken of, as "topic NAME": they are left out of every group."""
     looked_at: float | None = None
     trouble: str = ""
 
@@ -160,11 +163,12 @@ class LinkGroups:
         await self._echoes.refresh()
         seen = await self._see()
         starts = await self._starts(copies, seen)
+        empty = await self._empty(copies, starts)
         points: list[Checkpoint] = []
         decisions: dict[str, Decision] = {}
         for group, committed in seen.committed.items():
             own = own_progress(committed, self._echoes.of(group))
-            mine = checkpoints_of(group, own, copies, self.flow, starts=starts)
+            mine = checkpoints_of(group, own, copies, self.flow, starts=starts, empty=empty)
             rest = self._rest(group, own, copies, seen, now)
             if mine:
                 view = self._view(group, tuple(mine), rest, seen, now)
@@ -238,10 +242,24 @@ class LinkGroups:
         }
         self._silent = wanted - starts.keys()
         # asked once offsets and starts are known: so they are of the same topics
-        live = await targets_seen(self._target, (targets[at] for at in starts))
-        return {
-            at: start for at, start in starts.items() if live[targets[at].identity] is Seen.THERE
-        }
+        live = await sides_seen(self._source, self._target, targets.values())
+        for at, entry in targets.items():
+            said = _refusal(listed.get(at)) or " ".join(side_words(entry, live[entry.identity]))
+            if said.strip():
+                self.report.refused[f"topic {entry.target_topic}"] = said.strip()
+        return {at: start for at, start in starts.items() if live[targets[at].identity] == _THERE}
+
+    async def _empty(
+        self, copies: Copies, starts: Mapping[TopicPartition, int]
+    ) -> frozenset[TopicPartition]:
+        """Copies that have no record of anybody: one that the map lacks may be only late there."""
+        wanted = {at: LATEST for at in starts if copies.is_new(at)}
+        ends = await list_offsets(self._target, wanted, deadline_s=self._settings.request_s)
+        return frozenset(
+            at
+            for at, end in ends.items()
+            if not isinstance(end, BrokerError) and end.offset == starts[at]
+        )
 
     def _rest(
         self, group: str, own: GroupOffsets, copies: Copies, seen: _Seen, now: float
@@ -347,12 +365,14 @@ class LinkGroups:
             del self._rewritten_at[at]
 
     def _tell_refused(self) -> None:
-        """Log groups that were not refused before."""
+        """Log what was not refused before."""
         refused = self.report.refused
-        new = [group for group in refused if group not in self._told]
+        new = [one for one in refused if one not in self._told]
         if new:
-            some = {group: refused[group] for group in new[:3]}
-            _log.warning("groups refused", extra=fields(link=str(self.flow.link), error=str(some)))
+            some = {one: refused[one] for one in new[:3]}
+            _log.warning(
+                "groups or topics refused", extra=fields(link=str(self.flow.link), error=str(some))
+            )
         self._told = set(refused)
 
     async def _write_syncs(self, copies: Copies) -> None:
@@ -367,6 +387,11 @@ class LinkGroups:
 def _are_same(points: Iterable[Checkpoint], one: GroupOffsets, other: GroupOffsets) -> bool:
     """Whether nobody moved the group where it is ours to set; other links may, elsewhere."""
     return all(one.get(point.partition) == other.get(point.partition) for point in points)
+
+
+def _refusal(answer: ListedOffset | BrokerError | None) -> str:
+    """Why a broker will not answer at the next look either; "" where it may."""
+    return str(answer) if isinstance(answer, BrokerError) and not answer.retriable else ""
 
 
 def _is_silence(answer: GroupOffsets | BrokerError | None) -> bool:

@@ -9,12 +9,13 @@ from fastapi import FastAPI, Query
 from fastapi.responses import JSONResponse
 
 from mirrorfleet.core.errors import RefusedError
-from mirrorfleet.core.ids import ClusterAlias, Link, TopicPartition
+from mirrorfleet.core.ids import ClusterAlias, TopicPartition
 from mirrorfleet.mapping.asking import MOST_OFFSET, Direction, translate
 from mirrorfleet.mapping.live import checked_or_told
 from mirrorfleet.runtime import metric_names as names
 
 if TYPE_CHECKING:
+    from mirrorfleet.core.ids import Link
     from mirrorfleet.core.ports import Clock
     from mirrorfleet.kafka.cluster import Cluster
     from mirrorfleet.mapping.following import MapFollower
@@ -63,17 +64,17 @@ def _link(groups: LinkGroups, now: float) -> dict[str, object]:
 def add_routes(
     app: FastAPI,
     copies_of: Callable[[Link], Copies],
-    links: Iterable[Link],
+    sources: Mapping[Link, Cluster],
     is_loaded: Callable[[], bool],
     target: Cluster,
 ) -> None:
     """`GET /translate?source=east&topic=orders&partition=0&offset=42[&direction=to-source]`.
 
-    404 for a link or partition that is not copied, 409 where the copy was deleted, 422 for a
-    question that is not one, 503 before the map has been read. `unchecked` is in the answer where
-    the target does not say whether it has the copy still.
+    404 for a link or partition that is not copied, 409 where another topic has the name of the copy
+    or of the source's now, 422 for a question that is not one, 503 before the map has been read.
+    `unchecked` is in the answer where a cluster does not say whether it has its topic still.
     """
-    known = {link.source: link for link in links}
+    known = {link.source: link for link in sources}
 
     @app.get("/translate")
     async def translate_offset(
@@ -94,7 +95,7 @@ def add_routes(
         except RefusedError as error:
             return _error(str(error), _NOT_FOUND)
         try:
-            return JSONResponse((await checked_or_told(target, found)).row())
+            return JSONResponse((await checked_or_told(sources[link], target, found)).row())
         except RefusedError as error:
             return _error(str(error), _CONFLICT)
 

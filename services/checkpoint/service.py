@@ -106,7 +106,7 @@ class CheckpointService:
 
     def add_routes(self, app: FastAPI) -> None:
         """`/translate`: one offset on the other side."""
-        report.add_routes(app, self._copies, self._links, self._loaded.is_set, self._target)
+        report.add_routes(app, self._copies, self._sources, self._loaded.is_set, self._target)
 
     # -- parts
 

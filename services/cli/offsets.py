@@ -41,7 +41,7 @@ def run_translate(where: Where, topic: str, offset: int, way: Direction, output:
         async with open_cluster(estate, link.target) as target:
             clock = SystemClock()
             found = await asking.ask_offset(target, fleet, link, at, offset, way, clock)
-            return found.row()
+        return (await asking.confirmed(lambda: open_cluster(estate, link.source), found)).row()
 
     return _show(output, asking.OFFSET_COLUMNS, [asyncio.run(ask())])
 
@@ -49,7 +49,7 @@ def run_translate(where: Where, topic: str, offset: int, way: Direction, output:
 def run_groups(where: Where, group: str | None, output: Output) -> int:
     """Prints the groups of a link, or one of them; exit 1 when a cluster refused one.
 
-    Or when the copy of what one has read was deleted.
+    Or when what one has read was deleted, or its copy.
     """
     estate = load_estate(where.file)
     flow = flow_of(estate, find_link(estate, where.target, where.source))

@@ -160,7 +160,8 @@ class Board:
         if map_words:
             raise RefusedError(f"the offset map of {link} is not known yet: {map_words}.")
         answer = translate(copies, at, offset, direction)
-        answer = await checked_or_told(self._reachable(link.target), answer)
+        source, target = self._clusters[link.source].cluster, self._reachable(link.target)
+        answer = await checked_or_told(source, target, answer)
         return group_views.translation(answer, link.source, link.target, direction)
 
     # -- parts

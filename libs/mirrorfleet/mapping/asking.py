@@ -6,21 +6,21 @@ Answers come from the control topics and both clusters alone, so they work witho
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from mirrorfleet.core.errors import BrokerError, RefusedError
+from mirrorfleet.core.errors import BrokerError, ConfigError, RefusedError
 from mirrorfleet.core.ids import FleetName, Link, PartitionIdentity, SlotNumber, TopicPartition
 from mirrorfleet.core.ports import Clock
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.groups import GroupOffsets, GroupState, fetch_offsets, list_groups
 from mirrorfleet.mapping.catalog import CatalogView, read_catalog
 from mirrorfleet.mapping.following import MapFollower
-from mirrorfleet.mapping.live import checked, gone_words, targets_seen, unsure_words
+from mirrorfleet.mapping.live import checked, side_words, sides_seen, source_checked
 from mirrorfleet.mapping.store import KafkaMapStore
 from mirrorfleet.offsets.copies import Answer, Copies
-from mirrorfleet.offsets.floors import Seen
+from mirrorfleet.offsets.floors import Sides
 from mirrorfleet.offsets.homes import GroupOffset, answer_for, entries_of, wanted_groups
 from mirrorfleet.policy.flows import Flow
 from mirrorfleet.records.catalog import CatalogPartition
@@ -37,7 +37,7 @@ class Direction(StrEnum):
 
 
 Row = dict[str, object]
-_TargetsSeen = Mapping[PartitionIdentity, Seen]
+_Seen = Mapping[PartitionIdentity, Sides]
 Columns = Sequence[str]
 
 
@@ -116,7 +116,10 @@ async def ask_offset(
     direction: Direction,
     clock: Clock,
 ) -> Answer:
-    """One offset, from the control topics. Raises: as `translate`, `load_map` and `checked`."""
+    """One offset, from the control topics; `confirmed` is left to do.
+
+    Raises: as `translate`, `load_map` and `checked`.
+    """
     view = await read_catalog(target, fleet)
     mine = [
         entry
@@ -128,6 +131,21 @@ async def ask_offset(
     entries = mine or view.of_link(link)
     copies = Copies(entries, follower.index, view.losses)
     return await checked(target, translate(copies, at, offset, direction))
+
+
+async def confirmed(open_source: Callable[[], Cluster], answer: Answer) -> Answer:
+    """As `source_checked`, by a client that is closed again.
+
+    Without the source's secrets, too: who is at the target, and in a hurry, may not have them.
+    """
+    try:
+        source = open_source()
+    except ConfigError:
+        return await source_checked(None, answer)
+    try:
+        return await source_checked(source, answer)
+    finally:
+        await source.close()
 
 
 async def ask_groups(
@@ -142,8 +160,8 @@ async def ask_groups(
     """Each offset of each group of a link: both sides, and what it is over there.
 
     `refused` says which cluster did not answer for the group; a group whose offsets the source
-    does not tell is one row without any. It also says why an offset has no translation: it would
-    be one of a topic that was deleted. `unchecked` says where nobody knows that.
+    does not tell is one row without any. It also says why an offset has no translation: one of both
+    topics was deleted. `unchecked` says where nobody knows that.
 
     Raises: RefusedError when `only` is no group of the link; errors of both clusters.
     """
@@ -163,7 +181,7 @@ async def ask_groups(
     set_there = await fetch_offsets(target, groups)
     copies = await _copies(target, fleet, flow, view, clock)
     told = (one for one in committed.values() if not isinstance(one, BrokerError))
-    seen = await targets_seen(target, entries_of(told, copies))
+    seen = await sides_seen(source, target, entries_of(told, copies))
     rows: list[Row] = []
     for group in groups:
         state = there[group].state if group in there else GroupState.DEAD
@@ -182,7 +200,7 @@ async def _copies(
 
 
 def _group_rows(
-    group: str, flow: Flow, copies: Copies, sides: tuple[_Side, _Side], seen: _TargetsSeen
+    group: str, flow: Flow, copies: Copies, sides: tuple[_Side, _Side], seen: _Seen
 ) -> list[Row]:
     source, target = sides
     refusals = {
@@ -208,11 +226,12 @@ def _group_rows(
     return rows
 
 
-def _row_checked(row: Row, entry: CatalogPartition, seen: Seen) -> Row:
-    if seen is Seen.GONE:
-        said = "; ".join(str(one) for one in (row["refused"], gone_words(entry)) if one)
+def _row_checked(row: Row, entry: CatalogPartition, sides: Sides) -> Row:
+    gone, unsure = side_words(entry, sides)
+    if gone:
+        said = "; ".join(str(one) for one in (row["refused"], gone) if one)
         return row | {"translated": None, "found": None, "refused": said}
-    return row | {"unchecked": unsure_words(entry)} if seen is Seen.UNSURE else row
+    return row | {"unchecked": unsure or None}
 
 
 def _row(at: TopicPartition, answer: Answer, there: GroupOffset | None) -> Row:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from mirrorfleet.core.errors import BrokerError, MirrorfleetError
 from mirrorfleet.core.ids import SourceOffset, TargetOffset
 from mirrorfleet.kafka.offsets import EARLIEST, list_offsets
-from mirrorfleet.mapping.live import seen, targets_seen
-from mirrorfleet.offsets.floors import LostTopics, Seen, Sides
+from mirrorfleet.mapping.live import sides_seen
+from mirrorfleet.offsets.floors import LostTopics, Seen
 from mirrorfleet.offsets.packing import GONE, Floor
 from mirrorfleet.runtime.log import fields, logger
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from mirrorfleet.core.ids import ClusterAlias, PartitionIdentity, TopicPartition
     from mirrorfleet.kafka.cluster import Cluster
@@ -62,7 +62,7 @@ class LogFloors:
         if not source.cluster_id:
             await source.open()
         wanted = [entry for entry in entries if entry.identity.source_cluster == source.cluster_id]
-        known = lost.believed(wanted, await self._seen(source, wanted))
+        known = lost.believed(wanted, await sides_seen(source, self._target, wanted))
         asked = [(entry, known[entry.identity]) for entry in wanted if entry.identity in known]
         here = await _begins(source, [one.source for one, at in asked if at.source is Seen.THERE])
         there = await _begins(
@@ -75,19 +75,6 @@ class LogFloors:
             if one is not None and other is not None:
                 found[entry.identity] = Floor(SourceOffset(one), TargetOffset(other))
         return found
-
-    async def _seen(
-        self, source: Cluster, wanted: Sequence[CatalogPartition]
-    ) -> dict[PartitionIdentity, Sides]:
-        here = (await source.metadata(sorted({one.source_topic for one in wanted}))).topics
-        there = await targets_seen(self._target, wanted)
-        return {
-            entry.identity: Sides(
-                seen(here.get(entry.source_topic), entry.identity.source_topic_id),
-                there[entry.identity],
-            )
-            for entry in wanted
-        }
 
 
 async def _begins(cluster: Cluster, wanted: Iterable[TopicPartition]) -> dict[TopicPartition, int]:

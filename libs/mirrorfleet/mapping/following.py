@@ -122,6 +122,7 @@ class MapFollower:
         await self._load_wanted()
         if not self._ends:
             return
+        before = self._tail.next_offsets
         try:
             records = await self._tail.poll(deadline_s=self._deadline_s)
         except BrokerError as error:
@@ -135,7 +136,20 @@ class MapFollower:
             for record in records[begin : begin + _RECORDS_A_STEP]:
                 self.index.add_segment(decode_segment(record.value or b""))
             await asyncio.sleep(0)
+        await self._ask_for_an_end(before)
         self._read |= self._ends.keys() - self.behind
+
+    async def _ask_for_an_end(self, before: Mapping[int, int]) -> None:
+        """A log that lost its tail may not come to where it ended when it was loaded.
+
+        Of slots that got nothing just now one is asked for: mostly there is none, and nothing lost.
+        """
+        now = self._tail.next_offsets
+        for slot in sorted(self.behind & self._ends.keys() - self.leaderless.keys()):
+            if now[slot] == before.get(slot):
+                found = await self._store.bounds(ControlKind.SEGMENTS, slot)
+                self._ends[slot] = min(self._ends[slot], found.end)
+                return
 
     async def _load_wanted(self) -> None:
         """Load what has leaders; for the others nobody waits."""

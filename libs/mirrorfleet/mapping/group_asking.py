@@ -14,7 +14,7 @@ from mirrorfleet.kafka.groups import (
     fetch_offsets,
     list_groups,
 )
-from mirrorfleet.mapping.live import targets_seen
+from mirrorfleet.mapping.live import sides_seen
 from mirrorfleet.offsets.homes import entries_of
 from mirrorfleet.views.groups import GroupFacts
 
@@ -48,7 +48,7 @@ class GroupAsker:
     ) -> GroupFacts:
         """The states of all groups, and offsets of those that `choose` takes from the source's.
 
-        Of `copies` those are looked for on the target that these groups have read.
+        Of `copies` those are looked for on both sides that these groups have read.
 
         Raises: errors of both clusters; a group that one does not answer for is in `refused`.
         """
@@ -108,7 +108,7 @@ class GroupAsker:
         wanted = entries_of(at_source.values(), copies)
         return replace(
             states,
-            targets=await targets_seen(self._target, wanted),
+            sides=await sides_seen(self._source, self._target, wanted),
             source_offsets=at_source,
             target_offsets=_answered(theirs),
             refused={

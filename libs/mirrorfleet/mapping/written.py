@@ -61,13 +61,16 @@ class WrittenTail:
         end = await self._bound(LATEST)
         if 0 not in self._tail.next_offsets or self._tail.next_offsets[0] > end:
             self._tail.start(0, await self._bound(EARLIEST))
-        while self._tail.next_offsets[0] < end:
+        while (at := self._tail.next_offsets[0]) < end:
             try:
                 await self._read()
             except BrokerError as error:
                 if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
                     raise
                 self._tail.start(0, await self._bound(EARLIEST))
+            if self._tail.next_offsets[0] <= at:
+                # a log that lost its tail never comes there again while its only writer waits here
+                end = min(end, await self._bound(LATEST))
 
     async def _read(self) -> None:
         deadline_s = self._cluster.settings.request_timeout_s

@@ -18,7 +18,7 @@ class Answer:
     """`asked` at `partition` is `offset` at `other`, each the next record to read there.
 
     `copied_to` is the source offset up to which the map knows the copy. `unchecked` is why nobody
-    knows whether the target has the topic still that the map is about.
+    knows whether the clusters have the topics still that the map is about.
     """
 
     entry: CatalogPartition
@@ -87,6 +87,12 @@ class Copies:
     def by_target(self, partition: TopicPartition) -> CatalogPartition | None:
         """The entry whose copy a target partition is."""
         return self._by_target.get(partition)
+
+    def is_new(self, partition: TopicPartition) -> bool:
+        """Whether nothing of a target partition is in the map yet, nor was ever lost there."""
+        entry = self._by_target.get(partition)
+        known = None if entry is None else self._index.of(entry.identity)
+        return entry is not None and entry.loss is None and (known is None or known.first is None)
 
     def to_target(self, partition: TopicPartition, offset: int) -> Answer | None:
         """Source to target; None when it is not copied, or nothing of it yet."""

@@ -24,6 +24,7 @@ checkpoint again:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -213,11 +214,13 @@ def checkpoints_of(
     flow: Flow,
     *,
     starts: Mapping[TopicPartition, int],
+    empty: AbstractSet[TopicPartition] = frozenset(),
 ) -> list[Checkpoint]:
     """Checkpoints of a group for what a rule with this group copies; sorted by partition.
 
     `starts` are target log starts: what retention took there cannot be read, and an offset below
     would send a consumer wherever its reset policy says. A partition that has none is left out.
+    `empty` are copies without any record: whatever comes is behind their start.
     """
     found: list[Checkpoint] = []
     taken: dict[tuple[str, str], bool] = {}
@@ -228,13 +231,15 @@ def checkpoints_of(
         about = (entry.source_topic, entry.rule)
         if about not in taken:  # patterns are slow, and a topic has many partitions
             taken[about] = _takes(flow, entry, group)
-        answer = copies.to_target(at, committed[at].offset) if taken[about] else None
-        if answer is not None and answer.other in starts:
-            target = max(answer.offset, starts[answer.other])
+        if not taken[about] or entry.target not in starts:
+            continue
+        answer = copies.to_target(at, committed[at].offset)
+        if answer is not None or entry.target in empty:
+            target = max(0 if answer is None else answer.offset, starts[entry.target])
             found.append(
                 Checkpoint(
                     group,
-                    answer.other,
+                    entry.target,
                     SourceOffset(committed[at].offset),
                     TargetOffset(target),
                     committed[at].metadata,

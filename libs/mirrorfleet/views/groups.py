@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from mirrorfleet.offsets.floors import Seen
+from mirrorfleet.offsets.floors import Seen, Sides
 from mirrorfleet.offsets.homes import answer_for, wanted_groups
 from mirrorfleet.offsets.index import Found
 from mirrorfleet.views.format import count, plural
@@ -39,8 +39,9 @@ _FOUND: Final = {
 }
 
 
-_DELETED: Final = "the copy was deleted, and what has its name now is another topic, or nothing"
-_UNCHECKED: Final = "not checked whether the target has this topic still"
+_ANOTHER: Final = "was deleted, and what has its name now is another topic, or nothing"
+_DELETED: Final = {"source": f"the source's topic {_ANOTHER}", "target": f"the copy {_ANOTHER}"}
+_UNSURE: Final = Sides(Seen.UNSURE, Seen.UNSURE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +49,7 @@ class GroupFacts:
     """What both clusters said about some groups, by group. A group that is absent is not known.
 
     `refused` are groups that a cluster did not answer for, with its words. Members that it did not
-    tell are None. `targets` says of copies whether the target has the topic still that the map is
-    about.
+    tell are None. `sides` says of copies whether both have the topics still that the map is about.
     """
 
     source_states: Mapping[str, str] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class GroupFacts:
     target_offsets: Mapping[str, Offsets] = field(default_factory=dict)
     source_members: Sequence[str] | None = ()
     target_members: Sequence[str] | None = ()
-    targets: Mapping[PartitionIdentity, Seen] = field(default_factory=dict)
+    sides: Mapping[PartitionIdentity, Sides] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -134,20 +134,23 @@ def offset_rows(group: str, flow: Flow, facts: GroupFacts, copies: Copies) -> li
     for at in sorted(mine):
         entry = copies.by_source(at)
         if entry is not None:
-            seen = facts.targets.get(entry.identity, Seen.UNSURE)
+            sides = facts.sides.get(entry.identity, _UNSURE)
             answer = answer_for(group, at, mine[at].offset, copies, flow)
-            row = _offset_row(at, mine[at].offset, entry.target_topic, answer, theirs)
-            rows.append(_checked(row, seen))
+            row = _offset_row(at, mine[at].offset, entry.target, answer, theirs)
+            rows.append(_checked(row, sides))
     return rows
 
 
-def _checked(row: GroupOffsetRow, seen: Seen) -> GroupOffsetRow:
+def _checked(row: GroupOffsetRow, sides: Sides) -> GroupOffsetRow:
     """A place in a topic that was deleted would be ahead in the one that has its name now."""
-    if row.translated is None or seen is Seen.THERE:
-        return row
-    if seen is Seen.GONE:
-        return row.model_copy(update={"translated": None, "found": None, "words": _DELETED})
-    return row.model_copy(update={"words": f"{row.words}; {_UNCHECKED}"})
+    for seen, side in zip(sides, Sides._fields, strict=True):
+        if row.translated is not None and seen is Seen.GONE:
+            gone = {"translated": None, "found": None, "words": _DELETED[side]}
+            row = row.model_copy(update=gone)
+        elif row.translated is not None and seen is Seen.UNSURE:
+            words = f"{row.words}; not checked whether the {side} has this topic still"
+            row = row.model_copy(update={"words": words})
+    return row
 
 
 def translation(answer: Answer, source: str, target: str, direction: str) -> Translation:
@@ -178,14 +181,14 @@ def _told(members: Sequence[str] | None) -> list[str] | None:
 
 
 def _offset_row(
-    at: TopicPartition, offset: int, target_topic: str, answer: Answer | None, theirs: Offsets
+    at: TopicPartition, offset: int, other: TopicPartition, answer: Answer | None, theirs: Offsets
 ) -> GroupOffsetRow:
-    there = None if answer is None else theirs.get(answer.other)
+    there = theirs.get(other)
     now = None if there is None else there.offset
     return GroupOffsetRow(
         topic=at.topic,
         partition=at.partition,
-        target_topic=target_topic,
+        target_topic=other.topic,
         source_offset=offset,
         translated=None if answer is None else answer.offset,
         found=None if answer is None else answer.found,
@@ -214,9 +217,10 @@ def _group_words(group: str, rows: Sequence[GroupOffsetRow], facts: GroupFacts) 
         return "unknown", facts.refused[group]
     if not rows:
         return "none", "it has no offset in a topic that this link copies"
-    deleted = sum(row.words == _DELETED for row in rows)
-    if deleted:
-        return "unknown", f"the target's topic of {plural(deleted, 'partition')} was deleted"
+    for side, words in _DELETED.items():
+        deleted = sum(row.words == words for row in rows)
+        if deleted:
+            return "unknown", f"the {side}'s topic of {plural(deleted, 'partition')} was deleted"
     unset = sum(row.target_offset is None for row in rows)
     if unset == len(rows):
         return "not set", "no offset of it is set on the target"

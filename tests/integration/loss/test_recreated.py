@@ -100,8 +100,11 @@ def check_requests(drill: Drill, fail: str, new: range) -> None:
         ("partition-faulted", 0, 50, 70, CAUSE),
         ("partition-faulted", 1, 50, 50, CAUSE),
     ]
+    question = "offsets", "translate", f"{fail}-0", "10"
+    assert drill.run(*question) == 1  # an offset of the new topic, a map of the old one
     assert drill.run("resolve", f"{fail}-0", "--accept-gap", "50..70") == 0
     drill.wait_copied(fail, [*SEEN, new])
+    assert drill.run(*question) == 0
     drill.wait_copied(fail, SEEN, partition=1)  # its neighbour still waits for a word
     assert drill.run("resolve", f"{fail}-1", "--seek", "5") == 0
     drill.wait_copied(fail, [*SEEN, range(new.start + 5, new.stop)], partition=1)

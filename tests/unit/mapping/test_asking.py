@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
@@ -24,6 +24,7 @@ from mirrorfleet.mapping.asking import (
     stated_partition,
     translate,
 )
+from mirrorfleet.mapping.live import source_checked
 from mirrorfleet.offsets.copies import Copies
 from mirrorfleet.offsets.homes import GroupOffset
 from mirrorfleet.offsets.index import OffsetIndex
@@ -32,7 +33,7 @@ from mirrorfleet.policy.flows import Flow, FlowRule
 from mirrorfleet.policy.naming import Naming
 from mirrorfleet.records.catalog import CatalogPartition
 from mirrorfleet.runtime.clock import SystemClock
-from tests.unit.mapping.targets import Target, away, deleted, hidden, made_again
+from tests.unit.mapping.targets import Target, away, deleted, hidden, made_again, source_of
 from tests.unit.offsets.making import run_of
 from tests.unit.records.making import LINK, identity
 
@@ -159,6 +160,45 @@ async def test_a_target_that_is_away_by_then_is_an_error(monkeypatch: pytest.Mon
         await asked(away(), "orders", FORWARD, monkeypatch)
 
 
+async def checked_at(source: Target | None, topic: str, way: Direction) -> dict[str, object]:
+    """Offset 7 of a copy of 20 records, after the target was asked."""
+    answer = translate(copies(copied=20), TopicPartition(topic, 0), 7, way)
+    here = None if source is None else source_of(source).cluster()
+    return (await source_checked(here, answer)).row()
+
+
+@BOTH_WAYS
+async def test_no_offset_of_a_source_topic_that_was_made_again_is_translated_nor_one_into_it(
+    topic: str, way: Direction
+) -> None:
+    with pytest.raises(RefusedError, match=r"east: the orders that .* was deleted\."):
+        await checked_at(made_again(), topic, way)
+
+
+UNTOLD = "not checked: east did not say whether it still has this orders."
+
+
+@BOTH_WAYS
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (Target(), None),
+        (hidden(), UNTOLD),
+        (away(), f"{UNTOLD} east does not answer."),
+        (None, UNTOLD),
+        (deleted(), "east has no orders now: this is about the one that was deleted."),
+    ],
+    ids=["there", "hidden", "away", "without its secrets", "deleted"],
+)
+async def test_an_answer_does_not_need_the_source_and_says_when_that_did_not_confirm_it(
+    source: Target | None, said: str | None, topic: str, way: Direction
+) -> None:
+    found = await checked_at(source, topic, way)
+
+    assert (found["other_offset"], found["found"]) == (7, "exact")
+    assert found.get("unchecked") == said
+
+
 FLOW = Flow(
     LINK,
     (FlowRule("all", NameFilter((".*",)), NameFilter((".*",)), Naming.PREFIX),),
@@ -207,6 +247,7 @@ async def rows_of(
     monkeypatch.setattr(asking, "fetch_offsets", fetch_offsets)
     monkeypatch.setattr(asking, "read_catalog", read_catalog)
     monkeypatch.setattr(asking, "_copies", mapped)
+    source = replace(source, topics=source_of(source.topics))
     one, other = cast("Cluster", source), cast("Cluster", target)
     return await ask_groups(one, other, FleetName("west"), FLOW, SystemClock())
 
@@ -271,6 +312,20 @@ async def test_an_offset_of_a_group_is_not_translated_into_a_topic_that_was_dele
         f"west: GROUP_AUTHORIZATION_FAILED; {deleted_words}",
     ]
     assert target.topics.asked == [["east.orders"]]  # once, however many groups
+
+
+async def test_an_offset_of_a_group_in_a_topic_that_was_made_again_is_not_translated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source = Side({"a": HERE}, topics=made_again())
+
+    (row,) = await rows_of(source, Side({"a": THERE}), monkeypatch)
+
+    assert (row["translated"], row["found"], row["target_offset"]) == (None, None, 5)
+    assert row["refused"] == (
+        "east: the orders that the offset map is about was deleted."
+        " What has its name now, if anything, is another topic."
+    )
 
 
 async def test_a_group_is_translated_into_a_topic_that_is_hidden_with_a_word(

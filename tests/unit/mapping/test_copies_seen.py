@@ -1,9 +1,9 @@
-"""Whether the copies that groups have read are there still, asked for the console's pages."""
+"""Whether what groups have read is there still, and its copy, asked for the console's pages."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,20 +13,20 @@ from mirrorfleet.kafka.groups import GroupDescription, GroupOffsets, GroupState,
 from mirrorfleet.mapping import group_asking
 from mirrorfleet.mapping.group_asking import KEPT_S, GroupAsker
 from mirrorfleet.offsets.copies import Copies
-from mirrorfleet.offsets.floors import Seen
+from mirrorfleet.offsets.floors import Seen, Sides
 from mirrorfleet.offsets.homes import GroupOffset
 from mirrorfleet.offsets.index import OffsetIndex
-from tests.unit.mapping.targets import Target, away, deleted, hidden, made_again
+from tests.unit.mapping.targets import Target, away, deleted, hidden, made_again, source_of
 from tests.unit.views.making import entry
 
 if TYPE_CHECKING:
     from mirrorfleet.kafka.cluster import Cluster
     from mirrorfleet.views.groups import GroupFacts
 
-SOURCE = cast("Cluster", None)
 COPIED = (entry(0), entry(1), entry(0, topic="carts"))
 COPIES = Copies(COPIED, OffsetIndex())
 ORDERS = COPIED[:2]
+ID_OF_ORDERS = ORDERS[0].identity.source_topic_id
 
 
 class Clock:
@@ -50,7 +50,7 @@ def _answers(monkeypatch: pytest.MonkeyPatch) -> None:
     async def fetch_offsets(
         cluster: Cluster, groups: Sequence[str], **_: object
     ) -> dict[str, GroupOffsets]:
-        offsets = dict.fromkeys(read, GroupOffset(5)) if cluster is SOURCE else {}
+        offsets = dict.fromkeys(read, GroupOffset(5)) if cluster.name == "east" else {}
         return dict.fromkeys(groups, offsets)
 
     async def describe_groups(
@@ -77,31 +77,33 @@ Ask = Callable[[GroupAsker], Awaitable["GroupFacts"]]
 
 @BOTH_PAGES
 @pytest.mark.parametrize(
-    ("target", "seen"),
+    ("source", "target", "seen"),
     [
-        (Target, Seen.THERE),
-        (deleted, Seen.GONE),
-        (made_again, Seen.GONE),
-        (hidden, Seen.UNSURE),
+        (Target, Target, Sides(Seen.THERE, Seen.THERE)),
+        (Target, deleted, Sides(Seen.THERE, Seen.GONE)),
+        (Target, made_again, Sides(Seen.THERE, Seen.GONE)),
+        (Target, hidden, Sides(Seen.THERE, Seen.UNSURE)),
+        (made_again, Target, Sides(Seen.GONE, Seen.THERE)),
+        (hidden, Target, Sides(Seen.UNSURE, Seen.THERE)),
     ],
 )
-async def test_copies_that_groups_have_read_are_looked_for_once_in_a_while(
-    ask: Ask, target: Callable[[], Target], seen: Seen
+async def test_what_groups_have_read_and_its_copies_are_looked_for_once_in_a_while(
+    ask: Ask, source: Callable[[], Target], target: Callable[[], Target], seen: Sides
 ) -> None:
-    there, clock = target(), Clock()
-    asker = GroupAsker(SOURCE, there.cluster(), clock, 1.0)
+    here, there, clock = source_of(source(), topic_id=ID_OF_ORDERS), target(), Clock()
+    asker = GroupAsker(here.cluster(), there.cluster(), clock, 1.0)
 
     facts = await ask(asker)
     await ask(asker)
 
-    assert facts.targets == {one.identity: seen for one in ORDERS}
-    assert there.asked == [["east.orders"]]
+    assert facts.sides == {one.identity: seen for one in ORDERS}
+    assert (here.asked, there.asked) == ([["orders"]], [["east.orders"]])
     clock.now += KEPT_S
     await ask(asker)
-    assert there.asked == [["east.orders"]] * 2
+    assert (here.asked, there.asked) == ([["orders"]] * 2, [["east.orders"]] * 2)
 
 
 @BOTH_PAGES
 async def test_a_target_that_is_away_is_an_error(ask: Ask) -> None:
     with pytest.raises(DeadlineError):
-        await ask(GroupAsker(SOURCE, away().cluster(), Clock(), 1.0))
+        await ask(GroupAsker(source_of().cluster(), away().cluster(), Clock(), 1.0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, cast
 
@@ -140,3 +141,20 @@ async def test_who_wants_the_map_of_now_is_told_that_a_slot_has_no_leader(world:
 
     with pytest.raises(DeadlineError, match=r"offset map.*LEADER_NOT_AVAILABLE"):
         await world.follower.catch_up()
+
+
+async def test_who_wants_the_map_of_now_is_done_where_segments_that_lost_their_tail_end(
+    world: World,
+) -> None:
+    """They were cut between the question where they end and the first read."""
+    slot, other = SLOTS
+    world.copy(slot, *range(10))
+    world.copy(other, 0)
+    await world.follower._load_wanted()
+    del world.logs.records[slot][7:]
+
+    async with asyncio.timeout(5.0):
+        await world.follower.catch_up()
+
+    assert world.known(slot, 10) == list(range(7))
+    assert world.known(other, 1) == [0]

@@ -8,7 +8,7 @@ import pytest
 
 from mirrorfleet.core.ids import SourceOffset, TargetOffset, TopicPartition
 from mirrorfleet.offsets.copies import Copies
-from mirrorfleet.offsets.floors import Seen
+from mirrorfleet.offsets.floors import Seen, Sides
 from mirrorfleet.offsets.homes import GroupOffset
 from mirrorfleet.offsets.index import OffsetIndex
 from mirrorfleet.policy.filters import NameFilter
@@ -58,7 +58,7 @@ def facts(here: dict[TopicPartition, int], there: dict[TopicPartition, int]) -> 
         target_states={"g": "Empty"},
         source_offsets={"g": {at: GroupOffset(offset) for at, offset in here.items()}},
         target_offsets={"g": {at: GroupOffset(offset) for at, offset in there.items()}},
-        targets=dict.fromkeys((A.identity, B.identity), Seen.THERE),
+        sides=dict.fromkeys((A.identity, B.identity), Sides(Seen.THERE, Seen.THERE)),
     )
 
 
@@ -133,7 +133,8 @@ def test_each_offset_says_what_it_is_over_there() -> None:
 def test_no_place_is_told_in_a_copy_that_was_deleted_nor_that_the_group_is_in_it() -> None:
     """The group has places in what is copied anew; by the map of before they are behind."""
     found = facts({AT_A: 15, AT_B: 17}, {THERE_A: 2, THERE_B: 7})
-    found = replace(found, targets={A.identity: Seen.GONE, B.identity: Seen.UNSURE})
+    gone, unsure = Sides(Seen.THERE, Seen.GONE), Sides(Seen.THERE, Seen.UNSURE)
+    found = replace(found, sides={A.identity: gone, B.identity: unsure})
 
     page = group_page("g", FLOW, found, copies(), Wanted(), map_words="", now_ms=NOW)
 
@@ -156,6 +157,42 @@ def test_no_place_is_told_in_a_copy_that_was_deleted_nor_that_the_group_is_in_it
         "unknown",
         "the target's topic of 1 partition was deleted",
     )
+
+
+def test_no_place_is_told_for_an_offset_of_a_source_topic_that_was_made_again() -> None:
+    """It is one of the new topic, and the map is about the old one: the copy is not it."""
+    found = facts({AT_A: 15, AT_B: 17}, {THERE_A: 5})
+    gone, unsure = Sides(Seen.GONE, Seen.THERE), Sides(Seen.UNSURE, Seen.UNSURE)
+    found = replace(found, sides={A.identity: gone, B.identity: unsure})
+
+    page = group_page("g", FLOW, found, copies(), Wanted(), map_words="", now_ms=NOW)
+
+    deleted = "the source's topic was deleted, and what has its name now is another topic"
+    unchecked = "not set on the target" + "".join(
+        f"; not checked whether the {side} has this topic still" for side in ("source", "target")
+    )
+    assert [(one.translated, one.found, one.words) for one in page.offsets] == [
+        (None, None, f"{deleted}, or nothing"),
+        (7, "exact", unchecked),
+    ]
+    assert page.row is not None
+    assert (page.row.verdict, page.row.words) == (
+        "unknown",
+        "the source's topic of 1 partition was deleted",
+    )
+
+
+def test_a_group_that_is_set_in_an_empty_copy_is_not_said_to_be_set_nowhere() -> None:
+    found = facts({AT_A: 15, AT_B: 0}, {THERE_A: 5, THERE_B: 0})
+    index = OffsetIndex()
+    index.add(A.identity, [Run(SourceOffset(10), SourceOffset(20), TargetOffset(0))])
+    known = Copies([A, B], index)
+
+    page = group_page("g", FLOW, found, known, Wanted(), map_words="", now_ms=NOW)
+
+    assert [(one.translated, one.target_offset) for one in page.offsets] == [(5, 5), (None, 0)]
+    assert page.row is not None
+    assert page.row.verdict == "in place"
 
 
 def test_no_cause_is_told_for_an_offset_ahead_that_ours_may_have_put_there() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 from uuid import UUID
@@ -28,7 +29,7 @@ from mirrorfleet.runtime.clock import SystemClock
 from services.checkpoint import link as link_module
 from services.checkpoint.link import LinkGroups, _Seen
 from services.checkpoint.settings import CheckpointSettings
-from tests.unit.copying.making import LINK, TARGET_TOPIC, entry, identity
+from tests.unit.copying.making import LINK, SOURCE_TOPIC, TARGET_TOPIC, entry, identity
 from tests.unit.offsets.making import run_of
 from tests.unit.offsets.test_set_back import recopied
 from tests.unit.planning.samples import a_flow
@@ -85,6 +86,7 @@ class World:
     now: float = 1_000.0
     asked: int = 0
     read: list[Checkpoint] = field(default_factory=list)
+    source_id: TopicId = SOURCE_TOPIC
     topic_id: TopicId = TARGET_TOPIC
     is_deleted: bool = False
     looked_up: list[Sequence[str]] = field(default_factory=list)
@@ -94,7 +96,9 @@ class World:
         clusters = [
             cast(
                 "Cluster",
-                SimpleNamespace(settings=None, dice=None, name=name, metadata=self.metadata),
+                SimpleNamespace(
+                    settings=None, dice=None, name=name, metadata=partial(self.metadata, name)
+                ),
             )
             for name in ("east", "west")
         ]
@@ -137,10 +141,13 @@ class World:
 
     # -- requests
 
-    async def metadata(self, topics: Sequence[str]) -> Metadata:
+    async def metadata(self, cluster: str, topics: Sequence[str]) -> Metadata:
         self.looked_up.append(topics)
-        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if self.is_deleted else ErrorCode.NONE
-        found = {name: TopicMeta(name, self.topic_id, error, False, {}) for name in topics}
+        is_target = cluster == "west"
+        is_gone = is_target and self.is_deleted
+        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_gone else ErrorCode.NONE
+        topic_id = self.topic_id if is_target else self.source_id
+        found = {name: TopicMeta(name, topic_id, error, False, {}) for name in topics}
         return Metadata(ClusterId(""), 0, {}, found)
 
     async def list_groups(
@@ -333,7 +340,7 @@ async def test_no_offset_of_a_topic_that_is_gone_is_set_on_the_one_that_has_its_
     await link.look(copied())
 
     assert (world.topic, world.commits, world.target) == ([], [], {})
-    assert world.looked_up == [["east.orders"]]  # once, however many partitions
+    assert world.looked_up == [["orders"], ["east.orders"]]  # once, however many partitions
     world.topic_id, world.is_deleted = ANOTHER_TOPIC, False
     again = replace(identity(), target_topic_id=ANOTHER_TOPIC, incarnation=1)
     index = OffsetIndex()
@@ -341,6 +348,24 @@ async def test_no_offset_of_a_topic_that_is_gone_is_set_on_the_one_that_has_its_
     index.add(again, [run_of(3, 50, 0)])
     await link.look(Copies([entry(identity=again)], index))
     assert world.target == {there(0): GroupOffset(2)}
+
+
+async def test_no_offset_of_a_source_topic_that_was_made_again_is_translated_by_the_map_of_before(
+    world: World,
+) -> None:
+    """The group reads the new one from its beginning; the copy of the old one is all there is."""
+    world.source, world.source_id = places(40), ANOTHER_TOPIC
+    link = world.link()
+
+    await link.look(copied())
+
+    assert (world.topic, world.commits, world.target) == ([], [], {})
+    again = replace(identity(), source_topic_id=ANOTHER_TOPIC, incarnation=1)
+    index = OffsetIndex()
+    index.add(identity(), [run_of(0, 50, 0)])
+    index.add(again, [run_of(0, 50, 50)])
+    await link.look(Copies([entry(identity=again)], index))
+    assert world.target == {there(0): GroupOffset(90)}
 
 
 async def test_another_process_sets_back_what_was_right_before_the_target_lost_its_tail(

@@ -16,7 +16,7 @@ from mirrorfleet.runtime.http import build_app
 from mirrorfleet.runtime.lifecycle import Lifecycle
 from mirrorfleet.runtime.metrics import Metrics
 from services.checkpoint.report import add_routes
-from tests.unit.mapping.targets import Target, away, deleted, hidden, made_again
+from tests.unit.mapping.targets import Target, away, deleted, hidden, made_again, source_of
 from tests.unit.offsets.making import run_of
 from tests.unit.records.making import LINK, identity
 
@@ -29,7 +29,9 @@ ENTRY = CatalogPartition(
 )
 
 
-def client(*, loaded: bool = True, target: Target | None = None) -> httpx.AsyncClient:
+def client(
+    *, loaded: bool = True, source: Target | None = None, target: Target | None = None
+) -> httpx.AsyncClient:
     index = OffsetIndex()
     index.add(identity(0), [run_of(0, 10, 5)])
     health = Health(Lifecycle())
@@ -37,7 +39,7 @@ def client(*, loaded: bool = True, target: Target | None = None) -> httpx.AsyncC
     add_routes(
         app,
         lambda _: Copies([ENTRY], index),
-        [LINK],
+        {LINK: source_of(source).cluster()},
         lambda: loaded,
         (target or Target()).cluster(),
     )
@@ -45,6 +47,7 @@ def client(*, loaded: bool = True, target: Target | None = None) -> httpx.AsyncC
 
 
 THERE = "source=east&topic=orders&partition=0&offset=4"
+UNTOLD = "not checked: east did not say whether it still has this orders."
 UNCHECKED = "not checked: west did not say whether it still has this east.orders."
 BACK = "source=east&topic=east.orders&partition=0&offset=9&direction=to-source"
 
@@ -104,19 +107,29 @@ async def test_nothing_is_answered_from_the_map_of_a_topic_that_was_deleted(
     assert "the east.orders that the offset map is about was deleted" in answer.json()["error"]
 
 
+@pytest.mark.parametrize("question", [THERE, BACK])
+async def test_nothing_is_answered_about_a_source_topic_that_was_made_again(question: str) -> None:
+    async with client(source=made_again()) as http:
+        answer = await http.get(f"/translate?{question}")
+    assert answer.status_code == 409
+    assert "the orders that the offset map is about was deleted" in answer.json()["error"]
+
+
 @pytest.mark.parametrize(
-    ("target", "said"),
+    ("source", "target", "said"),
     [
-        (Target(), None),
-        (hidden(), UNCHECKED),
-        (away(), f"{UNCHECKED} west does not answer."),
+        (Target(), Target(), None),
+        (Target(), hidden(), UNCHECKED),
+        (Target(), away(), f"{UNCHECKED} west does not answer."),
+        (away(), Target(), f"{UNTOLD} east does not answer."),
+        (hidden(), hidden(), f"{UNCHECKED} {UNTOLD}"),
     ],
-    ids=["there", "hidden", "away"],
+    ids=["there", "target hides it", "target away", "source away", "both hide it"],
 )
 async def test_an_answer_says_when_it_could_not_be_checked(
-    target: Target, said: str | None
+    source: Target, target: Target, said: str | None
 ) -> None:
-    async with client(target=target) as http:
+    async with client(source=source, target=target) as http:
         answer = await http.get(f"/translate?{THERE}")
     assert (answer.status_code, answer.json()["other_offset"]) == (200, 9)
     assert answer.json().get("unchecked") == said

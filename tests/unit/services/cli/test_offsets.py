@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from mirrorfleet.core.ids import SourceOffset, TopicPartition
 from mirrorfleet.mapping import asking
-from services.cli import offsets
+from mirrorfleet.offsets.copies import Answer
+from mirrorfleet.offsets.index import Found
+from services.cli import connecting, offsets
 from services.cli.__main__ import main
+from tests.unit.mapping.test_asking import ENTRY
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+    from mirrorfleet.config.model import Estate
 
 ESTATE = """
 estate: e
@@ -26,6 +32,7 @@ links:
   - {from: east, to: west, rules: [{name: all, topics: [a]}]}
   - {from: north, to: west, rules: [{name: all, topics: [b]}]}
 """
+SECURITY = "protocol: SASL_SSL, mechanism: PLAIN, username: u, password: {env: NOT_HERE}"
 
 
 @pytest.mark.parametrize(
@@ -98,3 +105,27 @@ def test_groups_shows_what_could_not_be_checked_where_there_is_such(
     assert main(command) == 0
     table = capsys.readouterr().out
     assert ("UNCHECKED" in table, str(unchecked) in table) == (bool(unchecked), bool(unchecked))
+
+
+def test_translate_answers_without_the_secrets_of_the_source_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    real = connecting.open_cluster
+
+    def open_cluster(estate: Estate, alias: str) -> object:
+        return nullcontext() if alias == "west" else real(estate, alias)
+
+    async def ask_offset(*_: object) -> Answer:
+        at, there = TopicPartition("orders", 0), TopicPartition("east.orders", 0)
+        return Answer(ENTRY, at, 7, there, 9, Found.EXACT, SourceOffset(20))
+
+    monkeypatch.setattr(offsets, "open_cluster", open_cluster)
+    monkeypatch.setattr(asking, "ask_offset", ask_offset)
+    file = tmp_path / "estate.yaml"
+    file.write_text(ESTATE.replace('"h:1"', f'"h:1", security: {{{SECURITY}}}'))
+    command = ["offsets", "translate", "orders-0", "7", "--target", "west", "--from", "east"]
+
+    assert main([*command, "--estate", str(file), "-o", "json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    unchecked = "not checked: east did not say whether it still has this orders."
+    assert (row["other_offset"], row["unchecked"]) == (9, unchecked)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,7 +28,7 @@ from services.console.access import Gate
 from services.console.board import Board
 from services.console.routes import Pages, add_pages
 from services.console.settings import ConsoleSettings
-from tests.unit.mapping.targets import Target, away, deleted, hidden, made_again
+from tests.unit.mapping.targets import Target, source_of
 from tests.unit.records.making import LINK
 from tests.unit.views.making import NOW, entry, fleet, report, snapshot
 
@@ -57,6 +57,7 @@ class Told:
     of: Fleet
     index: OffsetIndex = field(default_factory=OffsetIndex)
     map_words: str = ""
+    source: Target | None = None
     target: Target = field(default_factory=Target)
 
     def fleet(self) -> Fleet:
@@ -90,6 +91,9 @@ def app_of(told: Told, tmp_path: Path, closing: asyncio.Event, most_streams: int
         ClusterAlias(alias): ClusterWatch(ClusterAlias(alias), None, clock, "no secret")
         for alias in ("east", "west")
     }
+    if told.source is not None:
+        orders = entry(0).identity.source_topic_id
+        clusters[LINK.source].cluster = source_of(told.source, topic_id=orders).cluster()
     clusters[LINK.target].cluster = told.target.cluster()
     settings = ConsoleSettings(refresh_s=0.1, most_streams=most_streams)
     board = Board(estate, clusters, {LINK.target: told}, clock, settings)
@@ -105,8 +109,9 @@ async def web(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-def client_of(tmp_path: Path, target: Target) -> httpx.AsyncClient:
-    app = app_of(replace(world(), target=target), tmp_path, asyncio.Event())
+def client_of(tmp_path: Path, target: Target, source: Target | None = None) -> httpx.AsyncClient:
+    told = replace(world(), source=source, target=target)
+    app = app_of(told, tmp_path, asyncio.Event())
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://console")
 
 
@@ -180,48 +185,6 @@ async def test_the_api_says_the_same_as_the_page(web: httpx.AsyncClient) -> None
     }
     for sentence in [found["headline"], *found["why"][1:6]]:
         assert sentence.replace("'", "&#39;") in page
-
-
-THERE = "topic=orders&partition=0&offset=10"
-BACK = "topic=east.orders&partition=0&offset=5&direction=to-source"
-
-
-async def test_an_offset_is_translated_both_ways(web: httpx.AsyncClient) -> None:
-    api = "/api/links/east/west/translate?"
-
-    there = (await web.get(api + THERE)).json()
-    assert (there["other_offset"], there["unchecked"]) == (5, "")
-    assert (await web.get(api + BACK)).json()["other_offset"] == 10
-    form = await web.get("/translate?link=east/west&topic=orders&partition=0&offset=1,0")
-    assert "Offset 10 of orders-0 is offset 5 of east.orders-0: the same record." in form.text
-    assert "not checked" not in form.text
-
-
-@pytest.mark.parametrize("question", [THERE, BACK])
-@pytest.mark.parametrize("gone", [deleted, made_again])
-async def test_no_offset_is_translated_by_the_map_of_a_topic_that_was_deleted(
-    gone: Callable[[], Target], question: str, tmp_path: Path
-) -> None:
-    async with client_of(tmp_path, gone()) as web:
-        answer = await web.get(f"/api/links/east/west/translate?{question}")
-        form = await web.get(f"/translate?link=east/west&{question}")
-
-    said = "west: the east.orders that the offset map is about was deleted."
-    assert (answer.status_code, said in answer.json()["error"]) == (404, True)
-    assert ("No answer." in form.text, said in form.text) == (True, True)
-
-
-@pytest.mark.parametrize("unsure", [hidden, away])
-async def test_a_translation_says_when_it_could_not_be_checked(
-    unsure: Callable[[], Target], tmp_path: Path
-) -> None:
-    async with client_of(tmp_path, unsure()) as web:
-        answer = (await web.get(f"/api/links/east/west/translate?{THERE}")).json()
-        form = await web.get(f"/translate?link=east/west&{THERE}")
-
-    said = "not checked: west did not say whether it still has this east.orders."
-    assert (answer["other_offset"], answer["unchecked"].startswith(said)) == (5, True)
-    assert said in form.text
 
 
 @pytest.mark.parametrize(
