@@ -6,10 +6,10 @@ import asyncio
 from pathlib import Path
 
 from mirrorfleet.config.load import load_estate
+from mirrorfleet.operating.connecting import open_cluster
 from mirrorfleet.operating.terminal import EXIT_OK, Output, print_json, print_table
 from mirrorfleet.records.formats import KNOWN_LEVEL
 from mirrorfleet.syncing.leveling import Levels, asked
-from services.cli.connecting import open_cluster
 
 
 def run(estate_file: Path, target: str, wanted: int | None, output: Output) -> int:

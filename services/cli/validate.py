@@ -8,6 +8,7 @@ from pathlib import Path
 
 from mirrorfleet.config.flows import all_flows
 from mirrorfleet.config.load import load_estate
+from mirrorfleet.operating.connecting import open_cluster
 from mirrorfleet.operating.terminal import (
     EXIT_ERROR,
     EXIT_OK,
@@ -19,7 +20,6 @@ from mirrorfleet.operating.terminal import (
     say_note,
 )
 from mirrorfleet.watching.estate import Report, check_file, check_live, rule_row
-from services.cli.connecting import open_cluster
 
 _READ_COMMITTED = (
     "note: exactly once is what a consumer with isolation.level=read_committed sees;"
