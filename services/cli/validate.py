@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from enum import Enum, auto
+from importlib import import_module
 from pathlib import Path
 
 from mirrorfleet.config.flows import all_flows
 from mirrorfleet.config.load import load_estate
+from mirrorfleet.config.model import Estate
+from mirrorfleet.core.errors import ConfigError
 from mirrorfleet.operating.connecting import open_cluster
 from mirrorfleet.operating.terminal import (
     EXIT_ERROR,
@@ -40,7 +44,7 @@ def run(estate_file: Path, target: str | None, output: Output, depth: Depth) -> 
     if target is not None:
         estate.cluster(target)
     flows = [flow for flow in all_flows(estate) if target in {None, flow.link.target}]
-    report = Report()
+    report = Report(problems=list(_tuning_problems(estate)))
     check_file(estate, flows, report)
     if depth is Depth.LIVE and not report.problems:
         asyncio.run(check_live(estate, flows, report, open_cluster))
@@ -48,6 +52,18 @@ def run(estate_file: Path, target: str | None, output: Output, depth: Depth) -> 
         report.rules = [rule_row(flow, rule.name, None) for flow in flows for rule in flow.rules]
     _print(estate_file, report, output)
     return EXIT_ERROR if report.problems else EXIT_OK
+
+
+def _tuning_problems(estate: Estate) -> Iterator[str]:
+    """What a service would refuse of its tuning when it starts.
+
+    Its settings are found by its name, as `run` finds the service: none imports another.
+    """
+    for name, subtree in estate.services.items():
+        try:
+            import_module(f"services.{name}.settings").parse(subtree)
+        except ConfigError as error:
+            yield f"line {estate.line_of(error.path)} {error}"
 
 
 def _print(estate_file: Path, report: Report, output: Output) -> None:

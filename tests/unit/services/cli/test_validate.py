@@ -1,0 +1,58 @@
+"""`validate` without a cluster: what it finds before a service would."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mirrorfleet.policy.acls import PROCESSES
+from services.cli.__main__ import main
+
+ESTATE = """\
+estate: demo
+clusters: {east: {bootstrap: "127.0.0.1:1"}, west: {bootstrap: "127.0.0.1:2"}}
+links: [{from: east, to: west, rules: [{name: orders, topics: ["orders.*"]}]}]
+"""
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def estate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    file = tmp_path / "estate.yaml"
+    file.write_text(ESTATE, encoding="utf-8")
+    monkeypatch.setenv("MIRRORFLEET_ESTATE", str(file))
+    return file
+
+
+@pytest.mark.parametrize("service", PROCESSES)
+def test_tuning_that_a_service_would_refuse_is_a_problem_at_its_line(
+    estate: Path, capsys: Captured, service: str
+) -> None:
+    estate.write_text(f"{ESTATE}services:\n  {service}:\n    zzz: 1\n")
+
+    assert main(["validate"]) == 1
+
+    said = f"error: {estate}: line 6 services.{service}.zzz: unknown key; valid here: "
+    assert said in capsys.readouterr().err
+
+
+def test_each_service_whose_tuning_is_wrong_is_named(estate: Path, capsys: Captured) -> None:
+    tuning = "services:\n  mirror: {memory_byts: 1}\n  lag: {ends_s: 60}\n  sync: {}\n"
+    estate.write_text(ESTATE + tuning)
+
+    assert main(["validate"]) == 1
+
+    mirror, lag = capsys.readouterr().err.splitlines()
+    assert mirror.endswith(
+        "line 5 services.mirror.memory_byts: unknown key; did you mean 'memory_bytes'?."
+    )
+    assert "line 6 services.lag: unseen_s (15) must be at least 3 times ends_s (60)" in lag
+
+
+def test_tuning_that_every_service_takes_is_valid(estate: Path) -> None:
+    tuning = "services: {mirror: {memory_bytes: 67108864}, console: {token: {env: T}}, lag: {}}\n"
+    estate.write_text(ESTATE + tuning)
+
+    assert main(["validate"]) == 0
