@@ -1,8 +1,8 @@
 """Reading `estate.yaml`: YAML with line marks, models, checks; every problem at once.
 
 A ConfigError lists all problems, one a line: `estate.yaml:12 links[0].rules[1].topics: ...`, with
-the nearest valid key for an unknown one. Values of secrets never get here; what stands under
-`security` is not repeated in a message either.
+the nearest valid key for an unknown one. Values of secrets never get here; what may be one all the
+same, because it stands in a wrong place, is not repeated in a message either.
 """
 
 from __future__ import annotations
@@ -175,8 +175,18 @@ def _problem(detail: _Detail) -> Problem:
             return Problem(path, "is empty")
         case "value_error":
             return Problem(path, detail["msg"].removeprefix("Value error, "))
-    shown = "" if "security" in path else f" (found {_shown(detail['input'])})"
+    found = detail["input"]
+    shown = "" if _may_be_secret(path, found) else f" (found {_shown(found)})"
     return Problem(path, _in_words(detail["msg"]) + shown)
+
+
+def _may_be_secret(path: str, value: object) -> bool:
+    """By its place, or because it is more than one value: a whole cluster that stands in a list."""
+    return (
+        "security" in path
+        or path.startswith(("telemetry", "services"))
+        or isinstance(value, (dict, list))
+    )
 
 
 def _path(loc: Sequence[int | str]) -> str:

@@ -44,7 +44,10 @@ DEFAULT_SLOTS: Final = 16
 
 
 def http_url(value: str) -> str:
-    """An http or https address without a user in it. Raises: ValueError."""
+    """An http or https address without a user or query in it. Raises: ValueError."""
+    # first of all, because either may be a secret, and what follows repeats the address
+    if any(sign in value for sign in "@?#"):
+        raise ValueError("an address must not hold a user, '?' or '#'; use headers")
     try:
         url = urlsplit(value)
         complete = url.scheme in {"http", "https"} and url.hostname and (url.port or 1)
@@ -52,8 +55,6 @@ def http_url(value: str) -> str:
         complete = False
     if not complete:
         raise ValueError(f"{value!r} is not http://host:port")
-    if "@" in url.netloc:
-        raise ValueError("an address must not hold a user; use headers")
     return value
 
 

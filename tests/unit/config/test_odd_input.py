@@ -45,3 +45,19 @@ def test_tuning_that_no_service_would_read_is_refused() -> None:
     assert problems(RIGHT + "services:\n  sync: {}\n  mirorr: {x: 1}\n") == (
         "estate.yaml:24 services.mirorr: 'mirorr' is no service; did you mean 'mirror'."
     )
+
+
+@pytest.mark.parametrize(
+    ("more", "path"),
+    [
+        ("telemetry: https://me:hunter2@c:4318", "telemetry"),
+        ("telemetry: {endpoint: ['https://me:hunter2@c:4318']}", "telemetry.endpoint"),
+        ("telemetry: {headers: api-key=hunter2}", "telemetry.headers"),
+        ("services: {console: hunter2}", "services.console"),
+        ("never: {security: {password: hunter2}}", "never"),
+    ],
+)
+def test_what_may_be_a_secret_is_not_repeated(more: str, path: str) -> None:
+    said = problems(f"{RIGHT}{more}\n")
+    assert said.startswith(f"estate.yaml:22 {path}: should be a ")
+    assert "hunter2" not in said

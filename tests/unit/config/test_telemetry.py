@@ -96,6 +96,27 @@ def test_an_address_that_is_none_is_refused_with_its_place(endpoint: str, why: s
         settings("", {"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint})
 
 
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        "user:hunter2@collector:4318",
+        "https://user:hunter2@collector:443180",
+        "https://collector:4318?api-key=hunter2",
+        "https://collector:4318/v1/traces?api-key=hunter2",
+        "https://collector:4318#hunter2",
+    ],
+)
+def test_an_address_that_may_hold_a_secret_is_refused_and_not_repeated(endpoint: str) -> None:
+    why = r"an address must not hold a user, '\?' or '#'; use headers"
+    with pytest.raises(ConfigError, match=f"estate.yaml:4 telemetry.endpoint: {why}") as in_file:
+        settings(f"telemetry: {{endpoint: '{endpoint}'}}")
+    for variable in ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"):
+        with pytest.raises(ConfigError, match=f"variable {variable}: {why}") as in_environment:
+            settings("", {variable: endpoint})
+        assert "hunter2" not in str(in_environment.value)
+    assert "hunter2" not in str(in_file.value)
+
+
 def test_a_protocol_that_is_not_spoken_is_refused() -> None:
     env = {"OTEL_EXPORTER_OTLP_ENDPOINT": AT, "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}
 
