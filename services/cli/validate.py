@@ -8,7 +8,7 @@ from enum import Enum, auto
 from importlib import import_module
 from pathlib import Path
 
-from mirrorfleet.config.flows import all_flows
+from mirrorfleet.config.flows import all_flows, targets_of
 from mirrorfleet.config.load import load_estate
 from mirrorfleet.config.model import Estate
 from mirrorfleet.core.errors import ConfigError
@@ -41,9 +41,8 @@ class Depth(Enum):
 def run(estate_file: Path, target: str | None, output: Output, depth: Depth) -> int:
     """Loads, checks, prints; 0 or 1."""
     estate = load_estate(estate_file)
-    if target is not None:
-        estate.cluster(target)
-    flows = [flow for flow in all_flows(estate) if target in {None, flow.link.target}]
+    targets = targets_of(estate, target)
+    flows = [flow for flow in all_flows(estate) if flow.link.target in targets]
     report = Report(problems=list(_tuning_problems(estate)))
     check_file(estate, flows, report)
     if depth is Depth.LIVE and not report.problems:
