@@ -25,7 +25,7 @@ from mirrorfleet.operating.terminal import (
 )
 from mirrorfleet.watching.estate import Report, check_file, check_live, rule_row
 
-_READ_COMMITTED = (
+READ_COMMITTED = (
     "note: exactly once is what a consumer with isolation.level=read_committed sees;"
     " Kafka's default is read_uncommitted."
 )
@@ -87,4 +87,4 @@ def _print(estate_file: Path, report: Report, output: Output) -> None:
         say_error(f"{estate_file}: {problem}")
     if not report.problems:
         say(f"{estate_file} is valid.")
-        say_note(_READ_COMMITTED)
+        say_note(READ_COMMITTED)

@@ -225,7 +225,10 @@ def _in_words(message: str) -> str:
 
 
 def _shown(value: object) -> str:
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:  # of a number of more than 4,300 digits, as hexadecimal ones may have
+        return "a number too long to show"
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
 
 

@@ -47,6 +47,14 @@ def test_tuning_that_no_service_would_read_is_refused() -> None:
     )
 
 
+def test_a_number_too_large_to_be_written_out_is_named_at_its_line() -> None:
+    said = problems(RIGHT.replace("to: west", f"to: west\n    slots: 0x{'f' * 5_000}"))
+    assert said == (
+        "estate.yaml:15 links[0].slots: should be less than or equal to 10000"
+        " (found a number too long to show)."
+    )
+
+
 @pytest.mark.parametrize(
     ("more", "path"),
     [

@@ -145,6 +145,7 @@ def test_an_estate_without_links_is_valid_with_a_warning(estate: Path, capsys: C
         (["inspect", "orders"], "orders: on which cluster? Add --cluster: east, west."),
         (["inspect", "orders", "--cluster", "mars"], "'mars' is no cluster of the estate."),
         (["inspect", "orders", "--limit", "0"], "Invalid value for '--limit'"),
+        (["inspect", "orders", "--limit", "1" + "0" * 30], "Invalid value for '--limit'"),
         (["validate", "-o", "xml"], "Invalid value for '--output'"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
