@@ -69,3 +69,32 @@ def test_what_may_be_a_secret_is_not_repeated(more: str, path: str) -> None:
     said = problems(f"{RIGHT}{more}\n")
     assert said.startswith(f"estate.yaml:22 {path}: should be a ")
     assert "hunter2" not in said
+
+
+def test_a_word_that_would_make_a_name_too_long_for_kafka_is_refused() -> None:
+    text = """
+estate: WORD
+clusters:
+  WORD: {bootstrap: "h:1", fleet: WORD}
+links:
+  - {from: WORD, to: WORD, rules: [{name: WORD, topics: [a]}]}
+"""
+    why = "has 201 letters; with more than 200 of them topics of ours get names too long for Kafka."
+
+    assert "letters" not in problems(text.replace("WORD", "x" * 200))
+    assert problems(text.replace("WORD", "x" * 201)).splitlines() == [
+        f"estate.yaml:2 estate: {why}",
+        f"estate.yaml:4 clusters.{'x' * 201}: {why}",
+        f"estate.yaml:4 clusters.{'x' * 201}.fleet: {why}",
+        f"estate.yaml:6 links[0].rules[0].name: {why}",
+    ]
+
+
+@pytest.mark.parametrize("url", ["https://", "https:///x", "https://h:99999/x", "https://[h/x"])
+def test_a_token_url_without_a_host_or_with_a_port_that_is_none_is_refused(url: str) -> None:
+    login = "token_client_id: a, token_client_secret: {env: X}"
+    security = f"{{protocol: SASL_SSL, mechanism: OAUTHBEARER, token_url: '{url}', {login}}}"
+    text = RIGHT.replace("  east:\n", f"  east:\n    security: {security}\n")
+    assert problems(text) == (
+        "estate.yaml:4 clusters.east.security: token_url is not https://host:port/path."
+    )

@@ -73,6 +73,14 @@ def test_a_header_that_cannot_be_sent_is_refused_by_its_name_only(value: str) ->
     assert caught.value.line == 4
 
 
+@pytest.mark.parametrize("name", ["a b", "a:", "", "ä", "x\\ny"])
+def test_a_name_that_no_header_may_have_is_refused(name: str) -> None:
+    header = f'"{name}": {{env: TOKEN}}'
+    with pytest.raises(ConfigError, match=r"estate\.yaml:4 telemetry\.headers") as caught:
+        settings(f"telemetry: {{endpoint: '{AT}', headers: {{{header}}}}}", {"TOKEN": "t"})
+    assert "only letters, digits and " in str(caught.value)
+
+
 def test_the_sdk_can_be_disabled_as_everywhere() -> None:
     env = {"OTEL_SDK_DISABLED": "true", "OTEL_EXPORTER_OTLP_ENDPOINT": AT}
 
