@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+import shlex
 from functools import cache
 
 import pytest
+import typer
+from typer.core import TyperGroup
 
+from services.cli.app import app
 from tests.architecture.source import ROOT, python_files, tracked
 
 DOCUMENTS = ("README.md", "ARCHITECTURE.md", "docs/guarantees.md")
@@ -73,6 +77,39 @@ def test_every_make_target_that_is_named_exists(document: str) -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
 
     assert {word for part in code for word in TARGET.findall(part)} - targets == set()
+
+
+def command_lines() -> list[list[str]]:
+    """Words of the commands that the README shows, as a shell reads them."""
+    (readme,) = tracked("README.md")
+    lines = "".join(FENCE.findall(readme.read_text("utf-8"))).splitlines()
+    return [
+        shlex.split(line, comments=True)
+        for line in lines
+        if line.startswith(("make ", "mirrorfleet "))
+    ]
+
+
+def test_what_the_readme_says_of_a_command_is_a_comment_for_the_shell() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    made = [words for words in command_lines() if words[0] == "make"]
+
+    assert made
+    assert [
+        words for words in made if words[1] not in targets or words[2:3] not in ([], ["&&"])
+    ] == []
+
+
+def test_every_command_of_the_readme_is_one_that_the_command_line_takes() -> None:
+    shown = [words[1:] for words in command_lines() if words[0] == "mirrorfleet"]
+
+    assert shown
+    for words in shown:
+        command = typer.main.get_command(app)
+        while isinstance(command, TyperGroup):
+            command = command.commands[words.pop(0)]
+        arguments = ["7" if word == "OFFSET" else word for word in words]
+        command.make_context(command.name, arguments)
 
 
 def rows_of(document: str) -> list[list[str]]:
