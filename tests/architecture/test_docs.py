@@ -138,6 +138,21 @@ def test_every_guarantee_names_tests_that_are_there() -> None:
     assert named - names_of_tests() == set()
 
 
+def test_the_map_names_each_module_that_imports_aiokafka() -> None:
+    (row,) = [
+        cells for cells in rows_of("ARCHITECTURE.md") if cells[0] == "`libs/mirrorfleet/kafka/`"
+    ]
+    importing = re.compile(r"^(?:from|import) aiokafka", re.MULTILINE)
+    found = {
+        path.name
+        for path in tracked("libs/*.py", "services/*.py", "spark/*.py")
+        if importing.search(path.read_text("utf-8"))
+    }
+    said = row[1].split("aiokafka only in ")[1].split(";")[0]
+
+    assert set(QUOTED.findall(said)) == found
+
+
 def test_a_path_or_symbol_that_is_not_there_is_seen() -> None:
     assert not is_known("libs/mirrorfleet/wire/no_such_module.py")
     assert not is_known("no_such_module.py")

@@ -83,7 +83,7 @@ def load_estate(path: Path | str, env: Mapping[str, str] | None = None) -> Estat
         reason = (error.strerror or "") if isinstance(error, OSError) else "not UTF-8 text"
         raise ConfigError(
             f"cannot read the estate file {file}: {reason}.",
-            hint="Name it with --estate FILE or MIRRORFLEET_ESTATE.",
+            hint="Name it with --estate FILE.",
         ) from None
     return parse_estate(text, str(file), directory=file.parent, env=env)
 
