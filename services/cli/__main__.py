@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-
 from typer.exceptions import Abort, TyperException
 
 from mirrorfleet.core.errors import MirrorfleetError, leaf_error
-from mirrorfleet.operating.terminal import EXIT_ERROR, say_error
+from mirrorfleet.operating.terminal import EXIT_ERROR, end_output, give_up, say_error
 from services.cli.app import app
 
 
@@ -15,14 +13,14 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command line; the exit code. An error of ours is a message, never a traceback."""
     try:
         code = app(arguments, prog_name="mirrorfleet", standalone_mode=False)
+        end_output()
     except TyperException as error:
         say_error(f"{error.format_message()} See: mirrorfleet --help")
         return EXIT_ERROR
     except Abort:
         return EXIT_ERROR
-    except BrokenPipeError:
-        sys.stderr.close()  # the reader went away, e.g. `| head`: there is nobody to tell
-        return EXIT_ERROR
+    except OSError as error:
+        return give_up(error)
     except (MirrorfleetError, ExceptionGroup) as error:
         say_error(str(leaf_error(error)))
         return EXIT_ERROR

@@ -132,7 +132,9 @@ def inspect_topic(
     start: Annotated[
         int | None, typer.Option("--from", help="First offset; by default the last batches.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Batches or control records to show.")] = 20,
+    limit: Annotated[
+        int, typer.Option(min=1, max=1_000_000, help="Batches or control records to show.")
+    ] = 20,
     records: Annotated[bool, typer.Option("--records", help="Show record contents.")] = False,  # noqa: FBT002 - typer's way to say a switch
     output: OutputOption = Output.TABLE,
 ) -> int:

@@ -12,9 +12,9 @@ from pathlib import Path
 from mirrorfleet.config.load import load_estate
 from mirrorfleet.core.errors import ConfigError
 from mirrorfleet.mapping.fencing import mark
+from mirrorfleet.operating.connecting import open_cluster
 from mirrorfleet.operating.terminal import EXIT_ERROR, EXIT_OK, Output, print_json, print_table
 from mirrorfleet.records.positions import Fence, Lifted
-from services.cli.connecting import open_cluster
 
 
 def run(estate_file: Path, link_text: str, reason: str | None, output: Output) -> int:

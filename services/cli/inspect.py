@@ -14,10 +14,10 @@ from mirrorfleet.config.load import load_estate
 from mirrorfleet.config.model import Estate
 from mirrorfleet.config.places import cluster_of_topic
 from mirrorfleet.kafka.browsing import Show, Wanted, stored_rows
+from mirrorfleet.operating.connecting import open_cluster
 from mirrorfleet.operating.terminal import EXIT_OK, Output, Row, print_json, print_table, say_note
 from mirrorfleet.records.readable import decoder_of
 from mirrorfleet.records.topics import without_partition
-from services.cli.connecting import open_cluster
 
 __all__ = ["Asked", "Show", "run"]
 

@@ -12,9 +12,9 @@ from mirrorfleet.config.flows import find_link, flow_of
 from mirrorfleet.config.load import load_estate
 from mirrorfleet.mapping import asking
 from mirrorfleet.mapping.asking import Direction, Row
+from mirrorfleet.operating.connecting import open_cluster
 from mirrorfleet.operating.terminal import EXIT_ERROR, EXIT_OK, Output, show
 from mirrorfleet.runtime.clock import SystemClock
-from services.cli.connecting import open_cluster
 
 __all__ = ["Direction", "Where", "run_groups", "run_translate"]
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from mirrorfleet.config.flows import targets_of
 from mirrorfleet.config.load import load_estate
+from mirrorfleet.operating.connecting import open_cluster
 from mirrorfleet.operating.exported import shortened
 from mirrorfleet.operating.positions import export_with, import_with, lines_of
 from mirrorfleet.operating.terminal import EXIT_OK, EXIT_UNHEALTHY, say, say_note
-from services.cli.connecting import open_cluster
 
 
 def run_export(estate_file: Path, target: str) -> int:

@@ -7,11 +7,11 @@ import asyncio
 from mirrorfleet.config.flows import find_link
 from mirrorfleet.config.load import load_estate
 from mirrorfleet.mapping.asking import stated_partition
+from mirrorfleet.operating.connecting import open_cluster
 from mirrorfleet.operating.resolving import Wish, resolve
 from mirrorfleet.operating.terminal import EXIT_OK, say
 from mirrorfleet.records.events import Event
 from mirrorfleet.runtime.clock import SystemClock
-from services.cli.connecting import open_cluster
 from services.cli.offsets import Where
 
 __all__ = ["Where", "run"]

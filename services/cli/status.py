@@ -17,6 +17,7 @@ from mirrorfleet.config.flows import targets_of
 from mirrorfleet.config.load import load_estate
 from mirrorfleet.config.model import Estate
 from mirrorfleet.mapping.standing import standing
+from mirrorfleet.operating.connecting import open_cluster
 from mirrorfleet.operating.terminal import (
     EXIT_OK,
     EXIT_UNHEALTHY,
@@ -27,7 +28,6 @@ from mirrorfleet.operating.terminal import (
     say_note,
 )
 from mirrorfleet.records.overview import duration
-from services.cli.connecting import open_cluster
 
 _COLUMNS: Final = (
     "link",

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from enum import Enum, auto
+from importlib import import_module
 from pathlib import Path
 
-from mirrorfleet.config.flows import all_flows
+from mirrorfleet.config.flows import all_flows, targets_of
 from mirrorfleet.config.load import load_estate
+from mirrorfleet.config.model import Estate
+from mirrorfleet.core.errors import ConfigError
+from mirrorfleet.operating.connecting import open_cluster
 from mirrorfleet.operating.terminal import (
     EXIT_ERROR,
     EXIT_OK,
@@ -19,9 +24,8 @@ from mirrorfleet.operating.terminal import (
     say_note,
 )
 from mirrorfleet.watching.estate import Report, check_file, check_live, rule_row
-from services.cli.connecting import open_cluster
 
-_READ_COMMITTED = (
+READ_COMMITTED = (
     "note: exactly once is what a consumer with isolation.level=read_committed sees;"
     " Kafka's default is read_uncommitted."
 )
@@ -37,10 +41,9 @@ class Depth(Enum):
 def run(estate_file: Path, target: str | None, output: Output, depth: Depth) -> int:
     """Loads, checks, prints; 0 or 1."""
     estate = load_estate(estate_file)
-    if target is not None:
-        estate.cluster(target)
-    flows = [flow for flow in all_flows(estate) if target in {None, flow.link.target}]
-    report = Report()
+    targets = targets_of(estate, target)
+    flows = [flow for flow in all_flows(estate) if flow.link.target in targets]
+    report = Report(problems=list(_tuning_problems(estate)))
     check_file(estate, flows, report)
     if depth is Depth.LIVE and not report.problems:
         asyncio.run(check_live(estate, flows, report, open_cluster))
@@ -48,6 +51,18 @@ def run(estate_file: Path, target: str | None, output: Output, depth: Depth) -> 
         report.rules = [rule_row(flow, rule.name, None) for flow in flows for rule in flow.rules]
     _print(estate_file, report, output)
     return EXIT_ERROR if report.problems else EXIT_OK
+
+
+def _tuning_problems(estate: Estate) -> Iterator[str]:
+    """What a service would refuse of its tuning when it starts.
+
+    Its settings are found by its name, as `run` finds the service: none imports another.
+    """
+    for name, subtree in estate.services.items():
+        try:
+            import_module(f"services.{name}.settings").parse(subtree)
+        except ConfigError as error:
+            yield f"line {estate.line_of(error.path)} {error}"
 
 
 def _print(estate_file: Path, report: Report, output: Output) -> None:
@@ -72,4 +87,4 @@ def _print(estate_file: Path, report: Report, output: Output) -> None:
         say_error(f"{estate_file}: {problem}")
     if not report.problems:
         say(f"{estate_file} is valid.")
-        say_note(_READ_COMMITTED)
+        say_note(READ_COMMITTED)

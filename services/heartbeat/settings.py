@@ -17,7 +17,7 @@ class Place(StrEnum):
     """As MM2: the next fleet of a chain copies them on."""
     SOURCE = "source"
     """This fleet's own mirror copies them, too; needs the rights to create and write `heartbeats`
-    on the source, which `mirrorfleet acls` does not give: a fleet writes nothing there."""
+    on the source, where a fleet writes nothing else."""
 
 
 class HeartbeatSettings(BaseModel):

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+import shlex
 from functools import cache
 
 import pytest
+import typer
+from typer.core import TyperGroup
 
+from services.cli.app import app
 from tests.architecture.source import ROOT, python_files, tracked
 
 DOCUMENTS = ("README.md", "ARCHITECTURE.md", "docs/guarantees.md")
@@ -75,6 +79,39 @@ def test_every_make_target_that_is_named_exists(document: str) -> None:
     assert {word for part in code for word in TARGET.findall(part)} - targets == set()
 
 
+def command_lines() -> list[list[str]]:
+    """Words of the commands that the README shows, as a shell reads them."""
+    (readme,) = tracked("README.md")
+    lines = "".join(FENCE.findall(readme.read_text("utf-8"))).splitlines()
+    return [
+        shlex.split(line, comments=True)
+        for line in lines
+        if line.startswith(("make ", "mirrorfleet "))
+    ]
+
+
+def test_what_the_readme_says_of_a_command_is_a_comment_for_the_shell() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    made = [words for words in command_lines() if words[0] == "make"]
+
+    assert made
+    assert [
+        words for words in made if words[1] not in targets or words[2:3] not in ([], ["&&"])
+    ] == []
+
+
+def test_every_command_of_the_readme_is_one_that_the_command_line_takes() -> None:
+    shown = [words[1:] for words in command_lines() if words[0] == "mirrorfleet"]
+
+    assert shown
+    for words in shown:
+        command = typer.main.get_command(app)
+        while isinstance(command, TyperGroup):
+            command = command.commands[words.pop(0)]
+        arguments = ["7" if word == "OFFSET" else word for word in words]
+        command.make_context(command.name, arguments)
+
+
 def rows_of(document: str) -> list[list[str]]:
     """Cells of every table row below a heading row."""
     (path,) = tracked(document)
@@ -99,6 +136,21 @@ def test_every_guarantee_names_tests_that_are_there() -> None:
     assert [what for what, names in shown.items() if not names] == []
     named = {name for names in shown.values() for name in names}
     assert named - names_of_tests() == set()
+
+
+def test_the_map_names_each_module_that_imports_aiokafka() -> None:
+    (row,) = [
+        cells for cells in rows_of("ARCHITECTURE.md") if cells[0] == "`libs/mirrorfleet/kafka/`"
+    ]
+    importing = re.compile(r"^(?:from|import) aiokafka", re.MULTILINE)
+    found = {
+        path.name
+        for path in tracked("libs/*.py", "services/*.py", "spark/*.py")
+        if importing.search(path.read_text("utf-8"))
+    }
+    said = row[1].split("aiokafka only in ")[1].split(";")[0]
+
+    assert set(QUOTED.findall(said)) == found
 
 
 def test_a_path_or_symbol_that_is_not_there_is_seen() -> None:

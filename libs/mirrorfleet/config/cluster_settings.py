@@ -165,6 +165,13 @@ def read_secret_file(path: str) -> str:
     """
     try:
         return Path(path).read_text(encoding="utf-8").rstrip("\r\n")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise ConfigError(f"secret file {path}: {reason}.", hint="Check path and mode.") from None
+    except (OSError, ValueError) as error:
+        text = f"secret file {path}: {_reason(error)}."
+        raise ConfigError(text, hint="Check path and mode.") from None
+
+
+def _reason(error: OSError | ValueError) -> str:
+    """Not in the error's own words: those about bytes that are no text tell one of them."""
+    if isinstance(error, OSError):
+        return error.strerror or "not readable"
+    return "not UTF-8 text" if isinstance(error, UnicodeDecodeError) else "no name of a file"

@@ -61,15 +61,20 @@ def _security(estate: Estate, alias: str, model: SecurityModel) -> Security:
 def read_secret(estate: Estate, path: str, secret: Secret | None) -> str | None:
     """The secret that stands at `path` of the estate; None where none stands.
 
+    For the start only, when it must not be empty: one that is being rotated may be for a moment.
     Raises: ConfigError when it is not where the estate says.
     """
     if secret is None:
         return None
     if secret.file is not None:
         try:
-            return read_secret_file(str(estate.directory / secret.file))
+            value = read_secret_file(str(estate.directory / secret.file))
         except ConfigError as error:
             raise _wrong(estate, path, error.message, error.hint) from None
+        if not value:
+            message = f"secret file {estate.directory / secret.file} is empty."
+            raise _wrong(estate, path, message, "Write the secret into it.")
+        return value
     name = secret.env or ""
     value = estate.environment.get(name, "").rstrip("\r\n")  # as of files: `echo` adds one
     if not value:

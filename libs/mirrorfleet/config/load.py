@@ -1,8 +1,8 @@
 """Reading `estate.yaml`: YAML with line marks, models, checks; every problem at once.
 
 A ConfigError lists all problems, one a line: `estate.yaml:12 links[0].rules[1].topics: ...`, with
-the nearest valid key for an unknown one. Values of secrets never get here; what stands under
-`security` is not repeated in a message either.
+the nearest valid key for an unknown one. Values of secrets never get here; what may be one all the
+same, because it stands in a wrong place, is not repeated in a message either.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def load_estate(path: Path | str, env: Mapping[str, str] | None = None) -> Estat
         reason = (error.strerror or "") if isinstance(error, OSError) else "not UTF-8 text"
         raise ConfigError(
             f"cannot read the estate file {file}: {reason}.",
-            hint="Name it with --estate FILE or MIRRORFLEET_ESTATE.",
+            hint="Name it with --estate FILE.",
         ) from None
     return parse_estate(text, str(file), directory=file.parent, env=env)
 
@@ -175,8 +175,18 @@ def _problem(detail: _Detail) -> Problem:
             return Problem(path, "is empty")
         case "value_error":
             return Problem(path, detail["msg"].removeprefix("Value error, "))
-    shown = "" if "security" in path else f" (found {_shown(detail['input'])})"
+    found = detail["input"]
+    shown = "" if _may_be_secret(path, found) else f" (found {_shown(found)})"
     return Problem(path, _in_words(detail["msg"]) + shown)
+
+
+def _may_be_secret(path: str, value: object) -> bool:
+    """By its place, or because it is more than one value: a whole cluster that stands in a list."""
+    return (
+        "security" in path
+        or path.startswith(("telemetry", "services"))
+        or isinstance(value, (dict, list))
+    )
 
 
 def _path(loc: Sequence[int | str]) -> str:
@@ -215,7 +225,10 @@ def _in_words(message: str) -> str:
 
 
 def _shown(value: object) -> str:
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:  # of a number of more than 4,300 digits, as hexadecimal ones may have
+        return "a number too long to show"
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
 
 

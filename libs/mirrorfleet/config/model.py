@@ -37,6 +37,9 @@ from mirrorfleet.records.catalog import Priority
 
 # No '.', because MM2 names end a hop at it; topic names and transactional ids hold these words.
 _WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+# Kafka takes 249 letters; the longest of ours are `mm2-offset-syncs.<alias>.internal` and the like.
+_LONGEST_WORD: Final = 200
+_HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")  # a token of RFC 9110
 _ADDRESS: Final = re.compile(r"(?P<host>\[[0-9a-fA-F:.]+\]|[^\s:/@\[\]]+):(?P<port>[^:]+)")
 _FIRST_MOMENT: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LARGEST: Final = 2**63 - 1
@@ -44,7 +47,10 @@ DEFAULT_SLOTS: Final = 16
 
 
 def http_url(value: str) -> str:
-    """An http or https address without a user in it. Raises: ValueError."""
+    """An http or https address without a user or query in it. Raises: ValueError."""
+    # first of all, because either may be a secret, and what follows repeats the address
+    if any(sign in value for sign in "@?#"):
+        raise ValueError("an address must not hold a user, '?' or '#'; use headers")
     try:
         url = urlsplit(value)
         complete = url.scheme in {"http", "https"} and url.hostname and (url.port or 1)
@@ -52,14 +58,24 @@ def http_url(value: str) -> str:
         complete = False
     if not complete:
         raise ValueError(f"{value!r} is not http://host:port")
-    if "@" in url.netloc:
-        raise ValueError("an address must not hold a user; use headers")
     return value
 
 
 def _word(value: str) -> str:
     if _WORD.fullmatch(value) is None:
         raise ValueError(f"{value!r} may hold letters, digits, '-' and '_' only, and no '.'")
+    if len(value) > _LONGEST_WORD:
+        raise ValueError(
+            f"has {len(value)} letters; with more than {_LONGEST_WORD} of them topics of ours get"
+            " names too long for Kafka"
+        )
+    return value
+
+
+def _header_name(value: str) -> str:
+    """With another one each export would fail, here or at the collector."""
+    if _HEADER_NAME.fullmatch(value) is None:
+        raise ValueError("a header's name has only letters, digits and !#$%&'*+.^_`|~-")
     return value
 
 
@@ -207,7 +223,7 @@ class TelemetryModel(Strict):
     """Of a collector; `/v1/traces` is added."""
     traces_per_second: Annotated[float, Field(ge=0, le=100)] = 1.0
     """Most traces that a process begins; those of the fleet before it are always joined."""
-    headers: Mapping[Annotated[StrictStr, Field(min_length=1)], Secret] = {}
+    headers: Mapping[Annotated[StrictStr, AfterValidator(_header_name)], Secret] = {}
     """Sent with each export, such as `authorization`."""
 
 

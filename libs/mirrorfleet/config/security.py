@@ -18,6 +18,7 @@ _FOR_TOKEN_URL: Final = ("token_client_id", "token_client_secret", "token_scope"
 _FOR_TOKEN: Final = ("token_file", "token_url", *_FOR_TOKEN_URL)
 _FOR_SASL: Final = ("mechanism", "username", "password", *_FOR_TOKEN)
 _FOR_TLS: Final = ("ca_file", "cert_file", "key_file", "key_password", "check_hostname")
+_NO_TOKEN_URL: Final = "token_url is not https://host:port/path"
 
 FilePath = Annotated[StrictStr, Field(min_length=1)]
 
@@ -123,12 +124,16 @@ class SecurityModel(Strict):
         """A token end point is called with a secret: no cleartext, no credentials in the URL."""
         if self.token_url is None:
             return None
-        url = urlsplit(self.token_url)
+        try:
+            url = urlsplit(self.token_url)
+            complete = bool(url.hostname) and url.port != 0
+        except ValueError:
+            return _NO_TOKEN_URL
         if "@" in url.netloc:
             return "token_url must not hold a user; use token_client_id and token_client_secret"
         if url.scheme != "https" and not (url.scheme == "http" and self.allow_insecure):
             return "token_url must be https (or allow_insecure)"
-        return None
+        return None if complete else _NO_TOKEN_URL
 
     def _no_sasl_problem(self) -> str | None:
         """`username` stays beside a certificate: it says who its owner is, for rights."""

@@ -33,28 +33,36 @@ class TelemetrySettings:
 
 
 def telemetry_settings(estate: Estate) -> TelemetrySettings | None:
-    """The settings, or None when traces are off: no endpoint anywhere, or OTEL_SDK_DISABLED.
+    """The settings, or None when traces are off.
 
     Raises: ConfigError for an address that is none, a secret that is not there or no header, or
     a protocol that is not spoken.
     """
-    model, env = estate.telemetry, estate.environment
-    if env.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+    endpoint = traces_endpoint(estate)
+    if endpoint is None:
         return None
-    if model.endpoint is not None:
-        endpoint = _with_path(model.endpoint)
-    elif env.get(_TRACES):
-        endpoint = _address(_TRACES, env[_TRACES])
-    elif env.get(_BASE):
-        endpoint = _with_path(_address(_BASE, env[_BASE]))
-    else:
-        return None
-    _check_protocol(env)
+    model = estate.telemetry
+    _check_protocol(estate.environment)
     return TelemetrySettings(
         endpoint=endpoint,
         traces_per_second=model.traces_per_second,
         headers={name: _header(estate, name, secret) for name, secret in model.headers.items()},
     )
+
+
+def traces_endpoint(estate: Estate) -> str | None:
+    """The whole address; None when traces are off: no address anywhere, or OTEL_SDK_DISABLED.
+
+    Raises: ConfigError for an address that is none.
+    """
+    model, env = estate.telemetry, estate.environment
+    if env.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return None
+    if model.endpoint is not None:
+        return _with_path(model.endpoint)
+    if env.get(_TRACES):
+        return _address(_TRACES, env[_TRACES])
+    return _with_path(_address(_BASE, env[_BASE])) if env.get(_BASE) else None
 
 
 def _header(estate: Estate, name: str, secret: Secret) -> str:

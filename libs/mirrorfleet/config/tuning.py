@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -9,7 +10,9 @@ from pydantic import BaseModel, ValidationError
 from mirrorfleet.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    from pydantic_core import ErrorDetails
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -21,15 +24,27 @@ def parse_tuning(model: type[M], service: str, subtree: Mapping[str, object]) ->
     """The settings of `service`.
 
     Raises:
-        ConfigError: an unknown key or a value out of its range; every problem is named.
+        ConfigError: an unknown key or a value out of its range; every problem is named, and
+            `path` is the first one's.
     """
     try:
         return model.model_validate(dict(subtree))
     except ValidationError as error:
-        path = f"services.{service}"
-        problems = [
-            f"{'.'.join([path, *map(str, each['loc'])])}: {each['msg'].removeprefix(_OURS)}"
+        known = sorted(model.model_fields)
+        found = [
+            (".".join(["services", service, *map(str, each["loc"])]), _words(each, known))
             for each in error.errors()
         ]
-        known = ", ".join(sorted(model.model_fields))
-        raise ConfigError("; ".join(problems), path=path, hint=f"Known keys: {known}.") from error
+        text = "; ".join(f"{path}: {what}" for path, what in found)
+        # not `from error`: it repeats values, and any of them may be a secret
+        raise ConfigError(f"{text}.", path=found[0][0]) from None
+
+
+def _words(each: ErrorDetails, known: Sequence[str]) -> str:
+    if each["type"] != "extra_forbidden":
+        return each["msg"].removeprefix(_OURS)
+    if len(each["loc"]) > 1:
+        return "unknown key"
+    near = difflib.get_close_matches(str(each["loc"][-1]), known, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}?" if near else f"valid here: {', '.join(known)}"
+    return f"unknown key; {hint}"

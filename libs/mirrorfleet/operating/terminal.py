@@ -6,6 +6,7 @@ NO_COLOR and a stdout that is no terminal give plain text.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
@@ -76,6 +77,27 @@ def say_note(text: str) -> None:
 def say_error(message: str) -> None:
     """The message on stderr."""
     sys.stderr.write(f"error: {message}\n")
+
+
+def end_output() -> None:
+    """Writes what waits in the buffer: at exit nobody could say that it failed.
+
+    Raises: OSError.
+    """
+    sys.stdout.flush()
+
+
+def give_up(error: OSError) -> int:
+    """Says what the system refused; the exit code. Of a reader that went away nobody is told."""
+    try:
+        end_output()
+    except OSError:
+        # what is left would be tried again at exit, with a traceback
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if not isinstance(error, BrokenPipeError):  # as `| head` makes one
+        where = f"{error.filename}: " if error.filename else ""
+        say_error(f"{where}{error.strerror or str(error) or type(error).__name__}.")
+    return EXIT_ERROR
 
 
 def _text(value: object) -> str:

@@ -1,9 +1,10 @@
 """The access that each service of a fleet needs, and nothing beyond it.
 
-Source side: READ and DESCRIBE only; there is no WRITE at a source. Target side: the names that
-the rules can produce, the fleet's control topics, and MM2's topics of its links. READ, WRITE and
-ALTER imply DESCRIBE (AclAuthorizer), so that is not granted twice. Source: Kafka's table of
-operations by API (Kafka documentation, Security).
+Source side: READ and DESCRIBE only; nothing is written at a source but heartbeats, and those only
+where the tuning has them there. Target side: the names that the rules can produce, the fleet's
+control topics, and MM2's topics of its links. READ, WRITE and ALTER imply DESCRIBE (AclAuthorizer),
+so that is not granted twice. Source: Kafka's table of operations by API (Kafka documentation,
+Security).
 
 Kafka knows names and prefixes, rules know patterns: a pattern that is written like a name gives a
 literal grant, another one a prefix grant of what all its matches begin with ('*' when nothing).
@@ -11,7 +12,7 @@ literal grant, another one a prefix grant of what all its matches begin with ('*
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import groupby
@@ -152,13 +153,15 @@ def grants(
     other_fleets: Mapping[ClusterAlias, FleetName] | None = None,
     traced: Mapping[ClusterAlias, FleetName] | None = None,
     estate: Sequence[Flow] = (),
+    beaten: Collection[ClusterAlias] = (),
 ) -> list[Grant]:
     """What `services` of the fleet need on the target and on each source; sorted, each once.
 
     `flows` are those into the fleet's target, at least one. `other_fleets` are the fleets that
     have one of our sources as their target: `sync` reads their catalogs to know copies. `traced`
     are those of them whose traces are joined: `mirror` reads which batches they sampled. `estate`
-    is every flow known: heartbeats come over them to our sources.
+    is every flow known: heartbeats come over them to our sources. `beaten` are the sources that
+    `heartbeat` writes to, instead of the target.
     """
     wanted = set(services)
     found: set[Grant] = set()
@@ -174,6 +177,8 @@ def grants(
             if service is Service.MIRROR and traced and source in traced:
                 found.add(_may_read(source, service, control_topic(traced[source], "progress")))
             found.update(_at_target(service, flow, beats))
+            if service is Service.HEARTBEAT:
+                found.update(_to_beat(flow, beaten))
             if service is Service.SYNC and flow.acls is not AclPolicy.IGNORE:
                 found.update(_to_follow_acls(flow))
         found.update(_control(service, fleet, flows[0].link.target))
@@ -278,11 +283,17 @@ def _to_follow_acls(flow: Flow) -> Iterator[Grant]:
         yield Grant(cluster, Service.SYNC, resource, Pattern.LITERAL, name, operation)
 
 
+def _to_beat(flow: Flow, beaten: Collection[ClusterAlias]) -> Iterator[Grant]:
+    source, target = flow.link
+    cluster = source if source in beaten else target
+    for operation in (Operation.CREATE, _W):
+        resource = Resource.TOPIC
+        yield Grant(cluster, Service.HEARTBEAT, resource, Pattern.LITERAL, HEARTBEATS, operation)
+
+
 def _mm2(service: Service, source: ClusterAlias) -> Iterator[tuple[str, Operation]]:
     syncs = f"mm2-offset-syncs.{source}.internal"
-    if service is Service.HEARTBEAT:
-        yield from ((HEARTBEATS, operation) for operation in (Operation.CREATE, _W))
-    elif service is Service.LAG:
+    if service is Service.LAG:
         yield f"{source}.{HEARTBEATS}", _R
     elif service is Service.CHECKPOINT:
         create = Operation.CREATE

@@ -1,6 +1,6 @@
 """An estate held against its clusters: who answers, what the rules match, who clashes.
 
-Nothing is written. Problems stop a fleet, warnings do not.
+Nothing is written, and no service asks: problems are for who starts a fleet, to be corrected first.
 """
 
 from __future__ import annotations
@@ -90,7 +90,9 @@ def _check_flow(
         report.rules.append(rule_row(flow, rule.name, topics))
         matched = [topic for topic in source.topics if rule.topics.matches(topic)]
         if not matched:
-            report.problems.append(_nothing_matches(flow, rule.name, source))
+            # on a source without any topic nothing is mistyped: they are made later
+            told = report.problems if source.topics else report.warnings
+            told.append(_nothing_matches(flow, rule.name, source))
     for refusal in selection.refusals:
         text = f"{flow.link}, rule {refusal.rule!r}: {refusal.topic!r}: {refusal.detail}"
         if refusal.why is Why.IDENTITY_LOOP:

@@ -82,6 +82,28 @@ def test_a_file_that_is_not_there_is_named_with_its_line(tmp_path: Path) -> None
         cluster_settings(parse(text, directory=tmp_path, env={"WEST_PASSWORD": "x"}), "west")
 
 
+@pytest.mark.parametrize("held", ["", "\n", "\r\n"])
+def test_a_secret_file_that_is_empty_is_named_with_its_line(tmp_path: Path, held: str) -> None:
+    (tmp_path / "password").write_text(held, encoding="utf-8")
+    text = RIGHT.replace("{env: WEST_PASSWORD}", "{file: password}")
+    with pytest.raises(ConfigError) as caught:
+        cluster_settings(parse(text, directory=tmp_path), "west")
+    assert str(caught.value) == (
+        f"line 11 clusters.west.security.password: secret file {tmp_path}/password is empty."
+        " Write the secret into it."
+    )
+
+
+@pytest.mark.parametrize("name", ['"a\\0b"', "sec\u00adret"], ids=["null", "not UTF-8"])
+def test_a_secret_file_that_no_system_can_open_or_read_is_named(tmp_path: Path, name: str) -> None:
+    (tmp_path / "sec\u00adret").write_bytes(b"c4n4ry\xff")
+    text = RIGHT.replace("{env: WEST_PASSWORD}", f"{{file: {name}}}")
+    with pytest.raises(ConfigError, match=r"^line 11 clusters\.west\.security\.password: ") as told:
+        cluster_settings(parse(text, directory=tmp_path), "west")
+    assert "c4n4ry" not in str(told.value)
+    assert "0xff" not in str(told.value)
+
+
 def test_a_password_is_asked_for_only_where_there_is_one() -> None:
     with pytest.raises(ConfigError, match="no password is configured"):
         Security().read_password()

@@ -381,7 +381,7 @@ def test_a_missing_file_says_how_to_name_one(tmp_path: Path) -> None:
         load_estate(tmp_path / "estate.yaml", {})
     assert str(caught.value) == (
         f"cannot read the estate file {tmp_path}/estate.yaml: No such file or directory."
-        " Name it with --estate FILE or MIRRORFLEET_ESTATE."
+        " Name it with --estate FILE."
     )
 
 

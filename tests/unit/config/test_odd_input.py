@@ -45,3 +45,56 @@ def test_tuning_that_no_service_would_read_is_refused() -> None:
     assert problems(RIGHT + "services:\n  sync: {}\n  mirorr: {x: 1}\n") == (
         "estate.yaml:24 services.mirorr: 'mirorr' is no service; did you mean 'mirror'."
     )
+
+
+def test_a_number_too_large_to_be_written_out_is_named_at_its_line() -> None:
+    said = problems(RIGHT.replace("to: west", f"to: west\n    slots: 0x{'f' * 5_000}"))
+    assert said == (
+        "estate.yaml:15 links[0].slots: should be less than or equal to 10000"
+        " (found a number too long to show)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "path"),
+    [
+        ("telemetry: https://me:hunter2@c:4318", "telemetry"),
+        ("telemetry: {endpoint: ['https://me:hunter2@c:4318']}", "telemetry.endpoint"),
+        ("telemetry: {headers: api-key=hunter2}", "telemetry.headers"),
+        ("services: {console: hunter2}", "services.console"),
+        ("never: {security: {password: hunter2}}", "never"),
+    ],
+)
+def test_what_may_be_a_secret_is_not_repeated(more: str, path: str) -> None:
+    said = problems(f"{RIGHT}{more}\n")
+    assert said.startswith(f"estate.yaml:22 {path}: should be a ")
+    assert "hunter2" not in said
+
+
+def test_a_word_that_would_make_a_name_too_long_for_kafka_is_refused() -> None:
+    text = """
+estate: WORD
+clusters:
+  WORD: {bootstrap: "h:1", fleet: WORD}
+links:
+  - {from: WORD, to: WORD, rules: [{name: WORD, topics: [a]}]}
+"""
+    why = "has 201 letters; with more than 200 of them topics of ours get names too long for Kafka."
+
+    assert "letters" not in problems(text.replace("WORD", "x" * 200))
+    assert problems(text.replace("WORD", "x" * 201)).splitlines() == [
+        f"estate.yaml:2 estate: {why}",
+        f"estate.yaml:4 clusters.{'x' * 201}: {why}",
+        f"estate.yaml:4 clusters.{'x' * 201}.fleet: {why}",
+        f"estate.yaml:6 links[0].rules[0].name: {why}",
+    ]
+
+
+@pytest.mark.parametrize("url", ["https://", "https:///x", "https://h:99999/x", "https://[h/x"])
+def test_a_token_url_without_a_host_or_with_a_port_that_is_none_is_refused(url: str) -> None:
+    login = "token_client_id: a, token_client_secret: {env: X}"
+    security = f"{{protocol: SASL_SSL, mechanism: OAUTHBEARER, token_url: '{url}', {login}}}"
+    text = RIGHT.replace("  east:\n", f"  east:\n    security: {security}\n")
+    assert problems(text) == (
+        "estate.yaml:4 clusters.east.security: token_url is not https://host:port/path."
+    )

@@ -73,6 +73,14 @@ def test_a_header_that_cannot_be_sent_is_refused_by_its_name_only(value: str) ->
     assert caught.value.line == 4
 
 
+@pytest.mark.parametrize("name", ["a b", "a:", "", "ä", "x\\ny"])
+def test_a_name_that_no_header_may_have_is_refused(name: str) -> None:
+    header = f'"{name}": {{env: TOKEN}}'
+    with pytest.raises(ConfigError, match=r"estate\.yaml:4 telemetry\.headers") as caught:
+        settings(f"telemetry: {{endpoint: '{AT}', headers: {{{header}}}}}", {"TOKEN": "t"})
+    assert "only letters, digits and " in str(caught.value)
+
+
 def test_the_sdk_can_be_disabled_as_everywhere() -> None:
     env = {"OTEL_SDK_DISABLED": "true", "OTEL_EXPORTER_OTLP_ENDPOINT": AT}
 
@@ -94,6 +102,27 @@ def test_an_address_that_is_none_is_refused_with_its_place(endpoint: str, why: s
         settings(f"telemetry: {{endpoint: '{endpoint}'}}")
     with pytest.raises(ConfigError, match=f"variable OTEL_EXPORTER_OTLP_ENDPOINT: .*{why}"):
         settings("", {"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint})
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        "user:hunter2@collector:4318",
+        "https://user:hunter2@collector:443180",
+        "https://collector:4318?api-key=hunter2",
+        "https://collector:4318/v1/traces?api-key=hunter2",
+        "https://collector:4318#hunter2",
+    ],
+)
+def test_an_address_that_may_hold_a_secret_is_refused_and_not_repeated(endpoint: str) -> None:
+    why = r"an address must not hold a user, '\?' or '#'; use headers"
+    with pytest.raises(ConfigError, match=f"estate.yaml:4 telemetry.endpoint: {why}") as in_file:
+        settings(f"telemetry: {{endpoint: '{endpoint}'}}")
+    for variable in ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"):
+        with pytest.raises(ConfigError, match=f"variable {variable}: {why}") as in_environment:
+            settings("", {variable: endpoint})
+        assert "hunter2" not in str(in_environment.value)
+    assert "hunter2" not in str(in_file.value)
 
 
 def test_a_protocol_that_is_not_spoken_is_refused() -> None:

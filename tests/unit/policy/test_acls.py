@@ -229,6 +229,21 @@ def test_a_heartbeat_service_needs_exactly_this(make_flow: MakeFlow) -> None:
     ]
 
 
+def test_heartbeats_on_a_source_are_written_there_and_not_on_the_target(
+    make_flow: MakeFlow,
+) -> None:
+    flow = make_flow("east west", ("orders", ["orders.*"], "prefix"))
+    beaten = frozenset({ClusterAlias("east")})
+    assert short(grants(WEST, [flow], [Service.HEARTBEAT], beaten=beaten)) == [
+        "east topic literal heartbeats Create",
+        "east topic literal heartbeats Write",
+        "west group literal mirrorfleet.west.heartbeat Read",
+        "west topic literal __mirrorfleet.west.slots Describe",
+    ]
+    mirror = [Service.MIRROR]
+    assert grants(WEST, [flow], mirror, beaten=beaten) == grants(WEST, [flow], mirror)
+
+
 def test_heartbeats_that_would_go_back_are_not_granted(make_flow: MakeFlow) -> None:
     flows = [make_flow(link, ("r", ["t"], "prefix")) for link in ("east west", "west east")]
     found = grants(WEST, flows[:1], [Service.MIRROR], estate=flows)

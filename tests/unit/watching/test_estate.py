@@ -32,11 +32,16 @@ links:
 
 async def problems(source: str, target: str) -> list[str]:
     """Aliases that begin alike are one cluster."""
+    return (await looked(source, target, "orders")).problems
+
+
+async def looked(source: str, target: str, *topics: str) -> Report:
+    """What is said of clusters that all have `topics`."""
 
     @asynccontextmanager
     async def opened(_: Estate, alias: str) -> AsyncIterator[object]:
         async def metadata(_: None) -> SimpleNamespace:
-            return SimpleNamespace(brokers={1: None}, topics={"orders": None})
+            return SimpleNamespace(brokers={1: None}, topics=dict.fromkeys(topics))
 
         yield SimpleNamespace(cluster_id=f"{alias.rstrip('2').upper()}-ID", metadata=metadata)
 
@@ -47,7 +52,7 @@ async def problems(source: str, target: str) -> list[str]:
         return cast("Cluster", opened(estate, alias))
 
     await check_live(estate, all_flows(estate), report, opener)
-    return report.problems
+    return report
 
 
 async def test_two_targets_that_are_one_cluster_are_a_problem_with_the_topics_that_clash() -> None:
@@ -65,3 +70,14 @@ async def test_two_sources_of_a_target_that_are_one_cluster_are_a_problem() -> N
 
 async def test_a_cluster_may_have_another_name_for_the_way_back() -> None:
     assert await problems("west2", "east") == []
+
+
+async def test_a_source_without_topics_is_a_warning_and_a_pattern_beside_topics_a_problem() -> None:
+    fresh = await looked("west", "east")
+    typed = await looked("west", "east", "ordres")
+
+    said = "east->west, rule 'all': no topic of east matches orders"
+    assert fresh.problems == []
+    assert fresh.warnings[0].startswith(f"{said} (0 topics are visible). ")
+    assert typed.warnings == []
+    assert typed.problems[0] == f"{said} (1 topics are visible). Nearest: 'ordres'."

@@ -46,6 +46,6 @@ def test_a_token_is_never_written_into_the_estate() -> None:
         parse({"token": "written here"})
 
 
-def test_an_unknown_key_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(ConfigError, match="refresh_s"):
+def test_an_unknown_key_is_refused_with_the_nearest_one() -> None:
+    with pytest.raises(ConfigError, match="did you mean 'refresh_s'"):
         parse({"refresh": 1})

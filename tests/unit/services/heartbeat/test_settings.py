@@ -16,7 +16,7 @@ def test_by_default_there_is_a_heartbeat_a_second_on_the_target() -> None:
 @pytest.mark.parametrize(
     ("subtree", "said"),
     [
-        ({"period": 1}, "services.heartbeat.period: Extra inputs are not permitted"),
+        ({"period": 1}, "services.heartbeat.period: unknown key; did you mean 'period_s'?"),
         ({"period_s": 0}, "services.heartbeat.period_s: Input should be greater than"),
         ({"place": "both"}, "services.heartbeat.place: Input should be 'target' or 'source'"),
     ],
