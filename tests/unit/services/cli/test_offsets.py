@@ -13,7 +13,8 @@ from mirrorfleet.core.ids import SourceOffset, TopicPartition
 from mirrorfleet.mapping import asking
 from mirrorfleet.offsets.copies import Answer
 from mirrorfleet.offsets.index import Found
-from services.cli import connecting, offsets
+from mirrorfleet.operating import connecting
+from services.cli import offsets
 from services.cli.__main__ import main
 from tests.unit.mapping.test_asking import ENTRY
 
