@@ -13,6 +13,17 @@ dynamic threshold of Choudhury and Hahne, made for the shared buffers of switche
     n accounts have one         2/(2n+1) each, 1/(2n+1) is free for whoever has nothing yet
 
 So a backlog, or a target in trouble, keeps nobody waiting behind it, however slowly it drains.
+
+Each lane of the live tail has a long poll under way, which mostly brings nothing and has its memory
+for half a second. So it asks for a part of what is free (`Account.enough`), and n of them leave
+
+    256/(384+n) of the memory to one backlog: of 49 MB 31 beside 16 polls, 16 beside 400
+    1/(384+n) to each poll: 125 KB of it beside 16, 64 KB beside 400
+
+All that is asked for is reserved, as all may be answered in the same moment. But a broker sends its
+next batch whole, however little was asked for. The limit may be exceeded by what is missing for one
+batch in each answer (400 of 64 KB with a batch of 100 KB: by 14 MB); nobody is given anything until
+that is gone.
 """
 
 from __future__ import annotations
@@ -26,6 +37,8 @@ MERGE_SHARE: Final = 8
 """One in so many bytes is kept for merged batches; frames never take it."""
 SHARE: Final = 2
 """An account may hold so many times what is left."""
+POLL_SHARE: Final = 128
+"""One in so many bytes of what is left is enough for a poll."""
 
 
 class MemoryBudget:
@@ -70,8 +83,13 @@ class MemoryBudget:
 
     def room_for(self, account: Account) -> int:
         """Bytes that the account may have now beside what it holds."""
-        free = self._for_frames - self.used
+        free = self.free
         return min(free, SHARE * free - account.held) if account.held else free
+
+    @property
+    def free(self) -> int:
+        """Bytes that frames may still take; below 0 when more came than was asked for."""
+        return self._for_frames - self.used
 
     def change(self, delta: int) -> None:
         """Some account holds `delta` bytes more, or less."""
@@ -108,6 +126,10 @@ class Account:
     def within(self, size: int, least: int) -> int:
         """As much of `size` as may be had now, but `least` at least, for which one waits."""
         return max(least, min(size, self.budget.room_for(self)))
+
+    def enough(self, size: int, expected: int) -> int:
+        """As much of `size` as a poll asks for that hardly brings more than `expected` bytes."""
+        return min(size, max(expected, self.budget.free // POLL_SHARE))
 
     def resize(self, reserved: int, actual: int) -> None:
         """An answer came: the reservation becomes its real size."""

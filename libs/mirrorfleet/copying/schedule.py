@@ -148,7 +148,8 @@ class FetchWindow:
     """How many bytes the next fetch may bring: doubled by full answers, halved by small or slow
     ones.
 
-    An idle long poll then holds little of the memory budget, a busy one fetches in large pieces.
+    An idle long poll then holds no more of the memory budget than `least`, a busy one fetches in
+    large pieces.
     """
 
     __slots__ = ("_least", "_most", "size")

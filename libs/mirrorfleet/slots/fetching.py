@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from mirrorfleet.slots.runner import SlotRunner
 
 LEAST_FETCH: Final = 256 << 10
+LEAST_POLL: Final = 16 << 10
+"""The least of the live tail: a producer's batch (batch.size)."""
 ANSWER_S: Final = 10.0
 """For an answer to begin, beyond the time that the source may hold it back; a source that vanished
 without a word is not waited for longer."""
@@ -128,7 +130,7 @@ class _Lane:
         self._asked: dict[CopyPartition, _Asked] = {}
         """What is in the session."""
         self.answered = False
-        self._asked_at, self._answered_bytes = -inf, 0
+        self._asked_at, self._asked_bytes, self._answered_bytes = -inf, 0, 0
 
     async def run(self) -> None:
         """Fetch until no partition is left for a while.
@@ -210,9 +212,18 @@ class _Lane:
         most = self._runner.settings.partition_fetch_bytes
         return min(most, partition.entry.throttle or most)
 
+    def _size(self) -> int:
+        """What to ask for. The live tail is mostly waited for; when it comes, each answer may bring
+        twice as much as the one before.
+        """
+        size = self._memory.within(self._window.size, LEAST_FETCH)
+        if self._key.pace is Pace.LIVE:
+            size = self._memory.enough(size, max(LEAST_POLL, 2 * self._answered_bytes))
+        return size
+
     async def _fetch_once(self, lane: FetchLane) -> None:
         runner = self._runner
-        size = self._memory.within(self._window.size, LEAST_FETCH)
+        self._asked_bytes = size = self._size()
         if await reserved(self._memory, size) and not self._point(lane):
             self._memory.release(size)  # nothing is wanted any more
             return
@@ -246,7 +257,8 @@ class _Lane:
         if self._key.pace is Pace.LIVE:
             interval = commit_interval(runner.markers.per_round, runner.commits)
             left = self._asked_at - runner.clock.monotonic()
-            left += rest_s(interval, self._answered_bytes, self._window.size)
+            small = min(self._window.size, 3 * self._asked_bytes)  # not what was cut off
+            left += rest_s(interval, self._answered_bytes, small)
             if left > 0:
                 await asyncio.sleep(left)
 

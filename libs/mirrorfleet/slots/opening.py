@@ -108,6 +108,7 @@ def by_node(
     """What waits since `until` or longer, by the broker that it goes to."""
     touched, leader_of = transaction.touched, runner.targets.of
     doubted = runner.doubts.doubted | runner.wedges.avoided
+    runner.held_back.look(lambda p: leader_of(*p.target) is not None and p.target not in doubted)
     found: dict[int, list[CopyPartition]] = {}
     for partition in runner.slot.ready_partitions():
         if partition.queue[0].fetched_at > until:
@@ -115,7 +116,7 @@ def by_node(
         at = leader_of(*partition.target)
         if (at is None or partition.target in doubted) and partition not in touched:
             # No leader, or one to be asked: the end of the transaction would wait for it.
-            runner.hold_back(partition)
+            runner.held_back.add(partition)
         elif at is not None and not transaction.waits_elsewhere(partition, at.node):
             found.setdefault(at.node, []).append(partition)
     return found

@@ -23,6 +23,7 @@ from mirrorfleet.records.topics import ControlKind, control_topic
 from mirrorfleet.runtime.log import fields, logger
 from mirrorfleet.slots import entries, healing, ledger, quarantine, taking
 from mirrorfleet.slots.fetching import Lanes
+from mirrorfleet.slots.holding import HeldBack
 from mirrorfleet.slots.mending import Mender
 from mirrorfleet.slots.outgoing import AbortError, ControlEntry, RetakeError
 from mirrorfleet.slots.reach import Reach
@@ -49,8 +50,6 @@ LOOK_AGAIN_S: Final = 2.0
 """Between two looks at partitions that are faulted or whose start cannot be read."""
 ANSWER_S: Final = 5.0
 """Time for a produce answer beyond the broker's own time-out; then the outcome is unknown."""
-HOLD_BACK_S: Final = 1.0
-"""A partition whose target has no leader is left out of transactions this long."""
 
 _log = logger(__name__)
 
@@ -86,7 +85,7 @@ class SlotRunner:
         self.tasks: asyncio.TaskGroup | None = None
         self.mender, self.scout, self.doubts = Mender(self, worker), Scout(self), Doubts(self)
         self.limits, self.wedges, self.reach = Limits(), quarantine.Wedges(self), Reach(self)
-        self.untaken = Untaken(self)
+        self.untaken, self.held_back = Untaken(self), HeldBack(self)
         self.depth, self.setbacks = Depth(worker.settings.requests_in_flight), Setbacks()
         self._worker = worker
         self._wake, self._room, self._routes = Bell(), Bell(), Bell()
@@ -339,12 +338,6 @@ class SlotRunner:
     async def routes_changed(self, at_most_s: float) -> None:
         """Wait for new partitions or leaders."""
         await self._routes.heard(at_most_s)
-
-    def hold_back(self, partition: CopyPartition) -> None:
-        """Its target has no leader: drop what is queued and look again in a moment."""
-        self.slot.hold_back(partition, self.clock.monotonic() + HOLD_BACK_S)
-        self.targets.ask()
-        healing.judge_target(self, partition, partition.committed.next_source)
 
     def committed(
         self, transaction: Transaction, positions: Sequence[Position], commit_s: float

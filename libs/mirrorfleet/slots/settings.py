@@ -17,8 +17,8 @@ class SlotSettings(BaseModel):
     memory_bytes: int = Field(default=56 << 20, ge=4 << 20)
     """Bytes fetched and not yet acknowledged, of the whole process."""
     fetch_max_bytes: int = Field(default=8 << 20, ge=256 << 10, le=256 << 20)
-    """Most bytes of one fetch answer. Less is never asked for; an answer above 300 MB, its first
-    batch and the headers included, is taken for a broken connection."""
+    """Most bytes of one fetch answer. Of a backlog less is never asked for; an answer above 300 MB,
+    its first batch and the headers included, is taken for a broken connection."""
     partition_fetch_bytes: int = Field(default=1 << 20, ge=16 << 10, le=256 << 20)
     """Most bytes of one partition in a fetch answer, so that none starves the others; of old
     backlog a whole answer."""

@@ -67,9 +67,9 @@ class World:
             "keep_alive": self.keep_alive,
             "control_partition": dict(zip(CONTROL_KINDS, CONTROL, strict=True)).__getitem__,
             "wedges": self.wedges,
-            "targets": SimpleNamespace(of=self.leader, on_change=self.listeners.append),
         }
         vars(runner).update(more)
+        vars(runner.targets).update(of=self.leader, on_change=self.listeners.append)
         self.runner = runner
         self.doubts = Doubts(cast("SlotRunner", runner))
         monkeypatch.setattr(settling, "describe_producers", self.producers)
@@ -87,7 +87,7 @@ class World:
         """The last connection to each broker."""
         self.log.bases.update({COPY: 100, OTHER: 100})
         vars(self.wedges).update(avoided=frozenset(), added=Wedges().added)
-        vars(self.runner.targets).update(ask=self.ask, topic_id=lambda topic: None)
+        vars(self.runner.targets).update(ask=self.ask)
         more = {
             "produce_lane": MethodType(SlotRunner.produce_lane, self.runner),
             "doubts": self.doubts,

@@ -10,7 +10,6 @@ from types import SimpleNamespace
 from typing import cast
 
 from mirrorfleet.copying.budget import MemoryBudget
-from mirrorfleet.copying.partition import CopyPartition
 from mirrorfleet.copying.schedule import CommitPolicy, Depth, MarkerShare
 from mirrorfleet.copying.slot import Slot
 from mirrorfleet.core.error_codes import ErrorCode
@@ -28,6 +27,7 @@ from mirrorfleet.records.catalog import CatalogPartition
 from mirrorfleet.records.positions import Position
 from mirrorfleet.records.segments import Segment, encode_segment
 from mirrorfleet.records.topics import ControlKind
+from mirrorfleet.slots.holding import HeldBack
 from mirrorfleet.slots.leaders import LeaderAt
 from mirrorfleet.slots.outgoing import AbortError, ControlEntry
 from mirrorfleet.slots.runner import SlotRunner
@@ -218,9 +218,13 @@ class Runner:
             monotonic=lambda: asyncio.get_running_loop().time(), now_ms=lambda: 5
         )
         self.targets = SimpleNamespace(
-            of=lambda topic, partition: LeaderAt(1, 0), topic_id=lambda topic: None
+            of=lambda topic, partition: LeaderAt(1, 0),
+            topic_id=lambda topic: None,
+            denied=lambda topic: False,
+            absent_for=lambda topic: 0.0,
+            ask=lambda: None,
         )
-        self.doubts = Doubts()
+        self.doubts, self.held_back = Doubts(), HeldBack(cast(SlotRunner, self))
         self.entries: dict[PartitionIdentity, CatalogPartition] = {}
         self.meters = SimpleNamespace(acknowledged=lambda partition, queued, base_offset, now: None)
         self.commits_seen: list[Sequence[Position]] = []
@@ -246,8 +250,8 @@ class Runner:
         self.lanes.append(Lane(self._target))
         return self.lanes[-1]
 
-    def hold_back(self, partition: CopyPartition) -> None:
-        self.slot.hold_back(partition, self.clock.monotonic() + 1)
+    def reroute(self) -> None:
+        pass
 
     def wake(self) -> None:
         self._wake.ring()

@@ -1,0 +1,126 @@
+"""Partitions whose target cannot be written to: how often they are fetched for nothing."""
+
+from __future__ import annotations
+
+from math import inf
+from types import SimpleNamespace
+
+import pytest
+
+from mirrorfleet.copying.faults import Fault, FaultReason
+from mirrorfleet.copying.partition import Pace
+from mirrorfleet.slots.leaders import LeaderAt
+from tests.unit.copying.making import ALONE, entry, fetched, give, identity
+from tests.unit.slots.stubs import Target, sender_of
+
+TICK_S = 0.125
+LEADER = LeaderAt(1, 0)
+
+
+class World:
+    """A source with more of partition 0 at any time, and a target that knows no leader of it."""
+
+    def __init__(self) -> None:
+        self.target = Target()
+        self.sender, self.runner = sender_of(self.target, entry(0), entry(1))
+        self.partition = self.runner.slot.partitions[identity(0)]
+        self.now = 0.0
+        self.fetched_at: list[float] = []
+        self.leader: LeaderAt | None = None
+        self.absent_s = 0.0
+        self.runner.clock = SimpleNamespace(monotonic=lambda: self.now, now_ms=lambda: 5)
+        self.runner.targets.of = self._leader_of
+        self.runner.targets.absent_for = lambda topic: self.absent_s
+
+    def _leader_of(self, topic: str, partition: int) -> LeaderAt | None:
+        return self.leader if (topic, partition) == self.partition.target else LEADER
+
+    async def runs(self, seconds: float) -> None:
+        """What is wanted is fetched, and what is queued sent, tick by tick."""
+        slot, partition = self.runner.slot, self.partition
+        for _ in range(round(seconds / TICK_S)):
+            if partition in slot.wanted(Pace.LIVE, self.now):
+                self.fetched_at.append(self.now)
+                first = partition.walked_to
+                give(slot, partition, fetched((first, [ALONE])), end=first + 1, now=self.now)
+            await self.sender.transact()
+            self.now += TICK_S
+
+
+async def test_what_has_no_leader_is_fetched_ever_less_often_and_at_once_when_it_has_one() -> None:
+    world = World()
+
+    await world.runs(60)
+    assert world.fetched_at == [0, 1, 3, 7, 15, 31]
+    assert "produce east.orders-0" not in world.target.seen
+
+    world.leader = LEADER
+    await world.runs(1)
+    assert world.fetched_at[6] < 60.5
+    assert "produce east.orders-0" in world.target.seen
+
+    world.leader, world.fetched_at = None, []
+    await world.runs(2)
+    assert world.fetched_at == [61, 62]
+
+
+async def test_it_is_never_left_out_for_longer_than_half_a_minute() -> None:
+    world = World()
+
+    await world.runs(130)
+
+    assert world.fetched_at[5:] == [31, 61, 91, 121]
+
+
+@pytest.mark.parametrize("why", ["in doubt", "avoided"])
+async def test_so_is_what_has_a_leader_that_may_not_be_written_to_yet(why: str) -> None:
+    world, blocked = World(), frozenset({World().partition.target})
+    world.leader = LEADER
+    world.runner.doubts.doubted |= blocked if why == "in doubt" else set()
+    world.runner.wedges.avoided = blocked if why == "avoided" else frozenset()
+
+    await world.runs(20)
+    assert world.fetched_at == [0, 1, 3, 7, 15]
+
+    world.runner.doubts.doubted.clear()
+    world.runner.wedges.avoided = frozenset()
+    await world.runs(1)
+    assert world.fetched_at[5] < 20.5
+
+
+async def test_what_is_examined_meanwhile_is_not_fetched_before_that_is_over() -> None:
+    world = World()
+    await world.runs(1)
+    world.partition.held_until = inf
+
+    world.leader = LEADER
+    await world.runs(1)
+
+    assert world.partition.held_until == inf
+    assert world.fetched_at == [0]
+
+
+async def test_that_its_topic_is_gone_is_noticed_while_it_is_left_out() -> None:
+    world = World()
+    told: list[Fault] = []
+    vars(world.runner).update(
+        link=SimpleNamespace(target="west"),
+        stop_partition=lambda partition, fault: told.append(fault),
+    )
+    await world.runs(16)
+    fetches = len(world.fetched_at)
+
+    world.absent_s = 11.0
+    await world.runs(2 * TICK_S)
+
+    assert len(world.fetched_at) == fetches
+    assert {fault.reason for fault in told} == {FaultReason.TARGET_MISSING}
+
+
+async def test_what_left_the_slot_is_forgotten() -> None:
+    world = World()
+    await world.runs(1)
+    world.runner.slot.dismiss(identity(0))
+    world.absent_s = 11.0
+
+    await world.runs(1)  # or it would be stopped
