@@ -41,18 +41,24 @@ class LinkWatch:
     ) -> None:
         self._context, self._board, self._tuning = context, board, tuning
         self._target = target
-        self._source = Cluster(cluster_settings(context.estate, link.source, CLIENT))
-        self._ends = EndsWatch(self._source, context.clock, self._end_seen)
         self._partitions: dict[TopicPartition, PartitionLag] = {}
         self._beat_ms = 0
-        self.view = LinkView(link, refused=self._ends.refused)
+        self.view = LinkView(link)
+        self._source, self._ends = self._unopened()
+
+    def _unopened(self) -> tuple[Cluster, EndsWatch]:
+        """The source as whatever cluster will be found: what was opened once stays that one."""
+        source = Cluster(cluster_settings(self._context.estate, self.view.link.source, CLIENT))
+        ends = EndsWatch(source, self._context.clock, self._end_seen)
+        self.view.refused = ends.refused
+        return source, ends
 
     async def close(self) -> None:
         """Close the connections to the source."""
         await self._source.close()
 
     async def run(self, catalog: CatalogView) -> None:
-        """Look for ever. Raises: RefusedError when the alias means another cluster now."""
+        """Look for ever; an alias that means another cluster now is trouble of this link alone."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._look_at_ends(catalog), name="ends")
             group.create_task(self._look_at_refused(), name="refused ends")
@@ -104,8 +110,6 @@ class LinkWatch:
                     opened = True
                 self._partitions = self._board.by_source(self.view.link)
                 answered = await self._ends.look(self._partitions)
-            except RefusedError:
-                raise
             except MirrorfleetError as error:
                 self._trouble(str(error))
                 await asyncio.sleep(_TROUBLE_S)
@@ -117,9 +121,15 @@ class LinkWatch:
             await asyncio.sleep(max(0.05, self._tuning.ends_s - (clock.monotonic() - begun)))
 
     async def _open(self, catalog: CatalogView) -> None:
-        await self._source.open()
+        """Raises: RefusedError when the alias means another cluster; as `Cluster.open`."""
         alias, fleet = self.view.link.source, self._context.fleet
-        catalog.check_source(alias, self._source.cluster_id, fleet)
+        await self._source.open()
+        try:
+            catalog.check_source(alias, self._source.cluster_id, fleet)
+        except RefusedError:
+            await self._source.close()
+            self._source, self._ends = self._unopened()
+            raise
 
     async def _look_at_refused(self) -> None:
         while True:

@@ -218,12 +218,7 @@ class MirrorService:
             on_trouble=trouble,
         )
 
-    async def _assign(
-        self,
-        owning: Owning,
-        helpers: asyncio.TaskGroup,
-        stop: Stop,
-    ) -> None:
+    async def _assign(self, owning: Owning, helpers: asyncio.TaskGroup, stop: Stop) -> None:
         """Give each slot its partitions, after each change of the catalog or of what we hold."""
         while True:
             await self._changed.wait()
@@ -275,24 +270,11 @@ class MirrorService:
 
     async def _connect(self, source: ClusterAlias, helpers: asyncio.TaskGroup, stop: Stop) -> None:
         """Connect the source of a link, however long that takes; other links go on meanwhile."""
-        context = self._context
-        cluster = Cluster(cluster_settings(context.estate, source, CLIENT))
-        hold = f"source {source}"
-        failures = 0
-        while not stop.is_set():
-            try:
-                await cluster.open()
-                break
-            except MirrorfleetError as error:
-                failures += 1
-                context.health.hold(hold, str(error))
-                _log.warning("no source", extra=fields(source=source, error=str(error)))
-            await stop.wait_at_most(backoff_s(failures, context.dice.uniform(0, 1)))
-        if stop.is_set():
-            await cluster.close()
+        context, hold = self._context, f"source {source}"
+        cluster = await self._reach(source, hold, stop)
+        if cluster is None:
             return
         context.health.release(hold)
-        self._view.check_source(source, cluster.cluster_id, context.fleet)
         link = Link(source, context.target)
         leaders = Leaders(cluster, context.clock)
         context.health.watch(hold, lambda: leaders.trouble)
@@ -309,6 +291,25 @@ class MirrorService:
             link, cluster, leaders, meters, cluster.settings.security.principal, keeper
         )
         self._changed.set()
+
+    async def _reach(self, source: ClusterAlias, hold: str, stop: Stop) -> Cluster | None:
+        """The cluster that the catalog means by an alias, once it is there; None at the stop."""
+        context, failures = self._context, 0
+        while not stop.is_set():
+            # a new one each time: what was opened once is taken for that cluster for ever
+            cluster = Cluster(cluster_settings(context.estate, source, CLIENT))
+            try:
+                await cluster.open()
+                self._view.check_source(source, cluster.cluster_id, context.fleet)
+                if not stop.is_set():
+                    return cluster
+            except MirrorfleetError as error:
+                failures += 1
+                context.health.hold(hold, str(error))
+                _log.warning("no source", extra=fields(source=source, error=str(error)))
+            await cluster.close()
+            await stop.wait_at_most(backoff_s(failures, context.dice.uniform(0, 1)))
+        return None
 
     # -- reports
 

@@ -114,6 +114,9 @@ class CopyPartition:
     replica: int | None = None
     """Node to fetch from instead of the leader, up to `replica_until` (monotonic seconds)."""
     replica_until: float = 0.0
+    leader_until: float = 0.0
+    """Its leader is fetched from up to this moment (monotonic seconds), and not told of our rack: a
+    replica that it had named does not answer us."""
     omitted: int = 0
     """Aborted transactions that the source's broker did not list, since that was told last."""
     undecided: dict[int, int] = field(default_factory=dict)

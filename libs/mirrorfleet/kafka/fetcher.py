@@ -52,20 +52,20 @@ class FetchLane:
         self,
         connection: Connection,
         *,
-        rack: str | None = None,
         deadline_s: float = 30.0,
         in_session: bool = True,
     ) -> None:
         """The lane owns `connection`. `deadline_s` is the time for an answer beyond `max_wait_ms`.
 
         Without a session each request is about what is wanted then, and nothing is remembered.
-        `rack` lets the broker name a closer replica to fetch from (KIP-392).
         Raises: UnsupportedError when the broker has no Fetch v12 (Kafka < 2.7).
         """
         if connection.versions is None:
             raise UnsupportedError(f"{connection.peer}: versions were not negotiated.")
         self.connection = connection
-        self._rack = rack or ""
+        self.rack = ""
+        """Where we are, as the next request tells it: the broker may name a closer replica to fetch
+        from (KIP-392)."""
         self._deadline_s = deadline_s
         version = connection.versions.highest(API_KEY, MIN_VERSION, MAX_VERSION)
         self._session = FetchSession(version, kept=in_session)
@@ -115,7 +115,7 @@ class FetchLane:
             isolation=Isolation.READ_COMMITTED,
             session_id=plan.session_id,
             session_epoch=plan.session_epoch,
-            rack=self._rack,
+            rack=self.rack,
         )
         body = encode_fetch(plan.version, terms, plan.points, plan.forgotten)
         names: Mapping[bytes, TopicRef] = self._session.names

@@ -155,8 +155,7 @@ class _Lane:
 
     async def _fetch_all(self, connection: Connection) -> None:
         clock = self._runner.clock
-        rack = self._runner.source.settings.rack
-        lane = FetchLane(connection, rack=rack, deadline_s=ANSWER_S)
+        lane = FetchLane(connection, deadline_s=ANSWER_S)
         idle_since: float | None = None
         while True:
             await self._rest()
@@ -228,6 +227,7 @@ class _Lane:
             self._memory.release(size)  # nothing is wanted any more
             return
         self._asked_at = asked_at = runner.clock.monotonic()
+        lane.rack = replicas.rack_told(runner, self._key.node)
         try:
             fetched = await lane.fetch(
                 max_bytes=size, min_bytes=1, max_wait_ms=runner.settings.fetch_wait_ms

@@ -70,7 +70,17 @@ def control_entries(
 def event_entry(runner: SlotRunner, events: Sequence[Event]) -> ControlEntry:
     """Entries of the ledger as a batch to send."""
     batch = control_batch([event_codec.encode(each) for each in events], runner.clock.now_ms())
-    return ControlEntry(TopicPartition(control_topic(runner.fleet, ControlKind.EVENTS), 0), batch)
+    return ControlEntry(_place(runner), batch)
+
+
+def is_open(runner: SlotRunner) -> bool:
+    """Whether it can be told now; in vain, all that the slot has fetched would be taken back."""
+    at = _place(runner)
+    return runner.targets.of(*at) is not None and at not in runner.doubts.doubted
+
+
+def _place(runner: SlotRunner) -> TopicPartition:
+    return TopicPartition(control_topic(runner.fleet, ControlKind.EVENTS), 0)
 
 
 def _left_out(runner: SlotRunner, positions: Sequence[Position]) -> Iterator[Event]:

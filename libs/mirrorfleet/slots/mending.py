@@ -153,6 +153,8 @@ class Mender:
         self, sender: Sender, partition: CopyPartition, fault: Fault, step: Step
     ) -> None:
         runner = self._runner
+        if not ledger.is_open(runner):
+            return
         first_ms = last_ms = None
         if fault.reason is FaultReason.RETENTION_OVERTOOK:
             first_ms, last_ms = await ledger.times(runner, partition)

@@ -1,6 +1,8 @@
 """Which source broker a partition is fetched from: its leader, or a closer replica that it named.
 
     leader ── "fetch from node n" (KIP-392) ──> node n ── any refusal, or a minute ──> leader
+       ^                                          │
+       └── for a minute, not told of our rack ────┴── no answer
 
 Only where the cluster has a `rack` in the estate: without one no leader names a replica. A replica
 may lag or be cut off, so nothing is concluded from what it refuses: the leader is asked again, and
@@ -36,6 +38,9 @@ def fetched_from(runner: SlotRunner, partition: CopyPartition, now: float) -> Le
 
 def prefer(runner: SlotRunner, partition: CopyPartition, node: int, now: float) -> None:
     """Do as the leader says: fetch from a replica for a while."""
+    if now < partition.leader_until:
+        partition.held_until = now + REFUSED_S  # it was asked before, or names one whatever we say
+        return
     partition.replica = node
     partition.replica_until = now + ASK_AGAIN_S
     runner.reroute()
@@ -53,8 +58,25 @@ def refused(runner: SlotRunner, partition: CopyPartition, node: int, now: float)
 
 
 def leave(runner: SlotRunner, node: int) -> None:
-    """A broker does not answer: what was fetched from it as a replica goes back to leaders."""
+    """A broker does not answer: what was fetched from it as a replica goes back to leaders, which
+    would name it again as long as it answers them.
+    """
+    until = runner.clock.monotonic() + ASK_AGAIN_S
     for partition in runner.slot.partitions.values():
         if partition.replica == node:
-            partition.replica = None
+            partition.replica, partition.leader_until = None, until
     runner.reroute()
+
+
+def rack_told(runner: SlotRunner, node: int) -> str:
+    """What a broker is told of where we are: nothing while it would name one that does not answer.
+
+    A request tells it for all partitions; others of this leader do without a replica meanwhile.
+    """
+    rack, now = runner.source.settings.rack or "", runner.clock.monotonic()
+    for partition in runner.slot.partitions.values() if rack else ():
+        if now < partition.leader_until:
+            at = fetched_from(runner, partition, now)
+            if at is not None and at.node == node:
+                return ""
+    return rack

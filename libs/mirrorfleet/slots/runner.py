@@ -193,23 +193,23 @@ class SlotRunner:
                     is_undone = False
                 else:
                     self.markers.idle(self.number)
+                if self.stopping:
+                    return
+                now = self.clock.monotonic()
+                if now - looked_at > LOOK_AGAIN_S:
+                    looked_at = now
+                    healing.look_again(self, now)
+                    taking.check_positions(self)
+                self.wedges.end_if_healed()
+                if now - sender.committed_at > self.settings.keep_alive_s:
+                    await self.keep_alive(sender)
+                await self.mender.work(sender)
             except AbortError as error:
                 is_undone = True
                 await self._aborted(sender, error)
                 self.setbacks.another(self.clock.monotonic())
                 await stop.wait_at_most(self.setbacks.wait_s(self.dice.uniform(0, 1)))
                 continue
-            if self.stopping:
-                return
-            now = self.clock.monotonic()
-            if now - looked_at > LOOK_AGAIN_S:
-                looked_at = now
-                healing.look_again(self, now)
-                taking.check_positions(self)
-            self.wedges.end_if_healed()
-            if now - sender.committed_at > self.settings.keep_alive_s:
-                await self.keep_alive(sender)
-            await self.mender.work(sender)
             if not self.slot.ready:
                 await self.woken(1.0)
 

@@ -16,20 +16,13 @@ transaction: one that is aborted would take back the positions of the one before
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import (
-    BrokerError,
-    ConnectionLostError,
-    DeadlineError,
-    MirrorfleetError,
-)
+from mirrorfleet.core.errors import BrokerError, MirrorfleetError
 from mirrorfleet.core.ids import TopicPartition
-from mirrorfleet.kafka.inspection import describe_producers, describe_transactions
-from mirrorfleet.kafka.together import all_of
+from mirrorfleet.kafka.inspection import describe_transactions
 from mirrorfleet.kafka.transactions import TransactionVersion
 from mirrorfleet.records.topics import ControlKind, control_kind
 from mirrorfleet.slots.endings import (
@@ -46,19 +39,17 @@ from mirrorfleet.slots.endings import (
     write_markers,
 )
 from mirrorfleet.slots.outgoing import AbortError
+from mirrorfleet.slots.silence import LOOK_S, Silent, producers_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from mirrorfleet.core.ids import ProducerIdentity, TopicId
-    from mirrorfleet.kafka.each import Results
-    from mirrorfleet.kafka.inspection import ActiveProducer, TransactionDescription
+    from mirrorfleet.kafka.inspection import TransactionDescription
     from mirrorfleet.slots.leaders import LeaderAt
     from mirrorfleet.slots.runner import SlotRunner
     from mirrorfleet.slots.sending import Sender
 
-LOOK_S: Final = 2.0
-"""For one look; a partition whose leader does not answer in it is asked again after as long."""
 WEDGED_S: Final = 0.3
 """Longer than markers take: then it is looked up whether some cannot be written."""
 AGAIN_S: Final = 0.02
@@ -103,11 +94,13 @@ class Doubts:
         """Behind what was committed to each control partition, with whatever producer id."""
         self._beside: set[TopicPartition] = set()
         """The ledger, once a commit wrote to it."""
+        self._silent = Silent(runner)
         runner.targets.on_change(self._renewed)
 
     def renew(self) -> None:
         """A transaction of the slot was ended without being committed, by us or for us."""
         self._doubted = set(self._all())
+        self._silent.partitions &= self._doubted
         self._asked.clear()
 
     def _reached_anew(self, nodes: Collection[int]) -> None:
@@ -187,6 +180,7 @@ class Doubts:
             if now is not None:
                 if self._led.get(at, now) != now:
                     self._doubted.add(at)
+                    self._silent.partitions.discard(at)
                 self._led[at] = now
 
     @property
@@ -235,7 +229,8 @@ class Doubts:
             await asyncio.sleep(UNCLEAR_S)
             return False
         if self.doubted:
-            await self._settle(sender, self.doubted)
+            await self._settle(sender, self.doubted - self._silent.partitions)
+            self._silent.ask()
         return True
 
     async def _settle(self, sender: Sender, wanted: Collection[TopicPartition]) -> None:
@@ -255,8 +250,8 @@ class Doubts:
             return
         self._asked.update(dict.fromkeys(led, now))
         ours, others = await self._open(sender, led)
-        if not self._doubted.isdisjoint(led):
-            runner.targets.ask()  # who does not answer may lead no longer
+        if silent := self._doubted.intersection(led):
+            self._silent.add(silent)
         if others:
             await self._end_others(sender, others)
         if ours:
@@ -275,7 +270,7 @@ class Doubts:
         found, control = Open({}, {}), control_of(runner)
         copied = {**dict.fromkeys((*control, *self._beside), 0), **self.control_ends}
         copied.update(_copied_to(runner))
-        for at, answer in (await self._producers(led)).items():
+        for at, answer in (await producers_of(runner, led)).items():
             if isinstance(answer, BrokerError):
                 if answer.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
                     self._doubted.discard(at)  # without READ nobody can look
@@ -291,25 +286,6 @@ class Doubts:
                 elif start is not None and who == self._other and at not in control:
                     found.others[at] = start < end
         return found
-
-    async def _producers(
-        self, led: Sequence[TopicPartition]
-    ) -> Results[TopicPartition, list[ActiveProducer]]:
-        """What the leaders say; one out of reach leaves only its own partitions in doubt."""
-        runner = self._runner
-        by_node: dict[int, list[TopicPartition]] = {}
-        for at in led:
-            leader = runner.targets.of(*at)
-            if leader is not None:
-                by_node.setdefault(leader.node, []).append(at)
-        answers: dict[TopicPartition, list[ActiveProducer] | BrokerError] = {}
-
-        async def ask(some: list[TopicPartition]) -> None:
-            with suppress(ConnectionLostError, DeadlineError):
-                answers.update(await describe_producers(runner.target, some, deadline_s=LOOK_S))
-
-        await all_of(map(ask, by_node.values()))
-        return answers
 
     async def _ended(self) -> None:
         """Wait until the coordinator has done all that it will do for the last transaction."""

@@ -144,8 +144,7 @@ class StripedLane:
         opened = connection
         try:
             opened = opened or await runner.source.connect(self._node, purpose=purpose)
-            rack = runner.source.settings.rack
-            lane = FetchLane(opened, rack=rack, deadline_s=ANSWER_S, in_session=False)
+            lane = FetchLane(opened, deadline_s=ANSWER_S, in_session=False)
             while not self._idle and self._connections <= self._fan.count:
                 if connection is None and self._share.has_too_many:
                     return
@@ -247,6 +246,7 @@ class StripedLane:
             max_bytes=size,
         )
         lane.want(point)
+        lane.rack = replicas.rack_told(runner, self._node)
         try:
             fetched = await lane.fetch(
                 max_bytes=size, min_bytes=1, max_wait_ms=runner.settings.fetch_wait_ms

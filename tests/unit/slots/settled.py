@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from types import MethodType, SimpleNamespace
 from typing import TYPE_CHECKING, cast
@@ -11,7 +12,7 @@ from mirrorfleet.core.ids import ProducerIdentity, TargetOffset, TopicPartition
 from mirrorfleet.kafka.inspection import ActiveProducer
 from mirrorfleet.kafka.transactions import TransactionVersion
 from mirrorfleet.records.topics import ControlKind
-from mirrorfleet.slots import endings, settling
+from mirrorfleet.slots import endings, settling, silence
 from mirrorfleet.slots import runner as running
 from mirrorfleet.slots.leaders import LeaderAt
 from mirrorfleet.slots.quarantine import WedgedError
@@ -37,6 +38,8 @@ class World:
 
     lost_at_state: TopicPartition | None = None
     """Out of reach from when the coordinator was asked."""
+    silent_s = 0.0
+    """How long the leader of what is unreachable is waited for."""
     asked = 0
     """So often somebody said that the leaders may be others."""
 
@@ -72,7 +75,7 @@ class World:
         vars(runner.targets).update(of=self.leader, on_change=self.listeners.append)
         self.runner = runner
         self.doubts = Doubts(cast("SlotRunner", runner))
-        monkeypatch.setattr(settling, "describe_producers", self.producers)
+        monkeypatch.setattr(silence, "describe_producers", self.producers)
         monkeypatch.setattr(endings, "describe_producers", self.producers)
         for module in (endings, settling):
             monkeypatch.setattr(module, "describe_transactions", self.transactions)
@@ -91,6 +94,7 @@ class World:
         more = {
             "produce_lane": MethodType(SlotRunner.produce_lane, self.runner),
             "doubts": self.doubts,
+            "tasks": None,
             "_worker": SimpleNamespace(version=version),
         }
         vars(self.runner).update(more)
@@ -134,6 +138,7 @@ class World:
         del cluster, deadline_s
         self.looks.append(sorted(asked))
         if not self.unreachable.isdisjoint(asked):
+            await asyncio.sleep(self.silent_s)
             raise DeadlineError("gave up")
         return {
             at: [ActiveProducer(who, 0, 0, start) for who, start in self.open.get(at, [])]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from mirrorfleet.copying.partition import start_position
 from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import DeadlineError
 from mirrorfleet.core.ids import SourceOffset
 from mirrorfleet.kafka.fetcher import Fetched, FetchedPartition, FetchPoint
 from mirrorfleet.slots import fetching
@@ -39,6 +40,11 @@ class Source:
         self.points: list[FetchPoint] = []
         self.diverges: set[int] = set()
         """Partitions whose history is another one."""
+        self.replica = -1
+        """Whom it names to those that tell their rack; we cannot connect to that one."""
+        self.rack = ""
+        self.racks: list[str] = []
+        """What it was told, request by request."""
         self._wanted: dict[int, int] = {}
 
     def want(self, point: FetchPoint) -> None:
@@ -52,13 +58,16 @@ class Source:
     async def fetch(self, **_: object) -> Fetched:
         asked = dict(self._wanted)
         self.asked.append(asked)
+        self.racks.append(self.rack)
+        replica = self.replica if self.rack else -1
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.held.append(answer)
         await answer
         frame, parts = bytearray(), []
         for number, offset in asked.items():
             start = len(frame)
-            frame += b"" if number in self.diverges else fetched((offset, [BIG]))
+            without = number in self.diverges or replica >= 0
+            frame += b"" if without else fetched((offset, [BIG]))
             parts.append(
                 FetchedPartition(
                     "orders",
@@ -70,7 +79,7 @@ class Source:
                     log_start_offset=0,
                     diverging_epoch=(3, 1) if number in self.diverges else None,
                     current_leader=None,
-                    preferred_replica=-1,
+                    preferred_replica=replica,
                     aborted=[],
                     start=start,
                     end=len(frame),
@@ -102,14 +111,17 @@ async def fetching_from(
     """The lanes of a slot, after their first answer."""
 
     async def connect(node: int, *, purpose: str) -> object:
-        del node, purpose
+        if node == source.replica:
+            raise DeadlineError(f"no connection for {purpose}")
         return SimpleNamespace(rtt_s=0.0, close=lambda: None)
 
     vars(runner).update(
-        source=SimpleNamespace(connect=connect, settings=SimpleNamespace(rack=None)),
+        source=SimpleNamespace(connect=connect, settings=SimpleNamespace(rack="a")),
         budget=runner.slot._budget,
         sources=runner.targets,
-        reach=SimpleNamespace(found=lambda node: None),
+        reach=SimpleNamespace(found=lambda node: None, lost=lambda node: None),
+        dice=SimpleNamespace(uniform=lambda low, high: low),
+        source_trouble=lambda error: None,
         reroute=lambda: None,
         routes_changed=soon,
         room=soon,
@@ -180,3 +192,21 @@ async def test_a_partition_whose_history_is_another_one_is_examined_and_not_fetc
         assert examined == [parted]
         assert [each.batch.first for each in parted.queue] == [0]
         assert source.asked[2] == {1: 2}
+
+
+async def test_a_replica_that_only_we_cannot_reach_leaves_its_partitions_to_the_leader(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source = Source()
+    source.replica = 2
+    runner = runner_of(entry(0))
+    partition = runner.slot.partitions[identity(0)]
+    async with fetching_from(source, runner, monkeypatch):
+        assert (source.racks, list(partition.queue)) == (["a", ""], [])  # and it has named 2
+        await source.answered()
+        assert [each.batch.first for each in partition.queue] == [SourceOffset(0)]
+        assert (source.racks, partition.replica) == (["a", "", ""], None)
+
+        partition.leader_until = 0.0  # a while later
+        await source.answered()
+        assert source.racks == ["a", "", "", "a"]

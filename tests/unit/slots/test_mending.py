@@ -20,6 +20,7 @@ from mirrorfleet.records.commands import Action, Command
 from mirrorfleet.records.events import Event
 from mirrorfleet.records.formats import FIRST_LEVEL, LEVELS
 from mirrorfleet.slots import mending, target_loss
+from mirrorfleet.slots.leaders import LeaderAt
 from mirrorfleet.slots.ledger import control_entries
 from mirrorfleet.slots.mending import Mender
 from mirrorfleet.slots.outgoing import ControlEntry
@@ -44,6 +45,7 @@ class World:
         self.written: list[list[ControlEntry]] = []
         self.names: dict[str, TopicId] = {}
         """What has a name now, where that is known."""
+        self.leaderless: set[TopicPartition] = set()
         clock = SimpleNamespace(monotonic=lambda: self.now, now_ms=lambda: 7)
         self.worker = SimpleNamespace(
             requests=Requests(), asked=deque[Command](), events=deque[Event](), owner="me"
@@ -60,12 +62,16 @@ class World:
             tasks=None,
             control_partition=lambda kind: TopicPartition(f"__mirrorfleet.west.{kind}", 0),
             sources=SimpleNamespace(topic_id=self.names.get),
-            targets=SimpleNamespace(topic_id=self.names.get),
+            targets=SimpleNamespace(topic_id=self.names.get, of=self.leader),
+            doubts=SimpleNamespace(doubted=set[TopicPartition]()),
             retry=self.slot.heal,
             stop_partition=lambda partition, fault: self.slot.fault(partition, fault, self.now),
         )
         self.mender = Mender(cast(SlotRunner, self.runner), cast(Worker, self.worker))
         self.runner.mender = self.mender
+
+    def leader(self, topic: str, partition: int) -> LeaderAt | None:
+        return None if (topic, partition) in self.leaderless else LeaderAt(1, 0)
 
     async def commit_control(self, entries: list[ControlEntry]) -> None:
         self.written.append(entries)
@@ -132,6 +138,24 @@ async def test_a_position_moves_in_the_transaction_that_tells_the_ledger() -> No
     ]
     assert world.partition.committed.next_source == 9
     assert world.partition.fault is None
+
+
+@pytest.mark.parametrize("is_led", [False, True], ids=["no leader", "in doubt"])
+async def test_a_position_waits_for_a_ledger_that_cannot_be_told(*, is_led: bool) -> None:
+    """A transaction would be aborted each time, and all that the slot has fetched taken back."""
+    world, told = World(), TopicPartition(EVENTS, 0)
+    world.stand(R.SOURCE_CORRUPT)
+    world.ask(Action.SEEK, 0, 9)
+    (world.runner.doubts.doubted if is_led else world.leaderless).add(told)
+
+    await world.work()
+    assert world.written == []
+    assert world.partition.fault is not None
+
+    world.runner.doubts.doubted.clear()
+    world.leaderless.clear()
+    await world.work()
+    assert world.partition.committed.next_source == 9
 
 
 async def test_what_was_fetched_before_the_loss_is_sent_first() -> None:

@@ -7,7 +7,14 @@ from typing import cast
 
 from mirrorfleet.copying.partition import CopyPartition
 from mirrorfleet.slots.leaders import LeaderAt
-from mirrorfleet.slots.replicas import ASK_AGAIN_S, fetched_from, leave, prefer, refused
+from mirrorfleet.slots.replicas import (
+    ASK_AGAIN_S,
+    fetched_from,
+    leave,
+    prefer,
+    rack_told,
+    refused,
+)
 from mirrorfleet.slots.runner import SlotRunner
 from tests.unit.copying.making import entry, identity, slot
 
@@ -21,6 +28,9 @@ class Runner:
         self.slot = slot(entry(0), entry(1))
         self.leader: LeaderAt | None = LEADER
         self.asked = self.rerouted = 0
+        self.now = 0.0
+        self.clock = SimpleNamespace(monotonic=lambda: self.now)
+        self.source = SimpleNamespace(settings=SimpleNamespace(rack="a"))
         self.sources = SimpleNamespace(of=lambda _topic, _number: self.leader, ask=self._ask)
 
     def _ask(self) -> None:
@@ -83,3 +93,25 @@ def test_a_broker_that_is_gone_gives_back_what_was_fetched_from_it() -> None:
     prefer(runner, other, 2, 0.0)
     leave(runner, 3)
     assert (partition.replica, other.replica) == (None, 2)
+
+
+def test_a_leader_is_not_told_the_rack_while_it_would_name_one_that_is_gone() -> None:
+    runner, seen, partition = made()
+    prefer(runner, partition, 3, 0.0)
+    assert rack_told(runner, LEADER.node) == "a"
+    leave(runner, 3)
+    assert (rack_told(runner, LEADER.node), rack_told(runner, 2)) == ("", "a")
+    seen.now = ASK_AGAIN_S
+    assert rack_told(runner, LEADER.node) == "a"
+
+
+def test_what_a_leader_named_before_it_knew_leads_to_none_that_is_gone() -> None:
+    runner, seen, partition = made()
+    prefer(runner, partition, 3, 0.0)
+    leave(runner, 3)
+    prefer(runner, partition, 3, 1.0)  # the answer to a request that was on its way
+    assert fetched_from(runner, partition, 1.0) == LEADER
+    assert partition.held_until == 1.1  # one that names it all the same is not asked at once
+    seen.now = ASK_AGAIN_S
+    prefer(runner, partition, 3, ASK_AGAIN_S)
+    assert fetched_from(runner, partition, ASK_AGAIN_S) == LeaderAt(3, 7)

@@ -163,6 +163,57 @@ async def test_after_a_keep_alive_that_v1_sent_twice_the_slot_is_taken_before_al
     assert target.seen == ["add positions-0", "produce positions-0", "ack positions-0", "commit"]
 
 
+class Refused(Slot):
+    """One whose transactions come through, and of which one step between them is refused once."""
+
+    def __init__(self, refused: str) -> None:
+        super().__init__(Pauses(9))
+        self.done: list[str] = []
+        self.number, self.committed_at = SlotNumber(0), 0.0
+        self.slot = SimpleNamespace(ready=True)
+        self.settings = SimpleNamespace(keep_alive_s=-1.0)
+        self.wedges = SimpleNamespace(end_if_healed=lambda: None)
+        self.mender = SimpleNamespace(work=self._work)
+        self._refused = refused
+
+    def _do(self, step: str) -> None:
+        self.done.append(step)
+        if step == self._refused and self.done.count(step) == 1:
+            raise AbortError(f"{step} has no leader")
+
+    async def transact(self) -> bool:
+        self.stopping = self.done.count("copied") > 1
+        self._do("copied")
+        return True
+
+    async def keep_alive(self, sender: object) -> None:
+        assert sender is self
+        self._do("keep-alive")
+
+    async def _work(self, sender: object) -> None:
+        assert sender is self
+        self._do("ledger")
+
+    async def _aborted(self, sender: object, error: AbortError) -> None:
+        assert sender is self
+        self.done.append(f"aborted: {error}")
+
+
+@pytest.mark.parametrize(
+    ("refused", "before"), [("keep-alive", ["keep-alive"]), ("ledger", ["keep-alive", "ledger"])]
+)
+async def test_what_is_refused_between_two_transactions_is_aborted_and_the_slot_goes_on(
+    refused: str, before: list[str]
+) -> None:
+    slot = Refused(refused)
+
+    await SlotRunner._copy(cast("SlotRunner", slot), cast("Sender", slot), slot.stop)
+
+    aborted = f"aborted: {refused} has no leader"
+    after = ["copied", "keep-alive", "ledger", "copied"]
+    assert slot.done == ["copied", *before, aborted, *after]
+
+
 class Pauses(Stop):
     """Notes how long the loop of a slot pauses, and ends it after so many pauses."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from math import inf
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
@@ -43,7 +44,7 @@ class World:
         self.slot = slot(entry(0), budget=self.budget)
         self.partition = self.slot.partitions[identity(0)]
         self.partition.pace, self.partition.source = Pace.CATCH_UP, SourceEnds(END, END, 0)
-        self.preferred = -1
+        self.preferred, self.rack = -1, ""
         self.asked: list[int] = []
         """Bytes of each request."""
         self.wanted: FetchPoint | None = None
@@ -168,6 +169,16 @@ async def test_a_leader_that_names_a_replica_is_not_asked_for_the_piece_again(
         await asyncio.sleep(0)
     await stopped(running)
     assert (world.partition.replica, world.rerouted, len(world.asked)) == (REPLICA, 1, 1)
+
+
+@pytest.mark.parametrize(("leader_until", "told"), [(0.0, "a"), (inf, "")])
+async def test_a_far_leader_is_told_the_rack_unless_it_would_name_one_out_of_reach(
+    world: World, leader_until: float, told: str
+) -> None:
+    world.partition.leader_until = leader_until
+    (piece,) = world.pieces(1, 1)
+    await world.fetch_piece(piece)
+    assert world.rack == told
 
 
 async def test_seats_come_back_also_from_connections_that_never_began(world: World) -> None:

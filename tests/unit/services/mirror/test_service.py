@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
@@ -25,6 +26,7 @@ from services.mirror import reporting
 from services.mirror import service as module
 from services.mirror.service import CATALOG, GROUP, MirrorService
 from tests.faultkit.waiting import until
+from tests.unit.config.making import RIGHT, parse
 from tests.unit.copying.making import LINK, entry, slot
 from tests.unit.standby.test_demotion import Fleet, for_ever, nothing
 from tests.unit.standby.test_leading import NOTHING, Group
@@ -49,9 +51,10 @@ class Members(Group):
 class Worker:
     """A worker without clusters; catalog and group are the test's to give."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, estate: str = RIGHT) -> None:
         self.group, fleet = Members(group="mirrorfleet.west.mirror"), Fleet()
-        self.context = fleet.context
+        of_text = parse(estate, env={"WEST_PASSWORD": "x"})
+        self.context = replace(fleet.context, estate=of_text)
         self.service = MirrorService(self.context)
         self._published: asyncio.Queue[CatalogEntry] = asyncio.Queue()
         monkeypatch.setattr(Cluster, "open", nothing)

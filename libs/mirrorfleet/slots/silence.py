@@ -1,0 +1,89 @@
+"""What leaders say of the producers of their partitions, and those that say nothing.
+
+    settle, between two transactions ── no answer ──> asked beside the copying, until one comes
+       ^                                                             │
+       └──────────── asks itself, and acts on what it hears ─────────┘
+
+A leader out of reach takes the whole time of a look, which the other partitions of its slot cannot
+wait for again and again. What is heard beside the copying decides nothing: it may be old when
+something can be done about it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from mirrorfleet.core.errors import BrokerError, ConnectionLostError, DeadlineError
+from mirrorfleet.kafka.inspection import describe_producers
+from mirrorfleet.kafka.together import all_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from mirrorfleet.core.ids import TopicPartition
+    from mirrorfleet.kafka.each import Results
+    from mirrorfleet.kafka.inspection import ActiveProducer
+    from mirrorfleet.slots.runner import SlotRunner
+
+LOOK_S: Final = 2.0
+"""For one look; one that all the slot waits for is taken again after as long."""
+PAUSE_S: Final = 1.0
+"""Between two looks beside the copying."""
+
+
+async def producers_of(
+    runner: SlotRunner, led: Sequence[TopicPartition]
+) -> Results[TopicPartition, list[ActiveProducer]]:
+    """What the leaders say; one out of reach leaves out only its own partitions."""
+    by_node: dict[int, list[TopicPartition]] = {}
+    for at in led:
+        leader = runner.targets.of(*at)
+        if leader is not None:
+            by_node.setdefault(leader.node, []).append(at)
+    answers: dict[TopicPartition, list[ActiveProducer] | BrokerError] = {}
+
+    async def ask(some: list[TopicPartition]) -> None:
+        with suppress(ConnectionLostError, DeadlineError):
+            answers.update(await describe_producers(runner.target, some, deadline_s=LOOK_S))
+
+    await all_of(map(ask, by_node.values()))
+    return answers
+
+
+class Silent:
+    """Partitions in doubt whose leaders did not answer when they were asked last."""
+
+    def __init__(self, runner: SlotRunner) -> None:
+        self._runner = runner
+        self.partitions: set[TopicPartition] = set()
+        self._asking: asyncio.Task[None] | None = None
+
+    def add(self, some: Collection[TopicPartition]) -> None:
+        """They did not answer: their leaders may be others."""
+        self._runner.targets.ask()
+        if self._runner.tasks is not None:
+            self.partitions.update(some)
+
+    def ask(self) -> None:
+        """See that they are asked; what asked for them ends when the slot is taken again."""
+        tasks = self._runner.tasks
+        is_asking = self._asking is not None and not self._asking.done()
+        if self.partitions and tasks is not None and not is_asking:
+            self._asking = tasks.create_task(self._ask(), name=f"silent:{self._runner.number}")
+
+    async def _ask(self) -> None:
+        while self.partitions:
+            answers = await producers_of(self._runner, sorted(self.partitions))
+            heard = {at for at, answer in answers.items() if not _is_for_now(answer)}
+            if not heard.isdisjoint(self.partitions):
+                self.partitions -= heard
+                self._runner.wake()
+            if self.partitions:
+                self._runner.targets.ask()
+                await asyncio.sleep(PAUSE_S)
+
+
+def _is_for_now(answer: list[ActiveProducer] | BrokerError) -> bool:
+    return isinstance(answer, BrokerError) and answer.retriable

@@ -1,0 +1,68 @@
+"""A source that is another cluster now is trouble of its own link."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from mirrorfleet.core.ids import ClusterAlias, ClusterId, Link, SlotNumber
+from mirrorfleet.kafka.cluster import Cluster
+from mirrorfleet.records.catalog import CatalogLink
+from tests.faultkit.waiting import until
+from tests.unit.config.making import RIGHT
+from tests.unit.copying.making import LINK, entry, identity
+from tests.unit.services.mirror.test_service import Worker
+
+if TYPE_CHECKING:
+    import pytest
+
+    from mirrorfleet.records.catalog import CatalogEntry
+
+EAST, SOUTH, WEST = (ClusterAlias(name) for name in ("east", "south", "west"))
+TWO: Final = (
+    RIGHT.replace("  west:", '  south:\n    bootstrap: "127.0.0.1:39092"\n  west:', 1)
+    + "  - {from: south, to: west, rules: [{name: all, topics: ['.*']}]}\n"
+)
+
+
+def published(link: Link, slot: SlotNumber) -> tuple[CatalogEntry, CatalogEntry]:
+    """A link of the catalog, and a partition that it copies."""
+    source = ClusterId(link.source)
+    at = replace(identity(slot), source_cluster=source)
+    return (
+        CatalogLink(
+            link=link, source_cluster=source, target_cluster=ClusterId(WEST), slots=(slot,)
+        ),
+        entry(link=link, slot=slot, identity=at),
+    )
+
+
+async def test_a_source_that_became_another_cluster_leaves_the_other_links_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answering = {EAST: "east", SOUTH: "rebuilt", WEST: "west"}
+
+    async def meet(cluster: Cluster) -> None:
+        # as the metadata of the first answer does: what was opened once is that cluster for ever
+        cluster._cluster_id = cluster._cluster_id or ClusterId(answering[cluster.settings.alias])
+
+    worker = Worker(monkeypatch, TWO)
+    monkeypatch.setattr(Cluster, "open", meet)
+    sides = worker.service._sides
+    async with worker.serving():
+        for number, link in enumerate((Link(SOUTH, WEST), LINK)):
+            for each in published(link, SlotNumber(number)):
+                worker.publish(each)
+        await until(
+            lambda: EAST in sides and "source south" in worker.reasons,
+            deadline_s=5,
+            what="east to be copied, and south to be refused",
+        )
+        assert list(sides) == [EAST]
+        assert worker.reasons["source south"].startswith(
+            "alias south means cluster rebuilt now, but the catalog of fleet west knows it as south"
+        )
+
+        answering[SOUTH] = "south"
+        await until(lambda: SOUTH in sides, deadline_s=5, what="south at its address again")
+        assert "source south" not in worker.reasons

@@ -1,0 +1,127 @@
+"""A leader that does not answer costs its own partitions, and not the copying of the others."""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+from typing import TYPE_CHECKING
+
+from mirrorfleet.slots.silence import LOOK_S
+from tests.unit.slots.settled import COPY, World
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    import pytest
+
+LASTS_S = 20.0
+PAUSE_S = 0.1
+"""Between two transactions."""
+
+
+class _Virtual(asyncio.SelectorEventLoop):
+    """Whose time passes only while everybody waits, and then at once."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        super().__init__(_Skipping(self))
+
+    def time(self) -> float:
+        return self.now
+
+
+class _Skipping(selectors.SelectSelector):
+    def __init__(self, loop: _Virtual) -> None:
+        super().__init__()
+        self._loop = loop
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        assert timeout is not None, "everybody waits for ever"
+        self._loop.now += timeout
+        return super().select(0)
+
+
+def in_virtual_time(work: Coroutine[object, object, None]) -> None:
+    with asyncio.Runner(loop_factory=_Virtual) as runner:
+        runner.run(work)
+
+
+class Copying:
+    """A slot with two brokers; the one that leads COPY can be out of reach."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, tasks: asyncio.TaskGroup) -> None:
+        self.world = World(monkeypatch)
+        vars(self.world.runner)["tasks"] = tasks
+        self.world.unreachable, self.world.silent_s = {COPY}, LOOK_S
+        self.world.doubts.renew()
+        self.settling_s, self.commits = 0.0, 0
+
+    async def copy_once(self) -> None:
+        before = asyncio.get_running_loop().time()
+        await self.world.doubts.settle(self.world.sender)
+        self.settling_s += asyncio.get_running_loop().time() - before
+        self.commits += await self.world.copied(1)
+        await asyncio.sleep(PAUSE_S)
+
+    async def copy(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        end = loop.time() + seconds
+        while loop.time() < end:
+            await self.copy_once()
+
+
+def test_partitions_beside_a_leader_out_of_reach_are_copied_as_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def drill() -> None:
+        async with asyncio.TaskGroup() as tasks:
+            copying = Copying(monkeypatch, tasks)
+            await copying.copy(LASTS_S)
+            assert copying.settling_s < LASTS_S / 4
+            assert copying.commits > LASTS_S / PAUSE_S / 2
+            assert copying.world.doubts.doubted == {COPY}
+
+            copying.world.unreachable = set()
+            await copying.copy(2 * LOOK_S)
+            assert copying.world.doubts.doubted == set()
+
+    in_virtual_time(drill())
+
+
+def test_another_leader_of_a_partition_in_doubt_is_asked_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def drill() -> None:
+        async with asyncio.TaskGroup() as tasks:
+            copying = Copying(monkeypatch, tasks)
+            await copying.copy(LASTS_S)
+
+            world = copying.world
+            world.unreachable, world.epoch = set(), 2
+            world.renewed()
+            before = copying.settling_s
+            await copying.copy_once()
+            assert (world.doubts.doubted, copying.settling_s) == (set(), before)
+
+    in_virtual_time(drill())
+
+
+def test_a_slot_that_is_taken_again_asks_on_without_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def drill() -> None:
+        async with asyncio.TaskGroup() as tasks:
+            copying = Copying(monkeypatch, tasks)
+            await copying.copy(LOOK_S)
+            (asking,) = (task for task in asyncio.all_tasks() if task.get_name() == "silent:0")
+            asking.cancel()  # as all that was begun for the slot is, when it is taken again
+            spent = copying.settling_s
+
+            copying.world.doubts.renew()
+            await copying.copy(LOOK_S)
+            assert copying.settling_s == spent
+            copying.world.unreachable = set()
+            await copying.copy(2 * LOOK_S)
+            assert copying.world.doubts.doubted == set()
+
+    in_virtual_time(drill())
