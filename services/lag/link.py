@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 from mirrorfleet.config.connect import cluster_settings
 from mirrorfleet.core.errors import MirrorfleetError, RefusedError
 from mirrorfleet.kafka.cluster import Cluster
-from mirrorfleet.kafka.control import ControlTail
 from mirrorfleet.records import heartbeat
 from mirrorfleet.records.overview import duration
 from mirrorfleet.runtime.log import fields, logger
+from mirrorfleet.watching.beats import follow_beats
 from mirrorfleet.watching.ends import EndsWatch
 from services.lag.report import LinkView
 
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 CLIENT: Final = "mirrorfleet-lag"
 _TROUBLE_S: Final = 1.0
-_HEARTBEATS_S: Final = 1.0
-"""Between two looks for a copy of heartbeats that there is none of yet."""
 BEAT_MS: Final = 10_000
 """A propagation time older than this says nothing of now."""
 
@@ -62,7 +60,9 @@ class LinkWatch:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._look_at_ends(catalog), name="ends")
             group.create_task(self._look_at_refused(), name="refused ends")
-            group.create_task(self._follow_heartbeats(), name="heartbeats")
+            settings, clock = self._target.settings, self._context.clock
+            beats = follow_beats(settings, self._copied_heartbeats, clock, self._beat_seen)
+            group.create_task(beats, name="heartbeats")
 
     def check(self) -> None:
         """Say on `/readyz` what is not seen; forget a propagation time that is old."""
@@ -152,24 +152,9 @@ class LinkWatch:
 
     # -- heartbeats
 
-    async def _follow_heartbeats(self) -> None:
-        """How long copies of the source's heartbeats take, as an ordinary reader sees them."""
-        while True:
-            topic = self._copied_heartbeats()
-            if topic is None:
-                await asyncio.sleep(_HEARTBEATS_S)
-                continue
-            try:
-                async with ControlTail(self._target.settings, topic) as tail:
-                    async for record in tail:
-                        beat = heartbeat.decode(record.key, record.value)
-                        if tail.caught_up and isinstance(beat, heartbeat.Heartbeat):
-                            self._beat_ms = self._context.clock.now_ms()
-                            took = max(0, self._beat_ms - beat.time_ms)
-                            self._board.propagation[self.view.link] = took
-            except MirrorfleetError as error:
-                _log.info("no heartbeats", extra=fields(topic=topic, error=str(error)))
-            await asyncio.sleep(_HEARTBEATS_S)
+    def _beat_seen(self, now_ms: int, took_ms: int) -> None:
+        self._beat_ms = now_ms
+        self._board.propagation[self.view.link] = took_ms
 
     def _copied_heartbeats(self) -> str | None:
         for lag in self._board:

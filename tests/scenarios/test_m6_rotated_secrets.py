@@ -6,6 +6,7 @@ files, read for each connection, so that a rotated one is used without a restart
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -38,6 +39,8 @@ USER: Final = "mirrorfleet"
 RATE: Final = 2_000
 FRESH_MS: Final = 2_000
 """A worker speaks once a second, and the target is away for longer than this."""
+NEVER_MS: Final = sys.maxsize
+"""While the stream is begun anew nobody is heard."""
 
 
 def rotate(region: Region, password: str) -> None:
@@ -59,7 +62,8 @@ def heard_ms_ago(lag: ServiceProcess) -> int:
     """How long ago `lag`, whose stream is Faust's, heard a worker."""
     links = lag.status()["links"]
     assert isinstance(links, list)
-    return int(links[0]["progress_heard_ms_ago"])
+    heard = links[0]["progress_heard_ms_ago"]
+    return NEVER_MS if heard is None else int(heard)
 
 
 @pytest.mark.timeout(300)

@@ -116,6 +116,7 @@ def lane_of(budget: MemoryBudget, pace: Pace) -> Lane:
         commits=settings.commits,
         markers=MarkerShare(),
         budget=budget,
+        source=SimpleNamespace(settings=SimpleNamespace(rack=None)),
         clock=SimpleNamespace(monotonic=lambda: asyncio.get_running_loop().time()),
     )
     return Lane(cast("SlotRunner", runner), LaneKey(1, pace))
