@@ -44,7 +44,7 @@ POLL_SHARE: Final = 128
 class MemoryBudget:
     """Counts bytes in flight: all of them here, and what each account holds."""
 
-    __slots__ = ("_for_frames", "_waiting", "limit", "peak", "used")
+    __slots__ = ("_for_frames", "_granting", "_waiting", "limit", "peak", "used")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -54,6 +54,7 @@ class MemoryBudget:
         self.peak = 0
         self._for_frames = limit - limit // MERGE_SHARE
         self._waiting: list[tuple[Account, int, Callable[[], None]]] = []
+        self._granting = False
 
     @property
     def for_one(self) -> int:
@@ -99,7 +100,20 @@ class MemoryBudget:
             self.grant()
 
     def grant(self) -> None:
-        """Give what is free to those who wait: who holds least is next, and is not overtaken."""
+        """Give what is free to those who wait: who holds least is next, and is not overtaken.
+
+        Who does not want it any more gives it back at once, in the midst of this: what it had is
+        the next one's in the same loop, or hundreds of them would call each other too deep.
+        """
+        if self._granting:
+            return
+        self._granting = True
+        try:
+            self._grant_all()
+        finally:
+            self._granting = False
+
+    def _grant_all(self) -> None:
         while self._waiting:
             entry = min(self._waiting, key=_holds)
             account, size, granted = entry

@@ -88,3 +88,22 @@ async def test_a_wait_for_a_bell_that_was_cancelled_leaves_nothing_behind() -> N
 
     done, _ = await asyncio.wait([heard], timeout=1)
     assert done == {heard}
+
+
+async def test_hundreds_of_waits_that_are_cancelled_at_once_take_none_and_call_nobody_too_deep() -> (
+    None
+):
+    """A worker that ends while all its lanes wait for memory."""
+    budget = MemoryBudget(100)
+    account = budget.account()
+    await reserved(account, 80)
+    waiting = [asyncio.ensure_future(reserved(budget.account(), 50)) for _ in range(400)]
+    await asyncio.sleep(0)
+    for each in waiting:
+        each.cancel()
+
+    account.release(80)
+    ended = await asyncio.gather(*waiting, return_exceptions=True)
+
+    assert {type(each) for each in ended} == {asyncio.CancelledError}
+    assert budget.used == 0
