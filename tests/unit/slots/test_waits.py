@@ -90,9 +90,7 @@ async def test_a_wait_for_a_bell_that_was_cancelled_leaves_nothing_behind() -> N
     assert done == {heard}
 
 
-async def test_hundreds_of_waits_that_are_cancelled_at_once_take_none_and_call_nobody_too_deep() -> (
-    None
-):
+async def test_hundreds_of_waits_that_are_cancelled_at_once_take_none() -> None:
     """A worker that ends while all its lanes wait for memory."""
     budget = MemoryBudget(100)
     account = budget.account()
