@@ -44,7 +44,7 @@ def event(
 def entry(partition: int = 0, *, at: float = -9, state: str = "active") -> object:
     time_ms = START + round(at * 60_000)
     names = ("east->west", "orders", partition, state, "east.orders")
-    return (time_ms, b"id", *names, False, False, 0, "earliest")
+    return (time_ms, b"id", *names, False, False, False, 0, "earliest")
 
 
 def kept(*samples: Sample) -> list[object]:
