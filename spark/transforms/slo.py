@@ -25,6 +25,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from mirrorfleet.records.events import EventKind
+from mirrorfleet.records.progress import FAULTED, PAUSED, STARTING
 from mirrorfleet.records.samples import HOLDS_MS
 from spark import schemas
 
@@ -32,7 +33,8 @@ MINUTE_MS: Final = 60_000
 FRESH_WITHIN_MS: Final = 60_000
 SERVING: Final = ("ok", "idle", "catching-up", "behind")
 """Verdicts under which records are copied, or would be if there were any."""
-PAUSED: Final = "paused"
+UNBEGUN: Final = (FAULTED, STARTING, PAUSED)
+"""States in which a mirror also tells of a partition without a position, as if it stood at 0."""
 DROPPED: Final = str(EventKind.RECORDS_DROPPED)
 LOSSES: Final = (str(EventKind.GAP), DROPPED)
 
@@ -178,12 +180,14 @@ def passed(samples: DataFrame) -> DataFrame:
 
     A step back passes nothing, whether records are to be copied again or the topic was made
     again: of the latter, what was copied before its first sample is not counted. Where no worker
-    was heard (no state) the sample's 0 is no position.
+    was heard (no state) the sample's 0 is no position; nor is it one, perhaps, of a partition that
+    waits for its first position or has lost it: that would count all before as copied.
     """
     at = F.col("next_source")
     before = F.lag(at).over(Window.partitionBy(_PARTITION).orderBy("time_ms", "next_source"))
     moved = F.greatest(F.coalesce(at - before, F.lit(0)), F.lit(0))
-    known = samples.where(at.isNotNull() & (F.col("state") != ""))
+    unbegun = (at == 0) & F.col("state").isin(*UNBEGUN)
+    known = samples.where(at.isNotNull() & (F.col("state") != "") & ~unbegun)
     return known.select(*_TOPIC, "time_ms", moved.alias("passed"))
 
 

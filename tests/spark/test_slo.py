@@ -264,6 +264,24 @@ def test_a_sample_that_heard_of_no_position_moves_none(evaluate: Evaluate) -> No
     assert (row["copied"], row["lost"], row["completeness"]) == (8, 2, 0.8)
 
 
+@pytest.mark.parametrize("state", ["faulted", "starting", "paused"])
+def test_what_came_before_a_first_position_was_not_copied(evaluate: Evaluate, state: str) -> None:
+    """A topic that we may not read yet, of which only what is new is copied."""
+    waiting = [sample(n, verdict="faulted", lag=None, state=state) for n in (0, 1)]
+
+    (row,) = evaluate.report([*waiting, sample(2, at=80_000_000), sample(3, at=80_000_010)])
+
+    assert row["copied"] == 10
+
+
+def test_a_partition_that_stands_still_where_it_is_has_a_position(evaluate: Evaluate) -> None:
+    faulted = [sample(n, verdict="faulted", at=7, state="faulted") for n in (0, 1)]
+
+    (row,) = evaluate.report([*faulted, sample(2, at=9)])
+
+    assert row["copied"] == 2
+
+
 def test_the_series_sums_partitions_by_the_minute(evaluate: Evaluate) -> None:
     samples = [sample(2, 0, lag=5), sample(2, 1, verdict="faulted", lag=90_000), sample(3, 0)]
 
