@@ -28,6 +28,7 @@ from mirrorfleet.records.events import EventKind
 from mirrorfleet.records.progress import FAULTED, PAUSED, STARTING
 from mirrorfleet.records.samples import HOLDS_MS
 from spark import schemas
+from spark.transforms.incarnations import OF_THE_FORMER
 
 MINUTE_MS: Final = 60_000
 FRESH_WITHIN_MS: Final = 60_000
@@ -195,19 +196,24 @@ def losses(events: DataFrame) -> DataFrame:
     """The gap ledger of each topic: (link, topic, lost, offsets that were passed uncopied)."""
     span = F.col("end") - F.col("first")
     lost = F.coalesce("records", span)
-    # between the drops of a range records were copied
-    uncopied = F.when(F.col("kind") == DROPPED, lost).otherwise(span)
-    gaps = ledger(events).withColumns({"lost": lost, "offsets": uncopied})
+    # no position moved over what a former topic had; between the drops of a range some were copied
+    former = F.coalesce(F.col("cause").isin(*OF_THE_FORMER), F.lit(False))
+    uncopied = F.when(former, 0).when(F.col("kind") == DROPPED, lost).otherwise(span)
+    gaps = _once(events).withColumns({"lost": lost, "offsets": uncopied})
     return gaps.groupBy(_TOPIC).agg(_sum("lost"), _sum("offsets"))
 
 
 def ledger(events: DataFrame) -> DataFrame:
     """Source offsets [first, end) of what is known not to be copied, each range once: `LEDGER`."""
+    return _once(events).select(schemas.columns(schemas.LEDGER))
+
+
+def _once(events: DataFrame) -> DataFrame:
+    """The gap ledger with its causes: an event may be written twice, its range is what it says."""
     named = F.col("topic").isNotNull() & F.col("first").isNotNull() & F.col("end").isNotNull()
     gaps = events.where(F.col("kind").isin(*LOSSES) & named)
-    # an event may be written twice; its range is what it says, once
-    once = gaps.groupBy(*_PARTITION, "first", "end", "kind").agg(F.min("records").alias("records"))
-    return once.select(schemas.columns(schemas.LEDGER))
+    ranges = gaps.groupBy(*_PARTITION, "first", "end", "kind")
+    return ranges.agg(F.min("records").alias("records"), F.max("cause").alias("cause"))
 
 
 def faults(events: DataFrame) -> DataFrame:

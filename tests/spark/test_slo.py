@@ -36,9 +36,15 @@ def steady(first: float, last: float, partition: int = 0) -> list[Sample]:
 
 
 def event(
-    kind: str, records: int | None, *, first: int | None = 0, end: int | None = 9, at: int = START
+    kind: str,
+    records: int | None,
+    *,
+    first: int | None = 0,
+    end: int | None = 9,
+    at: int = START,
+    cause: str = "",
 ) -> object:
-    return (at, kind, "east->west", "orders", 0, first, end, records, "")
+    return (at, kind, "east->west", "orders", 0, first, end, records, cause)
 
 
 def entry(partition: int = 0, *, at: float = -9, state: str = "active") -> object:
@@ -243,6 +249,17 @@ def test_of_a_range_of_drops_what_was_not_dropped_was_copied(evaluate: Evaluate)
     (row,) = evaluate.report([sample(0, at=0), sample(1, at=100)], events)
 
     assert (row["copied"], row["lost"], row["completeness"]) == (90, 10, 0.9)
+
+
+@pytest.mark.parametrize("cause", ["source-recreated", "source-truncated"])
+def test_what_a_former_topic_lost_is_not_taken_from_what_was_copied_of_the_new_one(
+    evaluate: Evaluate, cause: str
+) -> None:
+    events = [event("gap", None, first=900, end=1_900, cause=cause)]
+
+    (row,) = evaluate.report([sample(0, at=0), sample(1, at=1_000)], events)
+
+    assert (row["copied"], row["lost"], row["completeness"]) == (1_000, 1_000, 0.5)
 
 
 def test_a_position_that_goes_back_has_passed_nothing(evaluate: Evaluate) -> None:
