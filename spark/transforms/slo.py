@@ -218,7 +218,9 @@ def _once(events: DataFrame) -> DataFrame:
 
 def faults(events: DataFrame) -> DataFrame:
     """How often a partition of each topic stood still: (link, topic, faults)."""
-    happened = events.where(F.col("kind") == str(EventKind.PARTITION_FAULTED))
+    faulted = events.where(F.col("kind") == str(EventKind.PARTITION_FAULTED))
+    # one that was answered too late is written again; another one has another time
+    happened = faulted.select(schemas.columns(schemas.EVENTS)).distinct()
     return happened.groupBy(_TOPIC).agg(F.count("*").alias("faults"))
 
 

@@ -243,6 +243,15 @@ def test_a_gap_that_was_told_twice_is_lost_once(evaluate: Evaluate) -> None:
     assert (row["copied"], row["lost"], row["completeness"]) == (5, 5, 0.5)
 
 
+def test_a_fault_that_was_told_twice_happened_once(evaluate: Evaluate) -> None:
+    told = event("partition-faulted", None, first=None, end=None)
+    again = event("partition-faulted", None, first=None, end=None, at=START + 5)
+
+    (row,) = evaluate.report([sample(0)], [told, told, again])
+
+    assert row["faults"] == 2
+
+
 def test_of_a_range_of_drops_what_was_not_dropped_was_copied(evaluate: Evaluate) -> None:
     events = [event("records-dropped", 10, first=0, end=100)]
 
