@@ -151,6 +151,7 @@ CATALOG: Final = _struct(
     target_topic=_TEXT,
     target_append_time=T.BooleanType(),
     target_compacted=T.BooleanType(),
+    source_compacted=T.BooleanType(),
     incarnation=_INT,
     start=_TEXT,
 )
@@ -162,6 +163,7 @@ INCARNATIONS: Final = _struct(
     target_topic=_TEXT,
     target_append_time=T.BooleanType(),
     target_compacted=T.BooleanType(),
+    source_compacted=T.BooleanType(),
     incarnation=_INT,
     start=_TEXT,
     since_ms=_LONG,

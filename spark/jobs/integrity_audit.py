@@ -82,6 +82,7 @@ def work(job: Job) -> None:
         job.session.createDataFrame(held(asked, entries, ours, theirs, settled), schemas.HELD),
         slo.ledger(incarnations.told(events, copied_now)),
         compacted=entries[0].target_compacted,
+        source_compacted=entries[0].source_compacted,
     )
     _tell(job, audit, link, folder)
 

@@ -104,6 +104,7 @@ _CATALOG = pa.schema(
         ("target_topic", pa.string()),
         ("target_append_time", pa.bool_()),
         ("target_compacted", pa.bool_()),
+        ("source_compacted", pa.bool_()),
         ("incarnation", pa.int32()),
         ("start", pa.string()),
     ]
@@ -297,6 +298,7 @@ def _entry(record: Row) -> Iterator[Row]:
             "target_topic": entry.target_topic,
             "target_append_time": entry.target_append_time,
             "target_compacted": entry.target_compacted,
+            "source_compacted": entry.source_compacted,
             "incarnation": entry.identity.incarnation,
             "start": entry.start,
         }

@@ -16,7 +16,7 @@ from mirrorfleet.copying.faults import FaultReason
 from mirrorfleet.records.catalog import CatalogState
 from spark import schemas
 
-_OF_THE_FORMER: Final = (str(FaultReason.SOURCE_RECREATED), str(FaultReason.SOURCE_TRUNCATED))
+OF_THE_FORMER: Final = (str(FaultReason.SOURCE_RECREATED), str(FaultReason.SOURCE_TRUNCATED))
 """Losses that end an incarnation: told with the next one, in offsets of the one before."""
 
 
@@ -43,6 +43,6 @@ def told(events: DataFrame, incarnations: DataFrame) -> DataFrame:
     """
     since = incarnations.select("partition", "since_ms")
     lately = F.col("since_ms").isNull() | (F.col("time_ms") >= F.col("since_ms"))
-    of_this = F.coalesce(~F.col("cause").isin(*_OF_THE_FORMER), F.lit(True))
+    of_this = F.coalesce(~F.col("cause").isin(*OF_THE_FORMER), F.lit(True))
     known = events.join(F.broadcast(since), on="partition", how="inner").where(lately & of_this)
     return known.select(schemas.columns(schemas.EVENTS))

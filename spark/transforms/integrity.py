@@ -147,10 +147,12 @@ def compare(
     ledger: DataFrame,
     *,
     compacted: bool = False,
+    source_compacted: bool = False,
 ) -> Audit:
     """`digests` of both sides, `POSITIONS`, `HELD`, `LEDGER`: all that is not as it should be.
 
     Of compacted topics, what one side's cleaner may have removed before the other's is not missed.
+    `compacted` is about the target; a source that is not may have been, so both are excused then.
     """
     inside = F.broadcast(limits(mapped, held))
     ours = _named(_within(source, inside, "source"), "source")
@@ -158,12 +160,11 @@ def compare(
     facing = _facing(ours, theirs, mapped).persist()
     same = F.coalesce(F.col("source_digest") == F.col("target_digest"), F.lit(False))
     placed = facing.where(same).select("partition", "source_offset", "expected", "target_offset")
-    rest_source = facing.where(~same & F.col("source_offset").isNotNull())
-    rest_source = rest_source.select("partition", "expected", *_columns("source"))
-    rest_target = facing.where(~same & F.col("target_offset").isNotNull())
-    rest_target = rest_target.select("partition", *_columns("target"))
-    if compacted:
-        rest_source, rest_target = uncleaned(rest_source, rest_target, mapped, ours, theirs)
+    rest = facing.where(~same)
+    if compacted or source_compacted:
+        read = _named(source, "source"), _named(target, "target")
+        rest = uncleaned(rest, read, mapped, target=compacted).persist()
+    rest_source, rest_target = _of(rest, "source", "expected"), _of(rest, "target")
     moved = _moved(rest_source, rest_target).persist()
     ordered = _ordered(placed, moved).persist()
     rest_source = rest_source.join(moved, on=["partition", "source_offset"], how="left_anti")
@@ -219,8 +220,10 @@ def _named(side: DataFrame, name: str) -> DataFrame:
     return side.select("partition", *renamed)
 
 
-def _columns(name: str) -> list[str]:
-    return [f"{name}_{column}" for column in _SIDE[1:]]
+def _of(pairs: DataFrame, name: str, *also: str) -> DataFrame:
+    """The records of one side."""
+    there = pairs.where(F.col(f"{name}_offset").isNotNull())
+    return there.select("partition", *also, *(f"{name}_{column}" for column in _SIDE[1:]))
 
 
 def _moved(ours: DataFrame, theirs: DataFrame) -> DataFrame:

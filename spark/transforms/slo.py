@@ -25,14 +25,17 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from mirrorfleet.records.events import EventKind
+from mirrorfleet.records.progress import FAULTED, PAUSED, STARTING
 from mirrorfleet.records.samples import HOLDS_MS
 from spark import schemas
+from spark.transforms.incarnations import OF_THE_FORMER
 
 MINUTE_MS: Final = 60_000
 FRESH_WITHIN_MS: Final = 60_000
 SERVING: Final = ("ok", "idle", "catching-up", "behind")
 """Verdicts under which records are copied, or would be if there were any."""
-PAUSED: Final = "paused"
+UNBEGUN: Final = (FAULTED, STARTING, PAUSED)
+"""States in which a mirror also tells of a partition without a position, as if it stood at 0."""
 DROPPED: Final = str(EventKind.RECORDS_DROPPED)
 LOSSES: Final = (str(EventKind.GAP), DROPPED)
 
@@ -178,12 +181,14 @@ def passed(samples: DataFrame) -> DataFrame:
 
     A step back passes nothing, whether records are to be copied again or the topic was made
     again: of the latter, what was copied before its first sample is not counted. Where no worker
-    was heard (no state) the sample's 0 is no position.
+    was heard (no state) the sample's 0 is no position; nor is it one, perhaps, of a partition that
+    waits for its first position or has lost it: that would count all before as copied.
     """
     at = F.col("next_source")
     before = F.lag(at).over(Window.partitionBy(_PARTITION).orderBy("time_ms", "next_source"))
     moved = F.greatest(F.coalesce(at - before, F.lit(0)), F.lit(0))
-    known = samples.where(at.isNotNull() & (F.col("state") != ""))
+    unbegun = (at == 0) & F.col("state").isin(*UNBEGUN)
+    known = samples.where(at.isNotNull() & (F.col("state") != "") & ~unbegun)
     return known.select(*_TOPIC, "time_ms", moved.alias("passed"))
 
 
@@ -191,24 +196,31 @@ def losses(events: DataFrame) -> DataFrame:
     """The gap ledger of each topic: (link, topic, lost, offsets that were passed uncopied)."""
     span = F.col("end") - F.col("first")
     lost = F.coalesce("records", span)
-    # between the drops of a range records were copied
-    uncopied = F.when(F.col("kind") == DROPPED, lost).otherwise(span)
-    gaps = ledger(events).withColumns({"lost": lost, "offsets": uncopied})
+    # no position moved over what a former topic had; between the drops of a range some were copied
+    former = F.coalesce(F.col("cause").isin(*OF_THE_FORMER), F.lit(False))
+    uncopied = F.when(former, 0).when(F.col("kind") == DROPPED, lost).otherwise(span)
+    gaps = _once(events).withColumns({"lost": lost, "offsets": uncopied})
     return gaps.groupBy(_TOPIC).agg(_sum("lost"), _sum("offsets"))
 
 
 def ledger(events: DataFrame) -> DataFrame:
     """Source offsets [first, end) of what is known not to be copied, each range once: `LEDGER`."""
+    return _once(events).select(schemas.columns(schemas.LEDGER))
+
+
+def _once(events: DataFrame) -> DataFrame:
+    """The gap ledger with its causes: an event may be written twice, its range is what it says."""
     named = F.col("topic").isNotNull() & F.col("first").isNotNull() & F.col("end").isNotNull()
     gaps = events.where(F.col("kind").isin(*LOSSES) & named)
-    # an event may be written twice; its range is what it says, once
-    once = gaps.groupBy(*_PARTITION, "first", "end", "kind").agg(F.min("records").alias("records"))
-    return once.select(schemas.columns(schemas.LEDGER))
+    ranges = gaps.groupBy(*_PARTITION, "first", "end", "kind")
+    return ranges.agg(F.min("records").alias("records"), F.max("cause").alias("cause"))
 
 
 def faults(events: DataFrame) -> DataFrame:
     """How often a partition of each topic stood still: (link, topic, faults)."""
-    happened = events.where(F.col("kind") == str(EventKind.PARTITION_FAULTED))
+    faulted = events.where(F.col("kind") == str(EventKind.PARTITION_FAULTED))
+    # one that was answered too late is written again; another one has another time
+    happened = faulted.select(schemas.columns(schemas.EVENTS)).distinct()
     return happened.groupBy(_TOPIC).agg(F.count("*").alias("faults"))
 
 

@@ -61,9 +61,9 @@ class Audited:
         held: Sequence[tuple[int | bool | None, ...]] = HELD,
         compared: Sequence[str] = integrity.FIELDS,
         ledger: Sequence[object] = (),
-        *,
-        compacted: bool = False,
+        **cleaned: bool,
     ) -> integrity.Audit:
+        """`cleaned`: which sides are compacted, as `integrity.compare` takes it."""
         one, other = (
             integrity.digests(frame(self.session, side, schemas.RECORDS), compared)
             for side in (source, target)
@@ -72,7 +72,7 @@ class Audited:
         limits = frame(self.session, rows, schemas.HELD)
         known = frame(self.session, ledger, schemas.LEDGER)
         mapped = self.mapped(runs, len(held))
-        return integrity.compare(one, other, mapped, limits, known, compacted=compacted)
+        return integrity.compare(one, other, mapped, limits, known, **cleaned)
 
     def found(
         self,
@@ -81,10 +81,9 @@ class Audited:
         runs: Sequence[Run],
         ledger: Sequence[object] = (),
         held: Sequence[tuple[int | bool | None, ...]] = HELD,
-        *,
-        compacted: bool = False,
+        **cleaned: bool,
     ) -> list[tuple[object, ...]]:
         """(kind, first and last source offset, first and last target offset, detail) by order."""
-        audit = self.audit(source, target, runs, held, ledger=ledger, compacted=compacted)
+        audit = self.audit(source, target, runs, held, integrity.FIELDS, ledger, **cleaned)
         rows = audit.findings.drop("partition", "records")
         return sorted((tuple(row) for row in rows.collect()), key=repr)

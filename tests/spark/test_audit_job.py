@@ -52,18 +52,22 @@ def control(*entries: Keyed, at: int = BEGUN_MS) -> list[Record]:
     return [(0, n, at, 0, key, value, None) for n, (key, value) in enumerate(entries)]
 
 
-def entry(of: PartitionIdentity, state: CatalogState, start: str = "earliest") -> Keyed:
-    return catalog.encode(
-        CatalogPartition(
-            identity=of,
-            link=LINK,
-            source_topic="orders",
-            target_topic="east.orders",
-            slot=SlotNumber(0),
-            state=state,
-            start=start,
-        )
+def partition(
+    of: PartitionIdentity, state: CatalogState, start: str = "earliest"
+) -> CatalogPartition:
+    return CatalogPartition(
+        identity=of,
+        link=LINK,
+        source_topic="orders",
+        target_topic="east.orders",
+        slot=SlotNumber(0),
+        state=state,
+        start=start,
     )
+
+
+def entry(of: PartitionIdentity, state: CatalogState, start: str = "earliest") -> Keyed:
+    return catalog.encode(partition(of, state, start))
 
 
 def segment(of: PartitionIdentity, *runs: Run) -> Keyed:
@@ -218,6 +222,21 @@ def test_what_was_appended_again_behind_the_map_is_found(
         audit(records(0, 1, 2), **topics)
 
     assert "extra orders-0: source None..None, target 4..5," in capsys.readouterr().out
+
+
+def test_what_the_cleaner_of_the_source_took_is_not_extra(audit: Auditing) -> None:
+    def keyed(offset: int) -> Record:
+        return (0, offset, offset, 0, b"k", b"v", None)
+
+    compacted = replace(partition(FIRST, CatalogState.ACTIVE), source_compacted=True)
+    topics = {
+        "target": [keyed(0), keyed(1)],
+        "catalog": control(catalog.encode(compacted)),
+        "segments": control(segment(FIRST, run(0, 0, 2))),
+        "positions": control(position(FIRST, 2)),
+    }
+
+    assert "source_records 1, target_records 2, matched 1" in audit([keyed(1)], **topics)
 
 
 def test_records_before_a_late_start_are_not_compared(audit: Auditing) -> None:

@@ -22,7 +22,7 @@ def entry(
 ) -> object:
     name = b"%d" % incarnation
     topic = ("east->west", "orders", partition, state, copied_to)
-    return (at, name, *topic, incarnation == 0, False, incarnation, "earliest")
+    return (at, name, *topic, incarnation == 0, False, False, incarnation, "earliest")
 
 
 def event(at: int, first: int, cause: str = "", partition: int = 0) -> object:

@@ -143,6 +143,17 @@ def test_what_the_gap_ledger_names_is_explained_and_not_missing(audited: Audited
     ]
 
 
+def test_a_gap_within_a_gap_does_not_end_it(audited: Audited) -> None:
+    target = topic(0, 1, 2, 4, 5, 8, 9)
+    runs = [run(0, 0, 3), run(4, 3, 2), run(8, 5, 2)]
+
+    assert audited.found(TEN, target, runs, [gap(0, 7), gap(1, 2)]) == [
+        ("explained", 3, 3, None, None, "in the gap ledger"),
+        ("explained", 6, 6, None, None, "in the gap ledger"),
+        ("missing", 7, 7, None, None, "the map has no place for it"),
+    ]
+
+
 def test_a_range_of_drops_explains_as_many_records_as_were_dropped(audited: Audited) -> None:
     target = topic(0, 1, 2, 3, 5, 6, 8, 9)
     runs = [run(0, 0, 4), run(5, 4, 2), run(8, 6, 2)]

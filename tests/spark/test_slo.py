@@ -36,15 +36,21 @@ def steady(first: float, last: float, partition: int = 0) -> list[Sample]:
 
 
 def event(
-    kind: str, records: int | None, *, first: int | None = 0, end: int | None = 9, at: int = START
+    kind: str,
+    records: int | None,
+    *,
+    first: int | None = 0,
+    end: int | None = 9,
+    at: int = START,
+    cause: str = "",
 ) -> object:
-    return (at, kind, "east->west", "orders", 0, first, end, records, "")
+    return (at, kind, "east->west", "orders", 0, first, end, records, cause)
 
 
 def entry(partition: int = 0, *, at: float = -9, state: str = "active") -> object:
     time_ms = START + round(at * 60_000)
     names = ("east->west", "orders", partition, state, "east.orders")
-    return (time_ms, b"id", *names, False, False, 0, "earliest")
+    return (time_ms, b"id", *names, False, False, False, 0, "earliest")
 
 
 def kept(*samples: Sample) -> list[object]:
@@ -237,12 +243,32 @@ def test_a_gap_that_was_told_twice_is_lost_once(evaluate: Evaluate) -> None:
     assert (row["copied"], row["lost"], row["completeness"]) == (5, 5, 0.5)
 
 
+def test_a_fault_that_was_told_twice_happened_once(evaluate: Evaluate) -> None:
+    told = event("partition-faulted", None, first=None, end=None)
+    again = event("partition-faulted", None, first=None, end=None, at=START + 5)
+
+    (row,) = evaluate.report([sample(0)], [told, told, again])
+
+    assert row["faults"] == 2
+
+
 def test_of_a_range_of_drops_what_was_not_dropped_was_copied(evaluate: Evaluate) -> None:
     events = [event("records-dropped", 10, first=0, end=100)]
 
     (row,) = evaluate.report([sample(0, at=0), sample(1, at=100)], events)
 
     assert (row["copied"], row["lost"], row["completeness"]) == (90, 10, 0.9)
+
+
+@pytest.mark.parametrize("cause", ["source-recreated", "source-truncated"])
+def test_what_a_former_topic_lost_is_not_taken_from_what_was_copied_of_the_new_one(
+    evaluate: Evaluate, cause: str
+) -> None:
+    events = [event("gap", None, first=900, end=1_900, cause=cause)]
+
+    (row,) = evaluate.report([sample(0, at=0), sample(1, at=1_000)], events)
+
+    assert (row["copied"], row["lost"], row["completeness"]) == (1_000, 1_000, 0.5)
 
 
 def test_a_position_that_goes_back_has_passed_nothing(evaluate: Evaluate) -> None:
@@ -262,6 +288,24 @@ def test_a_sample_that_heard_of_no_position_moves_none(evaluate: Evaluate) -> No
     (row,) = evaluate.report([*unheard, *heard], lost)
 
     assert (row["copied"], row["lost"], row["completeness"]) == (8, 2, 0.8)
+
+
+@pytest.mark.parametrize("state", ["faulted", "starting", "paused"])
+def test_what_came_before_a_first_position_was_not_copied(evaluate: Evaluate, state: str) -> None:
+    """A topic that we may not read yet, of which only what is new is copied."""
+    waiting = [sample(n, verdict="faulted", lag=None, state=state) for n in (0, 1)]
+
+    (row,) = evaluate.report([*waiting, sample(2, at=80_000_000), sample(3, at=80_000_010)])
+
+    assert row["copied"] == 10
+
+
+def test_a_partition_that_stands_still_where_it_is_has_a_position(evaluate: Evaluate) -> None:
+    faulted = [sample(n, verdict="faulted", at=7, state="faulted") for n in (0, 1)]
+
+    (row,) = evaluate.report([*faulted, sample(2, at=9)])
+
+    assert row["copied"] == 2
 
 
 def test_the_series_sums_partitions_by_the_minute(evaluate: Evaluate) -> None:

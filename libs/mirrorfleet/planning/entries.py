@@ -243,5 +243,6 @@ def _entry(
         target_max_batch_bytes=target.terms.max_message_bytes,
         target_append_time=target.terms.append_time,
         target_compacted=target.terms.compacted,
+        source_compacted=topic.source.terms.compacted,
         source_retention_ms=topic.source.terms.kept_ms,
     )

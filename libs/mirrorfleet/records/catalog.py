@@ -89,7 +89,8 @@ class CatalogPartition:
     `start` is "earliest", "latest", "timestamp:<ms>" or "offset:<n>". `on_source_loss` and
     `null_keys` are the rule's words (`SourceLoss`, `NullKeys`). `throttle` is bytes a second.
     `origins` are cluster ids: the link's source first, then where the source topic itself came
-    from. `source_retention_ms` is -1 for unlimited, None when unknown.
+    from. `source_retention_ms` is -1 for unlimited, None when unknown. `source_compacted` is for
+    audits; a build that did not tell of it says false.
     """
 
     identity: PartitionIdentity
@@ -108,6 +109,7 @@ class CatalogPartition:
     target_max_batch_bytes: int = 1_048_588
     target_append_time: bool = False
     target_compacted: bool = False
+    source_compacted: bool = False
     source_retention_ms: int | None = None
     loss: CatalogLoss | None = None
 
@@ -258,6 +260,7 @@ def _partition_value(entry: CatalogPartition) -> dict[str, object]:
         "target_append_time": entry.target_append_time,
         "target_compacted": entry.target_compacted,
         "source_retention_ms": entry.source_retention_ms,
+        **({"source_compacted": True} if entry.source_compacted else {}),
         **({} if entry.loss is None else {"loss": _loss_value(entry.loss)}),
     }
 
@@ -307,6 +310,7 @@ def _partition(identity: PartitionIdentity, value: bytes) -> CatalogPartition:
         target_max_batch_bytes=fields.integer("target_max_batch_bytes"),
         target_append_time=fields.flag("target_append_time"),
         target_compacted=fields.flag("target_compacted"),
+        source_compacted="source_compacted" in fields.values and fields.flag("source_compacted"),
         source_retention_ms=fields.maybe_integer("source_retention_ms"),
         loss=_loss(fields.values.get("loss")),
     )

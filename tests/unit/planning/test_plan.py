@@ -115,7 +115,7 @@ def test_changed_terms_are_published_and_keep_slot_start_and_pause() -> None:
     paused = tuple(replace(entry, state=CatalogState.PAUSED) for entry in published(1))
 
     result = planned(
-        orders(1, retention_ms=5),
+        orders(1, retention_ms=5, cleanup_policy="compact,delete"),
         copied(1, configs={"max.message.bytes": "2000000", "cleanup.policy": "compact"}),
         entries=paused,
         terms=RuleTerms(priority=Priority.HIGH, throttle=9, null_keys="drop-recorded"),
@@ -129,6 +129,7 @@ def test_changed_terms_are_published_and_keep_slot_start_and_pause() -> None:
             null_keys="drop-recorded",
             target_max_batch_bytes=2_000_000,
             target_compacted=True,
+            source_compacted=True,
             source_retention_ms=5,
         ),
     )

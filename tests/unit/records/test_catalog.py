@@ -115,6 +115,13 @@ def test_an_incarnation_carries_why_it_began_and_the_first_one_nothing() -> None
     assert decode(KEY, json.dumps(value).encode()) == after
 
 
+def test_that_a_source_is_compacted_is_said_only_when_it_is() -> None:
+    compacted = replace(PARTITION, source_compacted=True)
+    value = {**VALUE, "source_compacted": True}
+    assert json.loads(encode(compacted)[1]) == value
+    assert decode(KEY, json.dumps(value).encode()) == compacted
+
+
 def test_a_link_and_the_config_come_back() -> None:
     link = CatalogLink(
         link=LINK,
@@ -231,6 +238,7 @@ def test_what_a_newer_build_wrote_stops_us(key: bytes, value: dict[str, object])
         (KEY, json.dumps({**VALUE, "slot": True}).encode()),
         (KEY, json.dumps({**VALUE, "origins": [1]}).encode()),
         (KEY, json.dumps({**VALUE, "target_compacted": 1}).encode()),
+        (KEY, json.dumps({**VALUE, "source_compacted": 1}).encode()),
         (b'["partition","x"]', json.dumps(VALUE).encode()),
     ],
 )
