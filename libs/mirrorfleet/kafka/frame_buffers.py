@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 SMALLEST: Final = 512 << 10
 """Below it the heap has no trouble."""
-FREE_KEPT: Final = 12 << 20
+FREE_KEPT: Final = 6 << 20
 """So many bytes that nobody holds are kept for the next answers; what is above goes."""
 _STEPS_BITS: Final = 2
 """Four sizes are made between a power of two and the next."""

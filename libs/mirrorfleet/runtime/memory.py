@@ -25,8 +25,8 @@ _M_MMAP_THRESHOLD: Final = -3
 """Names of mallopt(3)."""
 _LARGE: Final = 512 << 10
 """From this size on memory is mapped by itself (without it glibc raises the size by itself)."""
-_KEPT: Final = 128 << 20
-"""Free memory at the top of the heap that is kept: over twice the default budget of a mirror."""
+_KEPT: Final = 16 << 20
+"""Free memory at the top of the heap that is kept."""
 _ALLOCATIONS: Final = 50_000
 """Objects made between two young collections."""
 _GROWN: Final = 16 << 20
