@@ -12,8 +12,12 @@ and it is missed in any case when another record stands in its place.
 
 from __future__ import annotations
 
+from typing import Final
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+
+_SIDES: Final = ("source", "target")
 
 
 def uncleaned(
@@ -24,35 +28,43 @@ def uncleaned(
     `read` is all of the source and of the target, also what is not compared: cleaners act on all.
     `target` is whether the target is compacted, too; if not, all that it lacks is missed.
     """
-    ours, theirs = read
-    paired = rest.where(F.col("source_offset").isNotNull() & F.col("target_offset").isNotNull())
-    only_source = rest.where(F.col("target_offset").isNull())
-    if target:
-        here, there = _here(ours, "source", mapped), _there(theirs, "target")
-        only_source = _kept(only_source, "source", "expected", here, there)
     back = mapped.withColumnRenamed("source_offset", "belongs")
-    only_target = rest.where(F.col("source_offset").isNull()).join(
-        back, on=["partition", "target_offset"], how="left"
+    known = rest.join(back, on=["partition", "target_offset"], how="left").withColumn(
+        "key_mark", F.coalesce("source_key_mark", "target_key_mark")
     )
-    here, there = _here(theirs, "target", mapped), _there(ours, "source")
-    only_target = _kept(only_target, "target", "belongs", here, there).drop("belongs")
-    return paired.unionByName(only_source).unionByName(only_target)
+    keys = _keys(read, mapped)
+    ends = [name for name in keys.columns if name not in {"partition", "key_mark"}]
+    known = known.join(keys, on=["partition", "key_mark"], how="left")
+    cleaned = F.col("source_offset").isNull() & _excused("target", "source", "belongs")
+    if target:
+        cleaned |= F.col("target_offset").isNull() & _excused("source", "target", "expected")
+    return known.where(~F.coalesce(cleaned, F.lit(False))).drop("belongs", "key_mark", *ends)
 
 
-def _here(side: DataFrame, name: str, mapped: DataFrame) -> DataFrame:
-    """Where the last record of each key stands on the side that has the record."""
-    known = side.join(mapped, on=["partition", f"{name}_offset"], how="left_semi")
-    return _by_key(known, name, F.max(f"{name}_offset").alias("last_here"))
-
-
-def _there(side: DataFrame, name: str) -> DataFrame:
-    """Where the first and the last record of each key stand on the side that lacks the record."""
-    at = F.col(f"{name}_offset")
-    return _by_key(side, name, F.min(at).alias("first_there"), F.max(at).alias("last_there"))
-
-
-def _by_key(side: DataFrame, name: str, *ends: Column) -> DataFrame:
-    return side.groupBy("partition", F.col(f"{name}_key_mark").alias("key_mark")).agg(*ends)
+def _keys(read: tuple[DataFrame, DataFrame], mapped: DataFrame) -> DataFrame:
+    """Where the first, the last, and the last record in the map of each key stand on each side."""
+    sides = [
+        side.join(mapped, on=["partition", f"{name}_offset"], how="left").select(
+            "partition",
+            F.col(f"{name}_key_mark").alias("key_mark"),
+            F.col(f"{name}_offset").alias(name),
+            F.when(F.col(f"{other}_offset").isNotNull(), F.col(f"{name}_offset")).alias(
+                f"{name}_mapped"
+            ),
+        )
+        for side, name, other in zip(read, _SIDES, reversed(_SIDES), strict=True)
+    ]
+    both = sides[0].unionByName(sides[1], allowMissingColumns=True)
+    ends = [
+        end
+        for name in _SIDES
+        for end in (
+            F.min(name).alias(f"{name}_first"),
+            F.max(name).alias(f"{name}_last"),
+            F.max(f"{name}_mapped").alias(f"{name}_last_mapped"),
+        )
+    ]
+    return both.groupBy("partition", "key_mark").agg(*ends)
 
 
 def _null_mark() -> Column:
@@ -60,16 +72,13 @@ def _null_mark() -> Column:
     return F.xxhash64(F.lit(True))
 
 
-def _kept(only: DataFrame, name: str, other: str, here: DataFrame, there: DataFrame) -> DataFrame:
-    """Records of one side that no cleaner took from the other, where they belong at `other`."""
-    known = only.withColumn("key_mark", F.col(f"{name}_key_mark"))
-    for stands in (here, there):
-        known = known.join(stands, on=["partition", "key_mark"], how="left")
-    belongs = F.col(other)
-    superseded = (F.col("last_there") > belongs) | (F.col("last_here") > F.col(f"{name}_offset"))
-    older_is_there = F.coalesce(F.col("first_there") < belongs, F.lit(False))
-    expired = (F.col(f"{name}_value_mark") == _null_mark()) & ~older_is_there
-    cleaned = (F.col("key_mark") != _null_mark()) & belongs.isNotNull() & (superseded | expired)
-    return known.where(~F.coalesce(cleaned, F.lit(False))).drop(
-        "key_mark", "last_here", "first_there", "last_there"
+def _excused(has: str, lacks: str, belongs: str) -> Column:
+    """Of a record of one side: whether the other one's cleaner may have taken it."""
+    place = F.col(belongs)
+    superseded = (F.col(f"{lacks}_last") > place) | (
+        F.col(f"{has}_last_mapped") > F.col(f"{has}_offset")
     )
+    older_is_there = F.coalesce(F.col(f"{lacks}_first") < place, F.lit(False))
+    expired = (F.col(f"{has}_value_mark") == _null_mark()) & ~older_is_there
+    keyed = F.col("key_mark") != _null_mark()
+    return keyed & place.isNotNull() & (superseded | expired)
