@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import faulthandler
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.runtime.metric_names import LOOP_LAG, LOOP_TASKS
@@ -47,4 +48,5 @@ async def watch(metrics: Metrics, hangs_s: float = HANGS_S) -> None:
 def _tell_of_hangs(hangs_s: float) -> None:
     """Wind up the interpreter's own alarm, instead of the one that was wound up before."""
     if sys.__stderr__ is not None:  # None without a standard error, as under pythonw
-        faulthandler.dump_traceback_later(hangs_s, file=sys.__stderr__)
+        with suppress(RuntimeError):  # no memory for its thread, which may be there again later
+            faulthandler.dump_traceback_later(hangs_s, file=sys.__stderr__)

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import faulthandler
 import subprocess
 import sys
+
+import pytest
+
+from mirrorfleet.runtime import stall
+from mirrorfleet.runtime.metrics import Metrics
+from tests.faultkit.waiting import until
 
 HANGING = """
 import asyncio, contextlib, threading
@@ -40,3 +48,21 @@ def test_a_loop_that_hangs_has_where_it_stands_written_to_stderr() -> None:
 
 def test_nothing_is_written_when_the_watch_has_ended() -> None:
     assert _said(ENDED) == ""
+
+
+async def test_a_watch_that_gets_no_thread_goes_on_without(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It was the end of a worker that had no memory left."""
+
+    def refuse(*_: object, **__: object) -> None:
+        asked.append(1)
+        raise RuntimeError("unable to start watchdog thread")
+
+    asked: list[int] = []
+    monkeypatch.setattr(faulthandler, "dump_traceback_later", refuse)
+    watching = asyncio.ensure_future(stall.watch(Metrics()))
+    await until(lambda: asked, deadline_s=5, what="the watch to ask for a thread")
+    watching.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await watching
