@@ -1,9 +1,7 @@
-"""How this process uses memory: the large is kept out of the heap, the collector runs less.
+"""How this process uses memory: freed frames are kept for the next ones, the collector runs less.
 
-A fetch answer is a buffer of megabytes that lives for milliseconds. In the heap such buffers leave
-holes as large as all that is in use; by themselves they go back to the system when they are let go
-of. Which does not happen often, as the kernel would clear their pages again and again: a tenth of
-the copying CPU (`kafka/frame_buffers.py` uses them again).
+A fetch answer is a buffer of megabytes that lives for milliseconds. By default glibc maps and
+unmaps each one, so the kernel clears its pages again and again: a tenth of the copying CPU.
 
 Copying makes hardly any cycles, faults do: an exception leads over its traceback to the frames of
 all that it passed, to connections and to what they had fetched. After 40 minutes of faults 58,000
@@ -23,10 +21,10 @@ from typing import Final
 _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3
 """Names of mallopt(3)."""
-_LARGE: Final = 512 << 10
-"""From this size on memory is mapped by itself (without it glibc raises the size by itself)."""
-_KEPT: Final = 16 << 20
-"""Free memory at the top of the heap that is kept."""
+_LARGEST_FRAME: Final = 32 << 20
+"""Frames up to this size come from the heap (also the most that glibc takes)."""
+_KEPT: Final = 128 << 20
+"""Free memory at the top of the heap that is kept: over twice the default budget of a mirror."""
 _ALLOCATIONS: Final = 50_000
 """Objects made between two young collections."""
 _GROWN: Final = 16 << 20
@@ -41,7 +39,7 @@ def prepare() -> None:
     except (AttributeError, OSError):
         pass  # another C library: it works as well, with a little more CPU
     else:
-        mallopt(_M_MMAP_THRESHOLD, _LARGE)
+        mallopt(_M_MMAP_THRESHOLD, _LARGEST_FRAME)
         mallopt(_M_TRIM_THRESHOLD, _KEPT)
     gc.collect()
     gc.freeze()
