@@ -34,6 +34,8 @@ SKEW_S: Final = 7_200.0
 """More than the hour by which brokers of 4.x let a record be ahead of their own clock."""
 LARGE: Final = b"x" * 900_000
 """A few such records in one answer are more than a worker has free."""
+LARGE_EACH: Final = 6
+"""So many for each partition: what half of the partitions have is more than may be in flight."""
 STARVED_S: Final = 30.0
 
 
@@ -79,7 +81,8 @@ def test_a_worker_that_has_no_memory_left_loses_connections_and_no_records(
         fleet.wait_shared("starved", "fed")
         starved.limit_memory()
         starved.freeze()
-        large = [Made(LARGE, partition=number % PARTITIONS) for number in range(2 * PARTITIONS)]
+        numbers = range(LARGE_EACH * PARTITIONS)
+        large = [Made(LARGE, partition=number % PARTITIONS) for number in numbers]
         put(fleet.east, fleet.topic, large)
         starved.thaw()
         said = wait_until(
