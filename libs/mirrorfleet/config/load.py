@@ -7,7 +7,6 @@ same, because it stands in a wrong place, is not repeated in a message either.
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from mirrorfleet.config.checks import estate_problems
+from mirrorfleet.config.keys import unknown_key
 from mirrorfleet.config.model import (
     Estate,
     EstateCluster,
@@ -168,7 +168,7 @@ def _problem(detail: _Detail) -> Problem:
     parent, _, last = path.rpartition(".")
     match detail["type"]:
         case "extra_forbidden":
-            return Problem(path, _unknown_key(last or path, parent))
+            return Problem(path, unknown_key(last or path, sorted(_valid_keys(parent))))
         case "missing":
             return Problem(path, "is missing")
         case "too_short":
@@ -197,14 +197,6 @@ def _path(loc: Sequence[int | str]) -> str:
         elif part != "[key]":
             path += f".{part}" if path else part
     return path
-
-
-def _unknown_key(key: str, parent: str) -> str:
-    valid = sorted(_valid_keys(parent))
-    near = difflib.get_close_matches(key, valid, n=1, cutoff=0.5)
-    if near:
-        return f"unknown key; did you mean {near[0]!r}?"
-    return f"unknown key; valid here: {', '.join(valid)}"
 
 
 def _valid_keys(path: str) -> Iterator[str]:

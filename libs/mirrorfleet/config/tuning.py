@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from mirrorfleet.config.keys import unknown_key
 from mirrorfleet.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -45,6 +45,4 @@ def _words(each: ErrorDetails, known: Sequence[str]) -> str:
         return each["msg"].removeprefix(_OURS)
     if len(each["loc"]) > 1:
         return "unknown key"
-    near = difflib.get_close_matches(str(each["loc"][-1]), known, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}?" if near else f"valid here: {', '.join(known)}"
-    return f"unknown key; {hint}"
+    return unknown_key(str(each["loc"][-1]), known)

@@ -196,10 +196,11 @@ class Once:
         left = {change.key for change in after.changes}
         asked = {change.key for change in agreed}
         copied = zip(agreed, self._copied(agreed), strict=True)
-        made = {each: None for each, there in copied if there and each.key not in left}
+        made = [each for each, there in copied if there and each.key not in left]
+        done = set(made)
         return Outcome(
-            made=list(made),
-            not_made=[change for change in agreed if change not in made],
+            made=made,
+            not_made=[change for change in agreed if change not in done],
             further=[change for change in after.changes if change.key not in asked],
             refused=after.refused,
             unreached=after.unreached,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import selectors
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
@@ -17,9 +16,10 @@ from mirrorfleet.slots import fetching
 from mirrorfleet.slots.fetching import LaneKey, _Lane
 from mirrorfleet.slots.settings import SlotSettings
 from mirrorfleet.slots.waits import reserved
+from tests.faultkit.virtual import in_virtual_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Sequence
 
     from mirrorfleet.copying.budget import Account, FrameLease
     from mirrorfleet.slots.runner import SlotRunner
@@ -28,28 +28,6 @@ MEMORY = 56 << 20
 ACKNOWLEDGED_S = 0.05
 """After an answer the target has all of it."""
 MANY = 400
-
-
-class Jumps(selectors.DefaultSelector):
-    """Nothing is waited for: the clock jumps to what comes next."""
-
-    now = 0.0
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        self.now += timeout or 0.0
-        return super().select(0)
-
-
-def virtual() -> asyncio.SelectorEventLoop:
-    selector = Jumps()
-    loop = asyncio.SelectorEventLoop(selector)
-    loop.time = lambda: selector.now  # type: ignore[method-assign]  # the clock of the selector
-    return loop
-
-
-def in_virtual_time(running: Coroutine[object, object, None]) -> None:
-    with asyncio.Runner(loop_factory=virtual) as runner:
-        runner.run(running)
 
 
 class Frame:

@@ -3,47 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import selectors
 from typing import TYPE_CHECKING
 
 from mirrorfleet.slots.silence import LOOK_S
+from tests.faultkit.virtual import in_virtual_time
 from tests.unit.slots.settled import COPY, World
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
 
     import pytest
 
 LASTS_S = 20.0
 PAUSE_S = 0.1
 """Between two transactions."""
-
-
-class _Virtual(asyncio.SelectorEventLoop):
-    """Whose time passes only while everybody waits, and then at once."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        super().__init__(_Skipping(self))
-
-    def time(self) -> float:
-        return self.now
-
-
-class _Skipping(selectors.SelectSelector):
-    def __init__(self, loop: _Virtual) -> None:
-        super().__init__()
-        self._loop = loop
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        assert timeout is not None, "everybody waits for ever"
-        self._loop.now += timeout
-        return super().select(0)
-
-
-def in_virtual_time(work: Coroutine[object, object, None]) -> None:
-    with asyncio.Runner(loop_factory=_Virtual) as runner:
-        runner.run(work)
 
 
 class Copying:
@@ -70,58 +43,64 @@ class Copying:
             await self.copy_once()
 
 
+def run(
+    drill: Callable[[Copying], Coroutine[object, object, None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In virtual time, on a slot whose one broker is out of reach at first."""
+
+    async def running() -> None:
+        async with asyncio.TaskGroup() as tasks:
+            await drill(Copying(monkeypatch, tasks))
+
+    in_virtual_time(running())
+
+
 def test_partitions_beside_a_leader_out_of_reach_are_copied_as_ever(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def drill() -> None:
-        async with asyncio.TaskGroup() as tasks:
-            copying = Copying(monkeypatch, tasks)
-            await copying.copy(LASTS_S)
-            assert copying.settling_s < LASTS_S / 4
-            assert copying.commits > LASTS_S / PAUSE_S / 2
-            assert copying.world.doubts.doubted == {COPY}
+    async def drill(copying: Copying) -> None:
+        await copying.copy(LASTS_S)
+        assert copying.settling_s < LASTS_S / 4
+        assert copying.commits > LASTS_S / PAUSE_S / 2
+        assert copying.world.doubts.doubted == {COPY}
 
-            copying.world.unreachable = set()
-            await copying.copy(2 * LOOK_S)
-            assert copying.world.doubts.doubted == set()
+        copying.world.unreachable = set()
+        await copying.copy(2 * LOOK_S)
+        assert copying.world.doubts.doubted == set()
 
-    in_virtual_time(drill())
+    run(drill, monkeypatch)
 
 
 def test_another_leader_of_a_partition_in_doubt_is_asked_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def drill() -> None:
-        async with asyncio.TaskGroup() as tasks:
-            copying = Copying(monkeypatch, tasks)
-            await copying.copy(LASTS_S)
+    async def drill(copying: Copying) -> None:
+        await copying.copy(LASTS_S)
 
-            world = copying.world
-            world.unreachable, world.epoch = set(), 2
-            world.renewed()
-            before = copying.settling_s
-            await copying.copy_once()
-            assert (world.doubts.doubted, copying.settling_s) == (set(), before)
+        world = copying.world
+        world.unreachable, world.epoch = set(), 2
+        world.renewed()
+        before = copying.settling_s
+        await copying.copy_once()
+        assert (world.doubts.doubted, copying.settling_s) == (set(), before)
 
-    in_virtual_time(drill())
+    run(drill, monkeypatch)
 
 
 def test_a_slot_that_is_taken_again_asks_on_without_waiting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def drill() -> None:
-        async with asyncio.TaskGroup() as tasks:
-            copying = Copying(monkeypatch, tasks)
-            await copying.copy(LOOK_S)
-            (asking,) = (task for task in asyncio.all_tasks() if task.get_name() == "silent:0")
-            asking.cancel()  # as all that was begun for the slot is, when it is taken again
-            spent = copying.settling_s
+    async def drill(copying: Copying) -> None:
+        await copying.copy(LOOK_S)
+        (asking,) = (task for task in asyncio.all_tasks() if task.get_name() == "silent:0")
+        asking.cancel()  # as all that was begun for the slot is, when it is taken again
+        spent = copying.settling_s
 
-            copying.world.doubts.renew()
-            await copying.copy(LOOK_S)
-            assert copying.settling_s == spent
-            copying.world.unreachable = set()
-            await copying.copy(2 * LOOK_S)
-            assert copying.world.doubts.doubted == set()
+        copying.world.doubts.renew()
+        await copying.copy(LOOK_S)
+        assert copying.settling_s == spent
+        copying.world.unreachable = set()
+        await copying.copy(2 * LOOK_S)
+        assert copying.world.doubts.doubted == set()
 
-    in_virtual_time(drill())
+    run(drill, monkeypatch)

@@ -160,17 +160,24 @@ async def test_a_topic_whose_config_is_refused_is_copied_and_held_by_another_wor
     assert held == [("a", Reason.REFUSED), ("b", Reason.CONFIG_REFUSED)]
 
 
-async def test_a_refused_topic_is_asked_again_later_and_later(
-    made: TargetChanges, broker: Broker, clock: HandClock
-) -> None:
-    broker.refuses["east.a"] = ErrorCode.POLICY_VIOLATION
+async def looks(made: TargetChanges, clock: HandClock) -> list[float]:
+    """Twenty of them, of which each wants the topic to be created: when it was asked for."""
     asked_at: list[float] = []
     for _ in range(20):
         step = made.next_step(LINK, creating(A), set())
         if step.changes_topics:
             asked_at.append(clock.at)
             await made.make(LINK, step)
+        made.forget(LINK, creating(A))
         clock.at += 0.5
+    return asked_at
+
+
+async def test_a_refused_topic_is_asked_again_later_and_later(
+    made: TargetChanges, broker: Broker, clock: HandClock
+) -> None:
+    broker.refuses["east.a"] = ErrorCode.POLICY_VIOLATION
+    asked_at = await looks(made, clock)
 
     assert asked_at == [100.0, 101.0, 103.0, 106.0, 109.0]
 
@@ -201,14 +208,7 @@ async def test_a_topic_that_exists_and_is_never_seen_is_held_with_the_right_that
     made: TargetChanges, broker: Broker, clock: HandClock
 ) -> None:
     broker.refuses["east.a"] = ErrorCode.TOPIC_ALREADY_EXISTS
-    asked_at: list[float] = []
-    for _ in range(20):
-        step = made.next_step(LINK, creating(A), set())
-        if step.changes_topics:
-            asked_at.append(clock.at)
-            await made.make(LINK, step)
-        made.forget(LINK, creating(A))
-        clock.at += 0.5
+    asked_at = await looks(made, clock)
 
     assert made.held(LINK) == (Held("a", Reason.REFUSED, UNSEEN),)
     assert asked_at == [100.0, 100.5, 101.5, 103.5, 106.5, 109.5]
