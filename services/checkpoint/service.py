@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.config.connect import cluster_settings
 from mirrorfleet.config.flows import flow_of
-from mirrorfleet.core.errors import CorruptBatchError, MirrorfleetError, UnknownVersionError
+from mirrorfleet.core.errors import (
+    CorruptBatchError,
+    MirrorfleetError,
+    RefusedError,
+    UnknownVersionError,
+)
 from mirrorfleet.core.ids import ClusterAlias, Link, SlotNumber
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.mapping.catalog import CatalogView, follow_catalog
@@ -244,7 +249,11 @@ class CheckpointService:
         """Reach the source. Raises: RefusedError when its alias means another cluster now."""
         source = self._sources[link]
         await source.open()
-        self._view.check_source(link.source, source.cluster_id, self._context.fleet)
+        try:
+            self._view.check_source(link.source, source.cluster_id, self._context.fleet)
+        except RefusedError:
+            await source.forget()
+            raise
 
     def _count(self, groups: LinkGroups) -> None:
         metrics, link = self._context.metrics, str(groups.flow.link)

@@ -42,14 +42,9 @@ class LinkWatch:
         self._partitions: dict[TopicPartition, PartitionLag] = {}
         self._beat_ms = 0
         self.view = LinkView(link)
-        self._source, self._ends = self._unopened()
-
-    def _unopened(self) -> tuple[Cluster, EndsWatch]:
-        """The source as whatever cluster will be found: what was opened once stays that one."""
-        source = Cluster(cluster_settings(self._context.estate, self.view.link.source, CLIENT))
-        ends = EndsWatch(source, self._context.clock, self._end_seen)
-        self.view.refused = ends.refused
-        return source, ends
+        self._source = Cluster(cluster_settings(context.estate, link.source, CLIENT))
+        self._ends = EndsWatch(self._source, context.clock, self._end_seen)
+        self.view.refused = self._ends.refused
 
     async def close(self) -> None:
         """Close the connections to the source."""
@@ -127,8 +122,7 @@ class LinkWatch:
         try:
             catalog.check_source(alias, self._source.cluster_id, fleet)
         except RefusedError:
-            await self._source.close()
-            self._source, self._ends = self._unopened()
+            await self._source.forget()
             raise
 
     async def _look_at_refused(self) -> None:

@@ -81,13 +81,13 @@ class SyncService:
 
         Raises:
             MirrorfleetError: the target, or every source, cannot be reached or is refused: nothing
-                was written.
+                was written. One of several sources that is refused holds its own link.
         """
         try:
             await self._fleet.target.open()
             errors = await self._open_sources()  # what is refused now has not even joined a group
             if len(errors) == len(self._sides):
-                raise errors[0]
+                raise next(iter(errors.values()))
             await self._leadership.run(self._work, stop, self._forget)
         finally:
             await self._fleet.close()
@@ -140,37 +140,52 @@ class SyncService:
         self._fleet.begin_anew()
         await self._fleet.learn_defaults()
         errors = await self._open_sources()
-        if len(errors) == len(self._sides) and not any(error.retriable for error in errors):
-            raise errors[0]
+        self._raise_if_vain(errors)
         if any(map(self._may_change, self._sides)):
             await self._store.take()
         await self._store.refresh()
+        refused = await self._refuse()
+        self._raise_if_vain(errors | refused)
         for side in self._sides:
-            self._fleet.check(side)
-        for side in self._sides:
-            if side.source_cluster is not None:
+            if side.source_cluster is not None and side.link not in refused:
                 await self._fleet.introduce(side, write=self._may_change(side))
-        await self._retire_links()
+        if not refused:
+            await self._retire_links()
 
-    async def _open_sources(self) -> list[MirrorfleetError]:
-        """Reach every source; those that are away are tried again later.
+    def _raise_if_vain(self, errors: Mapping[Link, MirrorfleetError]) -> None:
+        """Raises: MirrorfleetError: no link can begin, and waiting helps none."""
+        found = list(errors.values())
+        if len(found) == len(self._sides) and not any(error.retriable for error in found):
+            raise found[0]
 
-        Raises:
-            RefusedError: one is the target itself.
-        """
-        errors: list[MirrorfleetError] = []
+    async def _open_sources(self) -> dict[Link, MirrorfleetError]:
+        """Reach every source; why not, where it is away or refused: that is tried again later."""
+        errors: dict[Link, MirrorfleetError] = {}
         for side in self._sides:
             try:
                 await self._fleet.open_source(side)
             except MirrorfleetError as error:
-                errors.append(error)
+                errors[side.link] = error
                 self._failed(side, error)
+        return errors | await self._refuse()
+
+    async def _refuse(self) -> dict[Link, RefusedError]:
+        """Find the links that are not what they were, and leave them to a later meeting."""
+        refused: dict[Link, RefusedError] = {}
         for side in self._sides:
-            self._fleet.check(side)
-        return errors
+            try:
+                self._fleet.check(side)
+            except RefusedError as error:
+                refused[side.link] = error
+                await self._fleet.refuse(side)
+                self._failed(side, error)
+        return refused
 
     async def _retire_links(self) -> None:
-        """Mark what links copied that are no longer in the estate."""
+        """Mark what links copied that are no longer in the estate.
+
+        Not while one is refused: it may be one of those, with another name.
+        """
         if self._settings.apply is Apply.MANUAL:
             return
         for link, entries in self._fleet.retired().items():
@@ -203,12 +218,18 @@ class SyncService:
             await asyncio.sleep(pause)
 
     async def _meet(self, side: Side) -> None:
-        """A source that was away at the start."""
+        """A source that was away or refused at the start."""
         await self._fleet.open_source(side)
         async with self._one_at_a_time:
             await self._store.refresh()
-            self._fleet.check(side)
+            try:
+                self._fleet.check(side)
+            except RefusedError:
+                await self._fleet.refuse(side)
+                raise
             await self._fleet.introduce(side, write=self._may_change(side))
+            if all(each.known for each in self._sides):
+                await self._retire_links()
 
     async def _look(self, side: Side) -> float:
         """Look at both ends and bring the target in step; the pause until the next look."""

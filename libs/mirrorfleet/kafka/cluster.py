@@ -131,6 +131,13 @@ class Cluster:
         for connection in connections:
             await connection.wait_closed()
 
+    async def forget(self) -> None:
+        """Close, and know of no cluster: the next `open` takes whichever answers."""
+        await self.close()
+        self._cluster_id, self._controller = ClusterId(""), -1
+        self._brokers, self._features = {}, {}
+        self._leaders = LeaderCache()
+
     # -- metadata --------------------------------------------------------------------------
 
     async def metadata(

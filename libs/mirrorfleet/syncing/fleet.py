@@ -109,6 +109,14 @@ class FleetSync:
         await side.cluster.open()
         side.source_cluster = side.cluster.cluster_id
 
+    async def refuse(self, side: Side) -> None:
+        """A source that `check` refused: what answers at its address next may be another cluster.
+
+        What it was counts in checks of the others until then: of two that are one neither is right.
+        """
+        side.known = False
+        await side.cluster.forget()
+
     def check(self, side: Side) -> None:
         """Raises: RefusedError when the link's aliases do not mean what they meant."""
         if side.source_cluster is not None:

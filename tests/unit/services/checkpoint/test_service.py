@@ -16,10 +16,13 @@ from mirrorfleet.core.errors import (
     CorruptBatchError,
     DeadlineError,
     MirrorfleetError,
+    RefusedError,
     UnknownVersionError,
 )
-from mirrorfleet.core.ids import SlotNumber
+from mirrorfleet.core.ids import ClusterId, SlotNumber
+from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.offsets.index import OffsetIndex
+from mirrorfleet.records.catalog import CatalogLink
 from services.checkpoint import service as module
 from services.checkpoint.service import MAP, CheckpointService
 from tests.faultkit.waiting import until
@@ -168,3 +171,25 @@ async def test_before_the_map_was_read_a_target_that_is_away_is_waited_for(
         await following.reason("west: no answer.")
         assert not following.service._loaded.is_set()
         task.cancel()
+
+
+async def test_a_source_that_was_another_cluster_is_opened_when_it_is_at_its_address_again(
+    following: Following, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answering = "rebuilt"
+
+    async def meet(cluster: Cluster) -> None:
+        # as the first answer does: what was opened once is that cluster until it is forgotten
+        cluster._cluster_id = cluster.cluster_id or ClusterId(answering)
+
+    monkeypatch.setattr(Cluster, "open", meet)
+    ids = ClusterId("east"), ClusterId("west")
+    following.service._view.apply(
+        CatalogLink(link=LINK, source_cluster=ids[0], target_cluster=ids[1], slots=())
+    )
+    with pytest.raises(RefusedError, match="alias east means cluster rebuilt now"):
+        await following.service._open(LINK)
+
+    answering = "east"
+    await following.service._open(LINK)
+    assert following.service._sources[LINK].cluster_id == "east"

@@ -1,0 +1,129 @@
+"""One of several sources that is not what it was holds up its own link."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mirrorfleet.core.errors import RefusedError
+from mirrorfleet.core.ids import ClusterAlias, ClusterId, Link, SlotNumber
+from mirrorfleet.kafka.cluster import Cluster
+from mirrorfleet.records.catalog import CatalogLink, CatalogPartition, CatalogState
+from mirrorfleet.syncing.fleet import FleetSync
+from mirrorfleet.syncing.store import Store
+from services.sync.service import SyncService
+from tests.unit.config.making import parse
+from tests.unit.copying.making import entry
+from tests.unit.services.mirror.test_sources import EAST, SOUTH, TWO, WEST
+from tests.unit.standby.test_demotion import Fleet, nothing
+
+if TYPE_CHECKING:
+    from mirrorfleet.syncing.side import Side
+
+OLD = Link(ClusterAlias("old"), WEST)
+"""Copied once, and no longer in the estate."""
+
+
+class Meeting:
+    """A sync of two links between clusters that answer with an id and no more."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.answering = {EAST: "east", SOUTH: "south", WEST: "west"}
+
+        async def meet(cluster: Cluster) -> None:
+            # as the first answer does: what was opened once is that cluster until it is forgotten
+            answering = ClusterId(self.answering[cluster.settings.alias])
+            if cluster.cluster_id not in ("", answering):
+                raise RefusedError(f"{cluster.name} is now {answering}.")
+            cluster._cluster_id = answering
+
+        async def publish(store: Store, entries: list[CatalogLink | CatalogPartition]) -> None:
+            for each in entries:
+                store.book.learn(each)
+
+        monkeypatch.setattr(Cluster, "open", meet)
+        monkeypatch.setattr(FleetSync, "learn_defaults", nothing)
+        for name in ("take", "refresh", "ensure_topics"):
+            monkeypatch.setattr(Store, name, nothing)
+        monkeypatch.setattr(Store, "publish", publish)
+        context = replace(Fleet().context, estate=parse(TWO, env={"WEST_PASSWORD": "x"}))
+        self.service = SyncService(context)
+        self.book = self.service._store.book
+        self.reasons = context.health.reasons
+
+    def known_as(self, source: ClusterAlias, cluster: str, slot: int) -> None:
+        """The catalog has a link from before."""
+        ids = ClusterId(cluster), ClusterId(self.answering[WEST])
+        link, slots = Link(source, WEST), (SlotNumber(slot),)
+        self.book.learn(
+            CatalogLink(link=link, source_cluster=ids[0], target_cluster=ids[1], slots=slots)
+        )
+
+    async def begin(self) -> None:
+        await self.service._fleet.target.open()
+        await self.service._begin()
+
+    async def meet(self, source: ClusterAlias) -> None:
+        await self.service._meet(self.side(source))
+
+    def side(self, source: ClusterAlias) -> Side:
+        return next(side for side in self.service._sides if side.link.source == source)
+
+    @property
+    def known(self) -> list[ClusterAlias]:
+        return [side.link.source for side in self.service._sides if side.known]
+
+
+async def test_a_source_that_became_another_cluster_leaves_the_other_links_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sync = Meeting(monkeypatch)
+    sync.known_as(SOUTH, "south", 1)
+    sync.answering[SOUTH] = "rebuilt"
+
+    await sync.begin()
+    assert sync.known == [EAST]
+    assert "was cluster.id south and is now rebuilt" in sync.reasons()["link south->west"]
+    with pytest.raises(RefusedError, match="is now rebuilt"):
+        await sync.meet(SOUTH)
+
+    sync.answering[SOUTH] = "south"
+    await sync.meet(SOUTH)
+    assert sync.known == [EAST, SOUTH]
+
+
+async def test_no_link_is_retired_while_one_is_refused_which_may_be_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sync = Meeting(monkeypatch)
+    sync.known_as(OLD.source, "south", 1)
+    copy = entry(link=OLD)
+    sync.book.learn(copy)
+
+    await sync.begin()
+    assert "cluster.id south is in the catalog as 'old'" in sync.reasons()["link south->west"]
+    assert sync.book.partitions[copy.identity].state is CatalogState.ACTIVE
+
+    sync.answering[SOUTH] = "another"
+    await sync.meet(SOUTH)
+    assert sync.book.partitions[copy.identity].state is CatalogState.REMOVED
+
+
+async def test_of_two_sources_that_are_one_cluster_neither_is_taken_first_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sync = Meeting(monkeypatch)
+    sync.answering[SOUTH] = "east"
+
+    with pytest.raises(RefusedError, match="are the same cluster"):
+        await sync.begin()
+    for source in (EAST, SOUTH):
+        with pytest.raises(RefusedError, match="are the same cluster"):
+            await sync.meet(source)
+    assert sync.known == []
+
+    sync.answering[SOUTH] = "south"
+    await sync.begin()
+    assert sync.known == [EAST, SOUTH]
