@@ -154,7 +154,7 @@ class ProgressStream:
         """Made inside the running loop, which Faust looks up as soon as it is asked for."""
         app = faust.App(
             self._group,
-            broker=[f"aiokafka://{address}" for address in self._settings.bootstrap],
+            broker=[f"aiokafka://{address}" for address in self._settings.addresses],
             broker_client_id=self._settings.client_id,
             broker_credentials=_credentials(self._settings),
             broker_session_timeout=self._session_s,

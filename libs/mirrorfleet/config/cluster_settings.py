@@ -2,6 +2,8 @@
 
 Plain frozen values without I/O except `Security.read_password`, which reads the password file at
 each call so that a rotated secret is used by the next connection. Secrets never show in `repr`.
+What changes is where the brokers were seen last: all clients with the same settings find them there
+when none is any more where it was, nor at `bootstrap`.
 """
 
 from __future__ import annotations
@@ -145,6 +147,13 @@ class Security:
         return redacted_repr("Security", shown, _SAFE_SECURITY)
 
 
+@dataclass(slots=True)
+class LastSeen:
+    """Where the brokers of a cluster were when it told of them last, as host:port."""
+
+    addresses: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSettings:
     """How to reach one cluster. `bootstrap` is host:port, at least one."""
@@ -156,6 +165,12 @@ class ClusterSettings:
     rack: str | None = None
     request_timeout_s: float = 30.0
     connect_timeout_s: float = 10.0
+    last_seen: LastSeen = field(default_factory=LastSeen, compare=False, repr=False)
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """All that is worth a try: what the estate says first."""
+        return tuple(dict.fromkeys((*self.bootstrap, *self.last_seen.addresses)))
 
 
 def read_secret_file(path: str) -> str:

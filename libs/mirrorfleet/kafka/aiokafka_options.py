@@ -1,8 +1,9 @@
 """Settings of ours as options of aiokafka's clients, and its errors as ours.
 
-aiokafka connects in tasks of its own. They try again after a KafkaError, and any other error ends
-them, which no call of its consumer tells: so a token that is not to be had is a KafkaError there,
-and `check_tasks` looks whether they still run.
+aiokafka finds no way to brokers that have all moved, nor to a renewed secret: `keep_up` gives its
+clients both. It connects in tasks of its own. They try again after a KafkaError, and any other
+error ends them, which no call of its consumer tells: so a token that is not to be had is a
+KafkaError there, and `check_tasks` looks whether they still run.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from mirrorfleet.core.errors import (
     MirrorfleetError,
     UnsupportedError,
 )
+from mirrorfleet.kafka.metadata import Broker
 from mirrorfleet.kafka.tls import TlsContexts, make_context
 from mirrorfleet.kafka.tokens import TokenProvider, token_provider
 
@@ -41,7 +43,7 @@ def client_options(settings: ClusterSettings) -> dict[str, object]:
     """
     security = settings.security
     options: dict[str, object] = {
-        "bootstrap_servers": list(settings.bootstrap),
+        "bootstrap_servers": list(settings.addresses),
         "client_id": settings.client_id,
         "request_timeout_ms": int(settings.request_timeout_s * _MS),
         "security_protocol": security.protocol.value,
@@ -58,24 +60,28 @@ def client_options(settings: ClusterSettings) -> dict[str, object]:
     return options
 
 
-def read_secret_again(client: object, settings: ClusterSettings) -> None:
-    """Have an aiokafka client read password and certificates for each connection.
+def keep_up(client: object, settings: ClusterSettings) -> None:
+    """Have an aiokafka client read password and certificates for each connection, and find brokers
+    that have moved.
 
-    Its own keeps the first ones, and a connection that fails with them is tried again for ever.
+    Its own keeps the first secrets, and the addresses of its last answer: a connection that fails
+    with them is tried again for ever.
     """
     security = settings.security
     first = cast("_Client", client)._ssl_context
-    client.__class__ = _Rereading
-    rereading = cast("_Rereading", client)
+    client.__class__ = _KeepingUp
+    ours = cast("_KeepingUp", client)
+    ours.settings = settings
     if security.protocol.sasl and security.mechanism not in (None, Mechanism.OAUTHBEARER):
-        rereading.reads = security.read_password
+        ours.reads = security.read_password
     if security.protocol.tls:
-        rereading.contexts = TlsContexts(security, first=first, now=time.monotonic())
+        ours.contexts = TlsContexts(security, first=first, now=time.monotonic())
 
 
-class _Rereading(AIOKafkaClient):  # type: ignore[misc] # aiokafka has no types
-    """Where aiokafka looks for password and certificates when it connects."""
+class _KeepingUp(AIOKafkaClient):  # type: ignore[misc] # aiokafka has no types
+    """Where aiokafka looks for password, certificates and addresses when it connects."""
 
+    settings: ClusterSettings
     reads: Callable[[], str] | None = None
     last: str | None = None
     contexts: TlsContexts | None = None
@@ -86,6 +92,18 @@ class _Rereading(AIOKafkaClient):  # type: ignore[misc] # aiokafka has no types
             with suppress(MirrorfleetError):  # being replaced: the one before, once more
                 self.last = self.reads()
         return self.last
+
+    async def _metadata_update(self, cluster: object, topics: object) -> bool:
+        """When no broker that it knows answers, ask at all other addresses (KIP-899)."""
+        if await super()._metadata_update(cluster, topics):
+            return True
+        tried = {Broker(b.nodeId, b.host, b.port).address for b in self.cluster.brokers()}
+        self._bootstrap_servers = [each for each in self.settings.addresses if each not in tried]
+        try:
+            await self.bootstrap()
+        except theirs.KafkaError:
+            return False
+        return bool(await super()._metadata_update(cluster, topics))
 
     @property
     def _ssl_context(self) -> ssl.SSLContext | None:

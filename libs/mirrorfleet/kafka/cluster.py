@@ -136,6 +136,7 @@ class Cluster:
         await self.close()
         self._cluster_id, self._controller = ClusterId(""), -1
         self._brokers, self._features = {}, {}
+        self.settings.last_seen.addresses = ()
         self._leaders = LeaderCache()
 
     # -- metadata --------------------------------------------------------------------------
@@ -167,6 +168,7 @@ class Cluster:
             )
         self._cluster_id, self._controller = found.cluster_id, found.controller
         self._brokers = found.brokers
+        self.settings.last_seen.addresses = tuple(each.address for each in found.brokers.values())
         self._leaders.learn(found.topics.values())
         return found
 
@@ -321,12 +323,14 @@ class Cluster:
             raise DeadlineError(text, hint=hint) from None
 
     def _addresses(self) -> Iterator[str]:
-        """Addresses to try: open connections first, then known brokers, then bootstrap."""
+        """Addresses to try: open connections first, then known brokers, then bootstrap, and then
+        where other clients with these settings saw them last.
+        """
         known = [broker.address for broker in self._brokers.values()]
         spread = {address: self.dice.uniform(0.0, 1.0) for address in known}
         known.sort(key=lambda address: (not self._pool.has(address), spread[address]))
         yield from known
-        yield from (address for address in self.settings.bootstrap if address not in spread)
+        yield from (address for address in self.settings.addresses if address not in spread)
 
 
 def _has(topic: TopicMeta | None, partition: int) -> bool:

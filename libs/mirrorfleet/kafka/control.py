@@ -23,7 +23,7 @@ from mirrorfleet.kafka.aiokafka_options import (
     check_tasks,
     client_options,
     drop_tasks,
-    read_secret_again,
+    keep_up,
     token_trouble,
     translate,
 )
@@ -116,7 +116,7 @@ class ControlTail:
             isolation_level=_ISOLATION[self._isolation],
             **options,
         )
-        read_secret_again(theirs._client, self._settings)
+        keep_up(theirs._client, self._settings)
         consumer = cast("_Consumer", theirs)
         try:
             async with asyncio.timeout(self._settings.request_timeout_s):

@@ -43,7 +43,7 @@ from mirrorfleet.core.errors import (
 )
 from mirrorfleet.core.ids import SlotNumber
 from mirrorfleet.core.ports import Clock
-from mirrorfleet.kafka.aiokafka_options import client_options, read_secret_again, translate
+from mirrorfleet.kafka.aiokafka_options import client_options, keep_up, translate
 from mirrorfleet.kafka.call import call
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.codec import code_of
@@ -252,7 +252,7 @@ class Membership:
         longest_s = max(settings.request_timeout_s, SESSION_S + 4 * HEARTBEAT_S)
         mine = {"client_id": self._owner, "request_timeout_ms": int(longest_s * _MS)}
         client = AIOKafkaClient(**{**options, **mine})
-        read_secret_again(client, settings)
+        keep_up(client, settings)
         client.set_topics([self._topic])
         coordinator: _Coordinator | None = None
         try:

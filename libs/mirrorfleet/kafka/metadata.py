@@ -23,7 +23,8 @@ class Broker(NamedTuple):
     @property
     def address(self) -> str:
         """Host and port as `bootstrap` spells them."""
-        return f"{self.host}:{self.port}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
 
 
 class PartitionMeta(NamedTuple):

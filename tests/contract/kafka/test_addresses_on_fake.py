@@ -1,4 +1,4 @@
-"""A name of several addresses, of which one is a broker's."""
+"""Brokers behind a name of several addresses, and brokers that have all moved."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import socket
 
 import pytest
 
-from mirrorfleet.config.cluster_settings import ClusterSettings
+from mirrorfleet.config.cluster_settings import ClusterSettings, Security
 from mirrorfleet.core.ids import ClusterAlias
 from mirrorfleet.kafka.cluster import Cluster
+from mirrorfleet.kafka.control import ControlTail
+from tests.contract.kafka.test_logins_on_fake import LoginBroker, settings
 from tests.fakes.broker import FakeBroker
 
 DROPS = "192.0.2.1"
@@ -40,3 +42,28 @@ async def test_a_broker_is_found_behind_an_address_that_drops_packets(
         )
         async with Cluster(settings) as cluster:
             assert cluster.cluster_id == "fake-cluster"
+
+
+async def test_a_follower_finds_brokers_that_have_all_moved_where_another_client_saw_them() -> None:
+    async with asyncio.timeout(20), LoginBroker() as old, LoginBroker() as new:
+        known = settings(old, Security())
+        async with Cluster(known) as cluster, ControlTail(known, "t") as tail:
+            old.records.append(b"before")
+            assert (await anext(tail)).value == b"before"
+
+            old.brokers = new.brokers  # it moves, and one of two clients is told
+            await cluster.metadata(())
+            new.records += [b"before", b"after"]
+            await old.die()
+            assert (await anext(tail)).value == b"after"
+
+
+async def test_a_cluster_is_found_where_another_client_saw_it_last() -> None:
+    async with asyncio.timeout(20), FakeBroker() as old, FakeBroker() as new:
+        known = settings(old, Security())
+        async with Cluster(known) as before, Cluster(known) as after:
+            old.brokers = new.brokers
+            await before.metadata(())
+            await old.die()
+            await after.metadata(())
+            assert after.brokers[1].port == new.address[1]

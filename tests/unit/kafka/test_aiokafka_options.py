@@ -12,7 +12,7 @@ from aiokafka.errors import KafkaConnectionError
 
 from mirrorfleet.config.cluster_settings import ClusterSettings, Mechanism, Protocol, Security
 from mirrorfleet.core.ids import ClusterAlias
-from mirrorfleet.kafka.aiokafka_options import client_options, read_secret_again
+from mirrorfleet.kafka.aiokafka_options import client_options, keep_up
 from services.install.authority import Authority
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ async def test_the_password_is_read_for_each_connection_and_the_last_one_kept_wi
         alias=ClusterAlias("west"), bootstrap=("127.0.0.1:1",), security=security
     )
     client = AIOKafkaClient(**client_options(settings))
-    read_secret_again(client, settings)
+    keep_up(client, settings)
 
     read = [client._sasl_plain_password]
     secret.write_text("second")
@@ -83,7 +83,7 @@ async def test_renewed_certificates_are_used_by_the_next_connection(tmp_path: Pa
             alias=ClusterAlias("west"), bootstrap=(f"{HOST}:{port}",), security=security
         )
         client = AIOKafkaClient(**client_options(settings))
-        read_secret_again(client, settings)
+        keep_up(client, settings)
         with pytest.raises(KafkaConnectionError):
             await client.bootstrap()
     after.ca_file.replace(before.ca_file)

@@ -107,7 +107,7 @@ async def test_a_member_stays_one_for_weeks_without_reading_anything(
     network = Network()
     monkeypatch.setattr(subscription_state, "time", clock)
     monkeypatch.setattr(membership, "AIOKafkaClient", lambda **_: network)
-    monkeypatch.setattr(membership, "read_secret_again", lambda *_: None)
+    monkeypatch.setattr(membership, "keep_up", lambda *_: None)
     monkeypatch.setattr(membership, "remove_leftovers", done_for)
     monkeypatch.setattr(membership, "HEARTBEAT_S", 0.05)
     mine = member()
