@@ -142,8 +142,9 @@ class Broker:
             return text.encode() in log.read()
 
     def _reason(self) -> str:
-        for file in (self.log, self.directory / "out.log"):
-            lines = file.read_text("utf-8", "replace").splitlines() if file.exists() else []
+        for file, start in ((self.log, self._log_start), (self.directory / "out.log", 0)):
+            said = file.read_bytes()[start:] if file.exists() else b""
+            lines = said.decode(errors="replace").splitlines()
             causes = [line for line in lines if line.startswith("Caused by: ")]
             errors = [line for line in lines if " ERROR " in line or " FATAL " in line]
             if errors or causes:

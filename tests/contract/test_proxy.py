@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import socket
 import threading
 import time
@@ -10,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from services.local.ports import free_ports
 from tests.faultkit.hold import hold_sync
 from tests.faultkit.proxy import BLACK_HOLE, Gate, Line, Proxy, Side, _Channel, held
 from tests.faultkit.waiting import wait_until
@@ -162,6 +165,20 @@ def test_a_bandwidth_is_kept_while_bytes_arrive_in_order() -> None:
         wait_until(lambda: len(server.data) == len(data), deadline_s=5, what="all of it")
         assert 0.4 <= time.monotonic() - began < LATE_S
         assert server.data == data
+
+
+@pytest.mark.parametrize("turns", range(5))
+async def test_who_is_being_accepted_when_a_gate_begins_to_refuse_is_reset(turns: int) -> None:
+    gate = Gate(cast("Proxy", None), (HOST, 9), free_ports(1)[0])
+    await gate._listen()
+    with socket.create_connection((HOST, gate.port), PATIENCE_S) as peer:
+        for _ in range(turns):
+            await asyncio.sleep(0)  # the loop takes it up in one of them
+        await gate._refuse()
+        peer.settimeout(PATIENCE_S)
+        with pytest.raises(ConnectionResetError):
+            peer.recv(1)
+    gc.collect()  # a socket that nobody closed would be told of now, and fail this test
 
 
 async def test_what_is_set_while_a_connection_is_being_accepted_is_for_that_one_too() -> None:

@@ -32,6 +32,8 @@ __all__ = ["BLACK_HOLE", "PLAIN", "Gate", "Line", "Proxy", "Seen", "Side", "held
 
 T = TypeVar("T")
 
+ACCEPTING: Final = 3
+"""Turns of the loop from a client's connect to a transport that has told its protocol."""
 CALL_S: Final = 10.0
 """Deadline of a call into the proxy's thread."""
 
@@ -234,7 +236,7 @@ class Gate:
 
     async def _refuse(self) -> None:
         if self._server is not None:
-            self._server.close()
+            await _close(self._server)
             self._server = None
         self._reset_all()
         for task in self._tasks:
@@ -252,6 +254,19 @@ class Gate:
             reset=self._reset,
             halved=self._halved,
         )
+
+
+async def _close(server: asyncio.Server) -> None:
+    """Take nobody any more, and then close: who is just being accepted is a connection first.
+
+    A closed server fails on such a one, and its socket stays open (CPython 3.11, Server._attach).
+    """
+    loop = asyncio.get_running_loop()
+    for listening in server.sockets:
+        loop.remove_reader(listening.fileno())
+    for _ in range(ACCEPTING):
+        await asyncio.sleep(0)
+    server.close()
 
 
 class Proxy:

@@ -32,6 +32,7 @@ from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import f64, i8, i32
 
 from mirrorfleet.core.errors import MirrorfleetError
+from mirrorfleet.kafka.admin import delete_topics
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.coordinator import CoordinatorKind, find_coordinator
 from tests.faultkit.waiting import wait_until
@@ -147,6 +148,10 @@ class Roles:
             return sum(map(len, found.values()))
 
         return self._ask(move)
+
+    def delete(self, topics: Sequence[str]) -> None:
+        """Delete topics: a minute's load at full speed is gigabytes. Raises: MirrorfleetError."""
+        self._ask(lambda cluster: delete_topics(cluster, topics))
 
     def set_quota(self, client_id: str, **bytes_per_s: float | None) -> None:
         """Set `producer_byte_rate`, `consumer_byte_rate` of a client id; None removes one."""

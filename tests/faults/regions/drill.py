@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import httpx
 
+from mirrorfleet.core.errors import MirrorfleetError
 from mirrorfleet.runtime import metric_names
 from tests.faultkit.asked import Asked, ran, shape
 from tests.faultkit.bites import aborted_since
@@ -309,6 +310,9 @@ def drill(  # noqa: PLR0913 - estates have that many parts, all by name
         )
         made = Drill(name, pair, directory, stack, wanted, estate, sync)
         yield made
+    for side in pair:  # the next drill has the same disk
+        with suppress(MirrorfleetError):  # of a region that a failed one has left in ruins
+            made.roles(side).delete(made.copied(side))
 
 
 def states(mirror: ServiceProcess) -> dict[str, int]:
