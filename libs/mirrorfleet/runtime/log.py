@@ -1,14 +1,17 @@
 """Log lines as JSON, with a fixed dictionary of keys; the message says what, the keys say which.
 
 Contents of records are never logged. Secrets that the estate holds are struck from every line,
-whatever put them there. Lines written while a trace is current carry its ids.
+whatever put them there. Lines written while a trace is current carry its ids. aiokafka says tens of
+times a second that a broker is away: that is written now and then, with how often it was said.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import math
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -17,6 +20,10 @@ from typing import Final, NamedTuple, TextIO, TypedDict, Unpack
 _STRUCK: Final = "***"
 _SHORTEST_SECRET: Final = 4
 """Striking shorter values would blank ordinary words and help nobody."""
+
+SELDOM_S: Final = 10.0
+"""Between two equal lines of a logger that repeats itself."""
+_REPEATS: Final = "aiokafka"
 
 
 class TraceIds(NamedTuple):
@@ -112,6 +119,30 @@ class JsonLines(logging.Formatter):
         return text
 
 
+class Seldom(logging.Filter):
+    """Lets an equal line of aiokafka pass once in `SELDOM_S`, with how many were left out since."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._passed: dict[tuple[str, str], float] = {}
+        self._left_out: Counter[tuple[str, str]] = Counter()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether to write it; what was left out of lines that came to an end is forgotten."""
+        if record.name.partition(".")[0] != _REPEATS:
+            return True
+        line, now = (record.name, record.getMessage()), record.created
+        if 0 <= now - self._passed.get(line, -math.inf) < SELDOM_S:  # clocks are set back
+            self._left_out[line] += 1
+            return False
+        if count := self._left_out.pop(line, 0):
+            record.msg, record.args = "%s (and %d times more)", (line[1], count)
+        recent = {each: at for each, at in self._passed.items() if now - at < 2 * SELDOM_S}
+        self._passed = {**recent, line: now}
+        self._left_out = Counter({each: self._left_out[each] for each in recent})
+        return True
+
+
 def _forms(secret: str) -> Iterator[str]:
     """How a text may show it: as it is, without its outer spaces, and both as `repr` does."""
     for form in (secret, secret.strip()):
@@ -125,6 +156,7 @@ def configure(
     """Send every log line of this process to `stream` (standard error by default) as JSON."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonLines(secrets))
+    handler.addFilter(Seldom())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())

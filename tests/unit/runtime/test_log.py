@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from mirrorfleet.runtime.log import Fields, JsonLines, fields
+from mirrorfleet.runtime.log import SELDOM_S, Fields, JsonLines, Seldom, fields
 
 
 def lines_of(*secrets: str) -> tuple[logging.Logger, io.StringIO]:
@@ -94,6 +94,34 @@ def test_a_line_break_stays_inside_its_line() -> None:
     log.warning("one\ntwo")
 
     assert stream.getvalue().count("\n") == 1
+
+
+def at(seconds: float, message: str, name: str = "aiokafka.client") -> logging.LogRecord:
+    record = logging.LogRecord(name, logging.ERROR, "", 0, "%s", (message,), None)
+    record.created = seconds
+    return record
+
+
+def test_equal_lines_of_aiokafka_are_written_now_and_then_with_their_number() -> None:
+    seldom, away = Seldom(), "no broker 3"
+    first = [seldom.filter(at(100 + tenth / 10, away)) for tenth in range(100)]
+    again = at(100 + SELDOM_S, away)
+    another, ours = at(101, "no broker 2"), at(101, away, "mirrorfleet.kafka.cluster")
+
+    assert (first, seldom.filter(again)) == ([True] + [False] * 99, True)
+    assert again.getMessage() == "no broker 3 (and 99 times more)"
+    assert seldom.filter(another)
+    assert seldom.filter(ours)
+    assert seldom.filter(at(50, away)), "the clock was set back"
+
+
+def test_lines_that_are_all_different_are_not_kept() -> None:
+    seldom = Seldom()
+    for second in range(1_000):
+        seldom.filter(at(second, f"connection {second} was lost"))
+
+    assert len(seldom._passed) <= 2 * SELDOM_S
+    assert len(seldom._left_out) <= 2 * SELDOM_S
 
 
 def test_configure_replaces_the_handlers_of_the_process(
