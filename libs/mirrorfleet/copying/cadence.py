@@ -28,7 +28,9 @@ MUCH: Final = 1 << 20
 REST_SHARE: Final = 0.5
 """Of the commit interval that a live fetch rests: what comes in the meantime could hardly have
 become visible earlier, and would cost the source a request for each record."""
-REST_MOST_S: Final = 0.1
+REST_MOST_S: Final = 0.25
+"""A broker reads the log of every partition of a session for each fetch: of a thousand trickling
+ones that is most of what it does, and commits are half a second apart."""
 
 
 class Supply(Enum):

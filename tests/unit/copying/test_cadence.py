@@ -91,7 +91,8 @@ def test_only_a_backlog_keeps_a_transaction_open_for_what_comes() -> None:
     ("interval_s", "answer_bytes", "seconds"),
     [
         pytest.param(0.010, 1_000, 0.005, id="half of the interval"),
-        pytest.param(0.516, 1_000, 0.1, id="never more than a tenth of a second"),
+        pytest.param(0.508, 1_000, 0.25, id="never more than a quarter of a second"),
+        pytest.param(1.000, 1_000, 0.25, id="however far apart commits are"),
         pytest.param(0.010, 64 << 10, 0.0, id="a quarter of what was asked for is not small"),
     ],
 )
