@@ -16,8 +16,7 @@ from mirrorfleet.kafka.backoff import Attempts
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.fetcher import Fetched, FetchedPartition, FetchLane, FetchPoint
 from mirrorfleet.kafka.offsets import EARLIEST, list_offsets
-from mirrorfleet.wire.aborted import AbortedFilter
-from mirrorfleet.wire.batch import verify, walk
+from mirrorfleet.wire.decided import decided
 from mirrorfleet.wire.records import Record, records_of
 
 FETCH_BYTES: Final = 8 << 20
@@ -51,18 +50,15 @@ class Reading:
         return self._end is not None and self.next_offset >= self._end
 
     def take(self, fetched: Fetched, found: FetchedPartition) -> Iterator[ControlRecord]:
-        """The records of an answer, in order; the position moves behind each batch.
+        """The committed records of an answer, in order; the position moves behind each batch.
 
         Raises: CorruptBatchError.
         """
-        aborted = AbortedFilter(found.aborted)
-        for header in walk(fetched.buffer, found.start, found.end):
-            verify(fetched.buffer, header)
-            hidden = aborted.covers(header)
-            if header.is_control:
-                aborted.end(header.producer_id)
-            elif not hidden:
-                for record in records_of(fetched.buffer, header):
+        buffer, asked = fetched.buffer, self.next_offset
+        for one in decided(buffer, found.start, found.end, found.aborted, asked):
+            header = one.header
+            if not (header.is_control or one.aborted):
+                for record in records_of(buffer, header):
                     if record.offset >= self.next_offset:
                         yield _control_record(self.tp, record)
             self.next_offset = max(self.next_offset, header.next_offset)

@@ -24,8 +24,9 @@ from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.fetcher import Fetched, FetchedPartition, FetchLane, FetchPoint
 from mirrorfleet.kafka.metadata import TopicMeta
 from mirrorfleet.kafka.offsets import EARLIEST, LATEST, list_offsets
-from mirrorfleet.wire.aborted import AbortedFilter, Marker, marker_of
-from mirrorfleet.wire.batch import BatchHeader, verify, walk
+from mirrorfleet.wire.aborted import Marker
+from mirrorfleet.wire.batch import BatchHeader
+from mirrorfleet.wire.decided import decided
 from mirrorfleet.wire.records import Record, records_of
 
 _MAX_BYTES: Final = 4 * 1024 * 1024
@@ -91,7 +92,7 @@ async def stored_batches(
             part = _answer_of(fetched, topic.name, partition)
             stable = stable if part is None else part.last_stable_offset
             before = at
-            for seen in _walk(fetched, part):
+            for seen in _walk(fetched, part, at):
                 at = seen.header.next_offset
                 yield seen
             if at > before:
@@ -116,19 +117,11 @@ def _answer_of(fetched: Fetched, topic: str, partition: int) -> FetchedPartition
     return None
 
 
-def _walk(fetched: Fetched, part: FetchedPartition | None) -> list[StoredBatch]:
+def _walk(fetched: Fetched, part: FetchedPartition | None, asked: int) -> list[StoredBatch]:
     if part is None:
         return []
-    covered = AbortedFilter(part.aborted)
-    found: list[StoredBatch] = []
-    for header in walk(fetched.buffer, part.start, part.end):
-        verify(fetched.buffer, header)
-        marker, aborted = Marker.NONE, covered.covers(header)
-        if header.is_control:
-            marker = marker_of(memoryview(fetched.buffer), header)
-            covered.end(header.producer_id)
-        found.append(StoredBatch(header, marker, aborted, fetched.buffer))
-    return found
+    found = decided(fetched.buffer, part.start, part.end, part.aborted, asked)
+    return [StoredBatch(*one, fetched.buffer) for one in found]
 
 
 async def first_committed(cluster: Cluster, at: TopicPartition, start: int, end: int) -> int | None:

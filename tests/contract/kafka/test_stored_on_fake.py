@@ -126,6 +126,7 @@ async def test_an_end_that_is_never_reached_is_an_error(
         pytest.param([record(0), record(1), record(2)], None, 0, id="at the start"),
         pytest.param(COMMITTED, None, 1, id="behind a marker"),
         pytest.param(ABORTED, 1, None, id="aborted"),
+        pytest.param(ABORTED, None, None, id="aborted, of which the list says nothing"),
         pytest.param([marker(number, 9, 1) for number in range(3)], None, None, id="markers"),
     ],
 )
