@@ -105,6 +105,27 @@ class _KeepingUp(AIOKafkaClient):  # type: ignore[misc] # aiokafka has no types
             return False
         return bool(await super()._metadata_update(cluster, topics))
 
+    async def bootstrap(self) -> None:
+        """As aiokafka. Raises: KafkaConnectionError."""
+        try:
+            await super().bootstrap()
+        except RuntimeError as error:  # as below
+            raise theirs.KafkaConnectionError(str(error)) from error
+
+    async def _get_conn(self, node_id: object, **how: object) -> _Connection | None:
+        """A connection that takes a request now; None when there is none.
+
+        uvloop has a RuntimeError for what is written to a connection that was reset a moment ago.
+        aiokafka does not expect it: it would end its task, and the error our process.
+        """
+        try:
+            found = cast("_Connection | None", await super()._get_conn(node_id, **how))
+        except RuntimeError:  # reset before its first request
+            self.force_metadata_update()
+            return None
+        writer = None if found is None else found._writer
+        return None if writer is None or writer.transport.is_closing() else found
+
     @property
     def _ssl_context(self) -> ssl.SSLContext | None:
         return None if self.contexts is None else self.contexts.current(time.monotonic())
@@ -141,6 +162,12 @@ def token_trouble(options: Mapping[str, object], *, at_least_s: float = 0.0) -> 
     if not isinstance(tokens, _Tokens) or tokens.trouble is None or tokens.lasted_s < at_least_s:
         return ""
     return str(tokens.trouble)
+
+
+class _Connection(Protocol):
+    """aiokafka's, once it is open."""
+
+    _writer: asyncio.StreamWriter | None
 
 
 class _Fetcher(Protocol):

@@ -4,11 +4,13 @@ import asyncio
 import ssl
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
-from aiokafka.client import AIOKafkaClient
-from aiokafka.errors import KafkaConnectionError
+from aiokafka.client import AIOKafkaClient, ConnectionGroup
+from aiokafka.errors import KafkaConnectionError, NodeNotReadyError
+from aiokafka.structs import BrokerMetadata
 
 from mirrorfleet.config.cluster_settings import ClusterSettings, Mechanism, Protocol, Security
 from mirrorfleet.core.ids import ClusterAlias
@@ -93,3 +95,54 @@ async def test_renewed_certificates_are_used_by_the_next_connection(tmp_path: Pa
             await client.bootstrap()
 
     assert (old.taken, new.taken) == (["first"], ["second"])
+
+
+LOST = RuntimeError(
+    "unable to perform operation on <TCPTransport closed=True>; the handler is closed"
+)
+"""What uvloop has for a write on a connection that was reset since the loop looked last."""
+
+
+class JustLost:
+    """A connection of aiokafka's that does not know yet that it was reset."""
+
+    def __init__(self, transport: object) -> None:
+        self._writer = SimpleNamespace(transport=transport)
+
+    def connected(self) -> bool:
+        return True
+
+    def send(self, *_: object, **__: object) -> None:
+        raise LOST
+
+
+def kept_up() -> AIOKafkaClient:
+    settings = ClusterSettings(alias=ClusterAlias("west"), bootstrap=(f"{HOST}:1",))
+    client = AIOKafkaClient(**client_options(settings))
+    keep_up(client, settings)
+    return client
+
+
+async def test_nothing_is_written_to_a_connection_that_was_reset_a_moment_ago() -> None:
+    client = kept_up()
+    lost = JustLost(SimpleNamespace(is_closing=lambda: True))
+    client._conns[1, ConnectionGroup.DEFAULT] = lost
+
+    with pytest.raises(NodeNotReadyError):
+        await client.send(1, object())
+
+
+async def test_a_connection_that_is_reset_before_its_first_request_is_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def connect(*_: object, **__: object) -> None:
+        raise LOST
+
+    client = kept_up()
+    client.cluster.broker_metadata = lambda _: BrokerMetadata(1, HOST, 1, None)
+    monkeypatch.setattr("aiokafka.client.create_conn", connect)
+
+    with pytest.raises(NodeNotReadyError):
+        await client.send(1, object())
+    with pytest.raises(KafkaConnectionError, match="handler is closed"):
+        await client.bootstrap()
