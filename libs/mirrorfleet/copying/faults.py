@@ -133,13 +133,16 @@ class Fault:
         return f"{self.reason} {where}: {self.detail}"
 
 
-_STANDS: Final = re.compile("([a-z-]+) at source offset ([0-9]+): ")
+_STANDS: Final = re.compile("([a-z-]+) (?:at source offset ([0-9]+)|before the first record): ")
 
 
 def standing_in(text: str) -> tuple[str, SourceOffset] | None:
-    """Reason and offset of a fault from its text, as progress carries it."""
+    """Reason and offset of a fault from its text, as progress carries it.
+
+    The offset is -1 before the first record, as in `Fault`. None: that is the text of no fault.
+    """
     found = _STANDS.match(text)
-    return (found[1], SourceOffset(int(found[2]))) if found else None
+    return (found[1], SourceOffset(int(found[2] or -1))) if found else None
 
 
 def reason_of(kind: FaultKind) -> FaultReason:

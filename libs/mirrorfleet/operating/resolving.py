@@ -14,7 +14,7 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from mirrorfleet.copying.faults import standing_in
+from mirrorfleet.copying.faults import FaultReason, standing_in
 from mirrorfleet.core.errors import BrokerError, ConfigError, DeadlineError, RefusedError
 from mirrorfleet.core.ids import FleetName, Link, SourceOffset, TopicPartition
 from mirrorfleet.core.names import control_topic
@@ -44,6 +44,14 @@ PATIENCE_S: Final = 60.0
 One that was taken may be: what the worker asks of `sync` then has a longer life of its own.
 """
 _POLL_S: Final = 10.0
+_NEXT: Final[dict[str, str]] = {
+    FaultReason.POSITION_LOST: "See: mirrorfleet positions import --help.",
+    FaultReason.SOURCE_DENIED: "Grant it; then it begins by itself.",
+    FaultReason.SOURCE_MISSING: "Once the topic is there and shown to us it begins by itself.",
+    FaultReason.QUARANTINED: "Bring the replicas of its target partition back in sync: when"
+    " the last transaction has ended there, it goes on by itself.",
+}
+"""What to do about a fault that no request moves."""
 _RANGE: Final = re.compile(r"(\d{1,18})\.\.(\d{1,18})")
 
 
@@ -183,15 +191,26 @@ def _told(progress: Iterable[Progress], entry: CatalogPartition) -> PartitionPro
     )
 
 
-def _command(entry: CatalogPartition, told: PartitionProgress, wish: Wish, now_ms: int) -> Command:
-    stands = standing_in(told.fault)
-    if stands is None:
+def _stands_at(entry: CatalogPartition, told: PartitionProgress) -> SourceOffset:
+    """The offset of what a request can move. Raises: RefusedError, with the fault's own text."""
+    where = f"{entry.source_topic}-{entry.identity.partition}"
+    if not told.fault:
         raise RefusedError(
-            f"{entry.source_topic}-{entry.identity.partition} does not stand still"
-            f" ({told.state}, next offset {told.next_source}).",
+            f"{where} does not stand still ({told.state}, next offset {told.next_source}).",
             hint="There is nothing to resolve.",
         )
-    _, offset = stands
+    # a newer worker may tell of a fault in words that we do not know: they are for a person, too
+    reason, offset = standing_in(told.fault) or ("", SourceOffset(-1))
+    if offset < 0 or reason == FaultReason.QUARANTINED:
+        raise RefusedError(
+            f"{where} stands at what no request moves ({told.fault}).",
+            hint=_NEXT.get(reason, "Nothing has changed."),
+        )
+    return offset
+
+
+def _command(entry: CatalogPartition, told: PartitionProgress, wish: Wish, now_ms: int) -> Command:
+    offset = _stands_at(entry, told)
     first, end = {
         Action.ACCEPT_GAP: (wish.first, wish.end),
         Action.SEEK: (told.next_source, wish.end),

@@ -106,6 +106,17 @@ class Mender:
                 await self._mend(sender, partition, partition.fault, command)
             elif command is not None and partition.reported is None:
                 requests.refuse(self._worker, command, "it is being copied; nothing is in its way")
+        self._refuse_unstarted(now_ms)
+
+    def _refuse_unstarted(self, now_ms: int) -> None:
+        """No request moves what is left behind or not begun: who asks hears at once what holds it,
+        and not after a minute that no worker answered.
+        """
+        for partition in self._runner.unstarted.values():
+            command = self._worker.requests.open_for(partition.identity, now_ms)
+            if command is not None:
+                why = partition.fault or "its first offset is still being asked for"
+                requests.refuse(self._worker, command, f"no request moves it: {why}")
 
     async def _mend(
         self, sender: Sender, partition: CopyPartition, fault: Fault, command: Command | None

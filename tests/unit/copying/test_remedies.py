@@ -200,5 +200,7 @@ def test_nothing_is_accepted_where_nothing_is_lost() -> None:
 
 def test_where_a_partition_stands_is_read_back_from_its_words() -> None:
     assert standing_in(str(fault(R.KEY_MISSING))) == ("key-missing", 100)
-    assert standing_in(str(Fault(R.SOURCE_DENIED, SourceOffset(-1), "why"))) is None
+    before = Fault(R.SOURCE_DENIED, SourceOffset(-1), "why")
+    assert standing_in(str(before)) == ("source-denied", -1)
+    assert standing_in("it says why in other words: 7") is None
     assert standing_in("") is None

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from mirrorfleet.core.errors import ConfigError, DeadlineError
-from mirrorfleet.core.ids import FleetName, TopicPartition
+from mirrorfleet.copying.faults import Fault, FaultReason
+from mirrorfleet.core.errors import ConfigError, DeadlineError, MirrorfleetError, RefusedError
+from mirrorfleet.core.ids import FleetName, SourceOffset, TopicPartition
 from mirrorfleet.kafka.control import ControlRecord
 from mirrorfleet.kafka.offsets import ListedOffset, OffsetSpec
 from mirrorfleet.mapping.catalog import CatalogView
@@ -71,6 +72,7 @@ class World:
     worker: Callable[[Command], Command | None] = lambda _: None
     requests: list[tuple[bytes | None, int]] = field(default_factory=list)
     """Values and timestamps."""
+    fault: str = TOLD.fault
 
     async def read_catalog(self, *_: object) -> CatalogView:
         view = CatalogView()
@@ -78,7 +80,7 @@ class World:
         return view
 
     async def newest_progress(self, *_: object) -> list[Progress]:
-        return [snapshot(TOLD)]
+        return [snapshot(replace(TOLD, fault=self.fault))]
 
     async def list_offsets(
         self, _: object, wanted: Mapping[TopicPartition, OffsetSpec]
@@ -146,10 +148,10 @@ def anew(asked: Command) -> Command:
     )
 
 
-async def unanswered() -> str:
-    """What an operator is told at the end of his patience."""
+async def told(expected: type[MirrorfleetError] = DeadlineError) -> str:
+    """What an operator is told, at once or at the end of his patience."""
     target, clock = SimpleNamespace(name="west"), SimpleNamespace(now_ms=lambda: NOON_MS)
-    with pytest.raises(DeadlineError) as error:
+    with pytest.raises(expected) as error:
         await resolve(
             cast("Cluster", target),
             FleetName("west"),
@@ -166,7 +168,7 @@ async def test_a_request_that_waits_for_sync_has_not_ended_and_what_makes_it_is_
 ) -> None:
     world.worker = anew
 
-    said = await unanswered()
+    said = await told()
 
     assert "a worker took the request for orders-0 and asked `sync` for a new incarnation" in said
     assert "Until 2026-09-22 13:00:00 UTC `sync` still makes it" in said
@@ -188,7 +190,43 @@ async def test_a_request_that_no_worker_takes_has_ended(
 ) -> None:
     world.worker = worker
 
-    said = await unanswered()
+    said = await told()
 
     assert "no worker answered for orders-0 within 0.05 s; the request has ended." in said
     assert "Does a mirror run?" in said
+
+
+@pytest.mark.parametrize(
+    ("reason", "offset", "detail", "next_step"),
+    [
+        (FaultReason.POSITION_LOST, -1, "its position is gone", "positions import --help"),
+        (FaultReason.SOURCE_DENIED, -1, "mirror may not READ Topic:orders", "Grant it"),
+        (FaultReason.SOURCE_MISSING, -1, "east has no topic orders", "begins by itself"),
+        (FaultReason.SOURCE_CORRUPT, -1, "no first offset", "Nothing has changed."),
+        (FaultReason.QUARANTINED, 40, "east.orders-0 takes no marker", "back in sync"),
+    ],
+)
+async def test_of_what_no_request_moves_the_fault_is_told_and_what_to_do_and_nothing_is_asked(
+    world: World, *, reason: FaultReason, offset: int, detail: str, next_step: str
+) -> None:
+    world.fault = str(Fault(reason, SourceOffset(offset), detail))
+
+    said = await told(RefusedError)
+
+    assert f"orders-0 stands at what no request moves ({world.fault})." in said
+    assert next_step in said
+    assert "nothing to resolve" not in said
+    assert world.requests == []
+
+
+async def test_a_fault_in_the_words_of_a_newer_worker_is_told_as_it_is(world: World) -> None:
+    world.fault = "moon-phase: it is full"
+
+    assert "(moon-phase: it is full)" in await told(RefusedError)
+    assert world.requests == []
+
+
+async def test_what_does_not_stand_still_has_nothing_to_resolve(world: World) -> None:
+    world.fault = ""
+
+    assert "There is nothing to resolve." in await told(RefusedError)

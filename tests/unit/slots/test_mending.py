@@ -14,7 +14,13 @@ import pytest
 from mirrorfleet.copying.faults import Fault, FaultReason, Span
 from mirrorfleet.copying.partition import CopyPartition
 from mirrorfleet.copying.slot import Slot
-from mirrorfleet.core.ids import FleetName, SourceOffset, TopicId, TopicPartition
+from mirrorfleet.core.ids import (
+    FleetName,
+    PartitionIdentity,
+    SourceOffset,
+    TopicId,
+    TopicPartition,
+)
 from mirrorfleet.kafka.offsets import ListedOffset
 from mirrorfleet.records.commands import Action, Command
 from mirrorfleet.records.events import Event
@@ -60,6 +66,7 @@ class World:
             fleet=FleetName("west"),
             formats=LEVELS[FIRST_LEVEL],
             tasks=None,
+            unstarted=dict[PartitionIdentity, CopyPartition](),
             control_partition=lambda kind: TopicPartition(f"__mirrorfleet.west.{kind}", 0),
             sources=SimpleNamespace(topic_id=self.names.get),
             targets=SimpleNamespace(topic_id=self.names.get, of=self.leader),
@@ -361,3 +368,33 @@ async def test_a_seek_is_held_against_the_end_of_the_source(
 
     assert (world.partition.committed.next_source == 9) is moves
     assert [event.kind for event in world.worker.events] == ([] if moves else ["request-refused"])
+
+
+@pytest.mark.parametrize(
+    ("fault", "why"),
+    [
+        (
+            Fault(R.QUARANTINED, SourceOffset(4), "east.orders-0 takes no marker"),
+            "quarantined at source offset 4: east.orders-0 takes no marker",
+        ),
+        (
+            Fault(R.POSITION_LOST, SourceOffset(-1), "its position is gone"),
+            "position-lost before the first record: its position is gone",
+        ),
+        (None, "its first offset is still being asked for"),
+    ],
+)
+async def test_a_request_about_what_is_not_begun_is_refused_at_once_with_what_holds_it(
+    *, fault: Fault | None, why: str
+) -> None:
+    world = World()
+    world.runner.unstarted[identity()] = world.slot.partitions.pop(identity())
+    world.partition.fault = fault
+    world.ask(Action.SKIP, 4, 5)
+
+    await world.work()
+    await world.work()
+
+    (event,) = world.worker.events
+    assert (event.kind, event.request) == ("request-refused", "r1")
+    assert event.detail == f"no request moves it: {why}"
