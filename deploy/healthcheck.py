@@ -13,7 +13,7 @@ DEADLINE_S = 5.0
 port = int(os.environ.get("MIRRORFLEET_HEALTH_PORT", "8080"))
 try:
     with socket.create_connection(("127.0.0.1", port), DEADLINE_S) as connection:
-        connection.sendall(b"GET /readyz HTTP/1.0\r\n\r\n")
+        connection.sendall(b"GET /readyz HTTP/1.0\r\nHost: localhost\r\n\r\n")
         answer = connection.recv(64)
 except OSError as error:
     sys.exit(f"port {port}: {error}")

@@ -21,7 +21,10 @@ FOLDER: Final = Path(__file__).parent
 STATIC: Final = FOLDER / "static"
 RETRY: Final = "retry: 2000\n\n"
 """Milliseconds after which a browser connects again."""
-QUIET: Final = ": nothing new\n\n"
+STILL: Final = "event: still\ndata: -\n\n"
+"""Nothing new. An event: a script never sees a comment, and silence is a dead connection."""
+PATIENCE_S: Final = 5.0
+"""For the next event, at least: then the page says that it is not live, and connects again."""
 
 Values = Mapping[str, object]
 
@@ -79,10 +82,11 @@ async def stream(
 ) -> AsyncIterator[str]:
     """The page each time it has changed, until the service closes or the reader goes."""
     yield RETRY
+    yield f"event: patience\ndata: {max(PATIENCE_S, 3 * period_s) * 1000:.0f}\n\n"
     last = ""
     while not closing.is_set():
         html = await render()
-        yield event(html) if html != last else QUIET
+        yield event(html) if html != last else STILL
         last = html
         try:
             async with asyncio.timeout(period_s):

@@ -62,6 +62,18 @@ def trouble(runner: SlotRunner, now: float) -> str:
     return said[:TROUBLE_MOST].removesuffix(".")  # others say it within a sentence
 
 
+def standing_still(runners: Iterable[SlotRunner], now: float) -> str:
+    """Why a worker copies none of its slots; "" when it copies one, or has none.
+
+    One slot of many that is not copied has verdicts and alerts of its own.
+    """
+    found = [(runner.number, trouble(runner, now)) for runner in runners]
+    if not found or not all(why for _, why in found):
+        return ""
+    number, why = found[0]
+    return f"none of {len(found)} slots is copied; slot {number}: {why}"
+
+
 def standing(partition: CopyPartition) -> Fault | None:
     """Why a partition stands still; also while it is tried again, until it has recovered."""
     return partition.fault or partition.reported

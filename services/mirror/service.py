@@ -125,6 +125,9 @@ class MirrorService:
         context.health.watch(f"target {context.target}", lambda: targets.trouble)
         membership = self._make_membership(target)
         context.health.watch(GROUP, lambda: self._outside(membership))
+        context.health.watch(
+            "slots", lambda: reporting.standing_still(self._ours(), context.clock.monotonic())
+        )
         version = await target.transaction_version()
         self._worker = worker = self._make_worker(targets, version, membership)
         targets.need(control_topic(context.fleet, kind) for kind in _CONTROL)

@@ -232,7 +232,9 @@ def test_the_health_check_says_what_the_service_says(answer: bytes, code: int) -
         with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as check:
             connection, _ = server.accept()
             with connection:
-                assert connection.recv(64).startswith(b"GET /readyz ")
+                asked = connection.recv(64)
+                assert asked.startswith(b"GET /readyz ")
+                assert b"\r\nHost: localhost\r\n" in asked  # what listens on it answers no other
                 connection.sendall(answer)
 
     assert check.returncode == code

@@ -35,16 +35,49 @@ function say(word, text) {
 if (live && window.EventSource) {
   const address = new URL(location.href);
   address.searchParams.set("live", "1");
-  const source = new EventSource(address);
-  source.addEventListener("page", (event) => {
-    const next = document.createElement("template");
-    next.innerHTML = event.data;
-    lay(live, next.content);
-    say("on", "live");
+  let source, timer;
+  let patience = 10000; // milliseconds, until the server says how often it speaks
+
+  // A peer that vanished without a word is no error of an EventSource, ever.
+  function heard() {
+    clearTimeout(timer);
+    timer = setTimeout(() => {
+      say("off", "nothing heard, trying again");
+      connect();
+    }, patience);
+  }
+
+  function leave() {
+    clearTimeout(timer);
+    if (source) source.close();
+  }
+
+  function connect() {
+    leave();
+    const now = (source = new EventSource(address));
+    now.addEventListener("patience", (event) => {
+      patience = Number(event.data);
+      heard();
+    });
+    now.addEventListener("still", heard);
+    now.addEventListener("page", (event) => {
+      const next = document.createElement("template");
+      next.innerHTML = event.data;
+      lay(live, next.content);
+      say("on", "live");
+      heard();
+    });
+    now.addEventListener("error", () => {
+      const ended = now.readyState === EventSource.CLOSED;
+      if (ended) clearTimeout(timer);
+      say("off", ended ? "not live" : "connection lost, trying again");
+    });
+    heard();
+  }
+
+  connect();
+  window.addEventListener("pagehide", leave);
+  window.addEventListener("pageshow", (event) => {
+    if (event.persisted) connect(); // the Back button: as it was when it was left
   });
-  source.addEventListener("error", () => {
-    const ended = source.readyState === EventSource.CLOSED;
-    say("off", ended ? "not live" : "connection lost, trying again");
-  });
-  window.addEventListener("pagehide", () => source.close());
 }

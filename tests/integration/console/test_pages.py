@@ -52,6 +52,19 @@ def test_each_page_lives_without_an_error_and_asks_nobody_else(tab: Tab, name: s
     assert {url.split("/")[2] for url in tab.asked} == {tab.url.split("/")[2]}
 
 
+def test_a_console_that_falls_silent_is_not_called_live(tab: Tab, world: World) -> None:
+    page = tab.open("/")
+    page.wait_for_selector("#state.on")
+
+    world.console.freeze()
+    try:
+        page.wait_for_selector("#state.off", timeout=15_000)
+        assert page.inner_text("#state") == "nothing heard, trying again"
+    finally:
+        world.console.thaw()
+    page.wait_for_selector("#state.on")
+
+
 def test_the_estate_is_fit_for_the_dark(tab: Tab) -> None:
     page = tab.open("/")
     wait_text(page, "east → west")

@@ -318,8 +318,9 @@ async def test_a_stream_sends_what_has_changed_and_ends_when_the_service_does() 
 
     assert sent == [
         "retry: 2000\n\n",
+        "event: patience\ndata: 5000\n\n",
         "event: page\ndata: <p>1</p>\n\n",
-        ": nothing new\n\n",
+        "event: still\ndata: -\n\n",
         "event: page\ndata: <p>2</p>\ndata: <p>3</p>\n\n",
     ]
 
@@ -336,7 +337,7 @@ async def test_the_stream_of_a_page_is_its_live_part_and_further_ones_are_turned
         gone = await client.get(f"{TOPICS}/nothing?live=1")
 
     assert stream.headers["content-type"].startswith("text/event-stream")
-    assert stream.text == "retry: 2000\n\n"
+    assert stream.text == "retry: 2000\n\nevent: patience\ndata: 5000\n\n"
     assert gone.status_code == 404
     none_left = app_of(world(), tmp_path, closing, most_streams=0)
     async with httpx.AsyncClient(

@@ -22,6 +22,7 @@ from services.mirror.reporting import (
     Gauges,
     headroom_s,
     snapshot,
+    standing_still,
     status,
 )
 from services.mirror.service import ours_still
@@ -327,3 +328,28 @@ async def test_of_a_slot_that_stands_only_a_member_tells(
     worker = cast("Worker", SimpleNamespace(confirm=confirm))
     found = await ours_still(worker, cast("list[SlotRunner]", [copied, stands]))
     assert [runner.number for runner in found] == told
+
+
+@pytest.mark.parametrize(
+    ("since", "said"),
+    [
+        ((), ""),
+        ((85.0, 95.0), ""),
+        ((85.0, None), ""),
+        ((85.0, 80.0), "none of 2 slots is copied; slot 0: User:copier may not WRITE"),
+    ],
+    ids=["no slots", "one that may only change hands", "one is copied", "none is copied"],
+)
+def test_a_worker_that_copies_none_of_its_slots_says_why(
+    since: tuple[float | None, ...], said: str
+) -> None:
+    runners = [
+        SimpleNamespace(
+            number=number,
+            untaken=SimpleNamespace(since=at),
+            trouble="User:copier may not WRITE.",
+        )
+        for number, at in enumerate(since)
+    ]
+
+    assert standing_still(cast("list[SlotRunner]", runners), 100.0) == said
