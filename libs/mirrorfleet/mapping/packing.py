@@ -10,7 +10,7 @@ archive (`offsets.packing` says why). Between its passes a packer keeps keys onl
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
@@ -18,15 +18,16 @@ from typing import Final
 from mirrorfleet.core.errors import CorruptBatchError
 from mirrorfleet.core.ids import PartitionIdentity, SlotNumber, SourceOffset
 from mirrorfleet.mapping.blocks import BlockPlaces
-from mirrorfleet.mapping.store import MapStore
+from mirrorfleet.mapping.store import MapStore, StoredSegment
 from mirrorfleet.offsets.packing import (
     FULL,
     Floor,
+    Fresh,
     Full,
-    Packing,
+    add_to,
     beneath,
     needed,
-    plan_packing,
+    plan_each,
     source_end,
     undecided,
 )
@@ -34,7 +35,17 @@ from mirrorfleet.records.archive import BlockKey, encode, encode_key
 from mirrorfleet.records.topics import ControlKind
 
 MOST_OFFSETS: Final = 20_000
-"""Offsets of the segments topic in one pass: bounds the memory that a pass takes."""
+"""Offsets of the segments topic in one pass."""
+
+MOST_WEIGHT: Final = 800_000
+"""Of the runs in one pass (`run_weight`): 400,000 runs of one batch each, which take 200 MB. A
+segment has a run of each busy partition: of 600 of them, 20,000 offsets would be 3 GB.
+
+Not less: whatever it packs, a pass writes the newest block of each of its partitions anew.
+"""
+
+_A_STEP: Final = 1_000
+"""Segments' partitions that are looked at without a pause."""
 
 _LOOKED_AT: Final = 8
 """Blocks of a partition that are read at once to find those that may go."""
@@ -63,22 +74,34 @@ class Packer:
         self._places = BlockPlaces(store, slot)
         self._source_ends: dict[BlockKey, SourceOffset] = {}
 
-    async def pack(self, *, at_least: int = 1, most_offsets: int = MOST_OFFSETS) -> Packed:
-        """One pass over the oldest segments; does nothing for fewer than `at_least` offsets."""
+    async def pack(
+        self, *, at_least: int = 1, most_offsets: int = MOST_OFFSETS, most_weight: int = MOST_WEIGHT
+    ) -> Packed:
+        """One pass over the oldest segments; does nothing for fewer than `at_least` offsets.
+
+        Who packs loses its place while the loop stands still (`standby.leading`): others have a
+        turn after each block.
+        """
         store, slot = self._store, self._slot
         waiting = await store.bounds(ControlKind.SEGMENTS, slot)
         if waiting.end - waiting.start < max(at_least, 1):
             return Packed(left=waiting.end - waiting.start)
-        until = min(waiting.end, waiting.start + most_offsets)
-        segments = [one.segment for one in await store.segments(slot, waiting.start, until)]
+        end = min(waiting.end, waiting.start + most_offsets)
+        segments, until = await store.segments(slot, waiting.start, end, most=most_weight)
+        fresh = await _fresh(segments)
         await self._places.refresh()
         keys = self._places.keys()
-        stored = await self._read(needed(keys, segments))
-        packing = plan_packing(stored, segments, keys=keys, full=self._full)
-        await self._write(packing)
-        await self._remove(packing.remove)
+        stored = await self._read(needed(keys, fresh))
+        written: dict[BlockKey, tuple[bytes, bytes]] = {}
+        remove: list[BlockKey] = []
+        for part in plan_each(stored, fresh, keys=keys, full=self._full):
+            written |= {block.key: encode(block) for block in part.write}
+            remove += part.remove
+            await asyncio.sleep(0)
+        await self._write(written)
+        await self._remove(remove)
         await store.free(slot, until)
-        return Packed(len(segments), len(packing.write), len(packing.remove), waiting.end - until)
+        return Packed(len(segments), len(written), len(remove), waiting.end - until)
 
     async def prune(self, floors: Mapping[PartitionIdentity, Floor]) -> int:
         """Remove the blocks below both logs' begins: nobody can read what they are about on either
@@ -126,11 +149,10 @@ class Packer:
                 " are not where they were seen; all is read anew with the next pass"
             )
 
-    async def _write(self, packing: Packing) -> None:
+    async def _write(self, written: Mapping[BlockKey, tuple[bytes, bytes]]) -> None:
         """Write the blocks and read them back."""
-        if not packing.write:
+        if not written:
             return
-        written = {block.key: encode(block) for block in packing.write}
         await self._store.write(self._slot, list(written.values()))
         await self._places.refresh()
         async with aclosing(self._places.read(written)) as blocks:
@@ -146,3 +168,15 @@ class Packer:
         if keys:
             await self._store.write(self._slot, [(encode_key(key), None) for key in keys])
             self._places.remove(keys)
+
+
+async def _fresh(segments: Iterable[StoredSegment]) -> Fresh:
+    fresh: Fresh = {}
+    taken = 0
+    for _, segment in segments:
+        add_to(fresh, segment)
+        taken += 1 + len(segment.runs)
+        if taken >= _A_STEP:
+            taken = 0
+            await asyncio.sleep(0)
+    return fresh

@@ -22,10 +22,10 @@ from mirrorfleet.records.topics import ControlKind
 
 Part = tuple[PartitionIdentity, tuple[Run, ...]]
 
-_AT_ONCE: Final = 20_000
-"""Offsets of the segments topic that are held as segments."""
+_MOST_WEIGHT: Final = 400_000
+"""Of the runs that are held as segments, by `run_weight`: some 100 MB."""
 _A_STEP: Final = 1_000
-"""Runs that are given out without a pause."""
+"""Partitions of segments that are looked at, and runs given out, without a pause."""
 
 
 class StoredMap:
@@ -94,13 +94,15 @@ async def _parts(
     async with aclosing(decoded(await live_blocks(store, slot, is_wanted))) as blocks:
         async for block in blocks:
             yield block.identity, block.runs
-    given = 0
-    for at in range(begin, end, _AT_ONCE):
-        for record in await store.segments(slot, at, min(at + _AT_ONCE, end)):
+    seen, at = 0, begin
+    while at < end:
+        segments, at = await store.segments(slot, at, end, most=_MOST_WEIGHT)
+        for record in segments:
             for identity, runs in record.segment.runs:
+                seen += 1
                 if identity in wanted:
                     yield identity, runs
-                    given += len(runs)
-            if given >= _A_STEP:
-                given = 0
+                    seen += len(runs)
+            if seen >= _A_STEP:
+                seen = 0
                 await asyncio.sleep(0)

@@ -18,6 +18,7 @@ from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.control import ControlWriter
 from mirrorfleet.kafka.offsets import delete_records, log_bounds
 from mirrorfleet.kafka.stored import committed_records
+from mirrorfleet.offsets.packing import segment_weight
 from mirrorfleet.records.segments import Segment, decode_segment
 from mirrorfleet.records.topics import ControlKind, control_topic
 
@@ -41,6 +42,13 @@ class StoredSegment(NamedTuple):
     segment: Segment
 
 
+class StoredSegments(NamedTuple):
+    """Segments of a stretch of offsets, all of those before `until`."""
+
+    found: list[StoredSegment]
+    until: int
+
+
 class StoredEntry(NamedTuple):
     """A record of the archive and its offset; without a value, its block was removed."""
 
@@ -56,8 +64,13 @@ class MapStore(Protocol):
         """Where the slot's partition of a control topic begins and ends now."""
         ...
 
-    async def segments(self, slot: SlotNumber, begin: int, end: int) -> list[StoredSegment]:
-        """Committed segments at offsets [begin, end)."""
+    async def segments(
+        self, slot: SlotNumber, begin: int, end: int, *, most: int
+    ) -> StoredSegments:
+        """Committed segments from offset `begin` on; `until` is `end`.
+
+        It is less when runs weigh `most` or more by then (`run_weight`): behind the last segment.
+        """
         ...
 
     def archive(self, slot: SlotNumber, begin: int, end: int) -> AsyncGenerator[StoredEntry, None]:
@@ -91,24 +104,31 @@ class KafkaMapStore:
         at = self._at(kind, slot)
         return Bounds(*await log_bounds(self._cluster, at))
 
-    async def segments(self, slot: SlotNumber, begin: int, end: int) -> list[StoredSegment]:
+    async def segments(
+        self, slot: SlotNumber, begin: int, end: int, *, most: int
+    ) -> StoredSegments:
         """See `MapStore`. Raises: UnknownVersionError, CorruptBatchError."""
         at = self._at(ControlKind.SEGMENTS, slot)
-        if begin >= end:
-            return []
-        topic = await self._cluster.topic(at.topic)
         found: list[StoredSegment] = []
-        decoded = 0
+        if begin >= end:
+            return StoredSegments(found, end)
+        topic = await self._cluster.topic(at.topic)
+        decoded = weight = 0
         stored = committed_records(self._cluster, topic, at.partition, begin, end)
         async with aclosing(stored) as records:
             async for record in records:
-                if record.offset < end:
-                    found.append(StoredSegment(record.offset, decode_segment(record.value or b"")))
-                    decoded += 1 + len(found[-1].segment.runs)
-                    if decoded >= _A_STEP:
-                        decoded = 0
-                        await asyncio.sleep(0)
-        return found
+                if record.offset >= end:
+                    continue
+                one = StoredSegment(record.offset, decode_segment(record.value or b""))
+                found.append(one)
+                weight += segment_weight(one.segment)
+                if weight >= most:
+                    return StoredSegments(found, one.offset + 1)
+                decoded += 1 + len(one.segment.runs)
+                if decoded >= _A_STEP:
+                    decoded = 0
+                    await asyncio.sleep(0)
+        return StoredSegments(found, end)
 
     async def archive(
         self, slot: SlotNumber, begin: int, end: int

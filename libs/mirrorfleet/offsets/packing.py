@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import Final, NamedTuple
 
 from mirrorfleet.core.errors import CorruptBatchError
@@ -44,6 +43,9 @@ Stored = Mapping[BlockKey, bytes]
 
 Keys = Mapping[PartitionIdentity, Collection[BlockKey]]
 """The keys of all blocks of one slot."""
+
+Fresh = dict[PartitionIdentity, dict[TargetOffset, Run]]
+"""The runs of some segments, by where they begin in the target; empty runs are left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +77,25 @@ def run_weight(run: Run) -> int:
     return 1 + len(run.payloads) + len(run.holes)
 
 
-def needed(keys: Keys, segments: Iterable[Segment]) -> set[BlockKey]:
-    """The blocks that must be read to plan the packing of `segments`.
+def segment_weight(segment: Segment) -> int:
+    """What its runs weigh, and 1."""
+    return 1 + sum(run_weight(run) for _, runs in segment.runs for run in runs)
+
+
+def add_to(fresh: Fresh, segment: Segment) -> None:
+    """Take up the runs of one more segment."""
+    for identity, runs in segment.runs:
+        known = fresh.setdefault(identity, {})
+        known.update((run.target_start, run) for run in runs if run.records)
+
+
+def needed(keys: Keys, fresh: Fresh) -> set[BlockKey]:
+    """The blocks that must be read to plan the packing of `fresh`.
 
     The newest of each partition, which may have room, and those with runs that are packed already.
     """
     found: set[BlockKey] = set()
-    for identity, runs in _by_target(segments).items():
+    for identity, runs in fresh.items():
         newest = _newest(keys.get(identity, ()))
         if newest is not None:
             found.add(newest)
@@ -99,18 +113,35 @@ def plan_packing(
     `stored` has what is `needed` of `keys`; without `keys` it is the whole archive.
     Raises: CorruptBatchError when segments and archive disagree, UnknownVersionError.
     """
-    known = by_identity(stored) if keys is None else keys
-    write: list[Block] = []
-    for identity, runs in sorted(_by_target(segments).items(), key=itemgetter(0)):
-        ordered = [run for _, run in sorted(runs.items())]
-        write += _blocks(stored, known.get(identity, ()), identity, ordered, full)
-    read = by_identity([*stored, *(block.key for block in write)])
-    remove = [
-        key
-        for identity in sorted(read)
-        for key in covered((*known.get(identity, ()), *read[identity]), by=read[identity])
-    ]
-    return Packing(tuple(write), tuple(remove))
+    fresh: Fresh = {}
+    for segment in segments:
+        add_to(fresh, segment)
+    parts = list(plan_each(stored, fresh, keys=keys, full=full))
+    return Packing(
+        tuple(block for part in parts for block in part.write),
+        tuple(key for part in parts for key in part.remove),
+    )
+
+
+def plan_each(
+    stored: Stored, fresh: Fresh, *, keys: Keys | None = None, full: Full = FULL
+) -> Iterator[Packing]:
+    """As `plan_packing`, in parts of one block at most, each planned when it is asked for.
+
+    The newest block of each partition is decoded and written anew, often more runs than are fresh.
+    So who has many partitions gives others a turn in between, and need not hold all blocks.
+    Raises: as `plan_packing`.
+    """
+    read = by_identity(stored)
+    known = read if keys is None else keys
+    for identity in sorted(fresh.keys() | read.keys()):
+        ordered = [run for _, run in sorted(fresh.get(identity, {}).items())]
+        mine = known.get(identity, ())
+        by = list(read.get(identity, ()))
+        for block in _blocks(stored, mine, identity, ordered, full):
+            by.append(block.key)
+            yield Packing((block,), ())
+        yield Packing((), tuple(covered((*mine, *by), by=by)))
 
 
 def covered(keys: Iterable[BlockKey], *, by: Collection[BlockKey]) -> list[BlockKey]:
@@ -166,17 +197,6 @@ def by_identity(keys: Iterable[BlockKey]) -> dict[PartitionIdentity, list[BlockK
     return found
 
 
-def _by_target(
-    segments: Iterable[Segment],
-) -> dict[PartitionIdentity, dict[TargetOffset, Run]]:
-    found: dict[PartitionIdentity, dict[TargetOffset, Run]] = {}
-    for segment in segments:
-        for identity, runs in segment.runs:
-            known = found.setdefault(identity, {})
-            known.update((run.target_start, run) for run in runs if run.records)
-    return found
-
-
 def _newest(keys: Iterable[BlockKey]) -> BlockKey | None:
     return max(keys, key=lambda key: (key.end, -key.first), default=None)
 
@@ -187,17 +207,18 @@ def _blocks(
     identity: PartitionIdentity,
     runs: list[Run],
     full: Full,
-) -> list[Block]:
+) -> Iterator[Block]:
     newest = _newest(keys)
     end = newest.end if newest is not None else TargetOffset(0)
     read = [key for key in keys if key in stored]  # by `needed` all that may have one of them
     _check_packed(stored, read, [run for run in runs if run.target_start < end])
     fresh = [run for run in runs if run.target_start >= end]
     if not fresh:
-        return []
+        return
     base = _runs_of(stored, newest) if newest is not None else ()
     rows = (*(() if full.reached(base) else base), *fresh)
-    return [Block(identity, part) for part in _cut(rows, full)]
+    for part in _cut(rows, full):
+        yield Block(identity, part)
 
 
 def _cut(runs: Iterable[Run], full: Full) -> Iterator[tuple[Run, ...]]:

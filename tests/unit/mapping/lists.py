@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Collection, Sequence
 
 from mirrorfleet.core.ids import SlotNumber
-from mirrorfleet.mapping.store import Bounds, Entry, StoredEntry, StoredSegment
+from mirrorfleet.mapping.store import Bounds, Entry, StoredEntry, StoredSegment, StoredSegments
+from mirrorfleet.offsets.packing import segment_weight
 from mirrorfleet.records.segments import Segment
 from mirrorfleet.records.topics import ControlKind
 
@@ -62,9 +63,19 @@ class ListStore:
             return Bounds(0, len(self.log))
         return Bounds(self.start, 2 * len(self._segments))
 
-    async def segments(self, slot: SlotNumber, begin: int, end: int) -> list[StoredSegment]:
+    async def segments(
+        self, slot: SlotNumber, begin: int, end: int, *, most: int
+    ) -> StoredSegments:
         self._call("segments")
-        return [one for one in self._segments if begin <= one.offset < end]
+        found: list[StoredSegment] = []
+        weight = 0
+        for one in self._segments:
+            if begin <= one.offset < end:
+                found.append(one)
+                weight += segment_weight(one.segment)
+                if weight >= most:
+                    return StoredSegments(found, one.offset + 1)
+        return StoredSegments(found, end)
 
     async def archive(
         self, slot: SlotNumber, begin: int, end: int

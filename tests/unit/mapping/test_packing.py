@@ -12,12 +12,16 @@ from hypothesis import strategies as st
 
 from mirrorfleet.core.errors import CorruptBatchError
 from mirrorfleet.core.ids import PartitionIdentity, SlotNumber, SourceOffset, TargetOffset
+from mirrorfleet.mapping import packing
 from mirrorfleet.mapping.blocks import live_blocks
 from mirrorfleet.mapping.packing import Packed, Packer
 from mirrorfleet.mapping.runs import read_maps
 from mirrorfleet.mapping.store import Entry
+from mirrorfleet.offsets import packing as planning
 from mirrorfleet.offsets.index import OffsetIndex
 from mirrorfleet.offsets.packing import GONE, Floor, Full
+from mirrorfleet.records import archive
+from mirrorfleet.records.archive import Block, BlockKey
 from mirrorfleet.records.segments import Segment
 from tests.unit.mapping.lists import DiedError, ListStore
 from tests.unit.offsets.making import PARTITIONS, History, check_all, histories, run_of
@@ -291,3 +295,64 @@ async def test_of_what_is_over_no_block_is_left_once_neither_log_has_a_record_of
     store.append(segment(9))
     await packer.pack()
     assert one in {key.identity for key in await live_blocks(store, SLOT)}
+
+
+BUSY = [
+    Segment(SLOT, n, tuple((one, (run_of(10 * n, 10 * n + 5, 6 * n),)) for one in PARTITIONS))
+    for n in range(30)
+]
+"""Each has a run of each of four partitions, that weighs 2: 9 in all with its own."""
+
+
+async def test_a_pass_ends_at_its_weight_of_runs_and_the_next_one_goes_on_behind_it() -> None:
+    store, whole = ListStore(BUSY), ListStore(BUSY)
+    packer, passes = Packer(store, SLOT), list[Packed]()
+    while not passes or passes[-1].left >= 5:
+        passes.append(await packer.pack(at_least=5, most_weight=90))
+
+    # behind ten segments, and before the marker of the last one
+    assert [(each.segments, each.left) for each in passes] == [(10, 41), (10, 21), (10, 1)]
+    assert store.kept == []
+    await Packer(whole, SLOT).pack()
+    assert await live_blocks(store, SLOT) == await live_blocks(whole, SLOT)
+
+
+async def test_a_segment_that_is_more_than_a_pass_may_have_is_packed_alone() -> None:
+    store = ListStore(BUSY)
+
+    assert (await Packer(store, SLOT).pack(most_weight=1)).segments == 1
+    assert store.kept == BUSY[1:]
+
+
+async def test_others_have_a_turn_after_each_block_that_is_planned_or_encoded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    turns, encoded, decoded = 0, list[int](), list[int]()
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    def encode(block: Block) -> tuple[bytes, bytes]:
+        encoded.append(turns)
+        return archive.encode(block)
+
+    def decode(key: bytes | None, value: bytes | None) -> Block | BlockKey:
+        decoded.append(turns)
+        return archive.decode(key, value)
+
+    monkeypatch.setattr(packing, "encode", encode)
+    monkeypatch.setattr(planning, "decode", decode)
+    store = ListStore(BUSY[:15])
+    packer = Packer(store, SLOT, full=Full(10, 1_000))
+    task = asyncio.create_task(others())
+    await packer.pack()
+    appended(store, *BUSY[15:])
+    await packer.pack()
+    task.cancel()
+
+    assert (len(encoded), len(decoded)) == (16, 4)
+    assert len(set(encoded)) == 16
+    assert len(set(decoded)) == 4

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from mirrorfleet.core.ids import PartitionIdentity, SlotNumber, TargetOffset
-from mirrorfleet.mapping import blocks
+from mirrorfleet.mapping import blocks, runs
 from mirrorfleet.mapping.packing import Packer
 from mirrorfleet.mapping.runs import read_maps, read_runs
 from mirrorfleet.offsets.packing import Full
@@ -87,3 +87,21 @@ async def test_a_partition_without_a_map_has_nothing(identity: PartitionIdentity
     store = await half_packed()
     assert (await read_maps(store, SLOT, {identity})).of(identity) is None
     assert await read_runs(store, SLOT, identity, TargetOffset(0)) == []
+
+
+async def test_no_more_segments_are_held_than_may_be_and_all_are_given_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(runs, "_MOST_WEIGHT", 10)  # two segments of two runs
+    store = await half_packed()
+    store.calls.clear()
+
+    found = await read_runs(store, SLOT, ONE, TargetOffset(0))
+    assert found == RUNS
+    assert store.calls.count("segments") == 2  # the marker of the last one is asked for alone
+
+    for run in RUNS:
+        store.append(Segment(SLOT, 1, ((ONE, (run,)),)))
+    store.calls.clear()
+    assert await read_runs(store, SLOT, ONE, TargetOffset(0)) == RUNS
+    assert store.calls.count("segments") > 2
