@@ -5,6 +5,10 @@
 Each `write` is a transaction of one transactional id, seen whole or not at all by read_committed
 readers. After anything but a clear success the id is taken again before the next attempt, and only
 if `may_take` says that the place is still ours: one that slept must never fence its heir.
+
+An id with which somebody else writes more than this (`LeftOpen`) is settled with each take:
+
+    look ─> InitProducerId ─> settle: markers that its coordinator forgot ─> write
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ from mirrorfleet.core.ids import ProducerIdentity, TopicPartition
 from mirrorfleet.kafka.backoff import Attempts
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.control_writer import Entry
+from mirrorfleet.kafka.left_open import LeftOpen
 from mirrorfleet.kafka.producer import ProduceEntry, ProduceLane
 from mirrorfleet.kafka.transactions import Transactions, TransactionVersion
 from mirrorfleet.wire.copybatch import CopyBatch
@@ -50,16 +55,19 @@ class FencedWriter:
         *,
         may_take: Callable[[], Awaitable[bool]],
         on_taken: Callable[[], Awaitable[None]] | None = None,
+        left_open: LeftOpen | None = None,
         deadline_s: float = 30.0,
     ) -> None:
         """`on_taken` looks, after each take, whether what is to be written is still right.
 
-        Nobody else can write meanwhile without fencing us; what it raises ends the write.
+        Nobody else can write meanwhile without fencing us; what it raises ends the write. By then
+        nothing is open any more that the id had `left_open`.
         """
         self._cluster = cluster
         self._id = transactional_id
         self._may_take = may_take
         self._on_taken = on_taken
+        self._left_open = left_open
         self._deadline_s = deadline_s
         self._transactions: Transactions | None = None
         self._producer: ProducerIdentity | None = None
@@ -70,8 +78,8 @@ class FencedWriter:
     async def take(self) -> None:
         """Fence whoever had the id before; what it left open is aborted when this returns.
 
-        Raises: RefusedError when the place is not ours; as `Transactions.init_producer_id`, and
-        what `on_taken` does.
+        Raises: RefusedError when the place is not ours; as `Transactions.init_producer_id`,
+        LeftOpenError, and what `on_taken` does.
         """
         self._producer = None
         self._sequences.clear()
@@ -80,9 +88,13 @@ class FencedWriter:
         if self._transactions is None:
             version = await self._cluster.transaction_version()
             self._transactions = Transactions(self._cluster, self._id, version)
+        if self._left_open is not None:
+            await self._left_open.look()
         producer = await self._transactions.init_producer_id(
             timeout_ms=_TIMEOUT_MS, deadline_s=self._deadline_s
         )
+        if self._left_open is not None:
+            producer = await self._left_open.settle(self._transactions, producer)
         if self._on_taken is not None:
             await self._on_taken()
         self._producer = producer
@@ -185,7 +197,7 @@ class FencedWriter:
 async def write_by_order(
     cluster: Cluster,
     transactional_id: str,
-    tp: TopicPartition,
+    control: Sequence[TopicPartition],
     entries: Sequence[Entry],
     now_ms: int,
     *,
@@ -195,9 +207,14 @@ async def write_by_order(
     """Write once with the id of an owner who may live, and take it back before our records.
 
     It is fenced then; who takes the id later finds what was written. `what` names this in errors.
+    Our records go to the first of `control`, the partitions that each transaction of the owner
+    writes to: our marker must not end what is open there, and who takes the id later must not think
+    that the owner's last transaction ended like ours.
 
-    Raises: as `FencedWriter.write`; DeadlineError when the owner is always faster.
+    Raises: as `FencedWriter.write`; DeadlineError when the owner is always faster, or when nobody
+    could tell or end what was left open: then nothing was written.
     """
+    left_open = LeftOpen(cluster, transactional_id, control, _TIMEOUT_MS)
     attempts = Attempts(f"{cluster.name}: {what} {transactional_id}", BY_ORDER_S, cluster.dice)
     while True:
         writer = FencedWriter(
@@ -205,11 +222,12 @@ async def write_by_order(
             transactional_id,
             may_take=by_order,
             on_taken=on_taken,
+            left_open=left_open,
             deadline_s=attempts.left_s,
         )
         try:
-            await cluster.leader(tp)  # known before the id is taken: its owner may be quick
-            await writer.write(tp, entries, now_ms)
+            await cluster.leader(control[0])  # known before the id is taken: its owner is quick
+            await writer.write(control[0], entries, now_ms)
         except FencedError as error:
             await attempts.pause(error)
         else:

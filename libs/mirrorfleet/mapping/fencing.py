@@ -10,6 +10,9 @@ the id before the record is written makes the write fail, and we begin again. An
 two ids, and a snapshot of his hides what is before it: so each id writes the record, and the spare
 one first and last. First, since the main one may be out of order, which is when the spare one
 copies; last, for an owner who changed to it meanwhile.
+
+A slot of whose positions or segments a leader does not answer is not fenced: what its owner left
+open there could be committed by the record, though it was aborted. It is told, and can be repeated.
 """
 
 from __future__ import annotations
@@ -18,13 +21,13 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.core.errors import MirrorfleetError, RefusedError
-from mirrorfleet.core.ids import Link, SlotNumber, TopicPartition
+from mirrorfleet.core.ids import Link, SlotNumber
 from mirrorfleet.core.names import spare_id, transactional_id
 from mirrorfleet.kafka.fenced_writer import write_by_order
 from mirrorfleet.mapping.catalog import read_catalog
 from mirrorfleet.records import positions
 from mirrorfleet.records.positions import Fence
-from mirrorfleet.records.topics import ControlKind, control_topic
+from mirrorfleet.records.topics import control_of
 
 if TYPE_CHECKING:
     from mirrorfleet.core.ids import FleetName
@@ -56,16 +59,15 @@ async def mark(
     """
     slots = await slots_of_link(target, fleet, link)
     gate = asyncio.Semaphore(AT_ONCE)
-    topic = control_topic(fleet, ControlKind.POSITIONS)
 
     async def one(slot: SlotNumber) -> str:
         main = transactional_id(fleet, link.source, slot)
         spare = spare_id(fleet, link.source, slot)
-        at, record = TopicPartition(topic, slot), positions.encode(entry)
+        control, record = control_of(fleet, slot), positions.encode(entry)
         async with gate:
             try:
                 for name in (spare, main, spare) if isinstance(entry, Fence) else (main,):
-                    await write_by_order(target, name, at, [record], now_ms, what="fencing")
+                    await write_by_order(target, name, control, [record], now_ms, what="fencing")
             except MirrorfleetError as error:
                 return str(error)
         return ""

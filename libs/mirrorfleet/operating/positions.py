@@ -53,7 +53,7 @@ from mirrorfleet.operating.exported import (
 )
 from mirrorfleet.records import positions as codec
 from mirrorfleet.records.positions import Position, RemovedPosition
-from mirrorfleet.records.topics import ControlKind
+from mirrorfleet.records.topics import ControlKind, control_of
 from mirrorfleet.runtime.clock import SystemClock
 from mirrorfleet.slots.recalling import recall
 from mirrorfleet.wire.k01_fetch import Isolation
@@ -313,18 +313,18 @@ async def _write(
     The worker that is fenced reads what was written.
     """
     target = copies.target
-    at = TopicPartition(control_topic(fleet, ControlKind.POSITIONS), entry.slot)
+    control = control_of(fleet, entry.slot)
     hint = f"Nothing of this was written to slot {entry.slot}."
 
     async def look() -> None:
-        now = await _committed(target, at)
+        now = await _committed(target, control[0])
         _refuse(unfit(positions, copies.view, now, exactly=True), hint)
         _refuse(await copies.go_on_behind(positions), f"{hint} {_OLDER}")
 
     await write_by_order(
         target,
         transactional_id(fleet, entry.link.source, entry.slot),
-        at,
+        control,
         [codec.encode(each) for each in positions],
         clock.now_ms(),
         what="positions as",

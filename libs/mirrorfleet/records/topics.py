@@ -12,15 +12,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from mirrorfleet.core.ids import ClusterAlias, FleetName
+from mirrorfleet.core.ids import ClusterAlias, FleetName, SlotNumber, TopicPartition
 from mirrorfleet.core.names import CONTROL_PREFIX, control_topic
 from mirrorfleet.records import checkpoint, heartbeat, offset_sync
 
 __all__ = [
     "CONTROL_PREFIX",
+    "OF_A_COMMIT",
     "ControlKind",
     "TopicSpec",
     "control_kind",
+    "control_of",
     "control_topic",
     "control_topics",
     "durability",
@@ -49,6 +51,10 @@ class ControlKind(StrEnum):
     SAMPLES = "samples"
     REPORTS = "reports"
     SLOTS = "slots"
+
+
+OF_A_COMMIT: Final = (ControlKind.POSITIONS, ControlKind.SEGMENTS)
+"""What each commit of a slot writes to beside the data, in the partition of its number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +123,11 @@ _PER_SLOT: Final = frozenset(
         ControlKind.SLOTS,
     }
 )
+
+
+def control_of(fleet: FleetName, slot: SlotNumber) -> list[TopicPartition]:
+    """Where the positions and the segments of a slot are."""
+    return [TopicPartition(control_topic(fleet, kind), slot) for kind in OF_A_COMMIT]
 
 
 def control_topics(fleet: FleetName, *, slots: int, replication_factor: int) -> list[TopicSpec]:

@@ -33,6 +33,7 @@ from mirrorfleet.core.errors import BrokerError, DeadlineError, FencedError, Mir
 from mirrorfleet.core.ids import SourceOffset, TopicPartition
 from mirrorfleet.core.names import spare_id, transactional_id
 from mirrorfleet.kafka.configs import ConfigValue, describe_configs
+from mirrorfleet.kafka.left_open import ENDING, OPEN
 from mirrorfleet.policy.naming import is_own_topic
 from mirrorfleet.records.positions import Barrier, Quarantine
 from mirrorfleet.records.topics import ControlKind
@@ -234,7 +235,7 @@ class Wedges:
         await self.check()
         few = [ack for ack in acks if ack.error is ErrorCode.NOT_ENOUGH_REPLICAS]
         found = await self._described() if few else None
-        added = found.partitions if found is not None and found.state == endings.OPEN else ()
+        added = found.partitions if found is not None and found.state == OPEN else ()
         for ack in few:
             at = TopicPartition(ack.topic, ack.partition)
             if at in added:
@@ -269,7 +270,7 @@ class Wedges:
             await asyncio.sleep(AGAIN_S)
             now = runner.clock.monotonic()
             found = await self._described()
-            since = None if found is None or found.state in endings.ENDING else since or now
+            since = None if found is None or found.state in ENDING else since or now
             self._is_healed = since is not None and now - since > self._stable_s
         runner.wake()
 
@@ -282,7 +283,7 @@ class Wedges:
     async def _pending(self) -> frozenset[TopicPartition]:
         """Partitions that still lack the marker of the main id's last transaction."""
         found = await self._described()
-        return frozenset(found.partitions if found and found.state in endings.ENDING else ())
+        return frozenset(found.partitions if found and found.state in ENDING else ())
 
     async def _described(self) -> TransactionDescription | None:
         """The main id as its coordinator has it, if that can be known."""

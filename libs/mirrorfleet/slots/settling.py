@@ -23,13 +23,10 @@ from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError, MirrorfleetError
 from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.kafka.inspection import describe_transactions
+from mirrorfleet.kafka.left_open import ENDED_S, ENDING, OPEN, by_end
 from mirrorfleet.kafka.transactions import TransactionVersion
 from mirrorfleet.records.topics import ControlKind, control_kind
 from mirrorfleet.slots.endings import (
-    ENDED_S,
-    ENDING,
-    OPEN,
-    by_end,
     control_of,
     described,
     take_id,
@@ -193,7 +190,7 @@ class Doubts:
         """Nothing is begun that could not commit its positions now.
 
         So whatever is open in them while a transaction is open is of one that was committed
-        (`endings.was_committed`). Raises: AbortError.
+        (`left_open.was_committed`). Raises: AbortError.
         """
         if not self._runner.slot.ready:
             return

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 from mirrorfleet.core.errors import DeadlineError
 from mirrorfleet.core.ids import ProducerIdentity, TargetOffset, TopicPartition
+from mirrorfleet.kafka import left_open
 from mirrorfleet.kafka.inspection import ActiveProducer
 from mirrorfleet.kafka.transactions import TransactionVersion
 from mirrorfleet.records.topics import ControlKind
@@ -76,8 +77,8 @@ class World:
         self.runner = runner
         self.doubts = Doubts(cast("SlotRunner", runner))
         monkeypatch.setattr(silence, "describe_producers", self.producers)
-        monkeypatch.setattr(endings, "describe_producers", self.producers)
-        for module in (endings, settling):
+        monkeypatch.setattr(left_open, "describe_producers", self.producers)
+        for module in (left_open, settling):
             monkeypatch.setattr(module, "describe_transactions", self.transactions)
         monkeypatch.setattr(
             endings, "Transactions", lambda *_, **__: Coordinator(self.log, version)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 from mirrorfleet.core.errors import BrokerError
 from mirrorfleet.core.ids import FleetName, ProducerIdentity, SlotNumber, TopicPartition
 from mirrorfleet.core.names import spare_id
+from mirrorfleet.kafka import left_open
 from mirrorfleet.kafka.inspection import TransactionDescription
 from mirrorfleet.records.formats import LEVELS
 from mirrorfleet.slots import endings, quarantine
@@ -71,7 +72,7 @@ class World:
         )
         self.wedges = self.runner.wedges = Wedges(cast("SlotRunner", self.runner))
         self.wedges.is_owner = True
-        monkeypatch.setattr(endings, "describe_transactions", self._describe)
+        monkeypatch.setattr(left_open, "describe_transactions", self._describe)
         monkeypatch.setattr(quarantine, "describe_configs", self._configs)
         monkeypatch.setattr(endings, "open_in", self._open_in)
         monkeypatch.setattr(quarantine, "BETWEEN_S", 0.0)
