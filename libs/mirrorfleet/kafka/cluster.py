@@ -36,12 +36,19 @@ from mirrorfleet.kafka.leaders import LeaderCache
 from mirrorfleet.kafka.metadata import Broker, Metadata, TopicMeta, read_metadata
 from mirrorfleet.kafka.opening import Connector, TcpConnector
 from mirrorfleet.kafka.pool import Pool
-from mirrorfleet.kafka.versions import ApiVersions, TransactionVersion, transaction_version
+from mirrorfleet.kafka.versions import (
+    ApiVersions,
+    TransactionVersion,
+    api_name,
+    transaction_version,
+)
 
 R = TypeVar("R", bound=Entity)
 
 _LEAST_S: Final = 5.0
-"""Least share of one address in the time of a request that any broker may answer."""
+"""Least share of one address in the time of a request that any broker may answer, as long as others
+have half of it; and least time without an answer that ends a connection, which is everybody's.
+"""
 
 
 class PartitionLeader(NamedTuple):
@@ -306,7 +313,7 @@ class Cluster:
             try:
                 share_s = _share_s(attempts, left)
                 connection = await self._within(share_s, self._pool.get(address), address)
-                return await call(connection, request, expect, _share_s(attempts, left))
+                return await _answer(connection, request, expect, _share_s(attempts, left))
             except (ConnectionLostError, DeadlineError) as error:
                 last = error
         raise last or ConnectionLostError(f"{self.name}: no bootstrap address is configured.")
@@ -339,4 +346,16 @@ def _has(topic: TopicMeta | None, partition: int) -> bool:
 
 def _share_s(attempts: Attempts, addresses: int) -> float:
     """What one of the addresses that are left may take of the time that is left."""
-    return min(max(_LEAST_S, attempts.left_s / addresses), attempts.left_s)
+    if addresses == 1:
+        return attempts.left_s
+    return max(attempts.left_s / addresses, min(_LEAST_S, attempts.left_s / 2))
+
+
+async def _answer(connection: Connection, request: Request, expect: type[R], share_s: float) -> R:
+    """An answer within a share, after which we give up, and the connection goes on for others."""
+    try:
+        async with asyncio.timeout(share_s):
+            return await call(connection, request, expect, max(share_s, _LEAST_S))
+    except TimeoutError:
+        what = f"{api_name(int(request.__api_key__))} v{int(request.__version__)}"
+        raise DeadlineError(f"no answer from {connection.peer} to {what} in time.") from None

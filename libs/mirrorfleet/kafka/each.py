@@ -26,6 +26,8 @@ LeaderEpochs = dict[TopicPartition, int]
 _FIRST_PAUSE_S: Final = 0.1
 _LOOK_S: Final = 1.0
 """Least time for a look at the metadata: one that runs out of it ends a connection of others."""
+_LEAST_SHARE: Final = 4
+"""So much of the time, or `_LOOK_S`, must be left for another attempt, for the same reason."""
 
 
 async def each_until_deadline(
@@ -37,9 +39,9 @@ async def each_until_deadline(
 ) -> Results[K, V]:
     """Do `attempt(keys left, seconds left)` until no key has a retriable error.
 
-    At the deadline the keys left keep their last error. A key that an answer left out counts as
-    UNKNOWN_SERVER_ERROR. Raises: DeadlineError when no answer came at all; AuthenticationError,
-    UnsupportedError.
+    At the deadline, or a little before it, the keys left keep their last error. A key that an
+    answer left out counts as UNKNOWN_SERVER_ERROR. Raises: DeadlineError when no answer came at
+    all; AuthenticationError, UnsupportedError.
     """
     left = list(dict.fromkeys(keys))
     seconds = deadline_s or cluster.settings.request_timeout_s
@@ -61,6 +63,8 @@ async def each_until_deadline(
             except DeadlineError:
                 if not results:
                     raise
+                break
+            if results and attempts.left_s < min(_LOOK_S, seconds / _LEAST_SHARE):
                 break
     return results
 

@@ -12,7 +12,7 @@ from mirrorfleet.core.ids import ClusterAlias
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.control import ControlTail
 from tests.contract.kafka.test_logins_on_fake import LoginBroker, settings
-from tests.fakes.broker import FakeBroker
+from tests.fakes.broker import METADATA, FakeBroker, stay_silent
 
 DROPS = "192.0.2.1"
 
@@ -67,3 +67,32 @@ async def test_a_cluster_is_found_where_another_client_saw_it_last() -> None:
             await old.die()
             await after.metadata(())
             assert after.brokers[1].port == new.address[1]
+
+
+class InOrder:
+    """Draws the brokers in the order of their ids."""
+
+    def __init__(self) -> None:
+        self._drawn = 0
+
+    def uniform(self, low: float, high: float) -> float:
+        self._drawn += 1
+        return low + (high - low) * self._drawn / 1_000
+
+
+@pytest.mark.parametrize("deadline_s", [0.5, 2.0])
+async def test_a_silent_broker_costs_a_question_its_share_and_nobody_a_connection(
+    deadline_s: float,
+) -> None:
+    async with FakeBroker() as one, FakeBroker() as two, FakeBroker() as three:
+        brokers = {number: each.address for number, each in enumerate((one, two, three), 1)}
+        for each in (one, two, three):
+            each.brokers = brokers
+        async with Cluster(settings(one, Security()), dice=InOrder()) as cluster:
+            shared = [await cluster.shared(node) for node in brokers]
+            one.then(METADATA, stay_silent)
+            await cluster.metadata((), deadline_s=deadline_s)
+
+            assert one.asked(METADATA)
+            assert two.asked(METADATA)
+            assert [each.closed for each in shared] == [False] * 3

@@ -11,7 +11,6 @@ from kio.schema.metadata.v10.response import MetadataResponse
 from mirrorfleet.config.cluster_settings import ClusterSettings
 from mirrorfleet.core.errors import ConnectionLostError, DeadlineError
 from mirrorfleet.core.ids import ClusterAlias
-from mirrorfleet.kafka import cluster as module
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.connection import Connection
 from mirrorfleet.kafka.metadata import Broker
@@ -106,10 +105,7 @@ async def test_who_gives_up_leaves_the_opening_to_the_next_one() -> None:
     assert connector.asked == ["one:9092"]
 
 
-async def test_an_address_that_is_gone_costs_its_share_of_a_question_to_any_broker(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(module, "_LEAST_S", 0.01)
+async def test_an_address_that_is_gone_costs_its_share_of_a_question_to_any_broker() -> None:
     connector = Connector()
     cluster = cluster_with(connector, "gone:1", "refuses:2")
 

@@ -36,3 +36,18 @@ async def test_no_answer_at_all_is_told_as_such() -> None:
 
     with pytest.raises(DeadlineError, match="west is gone"):
         await each_until_deadline(CLUSTER, "asking", "ab", attempt, 0.3)
+
+
+async def test_no_attempt_is_made_that_could_not_be_answered_and_the_refusal_is_kept() -> None:
+    slow = SimpleNamespace(name="west", dice=SimpleNamespace(uniform=lambda _, high: high))
+    lefts: list[float] = []
+
+    async def attempt(_: list[str], left_s: float) -> dict[str, int | BrokerError]:
+        lefts.append(left_s)
+        return {"a": LOADING}
+
+    # attempts are due after 0, 0.1 and 0.3 s
+    found = await each_until_deadline(cast("Cluster", slow), "asking", "a", attempt, 0.34)
+
+    assert found == {"a": LOADING}
+    assert len(lefts) == 2
