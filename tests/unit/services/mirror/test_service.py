@@ -178,3 +178,13 @@ async def test_a_slot_whose_report_is_refused_silences_no_other_and_no_event(
 
 async def ours_still(_: object, found: list[object]) -> list[object]:
     return found
+
+
+async def test_a_worker_that_copies_none_of_its_slots_is_not_ready(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said = "none of 8 slots is copied"
+    monkeypatch.setattr(reporting, "standing_still", lambda *_: said)
+    worker = Worker(monkeypatch)
+    async with worker.serving():
+        await until(lambda: worker.reasons.get("slots") == said, deadline_s=5, what="the reason")
