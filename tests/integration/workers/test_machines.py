@@ -37,7 +37,7 @@ SKEW_S: Final = 7_200.0
 LARGE: Final = b"x" * 900_000
 """A few such records in one answer are more than a worker has free."""
 STARVED_S: Final = 5.0
-ROUNDS: Final = 8
+ROUNDS: Final = (2, 4, 8, 16)
 
 
 def clock_ahead_s(worker: ServiceProcess) -> float:
@@ -72,12 +72,12 @@ def test_workers_whose_clocks_are_hours_apart_take_over_from_each_other(
     assert fleet.told() == []
 
 
-def misses_memory(starved: ServiceProcess, fleet: Workers) -> bool:
-    """Let a good deal wait for a worker at once: whether it misses memory then.
+def misses_memory(starved: ServiceProcess, fleet: Workers, each: int) -> bool:
+    """Let so many large records of each partition wait for a worker: whether it misses memory then.
 
-    How much it asks for at a time follows what came before, so it may get by.
+    How much it asks for at a time follows what came before, so it may get by with few.
     """
-    large = [Made(LARGE, partition=number % PARTITIONS) for number in range(2 * PARTITIONS)]
+    large = [Made(LARGE, partition=number % PARTITIONS) for number in range(each * PARTITIONS)]
     starved.freeze()
     put(fleet.east, fleet.topic, large)
     starved.thaw()
@@ -99,7 +99,7 @@ def test_a_worker_that_has_no_memory_left_loses_connections_and_no_records(
         fleet.start("fed")
         fleet.wait_shared("starved", "fed")
         starved.limit_memory()
-        said = any(misses_memory(starved, fleet) for _ in range(ROUNDS))
+        said = any(misses_memory(starved, fleet, each) for each in ROUNDS)
         hold_sync(SECONDS, reason="load without memory")
         fleet.stop_load()
         report = fleet.judged_under_load()
