@@ -27,6 +27,17 @@ if TYPE_CHECKING:
     from mirrorfleet.wire.batch import BatchHeader
 
 ALICE, BOB = 11, 12
+UNTOLD = [
+    batch_of(some(1), producer_id=ALICE),
+    marker(1, ALICE, 0),
+    batch_of(some(2, first=2), producer_id=ALICE),
+    batch_of(some(1, first=4), producer_id=BOB),
+    batch_of(some(1, first=5), producer_id=ALICE),
+    marker(6, ALICE, 0),
+    batch_of(some(1, first=7)),
+    marker(8, BOB, 1),
+]
+"""Two aborted transactions, of which a broker may tell of one or none."""
 
 
 def test_only_the_aborted_producers_transactional_batches_are_left_out() -> None:
@@ -134,18 +145,8 @@ def test_a_control_record_without_a_type_is_corrupt() -> None:
 
 
 def test_what_a_marker_aborts_is_left_out_though_the_list_lacks_it() -> None:
-    log = [
-        batch_of(some(1), producer_id=ALICE),
-        marker(1, ALICE, 0),
-        batch_of(some(2, first=2), producer_id=ALICE),
-        batch_of(some(1, first=4), producer_id=BOB),
-        batch_of(some(1, first=5), producer_id=ALICE),
-        marker(6, ALICE, 0),
-        batch_of(some(1, first=7)),
-        marker(8, BOB, 1),
-    ]
     for listed, omitted in (([(ALICE, 0), (ALICE, 2)], 0), ([(ALICE, 0)], 1), ([], 2)):
-        walked = fetched(*log, aborted=listed)
+        walked = fetched(*UNTOLD, aborted=listed)
         assert [batch.first for batch in walked.batches] == [4, 7]
         assert (walked.aborted_records, walked.omitted, walked.next_offset) == (4, omitted, 9)
 

@@ -10,18 +10,8 @@ from mirrorfleet.core.errors import CorruptBatchError
 from mirrorfleet.wire.copybatch import AbortedTransaction
 from mirrorfleet.wire.decided import Decided, decided
 from tests.unit.wire.batches import batch_of, marker, some
-
-ALICE, BOB = 11, 12
-LOG = [
-    batch_of(some(1), producer_id=ALICE),
-    marker(1, ALICE, 0),
-    batch_of(some(2, first=2), producer_id=ALICE),
-    batch_of(some(1, first=4), producer_id=BOB),
-    batch_of(some(1, first=5), producer_id=ALICE),
-    marker(6, ALICE, 0),
-    batch_of(some(1, first=7)),
-    marker(8, BOB, 1),
-]
+from tests.unit.wire.test_aborted import ALICE
+from tests.unit.wire.test_aborted import UNTOLD as LOG
 
 
 def answered(
