@@ -13,15 +13,10 @@ from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.config.connect import cluster_settings
 from mirrorfleet.config.flows import flow_of
-from mirrorfleet.core.errors import (
-    CorruptBatchError,
-    MirrorfleetError,
-    RefusedError,
-    UnknownVersionError,
-)
+from mirrorfleet.core.errors import CorruptBatchError, MirrorfleetError, UnknownVersionError
 from mirrorfleet.core.ids import ClusterAlias, Link, SlotNumber
 from mirrorfleet.kafka.cluster import Cluster
-from mirrorfleet.mapping.catalog import CatalogView, follow_catalog
+from mirrorfleet.mapping.catalog import CatalogView, follow_catalog, open_source
 from mirrorfleet.mapping.floors import LogFloors
 from mirrorfleet.mapping.following import MapFollower
 from mirrorfleet.mapping.packing import Packer
@@ -247,13 +242,7 @@ class CheckpointService:
 
     async def _open(self, link: Link) -> None:
         """Reach the source. Raises: RefusedError when its alias means another cluster now."""
-        source = self._sources[link]
-        await source.open()
-        try:
-            self._view.check_source(link.source, source.cluster_id, self._context.fleet)
-        except RefusedError:
-            await source.forget()
-            raise
+        await open_source(self._sources[link], self._view, self._context.fleet)
 
     def _count(self, groups: LinkGroups) -> None:
         metrics, link = self._context.metrics, str(groups.flow.link)

@@ -6,8 +6,9 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.config.connect import cluster_settings
-from mirrorfleet.core.errors import MirrorfleetError, RefusedError
+from mirrorfleet.core.errors import MirrorfleetError
 from mirrorfleet.kafka.cluster import Cluster
+from mirrorfleet.mapping.catalog import open_source
 from mirrorfleet.records import heartbeat
 from mirrorfleet.records.overview import duration
 from mirrorfleet.runtime.log import fields, logger
@@ -117,13 +118,7 @@ class LinkWatch:
 
     async def _open(self, catalog: CatalogView) -> None:
         """Raises: RefusedError when the alias means another cluster; as `Cluster.open`."""
-        alias, fleet = self.view.link.source, self._context.fleet
-        await self._source.open()
-        try:
-            catalog.check_source(alias, self._source.cluster_id, fleet)
-        except RefusedError:
-            await self._source.forget()
-            raise
+        await open_source(self._source, catalog, self._context.fleet)
 
     async def _look_at_refused(self) -> None:
         while True:

@@ -22,7 +22,7 @@ from mirrorfleet.core.names import service_id
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.control import ControlWriter
 from mirrorfleet.kafka.membership import SESSION_S, Membership
-from mirrorfleet.mapping.catalog import CatalogView, follow_catalog
+from mirrorfleet.mapping.catalog import CatalogView, follow_catalog, open_source
 from mirrorfleet.mapping.runs import StoredMap
 from mirrorfleet.records import progress as progress_codec
 from mirrorfleet.records.events import EventKind
@@ -302,8 +302,7 @@ class MirrorService:
             # a new one each time: what was opened once is taken for that cluster for ever
             cluster = Cluster(cluster_settings(context.estate, source, CLIENT))
             try:
-                await cluster.open()
-                self._view.check_source(source, cluster.cluster_id, context.fleet)
+                await open_source(cluster, self._view, context.fleet)
                 if not stop.is_set():
                     return cluster
             except MirrorfleetError as error:

@@ -109,6 +109,20 @@ class CatalogView:
             )
 
 
+async def open_source(source: Cluster, view: CatalogView, fleet: FleetName) -> None:
+    """Reach a source, and see that it is the cluster that the catalog means by its alias.
+
+    One that is not is forgotten: what answers at its address the next time may be the right one.
+    Raises: RefusedError; as `Cluster.open`.
+    """
+    await source.open()
+    try:
+        view.check_source(source.settings.alias, source.cluster_id, fleet)
+    except RefusedError:
+        await source.forget()
+        raise
+
+
 async def follow_catalog(
     settings: ClusterSettings,
     fleet: FleetName,
