@@ -2,26 +2,50 @@
 // node by node, so that a selection, a scrolled table and an opened detail stay as they are.
 "use strict";
 
+function alike(known, node) {
+  return known.nodeType === node.nodeType && known.nodeName === node.nodeName;
+}
+
+// What came or went in between (a word of trouble) must not move its neighbours off their nodes:
+// a detail laid over by a list is a closed detail. Text is looked for only where it stands, else
+// the white space between two elements would find itself further on and take an element with it.
+function find(known, node) {
+  if (node.nodeType !== Node.ELEMENT_NODE) return known && alike(known, node) ? known : null;
+  while (known && !alike(known, node)) known = known.nextSibling;
+  return known;
+}
+
 function lay(now, next) {
-  const old = [...now.childNodes];
-  const fresh = [...next.childNodes];
-  fresh.forEach((node, place) => {
-    const known = old[place];
-    if (!known) now.append(node);
-    else if (known.nodeType !== node.nodeType || known.nodeName !== node.nodeName) known.replaceWith(node);
-    else if (node.nodeType !== Node.ELEMENT_NODE) {
-      if (known.nodeValue !== node.nodeValue) known.nodeValue = node.nodeValue;
-    } else {
-      for (const { name } of [...known.attributes]) {
-        if (!node.hasAttribute(name) && name !== "open") known.removeAttribute(name);
-      }
-      for (const { name, value } of node.attributes) {
-        if (known.getAttribute(name) !== value) known.setAttribute(name, value);
-      }
-      lay(known, node);
+  let at = now.firstChild;
+  for (const node of [...next.childNodes]) {
+    const known = find(at, node);
+    if (!known) {
+      now.insertBefore(node, at);
+      continue;
     }
-  });
-  old.slice(fresh.length).forEach((node) => node.remove());
+    while (at !== known) {
+      const gone = at;
+      at = at.nextSibling;
+      gone.remove();
+    }
+    at = known.nextSibling;
+    if (node.nodeType !== Node.ELEMENT_NODE) {
+      if (known.nodeValue !== node.nodeValue) known.nodeValue = node.nodeValue;
+      continue;
+    }
+    for (const { name } of [...known.attributes]) {
+      if (!node.hasAttribute(name) && name !== "open") known.removeAttribute(name);
+    }
+    for (const { name, value } of node.attributes) {
+      if (known.getAttribute(name) !== value) known.setAttribute(name, value);
+    }
+    lay(known, node);
+  }
+  while (at) {
+    const gone = at;
+    at = at.nextSibling;
+    gone.remove();
+  }
 }
 
 const live = document.querySelector("#live[data-live]");

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.timeout(240)
 
 LINK = "/links/east/west"
 ORDERS = f"{LINK}/topics/shop-orders"
+KEPT = "(({ mark, open }) => [mark, open])(document.querySelector('details'))"
 PAGES = {
     "estate": ("/", "east → west"),
     "link": (LINK, "east.shop-payments"),
@@ -87,6 +88,29 @@ def test_an_open_page_follows_the_traffic_and_keeps_what_the_reader_did(tab: Tab
 
     assert page.locator("details").get_attribute("open") is not None
     assert len([url for url in tab.asked if "live=1" in url]) == 1
+
+
+def test_what_the_reader_opened_stays_open_when_trouble_comes_and_goes(
+    tab: Tab, world: World
+) -> None:
+    page = tab.open(f"{ORDERS}/0")
+    wait_text(page, "(by the lag service, ")
+    page.locator("summary").click()
+    page.evaluate("document.querySelector('details').mark = 'the same node'")
+
+    broker = world.west.broker(1)
+    broker.pause()
+    try:
+        wait_text(page, "Cannot be read now.")
+        during = page.evaluate(KEPT)
+    finally:
+        broker.resume()
+    page.locator(".trouble").wait_for(state="detached")
+
+    assert during == ["the same node", True]
+    assert page.evaluate(KEPT) == during
+    assert page.locator(".pairs .card").count() == 2
+    world.console.wait_ready(30)
 
 
 def test_a_group_called_script_is_text(tab: Tab) -> None:
