@@ -77,6 +77,8 @@ class Report:
     verdict: Verdict
     reasons: tuple[str, ...]
     findings: tuple[Finding, ...]
+    only_slow: bool = False
+    """The load was below the rate demanded, and nothing else is wrong or in doubt."""
 
     @property
     def source_records(self) -> int:
@@ -111,7 +113,8 @@ def decide(
     ]
     if failures:
         return Report(Verdict.FAIL, tuple(failures), tuple(findings))
-    reasons = [*doubts, *_unmet(findings, demands, ran_s)]
+    slow = _too_slow(findings, demands, ran_s)
+    reasons = [*doubts, *_unmet(findings, demands, ran_s), *slow]
     reasons += [
         f"fault did not bite: {e.fault}" + (f" ({e.detail})" if e.detail else "")
         for e in evidence
@@ -120,7 +123,12 @@ def decide(
     for finding in findings:
         reasons += [f"{_place(finding)}: {doubt}" for doubt in finding.doubts]
         reasons += [f"{_place(finding)}: {a.count} {a.kind}" for a in finding.anomalies]
-    return Report(Verdict.UNKNOWN if reasons else Verdict.PASS, tuple(reasons), tuple(findings))
+    return Report(
+        Verdict.UNKNOWN if reasons else Verdict.PASS,
+        tuple(reasons),
+        tuple(findings),
+        only_slow=bool(slow) and reasons == slow,
+    )
 
 
 def _unmet(findings: Sequence[Finding], demands: Demands, ran_s: float | None) -> list[str]:
@@ -134,9 +142,14 @@ def _unmet(findings: Sequence[Finding], demands: Demands, ran_s: float | None) -
         unmet.append(f"ran for {ran_s:.1f} s, {demands.seconds:g} s demanded")
     if demands.rate and not ran_s:
         unmet.append(f"{demands.rate:,.0f} records/s demanded of a run of unknown length")
-    elif ran_s and records / ran_s < demands.rate:
-        unmet.append(f"a load of {records / ran_s:,.0f} records/s, {demands.rate:,.0f} demanded")
     return unmet
+
+
+def _too_slow(findings: Sequence[Finding], demands: Demands, ran_s: float | None) -> list[str]:
+    records = sum(finding.source_records for finding in findings)
+    if not ran_s or records / ran_s >= demands.rate:
+        return []
+    return [f"a load of {records / ran_s:,.0f} records/s, {demands.rate:,.0f} demanded"]
 
 
 def _place(finding: Finding) -> str:
