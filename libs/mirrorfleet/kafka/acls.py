@@ -9,7 +9,11 @@ from typing import Protocol, TypeVar
 from kio.schema.create_acls.v2.request import AclCreation, CreateAclsRequest
 from kio.schema.create_acls.v2.response import CreateAclsResponse
 from kio.schema.delete_acls.v2.request import DeleteAclsFilter, DeleteAclsRequest
-from kio.schema.delete_acls.v2.response import DeleteAclsResponse
+from kio.schema.delete_acls.v2.response import (
+    DeleteAclsFilterResult,
+    DeleteAclsMatchingAcl,
+    DeleteAclsResponse,
+)
 from kio.schema.describe_acls.v2.request import DescribeAclsRequest
 from kio.schema.describe_acls.v2.response import DescribeAclsResponse
 from kio.schema.errors import ErrorCode as SchemaErrorCode
@@ -23,6 +27,7 @@ from mirrorfleet.core.access import (
     AclResource,
     show,
 )
+from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.codec import code_of
@@ -115,7 +120,8 @@ async def delete_acls(
     async def ask(left: list[AclBinding], left_s: float) -> Sequence[_Answer]:
         filters = tuple(_filter(*binding) for binding in left)
         request = DeleteAclsRequest(filters=filters)
-        return (await cluster.ask(request, DeleteAclsResponse, deadline_s=left_s)).filter_results
+        answer = await cluster.ask(request, DeleteAclsResponse, deadline_s=left_s)
+        return [_worst(result) for result in answer.filter_results]
 
     return await _change(cluster, "DeleteAcls", bindings, ask, deadline_s)
 
@@ -147,6 +153,17 @@ async def _change(
         }
 
     return await each_until_deadline(cluster, what, bindings, attempt, deadline_s)
+
+
+def _worst(result: DeleteAclsFilterResult) -> DeleteAclsFilterResult | DeleteAclsMatchingAcl:
+    """What went wrong with a filter, or with an ACL that it found.
+
+    An authorizer in ZooKeeper takes the filter and says per ACL that it was not written
+    (AclAuthorizer.deleteAcls).
+    """
+    told: tuple[DeleteAclsFilterResult | DeleteAclsMatchingAcl, ...]
+    told = (result, *result.matching_acls)
+    return next((each for each in told if code_of(each.error_code) is not ErrorCode.NONE), result)
 
 
 def _filter(

@@ -31,7 +31,7 @@ from mirrorfleet.core.error_codes import ErrorCode, error_code
 from mirrorfleet.core.errors import BrokerError
 from mirrorfleet.core.ids import ClusterId
 from mirrorfleet.kafka.cluster import Cluster
-from mirrorfleet.kafka.codec import code_of, milliseconds
+from mirrorfleet.kafka.codec import code_of, patience
 from mirrorfleet.kafka.controller import Mode, ask_controller, on_controller
 from mirrorfleet.kafka.each import left_out, verdict
 from mirrorfleet.kafka.metadata import Broker
@@ -123,7 +123,7 @@ async def create_partitions(
                 )
                 for name in names
             ),
-            timeout=milliseconds(int(left_s * 1000)),
+            timeout=patience(left_s),
             validate_only=mode.value,
         )
         answer = await ask_controller(cluster, request, CreatePartitionsResponse, left_s)
@@ -140,7 +140,7 @@ async def delete_topics(
     async def attempt(left: list[str], left_s: float) -> dict[str, BrokerError | None]:
         request = DeleteTopicsRequest(
             topic_names=tuple(TopicName(name) for name in left),
-            timeout=milliseconds(int(left_s * 1000)),
+            timeout=patience(left_s),
         )
         answer = await ask_controller(cluster, request, DeleteTopicsResponse, left_s)
         for name in left:
@@ -192,7 +192,7 @@ def _verdicts(
 def _creation(topics: Sequence[NewTopic], mode: Mode, left_s: float) -> CreateTopicsRequest:
     return CreateTopicsRequest(
         topics=tuple(_creatable(topic) for topic in topics),
-        timeout=milliseconds(int(left_s * 1000)),
+        timeout=patience(left_s),
         validate_only=mode.value,
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import io
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i32Timedelta
@@ -26,6 +26,9 @@ class Request(Entity, Protocol):
 
 
 R = TypeVar("R", bound=Entity)
+
+_PATIENCE: Final = 0.75
+"""Of the time that is left; the rest is for the way there and back, and for the broker's queue."""
 
 
 def encode(request: Entity) -> bytes:
@@ -60,6 +63,15 @@ def code_of(code: int) -> ErrorCode:
 def milliseconds(count: int) -> i32Timedelta:
     """A duration as the schemas want it."""
     return i32Timedelta.parse(dt.timedelta(milliseconds=count))
+
+
+def patience(left_s: float) -> i32Timedelta:
+    """How long a broker may wait for others, so that its answer is here within `left_s`.
+
+    After it the broker says REQUEST_TIMED_OUT, where we would have called it silent, and would have
+    ended a connection on which others ask, too.
+    """
+    return milliseconds(int(left_s * _PATIENCE * 1000))
 
 
 def count_ms(duration: dt.timedelta) -> int:

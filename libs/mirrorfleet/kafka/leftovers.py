@@ -1,8 +1,9 @@
 """Members of a group that are dead processes of this host: taken out, so that nobody waits.
 
 A killed member is missed after its session of 6 s, and until then whoever joins waits. A process
-that is started again on the same host need not: the name of the dead one says host and pid.
-Whatever this gets wrong costs a rebalance only; writing is fenced.
+that is started again on the same host need not: the name of the dead one says host and pid, and in
+which namespace of pids (a container that was started again has another one, and waits). Whatever
+this gets wrong costs a rebalance only; writing is fenced.
 """
 
 from __future__ import annotations
@@ -48,16 +49,23 @@ async def remove_leftovers(cluster: Cluster, group: str, owner: str) -> list[str
 def is_dead(
     client_id: str, owner: str, *, is_alive: Callable[[int], bool], host: str | None = None
 ) -> bool:
-    """Whether a client id is the name (`program:host:pid:nonce`) of a process that is no more.
+    """Whether a client id is the name of a process that is no more: one of this host and place.
 
-    In a container that was started again the pid is our own, and only the nonce tells.
+    `program:host:pid:place-nonce`, where the place is that of `runtime.entry.place`. A process that
+    has our pid now, by chance or because it was our exec, is told from us by its nonce.
     """
     parts = client_id.split(":")
+    ours = owner.split(":")
     if len(parts) != _NAME_PARTS or client_id == owner or not parts[2].isdecimal():
         return False
-    if parts[1] != (host or socket.gethostname()):
+    if parts[1] != (host or socket.gethostname()) or _place(parts[3]) != _place(ours[3]):
         return False
-    return parts[2] == owner.split(":")[2] or not is_alive(int(parts[2]))
+    return parts[2] == ours[2] or not is_alive(int(parts[2]))
+
+
+def _place(unique: str) -> str | None:
+    place, dash, _ = unique.rpartition("-")
+    return place if dash else None
 
 
 def _is_alive(pid: int) -> bool:

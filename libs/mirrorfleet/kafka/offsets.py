@@ -34,11 +34,14 @@ from kio.static.primitive import i8, i32, i64
 from mirrorfleet.core.errors import BrokerError
 from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.kafka.cluster import Cluster
-from mirrorfleet.kafka.codec import code_of, milliseconds
+from mirrorfleet.kafka.codec import code_of, patience
 from mirrorfleet.kafka.each import LeaderEpochs, Results, on_leaders, verdict
 from mirrorfleet.wire.k01_fetch import Isolation
 
 _CONSUMER: Final = BrokerId(-1)
+_ALL_REPLICAS_S: Final = 5.0
+"""DeleteRecords waits for every living replica, also for one that lags or has lost its disk
+(Partition.lowWatermarkIfLeader), and its connection answers nobody meanwhile."""
 
 
 class OffsetSpec(NamedTuple):
@@ -214,5 +217,5 @@ def _delete_request(
             DeleteRecordsTopic(name=TopicName(name), partitions=tuple(partitions))
             for name, partitions in topics.items()
         ),
-        timeout=milliseconds(int(left_s * 1000)),
+        timeout=patience(min(left_s, _ALL_REPLICAS_S)),
     )

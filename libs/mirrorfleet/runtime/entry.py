@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import hashlib
 import os
 import socket
 import sys
@@ -155,6 +156,20 @@ def _secrets(estate: Estate, target: ClusterAlias) -> tuple[str, ...]:
     return tuple(secret for secret in found if secret)
 
 
+def place() -> str:
+    """Where our pid means us, short: this boot of the machine and this namespace of pids.
+
+    Two containers with the host's name (`hostNetwork`) are both pid 1, each in a namespace of its
+    own. Empty where the kernel does not tell, which is where there are no such containers.
+    """
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
+        namespace = str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        return ""
+    return hashlib.sha256(f"{boot} {namespace}".encode()).hexdigest()[:6]
+
+
 def _context(
     program: Program,
     estate: Estate,
@@ -165,7 +180,7 @@ def _context(
     dice = SystemDice()
     host, port = listener.getsockname()[:2]
     nonce = int(dice.uniform(0, 2**32))
-    owner = f"{program.name}:{socket.gethostname()}:{os.getpid()}:{nonce:08x}"
+    owner = f"{program.name}:{socket.gethostname()}:{os.getpid()}:{place()}-{nonce:08x}"
     fleet, metrics = estate.fleet_of(target), Metrics()
     return Context(
         estate=estate,

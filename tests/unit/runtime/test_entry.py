@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -73,7 +75,7 @@ def test_a_service_gets_its_part_of_the_estate_and_ends_with_0(estate: str) -> N
     context = built[0].context
     assert code == 0
     assert (context.target, context.fleet, context.settings) == ("west", "far-west", {"depth": 3})
-    assert context.owner.startswith("sync:")
+    assert re.fullmatch(rf"sync:[^:]+:{os.getpid()}:([0-9a-f]{{6}})?-[0-9a-f]{{8}}", context.owner)
     assert context.url.startswith("http://127.0.0.1:")
 
 
