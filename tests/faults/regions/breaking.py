@@ -113,10 +113,12 @@ def frozen(it: Drill, side: str, part: str, seconds: float) -> None:
         broker.pause()
         try:
             hold_sync(seconds, reason="a broker is frozen")
-            heir = _heir(who, part, node)
-            fault.bit(heir, f"broker {heir} is {part} now")
         finally:
             broker.resume()
+        # not before: a question about the quorum is sent on to the frozen controller, by brokers
+        # that know no other, and would hold the fault until it is answered
+        heir = _heir(who, part, node)
+        fault.bit(heir, f"broker {heir} is {part} now")
     in_sync(it, side)
 
 
