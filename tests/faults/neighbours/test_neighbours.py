@@ -35,8 +35,11 @@ LOAD: Final = RATE if IS_LONG else min(RATE, 1_000)
 """On two cores with three target brokers slots stand for 2 s at 5,000 a second without a fault."""
 REFUSED_S: Final = 2.0
 """Longest stall of the neighbours of a partition that takes nothing."""
-BETWEEN_S: Final = (MANY + 1) / LOAD
-"""A partition has nothing to copy for that long: between two of its records, which come evenly."""
+IN_A_ROW: Final = max(1, int(LOAD // 2_000))
+"""Records for one partition in turn, one batch: more than 2,000 batches a second over so many
+partitions are more than two cores replicate."""
+BETWEEN_S: Final = IN_A_ROW * (MANY + 1) / LOAD
+"""A partition has nothing to copy for that long: between two of its batches, which come evenly."""
 LEFT: Final = "goes on without"
 OPEN_STALL_S: Final = 1.0
 """And of one whose source holds a transaction open."""
@@ -73,7 +76,8 @@ def test_a_partition_under_min_isr_holds_up_no_other(tmp_path: Path) -> None:
         far_pair(*sides(3)) as pair,
         drill("isr", pair, tmp_path, topics=topics, rule=COPIES) as it,
     ):
-        it.start_load(LOAD, more=["--steady"])  # what a partition waits for must not be its source
+        # what a partition waits for must not be its source
+        it.start_load(LOAD, more=["--steady", "--sticky", str(IN_A_ROW)])
         mirror = it.mirror()
         it.warm(mirror, calm_s=0.75 * REFUSED_S)
         raise_level(it.estate, 2)
