@@ -84,7 +84,9 @@ def make(load: Load, stop: threading.Event, on_ready: Callable[[], None]) -> Tal
         ExceptionGroup: of what the lanes died of; the others were stopped then.
     """
     weight = sum(spec.weight for spec in load.mix)
-    pool = recipes(list(load.topics), seed=load.seed, count=POOL, sticky=load.sticky)
+    partitions = sum(topic.partitions for topic in load.topics)
+    count = max(POOL, load.sticky * partitions)  # else some would never have their turn
+    pool = recipes(list(load.topics), seed=load.seed, count=count, sticky=load.sticky)
     lanes = [_lane(load, pool, spec, load.rate * spec.weight / weight) for spec in load.mix]
     total = Tally()
     with _open_transactions(load, pool, total):
