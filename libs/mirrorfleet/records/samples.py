@@ -143,21 +143,28 @@ def encode(sample: Sample) -> tuple[bytes, bytes]:
     return sample_key(sample.link, sample.topic, sample.partition), to_json(value)
 
 
-def decode(key: bytes | None, value: bytes | None) -> Sample | Skipped:
-    """The sample; what cannot be read is Skipped, never raised."""
+def decode(
+    key: bytes | None, value: bytes | None, *, heard_ms: int | None = None
+) -> Sample | Skipped:
+    """The sample; what cannot be read is Skipped, never raised.
+
+    `heard_ms`, when the reader heard it, takes the place of the writer's time, whose clock may be
+    hours away.
+    """
     if key is None or value is None:
         return Skipped("sample: no key or no value")
     try:
         fields = Fields.parse(value, "sample")
         fields.check_version(VERSION)
-        return _sample(fields)
+        return _sample(fields, heard_ms)
     except (UnknownVersionError, CorruptBatchError) as error:
         return Skipped(str(error))
 
 
-def _sample(fields: Fields) -> Sample:
+def _sample(fields: Fields, heard_ms: int | None) -> Sample:
+    time_ms = fields.integer("time_ms")
     return Sample(
-        time_ms=fields.integer("time_ms"),
+        time_ms=time_ms if heard_ms is None else heard_ms,
         source=ClusterAlias(fields.text("source")),
         target=ClusterAlias(fields.text("target")),
         topic=fields.text("topic"),

@@ -2,12 +2,13 @@
 
     catalog   -> entries by identity (`CatalogView` keeps them; handed in)
     progress  -> the newest snapshot of each slot, and rates between two of them
-    samples   -> the newest of each partition
+    samples   -> the newest of each partition and slot
     events    -> the last `MOST_EVENTS`, newest last
     reports   -> the last of each kind, link and topic
 
 Of one slot the log's order says what is newest, because a worker's clock may go back, and that of
-the next one may be behind. What cannot be read is counted in `skipped`, by topic.
+the next one may be behind. Which of two slots has a partition's samples the catalog says: two
+instances of `lag` may have told of it. What cannot be read is counted in `skipped`, by topic.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class Told:
 
     seen: dict[PartitionIdentity, Reported] = field(default_factory=dict)
     slots: dict[SlotNumber, Progress] = field(default_factory=dict)
-    samples: dict[tuple[Link, str, int], Sample] = field(default_factory=dict)
+    samples: dict[tuple[Link, str, int, SlotNumber], Sample] = field(default_factory=dict)
     events: deque[Event] = field(default_factory=lambda: deque(maxlen=MOST_EVENTS))
     reports: dict[tuple[str | int, ...], Report] = field(default_factory=dict)
     skipped: Tally[ControlKind] = field(default_factory=Tally)
@@ -72,7 +73,8 @@ class Told:
     ) -> None:
         """Take one record of a control topic; other kinds than those above are ignored.
 
-        A snapshot is as of `came_ms`, when it came by the reader's clock, or as its owner says.
+        Snapshots and samples are as of `came_ms`, when they came by the reader's clock; without it
+        as their writers say.
         """
         match kind:
             case ControlKind.PROGRESS if not traces.is_ours(key):
@@ -80,9 +82,11 @@ class Told:
                 if isinstance(found, Progress):
                     return self._take_snapshot(found)
             case ControlKind.SAMPLES:
-                sample = samples.decode(key, value)
+                sample = samples.decode(key, value, heard_ms=came_ms)
                 if isinstance(sample, Sample):
-                    return self._take_sample(sample)
+                    at = (sample.link, sample.topic, sample.partition, sample.slot)
+                    self.samples[at] = sample
+                    return None
             case ControlKind.EVENTS:
                 event = events.decode(value)
                 if isinstance(event, Event):
@@ -107,14 +111,9 @@ class Told:
         return self._rates.get(identity)
 
     def sample_of(self, entry: CatalogPartition) -> Sample | None:
-        """The newest sample of a partition."""
-        return self.samples.get((entry.link, entry.source_topic, entry.identity.partition))
-
-    def _take_sample(self, sample: Sample) -> None:
-        at = (sample.link, sample.topic, sample.partition)
-        known = self.samples.get(at)
-        if known is None or known.slot == sample.slot or known.time_ms <= sample.time_ms:
-            self.samples[at] = sample
+        """The newest sample of a partition, from who watches its slot."""
+        at = (entry.link, entry.source_topic, entry.identity.partition, entry.slot)
+        return self.samples.get(at)
 
     def _withdraw(self, key: tuple[str, Sequence[str | int]] | None) -> None:
         """A tombstone takes away the report that it is about, and no newer one of the topic."""

@@ -2,7 +2,8 @@
 
 The lag service judges with knowledge of both ends (`records.samples`); its word is taken while it
 is fresh. Without it the owner's own report is judged by the rules below, in this order: the first
-one that applies. Pure: `now_ms` comes in.
+one that applies. Pure: `now_ms` comes in. Reports and samples are dated by one clock, the reader's,
+so that none of their writers' clocks makes one fresh or old.
 
     its slot cannot be taken         stopped      no report            unknown
     a fault                          faulted      paused               stopped

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -66,6 +67,10 @@ def test_a_sample_is_flat_json_under_link_topic_and_partition() -> None:
 
 def test_a_sample_comes_back_whole() -> None:
     assert samples.decode(*samples.encode(SAMPLE)) == SAMPLE
+
+
+def test_a_sample_is_of_when_it_was_heard_by_who_says_so() -> None:
+    assert samples.decode(*samples.encode(SAMPLE), heard_ms=7) == replace(SAMPLE, time_ms=7)
 
 
 @pytest.mark.parametrize(

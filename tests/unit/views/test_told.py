@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from mirrorfleet.core.ids import SlotNumber
-from mirrorfleet.records import progress, reports, traces
+from mirrorfleet.records import progress, reports, samples, traces
 from mirrorfleet.records.events import Event
 from mirrorfleet.records.reports import Report
+from mirrorfleet.records.samples import Verdict
 from mirrorfleet.records.topics import ControlKind
 from mirrorfleet.views.told import MOST_EVENTS, Rate, Told
 from tests.unit.views.making import NOW, entry, fleet, report, sample, snapshot
@@ -52,6 +53,28 @@ def test_a_report_is_as_old_as_its_record_whatever_the_clock_of_its_owner_says()
 
     assert told.seen[ENTRY.identity].snapshot.time_ms == NOW + 9_000
     assert told.rate(ENTRY.identity, NOW + 9_000) == Rate(10.0, 0.0)
+
+
+@pytest.mark.parametrize("clock_ms", [NOW - 3_600_000, NOW, NOW + 3_600_000])
+def test_a_sample_is_as_old_as_its_record_whatever_the_clock_of_lag_says(clock_ms: int) -> None:
+    told = Told()
+    told.apply(ControlKind.SAMPLES, *samples.encode(sample(ENTRY, time_ms=clock_ms)), NOW)
+
+    assert told.sample_of(ENTRY) == sample(ENTRY, time_ms=NOW)
+
+
+@pytest.mark.parametrize("slot", [ENTRY.slot, SlotNumber(4)])
+def test_of_two_instances_of_lag_the_one_that_watches_its_slot_now_is_believed(
+    slot: SlotNumber,
+) -> None:
+    told = Told()
+    before = sample(ENTRY, slot=slot, time_ms=NOW + 3_600_000)
+    for said in (before, sample(ENTRY, verdict=Verdict.STUCK)):
+        told.apply(ControlKind.SAMPLES, *samples.encode(said), NOW)
+    if slot != ENTRY.slot:  # the order of two partitions of a topic says nothing
+        told.apply(ControlKind.SAMPLES, *samples.encode(before), NOW)
+
+    assert told.sample_of(ENTRY) == sample(ENTRY, time_ms=NOW, verdict=Verdict.STUCK)
 
 
 def test_our_clock_set_back_begins_the_rate_anew() -> None:

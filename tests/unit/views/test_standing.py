@@ -1,0 +1,51 @@
+"""How partitions stand by what came, and when it came: no clock but the reader's counts."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirrorfleet.core.ids import SourceOffset
+from mirrorfleet.records import progress, samples
+from mirrorfleet.records.samples import Verdict
+from mirrorfleet.records.topics import ControlKind
+from mirrorfleet.views.standing import Standing, standings
+from mirrorfleet.views.told import Fleet
+from mirrorfleet.views.verdicts import Judge
+from tests.unit.records.making import LINK
+from tests.unit.views.making import NOW, entry, fleet, report, sample, snapshot
+
+A = entry(0)
+COPIED = report(A, last_stable=SourceOffset(100))
+HOUR_MS = 3_600_000
+
+
+def told_at_once(clock_ms: int, **changed: object) -> Fleet:
+    """All is copied as of NOW, and a sample comes of which the clock of `lag` says `clock_ms`."""
+    found = fleet([A])
+    said = sample(A, time_ms=clock_ms, lag_records=0, **changed)
+    found.told.apply(ControlKind.PROGRESS, *progress.encode(snapshot(COPIED)), NOW)
+    found.told.apply(ControlKind.SAMPLES, *samples.encode(said), NOW)
+    return found
+
+
+def standing(of: Fleet, now_ms: int) -> Standing:
+    (found,) = standings(of, LINK, now_ms)
+    return found
+
+
+@pytest.mark.parametrize("clock_ms", [NOW - HOUR_MS, NOW, NOW + HOUR_MS])
+def test_a_mirror_that_died_with_its_lag_service_is_stopped_whatever_the_clock_of_lag_was(
+    clock_ms: int,
+) -> None:
+    found = standing(told_at_once(clock_ms), NOW + 1_800_000)
+
+    assert (found.judged.verdict, found.judged.judge) == (Verdict.STOPPED, Judge.OWNER)
+    assert found.lag_records is None
+
+
+@pytest.mark.parametrize("clock_ms", [NOW - HOUR_MS, NOW, NOW + HOUR_MS])
+def test_what_lag_says_now_is_shown_whatever_its_clock_is(clock_ms: int) -> None:
+    found = standing(told_at_once(clock_ms, verdict=Verdict.STUCK), NOW + 500)
+
+    assert (found.judged.verdict, found.judged.judge) == (Verdict.STUCK, Judge.LAG)
+    assert found.judged.time_ms == NOW
