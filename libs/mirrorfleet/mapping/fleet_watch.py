@@ -1,7 +1,7 @@
 """What people are shown is kept up here: clusters asked whether they are there, fleets followed.
 
 A cluster that does not answer is a word on its pages; the others do not notice. What was known
-of it is shown on, with its age, until it can be read again.
+of it is shown on, as of when it was read last, until it can be read again.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from mirrorfleet.mapping.following import MapFollower
 from mirrorfleet.mapping.store import KafkaMapStore
 from mirrorfleet.offsets.index import OffsetIndex
 from mirrorfleet.records import catalog
+from mirrorfleet.records.overview import STALE_MS
 from mirrorfleet.records.topics import ControlKind, control_topic
 from mirrorfleet.runtime.lifecycle import describe, is_ours
 from mirrorfleet.runtime.log import fields, logger
@@ -97,6 +98,8 @@ class _State:
     told: Told = field(default_factory=Told)
     waiting: set[ControlKind] = field(default_factory=set)
     """Topics that are not read to where they ended at the start."""
+    read_ms: dict[ControlKind, int] = field(default_factory=dict)
+    """When each topic was read last, whether something came or not."""
 
     def apply(self, kind: ControlKind, key: bytes, value: bytes | None, came_ms: int) -> None:
         """Raises: UnknownVersionError, CorruptBatchError of the catalog."""
@@ -135,17 +138,25 @@ class FleetWatch:
         self._map_wanted = asyncio.Event()
 
     def fleet(self) -> Fleet:
-        """The fleet now."""
+        """The fleet now; one of which nothing was read for a while is in trouble already."""
+        shown = self._shown
+        read_ms = min(shown.read_ms.values(), default=None)
+        trouble, since_ms = self._trouble, self._since_ms
+        if not trouble and read_ms is not None and self._clock.now_ms() - read_ms > STALE_MS:
+            trouble = f"{self.watch.alias}: the topics of fleet {self.name!r} are not answered for."
+        if trouble and read_ms is not None:
+            since_ms = read_ms
         return Fleet(
             target=self.watch.alias,
             name=self.name,
-            partitions=self._shown.view.partitions,
-            links=self._shown.view.links,
-            losses=self._shown.view.losses,
-            told=self._shown.told,
+            partitions=shown.view.partitions,
+            links=shown.view.links,
+            losses=shown.view.losses,
+            told=shown.told,
             is_read=self._is_read,
-            trouble=self._trouble,
-            trouble_since_ms=self._since_ms,
+            trouble=trouble,
+            trouble_since_ms=since_ms,
+            read_ms=read_ms,
         )
 
     def want_map(self) -> None:
@@ -201,6 +212,7 @@ class FleetWatch:
             while True:
                 for record in await tail.poll(deadline_s=self._request_s):
                     state.apply(kind, record.key, record.value, tail.came_ms(record))
+                state.read_ms[kind] = self._clock.now_ms()
                 if tail.caught_up and kind in state.waiting:
                     self._have(kind, state)
         except BrokerError as error:
@@ -212,6 +224,7 @@ class FleetWatch:
                 raise RefusedError(
                     what, hint=f"Next: mirrorfleet run sync --target {alias}"
                 ) from None
+            state.read_ms.pop(kind, None)
             self._have(kind, state)
         finally:
             tail.close()

@@ -88,7 +88,9 @@ class LinkView(Model):
     target: str
     fleet: str
     known: bool
-    """Whether the catalog of the fleet was read and has this link."""
+    """Whether the catalog of the fleet can be read and has this link."""
+    read_time_ms: int | None
+    """When the fleet's topics were read last: verdicts, rates and ages are of then. null: never."""
     summary: Summary
     words: str
     """How it does, in a sentence."""
@@ -160,6 +162,7 @@ class LinkPage(Model):
     now_ms: int
     link: LinkView
     trouble: str
+    """Why the fleet cannot be read; empty when it can."""
     owners: list[OwnerView]
     topics: list[TopicView]
     page: Page
@@ -217,6 +220,9 @@ class TopicPage(Model):
     source: str
     target: str
     trouble: str
+    """Why the fleet cannot be read; empty when it can."""
+    read_time_ms: int | None
+    """When the fleet's topics were read last: verdicts, rates and ages are of then. null: never."""
     topic: TopicView
     partitions: list[PartitionRow]
     page: Page
@@ -249,6 +255,9 @@ class PartitionPage(Model):
     source: str
     target: str
     trouble: str
+    """Why the fleet cannot be read; empty when it can."""
+    read_time_ms: int | None
+    """When the fleet's topics were read last: verdicts, rates and ages are of then. null: never."""
     row: PartitionRow
     headline: str
     why: list[str]

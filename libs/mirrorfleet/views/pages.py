@@ -90,6 +90,7 @@ def link_view(seen: LinkSeen) -> LinkView:
         target=link.target,
         fleet=fleet.name,
         known=known and not fleet.trouble,
+        read_time_ms=fleet.read_ms,
         summary=found,
         words=words.link_words(_why_nothing(fleet, link, known=known), found),
     )
@@ -97,7 +98,7 @@ def link_view(seen: LinkSeen) -> LinkView:
 
 def _why_nothing(fleet: Fleet, link: Link, *, known: bool) -> str:
     if fleet.trouble:
-        return f"{link.target} cannot be read: {fleet.trouble}"
+        return words.not_read(fleet)
     if not fleet.is_read:
         return f"The topics of fleet {fleet.name} are being read."
     if not known:
@@ -124,7 +125,7 @@ def link_page(seen: LinkSeen, wanted: Wanted, now_ms: int) -> LinkPage:
         now_ms=now_ms,
         link=link_view(seen),
         trouble=fleet.trouble,
-        owners=_owners(seen, now_ms),
+        owners=_owners(seen, fleet.as_of(now_ms)),
         topics=shown,
         page=page,
         events=[event_view(one) for one in events[:LAST_EVENTS]],
@@ -155,8 +156,9 @@ def topic_page(seen: LinkSeen, topic: str, wanted: Wanted, now_ms: int) -> Topic
         source=seen.link.source,
         target=seen.link.target,
         trouble=seen.fleet.trouble,
+        read_time_ms=seen.fleet.read_ms,
         topic=topic_view(topic, found),
-        partitions=[row_of(one, now_ms) for one in shown],
+        partitions=[row_of(one, seen.fleet.as_of(now_ms)) for one in shown],
         page=page,
     )
 
@@ -176,17 +178,20 @@ def partition_page(
 ) -> PartitionPage:
     """Why a partition is where it is; `map_words`: how far the map is read, "" when it is."""
     entry, identity = one.entry, one.entry.identity
+    fleet, as_of_ms = seen.fleet, seen.fleet.as_of(now_ms)
+    unread = words.not_read(fleet)
     segment = words.segment_view(index.of(identity))
-    mine = [one for one in newest([seen.fleet]) if _is_about(one.event, entry)]
+    mine = [one for one in newest([fleet]) if _is_about(one.event, entry)]
     return PartitionPage(
         now_ms=now_ms,
         source=seen.link.source,
         target=seen.link.target,
-        trouble=seen.fleet.trouble,
-        row=row_of(one, now_ms),
-        headline=words.headline(one),
-        why=words.why(one, now_ms),
-        steps=words.steps(one, now_ms),
+        trouble=fleet.trouble,
+        read_time_ms=fleet.read_ms,
+        row=row_of(one, as_of_ms),
+        headline=words.headline(one, as_of_ms, unread),
+        why=words.why(one, as_of_ms, unread),
+        steps=words.steps(one, as_of_ms, unread),
         segment=segment,
         segment_words=words.segment_words(segment, map_words),
         priority=entry.priority,

@@ -64,8 +64,9 @@ class Standing:
 
 
 def standings(fleet: Fleet, link: Link, now_ms: int) -> list[Standing]:
-    """The partitions of a link, by topic and number."""
-    found = [_standing(fleet.told, entry, now_ms) for entry in fleet.of_link(link)]
+    """The partitions of a link, by topic and number, as of when the fleet was read last."""
+    as_of_ms = fleet.as_of(now_ms)
+    found = [_standing(fleet.told, entry, as_of_ms) for entry in fleet.of_link(link)]
     found.sort(key=lambda one: (one.entry.source_topic, one.entry.identity.partition))
     return found
 

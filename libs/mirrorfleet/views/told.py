@@ -163,6 +163,12 @@ class Fleet:
     """Whether everything that was there at the start has been read."""
     trouble: str = ""
     trouble_since_ms: int | None = None
+    read_ms: int | None = None
+    """When all of its topics were read last; None when they never were, or are at this moment."""
+
+    def as_of(self, now_ms: int) -> int:
+        """When to judge at: what nobody read makes no word older, and no owner silent."""
+        return now_ms if self.read_ms is None else min(now_ms, self.read_ms)
 
     def of_link(self, link: Link) -> Iterable[CatalogPartition]:
         """What one link copies."""

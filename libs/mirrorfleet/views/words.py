@@ -1,4 +1,8 @@
-"""Why a partition is where it is, and what to do next: in sentences, from a `Standing` alone."""
+"""Why a partition is where it is, and what to do next: in sentences, from a `Standing` alone.
+
+`as_of_ms` is when its fleet was read last. `unread` says why it is not read any more, "" while it
+is: then nothing is known of its workers, and nothing is to be done about them.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +21,7 @@ if TYPE_CHECKING:
     from mirrorfleet.offsets.index import PartitionMap
     from mirrorfleet.records.progress import PartitionProgress
     from mirrorfleet.views.standing import Standing
+    from mirrorfleet.views.told import Fleet
 
 _VERDICT_WORDS: Final = {
     Verdict.IDLE: "idle",
@@ -75,8 +80,20 @@ _HELP: Final = {
 }
 
 
-def headline(one: Standing) -> str:
+def not_read(fleet: Fleet) -> str:
+    """What cannot be read, since when and why, "" when it can be; no full stop."""
+    if not fleet.trouble:
+        return ""
+    since = "" if fleet.read_ms is None else f" since {moment(fleet.read_ms)} UTC"
+    return f"{fleet.target} cannot be read{since}: {fleet.trouble}"
+
+
+def headline(one: Standing, as_of_ms: int, unread: str) -> str:
     """The one sentence that stands first."""
+    return f"As of {moment(as_of_ms)} UTC: {_headline(one)}" if unread else _headline(one)
+
+
+def _headline(one: Standing) -> str:
     lag = plural(one.lag_records or 0, "record")
     match one.judged.verdict:
         case Verdict.FAULTED:
@@ -101,13 +118,27 @@ def headline(one: Standing) -> str:
             )
 
 
-def why(one: Standing, now_ms: int) -> list[str]:
+def why(one: Standing, as_of_ms: int, unread: str) -> list[str]:
     """The facts behind it, the most telling first."""
-    return [*_verdict(one, now_ms), *_place(one), *_source(one), *_work(one, now_ms)]
+    deaf = [f"{unread.rstrip('.')}. What follows was known then."] if unread else []
+    known = [*_verdict(one, as_of_ms), *_place(one), *_source(one), *_work(one, as_of_ms)]
+    return [*deaf, *known]
 
 
-def steps(one: Standing, now_ms: int) -> list[Step]:
+def steps(one: Standing, as_of_ms: int, unread: str) -> list[Step]:
     """What to do next; never empty."""
+    if not unread:
+        return _steps(one, as_of_ms)
+    target = one.entry.link.target
+    reach = Step(
+        words=f"See whether {target} answers where this console runs, and ask for the fleet from"
+        " another host: the console knows nothing of its workers now.",
+        command=f"mirrorfleet status --target {target}",
+    )
+    return [reach, *_steps(one, as_of_ms)] if one.judged.verdict is Verdict.FAULTED else [reach]
+
+
+def _steps(one: Standing, now_ms: int) -> list[Step]:
     entry, verdict = one.entry, one.judged.verdict
     target, topic = entry.link.target, entry.source_topic
     if verdict is Verdict.FAULTED:

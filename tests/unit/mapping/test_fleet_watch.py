@@ -1,11 +1,15 @@
-"""The offset map of a fleet that is watched."""
+"""A fleet that is watched: when it was read last, and what of its offset map is forgotten."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import BrokerError, DeadlineError
 from mirrorfleet.core.ids import ClusterAlias, FleetName, SourceOffset, TargetOffset
 from mirrorfleet.mapping import fleet_watch
 from mirrorfleet.mapping.fleet_watch import ClusterWatch, FleetWatch
@@ -25,6 +29,97 @@ if TYPE_CHECKING:
     from mirrorfleet.records.catalog import CatalogPartition
 
 WEST, EAST, NORTH = (ClusterAlias(name) for name in ("west", "east", "north"))
+
+
+@dataclass
+class Hand:
+    """A clock that a test sets."""
+
+    time_ms: int = 1_000_000
+
+    def now_ms(self) -> int:
+        return self.time_ms
+
+    def monotonic(self) -> float:
+        return self.time_ms / 1000
+
+
+@dataclass
+class Broker:
+    """Answers polls of all topics while it `answers`, and hangs until it is `gone`."""
+
+    answers: bool = True
+    gone: asyncio.Event = field(default_factory=asyncio.Event)
+    polls: Counter[str] = field(default_factory=Counter)
+
+    async def poll(self, topic: str) -> list[object]:
+        if topic.endswith(".reports"):
+            raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic)
+        await asyncio.sleep(0)
+        if not self.answers:
+            await self.gone.wait()
+            raise DeadlineError(f"{topic}: no answer")
+        self.polls[topic] += 1
+        return []
+
+    def tail(self, _: object, topic: str, *_args: object, **_named: object) -> object:
+        async def poll(**_: float) -> list[object]:
+            return await self.poll(topic)
+
+        return SimpleNamespace(poll=poll, caught_up=True, close=lambda: None)
+
+    async def answered(self) -> None:
+        """Every topic twice from now on: what was read before is marked as read then."""
+        before = Counter(self.polls)
+        await until(
+            lambda: (
+                len(self.polls) == 4
+                and all(self.polls[one] > before[one] + 1 for one in self.polls)
+            ),
+            deadline_s=5,
+            what="another answer of each topic",
+        )
+
+
+async def test_a_fleet_is_as_of_its_last_read_and_in_trouble_before_the_deadline_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock, broker, said = Hand(), Broker(), list[str]()
+    monkeypatch.setattr(fleet_watch, "TopicTail", broker.tail)
+    cluster = cast("Cluster", SimpleNamespace())
+    watch = FleetWatch(
+        ClusterWatch(WEST, cluster, clock),
+        FleetName("west"),
+        clock,
+        said.append,
+        sources={},
+        request_s=60,
+        history_s=1,
+    )
+    assert watch.fleet().read_ms is None
+
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(watch._again(watch._follow, cluster, watch._say))
+        await broker.answered()
+        clock.time_ms += 20_000
+        await broker.answered()
+        read = watch.fleet()
+        broker.answers = False
+        clock.time_ms += 10_000
+        still = watch.fleet()
+        clock.time_ms += 1
+        deaf = watch.fleet()
+        broker.gone.set()
+        await until(lambda: bool(said[-1]), deadline_s=5, what="the word of trouble")
+        clock.time_ms += 3_600_000
+        lost = watch.fleet()
+        task.cancel()
+
+    assert (read.trouble, read.read_ms) == ("", 1_020_000)
+    assert (still.trouble, still.read_ms) == ("", 1_020_000)
+    assert "the topics of fleet 'west' are not answered for" in deaf.trouble
+    assert "no answer" in lost.trouble
+    assert {(one.trouble_since_ms, one.read_ms) for one in (deaf, lost)} == {(1_020_000,) * 2}
 
 
 async def test_what_both_logs_have_lost_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,6 +99,7 @@ def fleet(
     entries: Sequence[CatalogPartition],
     *told: Progress | Sample | Event,
     trouble: str = "",
+    read_ms: int | None = None,
     name: str = "west",
 ) -> Fleet:
     """The fleet of west, as its topics say."""
@@ -121,4 +122,5 @@ def fleet(
         links={EAST: link},
         told=state,
         trouble=trouble,
+        read_ms=read_ms,
     )

@@ -43,6 +43,25 @@ def test_a_mirror_that_died_with_its_lag_service_is_stopped_whatever_the_clock_o
     assert found.lag_records is None
 
 
+def test_who_is_not_read_any_more_stands_as_when_he_was_read_last() -> None:
+    told = (snapshot(report(A), time_ms=NOW - 5_000), snapshot(report(A, records=115)))
+    heard = fleet([A], *told, sample(A), trouble="no broker answers", read_ms=NOW)
+
+    assert standing(heard, NOW + HOUR_MS) == standing(heard, NOW)
+    assert standing(heard, NOW).judged.judge is Judge.LAG
+    assert standing(heard, NOW).rate is not None
+    without = fleet([A], *told, trouble="no broker answers", read_ms=NOW)
+    assert standing(without, NOW + HOUR_MS).judged.verdict is Verdict.OK
+    silent = fleet([A], *told, trouble="no broker answers", read_ms=NOW + 30_000)
+    assert standing(silent, NOW + HOUR_MS).judged.rule == "its owner has been silent for 30s"
+
+
+def test_a_read_of_our_future_is_of_now() -> None:
+    set_back = fleet([A], snapshot(report(A), time_ms=NOW - 60_000), read_ms=NOW + HOUR_MS)
+
+    assert standing(set_back, NOW).judged.rule == "its owner has been silent for 1m00s"
+
+
 @pytest.mark.parametrize("clock_ms", [NOW - HOUR_MS, NOW, NOW + HOUR_MS])
 def test_what_lag_says_now_is_shown_whatever_its_clock_is(clock_ms: int) -> None:
     found = standing(told_at_once(clock_ms, verdict=Verdict.STUCK), NOW + 500)

@@ -275,6 +275,26 @@ async def test_members_that_were_not_told_are_unknown_and_never_0(
     assert answer["source_members"] == (None if members is None else list(members))
 
 
+@pytest.mark.parametrize("path", ["", "/topics/orders", "/topics/orders/0"])
+async def test_a_fleet_that_cannot_be_read_is_shown_as_of_when_it_was_read_last(
+    tmp_path: Path, path: str
+) -> None:
+    orders = entry(0)
+    then = snapshot(report(orders, last_progress_ms=NOW - 601_000), time_ms=NOW - 600_500)
+    deaf = Told(fleet([orders], then, trouble="no broker answers", read_ms=NOW - 600_000))
+    app = app_of(deaf, tmp_path, asyncio.Event())
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://console") as client:
+        page = (await client.get(f"/links/east/west{path}")).text
+        answer = (await client.get(f"/api/links/east/west{path}")).json()
+
+    assert "Cannot be read now.</strong> no broker answers" in page
+    assert "Since 1970-01-01 00:06:40." in page
+    assert '<span class="badge ok">' in page
+    assert "stopped</span>" not in page
+    assert (answer["trouble"], "stopped" in json.dumps(answer)) == ("no broker answers", False)
+
+
 async def test_every_answer_of_the_api_is_documented(web: httpx.AsyncClient) -> None:
     document = (await web.get("/api/openapi.json")).json()
 
