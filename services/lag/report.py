@@ -2,19 +2,20 @@
 
 Series of Prometheus are bounded: by topic for everything, by partition only for the worst; of too
 many topics the worst have series, and how many have none is counted. What is not known is absent,
-so that a broken look never shows as a small number.
+so that a broken look never shows as a small number, and counted, so that no sum of instances does.
 """
 
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
 from fastapi import FastAPI, Query
 
+from mirrorfleet.lagging import topics
 from mirrorfleet.runtime import metric_names as names
 from mirrorfleet.runtime.metrics import MAX_SERIES
 
@@ -31,7 +32,8 @@ WORST: Final = 100
 """Partitions that have series of their own, and that `/status` shows."""
 MOST_ROWS: Final = 10_000
 _Samples = list[tuple[tuple[str, ...], float]]
-_Parts = list[tuple["PartitionLag", "Standing"]]
+_Of = Callable[[Sequence["PartitionLag"]], float | None]
+"""A number of a topic; None where it is not known."""
 
 
 @dataclass(slots=True)
@@ -125,11 +127,13 @@ class Gauges:
 
     def register(self, metrics: Metrics) -> None:
         """Have them asked at each scrape."""
-        by_topic: dict[Metric, tuple[Callable[[_Parts], float | None], bool]] = {
-            names.LAG_SECONDS: (_longest, True),
-            names.LAG_RECORDS: (_offsets, True),
-            names.LAG_ETA: (_eta, True),
-            names.LAG_HEADROOM: (_headroom, False),
+        by_topic: dict[Metric, tuple[_Of, bool]] = {
+            names.LAG_SECONDS: (topics.longest_s, True),
+            names.LAG_SECONDS_UNKNOWN: (topics.time_unknown, True),
+            names.LAG_RECORDS: (topics.offsets, True),
+            names.LAG_RECORDS_UNKNOWN: (topics.offsets_unknown, True),
+            names.LAG_ETA: (topics.eta_s, True),
+            names.LAG_HEADROOM: (topics.headroom_s, False),
         }
         for metric, (of, is_large_worse) in by_topic.items():
             refused = metrics.counter(names.SERIES_REFUSED, metric.name)
@@ -142,16 +146,9 @@ class Gauges:
         metrics.on_scrape(names.LAG_HEARD, self._heard)
         metrics.on_scrape(names.LAG_ENDS, self._ends)
 
-    def _topics(
-        self, of: Callable[[_Parts], float | None], refused: Counter, *, is_large_worse: bool
-    ) -> _Samples:
-        topics: dict[tuple[str, ...], _Parts] = {}
-        for lag in self._board:
-            if lag.standing is not None:
-                key = (str(lag.entry.link), lag.entry.source_topic)
-                topics.setdefault(key, []).append((lag, lag.standing))
-        told = [(key, of(parts)) for key, parts in topics.items()]
-        found = [(key, value) for key, value in told if value is not None]
+    def _topics(self, of: _Of, refused: Counter, *, is_large_worse: bool) -> _Samples:
+        told = [(key, of(parts)) for key, parts in topics.by_topic(self._board).items()]
+        found: _Samples = [(key, value) for key, value in told if value is not None]
         found.sort(key=lambda each: each[1], reverse=is_large_worse)
         # the same ones are refused at each scrape: what counts is how many, not how often
         refused.value = max(refused.value, len(found) - MAX_SERIES)
@@ -192,26 +189,3 @@ class Gauges:
     def _ends(self) -> _Samples:
         now = self._clock.monotonic()
         return [((str(v.link),), now - v.looked_at) for v in self._views if v.looked_at is not None]
-
-
-def _longest(parts: _Parts) -> float | None:
-    """Seconds; None when any is unknown and none is known to be late."""
-    known = [standing.time_lag_ms for _, standing in parts if standing.time_lag_ms is not None]
-    longest = max(known, default=0)
-    return longest / 1000 if longest or len(known) == len(parts) else None
-
-
-def _offsets(parts: _Parts) -> float | None:
-    known = [standing.lag_records for _, standing in parts if standing.lag_records is not None]
-    return float(sum(known)) if len(known) == len(parts) else None
-
-
-def _eta(parts: _Parts) -> float | None:
-    known = [lag.eta_ms for lag, _ in parts]
-    found = [eta for eta in known if eta is not None]
-    return max(found) / 1000 if len(found) == len(known) else None
-
-
-def _headroom(parts: _Parts) -> float | None:
-    found = [ms for ms in (lag.headroom_ms for lag, _ in parts) if ms is not None]
-    return min(found) / 1000 if found else None

@@ -19,6 +19,7 @@ from mirrorfleet.records.progress import (
     Progress,
     held_up,
 )
+from mirrorfleet.runtime import metric_names as names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from mirrorfleet.copying.faults import Fault
     from mirrorfleet.copying.partition import CopyPartition
     from mirrorfleet.core.ids import Link
+    from mirrorfleet.runtime.metrics import Metrics
     from mirrorfleet.slots.runner import SlotRunner
 
 Labels = tuple[str, ...]
@@ -213,6 +215,16 @@ class Gauges:
     ) -> None:
         self._runners, self._ours, self._links = runners, ours, links
 
+    def register(self, metrics: Metrics) -> None:
+        """Have them asked at each scrape."""
+        metrics.on_scrape(names.SINCE_PROGRESS, self.since_progress)
+        metrics.on_scrape(names.PARTITIONS, self.partitions)
+        metrics.on_scrape(names.FAULTED, self.faulted)
+        metrics.on_scrape(names.RECORD_LAG, self.record_lag)
+        metrics.on_scrape(names.RECORD_LAG_UNKNOWN, self.record_lag_unknown)
+        metrics.on_scrape(names.RETENTION_HEADROOM, self.headroom)
+        metrics.on_scrape(names.SLOTS_OWNED, self.owned)
+
     def since_progress(self) -> Iterator[tuple[Labels, float]]:
         """Seconds since a slot with work last moved, by link and slot."""
         for runner in self._runners():
@@ -247,15 +259,29 @@ class Gauges:
         """Source offsets not yet copied, by link and topic; of a topic with one of which it is not
         known none are told: a sum of the others would pass for its lag.
         """
-        tally: Tally[Labels] = Tally()
-        unknown: set[Labels] = set()
+        behind, unknown = self._lags()
+        yield from ((key, count) for key, count in behind.items() if not unknown[key])
+
+    def record_lag_unknown(self) -> Iterator[tuple[Labels, float]]:
+        """Partitions of which it is not known, by link and topic: while there are any, what other
+        workers tell of theirs is not the lag of the topic, nor of the link.
+        """
+        _, unknown = self._lags()
+        yield from unknown.items()
+
+    def _lags(self) -> tuple[Tally[Labels], Tally[Labels]]:
+        """Offsets behind that are known, and partitions of which they are not."""
+        behind: Tally[Labels] = Tally()
+        unknown: Tally[Labels] = Tally()
         for runner in self._runners():
-            for p in partitions_of(runner):
-                key, behind = (str(runner.link), p.entry.source_topic), lag(runner, p)
-                tally[key] += behind or 0
-                if behind is None:
-                    unknown.add(key)
-        yield from ((key, count) for key, count in tally.items() if key not in unknown)
+            link, found = str(runner.link), partitions_of(runner)
+            for p in found:
+                key, offsets = (link, p.entry.source_topic), lag(runner, p)
+                behind[key] += offsets or 0
+                unknown[key] += offsets is None
+            for identity in runner.entries.keys() - {p.identity for p in found}:
+                unknown[link, runner.entries[identity].source_topic] += 1
+        return behind, unknown
 
     def headroom(self) -> Iterator[tuple[Labels, float]]:
         """The least headroom of each link that is known."""

@@ -355,13 +355,7 @@ class MirrorService:
 
     def _register_gauges(self) -> None:
         metrics = self._context.metrics
-        gauges = reporting.Gauges(self._told_of, self._ours, self._links)
-        metrics.on_scrape(names.SINCE_PROGRESS, gauges.since_progress)
-        metrics.on_scrape(names.PARTITIONS, gauges.partitions)
-        metrics.on_scrape(names.FAULTED, gauges.faulted)
-        metrics.on_scrape(names.RECORD_LAG, gauges.record_lag)
-        metrics.on_scrape(names.RETENTION_HEADROOM, gauges.headroom)
-        metrics.on_scrape(names.SLOTS_OWNED, gauges.owned)
+        reporting.Gauges(self._told_of, self._ours, self._links).register(metrics)
         metrics.on_scrape(
             names.IN_FLIGHT,
             lambda: [((), float(self._worker.budget.used if self._worker else 0))],

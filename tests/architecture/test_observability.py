@@ -74,6 +74,17 @@ def test_a_dashboard_reads_metrics_that_services_have(dashboard: Path) -> None:
     assert read - known_series() == set()
 
 
+def test_no_lag_is_added_up_without_a_look_at_what_is_not_known() -> None:
+    """Who does not know its part of a topic tells no lag: what the others tell is no sum of it."""
+    asked = [str(rule["expr"]) for rule in rules()]
+    asked += [text for dashboard in DASHBOARDS for text in expressions(dashboard)]
+    lags = {"mirrorfleet_record_lag", "mirrorfleet_lag_records"}
+    sums = [text for text in asked if lags & set(METRIC.findall(text))]
+
+    assert sums
+    assert [text for text in sums if not re.search(r"unless sum by .*_unknown\b.* > 0", text)] == []
+
+
 def test_dashboards_read_recorded_numbers_that_are_recorded() -> None:
     recorded = {str(rule["record"]) for rule in rules() if "record" in rule}
     read = {

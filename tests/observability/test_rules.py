@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.faultkit.process import ROOT
 
@@ -40,6 +42,42 @@ def test_a_rule_with_another_threshold_fails_its_test(tmp_path: Path) -> None:
 
     with pytest.raises(AssertionError, match="MirrorfleetRetentionNear"):
         promtool("test", "rules", str(tmp_path / "cases.yml"))
+
+
+@pytest.mark.parametrize(
+    ("known", "unknown", "shown"),
+    [("5", 0, 12), ("_", 3, -1)],
+    ids=["both workers know their part", "one does not"],
+)
+def test_the_dashboard_shows_no_sum_of_what_is_behind_when_a_part_is_not_known(
+    tmp_path: Path, known: str, unknown: int, shown: int
+) -> None:
+    dashboard = json.loads((ROOT / "deploy/dashboards/copying.json").read_text("utf-8"))
+    (panel,) = [each for each in dashboard["panels"] if each["title"] == "Records behind"]
+    told = {
+        'record_lag{link="x", topic="t", instance="a"}': f"{known}x8",
+        'record_lag_unknown{link="x", topic="t", instance="a"}': f"{unknown}x8",
+        'record_lag{link="x", topic="t", instance="b"}': "7x8",
+        'record_lag_unknown{link="x", topic="t", instance="b"}': "0x8",
+    }
+    asked = {
+        "expr": panel["targets"][0]["expr"].replace("$link", ".*"),
+        "eval_time": "1m",
+        "exp_samples": [{"labels": '{link="x"}', "value": shown}],
+    }
+    case = {
+        "interval": "15s",
+        "input_series": [
+            {"series": f"mirrorfleet_{series}", "values": values} for series, values in told.items()
+        ],
+        "promql_expr_test": [asked],
+    }
+    shutil.copy(ROOT / RULES, tmp_path / "rules.yml")
+    cases = {"rule_files": ["rules.yml"], "evaluation_interval": "15s", "tests": [case]}
+    (tmp_path / "cases.yml").write_text(yaml.safe_dump(cases), "utf-8")
+
+    assert "SUCCESS" in promtool("test", "rules", str(tmp_path / "cases.yml"))
+    assert panel["fieldConfig"]["defaults"]["mappings"][0]["options"]["-1"]["text"] == "unknown"
 
 
 def test_the_scrape_configuration_is_well_formed(tmp_path: Path) -> None:

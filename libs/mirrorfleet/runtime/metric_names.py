@@ -93,6 +93,12 @@ FAULTED: Final = _gauge("faulted_partitions", "Partitions that stand still.", "l
 RECORD_LAG: Final = _gauge(
     "record_lag", "Offsets to copy, of a topic; absent if one is unknown.", "link", "topic"
 )
+RECORD_LAG_UNKNOWN: Final = _gauge(
+    "record_lag_unknown",
+    "Partitions whose lag is not known: sums of record_lag over workers lack them.",
+    "link",
+    "topic",
+)
 RETENTION_HEADROOM: Final = _gauge(
     "retention_headroom_seconds", "Least time before retention.ms takes an uncopied record.", "link"
 )
@@ -133,8 +139,17 @@ PACKED: Final = _counter("packed_segments", "Segments packed into the archive an
 LAG_SECONDS: Final = _gauge(
     "lag_seconds", "Longest time lag of a topic's partitions; absent if unknown.", "link", "topic"
 )
+LAG_SECONDS_UNKNOWN: Final = _gauge(
+    "lag_seconds_unknown", "Partitions whose time lag is not known.", "link", "topic"
+)
 LAG_RECORDS: Final = _gauge(
     "lag_records", "Offsets to copy, of a topic; absent if one is unknown.", "link", "topic"
+)
+LAG_RECORDS_UNKNOWN: Final = _gauge(
+    "lag_records_unknown",
+    "Partitions whose record lag is not known: sums of lag_records over instances lack them.",
+    "link",
+    "topic",
 )
 LAG_ETA: Final = _gauge(
     "lag_eta_seconds",

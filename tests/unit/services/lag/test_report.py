@@ -54,6 +54,18 @@ def test_topics_have_their_worst_partitions_time_and_all_partitions_records() ->
     assert 'mirrorfleet_lag_partitions{link="east->west",verdict="ok"} 3.0' in lines
 
 
+def test_of_two_instances_that_share_a_topic_the_one_that_does_not_see_its_part_says_so() -> None:
+    """Who adds up what both tell would take the part of one for all of it."""
+    seeing, blind = scraped(board(700)), scraped(board(10, seen=False))
+    of_topic = '{link="east->west",topic="orders"}'
+
+    assert f"mirrorfleet_lag_records{of_topic} 300.0" in seeing
+    assert f"mirrorfleet_lag_records_unknown{of_topic} 0.0" in seeing
+    assert f"mirrorfleet_lag_seconds_unknown{of_topic} 0.0" in seeing
+    assert f"mirrorfleet_lag_records_unknown{of_topic} 1.0" in blind
+    assert f"mirrorfleet_lag_seconds_unknown{of_topic} 1.0" in blind
+
+
 def many(topics: int) -> Board:
     """Topics of one partition: all are copied but the last, which is 10 s late and catches up."""
     made = Board(Limits(), sample_ms=5_000)

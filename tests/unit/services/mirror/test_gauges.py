@@ -14,6 +14,7 @@ from mirrorfleet.copying.urgency import Urgency
 from mirrorfleet.core.ids import Link, SlotNumber, SourceOffset
 from mirrorfleet.records.catalog import CatalogState, Priority
 from mirrorfleet.records.progress import Progress, decode, encode
+from mirrorfleet.runtime.metrics import Exposition, Metrics
 from mirrorfleet.slots.runner import SlotRunner
 from mirrorfleet.slots.untaken import Untaken
 from services.mirror.reporting import (
@@ -144,11 +145,50 @@ def test_a_topic_has_no_lag_while_that_of_one_partition_is_not_known() -> None:
         other, start_position(other.identity, SourceOffset(0), 1)
     ).source = SourceEnds(4, 4, 0)
     assert dict(runner.gauges.record_lag()) == {("east->west", "payments"): 4}
+    assert dict(runner.gauges.record_lag_unknown()) == {
+        ("east->west", "orders"): 1,
+        ("east->west", "payments"): 0,
+    }
     assert (runner.status["lag_records"], runner.status["lag_unknown"]) == (19, 1)
 
     begun.source = SourceEnds(2, 2, 0)
     assert dict(runner.gauges.record_lag())["east->west", "orders"] == 17
+    assert dict(runner.gauges.record_lag_unknown())["east->west", "orders"] == 0
     assert partition.has_work
+
+
+def test_of_two_workers_that_share_a_topic_the_one_that_does_not_see_its_part_says_so() -> None:
+    """Who adds up the lags of both would take the half of one for all of it."""
+    seeing, _ = copying()
+    blind, partition = copying()
+    partition.away_since = blind.now - AWAY_S
+
+    lines = [scraped(each) for each in (seeing, blind)]
+    of_topic = '{link="east->west",topic="orders"}'
+    assert f"mirrorfleet_record_lag{of_topic} 15.0" in lines[0]
+    assert f"mirrorfleet_record_lag_unknown{of_topic} 0.0" in lines[0]
+    assert [line for line in lines[1] if line.startswith("mirrorfleet_record_lag{")] == []
+    assert f"mirrorfleet_record_lag_unknown{of_topic} 1.0" in lines[1]
+
+
+def scraped(runner: Runner) -> list[str]:
+    metrics = Metrics()
+    runner.gauges.register(metrics)
+    return Exposition(metrics).text().decode().splitlines()
+
+
+def test_what_a_new_worker_cannot_take_counts_as_unknown_and_not_as_nothing_to_copy() -> None:
+    runner, _ = copying()
+    other = entry(1)
+    runner.entries[other.identity] = other
+    assert dict(runner.gauges.record_lag()) == {}
+    assert dict(runner.gauges.record_lag_unknown()) == {("east->west", "orders"): 1}
+
+    runner.moves(SlotState.LOST, SlotState.WAITING)
+    runner.slot.forget_all()
+    runner.moves(SlotState.FENCING)
+    assert dict(runner.gauges.record_lag()) == {}
+    assert dict(runner.gauges.record_lag_unknown()) == {("east->west", "orders"): 2}
 
 
 def test_where_only_markers_came_since_the_last_commit_nobody_tells_a_lag() -> None:
