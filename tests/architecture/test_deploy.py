@@ -7,6 +7,7 @@ import re
 import socket
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import cast
 
@@ -157,6 +158,17 @@ def test_a_fleet_container_runs_its_service_for_its_target(name: str) -> None:
     assert load_estate(ESTATE, {}).links_into(target or "west")
     assert service["read_only"] is True
     assert "container_name" not in service  # it could not be scaled
+
+
+def test_what_browsers_of_this_machine_reach_answers_to_no_name_of_a_stranger() -> None:
+    """Published on localhost, it would be read by a page whose name was turned to 127.0.0.1."""
+    published = [name for name in [*FLEET, *ALONE] if list_of(containers()[name], "ports")]
+    assert published == ["console"]
+
+    for name in published:
+        command = list_of(containers()[name], "command")
+        given = {word for flag, word in pairwise(command) if flag == "--http-name"}
+        assert given == {"localhost", name}
 
 
 @pytest.mark.parametrize("name", [*FLEET, *ALONE])

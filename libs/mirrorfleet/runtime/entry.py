@@ -29,7 +29,16 @@ from mirrorfleet.core.ids import ClusterAlias, FleetName
 from mirrorfleet.runtime import memory, metric_names, stall
 from mirrorfleet.runtime.clock import SystemClock, SystemDice
 from mirrorfleet.runtime.health import Health
-from mirrorfleet.runtime.http import HOST, HttpServer, Routed, bind, build_app, names_of
+from mirrorfleet.runtime.http import (
+    HOST,
+    Front,
+    HttpServer,
+    Routed,
+    bind,
+    build_app,
+    host_name,
+    names_of,
+)
 from mirrorfleet.runtime.lifecycle import (
     EXIT_ERROR,
     Failed,
@@ -99,6 +108,7 @@ def run(program: Program, argv: Sequence[str] | None = None) -> int:
     except MirrorfleetError as error:
         return _say(program, str(error))
     lifecycle = Lifecycle()
+    front = Front(listener, names_of(listener, arguments.http_name))
     with listener:
         try:
             context = _context(program, estate, target, listener, lifecycle)
@@ -107,7 +117,7 @@ def run(program: Program, argv: Sequence[str] | None = None) -> int:
             return _say(program, str(error))
         memory.prepare()
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            code = runner.run(_serve(program, context, service, listener, lifecycle))
+            code = runner.run(_serve(program, context, service, front, lifecycle))
     if isinstance(lifecycle.state, Failed):
         _say(program, lifecycle.state.cause)
     return code
@@ -124,6 +134,15 @@ def _parser(program: Program) -> argparse.ArgumentParser:
         "--http-host",
         default=HOST,
         help="listen there; 0.0.0.0 is for containers, everyone who reaches it may read",
+    )
+    parser.add_argument(
+        "--http-name",
+        action="append",
+        default=[],
+        type=host_name,
+        metavar="NAME",
+        help="one more name to answer to, repeatable; with one, or on localhost, to no other name "
+        "than these and localhost. Addresses are always answered to",
     )
     parser.add_argument("--log-level", default="info", choices=("debug", "info", "warning"))
     return parser
@@ -201,18 +220,19 @@ async def _serve(
     program: Program,
     context: Context,
     service: Service,
-    listener: socket.socket,
+    front: Front,
     lifecycle: Lifecycle,
 ) -> int:
     def status() -> Mapping[str, object]:
         return {**_head(program, context, lifecycle), **service.status()}
 
     _common_metrics(program, context, lifecycle)
-    names = names_of(listener)
-    app = build_app(health=context.health, metrics=context.metrics, status=status, names=names)
+    app = build_app(
+        health=context.health, metrics=context.metrics, status=status, names=front.names
+    )
     if isinstance(service, Routed):
         service.add_routes(app)
-    server = HttpServer(app, listener)
+    server = HttpServer(app, front.listener)
     stop = Stop(context.clock, program.drain_s)
     code = EXIT_ERROR
     async with asyncio.TaskGroup() as group:

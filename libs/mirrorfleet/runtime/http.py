@@ -1,38 +1,48 @@
 """The HTTP side of a service: `/healthz` `/readyz` `/metrics` `/status`, in the service's own loop.
 
 Read-only and bound to localhost, where it answers to no other name: a page whose name was turned
-to 127.0.0.1 after it was loaded (DNS rebinding) would read along in an operator's browser. A port
-asked for by name and taken is an error; otherwise the next free one is used, so that several
-workers of a host take consecutive ports.
+to 127.0.0.1 after it was loaded (DNS rebinding) would read along in an operator's browser. In a
+container it listens to all, and `--http-name` says what it is called. An address is always
+answered to, as only a name can be turned: Prometheus asks DNS first and comes with addresses.
+
+A port asked for by number and taken is an error; otherwise the next free one is used, so that
+several workers of a host take consecutive ports.
 """
 
 from __future__ import annotations
 
+import argparse
 import errno
+import re
 import socket
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, runtime_checkable
 
 import uvicorn
 from fastapi import FastAPI, Response
-from fastapi.responses import JSONResponse
-from starlette.middleware.trustedhost import TrustedHostMiddleware
+from fastapi.responses import JSONResponse, PlainTextResponse
+from starlette.datastructures import Headers
 
 from mirrorfleet.core.errors import ConfigError
 from mirrorfleet.runtime.metrics import Exposition
 
 if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
     from mirrorfleet.runtime.health import Health
     from mirrorfleet.runtime.metrics import Metrics
 
 HOST: Final = "127.0.0.1"
-ANY_NAME: Final = ("*",)
+LOCALHOST: Final = "localhost"
 _PORTS_TRIED: Final = 100
 _LAST_PORT: Final = 65_535
 _PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
 _UNAVAILABLE: Final = 503
+_NAME: Final = re.compile(r"[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?")
+_ASKED: Final = re.compile(r"(?:\[(?P<ipv6>[^][@/]+)\]|(?P<name>[^][@/:]+))(?::[0-9]*)?")
+_STRANGER: Final = "This service has another name. --http-name NAME gives it one more.\n"
 
 
 @runtime_checkable
@@ -49,14 +59,15 @@ def build_app(
     health: Health,
     metrics: Metrics,
     status: Callable[[], Mapping[str, object]],
-    names: Sequence[str] = ANY_NAME,
+    names: Collection[str] | None = None,
 ) -> FastAPI:
     """The application; `status` is asked at each request and must be JSON-ready.
 
-    A request to a host that is not among `names` is answered with 400.
+    A request to a name that is not among `names` is answered with 400; None: to any.
     """
     app = FastAPI(title="mirrorfleet", docs_url=None, redoc_url=None, openapi_url=None)
-    app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(names), www_redirect=False)
+    if names is not None:
+        app.add_middleware(Named, names=names)
     exposition = Exposition(metrics)
 
     @app.get("/healthz")
@@ -102,10 +113,62 @@ def bind(asked: int | None, *, first: int = 0, host: str = HOST) -> socket.socke
     )
 
 
-def names_of(listener: socket.socket) -> Sequence[str]:
-    """What a listener may be called: where others reach it, only they know its name."""
-    address = listener.getsockname()[0]
-    return ("localhost", address) if ip_address(address).is_loopback else ANY_NAME
+class Front(NamedTuple):
+    """The HTTP side before the loop runs: where it listens, and what it is called (None: any)."""
+
+    listener: socket.socket
+    names: Collection[str] | None
+
+
+def names_of(listener: socket.socket, given: Collection[str] = ()) -> Collection[str] | None:
+    """What a listener is called: localhost and the names given to it, if any are, or if only this
+    machine reaches it; else None, as only those who reach it know.
+    """
+    is_ours = ip_address(listener.getsockname()[0]).is_loopback
+    return {LOCALHOST, *given} if is_ours or given else None
+
+
+def host_name(text: str) -> str:
+    """A name as it is given on the command line, in lower case.
+
+    Raises:
+        argparse.ArgumentTypeError: it is none; names have no port, and no pattern stands for some.
+    """
+    name = text.lower()
+    if not _NAME.fullmatch(name):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no name of a host; without scheme and port, like console.example.org"
+        )
+    return name
+
+
+def is_called(host: str, names: Collection[str]) -> bool:
+    """Whether the `Host` of a request is one of `names` or an address, with or without a port."""
+    asked = _ASKED.fullmatch(host)
+    if asked is None:
+        return False
+    if asked["name"] is not None and asked["name"].lower() in names:
+        return True
+    try:
+        ip_address(asked["ipv6"] or asked["name"])
+    except ValueError:
+        return False
+    return True
+
+
+class Named:
+    """ASGI middleware: requests to names of others are answered with 400."""
+
+    def __init__(self, app: ASGIApp, names: Collection[str]) -> None:
+        self._app, self._names = app, names
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuse, or hand on."""
+        is_asked = scope["type"] == "http"
+        if is_asked and not is_called(Headers(scope=scope).get("host", ""), self._names):
+            await PlainTextResponse(_STRANGER, 400)(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
 
 
 class HttpServer(uvicorn.Server):

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import httpx
 import pytest
 
 from mirrorfleet.core.errors import RefusedError
@@ -86,6 +87,39 @@ def test_a_service_listens_where_it_is_told_to(estate: str) -> None:
 
     assert code == 0
     assert built[0].context.url.startswith("http://0.0.0.0:")
+
+
+@pytest.mark.parametrize(
+    ("asked", "status"), [("Console.Example", 200), ("b.example", 200), ("rebound.example", 400)]
+)
+def test_a_service_that_has_names_answers_to_these_only(
+    estate: str, asked: str, status: int
+) -> None:
+    answered: list[int] = []
+
+    class Asks(Probe):
+        async def serve(self, stop: Stop) -> None:
+            port = self.context.url.rpartition(":")[2]
+            async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+                answer = await client.get("/healthz", headers={"Host": f"{asked}:{port}"})
+            answered.append(answer.status_code)
+
+    names = ["--http-name", "console.example", "--http-name", "B.example"]
+    arguments = ["--estate", estate, "--target", "west", "--http-host", "0.0.0.0", *names]
+    assert run(Program(name="sync", build=Asks, http_port=0), arguments) == 0
+    assert answered == [status]
+
+
+@pytest.mark.parametrize("name", ["*", "*.example", "console:8080", "http://console", "", "-x."])
+def test_what_is_no_name_is_refused_before_anything_is_built(
+    estate: str, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program, built = probe()
+
+    with pytest.raises(SystemExit) as ended:
+        run(program, ["--estate", estate, "--target", "west", f"--http-name={name}"])
+    assert (ended.value.code, built) == (2, [])
+    assert f"argument --http-name: {name!r} is no name of a host" in capsys.readouterr().err
 
 
 def test_a_host_that_is_no_address_of_this_machine_is_refused(

@@ -115,21 +115,35 @@ def test_only_this_machine_can_reach_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bound", "asked", "status"),
+    ("bound", "given", "asked", "status"),
     [
-        (HOST, "http://127.0.0.1:8180", 200),
-        (HOST, "http://localhost:8180", 200),
-        (HOST, "http://rebound.example:8180", 400),
-        ("0.0.0.0", "http://mirror-west:8130", 200),
+        (HOST, (), "127.0.0.1:8180", 200),
+        (HOST, (), "localhost:8180", 200),
+        (HOST, (), "rebound.example:8180", 400),
+        (HOST, ("far.example",), "far.example", 200),
+        (HOST, ("far.example",), "rebound.example", 400),
+        ("0.0.0.0", (), "mirror-west:8130", 200),
+        ("0.0.0.0", ("console",), "console:8080", 200),
+        ("0.0.0.0", ("console",), "CONSOLE", 200),
+        ("0.0.0.0", ("console",), "localhost", 200),  # the health check says so
+        ("0.0.0.0", ("console",), "172.18.0.7:8080", 200),  # Prometheus: it asks DNS before
+        ("0.0.0.0", ("console",), "[fd00::7]:8080", 200),
+        ("0.0.0.0", ("console",), "rebound.example", 400),
+        ("0.0.0.0", ("console",), "rebound.example:8080", 400),
+        ("0.0.0.0", ("console",), "console.rebound.example", 400),
+        ("0.0.0.0", ("console",), "127.0.0.1.rebound.example", 400),
+        ("0.0.0.0", ("console",), "console@rebound.example", 400),
+        ("0.0.0.0", ("console",), "", 400),
     ],
 )
-async def test_who_listens_for_this_machine_only_answers_to_no_name_from_outside(
-    bound: str, asked: str, status: int
+async def test_who_is_on_this_machine_only_or_has_names_answers_to_no_other_name(
+    bound: str, given: tuple[str, ...], asked: str, status: int
 ) -> None:
     with bind(0, host=bound) as listener:
-        names = names_of(listener)
+        names = names_of(listener, given)
     app = build_app(health=Health(Lifecycle()), metrics=Metrics(), status=dict, names=names)
     transport = httpx.ASGITransport(app=app)
 
-    async with httpx.AsyncClient(transport=transport, base_url=asked) as client:
-        assert (await client.get("/status")).status_code == status
+    async with httpx.AsyncClient(transport=transport, base_url="http://any") as client:
+        answer = await client.get("/status", headers={"Host": asked})
+    assert answer.status_code == status
