@@ -46,6 +46,9 @@ MAP: Final = "offset map"
 _TROUBLE_S: Final = 2.0
 """Pause after something that failed and may go better the next time."""
 
+_NAMED: Final = 5
+"""Slots that are behind, in a reason."""
+
 _log = logger(__name__)
 
 
@@ -192,13 +195,16 @@ class CheckpointService:
                 await asyncio.sleep(_TROUBLE_S)
 
     def _say_how_far(self) -> None:
-        waiting = self._map.leaderless
+        health, waiting, behind = self._context.health, self._map.leaderless, self._map.behind
         if self._map.unread <= waiting.keys():
             self._begun.set()
         if waiting:
-            self._context.health.hold(MAP, str(next(iter(waiting.values()))))
-        elif not self._map.behind:
-            self._context.health.release(MAP)
+            health.hold(MAP, str(next(iter(waiting.values()))))
+        elif behind:
+            slots = ", ".join(map(str, sorted(behind)[:_NAMED]))
+            health.hold(MAP, f"slots that are not read to their end yet ({len(behind)}): {slots}")
+        else:
+            health.release(MAP)
             self._loaded.set()
 
     async def _forget_old(self) -> None:
@@ -214,7 +220,7 @@ class CheckpointService:
 
     async def _follow_link(self, link: Link) -> None:
         """Look at the groups of a link for ever; a look that fails is tried again."""
-        health, hold = self._context.health, f"link {link}"
+        health, hold = self._context.health.active, f"link {link}"
         groups = self._links[link]
         health.hold(hold, "not looked at yet")
         prepared = False

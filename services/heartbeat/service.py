@@ -70,7 +70,7 @@ class HeartbeatService:
 
     async def _beat(self) -> None:
         for place in self._places:
-            self._context.health.hold(_hold(place), "no heartbeat yet")
+            self._context.health.active.hold(_hold(place), "no heartbeat yet")
         async with asyncio.TaskGroup() as group:
             for place in self._places:
                 group.create_task(self._keep_beating(place), name=_hold(place))
@@ -100,7 +100,7 @@ class HeartbeatService:
 
     async def _keep_beating(self, place: Beats) -> None:
         """For ever, at a steady pace: what a heartbeat took is not added to the pause."""
-        clock, health = self._context.clock, self._context.health
+        clock, health = self._context.clock, self._context.health.active
         due = clock.monotonic()
         while True:
             try:

@@ -119,7 +119,7 @@ class SyncService:
 
     async def _work(self) -> None:
         """Be the active one, for ever; what will be had later is waited for, and said."""
-        health = self._context.health
+        health = self._context.health.active
         health.hold(STARTING, "not read yet")
         await begun(
             self._begin,
@@ -208,7 +208,7 @@ class SyncService:
                 self._failed(side, error)
                 pause = max(_TROUBLE_S, self._settings.period_s)
             else:
-                self._context.health.release(f"link {side.link}")
+                self._context.health.active.release(f"link {side.link}")
                 report.trouble = ""
                 report.looked_at = clock.monotonic()
                 report.took_s = report.looked_at - started
@@ -288,7 +288,7 @@ class SyncService:
         for each in report.news(held):
             topic = each.topic if each.topic != ACLS else None
             self._tell(event_kind(each.reason), side.link, topic, each.detail, each.reason)
-        self._context.health.note(f"link {side.link}", report.notes())
+        self._context.health.active.note(f"link {side.link}", report.notes())
 
     def _note_drift(self, report: LinkReport, waiting: Plan) -> None:
         drift = tuple(planned_changes(report.link, waiting))
@@ -305,7 +305,7 @@ class SyncService:
         if isinstance(error, RefusedError) and report.trouble != text:
             self._tell(EventKind.LINK_REFUSED, side.link, None, text)
         report.trouble = text
-        self._context.health.hold(f"link {side.link}", text)
+        self._context.health.active.hold(f"link {side.link}", text)
         _log.warning("a look failed", extra=fields(link=str(side.link), error=text))
 
     def _tell(

@@ -23,14 +23,11 @@ class Role(StrEnum):
     """Ready to take over, and idle until then."""
 
 
-class Health:
-    """What holds a service back, by name, and its role."""
+class Holds:
+    """What holds a service back, and what is worth knowing of it, by name."""
 
-    def __init__(self, lifecycle: Lifecycle) -> None:
-        self._lifecycle = lifecycle
+    def __init__(self) -> None:
         self._holds: dict[str, str] = {}
-        self._watched: dict[str, Callable[[], str]] = {}
-        self.role = Role.ACTIVE
         self._notes: dict[str, str] = {}
 
     def hold(self, name: str, reason: str) -> None:
@@ -41,12 +38,6 @@ class Health:
         """`name` no longer holds the service back."""
         self._holds.pop(name, None)
 
-    def release_all(self) -> None:
-        """What the active part had to say is over with it."""
-        self._holds.clear()
-        self._notes.clear()
-        self._watched.clear()
-
     def note(self, name: str, text: str) -> None:
         """Say something that does not make the service unready; "" takes it back."""
         if text:
@@ -54,9 +45,34 @@ class Health:
         else:
             self._notes.pop(name, None)
 
+    def held(self) -> Mapping[str, str]:
+        """Why not ready."""
+        return dict(self._holds)
+
     def notes(self) -> Mapping[str, str]:
         """What is worth knowing although the service does its job."""
         return dict(self._notes)
+
+    def clear(self) -> None:
+        """Nothing of it is true any more."""
+        self._holds.clear()
+        self._notes.clear()
+
+
+class Health(Holds):
+    """All that holds a service back, and its role."""
+
+    def __init__(self, lifecycle: Lifecycle) -> None:
+        super().__init__()
+        self._lifecycle = lifecycle
+        self._watched: dict[str, Callable[[], str]] = {}
+        self.role = Role.ACTIVE
+        self.active = Holds()
+        """What the active part says: over with it, unlike what a standby has to say as well."""
+
+    def notes(self) -> Mapping[str, str]:
+        """What is worth knowing although the service does its job."""
+        return {**super().notes(), **self.active.notes()}
 
     def watch(self, name: str, trouble: Callable[[], str]) -> None:
         """From now on, not ready while `trouble()` says something; asked with each question."""
@@ -71,7 +87,8 @@ class Health:
         """Why the service is not ready; empty when it is."""
         state = self._lifecycle.state
         seen = {name: trouble() for name, trouble in self._watched.items()}
-        holds = {**self._holds, **{name: text for name, text in seen.items() if text}}
+        told = {name: text for name, text in seen.items() if text}
+        holds = {**self.held(), **self.active.held(), **told}
         if isinstance(state, Serving):
             return holds
         cause = f": {state.cause}" if isinstance(state, Failed) else ""

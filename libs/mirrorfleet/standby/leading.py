@@ -93,9 +93,10 @@ class Leadership:
     ) -> None:
         """Be active or standby until `stop`; `active` is cancelled when the place is lost.
 
-        `active` must be able to begin anew, with nothing that it knew before; on `stop` it ends
-        before the place is given back. When the place is lost, `forget` drops what it has seen:
-        another process looks from then on, and what ours saw would be told as ever older.
+        `active` must be able to begin anew, with nothing that it knew before; what it has to say is
+        in `Health.active`, which ends with it. On `stop` it ends before the place is given back.
+        When the place is lost, `forget` drops what it has seen: another process looks from then on,
+        and what ours saw would be told as ever older.
 
         Raises: what `active` raises; BrokerError when the group is not allowed, and as
         `Membership.run`.
@@ -133,7 +134,7 @@ class Leadership:
                 await asyncio.wait((work, watch), return_when=asyncio.FIRST_COMPLETED)
                 work.cancel()
                 watch.cancel()
-            self._health.release_all()
+            self._health.active.clear()
             forget()
             self._health.role = Role.STANDBY
             _log.warning("the place is lost", extra=fields(service=self._service))

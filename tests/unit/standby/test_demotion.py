@@ -20,7 +20,7 @@ from mirrorfleet.runtime.lifecycle import Lifecycle, Service, Serving, Stop
 from mirrorfleet.runtime.metrics import Exposition, Metrics
 from mirrorfleet.standby.leading import Leadership
 from mirrorfleet.syncing.fleet import FleetSync
-from services.checkpoint.service import CheckpointService
+from services.checkpoint.service import CATALOG, MAP, CheckpointService
 from services.heartbeat.beats import Beats
 from services.heartbeat.service import HeartbeatService
 from services.sync.service import SyncService
@@ -115,6 +115,7 @@ async def test_a_demoted_sync_tells_nothing_of_its_last_look(
         await fleet.demote()
         assert [fleet.tells(each) for each in gauges] == [[], [], [], []]
         assert [each.looked_at for each in service.reports] == [None]
+        assert fleet.context.health.reasons() == {}
 
 
 async def test_a_demoted_checkpoint_tells_nothing_of_its_last_look(
@@ -132,6 +133,18 @@ async def test_a_demoted_checkpoint_tells_nothing_of_its_last_look(
         assert (link.report.refused, link.report.checkpoints) == ({}, 3)
 
 
+async def test_a_demoted_checkpoint_says_what_is_missing_still(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.checkpoint.service.follow_catalog", for_ever)
+    async with fleet.serving(CheckpointService(fleet.context)):
+        missing = {CATALOG: "not read yet", MAP: "not read yet"}
+        looks = {"link east->west": "not looked at yet"}
+        assert fleet.context.health.reasons() == missing | looks
+        await fleet.demote()
+        assert fleet.context.health.reasons() == missing
+
+
 async def test_a_demoted_heartbeat_tells_nothing_of_its_last_one(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,6 +152,8 @@ async def test_a_demoted_heartbeat_tells_nothing_of_its_last_one(
     async with fleet.serving(HeartbeatService(fleet.context)):
         gauge = "seconds_since_heartbeat"
         await until(lambda: fleet.tells(gauge), deadline_s=5, what="a heartbeat")
+        fleet.context.health.active.hold("heartbeats on west", "no answer")
         await fleet.demote()
+        assert fleet.context.health.reasons() == {}
         assert fleet.tells(gauge) == []
         assert fleet.tells("heartbeats_total")

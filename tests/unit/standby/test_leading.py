@@ -75,7 +75,8 @@ class Service:
 
     async def active(self) -> None:
         self.begun += 1
-        self.health.hold("catalog", "not read yet")
+        self.health.active.hold("catalog", "not read yet")
+        self.health.active.note("drift", "3 changes wait")
         try:
             await asyncio.Event().wait()
         finally:
@@ -133,6 +134,21 @@ async def test_the_active_part_ends_with_all_that_it_said_when_another_gets_the_
         assert (service.health.role, service.forgotten) == (Role.STANDBY, 1)
         service.group.give(PLACE)
         await seen("the active part again", lambda: service.begun == 2)
+
+
+async def test_what_holds_the_service_back_whoever_is_active_outlives_the_active_part() -> None:
+    async with Service() as service:
+        service.health.hold("map", "not read yet")
+        service.health.note("map", "it is large")
+        service.group.give(PLACE)
+        await seen("the active part", lambda: "catalog" in service.health.reasons())
+        assert set(service.health.notes()) == {"map", "drift"}
+        service.group.give(NOTHING)
+        await seen("its end", lambda: service.forgotten)
+        await seen("the rest", lambda: "catalog" not in service.health.reasons())
+        assert service.health.role is Role.STANDBY
+        assert service.health.reasons() == {"map": "not read yet"}
+        assert service.health.notes() == {"map": "it is large"}
 
 
 async def test_the_lease_is_over_a_session_after_the_last_answered_request() -> None:

@@ -154,6 +154,15 @@ async def test_groups_wait_for_a_slot_that_is_still_being_read(following: Follow
         task.cancel()
 
 
+async def test_a_map_that_is_behind_again_is_said_until_it_is_not(following: Following) -> None:
+    async with following.loaded():
+        await following.reason("")
+        following.map.behind = frozenset(map(SlotNumber, range(7)))
+        await following.reason("slots that are not read to their end yet (7): 0, 1, 2, 3, 4")
+        following.map.behind = frozenset()
+        await following.reason("")
+
+
 async def test_before_the_map_was_read_a_refused_login_ends_the_service(
     following: Following,
 ) -> None:
