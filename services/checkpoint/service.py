@@ -25,6 +25,7 @@ from mirrorfleet.offsets.copies import Copies
 from mirrorfleet.runtime import metric_names as names
 from mirrorfleet.runtime.lifecycle import describe, is_ours
 from mirrorfleet.runtime.log import fields, logger
+from mirrorfleet.runtime.reaching import reached
 from mirrorfleet.standby.leading import leadership
 from services.checkpoint import report, settings
 from services.checkpoint.link import LinkGroups
@@ -81,14 +82,15 @@ class CheckpointService:
         """Keep groups in place until `stop`.
 
         Raises:
-            MirrorfleetError: the target cannot be reached or refuses us before the map was read;
-                segments or archive are of an unknown version, or disagree.
+            MirrorfleetError: the target refuses us before the map was read; segments or archive
+                are of an unknown version, or disagree.
         """
         health = self._context.health
         health.hold(CATALOG, "not read yet")
         health.hold(MAP, "not read yet")
         try:
-            await self._target.open()
+            if not await reached(self._context, stop, self._target.open):
+                return
             async with asyncio.TaskGroup() as group:
                 read = group.create_task(self._read(), name="read")
                 place = leadership(self._context, self._target, "checkpoint")

@@ -28,6 +28,7 @@ from mirrorfleet.records.packing import Skipped
 from mirrorfleet.records.topics import ControlKind
 from mirrorfleet.runtime import metric_names as names
 from mirrorfleet.runtime.log import fields, logger
+from mirrorfleet.runtime.reaching import reached
 from mirrorfleet.watching.stalls import StallWatch
 from mirrorfleet.watching.told import last_told
 from services.lag import report, settings
@@ -103,7 +104,8 @@ class LagService:
         for name in (CATALOG, STREAM):
             self._context.health.hold(name, "not read yet")
         try:
-            await self._target.open()
+            if not await reached(self._context, stop, self._target.open):
+                return
             async with asyncio.TaskGroup() as group:
                 work = group.create_task(self._work(), name="lag")
                 await stop.wait()

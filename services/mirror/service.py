@@ -29,6 +29,7 @@ from mirrorfleet.records.events import EventKind
 from mirrorfleet.records.topics import ControlKind, control_topic
 from mirrorfleet.runtime import metric_names as names
 from mirrorfleet.runtime.log import fields, logger
+from mirrorfleet.runtime.reaching import reached
 from mirrorfleet.slots import requests
 from mirrorfleet.slots.leaders import Leaders, Role
 from mirrorfleet.slots.meters import LinkMeters
@@ -106,14 +107,14 @@ class MirrorService:
         """Copy until `stop`; then finish open transactions within its deadline.
 
         Raises:
-            MirrorfleetError: the target cannot be reached or refuses us: nothing was written.
+            MirrorfleetError: the target refuses us: nothing was written.
         """
         context = self._context
         target = Cluster(cluster_settings(context.estate, context.target, CLIENT))
-        context.health.hold(CATALOG, "not connected to the target yet")
+        context.health.hold(CATALOG, "not read yet")
         try:
-            await target.open()
-            await self._serve_with(stop, target)
+            if await reached(context, stop, target.open_everywhere):
+                await self._serve_with(stop, target)
         finally:
             for side in self._sides.values():
                 await side.cluster.close()

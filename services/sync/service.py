@@ -21,6 +21,7 @@ from mirrorfleet.records.events import Event, EventKind
 from mirrorfleet.runtime import metric_names as names
 from mirrorfleet.runtime.lifecycle import describe, is_ours
 from mirrorfleet.runtime.log import fields, logger
+from mirrorfleet.runtime.reaching import reached
 from mirrorfleet.standby.beginning import begun
 from mirrorfleet.standby.leading import leadership
 from mirrorfleet.syncing.fleet import FleetSync, Seen
@@ -80,11 +81,12 @@ class SyncService:
         """Keep the fleet in step until `stop`; a look that is under way is simply ended.
 
         Raises:
-            MirrorfleetError: the target, or every source, cannot be reached or is refused: nothing
-                was written. One of several sources that is refused holds its own link.
+            MirrorfleetError: the target refuses us, or every source does or cannot be reached:
+                nothing was written. One of several sources that is refused holds its own link.
         """
         try:
-            await self._fleet.target.open()
+            if not await reached(self._context, stop, self._fleet.target.open):
+                return
             errors = await self._open_sources()  # what is refused now has not even joined a group
             if len(errors) == len(self._sides):
                 raise next(iter(errors.values()))

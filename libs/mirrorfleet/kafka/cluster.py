@@ -129,6 +129,11 @@ class Cluster:
         """
         await self.metadata(())
 
+    async def open_everywhere(self) -> None:
+        """Find the cluster, and connect to each of its brokers. Raises: as `open`."""
+        await self.open()
+        await self.broker_versions()
+
     async def close(self) -> None:
         """Close all connections, dedicated ones too."""
         connections = [*await self._pool.close(), *self._dedicated]

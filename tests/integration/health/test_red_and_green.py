@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx
@@ -29,6 +30,8 @@ SERVICES = ("sync", "mirror", "checkpoint", "heartbeat", "lag")
 READY_S = 120.0
 RED_S = 90.0
 GREEN_S = 120.0
+HOLD = "target west"
+"""What holds a service back that never reached its target."""
 LOOK_S = 1.0
 """An answer that takes longer is none: the loop stands still."""
 
@@ -39,6 +42,7 @@ class World:
 
     east: Region
     west: Region
+    estate: Path
     services: dict[str, ServiceProcess] = field(default_factory=dict)
 
     def reasons(self, name: str) -> dict[str, str]:
@@ -76,7 +80,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             topics=["orders"],
             services={"sync": {"period_s": 0.5}, "checkpoint": {"period_s": 0.5}},
         )
-        made = World(east, west)
+        made = World(east, west, estate)
         with ExitStack() as stack:
             for name in SERVICES:
                 one = service(name, estate=estate, target="west", logs=directory)
@@ -175,3 +179,26 @@ def test_a_service_whose_loop_stands_still_is_not_alive(world: World, name: str)
     assert not alive
     wait_until(lambda: world.is_alive(name), deadline_s=GREEN_S, what=f"{name} to be alive again")
     wait_until(lambda: world.is_at_work(name), deadline_s=GREEN_S, what=f"{name} to be at work")
+
+
+def test_a_service_that_starts_without_its_target_is_red_and_green_once_it_is_there(
+    world: World, tmp_path: Path
+) -> None:
+    named = {**FAULTS[no_target], **dict.fromkeys(("sync", "mirror", "checkpoint", "lag"), HOLD)}
+    with ExitStack() as stack:
+        with stopped(world.west):
+            late = World(world.east, world.west, world.estate)
+            for name in SERVICES:
+                one = service(name, estate=world.estate, target="west", logs=tmp_path)
+                late.services[name] = stack.enter_context(one)
+            for name, hold in named.items():
+                wait_until(
+                    lambda: hold in late.reasons(name),  # noqa: B023 - called before the next turn
+                    deadline_s=RED_S,
+                    what=f"{name} to say that {hold} holds it back",
+                )
+            alive = [name for name in SERVICES if late.is_alive(name)]
+        for process in late.services.values():
+            process.wait_ready(GREEN_S)
+
+    assert alive == list(SERVICES)

@@ -1,5 +1,6 @@
 """Clusters that refuse us, or that we refuse: at the start it is one clear error and exit 1 with
-nothing written; a source that does so later is a health reason, while other links flow.
+nothing written; a source that does so later is a health reason, while other links flow. A target
+where nobody is is waited for.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ from tests.judge.verdict import Verdict
 
 RECOVERS_S = 15.0
 STARTS_S = 60.0
+ENDS_S = 10.0
 
 
 class Way(NamedTuple):
@@ -98,7 +100,7 @@ def ways(sasl: Region, mutual: Region, wrong: WrongListeners, directory: Path) -
     }
 
 
-WAYS = ("nobody there", "password", "unknown CA", "expired", "host name", "our certificate")
+WAYS = ("password", "unknown CA", "expired", "host name", "our certificate")
 
 
 @pytest.mark.timeout(120)
@@ -141,6 +143,44 @@ def test_services_end_with_1_and_validate_says_the_same_before_anything_is_writt
         assert "not-the-one" not in process.text()
     assert way.said in validated
     assert "not-the-one" not in validated
+    assert [topics_of(access_as(region)) for region in (sasl, mutual)] == before
+
+
+@pytest.mark.timeout(120)
+def test_services_wait_for_a_target_where_nobody_is_and_validate_ends_with_the_same_words(
+    sasl: Region,
+    mutual: Region,
+    wrong: WrongListeners,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    way = ways(sasl, mutual, wrong, tmp_path)["nobody there"]
+    estate = write_estate(
+        tmp_path,
+        source=address(mutual),
+        target=way.bootstrap,
+        fleet="nobody",
+        topics=[".*"],
+        security={"east": section(mutual, "admin"), "west": way.security},
+    )
+    before = [topics_of(access_as(region)) for region in (sasl, mutual)]
+
+    with ExitStack() as stack:
+        started = [
+            stack.enter_context(service(each, estate=estate, target="west", logs=tmp_path))
+            for each in ("sync", "mirror")
+        ]
+        for process in started:
+            await_reason(process, way.said)
+        assert main(["validate", "--live", "--estate", str(estate)]) == 1
+        validated = capsys.readouterr().err
+        for process in started:
+            process.terminate()
+        codes = [process.wait_exit(ENDS_S) for process in started]
+
+    assert codes == [0, 0]
+    assert [process.text().count(way.said) for process in started] == [1, 1]
+    assert way.said in validated
     assert [topics_of(access_as(region)) for region in (sasl, mutual)] == before
 
 
