@@ -30,28 +30,29 @@ async def reached(context: Context, stop: Stop, reach: Callable[[], Awaitable[No
 
     Raises: MirrorfleetError that waiting does not help: who refuses us would refuse us again.
     """
-    trying = asyncio.create_task(_try(context, reach), name=f"to:{context.target}")
-    stopped = asyncio.create_task(stop.wait(), name="stop")
-    try:
+    async with asyncio.TaskGroup() as group:
+        trying = group.create_task(_try(context, reach), name=f"to:{context.target}")
+        stopped = group.create_task(stop.wait(), name="stop")
         await asyncio.wait((trying, stopped), return_when=asyncio.FIRST_COMPLETED)
-    finally:
         trying.cancel()
         stopped.cancel()
-        await asyncio.wait((trying, stopped))
     if trying.cancelled():
         return False
-    trying.result()
+    refused = trying.result()
+    if refused is not None:
+        raise refused
     return not stop.is_set()
 
 
-async def _try(context: Context, reach: Callable[[], Awaitable[None]]) -> None:
+async def _try(context: Context, reach: Callable[[], Awaitable[None]]) -> MirrorfleetError | None:
+    """None once it succeeded, or the error that waiting does not help."""
     hold, failures = f"target {context.target}", 0
     while True:
         try:
             await reach()
         except MirrorfleetError as error:
             if not error.retriable:
-                raise
+                return error
             failures += 1
             context.health.hold(hold, str(error))
             if failures == 1:  # the reason of now is in /readyz; here it would be a line every 5 s
@@ -63,3 +64,4 @@ async def _try(context: Context, reach: Callable[[], Awaitable[None]]) -> None:
     context.health.release(hold)
     if failures:
         _log.info("the target is there", extra=fields(target=context.target))
+    return None
