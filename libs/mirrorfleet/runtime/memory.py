@@ -7,6 +7,10 @@ Copying makes hardly any cycles, faults do: an exception leads over its tracebac
 all that it passed, to connections and to what they had fetched. After 40 minutes of faults 58,000
 such objects held 66 MB, and the collector, which counts objects, had no reason to look. So it looks
 as well each time that the process has become larger than ever.
+
+What was large once stays so: the heap shrinks at its top only, and after 80 minutes of faults of
+its 207 MB 43 were in use. So now and then what is free within it is given back, if it is more than
+is wanted again in a moment; from there on growth is measured anew.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import gc
+import itertools
 import resource
 from pathlib import Path
 from typing import Final
@@ -30,6 +35,30 @@ _ALLOCATIONS: Final = 50_000
 _GROWN: Final = 16 << 20
 """So many bytes more than ever are a reason to look for garbage in cycles: some 50 ms of CPU."""
 _LOOK_S: Final = 1.0
+_HOLES: Final = 64 << 20
+"""Free bytes of the heap that are not worth giving back: what a busy mirror takes and frees."""
+_LOOKS: Final = 60
+"""Between two times that holes are given back; it takes some 20 ms."""
+
+
+class _Heap(ctypes.Structure):
+    """mallinfo2(3), of all arenas."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_size_t)
+        for name in (
+            "arena",
+            "ordblks",
+            "smblks",
+            "hblks",
+            "hblkhd",
+            "usmblks",
+            "fsmblks",
+            "uordblks",
+            "fordblks",
+            "keepcost",
+        )
+    )
 
 
 def prepare() -> None:
@@ -61,12 +90,27 @@ class Growth:
 
 
 async def watch() -> None:
-    """Collect garbage when this process grows; until cancelled."""
+    """Collect garbage when this process grows, give back holes in its heap; until cancelled."""
     growth = Growth(_resident_bytes())
-    while True:
+    for look in itertools.count(1):
         await asyncio.sleep(_LOOK_S)
         if growth.is_due(_resident_bytes()):
             gc.collect()
+        if look % _LOOKS == 0 and give_back():
+            growth = Growth(_resident_bytes())
+
+
+def give_back() -> bool:
+    """Give back what is free within the heap; False when it is not worth it, or not possible."""
+    try:
+        libc = ctypes.CDLL(None)
+        libc.mallinfo2.restype = _Heap
+        if libc.mallinfo2().fordblks <= _HOLES:
+            return False
+        libc.malloc_trim(0)
+    except (AttributeError, OSError):
+        return False  # another C library
+    return True
 
 
 def _resident_bytes() -> int:

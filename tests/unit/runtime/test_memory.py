@@ -1,9 +1,12 @@
-"""Garbage that only the collector finds goes when the process grows."""
+"""Garbage that only the collector finds goes when the process grows, and holes in the heap do."""
 
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
+import subprocess
+import sys
 import weakref
 
 import pytest
@@ -64,3 +67,65 @@ async def test_a_cycle_goes_when_the_process_has_grown_and_not_before(
             watch.cancel()
     finally:
         gc.enable()
+
+
+HOLED = """
+import resource
+from pathlib import Path
+from mirrorfleet.runtime import memory
+
+def resident():
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() >> 20
+
+memory.prepare()
+began = resident()
+frames = [bytearray(b"x") * (1 << 20) for _ in range(%d)]
+del frames[:-1]  # what is left is at the top: nothing below it goes by itself
+holed = resident() - began
+given = memory.give_back()
+print(holed, given, resident() - began)
+"""
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="another C library")
+@pytest.mark.parametrize(("frames", "given"), [(150, True), (40, False)], ids=["many", "few"])
+def test_holes_in_the_heap_are_given_back_when_there_are_many(frames: int, *, given: bool) -> None:
+    command = [sys.executable, "-c", HOLED % frames]
+    told = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    holed, after = int(told[0]), int(told[2])
+
+    assert holed >= frames - 10
+    assert told[1] == str(given)
+    assert after <= 10 if given else after >= holed - 10
+
+
+async def test_growth_is_measured_anew_when_holes_were_given_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sizes = {"now": 100 * MB}
+    given: list[int] = []
+    collected: list[int] = []
+
+    def give_back() -> bool:
+        if not given:
+            sizes["now"] = 60 * MB
+            given.append(sizes["now"])
+            return True
+        return False
+
+    monkeypatch.setattr(memory, "_resident_bytes", lambda: sizes["now"])
+    monkeypatch.setattr(memory, "_LOOK_S", 0.001)
+    monkeypatch.setattr(memory, "_LOOKS", 3)
+    monkeypatch.setattr(memory, "give_back", give_back)
+    monkeypatch.setattr(gc, "collect", lambda: collected.append(sizes["now"]))
+
+    async with asyncio.TaskGroup() as group:
+        watch = group.create_task(memory.watch())
+        await until(lambda: bool(given), deadline_s=5, what="holes to be given back")
+        assert not collected
+        sizes["now"] = 80 * MB
+        await until(lambda: bool(collected), deadline_s=5, what="a look for garbage")
+        watch.cancel()
+
+    assert collected == [80 * MB]
