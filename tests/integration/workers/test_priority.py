@@ -48,7 +48,7 @@ def test_high_priority_is_copied_first_when_a_worker_starts_with_a_backlog(
 ) -> None:
     rules = [
         {"name": "urgent", "topics": [URGENT], "priority": "high"},
-        {"name": "rest", "topics": ["rank-.*"]},
+        {"name": "rest", "topics": [REST]},
     ]
     fleet = Fleet("rank", east, west, tmp_path, rules=rules, slots=4)
     blob = os.urandom(100_000)
