@@ -15,6 +15,14 @@ function find(known, node) {
   return known;
 }
 
+function drop(at, end) {
+  while (at !== end) {
+    const gone = at;
+    at = at.nextSibling;
+    gone.remove();
+  }
+}
+
 function lay(now, next) {
   let at = now.firstChild;
   for (const node of [...next.childNodes]) {
@@ -23,11 +31,7 @@ function lay(now, next) {
       now.insertBefore(node, at);
       continue;
     }
-    while (at !== known) {
-      const gone = at;
-      at = at.nextSibling;
-      gone.remove();
-    }
+    drop(at, known);
     at = known.nextSibling;
     if (node.nodeType !== Node.ELEMENT_NODE) {
       if (known.nodeValue !== node.nodeValue) known.nodeValue = node.nodeValue;
@@ -41,11 +45,7 @@ function lay(now, next) {
     }
     lay(known, node);
   }
-  while (at) {
-    const gone = at;
-    at = at.nextSibling;
-    gone.remove();
-  }
+  drop(at, null);
 }
 
 const live = document.querySelector("#live[data-live]");
