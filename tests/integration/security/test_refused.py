@@ -6,8 +6,8 @@ where nobody is is waited for.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -100,6 +100,29 @@ def ways(sasl: Region, mutual: Region, wrong: WrongListeners, directory: Path) -
     }
 
 
+@contextmanager
+def started_towards(
+    way: Way, source: Region, directory: Path
+) -> Iterator[tuple[Path, list[ServiceProcess]]]:
+    """The estate of a link to that target, and the services that were started with it."""
+    estate = write_estate(
+        directory,
+        source=address(source),
+        target=way.bootstrap,
+        fleet="refused",
+        topics=[".*"],
+        security={"east": section(source, "admin"), "west": way.security},
+    )
+    with ExitStack() as stack:
+        yield (
+            estate,
+            [
+                stack.enter_context(service(each, estate=estate, target="west", logs=directory))
+                for each in ("sync", "mirror")
+            ],
+        )
+
+
 WAYS = ("password", "unknown CA", "expired", "host name", "our certificate")
 
 
@@ -115,21 +138,9 @@ def test_services_end_with_1_and_validate_says_the_same_before_anything_is_writt
 ) -> None:
     way = ways(sasl, mutual, wrong, tmp_path)[name]
     source = sasl if way.bootstrap == address(mutual) else mutual
-    estate = write_estate(
-        tmp_path,
-        source=address(source),
-        target=way.bootstrap,
-        fleet="refused",
-        topics=[".*"],
-        security={"east": section(source, "admin"), "west": way.security},
-    )
     before = [topics_of(access_as(region)) for region in (sasl, mutual)]
 
-    with ExitStack() as stack:
-        started = [
-            stack.enter_context(service(each, estate=estate, target="west", logs=tmp_path))
-            for each in ("sync", "mirror")
-        ]
+    with started_towards(way, source, tmp_path) as (estate, started):
         assert main(["validate", "--live", "--estate", str(estate)]) == 1
         validated = capsys.readouterr().err
         codes = [process.wait_exit(STARTS_S) for process in started]
@@ -155,21 +166,9 @@ def test_services_wait_for_a_target_where_nobody_is_and_validate_ends_with_the_s
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     way = ways(sasl, mutual, wrong, tmp_path)["nobody there"]
-    estate = write_estate(
-        tmp_path,
-        source=address(mutual),
-        target=way.bootstrap,
-        fleet="nobody",
-        topics=[".*"],
-        security={"east": section(mutual, "admin"), "west": way.security},
-    )
     before = [topics_of(access_as(region)) for region in (sasl, mutual)]
 
-    with ExitStack() as stack:
-        started = [
-            stack.enter_context(service(each, estate=estate, target="west", logs=tmp_path))
-            for each in ("sync", "mirror")
-        ]
+    with started_towards(way, mutual, tmp_path) as (estate, started):
         for process in started:
             await_reason(process, way.said)
         assert main(["validate", "--live", "--estate", str(estate)]) == 1

@@ -16,10 +16,10 @@ from kio.schema.delete_acls.v2.response import (
 from kio.schema.delete_records.v2.request import DeleteRecordsRequest
 from kio.schema.delete_topics.v5.request import DeleteTopicsRequest
 from kio.schema.errors import ErrorCode as Code
+from kio.schema.metadata.v10.request import MetadataRequest
 from kio.static.primitive import i8
 from kio.static.protocol import Entity
 
-from mirrorfleet.config.cluster_settings import ClusterSettings
 from mirrorfleet.core.access import (
     AclBinding,
     AclOperation,
@@ -29,7 +29,7 @@ from mirrorfleet.core.access import (
 )
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import RefusedError
-from mirrorfleet.core.ids import ClusterAlias, TopicPartition
+from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.kafka.acls import delete_acls
 from mirrorfleet.kafka.admin import NewTopic, create_partitions, create_topics, delete_topics
 from mirrorfleet.kafka.cluster import Cluster
@@ -53,12 +53,8 @@ ACL = AclBinding(
 Timed = CreateTopicsRequest | CreatePartitionsRequest | DeleteTopicsRequest | DeleteRecordsRequest
 
 
-class Slow(West):
-    """Leaders are known; of a change it notes what time the broker is given, and refuses it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.times: list[tuple[float, float]] = []
+class Answering(West):
+    """Leaders are known; a change is answered as a subclass says."""
 
     async def ask(
         self,
@@ -68,9 +64,24 @@ class Slow(West):
         node: int | None = None,
         deadline_s: float | None = None,
     ) -> R:
-        if not isinstance(request, Timed):
+        if isinstance(request, MetadataRequest):
             return await super().ask(request, expect, node=node, deadline_s=deadline_s)
-        self.times.append((count_ms(request.timeout) / 1000, deadline_s or 0.0))
+        return cast("R", self.answer(request, deadline_s or 0.0))
+
+    def answer(self, request: Request, deadline_s: float) -> Entity:
+        raise NotImplementedError
+
+
+class Slow(Answering):
+    """Of a change it notes what time the broker is given, and refuses it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.times: list[tuple[float, float]] = []
+
+    def answer(self, request: Request, deadline_s: float) -> Entity:
+        assert isinstance(request, Timed)
+        self.times.append((count_ms(request.timeout) / 1000, deadline_s))
         raise RefusedError("not today", hint="")
 
 
@@ -104,11 +115,11 @@ async def test_records_are_not_waited_for_on_every_replica_for_long() -> None:
     assert west.times[0][0] <= 5.0
 
 
-class Zoo(Cluster):
+class Zoo(Answering):
     """It takes the filter, and says of the ACL that it found that it was not written."""
 
     def __init__(self, code: Code) -> None:
-        super().__init__(ClusterSettings(alias=ClusterAlias("west"), bootstrap=("one:9092",)))
+        super().__init__()
         found = DeleteAclsMatchingAcl(
             error_code=code,
             error_message="the path is busy",
@@ -124,17 +135,9 @@ class Zoo(Cluster):
             error_code=Code.none, error_message=None, matching_acls=(found,)
         )
 
-    async def ask(
-        self,
-        request: Request,
-        expect: type[R],
-        *,
-        node: int | None = None,
-        deadline_s: float | None = None,
-    ) -> R:
-        del request, expect, node, deadline_s
-        answer = DeleteAclsResponse(throttle_time=milliseconds(0), filter_results=(self._result,))
-        return cast("R", answer)
+    def answer(self, request: Request, deadline_s: float) -> Entity:
+        del request, deadline_s
+        return DeleteAclsResponse(throttle_time=milliseconds(0), filter_results=(self._result,))
 
 
 async def test_an_acl_that_was_found_and_not_deleted_is_not_called_deleted() -> None:
