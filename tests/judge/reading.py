@@ -10,7 +10,7 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar, cast
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
@@ -31,7 +31,7 @@ from tests.judge.difference import WholeRecord
 from tests.judge.log import Log, Stamp, digest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 ASK_S = 15.0
 """Deadline of one question to a cluster."""
@@ -46,9 +46,26 @@ that ends in the middle (`mirrorfleet.wire.aborted`); one with the whole partiti
 PAUSE_S = 0.1
 """Longest wait for more records before the ends are looked at again."""
 
+BEHIND_S = 60.0
+"""How long brokers may not know yet who leads. librdkafka hands such an answer on and leaves the
+partition alone, where it may not choose an offset itself; another consumer may begin again."""
+
+BEHIND = frozenset(
+    {
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+    }
+)
+"""What a broker says that has not heard of the newest leader, or is not it any more."""
+
 
 QUIET: dict[str, str | int] = {"log_level": 0, "reconnect.backoff.ms": 200}
 """librdkafka prints each failed attempt; what fails for good comes back as an error anyway."""
+
+
+Answer = TypeVar("Answer")
 
 
 class Isolation(StrEnum):
@@ -180,27 +197,37 @@ def is_append_time(access: ClusterAccess, topic: str) -> bool:
 
 def ends_of(access: ClusterAccess, partitions: Sequence[At]) -> dict[At, Ends]:
     """Ask for both ends of many partitions at once."""
+    if not partitions:
+        return {}
+    return _asked(access, lambda: _ends_of(access, partitions))
+
+
+def _ends_of(access: ClusterAccess, partitions: Sequence[At]) -> dict[At, Ends]:
     latest: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # bare in 2.16
     wanted = {TopicPartition(*at): latest for at in partitions}
     found: list[dict[At, int]] = []
-    if not wanted:
-        return {}
-    with _explained(access):
-        admin = access.admin()
-        for level in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED):
-            answers = admin.list_offsets(wanted, isolation_level=level, request_timeout=ASK_S)
-            found.append(
-                {At(tp.topic, tp.partition): f.result(ASK_S).offset for tp, f in answers.items()}
-            )
+    admin = access.admin()
+    for level in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED):
+        answers = admin.list_offsets(wanted, isolation_level=level, request_timeout=ASK_S)
+        found.append(
+            {At(tp.topic, tp.partition): f.result(ASK_S).offset for tp, f in answers.items()}
+        )
     return {at: Ends(found[0][at], found[1][at]) for at in partitions}
 
 
 def read_logs(access: ClusterAccess, partitions: Sequence[At], order: Order) -> dict[At, Reading]:
-    """Read partitions at once, each from its start until its end stands still."""
+    """Read partitions at once, each from its start until its end stands still.
+
+    All from the start again while a broker does not know who leads.
+    """
     if not partitions:
         return {}
+    return _asked(access, lambda: _read_logs(access, partitions, order))
+
+
+def _read_logs(access: ClusterAccess, partitions: Sequence[At], order: Order) -> dict[At, Reading]:
     reader = _Reader(partitions, order)
-    with _explained(access), _consumer(access, order.isolation) as consumer:
+    with _consumer(access, order.isolation) as consumer:
         first = order.start
         consumer.assign([TopicPartition(*a, first.get(a, OFFSET_BEGINNING)) for a in partitions])
         useful, last_useful = -1, time.monotonic()
@@ -340,6 +367,17 @@ def _settings(access: ClusterAccess, isolation: Isolation) -> dict[str, str | in
         **QUIET,
         **access.properties,
     }
+
+
+def _asked(access: ClusterAccess, ask: Callable[[], Answer]) -> Answer:
+    end = time.monotonic() + BEHIND_S
+    with _explained(access):
+        while True:
+            try:
+                return ask()
+            except KafkaException as error:
+                if error.args[0].code() not in BEHIND or time.monotonic() > end:
+                    raise
 
 
 @contextmanager
