@@ -7,6 +7,7 @@ product is involved on either side.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from uuid import uuid4
 
 import pytest
@@ -16,11 +17,12 @@ from confluent_kafka.cimpl import NewTopic
 
 from services.local.region import Region
 from tests.faultkit.regions import access, address
+from tests.faultkit.waiting import wait_until
 from tests.judge.compare import Kind
 from tests.judge.difference import WholeRecord
 from tests.judge.judging import Copy, Pair, judge
 from tests.judge.log import Stamp
-from tests.judge.reading import At, read_one
+from tests.judge.reading import At, partitions_of, read_one
 from tests.judge.verdict import Demands, Evidence, Finding, MissingTail, Report, Verdict
 
 RECORDS = 12
@@ -113,6 +115,10 @@ def create(
     new = NewTopic(topic, partitions, 1, config=config or {})
     for future in admin.create_topics([new]).values():
         future.result(20)
+    known = partial(partitions_of, access(region), [topic])
+    wait_until(  # the controller answered; this broker hears of it a little later
+        lambda: len(known().get(topic, ())) == partitions, deadline_s=20, what=f"topic {topic}"
+    )
 
 
 @pytest.fixture
