@@ -36,8 +36,8 @@ LOAD: Final = RATE if IS_LONG else min(RATE, 1_000)
 REFUSED_S: Final = 2.0
 """Longest stall of the neighbours of a partition that takes nothing."""
 IN_A_ROW: Final = 32 if IS_LONG else 1
-"""Records for one partition in turn, one batch: the 16 KB that a producer fills by default before it
-goes on to the next partition (KIP-480). Of batches of ten there are 2,100 a second at 21,000
+"""Records for one partition in turn, one batch: the 16 KB that a producer fills by default before
+it goes on to the next partition (KIP-480). Of batches of ten there are 2,100 a second at 21,000
 records/s: slots then stand for more than 1.5 s without any fault, on two cores."""
 BETWEEN_S: Final = IN_A_ROW * (MANY + 1) / LOAD
 """A partition has nothing to copy for that long: between two of its batches, which come evenly."""
