@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import Final
 
 from mirrorfleet.operating.doctor import asked, rows
-from mirrorfleet.operating.terminal import EXIT_OK, Output, show
+from mirrorfleet.operating.several import ask_each
+from mirrorfleet.operating.terminal import EXIT_ERROR, EXIT_OK, Output, show
 
 _COLUMNS: Final = ("worker", "link", "slot", "state", "lag_records", "limit", "why")
 
 
 def run(workers: Sequence[str], output: Output) -> int:
     """Prints every slot of the workers at these addresses."""
-    found = rows([asked(worker) for worker in workers])
-    show(output, _COLUMNS, found, "these workers have no slots")
-    return EXIT_OK
+    found, is_whole = ask_each(workers, asked)
+    show(output, _COLUMNS, rows(found), "these workers have no slots")
+    return EXIT_OK if is_whole else EXIT_ERROR

@@ -15,6 +15,7 @@ from mirrorfleet.mapping.asking import Direction, Row
 from mirrorfleet.operating.connecting import open_cluster
 from mirrorfleet.operating.terminal import EXIT_ERROR, EXIT_OK, Output, show
 from mirrorfleet.runtime.clock import SystemClock
+from mirrorfleet.watching.estate import groups_missing
 
 __all__ = ["Direction", "Where", "run_groups", "run_translate"]
 
@@ -43,13 +44,12 @@ def run_translate(where: Where, topic: str, offset: int, way: Direction, output:
             found = await asking.ask_offset(target, fleet, link, at, offset, way, clock)
         return (await asking.confirmed(lambda: open_cluster(estate, link.source), found)).row()
 
-    return _show(output, asking.OFFSET_COLUMNS, [asyncio.run(ask())])
+    return _show(output, asking.OFFSET_COLUMNS, [asyncio.run(ask())], "")
 
 
 def run_groups(where: Where, group: str | None, output: Output) -> int:
-    """Prints the groups of a link, or one of them; exit 1 when a cluster refused one.
-
-    Or when what one has read was deleted, or its copy.
+    """Prints the groups of a link, or one of them; exit 1 when a cluster refused one, or what one
+    has read was deleted, or its copy.
     """
     estate = load_estate(where.file)
     flow = flow_of(estate, find_link(estate, where.target, where.source))
@@ -61,11 +61,12 @@ def run_groups(where: Where, group: str | None, output: Output) -> int:
             return await asking.ask_groups(source, target, fleet, flow, SystemClock(), only=group)
 
     rows = asyncio.run(ask())
-    shown = _show(output, asking.GROUP_COLUMNS, rows)
+    nothing = groups_missing(flow) or "no group has read anything that is copied"
+    shown = _show(output, asking.GROUP_COLUMNS, rows, nothing)
     return EXIT_ERROR if any(row["refused"] for row in rows) else shown
 
 
-def _show(output: Output, columns: Sequence[str], rows: list[Row]) -> int:
+def _show(output: Output, columns: Sequence[str], rows: list[Row], nothing: str) -> int:
     told = [one for one in columns if one not in _IF_ANY or any(row.get(one) for row in rows)]
-    show(output, told, rows, "no group has read anything that is copied")
+    show(output, told, rows, nothing)
     return EXIT_OK

@@ -1,8 +1,8 @@
 """`plan` and `apply`: what must change on the targets, line by line; and exactly that, made.
 
 Exit 0 when nothing is left to do, 2 when changes are pending, 1 when one was asked for and not
-made, nobody agreed, or a source did not answer. A topic that is held back is named; no change helps
-it. `apply` asks; without a terminal and for JSON it needs --yes.
+made, nobody agreed, or a cluster did not answer. A topic that is held back is named; no change
+helps it. `apply` asks; without a terminal and for JSON it needs --yes.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from mirrorfleet.config.flows import targets_of
 from mirrorfleet.config.load import load_estate
 from mirrorfleet.config.model import Estate
 from mirrorfleet.core.errors import ConfigError
+from mirrorfleet.operating.several import ask_each
 from mirrorfleet.operating.terminal import (
     EXIT_ERROR,
     EXIT_OK,
@@ -55,13 +56,14 @@ class Consent(Enum):
 def run_plan(estate_file: Path, target: str | None, output: Output) -> int:
     """Prints what would change."""
     estate = load_estate(estate_file)
-    previews = [asyncio.run(previewed(estate, alias)) for alias in targets_of(estate, target)]
+    targets = targets_of(estate, target)
+    previews, is_whole = ask_each(targets, lambda alias: asyncio.run(previewed(estate, alias)))
     changes = [change for each in previews for change in each.changes]
     if output is Output.JSON:
         print_json(plan_json(previews))
     else:
         _show(previews)
-    if any(each.unreached for each in previews):
+    if not is_whole or any(each.unreached for each in previews):
         return EXIT_ERROR
     return EXIT_UNHEALTHY if changes else EXIT_OK
 

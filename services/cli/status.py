@@ -1,9 +1,10 @@
 """`status`: where each partition of a fleet stands, from the catalog and the progress topics.
 
-Exit 2 when something needs a person: a fault, a partition that no worker reports, an owner that
-has been silent for longer than `overview.STALE_MS`, a source that does not answer it, or records
-that wait while nothing was copied for longer than `overview.STUCK_MS`. Topics that are held back
-are not in the catalog: `plan` has them.
+Exit 1 when one of several targets does not answer; it hides none of the others. Exit 2 when
+something needs a person: a fault, a partition that no worker reports, an owner that has been silent
+for longer than `overview.STALE_MS`, a source that does not answer it, or records that wait while
+nothing was copied for longer than `overview.STUCK_MS`. Topics that are held back are not in the
+catalog: `plan` has them.
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ from typing import Final
 from mirrorfleet.config.flows import targets_of
 from mirrorfleet.config.load import load_estate
 from mirrorfleet.config.model import Estate
-from mirrorfleet.mapping.standing import standing
+from mirrorfleet.mapping.standing import standing, unhealthy
 from mirrorfleet.operating.connecting import open_cluster
+from mirrorfleet.operating.several import ask_each
 from mirrorfleet.operating.terminal import (
+    EXIT_ERROR,
     EXIT_OK,
     EXIT_UNHEALTHY,
     Output,
-    print_json,
-    print_table,
-    say,
     say_note,
+    show,
 )
 from mirrorfleet.records.overview import duration
 
@@ -48,17 +49,15 @@ def run(estate_file: Path, target: str | None, output: Output) -> int:
     """Prints every partition of the fleet, or of all fleets."""
     estate = load_estate(estate_file)
     targets = targets_of(estate, target)
-    rows = [row for alias in targets for row in asyncio.run(_fleet_rows(estate, alias))]
-    if output is Output.JSON:
-        print_json(rows)
-    elif rows:
-        shown = [{**row, "progress_age": _age(row["progress_age_ms"])} for row in rows]
-        print_table(_COLUMNS, shown)
-    else:
-        say("no partition is in the catalog yet")
+    found, is_whole = ask_each(targets, lambda alias: asyncio.run(_fleet_rows(estate, alias)))
+    rows = [row for fleet_rows in found for row in fleet_rows]
+    shown = [{**row, "progress_age": _age(row["progress_age_ms"])} for row in rows]
+    show(output, _COLUMNS, rows if output is Output.JSON else shown, "no partition is known yet")
     problems = [row for row in rows if row["problem"] is not None]
     for row in problems:
-        say_note(f"unhealthy: {row['topic']}-{row['partition']} of {row['link']}: {row['problem']}")
+        say_note(unhealthy(row))
+    if not is_whole:
+        return EXIT_ERROR
     return EXIT_UNHEALTHY if problems else EXIT_OK
 
 

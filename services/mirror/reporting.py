@@ -189,10 +189,16 @@ def headroom_s(partition: CopyPartition, now_ms: int, unread_s: float = 0.0) -> 
         reached = max(partition.first_timestamp, partition.last_timestamp)
         return None if reached < 0 else _left_s(retention, now_ms - reached)
     is_active = partition.fault is None and partition.entry.state is CatalogState.ACTIVE
-    is_read = is_active and partition.reachable
-    if partition.source.last_stable < 0 or not is_read:
+    if partition.source.last_stable < 0 or not is_active:
         return None
     return _left_s(retention, unread_s * 1000)
+
+
+def _unread_s(runner: SlotRunner, partition: CopyPartition) -> float:
+    """Seconds since the source was read: its slot is not taken, or its broker does not answer."""
+    now = runner.clock.monotonic()
+    away_s = 0.0 if partition.away_since is None else now - partition.away_since
+    return max(untaken_s(runner, now), away_s)
 
 
 def _left_s(retention_ms: int, age_ms: float) -> float:
@@ -287,10 +293,9 @@ class Gauges:
         """The least headroom of each link that is known."""
         least: dict[Labels, float] = {}
         for runner in self._runners():
-            now_ms, unread_s = runner.clock.now_ms(), untaken_s(runner, runner.clock.monotonic())
-            key = (str(runner.link),)
+            now_ms, key = runner.clock.now_ms(), (str(runner.link),)
             for partition in partitions_of(runner):
-                left = headroom_s(partition, now_ms, unread_s)
+                left = headroom_s(partition, now_ms, _unread_s(runner, partition))
                 if left is not None:
                     least[key] = min(least.get(key, NO_RETENTION_S), left)
         yield from least.items()

@@ -81,15 +81,14 @@ class SyncService:
         """Keep the fleet in step until `stop`; a look that is under way is simply ended.
 
         Raises:
-            MirrorfleetError: the target refuses us, or every source does or cannot be reached:
-                nothing was written. One of several sources that is refused holds its own link.
+            MirrorfleetError: the target refuses us, or every source does: nothing was written. One
+                of several that is refused holds its own link; who is away is waited for.
         """
         try:
             if not await reached(self._context, stop, self._fleet.target.open):
                 return
-            errors = await self._open_sources()  # what is refused now has not even joined a group
-            if len(errors) == len(self._sides):
-                raise next(iter(errors.values()))
+            # what is refused now has not even joined a group
+            self._raise_if_vain(await self._open_sources())
             await self._leadership.run(self._work, stop, self._forget)
         finally:
             await self._fleet.close()

@@ -33,6 +33,7 @@ class Limit(StrEnum):
     NOTHING = "nothing"
     UNTAKEN = "untaken"
     """Found elsewhere: such a slot has no partitions to look at."""
+    UNREACHABLE = "unreachable"
     URGENT = "urgent"
     CPU = "cpu"
     TARGET = "target"
@@ -69,7 +70,8 @@ class FarLine:
 
 class Look(NamedTuple):
     """A slot at one moment. `waiting`: partitions behind whose batches wait to be sent; `held`:
-    those that are not fetched now, because the worker has a more urgent backlog.
+    those that are not fetched now, because the worker has a more urgent backlog; `away`: those
+    whose source broker does not answer, of which nobody knows whether they are behind.
 
     `memory` and `cpu` are shares, of the process's budget and of one core.
     """
@@ -81,6 +83,7 @@ class Look(NamedTuple):
     cpu: float
     line: FarLine | None
     held: int = 0
+    away: int = 0
 
 
 class Found(NamedTuple):
@@ -93,12 +96,14 @@ class Found(NamedTuple):
 def look_at(slot: Slot, lines: Iterable[FarLine], *, memory: float, cpu: float) -> Look:
     """The moment of a slot; of several lines the one with most connections."""
     every = list(slot.partitions.values())
-    late = [each for each in every if each.fault is None and not each.at_end]
+    going = [each for each in every if each.fault is None]
+    late = [each for each in going if each.reachable and not each.at_end]
     behind = [each for each in late if not slot.waits(each)]
     line = max(lines, key=lambda each: each.connections, default=None)
     waiting = sum(bool(each.queue) for each in behind)
     held = len(late) - len(behind)
-    return Look(len(every), len(behind), waiting, memory, cpu, line, held)
+    away = sum(not each.reachable for each in going)
+    return Look(len(every), len(behind), waiting, memory, cpu, line, held, away)
 
 
 def limit_of(look: Look) -> Limit:
@@ -130,6 +135,7 @@ class Limits:
 
 
 _RULES: Final[tuple[tuple[Limit, Callable[[Look], bool]], ...]] = (
+    (Limit.UNREACHABLE, lambda look: bool(look.away) and not look.behind and not look.held),
     (Limit.NOTHING, lambda look: not look.behind and not look.held),
     (Limit.URGENT, lambda look: not look.behind),
     (Limit.CPU, lambda look: look.cpu >= BUSY),
@@ -162,6 +168,10 @@ def _round_trip(look: Look) -> str:
 
 _WORDS: Final[dict[Limit, Callable[[Look], str]]] = {
     Limit.NOTHING: lambda _look: "all that the source has is copied as it comes",
+    Limit.UNREACHABLE: lambda look: (
+        f"the source's brokers do not answer for {look.away} of {look.partitions} partitions; what"
+        " else it has is copied as it comes"
+    ),
     Limit.URGENT: lambda look: (
         f"{look.held} partitions behind wait: the worker has a more urgent backlog"
     ),

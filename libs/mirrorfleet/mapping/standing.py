@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from mirrorfleet.copying.advice import advice
 from mirrorfleet.core.ids import FleetName
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.mapping.catalog import read_catalog, read_control
+from mirrorfleet.records.catalog import CatalogPartition
 from mirrorfleet.records.overview import fleet_rows
 from mirrorfleet.records.progress import SNAPSHOTS, Progress, decode
 from mirrorfleet.records.topics import ControlKind, control_topic
@@ -12,12 +16,30 @@ from mirrorfleet.wire.records import Record
 
 
 async def standing(cluster: Cluster, fleet: FleetName, now_ms: int) -> list[dict[str, object]]:
-    """A row a partition, as `records.overview.fleet_rows`.
+    """A row a partition, as `records.overview.fleet_rows`; `next` is what to do about its fault.
 
     Raises: RefusedError when there is no catalog; as `read_control`.
     """
     view = await read_catalog(cluster, fleet)
-    return fleet_rows(view.partitions.values(), await newest_progress(cluster, fleet), now_ms)
+    entries = view.partitions.values()
+    rows = fleet_rows(entries, await newest_progress(cluster, fleet), now_ms)
+    by_name: dict[tuple[object, ...], CatalogPartition] = {
+        (str(entry.link), entry.source_topic, entry.identity.partition): entry for entry in entries
+    }
+    return [
+        {**row, "next": _next(row, by_name[row["link"], row["topic"], row["partition"]])}
+        for row in rows
+    ]
+
+
+def _next(row: Mapping[str, object], entry: CatalogPartition) -> str | None:
+    return advice(str(row["fault"] or ""), entry) or None
+
+
+def unhealthy(row: Mapping[str, object]) -> str:
+    """What is wrong with a partition and what to do, for a person."""
+    said = f"unhealthy: {row['topic']}-{row['partition']} of {row['link']}: {row['problem']}"
+    return f"{said}\n  next: {row['next']}" if row["next"] else said
 
 
 async def newest_progress(cluster: Cluster, fleet: FleetName) -> list[Progress]:

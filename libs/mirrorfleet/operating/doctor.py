@@ -26,6 +26,8 @@ class SlotStatus(BaseModel):
     slot: int
     state: str
     lag_records: int
+    lag_unknown: int = 0
+    """Partitions of which it is not known; a worker of an earlier build does not tell."""
     limit: str
     why: str
 
@@ -75,7 +77,15 @@ def _scheme(address: str) -> str:
 
 
 def rows(workers: Iterable[WorkerStatus]) -> list[dict[str, object]]:
-    """A line for each slot: those that something limits first, most records behind first."""
+    """A line for each slot: those that something limits first, most records behind first.
+
+    `lag_records` is None where that of a partition is not known: the others' is not the slot's.
+    """
     slots = [(worker, slot) for worker in workers for slot in worker.slots]
     slots.sort(key=lambda one: (one[1].limit == Limit.NOTHING, -one[1].lag_records, one[1].slot))
-    return [{"worker": worker.owner, **slot.model_dump()} for worker, slot in slots]
+    return [{"worker": worker.owner, **_row(slot)} for worker, slot in slots]
+
+
+def _row(slot: SlotStatus) -> dict[str, object]:
+    known = slot.lag_records if not slot.lag_unknown else None
+    return {**slot.model_dump(), "lag_records": known}

@@ -65,7 +65,11 @@ class Topic:
             foreign = self.target is not None and self.target.empty is False
             return self._foreign() if foreign and not self.terms.adopt else None
         if self.target is None:
-            return self._held(Reason.TARGET_GONE, f"{self.claim.target_topic} was deleted")
+            return self._held(
+                Reason.TARGET_GONE,
+                f"{self.claim.target_topic} was deleted; create it again with as many partitions,"
+                " then say by `mirrorfleet resolve` whether its records are copied again",
+            )
         if not self._has_target():
             return self._held(
                 Reason.TARGET_RECREATED,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from mirrorfleet.copying.faults import FaultReason
+from mirrorfleet.copying.advice import advice
 from mirrorfleet.records.catalog import CatalogState
 from mirrorfleet.records.overview import why_untaken
 from mirrorfleet.records.samples import FOREVER_MS, Verdict
@@ -32,51 +32,6 @@ _VERDICT_WORDS: Final = {
     Verdict.STUCK: "stuck",
     Verdict.STOPPED: "stopped",
     Verdict.FAULTED: "faulted",
-}
-
-_HELP: Final = {
-    FaultReason.RECORD_TOO_LARGE: "Raise max.message.bytes of the target topic to what the source"
-    " topic allows; it is tried again by itself. Or leave the record out: `mirrorfleet resolve"
-    " TOPIC-P --skip`.",
-    FaultReason.KEY_MISSING: "The target topic is compacted and this record has no key. Set"
-    " null_keys: drop-recorded in the rule, end compaction of the target topic, or leave"
-    " the record out: `mirrorfleet resolve TOPIC-P --skip`.",
-    FaultReason.TIMESTAMP_REFUSED: "Raise message.timestamp.before.max.ms and"
-    " message.timestamp.after.max.ms of the target topic; it is tried again by itself. Or"
-    " leave the record out: `mirrorfleet resolve TOPIC-P --skip`.",
-    FaultReason.RECORD_REFUSED: "The target refuses this record. Look at what it says, at the"
-    " record, and at the configs of the target topic; it is tried again by itself. Or leave the"
-    " record out: `mirrorfleet resolve TOPIC-P --skip`.",
-    FaultReason.SOURCE_CORRUPT: "The source's bytes fail their own checksum. They are fetched again"
-    " every minute: another replica may hold the right ones. Look at the disks of the broker that"
-    " leads the partition. `mirrorfleet resolve TOPIC-P --seek OFFSET` goes on behind them.",
-    FaultReason.SOURCE_DENIED: "Grant the fleet READ on the source topic. It is tried again by"
-    " itself.",
-    FaultReason.TARGET_DENIED: "Grant the fleet WRITE on the target topic. It is tried again by"
-    " itself.",
-    FaultReason.RETENTION_OVERTOOK: "The source deleted records before they were copied; they are"
-    " gone there. Find out who else has them. Nothing is skipped without your decision:"
-    " `mirrorfleet resolve TOPIC-P --accept-gap FIRST..END`.",
-    FaultReason.SOURCE_TRUNCATED: "The source lost records that were copied already (unclean"
-    " election). The copy has more than the source now; decide which side is right."
-    " `mirrorfleet resolve TOPIC-P --accept-gap FIRST..END` goes on where the histories part.",
-    FaultReason.SOURCE_RECREATED: "The source topic was deleted and made again. The old copy is"
-    " kept; decide whether the new topic belongs into it: `mirrorfleet resolve TOPIC-P"
-    " --accept-gap FIRST..END`.",
-    FaultReason.SOURCE_MISSING: "The source topic is not there. When it comes back with the same"
-    " id, copying goes on by itself.",
-    FaultReason.TARGET_RECREATED: "The target topic was deleted and made again, so its records are"
-    " missing there. Find out who did it. `mirrorfleet resolve TOPIC-P --seek FIRST` copies them"
-    " again, `--accept-gap FIRST..END` goes on without them.",
-    FaultReason.TARGET_TRUNCATED: "The target lost records that it had acknowledged. Look at its"
-    " brokers: unclean election, lost disks. `mirrorfleet resolve TOPIC-P --seek FIRST` copies them"
-    " again, `--accept-gap FIRST..END` goes on without them.",
-    FaultReason.POSITION_LOST: "Its position is gone, and neither map nor target tell it. Put it"
-    " back with `mirrorfleet positions import FILE`.",
-    FaultReason.QUARANTINED: "The target partition takes nothing: fewer replicas in sync than its"
-    " min.insync.replicas, or no leader. When it does again, copying goes on by itself.",
-    FaultReason.TARGET_MISSING: "The target topic is not there. When it comes back, copying goes on"
-    " by itself.",
 }
 
 
@@ -328,8 +283,6 @@ def _fault(one: Standing) -> str:
 
 def _help(one: Standing) -> str:
     fault = "" if one.known is None else one.known.fault
-    word = fault.partition(" ")[0].rstrip(":")
-    try:
-        return _HELP[FaultReason(word)]
-    except ValueError:
-        return "Read the fault; its neighbours go on, and nothing is skipped."
+    return (
+        advice(fault, one.entry) or "Read the fault; its neighbours go on, and nothing is skipped."
+    )

@@ -175,6 +175,7 @@ def check_file(estate: Estate, flows: Sequence[Flow], report: Report) -> None:
     """What the models cannot know: whether the secrets are there, those of traces included."""
     if not flows:
         report.warnings.append("no link: nothing will be copied. Add one under `links`.")
+    report.warnings.extend(filter(None, map(groups_missing, flows)))
     for alias in aliases(flows):
         try:
             cluster_settings(estate, alias)
@@ -184,3 +185,16 @@ def check_file(estate: Estate, flows: Sequence[Flow], report: Report) -> None:
         telemetry_settings(estate)
     except MirrorfleetError as error:
         report.problems.append(str(error))
+
+
+def groups_missing(flow: Flow) -> str:
+    """Says that no consumer group can move over, "" where a rule names some.
+
+    MM2 takes all by default: who comes from there finds it out when a region is lost.
+    """
+    if any(rule.groups.include for rule in flow.rules):
+        return ""
+    return (
+        f"no rule of {flow.link} has `groups`: no consumer group's offsets cross."
+        ' `groups: [".*"]` in a rule takes those of all.'
+    )

@@ -2,43 +2,51 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tests.faultkit.regions import access
-from tests.faultkit.waiting import wait_until
+from mirrorfleet.kafka.control import read_to_end
+from mirrorfleet.records import positions
+from mirrorfleet.records.positions import Position
+from tests.faultkit.roles import Roles
 from tests.integration.mirror.fleet import Fleet
 from tests.integration.mirror.making import Made, create, put
-from tests.integration.mirror.stored import data
-from tests.judge.reading import At, ReadingError, ends_of
 from tests.judge.verdict import Verdict
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from mirrorfleet.core.ids import PartitionIdentity, TopicId
     from services.local.region import Region
 
 PARTITIONS: Final = 8
 BLOBS: Final = 100
 """Of 100 KB to each partition of each topic: 160 MB in all."""
-URGENT, REST = "rank-urgent", "rank-rest"
+FLEET, URGENT, REST = "rank", "rank-urgent", "rank-rest"
 
 
-def rest_when_urgent_is_done(west: Region) -> list[int]:
-    """Committed records of each partition of the rest; none before all that is urgent is copied."""
-    urgent, rest = (
-        [At(f"east.{topic}", number) for number in range(PARTITIONS)] for topic in (URGENT, REST)
-    )
-    ends = ends_of(access(west), [*urgent, *rest])
-    if min(ends[at].committed for at in urgent) < BLOBS:
-        return []  # the logs are long: they are read when it may be so
+def rest_when_urgent_was_done(west: Region, urgent: TopicId) -> int:
+    """How many records of the rest were committed with the last of all that is urgent.
 
-    def copied(at: At) -> int:
-        return sum(b.records for b in data(west, *at) if b.offset < ends[at].committed)
-
-    return [copied(at) for at in rest] if min(map(copied, urgent)) >= BLOBS else []
+    From the positions, by the target's clock: copying takes less time than looking at it.
+    """
+    topic = f"__mirrorfleet.{FLEET}.positions"
+    told = asyncio.run(read_to_end(west.settings(), topic))
+    entries = [(record.timestamp, positions.decode(record.key, record.value)) for record in told]
+    moves = [(time_ms, entry) for time_ms, entry in entries if isinstance(entry, Position)]
+    done: dict[PartitionIdentity, int] = {}
+    rest: dict[PartitionIdentity, int] = {}
+    for time_ms, entry in moves:
+        if entry.identity.source_topic_id == urgent and entry.records >= BLOBS:
+            done.setdefault(entry.identity, time_ms)
+    assert len(done) == PARTITIONS
+    for time_ms, entry in moves:
+        if entry.identity.source_topic_id != urgent and time_ms <= max(done.values()):
+            rest[entry.identity] = entry.records
+    return sum(rest.values())
 
 
 @pytest.mark.long
@@ -50,7 +58,7 @@ def test_high_priority_is_copied_first_when_a_worker_starts_with_a_backlog(
         {"name": "urgent", "topics": [URGENT], "priority": "high"},
         {"name": "rest", "topics": [REST]},
     ]
-    fleet = Fleet("rank", east, west, tmp_path, rules=rules, slots=4)
+    fleet = Fleet(FLEET, east, west, tmp_path, rules=rules, slots=4)
     blob = os.urandom(100_000)
     for topic in (REST, URGENT):
         create(east, topic, PARTITIONS)
@@ -58,15 +66,10 @@ def test_high_priority_is_copied_first_when_a_worker_starts_with_a_backlog(
         put(east, topic, [Made(b"%06d" % n + blob, partition=n % PARTITIONS) for n in numbers])
 
     with fleet.sync(), fleet.mirror():
-        found = wait_until(
-            lambda: rest_when_urgent_is_done(west),
-            deadline_s=60,
-            what="all that is urgent",
-            ignoring=(ReadingError,),  # the copies are still to be made
-        )
         report = fleet.judged([URGENT, REST])
 
-    rest, everything = sum(found), PARTITIONS * BLOBS
+    rest = rest_when_urgent_was_done(west, Roles(east.settings()).topic_id(URGENT))
+    everything = PARTITIONS * BLOBS
     print(f"when all that was urgent was copied, of the rest {rest} of {everything} records were")
     assert report.verdict is Verdict.PASS
     assert rest < everything / 2

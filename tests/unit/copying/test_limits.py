@@ -20,6 +20,9 @@ FAR = FarLine(rtt_s=0.1, connections=20, most=48, bytes_s=40e6)
     [
         (IDLE._replace(cpu=0.99), Limit.NOTHING),
         (IDLE._replace(held=2, cpu=0.99), Limit.URGENT),
+        (IDLE._replace(away=8, cpu=0.99), Limit.UNREACHABLE),
+        (IDLE._replace(away=8, held=1), Limit.URGENT),
+        (BEHIND._replace(away=4, cpu=0.99), Limit.CPU),
         (BEHIND._replace(held=2), Limit.SOURCE),
         (BEHIND._replace(cpu=0.85, waiting=4), Limit.CPU),
         (BEHIND._replace(waiting=3, memory=0.95), Limit.TARGET),
@@ -79,6 +82,24 @@ def test_backlog_that_waits_for_a_more_urgent_one_is_no_fault_of_the_source() ->
     assert limits.found() == (
         Limit.URGENT,
         "1 partitions behind wait: the worker has a more urgent backlog",
+    )
+
+
+@pytest.mark.parametrize("end", [-1, 0, 100], ids=["never read", "was live", "was behind"])
+def test_what_nobody_can_read_is_neither_copied_nor_behind(end: int) -> None:
+    cut_off = slot()
+    partition_of(cut_off).source = SourceEnds(end, end, 0)
+    partition_of(cut_off).away_since = 5.0
+    limits = Limits()
+
+    limits.looked(look_at(cut_off, [], memory=0.1, cpu=0.1))
+
+    assert limits.found() == (
+        Limit.UNREACHABLE,
+        (
+            "the source's brokers do not answer for 1 of 1 partitions; what else it has is copied"
+            " as it comes"
+        ),
     )
 
 

@@ -69,6 +69,27 @@ def test_the_command_prints_a_line_for_each_slot(capsys: pytest.CaptureFixture[s
     assert [row["slot"] for row in json.loads(capsys.readouterr().out)] == [4, 5, 3]
 
 
+def test_a_lag_of_which_a_part_is_not_known_is_not_told() -> None:
+    unknown = {**SLOT, "limit": "unreachable", "lag_records": 3, "lag_unknown": 1}
+    with worker({"owner": "a", "slots": [unknown]}) as address:
+        (row,) = rows([asked(address)])
+
+    assert (row["lag_records"], row["lag_unknown"]) == (None, 1)
+
+
+def test_a_worker_that_does_not_answer_hides_none_that_does(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with worker(STATUS) as gone:
+        pass
+    with worker(STATUS) as address:
+        assert main(["doctor", gone, address, "-o", "json"]) == 1
+
+    shown = capsys.readouterr()
+    assert [row["slot"] for row in json.loads(shown.out)] == [4, 5, 3]
+    assert shown.err.startswith(f"error: {gone}: {gone}/status gives no answer: ")
+
+
 @pytest.mark.parametrize("address", ["http://[::1:8110", "http://a\u2100:80"])
 def test_an_address_that_cannot_be_split_is_one_error_and_exit_1(
     address: str, capsys: pytest.CaptureFixture[str]

@@ -208,8 +208,8 @@ def test_a_faulted_partition_says_what_to_do() -> None:
     assert page.steps == [
         Step(
             words="Raise max.message.bytes of the target topic to what the source topic allows; it"
-            " is tried again by itself. Or leave the record out: `mirrorfleet resolve TOPIC-P"
-            " --skip`."
+            " is tried again by itself. Or leave the record out: `mirrorfleet resolve orders-1"
+            " --target west --from east --skip`."
         ),
         Step(
             words="Look at the source records.",

@@ -24,7 +24,7 @@ clusters:
       username: copier
       password: {env: WEST_PASSWORD}
 links:
-  - {from: east, to: west, rules: [{name: orders, topics: ["orders.*"]}]}
+  - {from: east, to: west, rules: [{name: orders, topics: ["orders.*"], groups: ["g"]}]}
 """
 
 Captured = pytest.CaptureFixture[str]
@@ -117,6 +117,15 @@ def test_an_estate_without_links_is_valid_with_a_warning(estate: Path, capsys: C
     estate.write_text("estate: a\nclusters: {b: {bootstrap: 'c:1'}}\n")
     assert main(["validate"]) == 0
     assert "warning: no link: nothing will be copied." in capsys.readouterr().err
+
+
+def test_a_link_of_which_no_rule_takes_groups_is_valid_with_a_warning(
+    estate: Path, capsys: Captured
+) -> None:
+    estate.write_text(ESTATE.replace(', groups: ["g"]', ""))
+    assert main(["validate"]) == 0
+    said = "warning: no rule of east->west has `groups`: no consumer group's offsets cross."
+    assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

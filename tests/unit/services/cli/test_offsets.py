@@ -94,6 +94,32 @@ def test_groups_says_who_was_refused_and_exits_1_then(
     assert json.loads(capsys.readouterr().out)[0]["refused"] == refused
 
 
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ("", "no rule of east->west has `groups`: no consumer group's offsets cross."),
+        (", groups: [g]", "no group has read anything that is copied"),
+    ],
+)
+def test_groups_tells_a_link_that_takes_none_from_groups_that_have_read_nothing(
+    rule: str,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file = tmp_path / "estate.yaml"
+    command = groups_of(None, monkeypatch, file)
+    file.write_text(ESTATE.replace("topics: [a]", f"topics: [a]{rule}"))
+
+    async def nobody(*_: object, **__: object) -> list[object]:
+        return []
+
+    monkeypatch.setattr(asking, "ask_groups", nobody)
+    assert main(command) == 0
+    assert capsys.readouterr().out.startswith(said)
+
+
 @pytest.mark.parametrize("unchecked", [None, "not checked: hidden"])
 def test_groups_shows_what_could_not_be_checked_where_there_is_such(
     unchecked: str | None,

@@ -90,6 +90,8 @@ def fleets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fleets:
         return made.of[target]
 
     async def previewed(_: Estate, target: str) -> Preview:
+        if (error := made.of[target].error) is not None:
+            raise error
         return made.of[target].preview
 
     monkeypatch.setattr(plan, "a_fleet", a_fleet)
@@ -182,3 +184,22 @@ def test_a_plan_without_changes_is_in_step_unless_something_is_held_back(
 
     preview.unreached = [AWAY]
     assert main(["plan", "--target", "west"]) == 1
+
+
+def test_a_target_that_does_not_answer_hides_none_of_the_others_plans(
+    fleets: Fleets, capsys: Captured
+) -> None:
+    fleets.of["west"].error = ConnectionLostError("west does not answer.")
+    assert main(["plan", "-o", "json"]) == 1
+    shown = capsys.readouterr()
+    assert [row["link"] for row in json.loads(shown.out)["changes"]] == ["east->south"]
+    assert shown.err.splitlines() == ["error: west: west does not answer."]
+
+    fleets.of["south"].error = ConnectionLostError("south does not answer.")
+    assert main(["plan", "-o", "json"]) == 1
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.splitlines() == [
+        "error: west: west does not answer.",
+        "error: south does not answer.",
+    ]

@@ -17,7 +17,7 @@ from services.cli.validate import READ_COMMITTED
 ESTATE = """\
 estate: demo
 clusters: {east: {bootstrap: "127.0.0.1:1"}, west: {bootstrap: "127.0.0.1:2"}}
-links: [{from: east, to: west, rules: [{name: orders, topics: ["orders.*"]}]}]
+links: [{from: east, to: west, rules: [{name: orders, topics: ["orders.*"], groups: [g]}]}]
 """
 
 ANSWERS = (["validate"], ["acls", "--target", "west"], ["validate", "--help"])

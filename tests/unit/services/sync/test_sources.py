@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from mirrorfleet.core.errors import RefusedError
+from mirrorfleet.core.errors import ConnectionLostError, RefusedError
 from mirrorfleet.core.ids import ClusterAlias, ClusterId, Link, SlotNumber
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.records.catalog import CatalogLink, CatalogPartition, CatalogState
+from mirrorfleet.runtime.lifecycle import Stop
 from mirrorfleet.syncing.fleet import FleetSync
 from mirrorfleet.syncing.store import Store
 from services.sync.service import SyncService
@@ -127,3 +129,28 @@ async def test_of_two_sources_that_are_one_cluster_neither_is_taken_first_come(
     sync.answering[SOUTH] = "south"
     await sync.begin()
     assert sync.known == [EAST, SOUTH]
+
+
+@pytest.mark.parametrize(
+    ("retriable", "ends"), [(True, False), (False, True)], ids=["all away", "all refused"]
+)
+async def test_sources_that_are_away_are_waited_for_and_only_a_refusal_of_all_ends_it(
+    *, retriable: bool, ends: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sync = Meeting(monkeypatch)
+    error = ConnectionLostError("no answer.") if retriable else RefusedError("not you.")
+    worked: list[bool] = []
+
+    async def no_source(*_: object) -> None:
+        raise error
+
+    async def run(*_: object) -> None:
+        worked.append(True)
+
+    monkeypatch.setattr(FleetSync, "open_source", no_source)
+    monkeypatch.setattr(sync.service._leadership, "run", run)
+    monkeypatch.setattr(FleetSync, "close", nothing)
+    with pytest.raises(RefusedError) if ends else nullcontext():
+        await sync.service.serve(Stop(sync.service._context.clock, 1.0))
+
+    assert worked == ([] if ends else [True])
