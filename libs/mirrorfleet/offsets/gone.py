@@ -16,7 +16,8 @@ from operator import attrgetter
 from typing import Final, NamedTuple
 
 from mirrorfleet.core.ids import SourceOffset, TargetOffset, TopicId
-from mirrorfleet.offsets.index import PartitionMap, Piece
+from mirrorfleet.offsets.index import PartitionMap
+from mirrorfleet.offsets.pieces import Piece
 from mirrorfleet.records.positions import Position
 from mirrorfleet.records.segments import Run
 

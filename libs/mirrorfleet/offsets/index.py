@@ -5,23 +5,22 @@ A *piece* is a stretch without holes, on either side: source [s, s+n) is target 
     source   s0 s0+1 s0+2   .  .   s1 s1+1      '.' = marker, aborted, removed or left out
     target   t0 t0+1 t0+2   x      t1 t1+1      'x' = marker of a commit, or another writer
 
-Pieces rise on both sides, so each side is found by bisection. Three arrays hold them: 24 bytes a
-piece, and pieces that touch on both sides are one. One map is one incarnation of one partition:
-a topic made again has another identity, and so another map. What both logs have lost is forgotten.
+Pieces rise on both sides, so each side is found by bisection (`pieces`), and pieces that touch on
+both sides are one. One map is one incarnation of one partition: a topic made again has another
+identity, and so another map. What both logs have lost is forgotten.
 """
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 from mirrorfleet.core.errors import CorruptBatchError
 from mirrorfleet.core.ids import PartitionIdentity, SourceOffset, TargetOffset
 from mirrorfleet.offsets.packing import Floor
+from mirrorfleet.offsets.pieces import CHUNK, SOURCE, TARGET, Piece, Pieces, Side
 from mirrorfleet.records.archive import Block
 from mirrorfleet.records.segments import Run, Segment
 
@@ -47,23 +46,13 @@ class Translated(Generic[O]):
     found: Found
 
 
-class Piece(NamedTuple):
-    """Source [source, source + records) is target [target, target + records)."""
-
-    source: int
-    target: int
-    records: int
-
-
 class PartitionMap:
     """The pieces of one partition identity. Runs may come in any order and more than once."""
 
-    __slots__ = ("_counts", "_forgotten", "_sources", "_targets", "source_end", "target_end")
+    __slots__ = ("_forgotten", "_pieces", "source_end", "target_end")
 
-    def __init__(self) -> None:
-        self._sources = array("q")
-        self._targets = array("q")
-        self._counts = array("q")
+    def __init__(self, chunk: int = CHUNK) -> None:
+        self._pieces = Pieces(chunk)
         self._forgotten = 0
         self.source_end = SourceOffset(0)
         """Behind the last source offset that was looked at; copied records end there or before."""
@@ -71,56 +60,58 @@ class PartitionMap:
         """Behind the last copied record."""
 
     def __len__(self) -> int:
-        return len(self._sources)
+        return len(self._pieces)
 
     @property
     def nbytes(self) -> int:
         """Bytes of the pieces."""
-        return len(self) * 3 * self._sources.itemsize
+        return self._pieces.nbytes
 
     @property
     def first(self) -> tuple[SourceOffset, TargetOffset] | None:
         """The first copied record on both sides."""
-        if not self._sources:
+        if not self._pieces:
             return None
-        return SourceOffset(self._sources[0]), TargetOffset(self._targets[0])
+        first = self._pieces[0]
+        return SourceOffset(first.source), TargetOffset(first.target)
 
     @property
     def last(self) -> tuple[SourceOffset, TargetOffset] | None:
         """The last copied record on both sides."""
-        if not self._sources:
+        if not self._pieces:
             return None
-        step = self._counts[-1] - 1
-        return SourceOffset(self._sources[-1] + step), TargetOffset(self._targets[-1] + step)
+        last = self._pieces[-1]
+        step = last.records - 1
+        return SourceOffset(last.source + step), TargetOffset(last.target + step)
 
     def end_below(
         self, source: SourceOffset, target: TargetOffset
     ) -> tuple[SourceOffset, TargetOffset] | None:
         """Behind the last copied record that is below both, on both sides; None without any."""
-        at = min(bisect_left(self._sources, source), bisect_left(self._targets, target)) - 1
+        begun = self._pieces.begun
+        at = min(begun(SOURCE, source - 1), begun(TARGET, target - 1)) - 1
         if at < 0:
             return None
-        first, other = self._sources[at], self._targets[at]
-        step = min(self._counts[at], source - first, target - other)
+        first, other, records = self._pieces[at]
+        step = min(records, source - first, target - other)
         return SourceOffset(first + step), TargetOffset(other + step)
 
     def records_from(self, target: TargetOffset) -> int:
         """Copied records at a target offset and behind it."""
-        if not self._targets:
+        if not self._pieces:
             return 0
-        at = max(bisect_right(self._targets, target) - 1, 0)
-        below = min(max(target - self._targets[at], 0), self._counts[at])
-        return sum(self._counts[at:]) - below
+        at = max(self._pieces.begun(TARGET, target) - 1, 0)
+        first = self._pieces[at]
+        below = min(max(target - first.target, 0), first.records)
+        return sum(piece.records for piece in self._pieces.since(at)) - below
 
     def between(self, first: TargetOffset, end: int) -> Iterator[Piece]:
         """What was copied to target offsets [first, end)."""
-        at = self._at(self._targets, first)
-        for index in range(len(self) if at is None else at, len(self)):
-            target, count = self._targets[index], self._counts[index]
+        for source, target, count in self._pieces.since(self._at(TARGET, first) or 0):
             skipped, stop = max(first - target, 0), min(count, end - target)
             if stop <= skipped:
                 return
-            yield Piece(self._sources[index] + skipped, target + skipped, stop - skipped)
+            yield Piece(source + skipped, target + skipped, stop - skipped)
 
     def add(self, run: Run) -> None:
         """Take a run; one that is known already changes nothing.
@@ -143,58 +134,55 @@ class PartitionMap:
         Kept is the last piece that does not begin above them, so the last one of all, too: every
         offset from there on has the answer that it had. Runs that were forgotten stay so.
         """
-        gone = min(bisect_right(self._sources, source), bisect_right(self._targets, target)) - 1
+        begun = self._pieces.begun
+        gone = min(begun(SOURCE, source), begun(TARGET, target)) - 1
         if gone <= 0:
             return 0
-        for one in (self._sources, self._targets, self._counts):
-            del one[:gone]
-        self._forgotten = self._targets[0]
+        self._pieces.drop(gone)
+        self._forgotten = self._pieces[0].target
         return gone
 
     def to_target(self, offset: SourceOffset) -> Translated[TargetOffset] | None:
         """Where a group goes on that would read `offset` next; None when nothing was copied."""
-        at = self._at(self._sources, offset)
+        at = self._at(SOURCE, offset)
         if at is None:
             return None
-        if at >= len(self._sources):
+        if at >= len(self._pieces):
             return Translated(self.target_end, Found.END)
-        ahead = max(offset - self._sources[at], 0)
-        found = Found.BEFORE if at == 0 and offset < self._sources[0] else Found.EXACT
-        return Translated(TargetOffset(self._targets[at] + ahead), found)
+        piece = self._pieces[at]
+        found = Found.BEFORE if at == 0 and offset < piece.source else Found.EXACT
+        return Translated(TargetOffset(piece.target + max(offset - piece.source, 0)), found)
 
     def to_source(self, offset: TargetOffset) -> Translated[SourceOffset] | None:
         """The way back, by the same rule."""
-        at = self._at(self._targets, offset)
+        at = self._at(TARGET, offset)
         if at is None:
             return None
-        if at >= len(self._targets):
+        if at >= len(self._pieces):
             return Translated(self.source_end, Found.END)
-        ahead = max(offset - self._targets[at], 0)
-        found = Found.BEFORE if at == 0 and offset < self._targets[0] else Found.EXACT
-        return Translated(SourceOffset(self._sources[at] + ahead), found)
+        piece = self._pieces[at]
+        found = Found.BEFORE if at == 0 and offset < piece.target else Found.EXACT
+        return Translated(SourceOffset(piece.source + max(offset - piece.target, 0)), found)
 
-    def _at(self, starts: array[int], offset: int) -> int | None:
+    def _at(self, side: Side, offset: int) -> int | None:
         """The first piece that ends above `offset`; None without any piece."""
-        if not starts:
+        if not self._pieces:
             return None
-        at = bisect_right(starts, offset) - 1
+        at = self._pieces.begun(side, offset) - 1
         if at < 0:
             return 0
-        return at if offset < starts[at] + self._counts[at] else at + 1
+        piece = self._pieces[at]
+        return at if offset < piece[side] + piece.records else at + 1
 
     def _append(self, piece: Piece) -> None:
-        if self._sources:
-            source_end = self._sources[-1] + self._counts[-1]
-            if piece.source < source_end:
-                raise _disagree(piece, f"records up to source offset {source_end}")
-            touches = piece.target == self._targets[-1] + self._counts[-1]
-            if piece.source == source_end and touches:
-                self._counts[-1] += piece.records
-                self.target_end = TargetOffset(piece.target + piece.records)
-                return
-        self._sources.append(piece.source)
-        self._targets.append(piece.target)
-        self._counts.append(piece.records)
+        last = self._pieces[-1] if self._pieces else Piece(-1, -1, 0)
+        source_end = last.source + last.records
+        if piece.source < source_end:
+            raise _disagree(piece, f"records up to source offset {source_end}")
+        if piece.source == source_end and piece.target == last.target + last.records:
+            self._pieces.grow_last(piece.records)
+        else:
+            self._pieces.append(piece)
         self.target_end = TargetOffset(piece.target + piece.records)
 
     def _insert_rest(self, piece: Piece) -> None:
@@ -206,9 +194,9 @@ class PartitionMap:
     def _insert(self, piece: Piece) -> None:
         """A piece that is known already, or fills a gap: blocks and segments overlap."""
         source, target, count = piece
-        at = bisect_right(self._targets, target)
+        at = self._pieces.begun(TARGET, target)
         if at:
-            before = Piece(self._sources[at - 1], self._targets[at - 1], self._counts[at - 1])
+            before = self._pieces[at - 1]
             inside = target - before.target
             if inside < before.records:
                 if source != before.source + inside:
@@ -219,18 +207,16 @@ class PartitionMap:
                 raise _disagree(piece, before)
         if not count:
             return
-        room = self._targets[at] - target if at < len(self) else count
+        after = self._pieces[at] if at < len(self) else None
+        room = count if after is None else after.target - target
         if room < count:
             self._insert(Piece(source + room, target + room, count - room))
             count = room
         if not count:
             return
-        if at < len(self) and source + count > self._sources[at]:
-            after = Piece(self._sources[at], self._targets[at], self._counts[at])
+        if after is not None and source + count > after.source:
             raise _disagree(piece, after)
-        self._sources.insert(at, source)
-        self._targets.insert(at, target)
-        self._counts.insert(at, count)
+        self._pieces.insert(at, Piece(source, target, count))
 
 
 class OffsetIndex:

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from mirrorfleet.core.errors import CorruptBatchError
 from mirrorfleet.core.ids import SourceOffset, TargetOffset
-from mirrorfleet.offsets.index import Found, OffsetIndex, PartitionMap, Piece, pieces_of
+from mirrorfleet.offsets.index import Found, OffsetIndex, PartitionMap, pieces_of
+from mirrorfleet.offsets.pieces import Piece
 from mirrorfleet.records.segments import Run
 from tests.unit.offsets.making import PARTITIONS, History, check_all, histories, run_of
 
