@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -48,17 +49,15 @@ def run_translate(where: Where, topic: str, offset: int, way: Direction, output:
 
 
 def run_groups(where: Where, group: str | None, output: Output) -> int:
-    """Prints the groups of a link, or one of them; exit 1 when a cluster refused one, or what one
-    has read was deleted, or its copy.
-    """
+    """Prints the groups of a link, or one; exit 1 where one is refused or has lost a topic."""
     estate = load_estate(where.file)
     flow = flow_of(estate, find_link(estate, where.target, where.source))
     fleet, there = estate.fleet_of(where.target), flow.link.target
 
     async def ask() -> list[Row]:
-        one, other = open_cluster(estate, flow.link.source), open_cluster(estate, there)
-        async with one as source, other as target:
-            return await asking.ask_groups(source, target, fleet, flow, SystemClock(), only=group)
+        async with open_cluster(estate, there) as target:
+            source, clock = partial(open_cluster, estate, flow.link.source), SystemClock()
+            return await asking.ask_groups_anyway(source, target, fleet, flow, clock, only=group)
 
     rows = asyncio.run(ask())
     nothing = groups_missing(flow) or "no group has read anything that is copied"

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from mirrorfleet.core.errors import BrokerError, ConfigError, RefusedError
+from mirrorfleet.core.errors import BrokerError, ConfigError, MirrorfleetError, RefusedError
 from mirrorfleet.core.ids import FleetName, Link, PartitionIdentity, SlotNumber, TopicPartition
 from mirrorfleet.core.ports import Clock
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.groups import GroupOffsets, GroupState, fetch_offsets, list_groups
 from mirrorfleet.mapping.catalog import CatalogView, read_catalog
 from mirrorfleet.mapping.following import MapFollower
+from mirrorfleet.mapping.last_checkpoints import ask_target
 from mirrorfleet.mapping.live import checked, side_words, sides_seen, source_checked
 from mirrorfleet.mapping.store import KafkaMapStore
 from mirrorfleet.offsets.copies import Answer, Copies
@@ -189,6 +191,29 @@ async def ask_groups(
         sides = here, _Side(state, set_there[group])
         rows += _group_rows(group, flow, copies, sides, seen)
     return rows
+
+
+async def ask_groups_anyway(
+    open_source: Callable[[], AbstractAsyncContextManager[Cluster]],
+    target: Cluster,
+    fleet: FleetName,
+    flow: Flow,
+    clock: Clock,
+    *,
+    only: str | None = None,
+) -> list[Row]:
+    """As `ask_groups`, and by what the target knows where the source is away.
+
+    Without the source's secrets, too, as `confirmed`. Raises: as both.
+    """
+    async with AsyncExitStack() as stack:
+        try:
+            source = await stack.enter_async_context(open_source())
+        except MirrorfleetError as error:
+            if not (error.retriable or isinstance(error, ConfigError)):
+                raise
+            return await ask_target(target, fleet, flow, only=only)
+        return await ask_groups(source, target, fleet, flow, clock, only=only)
 
 
 async def _copies(

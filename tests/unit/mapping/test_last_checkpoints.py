@@ -1,0 +1,159 @@
+"""When the source is away the target still says where its groups go on, and as of when."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import (
+    BrokerError,
+    ConfigError,
+    DeadlineError,
+    MirrorfleetError,
+    RefusedError,
+)
+from mirrorfleet.core.ids import FleetName, SourceOffset, TargetOffset, TopicPartition
+from mirrorfleet.kafka.groups import GroupOffsets, GroupState, ListedGroup
+from mirrorfleet.mapping import asking, last_checkpoints
+from mirrorfleet.mapping.asking import GROUP_COLUMNS, ask_groups_anyway
+from mirrorfleet.offsets.homes import GroupOffset
+from mirrorfleet.policy.filters import NameFilter
+from mirrorfleet.policy.flows import Flow, FlowRule
+from mirrorfleet.policy.naming import Naming
+from mirrorfleet.records import checkpoint
+from mirrorfleet.records.checkpoint import Checkpoint
+from mirrorfleet.runtime.clock import SystemClock
+from mirrorfleet.wire.records import Record
+from tests.unit.mapping.targets import Target, deleted
+from tests.unit.mapping.test_asking import ENTRY
+from tests.unit.records.making import LINK
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from mirrorfleet.kafka.cluster import Cluster
+
+FLEET = FleetName("west")
+RULE = FlowRule("all", NameFilter((".*",)), NameFilter(("g.*",)), Naming.PREFIX)
+FLOW = Flow(LINK, (RULE,), NameFilter(()))
+COPY = TopicPartition("east.orders", 0)
+AWAY = DeadlineError("east does not answer.")
+
+
+def point(group: str, source: int, target: int, at: TopicPartition = COPY) -> Record:
+    made = Checkpoint(group, at, SourceOffset(source), TargetOffset(target))
+    return Record(0, 1_700_000_000_000 + source, *checkpoint.encode(made))
+
+
+POINTS = (
+    point("g", 3, 4),
+    point("other", 1, 1),
+    point("g", 5, 6),
+    point("g", 9, 9, TopicPartition("gone", 0)),
+    point("g-refused", 2, 2),
+)
+
+
+class Lost:
+    """A link whose source raises when it is opened, and a target that has checkpoints."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, error: MirrorfleetError) -> None:
+        self.error = error
+        self.target = Target()
+        self.rows: list[dict[str, object]] = []
+
+        async def read_catalog(*_: object) -> SimpleNamespace:
+            return SimpleNamespace(of_link=lambda _: [ENTRY])
+
+        async def read_control(_: object, name: str, take: Callable[[Record], None]) -> bool:
+            assert name == "east.checkpoints.internal"
+            for record in POINTS:
+                take(record)
+            return True
+
+        async def list_groups(*_: object, **__: object) -> dict[str, ListedGroup]:
+            return {"g": ListedGroup("g", GroupState.STABLE, 1)}
+
+        async def fetch_offsets(_: object, names: list[str]) -> dict[str, object]:
+            refused = BrokerError(ErrorCode.GROUP_AUTHORIZATION_FAILED, "no")
+            known: GroupOffsets = {COPY: GroupOffset(7)}
+            return {name: refused if name == "g-refused" else known for name in names}
+
+        for fake in (read_catalog, read_control, list_groups, fetch_offsets):
+            monkeypatch.setattr(last_checkpoints, fake.__name__, fake)
+
+    def source(self) -> AbstractAsyncContextManager[Cluster]:
+        raise self.error
+
+    async def ask(self, only: str | None = None) -> list[dict[str, object]]:
+        target = self.target.cluster()
+        return await ask_groups_anyway(self.source, target, FLEET, FLOW, SystemClock(), only=only)
+
+
+@pytest.mark.parametrize("error", [AWAY, ConfigError("no secret.")], ids=["away", "no secrets"])
+async def test_the_last_checkpoint_of_each_group_is_told_with_its_time(
+    error: MirrorfleetError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (row, refused) = await Lost(monkeypatch, error).ask()
+
+    assert row.keys() == {*GROUP_COLUMNS, "target_topic"}
+    assert row == {
+        "group": "g",
+        "topic": "orders",
+        "partition": 0,
+        "source_offset": 5,
+        "target_topic": "east.orders",
+        "translated": 6,
+        "found": "checkpoint",
+        "target_offset": 7,
+        "source_state": "Unknown",
+        "target_state": "Stable",
+        "refused": None,
+        "unchecked": "east does not answer; as of 2023-11-14 22:13:20 UTC",
+    }
+    assert (refused["group"], refused["target_state"]) == ("g-refused", "Dead")
+    assert refused["refused"] == "west: GROUP_AUTHORIZATION_FAILED"
+
+
+async def test_a_copy_that_was_deleted_has_no_translation(monkeypatch: pytest.MonkeyPatch) -> None:
+    lost = Lost(monkeypatch, AWAY)
+    lost.target = deleted()
+
+    (row, _) = await lost.ask()
+
+    assert (row["translated"], row["found"]) == (None, None)
+    assert "was deleted" in str(row["refused"])
+
+
+async def test_a_group_without_a_checkpoint_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(RefusedError, match="group 'gone' has no checkpoint"):
+        await Lost(monkeypatch, AWAY).ask("gone")
+
+
+async def test_a_source_that_refuses_us_is_an_error_and_no_guess(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(RefusedError, match="not you"):
+        await Lost(monkeypatch, RefusedError("not you.")).ask()
+
+
+async def test_a_source_that_answers_is_asked_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[Cluster]:
+        yield cast("Cluster", "east")
+
+    async def ask_groups(*args: object, **more: object) -> list[dict[str, object]]:
+        asked.append((args[:2], more))
+        return []
+
+    monkeypatch.setattr(asking, "ask_groups", ask_groups)
+    target = cast("Cluster", "west")
+    await ask_groups_anyway(opened, target, FLEET, FLOW, SystemClock(), only="g")
+
+    assert asked == [(("east", "west"), {"only": "g"})]
