@@ -36,6 +36,7 @@ from mirrorfleet.records.checkpoint import Checkpoint
 from mirrorfleet.records.offset_sync import OffsetSync
 from mirrorfleet.runtime.clock import SystemClock
 from services.cli.__main__ import main
+from services.local.ports import free_ports
 from services.local.region import Region
 from tests.faultkit.regions import address
 from tests.faultkit.waiting import until
@@ -315,6 +316,7 @@ def check_commands(world: World, places: Places, capsys: pytest.CaptureFixture[s
     assert all(row["translated"] == row["target_offset"] for row in rows)
     assert main(["groups", "--group", "nobody", *estate]) == 1
     assert "'nobody' is no group of east that a rule takes" in capsys.readouterr().err
+    check_without_source(world, rows, capsys)
 
     way = world.ways[0]
     topic = way.topics[1]
@@ -373,3 +375,22 @@ async def active_on(way: Way, target: Cluster, group: str) -> AsyncIterator[None
         yield
     finally:
         consumer.close()
+
+
+def check_without_source(
+    world: World, rows: list[dict[str, object]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same answers when the source is lost, from the target alone."""
+    (nobody,) = free_ports(1)
+    lost = world.directory / "lost.yaml"
+    here = address(world.ways[0].source)
+    lost.write_text(world.estate.read_text().replace(here, f"127.0.0.1:{nobody}"))
+    command = ["groups", "--group", str(rows[0]["group"]), "--estate", str(lost)]
+
+    assert main([*command, "--target", "west", "-o", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    fields = ("topic", "partition", "source_offset", "translated", "target_offset", "target_state")
+    assert [[row[each] for each in fields] for row in told] == [
+        [row[each] for each in fields] for row in rows
+    ]
+    assert all("east does not answer; as of" in row["unchecked"] for row in told)
