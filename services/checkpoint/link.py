@@ -128,7 +128,7 @@ class LinkGroups:
         self._rewritten_at: dict[tuple[str, TopicPartition], float] = {}
         self._silent: set[TopicPartition] = set()
         self._away: dict[str, set[str]] = {}
-        self._told: set[str] = set()
+        self.shut_out: set[str] = set()
         self._synced: dict[TopicPartition, OffsetSync] = {}
 
     def close(self) -> None:
@@ -367,13 +367,13 @@ class LinkGroups:
     def _tell_refused(self) -> None:
         """Log what was not refused before."""
         refused = self.report.refused
-        new = [one for one in refused if one not in self._told]
+        new = [one for one in refused if one not in self.shut_out]
         if new:
             some = {one: refused[one] for one in new[:3]}
             _log.warning(
                 "groups or topics refused", extra=fields(link=str(self.flow.link), error=str(some))
             )
-        self._told = set(refused)
+        self.shut_out = set(refused)
 
     async def _write_syncs(self, copies: Copies) -> None:
         """MM2's offset-syncs, from segments: only what is committed is in them."""

@@ -61,6 +61,14 @@ def _link(groups: LinkGroups, now: float) -> dict[str, object]:
     }
 
 
+def shut_out(groups: LinkGroups) -> str:
+    """What `/readyz` says of groups that a cluster refused at the last look; "" of none."""
+    found = sorted(groups.shut_out)
+    more = " and others" if len(found) > 3 else ""
+    named = ", ".join(found[:3])
+    return f"offsets do not follow for {named}{more}: refused, see /status" if found else ""
+
+
 def add_routes(
     app: FastAPI,
     copies_of: Callable[[Link], Copies],
@@ -124,7 +132,11 @@ def register_gauges(
             if each.report.looked_at is not None
         ]
 
+    def refused() -> _Samples:
+        return [((str(each.report.link),), float(len(each.shut_out))) for each in links]
+
     metrics.on_scrape(names.GROUPS, homes)
+    metrics.on_scrape(names.GROUPS_REFUSED, refused)
     metrics.on_scrape(names.CHECKPOINT_AGE, ages)
     metrics.on_scrape(names.MAP_PIECES, lambda: [((), float(known.index.pieces))])
     metrics.on_scrape(names.MAP_BYTES, lambda: [((), float(known.index.nbytes))])

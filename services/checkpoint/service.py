@@ -244,6 +244,7 @@ class CheckpointService:
             else:
                 groups.report.trouble = ""
                 health.release(hold)
+                health.note(hold, report.shut_out(groups))
             self._count(groups)
             took = self._context.clock.monotonic() - started
             await asyncio.sleep(max(self._settings.period_s - took, 0.1))
