@@ -181,7 +181,7 @@ class Cluster:
         self._cluster_id, self._controller = found.cluster_id, found.controller
         self._brokers = found.brokers
         self.settings.last_seen.addresses = tuple(each.address for each in found.brokers.values())
-        self._leaders.learn(found.topics.values())
+        self._leaders.learn(found.topics.values(), asyncio.get_running_loop().time())
         return found
 
     async def topic(self, name: str, *, refresh: bool = False) -> TopicMeta:

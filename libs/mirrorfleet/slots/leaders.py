@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import MirrorfleetError
+from mirrorfleet.kafka.leaders import Newest
 from mirrorfleet.runtime.log import fields, logger
 
 if TYPE_CHECKING:
@@ -26,9 +27,6 @@ REST: Final = 20
 """And so many times what a look takes: ten thousand partitions keep a worker busy with it."""
 TROUBLE_S: Final = 15.0
 """A dead broker is replaced when its session ends (broker.session.timeout.ms, 9 s)."""
-PUT_BACK_S: Final = 300.0
-"""Earlier epochs are believed when nobody tells the later one any more: a cluster may have been put
-back from a copy of its disks. Longer than a broker is cut off and the only one that we ask."""
 LEAST_S: Final = 0.1
 """Between two renewals, however many ask."""
 ASKED_REST: Final = 4
@@ -43,19 +41,6 @@ class LeaderAt(NamedTuple):
 
     node: int
     epoch: int
-
-
-class _Newest(NamedTuple):
-    """The last epoch of a partition, and when it was told for the last time."""
-
-    topic_id: TopicId
-    epoch: int
-    told_at: float
-
-    def outdates(self, told: _Newest) -> bool:
-        """Whether that is from a broker that was cut off from its controllers (KIP-320)."""
-        is_earlier = told.topic_id == self.topic_id and told.epoch < self.epoch
-        return is_earlier and told.told_at - self.told_at < PUT_BACK_S
 
 
 class Role(Enum):
@@ -79,7 +64,7 @@ class Leaders:
         self._clock = clock
         self._topics: set[str] = set()
         self._leaders: dict[tuple[str, int], LeaderAt] = {}
-        self._newest: dict[tuple[str, int], _Newest] = {}
+        self._newest: dict[tuple[str, int], Newest] = {}
         self._short: dict[tuple[str, int], int] = {}
         self._ids: dict[str, TopicId] = {}
         self._role = role
@@ -203,7 +188,7 @@ class Leaders:
             if self._role is Role.TARGET:
                 self._partitions[name] = tuple(topic.partitions)
             for number, meta in topic.partitions.items():
-                at, told = (name, number), _Newest(topic.topic_id, meta.leader_epoch, now)
+                at, told = (name, number), Newest(topic.topic_id, meta.leader_epoch, now)
                 known = self._newest.get(at)
                 if known is None or not known.outdates(told):
                     self._newest[at] = told

@@ -39,7 +39,8 @@ async def rebuild(runner: SlotRunner, sender: Sender) -> None:
     known = runner.slot.known
     for identity in [i for i, p in runner.unstarted.items() if healing.is_lost(p)]:
         del runner.unstarted[identity]  # looked into again
-    missing = [entry for entry in runner.entries.values() if entry.identity not in known]
+    entries = succession.not_followed(runner, list(runner.entries.values()))
+    missing = [entry for entry in entries if entry.identity not in known]
     if not missing:
         return
     copied = await _copied_before(runner, missing)

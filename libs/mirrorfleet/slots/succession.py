@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.copying.faults import TARGET_LOSSES, Fault, FaultReason, Span
 from mirrorfleet.core.errors import BrokerError
-from mirrorfleet.core.ids import PartitionIdentity, SourceOffset, TargetOffset
+from mirrorfleet.core.ids import (
+    ClusterId,
+    PartitionIdentity,
+    SourceOffset,
+    TargetOffset,
+    TopicId,
+)
 from mirrorfleet.kafka.control_tailing import PartitionTail
 from mirrorfleet.kafka.offsets import EARLIEST, LATEST, list_offsets
 from mirrorfleet.records import progress as progress_codec
@@ -26,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from mirrorfleet.copying.partition import CopyPartition
-    from mirrorfleet.core.ids import TopicId
     from mirrorfleet.records.catalog import CatalogPartition
     from mirrorfleet.records.events import Event
     from mirrorfleet.slots.leaders import Leaders
@@ -36,6 +41,7 @@ if TYPE_CHECKING:
 LOOK_BACK: Final = 64
 """Snapshots of a slot that are looked through for a topic's last numbers: a minute of them."""
 _READ_S: Final = 10.0
+_History = tuple[ClusterId, int, str, TopicId]
 
 
 def changed_sides(
@@ -171,6 +177,30 @@ def _former(runner: SlotRunner, identity: PartitionIdentity) -> PartitionIdentit
         )
     ]
     return max(earlier, key=lambda one: one.incarnation, default=None)
+
+
+def not_followed(runner: SlotRunner, entries: Sequence[CatalogPartition]) -> list[CatalogPartition]:
+    """Those that no later incarnation has followed, by its position: a catalog that we read late
+    may still have one that has ended, and a worker before us went on with the next.
+    """
+    latest: dict[_History, int] = {}
+    for one in runner.slot.known:
+        for history in _histories(one):
+            latest[history] = max(latest.get(history, 0), one.incarnation)
+    return [
+        entry
+        for entry in entries
+        if all(
+            latest.get(history, 0) <= entry.identity.incarnation
+            for history in _histories(entry.identity)
+        )
+    ]
+
+
+def _histories(identity: PartitionIdentity) -> tuple[_History, _History]:
+    """What another incarnation has in common with it: the topic on one side at least."""
+    at = identity.source_cluster, identity.partition
+    return (*at, "source", identity.source_topic_id), (*at, "target", identity.target_topic_id)
 
 
 def written_before(runner: SlotRunner, identity: PartitionIdentity) -> list[PartitionIdentity]:

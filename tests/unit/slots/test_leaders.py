@@ -11,11 +11,11 @@ from uuid import UUID
 import pytest
 
 from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.kafka.leaders import PUT_BACK_S
 from mirrorfleet.kafka.metadata import PartitionMeta, TopicMeta
 from mirrorfleet.slots import leaders
 from mirrorfleet.slots.leaders import (
     LEAST_S,
-    PUT_BACK_S,
     RENEW_S,
     REST,
     SOON_S,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from mirrorfleet.copying.partition import SourceEnds
-from mirrorfleet.core.ids import SourceOffset, TopicPartition
+from mirrorfleet.core.ids import SourceOffset, TopicId, TopicPartition
 from mirrorfleet.kafka.offsets import ListedOffset, OffsetSpec
 from mirrorfleet.slots import starting
 from mirrorfleet.slots.starting import Starts, resolve_starts
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mirrorfleet.slots.runner import SlotRunner
     from mirrorfleet.slots.sending import Sender
 
+OTHER = TopicId(int=77)
 NOTHING_NEW = Starts({}, {})
 
 
@@ -42,6 +43,30 @@ async def test_what_waited_through_a_take_waits_since_before_it_and_all_else_sin
         since.append(partition_of(made).progress_at)
 
     assert since == [5.0, 100.0, 100.0]
+
+
+@pytest.mark.parametrize("same", ["source", "target", "both"])
+async def test_an_incarnation_that_another_one_has_followed_is_not_copied_again(same: str) -> None:
+    made = slot()
+    sides = SimpleNamespace(topic_id=lambda topic: None)
+    clock = SimpleNamespace(monotonic=lambda: 100.0, now_ms=lambda: 5)
+    runner = SimpleNamespace(slot=made, clock=clock, unstarted={}, sources=sides, targets=sides)
+    old = partition_of(made)
+    now = replace(old.identity, incarnation=1)
+    if same == "source":
+        now = replace(now, target_topic_id=OTHER)
+    elif same == "target":
+        now = replace(now, source_topic_id=OTHER)
+    later = replace(old.committed, identity=now, next_source=SourceOffset(500))
+    made.forget_all()
+    made.known = {old.identity: old.committed, now: later}
+
+    for known in (old.entry, replace(old.entry, identity=now)):
+        await admit(cast("SlotRunner", runner), cast("Sender", None), [known], NOTHING_NEW)
+        if known is old.entry:
+            assert made.partitions == {}
+
+    assert [each.committed.next_source for each in made.partitions.values()] == [500]
 
 
 async def test_a_start_that_this_build_cannot_read_stops_that_partition_alone(
