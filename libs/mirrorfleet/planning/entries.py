@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from mirrorfleet.core.ids import PartitionIdentity, SlotNumber, TopicId
+from mirrorfleet.core.ids import NO_TOPIC_ID, PartitionIdentity, SlotNumber, TopicId
 from mirrorfleet.planning.observed import SourceTopic, TargetTopic
 from mirrorfleet.planning.rules import FAIL, RuleTerms
 from mirrorfleet.planning.slot_load import SlotLoad
@@ -61,6 +61,12 @@ class Topic:
 
     def trouble(self) -> Held | None:
         """What forbids to go on with the history that the catalog knows, or to begin one."""
+        link = self.view.link
+        for alias, topic in ((link.source, self.source), (link.target, self.target)):
+            if topic is not None and topic.topic_id == NO_TOPIC_ID:
+                text = f"{topic.name} has no id on {alias}: another one of that name would not be"
+                hint = "noticed. Raise inter.broker.protocol.version there to 2.8 or later"
+                return self._held(Reason.NO_IDS, f"{text} {hint}")
         if self.is_new:
             foreign = self.target is not None and self.target.empty is False
             return self._foreign() if foreign and not self.terms.adopt else None

@@ -38,6 +38,7 @@ class Reason(StrEnum):
     TARGET_RECREATED = LossCause.TARGET_RECREATED.value
     TARGET_UNREAD = "target-unread"
     UNREADABLE = "unreadable"
+    NO_IDS = "no-topic-ids"
     REFUSED = "refused-by-target"
     CONFIG_REFUSED = "config-refused"
     ACL_REFUSED = "acl-refused"
