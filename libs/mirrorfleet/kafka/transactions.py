@@ -66,6 +66,21 @@ _MAYBE_DONE: Final = COORDINATOR_MOVED | {
 COORDINATOR_NOT_AVAILABLE or NOT_COORDINATOR: TransactionStateManager.appendTransactionToLog)."""
 
 
+_OF_A_PARTITION: Final = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+}
+"""What is said to an addition of one partition; all else is about the transaction, said to each."""
+
+
+class NotAddedError(BrokerError):
+    """Raised for the partition because of which nothing was added to the transaction."""
+
+    def __init__(self, code: ErrorCode, where: str, at: TopicPartition) -> None:
+        super().__init__(code, where)
+        self.at = at
+
+
 class Transactions:
     """The coordinator's requests for one transactional id, one at a time."""
 
@@ -133,8 +148,8 @@ class Transactions:
         V1 must, V2 may (its brokers add what they are sent; KIP-890). What passes is waited for
         `busy_s` at most: markers of the transaction before, a topic that this broker does not see.
 
-        Raises: as `init_producer_id`; BrokerError for the first partition that was refused, for
-        good or after `busy_s`.
+        Raises: as `init_producer_id`; NotAddedError for the first partition that was refused, and
+        BrokerError for the transaction, for good or after `busy_s`.
         """
         topics: dict[str, list[i32]] = {}
         for topic, partition in partitions:
@@ -154,8 +169,11 @@ class Transactions:
             for topic in answer.results_by_topic_v3_and_below:
                 for result in topic.results_by_partition:
                     code = code_of(result.partition_error_code)
+                    at = TopicPartition(str(topic.name), int(result.partition_index))
+                    where = f"AddPartitionsToTxn {at}"
+                    if code in _OF_A_PARTITION:
+                        raise NotAddedError(code, f"{self._where}: {where}", at)
                     if code is not ErrorCode.OPERATION_NOT_ATTEMPTED:
-                        where = f"AddPartitionsToTxn {topic.name}-{result.partition_index}"
                         self._check(code, where)
 
         await self._until_deadline("AddPartitionsToTxn", attempt, deadline_s, busy_s)

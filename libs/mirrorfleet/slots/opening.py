@@ -16,8 +16,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from mirrorfleet.core.errors import BrokerError, DeadlineError
-from mirrorfleet.kafka.transactions import TransactionVersion
+from mirrorfleet.copying.faults import produce_action
+from mirrorfleet.core.errors import BrokerError, DeadlineError, MirrorfleetError
+from mirrorfleet.kafka.transactions import NotAddedError, TransactionVersion
+from mirrorfleet.slots.outgoing import AbortError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,17 +57,30 @@ class Additions:
         """Whether all partitions of the requests are in the transaction now.
 
         Else (v2) each broker is to add its own: there is one, or the coordinator adds none now.
-        Raises: FencedError; with v1 as `Wedges.added`.
+        Raises: FencedError; with v1 as `Wedges.added`, and AbortError of a partition that is
+        refused: its broker is not asked before, and says nothing.
         """
         new = {item.at for each in requests for item in each.items} - self._added
         if not new:
             return True
         if self._transactions.version is TransactionVersion.V1:
-            await self._runner.wedges.added(self._transactions, producer, sorted(new))
+            try:
+                await self._runner.wedges.added(self._transactions, producer, sorted(new))
+            except NotAddedError as error:
+                raise self._refused(error, requests) from error
         elif len(requests) < 2 or not await self._told(producer, sorted(new)):
             return False
         self._added |= new
         return True
+
+    def _refused(self, error: NotAddedError, requests: Sequence[Request]) -> MirrorfleetError:
+        """What stops the partition alone, as a refused batch does; of ours the whole slot."""
+        items = (item for each in requests for item in each.items if item.at == error.at)
+        item = next(items, None)
+        if item is None or item.partition is None:
+            return error
+        action = produce_action(error.code, first=False)
+        return AbortError(str(error), action, partition=item.partition, batch=item.batch)
 
     async def _told(self, producer: ProducerIdentity, new: Sequence[TopicPartition]) -> bool:
         """An answer that never came costs v2 nothing: the request again, or late, is the same."""

@@ -34,6 +34,7 @@ from mirrorfleet.core.ids import SourceOffset, TopicPartition
 from mirrorfleet.core.names import spare_id, transactional_id
 from mirrorfleet.kafka.configs import ConfigValue, describe_configs
 from mirrorfleet.kafka.left_open import ENDING, OPEN
+from mirrorfleet.kafka.transactions import NotAddedError
 from mirrorfleet.policy.naming import is_own_topic
 from mirrorfleet.records.positions import Barrier, Quarantine
 from mirrorfleet.records.topics import ControlKind
@@ -61,6 +62,8 @@ FIRST_DEADLINE_S: Final = 10.0
 """A marker that cannot be written for so long means a target partition in trouble."""
 ADD_LOOK_S: Final = 3.0
 """The same for v1, where an answer that is not waited for costs a new epoch."""
+ADD_BUSY_S: Final = 2.0
+"""What passes is waited for that long before."""
 LOOK_S: Final = 0.2
 """Markers that take longer cannot be written; of those of suspects alone that is known before."""
 BETWEEN_S: Final = 0.05
@@ -249,11 +252,18 @@ class Wedges:
     ) -> None:
         """v1: tell the coordinator of partitions, and look when it takes long.
 
-        Raises: WedgedError; as `Transactions.add_partitions`.
+        Raises: WedgedError; as `Transactions.add_partitions`. A topic that is not there is no
+        reason to wait: it may be deleted, and all others of the slot wait with it.
         """
         try:
-            await transactions.add_partitions(producer, new, deadline_s=ADD_LOOK_S)
-        except DeadlineError:
+            await transactions.add_partitions(
+                producer, new, deadline_s=ADD_LOOK_S, busy_s=ADD_BUSY_S
+            )
+        except NotAddedError:
+            raise
+        except (BrokerError, DeadlineError) as error:
+            if not error.retriable:
+                raise
             await self.check()
             await transactions.add_partitions(producer, new)
 

@@ -24,7 +24,7 @@ from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.control import ControlWriter
 from mirrorfleet.kafka.fetcher import FetchLane, FetchPoint
 from mirrorfleet.kafka.producer import ProduceEntry, ProduceLane
-from mirrorfleet.kafka.transactions import Transactions, TransactionVersion
+from mirrorfleet.kafka.transactions import NotAddedError, Transactions, TransactionVersion
 from tests.fakes import broker as fake
 from tests.fakes.broker import Asked, FakeBroker
 
@@ -249,8 +249,9 @@ async def test_the_partition_that_was_refused_is_named(
     transactions, producer = await begun(cluster, V1)
     codes = (ErrorCode.operation_not_attempted, ErrorCode.topic_authorization_failed)
     broker.then(fake.ADD_PARTITIONS, lambda asked: add_answer(asked, *codes))
-    with pytest.raises(BrokerError, match="t-1: TOPIC_AUTHORIZATION_FAILED"):
+    with pytest.raises(NotAddedError, match="t-1: TOPIC_AUTHORIZATION_FAILED") as refused:
         await transactions.add_partitions(producer, BOTH)
+    assert refused.value.at == BOTH[1]
 
 
 # -- finding the cluster

@@ -6,10 +6,12 @@ import asyncio
 
 import pytest
 
+from mirrorfleet.copying.faults import Action
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError, DeadlineError, FencedError, MirrorfleetError
-from mirrorfleet.kafka.transactions import TransactionVersion
+from mirrorfleet.kafka.transactions import NotAddedError, TransactionVersion
 from mirrorfleet.slots.leaders import LeaderAt
+from mirrorfleet.slots.outgoing import AbortError
 from mirrorfleet.slots.sending import Sender
 from tests.faultkit.waiting import until
 from tests.unit.copying.making import ALONE, entry, fetched, give, identity
@@ -98,6 +100,39 @@ async def test_where_nothing_can_be_added_first_requests_follow_one_another(
         "ack east.orders-1",
     ]
     assert target.seen[-1] == "commit"
+
+
+@pytest.mark.parametrize(
+    ("code", "action"),
+    [
+        (ErrorCode.TOPIC_AUTHORIZATION_FAILED, Action.DENIED),
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, Action.ABORT),
+    ],
+)
+async def test_a_partition_that_the_coordinator_refuses_is_to_blame_alone_with_v1(
+    code: ErrorCode, action: Action
+) -> None:
+    target = Target()
+    sender, runner = on_two_brokers(target, TransactionVersion.V1)
+    second = runner.slot.partitions[identity(1)]
+    runner.coordinator.trouble = NotAddedError(code, "add", second.target)
+
+    with pytest.raises(AbortError) as refused:
+        await sender.transact()
+
+    assert (refused.value.action, refused.value.partition) == (action, second)
+    assert refused.value.batch is not None
+    assert target.seen == ["add east.orders-0,east.orders-1"]
+
+
+async def test_of_a_control_partition_that_is_refused_the_whole_slot_hears() -> None:
+    target = Target()
+    sender, runner = on_two_brokers(target, TransactionVersion.V1)
+    refused = NotAddedError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "add", SEGMENTS)
+    runner.coordinator.trouble = refused
+
+    with pytest.raises(NotAddedError):
+        await sender.transact()
 
 
 async def test_whoever_is_fenced_at_an_addition_hears_it_and_ends_what_it_may_have_begun() -> None:
