@@ -242,9 +242,7 @@ async def test_adding_partitions_waits_for_what_may_pass_no_longer_than_it_is_to
     assert 2 <= len(broker.asked(fake.ADD_PARTITIONS)) < 10
 
 
-async def test_the_partition_that_was_refused_is_named(
-    broker: FakeBroker, cluster: Cluster
-) -> None:
+async def test_who_was_refused_is_named(broker: FakeBroker, cluster: Cluster) -> None:
     """Kafka marks the others OPERATION_NOT_ATTEMPTED: all are added or none."""
     transactions, producer = await begun(cluster, V1)
     codes = (ErrorCode.operation_not_attempted, ErrorCode.topic_authorization_failed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mirrorfleet.core.ids import NO_TOPIC_ID, ClusterId, PartitionIdentity, SlotNumber, SourceOffset
+from mirrorfleet.core.ids import ClusterId, PartitionIdentity, SlotNumber, SourceOffset
 from mirrorfleet.planning.configs import ConfigEdit
 from mirrorfleet.planning.plan import Growth, Plan
 from mirrorfleet.planning.rules import RuleTerms
@@ -146,18 +146,6 @@ def test_a_target_topic_with_records_of_others_is_refused() -> None:
     assert held_reasons(*result.held) == [("orders", Reason.NOT_EMPTY)]
     assert result.pending == 0
     assert "adopt: true" in result.held[0].detail
-
-
-def test_topics_without_ids_are_held_back_on_either_side() -> None:
-    nameless = replace(copied(), topic_id=NO_TOPIC_ID)
-    for result, side in (
-        (planned(orders(topic_id=NO_TOPIC_ID), None), "orders has no id on east"),
-        (planned(orders(topic_id=NO_TOPIC_ID), copied()), "orders has no id on east"),
-        (planned(orders(), nameless), "east.orders has no id on west"),
-    ):
-        assert held_reasons(*result.held) == [("orders", Reason.NO_IDS)]
-        assert side in result.held[0].detail
-        assert (result.pending, result.publish) == (0, ())
 
 
 def test_adopt_takes_a_target_topic_with_records_and_makes_it_fit() -> None:

@@ -25,12 +25,10 @@ from mirrorfleet.policy.flows import Flow, FlowRule
 from mirrorfleet.policy.naming import Naming
 from mirrorfleet.records import checkpoint
 from mirrorfleet.records.checkpoint import Checkpoint
-from mirrorfleet.runtime import metric_names as names
 from mirrorfleet.runtime.clock import SystemClock
-from mirrorfleet.runtime.metrics import Metrics
 from services.checkpoint import link as link_module
 from services.checkpoint.link import LinkGroups, _Seen
-from services.checkpoint.report import register_gauges, shut_out
+from services.checkpoint.report import shut_out
 from services.checkpoint.settings import CheckpointSettings
 from tests.unit.copying.making import LINK, SOURCE_TOPIC, TARGET_TOPIC, entry, identity
 from tests.unit.offsets.making import run_of
@@ -39,7 +37,6 @@ from tests.unit.planning.samples import a_flow
 
 if TYPE_CHECKING:
     from mirrorfleet.kafka.cluster import Cluster
-    from mirrorfleet.mapping.following import MapFollower
 
 EMPTY = {"g": ListedGroup("g", GroupState.EMPTY, 1)}
 FLOW = Flow(
@@ -253,15 +250,6 @@ async def test_a_quiet_partition_of_a_busy_group_is_written_again_in_time(world:
     ]
 
 
-def groups_refused(link: LinkGroups) -> list[float]:
-    """The gauge, as it is scraped."""
-    metrics = Metrics()
-    follower = cast("MapFollower", SimpleNamespace(index=OffsetIndex()))
-    register_gauges(metrics, SystemClock(), [link], follower)
-    families = {family.name: family for family in metrics.families()}
-    return [sample.value for sample in families[names.GROUPS_REFUSED.name].samples]
-
-
 async def test_a_group_that_the_target_hides_is_told_and_what_was_written_is_remembered(
     world: World,
 ) -> None:
@@ -274,11 +262,10 @@ async def test_a_group_that_the_target_hides_is_told_and_what_was_written_is_rem
 
     assert "GROUP_AUTHORIZATION_FAILED" in link.report.refused["g"]
     assert shut_out(link) == "offsets do not follow for g: refused, see /status"
-    assert groups_refused(link) == [1.0]
     assert (world.topic, len(world.commits), link.commits["raced"]) == (before, 1, 0)
     world.is_hidden = False
     await link.look(copied())
-    assert (shut_out(link), groups_refused(link)) == ("", [0.0])
+    assert shut_out(link) == ""
     assert world.target == {there(0): GroupOffset(9), there(1): GroupOffset(9)}
 
 

@@ -294,14 +294,6 @@ def test_where_nothing_waits_no_retention_is_near_however_short_it_is() -> None:
     assert dict(runner.gauges.headroom()) == {("east->west",): 3_000.0}
 
 
-def test_a_source_that_is_cut_off_from_live_copies_comes_nearer_to_its_retention() -> None:
-    runner, partition = copying()
-    partition.committed = replace(partition.committed, next_source=SourceOffset(25))
-    partition.away_since = runner.clock.monotonic() - 600.0
-
-    assert dict(runner.gauges.headroom()) == {("east->west",): 3_000.0}
-
-
 def test_of_a_live_copy_no_retention_is_near_however_short_it_is() -> None:
     _runner, partition = copying()
     retention_ms = HOUR_MS // 2
