@@ -1,4 +1,5 @@
-"""Partitions that are left out because their target cannot be written to: no leader, or in doubt.
+"""Partitions that are left out because their target cannot be written to: no leader, or in doubt;
+or the ledger, which has to be told of what they pass.
 
     fetched ── cannot be sent ──> dropped, not fetched for 1, 2, 4 ... 30 s ──> fetched ...
                                                  └── it can again ──> fetched at once
@@ -12,7 +13,7 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from mirrorfleet.slots import healing
+from mirrorfleet.slots import healing, ledger
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,10 +30,14 @@ LOOK_S: Final = 0.2
 
 
 class _Hold(NamedTuple):
-    """How long a partition is left out this time, and up to when (monotonic seconds)."""
+    """How long a partition is left out this time, and up to when (monotonic seconds).
+
+    `untold`: the ledger cannot be told of it. What that is comes again when it is fetched.
+    """
 
     for_s: float
     until: float
+    untold: bool
 
 
 class HeldBack:
@@ -50,7 +55,8 @@ class HeldBack:
         """
         before = self._holds.get(partition)
         for_s = SHORTEST_S if before is None else min(2 * before.for_s, LONGEST_S)
-        hold = _Hold(for_s, self._runner.clock.monotonic() + for_s)
+        untold = ledger.must_wait(self._runner, partition)
+        hold = _Hold(for_s, self._runner.clock.monotonic() + for_s, untold)
         self._holds[partition] = hold
         self._runner.slot.hold_back(partition, hold.until)
         self._runner.targets.ask()
@@ -66,7 +72,7 @@ class HeldBack:
         for partition, hold in list(self._holds.items()):
             if runner.slot.partitions.get(partition.identity) is not partition:
                 del self._holds[partition]
-            elif may_be_sent(partition):
+            elif may_be_sent(partition) and not (hold.untold and not ledger.is_open(runner)):
                 del self._holds[partition]
                 if partition.held_until == hold.until:  # else it waits for something else, too
                     partition.held_until = 0.0

@@ -79,6 +79,11 @@ def is_open(runner: SlotRunner) -> bool:
     return runner.targets.of(*at) is not None and at not in runner.doubts.doubted
 
 
+def must_wait(runner: SlotRunner, partition: CopyPartition) -> bool:
+    """Whether a commit of it would have something to tell that cannot be told now: others go on."""
+    return bool(partition.dropped or partition.left_out) and not is_open(runner)
+
+
 def _place(runner: SlotRunner) -> TopicPartition:
     return TopicPartition(control_topic(runner.fleet, ControlKind.EVENTS), 0)
 

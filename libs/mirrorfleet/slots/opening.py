@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from mirrorfleet.copying.faults import produce_action
 from mirrorfleet.core.errors import BrokerError, DeadlineError, MirrorfleetError
 from mirrorfleet.kafka.transactions import NotAddedError, TransactionVersion
+from mirrorfleet.slots import ledger
 from mirrorfleet.slots.outgoing import AbortError
 
 if TYPE_CHECKING:
@@ -128,10 +129,12 @@ def by_node(
     for partition in runner.slot.ready_partitions():
         if partition.queue[0].fetched_at > until:
             continue
-        at = leader_of(*partition.target)
-        if (at is None or partition.target in doubted) and partition not in touched:
+        at, must_wait = leader_of(*partition.target), ledger.must_wait(runner, partition)
+        if (at is None or must_wait or partition.target in doubted) and partition not in touched:
             # No leader, or one to be asked: the end of the transaction would wait for it.
             runner.held_back.add(partition)
-        elif at is not None and not transaction.waits_elsewhere(partition, at.node):
+        elif (
+            at is not None and not must_wait and not transaction.waits_elsewhere(partition, at.node)
+        ):
             found.setdefault(at.node, []).append(partition)
     return found

@@ -24,6 +24,7 @@ from mirrorfleet.core.errors import ConnectionLostError, DeadlineError
 from mirrorfleet.core.ids import NO_TOPIC_ID, ProducerIdentity, TopicId, TopicPartition
 from mirrorfleet.kafka.producer import ProduceEntry
 from mirrorfleet.kafka.transactions import Transactions, TransactionVersion
+from mirrorfleet.slots import ledger
 from mirrorfleet.slots.endings import control_of
 from mirrorfleet.slots.opening import Additions, Begun, Request, by_node
 from mirrorfleet.slots.outgoing import (
@@ -88,7 +89,8 @@ class Sender:
             await self._send_data(transaction)
             acked_at, first_s = runner.clock.monotonic(), self._begun.first_s
             idle_s = 0.0 if runner.stopping else runner.settings.commit_idle_s
-            moved = runner.slot.moved_without_data(acked_at, idle_s)
+            found = runner.slot.moved_without_data(acked_at, idle_s)
+            moved = [each for each in found if not ledger.must_wait(runner, each)]
             positions = transaction.positions(runner.clock.now_ms(), moved)
             if not positions:
                 return False

@@ -34,8 +34,9 @@ class SlotSettings(BaseModel):
     request_bytes: int = Field(default=8 << 20, ge=64 << 10, le=64 << 20)
     """Most bytes of one produce request, one batch a partition. Brokers take 100 MB
     (socket.request.max.bytes), the last batch and the headers included."""
-    produce_timeout_ms: int = Field(default=5_000, ge=500, le=10_000)
-    """A slow follower holds the connection for that long at most."""
+    produce_timeout_ms: int = Field(default=5_000, ge=500, le=5_000)
+    """A broker mutes the connection until all replicas have what was sent (`acks=all`): a slow
+    follower holds all its partitions for that long at most."""
     transaction_timeout_ms: int = Field(default=15_000, ge=10_000, le=60_000)
     """After this the coordinator aborts; the longest transaction (5 s) and its EndTxn fit in."""
     markers_per_second: float = Field(default=2_000.0, gt=0)

@@ -15,6 +15,7 @@ from mirrorfleet.copying.slot import Slot
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import ConnectionLostError, MirrorfleetError
 from mirrorfleet.core.ids import (
+    FleetName,
     PartitionIdentity,
     ProducerIdentity,
     SlotNumber,
@@ -207,7 +208,7 @@ class Runner:
     def __init__(self, target: Target, made: Slot, coordinator: Coordinator) -> None:
         self._target = target
         self.slot = made
-        self.number = SlotNumber(0)
+        self.number, self.fleet = SlotNumber(0), FleetName("west")
         self.settings = SlotSettings(commit_shortest_ms=1)
         self.commits = CommitPolicy(shortest_s=0.001)
         self.markers = MarkerShare()

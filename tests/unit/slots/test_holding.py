@@ -8,8 +8,10 @@ from types import SimpleNamespace
 import pytest
 
 from mirrorfleet.copying.faults import Fault, FaultReason
-from mirrorfleet.copying.partition import Pace
+from mirrorfleet.copying.partition import Pace, SourceEnds
+from mirrorfleet.core.ids import FleetName, SourceOffset
 from mirrorfleet.slots.leaders import LeaderAt
+from mirrorfleet.wire.copybatch import Dropped, FaultKind
 from tests.unit.copying.making import ALONE, entry, fetched, give, identity
 from tests.unit.slots.stubs import Target, sender_of
 
@@ -28,11 +30,15 @@ class World:
         self.fetched_at: list[float] = []
         self.leader: LeaderAt | None = None
         self.absent_s = 0.0
+        self.drops = self.told = False
+        self.runner.fleet = FleetName("west")
         self.runner.clock = SimpleNamespace(monotonic=lambda: self.now, now_ms=lambda: 5)
         self.runner.targets.of = self._leader_of
         self.runner.targets.absent_for = lambda topic: self.absent_s
 
     def _leader_of(self, topic: str, partition: int) -> LeaderAt | None:
+        if topic == "__mirrorfleet.west.events":
+            return LEADER if self.told else None
         return self.leader if (topic, partition) == self.partition.target else LEADER
 
     async def runs(self, seconds: float) -> None:
@@ -43,6 +49,8 @@ class World:
                 self.fetched_at.append(self.now)
                 first = partition.walked_to
                 give(slot, partition, fetched((first, [ALONE])), end=first + 1, now=self.now)
+                if self.drops:
+                    partition.dropped.append(Dropped(first, FaultKind.NULL_KEY))
             await self.sender.transact()
             self.now += TICK_S
 
@@ -86,6 +94,39 @@ async def test_so_is_what_has_a_leader_that_may_not_be_written_to_yet(why: str) 
     world.runner.wedges.avoided = frozenset()
     await world.runs(1)
     assert world.fetched_at[5] < 20.5
+
+
+async def test_so_is_what_passes_records_that_the_ledger_cannot_be_told_of() -> None:
+    world = World()
+    world.leader, world.drops = LEADER, True
+    other = world.runner.slot.partitions[identity(1)]
+    give(world.runner.slot, other, fetched((0, [ALONE])), end=1)
+
+    await world.runs(20)
+    assert world.fetched_at == [0, 1, 3, 7, 15]
+    assert "produce east.orders-0" not in world.target.seen
+    assert "produce east.orders-1" in world.target.seen
+    assert world.target.seen.count("abort") == 0
+
+    world.told = True
+    await world.runs(1)
+    assert world.fetched_at[5] < 20.5
+    assert "produce east.orders-0" in world.target.seen
+
+
+async def test_a_position_that_only_passes_such_records_waits_with_them() -> None:
+    world = World()
+    world.leader = LEADER
+    moved = world.runner.slot.partitions[identity(1)]
+    moved.walked_to, moved.source = SourceOffset(5), SourceEnds(5, 5, 0)
+    moved.dropped.append(Dropped(SourceOffset(4), FaultKind.NULL_KEY))
+
+    await world.runs(20)
+    assert moved.committed.next_source == 0
+
+    world.told = True
+    await world.runs(20)
+    assert moved.committed.next_source == 5
 
 
 async def test_what_is_examined_meanwhile_is_not_fetched_before_that_is_over() -> None:
