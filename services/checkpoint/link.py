@@ -143,6 +143,7 @@ class LinkGroups:
         Nor since when a group is idle: nobody looked meanwhile, and it may have been at work.
         """
         self._idle_since.clear()
+        self.shut_out = set()
         self.report = LinkReport(self.flow.link, checkpoints=self.report.checkpoints)
 
     async def prepare(self) -> None:

@@ -127,10 +127,12 @@ async def test_a_demoted_checkpoint_tells_nothing_of_its_last_look(
         (link,) = service._links.values()
         link.report.looked_at = fleet.context.clock.monotonic() - 5
         link.report.refused, link.report.checkpoints = {"g": "no"}, 3
+        link.shut_out = {"g"}
         assert len(fleet.tells("seconds_since_checkpoint")) == 1
         await fleet.demote()
         assert fleet.tells("seconds_since_checkpoint") == []
         assert (link.report.refused, link.report.checkpoints) == ({}, 3)
+        assert link.shut_out == set()
 
 
 async def test_a_demoted_checkpoint_says_what_is_missing_still(
