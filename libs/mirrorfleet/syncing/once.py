@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -104,10 +105,22 @@ class Once:
         return found
 
     async def apply(self, agreed: Sequence[PlannedChange]) -> Outcome:
-        """Make these changes and no others. Raises: MirrorfleetError: a cluster does not answer.
+        """Make these changes and no others; what was made is told, whatever came between.
 
-        After an error some may be made: a preview afterwards shows the rest.
+        Raises: MirrorfleetError: a cluster does not answer, and some may be made: a preview
+        afterwards shows the rest.
         """
+        try:
+            await self._make(agreed)
+        except MirrorfleetError as error:
+            with suppress(MirrorfleetError):
+                outcome = await self._compare(agreed)
+                outcome.refused.append(Refused("", "", "interrupted", str(error)))
+                return outcome
+            raise
+        return await self._compare(agreed)
+
+    async def _make(self, agreed: Sequence[PlannedChange]) -> None:
         kinds = {change.kind for change in agreed}
         store = self._fleet.store
         await store.refresh()  # somebody took his time to agree
@@ -121,7 +134,6 @@ class Once:
             await store.publish(each for each in entries if each.target_topic in names)
         for side in self._reached:
             await self._bring_in_step(side, agreed)
-        return await self._compare(agreed)
 
     @property
     def _reached(self) -> list[Side]:

@@ -7,6 +7,7 @@ from typing import cast
 
 import pytest
 
+from mirrorfleet.core.errors import DeadlineError, FencedError
 from mirrorfleet.core.ids import ClusterAlias, Link
 from mirrorfleet.planning.pending import Kind, PlannedChange, planned_changes
 from mirrorfleet.planning.plan import Creation, Plan
@@ -14,9 +15,10 @@ from mirrorfleet.records.topics import TopicSpec
 from mirrorfleet.syncing import once as once_module
 from mirrorfleet.syncing.fleet import FleetSync
 from mirrorfleet.syncing.making import Change
-from mirrorfleet.syncing.once import SETTLE_S, Once, Outcome
+from mirrorfleet.syncing.once import SETTLE_S, Once, Outcome, Refused
 from mirrorfleet.syncing.settings import SyncSettings
 from mirrorfleet.syncing.side import Side
+from mirrorfleet.watching.source import SourceWatch
 from tests.unit.planning.samples import CLAIM, LINK
 from tests.unit.syncing.adopting import COPY, Clusters, an_estate, connect, opened
 from tests.unit.syncing.test_making import HandClock, NoDice
@@ -60,6 +62,40 @@ async def test_a_config_of_an_adopted_topic_that_the_target_takes_is_made(
 
     assert briefly(outcome.made) == [EDIT, COPYING]
     assert (outcome.not_made, outcome.refused) == ([], [])
+
+
+@pytest.mark.parametrize("answers_then", [True, False])
+async def test_an_error_in_the_middle_hides_nothing_of_what_was_made_before(
+    monkeypatch: pytest.MonkeyPatch, *, answers_then: bool
+) -> None:
+    clusters, error = Clusters(), FencedError("another process took over.")
+    clusters.refuses = None
+    connect(monkeypatch, clusters)
+    fleet = FleetSync(an_estate(), ClusterAlias("west"), SyncSettings(), HandClock(), NoDice())
+    opened(fleet)
+    once, publish = Once(fleet), fleet.publish
+
+    async def lost(side: Side, planned: Plan) -> None:
+        if planned.publish:
+            if not answers_then:
+                monkeypatch.setattr(SourceWatch, "look", away)
+            raise error
+        await publish(side, planned)
+
+    async def away(_: SourceWatch) -> None:
+        raise DeadlineError("east does not answer.")
+
+    monkeypatch.setattr(fleet, "publish", lost)
+    agreed = (await once.preview()).changes
+    if not answers_then:
+        with pytest.raises(FencedError):
+            await once.apply(agreed)
+        return
+    outcome = await once.apply(agreed)
+
+    assert [each.kind for each in outcome.made] == [Kind.LINK]
+    assert briefly(outcome.not_made) == [EDIT, COPYING]
+    assert outcome.refused == [Refused("", "", "interrupted", str(error))]
 
 
 class SlowFleet:
