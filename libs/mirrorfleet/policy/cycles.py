@@ -84,6 +84,21 @@ def passed(flows: Sequence[Flow], topic: str) -> tuple[ClusterAlias, ...]:
     return tuple(found)
 
 
+def never_of(flows: Sequence[Flow], flow: Flow, topic: str) -> str:
+    """The name by which `flow` never copies a topic: its own, or one that it had before a prefix
+    was put there; "" when it may. What must not leave a cluster does not as a copy, either.
+
+    Any source in the estate counts as a prefix: held back too much is seen, too little is not.
+    """
+    sources = {each.link.source for each in flows}
+    while not flow.never.matches(topic):
+        alias, upstream = topic_source(topic), upstream_topic(topic)
+        if alias is None or not upstream or ClusterAlias(alias) not in sources:
+            return ""
+        topic = upstream
+    return topic
+
+
 def goes_back(flows: Sequence[Flow], rule: FlowRule, topic: str, target: ClusterAlias) -> bool:
     """Whether the name says that `topic` already was on `target`.
 
@@ -138,7 +153,7 @@ def _prefixes(flow: Flow, alias: str, topic: str) -> bool:
 
 def _copies(flows: Sequence[Flow], cluster: ClusterAlias, topic: str) -> Iterator[tuple[Leg, str]]:
     for flow in flows:
-        if flow.link.source != cluster or flow.never.matches(topic):
+        if flow.link.source != cluster or never_of(flows, flow, topic):
             continue
         for rule in flow.rules:
             if flow.takes(rule, topic) and not goes_back(flows, rule, topic, flow.link.target):

@@ -16,6 +16,7 @@ from mirrorfleet.policy.cycles import (
     goes_back,
     is_cycle_by_origin,
     loop_of,
+    never_of,
     origins_by_name,
     passed,
 )
@@ -91,18 +92,19 @@ def _refusal(
     ids: Mapping[ClusterAlias, ClusterId],
 ) -> Refusal | None:
     source, target = flow.link
-    if flow.never.matches(topic):
-        return Refusal(topic, rule.name, Why.NEVER, "it is on a `never` list")
+    if name := never_of(estate, flow, topic):
+        what = "it is" if name == topic else f"by its name it is a copy of {name}, which is"
+        return Refusal(topic, rule.name, Why.NEVER, f"{what} on a `never` list")
     if is_internal_topic(topic):
         return Refusal(topic, rule.name, Why.INTERNAL, "internal topics are never copied")
     if goes_back(estate, rule, topic, target):
         return Refusal(topic, rule.name, Why.CYCLE, f"by its name it came from {target}")
     if _was_there(flow, rule, topic, estate, ids):
         return Refusal(topic, rule.name, Why.CYCLE, f"it came from cluster {ids[target]}")
-    name = remote_name(rule.naming, source, topic)
-    illegal = why_illegal(name)
+    copy = remote_name(rule.naming, source, topic)
+    illegal = why_illegal(copy)
     if illegal is not None:
-        return Refusal(topic, rule.name, Why.NAME, f"{name[:60]!r} on {target}: {illegal}")
+        return Refusal(topic, rule.name, Why.NAME, f"{copy[:60]!r} on {target}: {illegal}")
     way = loop_of(estate, flow, rule, topic)
     if way:
         path = ", ".join(map(str, way))
