@@ -111,6 +111,8 @@ class CopyPartition:
     away_since: float | None = None
     """Since when its source broker does not answer (monotonic seconds); None while it does, as far
     as known."""
+    unreadable_since: float | None = None
+    """Since when its source broker cannot read its log, answer after answer (monotonic seconds)."""
     replica: int | None = None
     """Node to fetch from instead of the leader, up to `replica_until` (monotonic seconds)."""
     replica_until: float = 0.0

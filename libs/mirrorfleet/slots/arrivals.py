@@ -20,6 +20,19 @@ if TYPE_CHECKING:
 MOVING_S: Final = 0.1
 """A partition whose leader moves is left out of fetches this long."""
 
+UNREADABLE_S: Final = 30.0
+"""A broker whose disk fails gives its partitions to others by then."""
+UNREADABLE_AGAIN_S: Final = 1.0
+
+_UNREADABLE: Final = frozenset(
+    {
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+    }
+)
+"""What a broker says that cannot read its own log."""
+
 _log = logger(__name__)
 
 
@@ -38,6 +51,7 @@ def deliver(
     was_idle = _is_idle(partition)  # until now: of a partition without news no answer tells
     runner.slot.answered(partition, buffer, answer, lease, now)
     partition.spend(answer.end - answer.start, now)
+    partition.unreadable_since = None
     if partition.pace is not pace:
         runner.reroute()
     if partition.omitted or partition.copied_aborted:
@@ -86,6 +100,8 @@ def refused(
     elif part.error is ErrorCode.OFFSET_OUT_OF_RANGE or part.diverging_epoch is not None:
         partition.held_until = now + 1.0
         runner.examine(partition)
+    elif part.error in _UNREADABLE:
+        _unreadable(runner, partition, part.error, now)
     else:
         # Stale metadata, an election, a replica that lags, a topic that comes or goes.
         partition.held_until = now + MOVING_S
@@ -100,3 +116,15 @@ def refused(
             error=part.error.name,
         ),
     )
+
+
+def _unreadable(runner: SlotRunner, partition: CopyPartition, error: ErrorCode, now: float) -> None:
+    """Ask again, and say that it stands still once that has lasted: nobody else would."""
+    partition.held_until = now + UNREADABLE_AGAIN_S
+    if partition.unreadable_since is None:
+        partition.unreadable_since = now
+    if now - partition.unreadable_since >= UNREADABLE_S:
+        text = f"{runner.link.source} cannot read its log there: {error.name}"
+        fault = Fault(FaultReason.SOURCE_CORRUPT, partition.walked_to, text)
+        runner.stop_partition(partition, fault)
+    runner.source_moved(partition, error)

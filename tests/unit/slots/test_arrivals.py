@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import cast
+from typing import TYPE_CHECKING, cast
+
+import pytest
 
 from mirrorfleet.copying.budget import FrameLease
+from mirrorfleet.copying.faults import Fault, FaultReason
 from mirrorfleet.copying.partition import Pace, SourceEnds
 from mirrorfleet.copying.slot import Answer
-from mirrorfleet.slots.arrivals import deliver
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.slots.arrivals import UNREADABLE_AGAIN_S, deliver, refused
+from mirrorfleet.slots.leaders import LeaderAt
 from mirrorfleet.slots.runner import SlotRunner
-from tests.unit.copying.making import entry, fetched, partition_of, slot
+from tests.unit.copying.making import LINK, entry, fetched, partition_of, slot
+
+if TYPE_CHECKING:
+    from mirrorfleet.kafka.fetcher import FetchedPartition
 
 
 class World:
@@ -20,9 +28,21 @@ class World:
         self.now = 0.0
         self.slot = slot(entry(throttle=throttle))
         self.partition = partition_of(self.slot)
+        self.faults: list[Fault] = []
         self.runner = SimpleNamespace(
-            clock=SimpleNamespace(monotonic=lambda: self.now), slot=self.slot, reroute=lambda: None
+            clock=SimpleNamespace(monotonic=lambda: self.now),
+            slot=self.slot,
+            link=LINK,
+            reroute=lambda: None,
+            sources=SimpleNamespace(of=lambda *_: LeaderAt(1, 0)),
+            source_moved=lambda partition, error: None,
+            stop_partition=lambda partition, fault: self.faults.append(fault),
         )
+
+    def refuse(self, now: float, error: ErrorCode) -> None:
+        self.now = now
+        part = SimpleNamespace(topic="orders", partition=0, error=error, diverging_epoch=None)
+        refused(cast("SlotRunner", self.runner), self.partition, cast("FetchedPartition", part), 1)
 
     def answer(self, now: float, *batches: tuple[int, list[bytes]], end: int) -> None:
         self.now, frame = now, fetched(*batches)
@@ -58,3 +78,29 @@ def test_a_throttled_partition_is_not_asked_for_more_until_what_came_is_paid_off
     world.answer(11.0, (1, batch[1]), end=9)
     world.answer(11.5, (2, batch[1]), end=9)  # of another connection
     assert (wanted(12.9), wanted(13.0)) == (False, True)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [ErrorCode.CORRUPT_MESSAGE, ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.UNKNOWN_SERVER_ERROR],
+)
+def test_a_log_that_its_broker_cannot_read_becomes_a_fault_when_it_lasts(error: ErrorCode) -> None:
+    world = World()
+    for second in range(30):
+        world.refuse(100.0 + second, error)
+        assert world.partition.held_until == world.now + UNREADABLE_AGAIN_S
+    assert world.faults == []
+
+    world.refuse(130.0, error)
+    (fault,) = world.faults
+    assert (fault.reason, fault.offset) == (FaultReason.SOURCE_CORRUPT, 0)
+    assert str(error.name) in fault.detail
+
+
+def test_an_answer_in_between_begins_anew() -> None:
+    world = World()
+    world.refuse(100.0, ErrorCode.CORRUPT_MESSAGE)
+    world.answer(120.0, end=0)
+    world.refuse(131.0, ErrorCode.CORRUPT_MESSAGE)
+    world.refuse(132.0, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert world.faults == []
