@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.faultkit.process import ServiceProcess
+    from tests.faultkit.proxy import Gate
     from tests.judge.verdict import Report
 
 HOURS_2_S: Final = 7_200.0
@@ -153,12 +154,24 @@ class Soak:
 
     def cut(self) -> None:
         """A black hole, one way or both, to one broker or to all."""
-        side = self.dice.choice(("east", "west"))
-        gates = list(self.it.pair[side].gates.values())
-        some = self.dice.choice((gates, [self.dice.choice(gates)]))
+        side, number = self.dice.choice(("east", "west")), self.dice.randrange(PARTITIONS)
+        every = list(self.it.pair[side].gates.values())
+        some = every if self.dice.choice((True, False)) else [self._gate_to_leader(side, number)]
         lines = self.dice.choice(({"up": BLACK_HOLE}, {"down": BLACK_HOLE}, dict(breaking.CUT)))
         name = f"{side} cut off, {'+'.join(lines)}, {len(some)} brokers"
         breaking.hole(self.it, name, some, 2 * SHORT_S, **lines)
+
+    def _gate_to_leader(self, side: str, number: int) -> Gate:
+        """To the leader of a partition: through others nothing may go, as after a restart."""
+        roles, topic = self.it.roles(side), self.it.copied(side)[0]
+        gates = self.it.pair[side].gates
+        found = wait_until(
+            lambda: gates.get(roles.leader(topic, number)),
+            deadline_s=FLOWING_S,
+            what=f"a leader of {topic}-{number}",
+        )
+        assert found is not None
+        return found
 
     def torn(self) -> None:
         """Resets, half-open connections, slices."""

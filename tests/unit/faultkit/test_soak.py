@@ -36,7 +36,10 @@ class Stage:
         self.pair = {"east": side, "west": side}
 
     def roles(self, side: str) -> Any:
-        return SimpleNamespace(controller=lambda: side)
+        return SimpleNamespace(controller=lambda: side, leader=lambda topic, number: 1 + number % 2)
+
+    def copied(self, side: str) -> list[str]:
+        return [f"{side}-topic"]
 
     def mirror(self, name: str) -> Any:
         nothing = {each: lambda *_: 0 for each in ("kill", "freeze", "thaw", "terminate")}
@@ -81,6 +84,15 @@ def test_a_seed_replays_its_faults_and_another_one_has_others(
     once, again, other = faults(7), faults(7), faults(8)
     assert once == again != other
     assert len(once) == FAULTS
+
+
+def test_who_is_cut_off_alone_leads_a_partition_so_that_something_is_held_up(
+    faults: Callable[[int], list[str]],
+) -> None:
+    alone = [each for each in faults(7) if "1 brokers" in each]
+    assert any("gate 1" in each for each in alone)
+    assert any("gate 2" in each for each in alone)
+    assert not any("gate 3" in each for each in alone), "it leads nothing"
 
 
 def test_every_kind_of_fault_comes_up(faults: Callable[[int], list[str]]) -> None:
