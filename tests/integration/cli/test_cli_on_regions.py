@@ -58,7 +58,9 @@ clusters:
   east: {{bootstrap: "{place.east.bootstrap[0]}"}}
   west: {{bootstrap: "{west or place.west.bootstrap[0]}", fleet: {place.fleet}}}
 links:
-  - {{from: east, to: west, rules: [{{name: orders, topics: ["{topics or place.topic}"]}}]}}
+  - from: east
+    to: west
+    rules: [{{name: orders, topics: ["{topics or place.topic}"], groups: ["g"]}}]
 """,
         encoding="utf-8",
     )
