@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from services.local.region import Region
 
 PARTITIONS: Final = 8
-BLOBS: Final = 100
-"""Of 100 KB to each partition of each topic: 160 MB in all."""
+BLOBS: Final = 300
+"""Of 100 KB to each partition of each topic: 480 MB in all. Of each partition some 5 MB come before
+it is known that it has a backlog (`copying.partition.CATCH_UP_AFTER`), whatever its priority."""
 FLEET, URGENT, REST = "rank", "rank-urgent", "rank-rest"
 
 
