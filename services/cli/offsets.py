@@ -55,9 +55,9 @@ def run_groups(where: Where, group: str | None, output: Output) -> int:
     fleet, there = estate.fleet_of(where.target), flow.link.target
 
     async def ask() -> list[Row]:
-        async with open_cluster(estate, there) as target:
-            source, clock = partial(open_cluster, estate, flow.link.source), SystemClock()
-            return await asking.ask_groups_anyway(source, target, fleet, flow, clock, only=group)
+        opened = partial(open_cluster, estate, flow.link.source)
+        async with open_cluster(estate, there) as target, asking.answering(opened) as source:
+            return await asking.ask_groups(source, target, fleet, flow, SystemClock(), only=group)
 
     rows = asyncio.run(ask())
     nothing = groups_missing(flow) or "no group has read anything that is copied"

@@ -194,11 +194,9 @@ def headroom_s(partition: CopyPartition, now_ms: int, unread_s: float = 0.0) -> 
     return _left_s(retention, unread_s * 1000)
 
 
-def _unread_s(runner: SlotRunner, partition: CopyPartition) -> float:
-    """Seconds since the source was read: its slot is not taken, or its broker does not answer."""
-    now = runner.clock.monotonic()
-    away_s = 0.0 if partition.away_since is None else now - partition.away_since
-    return max(untaken_s(runner, now), away_s)
+def _away_s(partition: CopyPartition, now: float) -> float:
+    """Seconds since its source broker answered; 0 while it does."""
+    return 0.0 if partition.away_since is None else now - partition.away_since
 
 
 def _left_s(retention_ms: int, age_ms: float) -> float:
@@ -293,9 +291,10 @@ class Gauges:
         """The least headroom of each link that is known."""
         least: dict[Labels, float] = {}
         for runner in self._runners():
-            now_ms, key = runner.clock.now_ms(), (str(runner.link),)
+            now_ms, now = runner.clock.now_ms(), runner.clock.monotonic()
+            key, unread_s = (str(runner.link),), untaken_s(runner, now)
             for partition in partitions_of(runner):
-                left = headroom_s(partition, now_ms, _unread_s(runner, partition))
+                left = headroom_s(partition, now_ms, max(unread_s, _away_s(partition, now)))
                 if left is not None:
                     least[key] = min(least.get(key, NO_RETENTION_S), left)
         yield from least.items()

@@ -69,11 +69,9 @@ def advice(fault: str, entry: CatalogPartition) -> str:
         return ""
     lost, link = _LOST.search(fault), entry.link
     at = f"{entry.source_topic}-{entry.identity.partition}"
-    for name, value in (
-        ("resolve", f"mirrorfleet resolve {at} --target {link.target} --from {link.source}"),
-        ("lost", f"{lost[1]}..{lost[2]}" if lost else "FIRST..END"),
-        ("target", link.target),
-        ("copy", entry.target_topic),
-    ):
-        text = text.replace(f"{{{name}}}", value)
-    return text
+    return text.format(
+        resolve=f"mirrorfleet resolve {at} --target {link.target} --from {link.source}",
+        lost=f"{lost[1]}..{lost[2]}" if lost else "FIRST..END",
+        target=link.target,
+        copy=entry.target_topic,
+    )

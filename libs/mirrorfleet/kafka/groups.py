@@ -132,6 +132,11 @@ async def list_groups(
     return found
 
 
+def state_of(listed: Mapping[str, ListedGroup], group: str) -> GroupState:
+    """The state of a group of `list_groups`; DEAD of one that is not there."""
+    return listed[group].state if group in listed else GroupState.DEAD
+
+
 async def describe_groups(
     cluster: Cluster, groups: Iterable[str], *, deadline_s: float | None = None
 ) -> Results[str, GroupDescription]:

@@ -169,12 +169,13 @@ class Transactions:
             for topic in answer.results_by_topic_v3_and_below:
                 for result in topic.results_by_partition:
                     code = code_of(result.partition_error_code)
+                    if code in {ErrorCode.NONE, ErrorCode.OPERATION_NOT_ATTEMPTED}:
+                        continue
                     at = TopicPartition(str(topic.name), int(result.partition_index))
                     where = f"AddPartitionsToTxn {at}"
                     if code in _OF_A_PARTITION:
                         raise NotAddedError(code, f"{self._where}: {where}", at)
-                    if code is not ErrorCode.OPERATION_NOT_ATTEMPTED:
-                        self._check(code, where)
+                    self._check(code, where)
 
         await self._until_deadline("AddPartitionsToTxn", attempt, deadline_s, busy_s)
 

@@ -6,8 +6,8 @@ Answers come from the control topics and both clusters alone, so they work witho
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -15,7 +15,7 @@ from mirrorfleet.core.errors import BrokerError, ConfigError, MirrorfleetError, 
 from mirrorfleet.core.ids import FleetName, Link, PartitionIdentity, SlotNumber, TopicPartition
 from mirrorfleet.core.ports import Clock
 from mirrorfleet.kafka.cluster import Cluster
-from mirrorfleet.kafka.groups import GroupOffsets, GroupState, fetch_offsets, list_groups
+from mirrorfleet.kafka.groups import GroupOffsets, GroupState, fetch_offsets, list_groups, state_of
 from mirrorfleet.mapping.catalog import CatalogView, read_catalog
 from mirrorfleet.mapping.following import MapFollower
 from mirrorfleet.mapping.last_checkpoints import ask_target
@@ -150,8 +150,26 @@ async def confirmed(open_source: Callable[[], Cluster], answer: Answer) -> Answe
         await source.close()
 
 
+@asynccontextmanager
+async def answering(
+    open_source: Callable[[], AbstractAsyncContextManager[Cluster]],
+) -> AsyncIterator[Cluster | None]:
+    """The source; None where it is away, or we lack its secrets, as for `confirmed`.
+
+    Raises: MirrorfleetError when it refuses us.
+    """
+    async with AsyncExitStack() as stack:
+        source = None
+        try:
+            source = await stack.enter_async_context(open_source())
+        except MirrorfleetError as error:
+            if not (error.retriable or isinstance(error, ConfigError)):
+                raise
+        yield source
+
+
 async def ask_groups(
-    source: Cluster,
+    source: Cluster | None,
     target: Cluster,
     fleet: FleetName,
     flow: Flow,
@@ -163,10 +181,13 @@ async def ask_groups(
 
     `refused` says which cluster did not answer for the group; a group whose offsets the source
     does not tell is one row without any. It also says why an offset has no translation: one of both
-    topics was deleted. `unchecked` says where nobody knows that.
+    topics was deleted. `unchecked` says where nobody knows that. Without a source that answers
+    (`answering`) the rows are those of `ask_target`.
 
     Raises: RefusedError when `only` is no group of the link; errors of both clusters.
     """
+    if source is None:
+        return await ask_target(target, fleet, flow, only=only)
     view = await read_catalog(target, fleet)
     listed = await list_groups(source)
     groups = wanted_groups(flow, listed)
@@ -186,34 +207,10 @@ async def ask_groups(
     seen = await sides_seen(source, target, entries_of(told, copies))
     rows: list[Row] = []
     for group in groups:
-        state = there[group].state if group in there else GroupState.DEAD
         here = _Side(listed[group].state, committed[group])
-        sides = here, _Side(state, set_there[group])
+        sides = here, _Side(state_of(there, group), set_there[group])
         rows += _group_rows(group, flow, copies, sides, seen)
     return rows
-
-
-async def ask_groups_anyway(
-    open_source: Callable[[], AbstractAsyncContextManager[Cluster]],
-    target: Cluster,
-    fleet: FleetName,
-    flow: Flow,
-    clock: Clock,
-    *,
-    only: str | None = None,
-) -> list[Row]:
-    """As `ask_groups`, and by what the target knows where the source is away.
-
-    Without the source's secrets, too, as `confirmed`. Raises: as both.
-    """
-    async with AsyncExitStack() as stack:
-        try:
-            source = await stack.enter_async_context(open_source())
-        except MirrorfleetError as error:
-            if not (error.retriable or isinstance(error, ConfigError)):
-                raise
-            return await ask_target(target, fleet, flow, only=only)
-        return await ask_groups(source, target, fleet, flow, clock, only=only)
 
 
 async def _copies(

@@ -10,7 +10,13 @@ from typing import Final
 from mirrorfleet.core.errors import BrokerError, RefusedError
 from mirrorfleet.core.ids import FleetName, TopicPartition
 from mirrorfleet.kafka.cluster import Cluster
-from mirrorfleet.kafka.groups import GroupOffsets, GroupState, fetch_offsets, list_groups
+from mirrorfleet.kafka.groups import (
+    GroupOffsets,
+    GroupState,
+    fetch_offsets,
+    list_groups,
+    state_of,
+)
 from mirrorfleet.mapping.catalog import read_catalog, read_control
 from mirrorfleet.mapping.live import side_words, targets_seen
 from mirrorfleet.offsets.floors import Seen, Sides
@@ -50,10 +56,9 @@ async def ask_target(
         entry, theirs = copies.get(point.partition), set_there.get(point.group)
         if entry is None or theirs is None:
             continue
-        state = there[point.group].state if point.group in there else GroupState.DEAD
         row = _row(point, entry, theirs, seen[entry.identity])
         as_of = f"{flow.link.source} does not answer; as of {moment(time_ms)} UTC"
-        rows.append(row | {"target_state": str(state), "unchecked": as_of})
+        rows.append(row | {"target_state": str(state_of(there, point.group)), "unchecked": as_of})
     return rows
 
 

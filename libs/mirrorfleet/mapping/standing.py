@@ -8,8 +8,7 @@ from mirrorfleet.copying.advice import advice
 from mirrorfleet.core.ids import FleetName
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.mapping.catalog import read_catalog, read_control
-from mirrorfleet.records.catalog import CatalogPartition
-from mirrorfleet.records.overview import fleet_rows
+from mirrorfleet.records.overview import fleet_rows, shown
 from mirrorfleet.records.progress import SNAPSHOTS, Progress, decode
 from mirrorfleet.records.topics import ControlKind, control_topic
 from mirrorfleet.wire.records import Record
@@ -21,19 +20,12 @@ async def standing(cluster: Cluster, fleet: FleetName, now_ms: int) -> list[dict
     Raises: RefusedError when there is no catalog; as `read_control`.
     """
     view = await read_catalog(cluster, fleet)
-    entries = view.partitions.values()
+    entries = shown(view.partitions.values())
     rows = fleet_rows(entries, await newest_progress(cluster, fleet), now_ms)
-    by_name: dict[tuple[object, ...], CatalogPartition] = {
-        (str(entry.link), entry.source_topic, entry.identity.partition): entry for entry in entries
-    }
     return [
-        {**row, "next": _next(row, by_name[row["link"], row["topic"], row["partition"]])}
-        for row in rows
+        {**row, "next": advice(str(row["fault"] or ""), entry) or None}
+        for row, entry in zip(rows, entries, strict=True)
     ]
-
-
-def _next(row: Mapping[str, object], entry: CatalogPartition) -> str | None:
-    return advice(str(row["fault"] or ""), entry) or None
 
 
 def unhealthy(row: Mapping[str, object]) -> str:

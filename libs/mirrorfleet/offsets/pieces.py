@@ -1,7 +1,7 @@
 """The pieces of one partition in order: the newest as they are, older ones packed in chunks.
 
 A commit makes a piece of every partition in it, because its marker is a hole at the target. Busy
-partitions get a hundred million a day, so what is old takes two or three bytes and not 24.
+partitions get tens of millions a day, so what is old takes two or three bytes and not 24.
 
     chunk 0         chunk 1         ...    tail
     gaps, counts    gaps, counts           sources, targets, counts
@@ -65,17 +65,20 @@ class Columns(NamedTuple):
 class Pieces:
     """A list of pieces that rise on both sides and overlap on none, which the caller sees to."""
 
-    __slots__ = ("_chunk", "_firsts", "_packed", "_packed_bytes", "_sealed", "_starts", "_tail")
+    __slots__ = ("_chunk", "_firsts", "_packed", "_packed_bytes", "_starts", "_tail")
 
     def __init__(self, chunk: int = CHUNK) -> None:
         self._chunk = chunk
         self._packed: list[bytes] = []
         self._packed_bytes = 0
         self._firsts = (array("q"), array("q"))
-        self._starts = array("q")
-        self._sealed = 0
-        """Pieces in chunks."""
+        self._starts = array("q", [0])
+        """Pieces before each chunk, and in all of them."""
         self._tail = Columns.of((), (), ())
+
+    @property
+    def _sealed(self) -> int:
+        return self._starts[-1]
 
     def __len__(self) -> int:
         return self._sealed + len(self._tail.counts)
@@ -123,15 +126,15 @@ class Pieces:
 
     def insert(self, at: int, piece: Piece) -> None:
         """Before one: rare, where what comes overlaps what is known."""
-        columns, inside = self._place(at)
-        if at >= self._sealed:
-            for column, value in zip(columns, piece, strict=True):
-                column.insert(inside, value)
-            self._seal()
-            return
-        more = columns.cut(0)
+        more, inside = self._place(at)
+        is_sealed = at < self._sealed
+        if is_sealed:
+            more = more.cut(0)  # what is open belongs to all who ask
         for column, value in zip(more, piece, strict=True):
             column.insert(inside, value)
+        if not is_sealed:
+            self._seal()
+            return
         middle = self._chunk if len(more.counts) >= 2 * self._chunk else len(more.counts)
         halves = [each for each in (more.cut(0, middle), more.cut(middle)) if each.counts]
         self._replace(bisect_right(self._starts, at) - 1, halves)
@@ -160,24 +163,20 @@ class Pieces:
 
     def _opened(self, number: int) -> Columns:
         firsts = (column[number] for column in self._firsts)
-        return _unpacked(self._packed[number], *firsts, self._size(number))
-
-    def _size(self, number: int) -> int:
-        last = number + 1 == len(self._starts)
-        return (self._sealed if last else self._starts[number + 1]) - self._starts[number]
+        return _unpack(
+            self._packed[number], *firsts, self._starts[number + 1] - self._starts[number]
+        )
 
     def _sizes(self) -> list[int]:
-        return [end - start for start, end in pairwise([*self._starts, self._sealed])]
+        return [end - start for start, end in pairwise(self._starts)]
 
     def _count(self, sizes: list[int]) -> None:
-        *starts, self._sealed = accumulate(sizes, initial=0)
-        self._starts = array("q", starts)
+        self._starts = array("q", accumulate(sizes, initial=0))
 
     def _seal(self) -> None:
         """Pack what is old of a tail that has become long."""
         while len(self._tail.counts) >= 2 * self._chunk:
-            self._starts.append(self._sealed)
-            self._sealed += self._chunk
+            self._starts.append(self._sealed + self._chunk)
             self._put(len(self._packed), [self._tail.cut(0, self._chunk)])
             for column in self._tail:
                 del column[: self._chunk]
@@ -192,7 +191,7 @@ class Pieces:
         self._count(sizes)
 
     def _put(self, number: int, new: list[Columns]) -> None:
-        packed = [_packed(each) for each in new]
+        packed = [_pack(each) for each in new]
         self._packed[number:number] = packed
         self._packed_bytes += sum(map(len, packed))
         for side, column in enumerate(self._firsts):
@@ -206,7 +205,7 @@ class Pieces:
         self._count(sizes)
 
 
-def _packed(columns: Columns) -> bytes:
+def _pack(columns: Columns) -> bytes:
     """The holes before all but the first on both sides, and the counts, in as few bytes each."""
     sources, targets, counts = columns
     found = [_narrow(_gaps(sources, counts)), _narrow(_gaps(targets, counts)), _narrow(counts)]
@@ -226,7 +225,7 @@ def _narrow(values: Iterable[int]) -> array[int]:
 
 
 @lru_cache(maxsize=OPENED)
-def _unpacked(packed: bytes, source: int, target: int, size: int) -> Columns:
+def _unpack(packed: bytes, source: int, target: int, size: int) -> Columns:
     raw, at = zlib.decompress(packed[3:]), 0
     found: list[array[int]] = []
     for code, length in zip(packed[:3].decode(), (size - 1, size - 1, size), strict=True):

@@ -37,12 +37,17 @@ def fleet_rows(
         by_slot[snapshot.slot] = snapshot
         for partition in snapshot.partitions:
             reported[partition.identity] = Reported(snapshot, partition)
-    wanted = [entry for entry in entries if entry.state is not CatalogState.REMOVED]
-    wanted.sort(key=lambda entry: (entry.link, entry.source_topic, entry.identity.partition))
     return [
         _row(entry, reported.get(entry.identity), by_slot.get(entry.slot), now_ms)
-        for entry in wanted
+        for entry in shown(entries)
     ]
+
+
+def shown(entries: Iterable[CatalogPartition]) -> list[CatalogPartition]:
+    """Those that have a row, in the order of the rows."""
+    wanted = [entry for entry in entries if entry.state is not CatalogState.REMOVED]
+    wanted.sort(key=lambda entry: (entry.link, entry.source_topic, entry.identity.partition))
+    return wanted
 
 
 def _row(

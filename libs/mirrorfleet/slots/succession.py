@@ -168,13 +168,8 @@ def _former(runner: SlotRunner, identity: PartitionIdentity) -> PartitionIdentit
     earlier = [
         one
         for one in runner.slot.known
-        if one.partition == identity.partition
-        and one.source_cluster == identity.source_cluster
-        and one.incarnation < identity.incarnation
-        and (
-            one.target_topic_id == identity.target_topic_id
-            or one.source_topic_id == identity.source_topic_id
-        )
+        if one.incarnation < identity.incarnation
+        and not set(_histories(one)).isdisjoint(_histories(identity))
     ]
     return max(earlier, key=lambda one: one.incarnation, default=None)
 

@@ -19,7 +19,7 @@ from mirrorfleet.core.errors import (
 from mirrorfleet.core.ids import FleetName, SourceOffset, TargetOffset, TopicPartition
 from mirrorfleet.kafka.groups import GroupOffsets, GroupState, ListedGroup
 from mirrorfleet.mapping import asking, last_checkpoints
-from mirrorfleet.mapping.asking import GROUP_COLUMNS, ask_groups_anyway
+from mirrorfleet.mapping.asking import GROUP_COLUMNS, answering
 from mirrorfleet.offsets.homes import GroupOffset
 from mirrorfleet.policy.filters import NameFilter
 from mirrorfleet.policy.flows import Flow, FlowRule
@@ -91,7 +91,8 @@ class Lost:
 
     async def ask(self, only: str | None = None) -> list[dict[str, object]]:
         target = self.target.cluster()
-        return await ask_groups_anyway(self.source, target, FLEET, FLOW, SystemClock(), only=only)
+        async with answering(self.source) as source:
+            return await asking.ask_groups(source, target, FLEET, FLOW, SystemClock(), only=only)
 
 
 @pytest.mark.parametrize("error", [AWAY, ConfigError("no secret.")], ids=["away", "no secrets"])
@@ -154,6 +155,7 @@ async def test_a_source_that_answers_is_asked_itself(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(asking, "ask_groups", ask_groups)
     target = cast("Cluster", "west")
-    await ask_groups_anyway(opened, target, FLEET, FLOW, SystemClock(), only="g")
+    async with answering(opened) as source:
+        await asking.ask_groups(source, target, FLEET, FLOW, SystemClock(), only="g")
 
     assert asked == [(("east", "west"), {"only": "g"})]
