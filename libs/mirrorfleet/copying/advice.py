@@ -49,7 +49,7 @@ _HELP: Final = {
     f" missing there. Find out who did it. {_AGAIN_OR_WITHOUT}",
     FaultReason.TARGET_TRUNCATED: "The target lost records that it had acknowledged. Look at its"
     f" brokers: unclean election, lost disks. {_AGAIN_OR_WITHOUT}",
-    FaultReason.POSITION_LOST: "Its position is gone, and neither map nor target tell it. Put it"
+    FaultReason.POSITION_LOST: "Its position is lost, and neither map nor target tell it. Put it"
     " back: `mirrorfleet positions import FILE --target {target}`.",
     FaultReason.QUARANTINED: "The target partition takes nothing: fewer replicas in sync than its"
     " min.insync.replicas, or no leader. When it does again, copying goes on by itself.",

@@ -54,6 +54,10 @@ class Snapshots:
         slots = [each for each in (self.barrier, self.quarantine) if each is not None]
         return [Snapshot(count=len(positions), time_ms=now_ms), *slots, *positions]
 
+    def lost(self) -> None:
+        """What was written before may be gone: the next positions are written with all others."""
+        self._written = _NONE
+
     def committed(self) -> None:
         """What was stated last is true."""
         if self._is_stated:

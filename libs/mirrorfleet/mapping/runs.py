@@ -6,15 +6,18 @@ For a slot at work: what is not asked for is not decoded, and others have a turn
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Collection
+from collections.abc import AsyncGenerator, Collection, Mapping
 from contextlib import aclosing
 from typing import Final
 
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import BrokerError
 from mirrorfleet.core.ids import FleetName, PartitionIdentity, SlotNumber, TargetOffset
 from mirrorfleet.core.ports import Clock
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.mapping.blocks import decoded, live_blocks
 from mirrorfleet.mapping.store import KafkaMapStore, MapStore
+from mirrorfleet.offsets.ahead import Standing, standing
 from mirrorfleet.offsets.index import OffsetIndex
 from mirrorfleet.records.archive import BlockKey
 from mirrorfleet.records.segments import Run
@@ -26,12 +29,18 @@ _MOST_WEIGHT: Final = 400_000
 """Of the runs that are held as segments, by `run_weight`: some 100 MB."""
 _A_STEP: Final = 1_000
 """Partitions of segments that are looked at, and runs given out, without a pause."""
+_LAST: Final = 8
+"""Offsets of the segments that are looked at first, from the end: each has a marker behind it."""
+_GROWTH: Final = 8
+"""Each stretch before them is so much larger."""
+_FARTHEST: Final = 8 * 8 * 8 * 8
+"""Where none of the segments looked at is of a partition that is asked for, no more are read."""
 
 
 class StoredMap:
     """The map of a fleet, on its target cluster.
 
-    Both questions raise UnknownVersionError, CorruptBatchError, DeadlineError and BrokerError
+    All questions raise UnknownVersionError, CorruptBatchError, DeadlineError and BrokerError
     (OFFSET_OUT_OF_RANGE when segments are freed meanwhile: try again).
     """
 
@@ -55,6 +64,55 @@ class StoredMap:
             return await read_runs(store, slot, identity, first)
         finally:
             store.close()
+
+    async def ahead_of(
+        self, slot: SlotNumber, copied: Mapping[PartitionIdentity, TargetOffset]
+    ) -> set[PartitionIdentity]:
+        """Those that the last segments know to be copied farther; packed ones are not read."""
+        store = KafkaMapStore(self._target, self._fleet, self._clock)
+        try:
+            return await read_ahead(store, slot, copied)
+        finally:
+            store.close()
+
+
+async def read_ahead(
+    store: MapStore, slot: SlotNumber, copied: Mapping[PartitionIdentity, TargetOffset]
+) -> set[PartitionIdentity]:
+    """See `StoredMap.ahead_of`. What is lost of positions is their end, so it reads backwards, to
+    the first stretch that has a segment with which they are in step.
+    """
+    begin, end = await store.bounds(ControlKind.SEGMENTS, slot)
+    found: set[PartitionIdentity] = set()
+    at, size = end, _LAST
+    while at > begin and (found or end - at < _FARTHEST):
+        first = max(begin, at - size)
+        try:
+            seen = await _stretch(store, slot, first, at, copied)
+        except BrokerError as error:
+            begin, _ = await store.bounds(ControlKind.SEGMENTS, slot)
+            if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE or begin <= first:
+                raise
+            continue  # freed meanwhile
+        found.update(*(each.ahead for each in seen))
+        if any(each.in_step for each in seen):
+            break
+        at, size = first, size * _GROWTH
+    return found
+
+
+async def _stretch(
+    store: MapStore,
+    slot: SlotNumber,
+    at: int,
+    end: int,
+    copied: Mapping[PartitionIdentity, TargetOffset],
+) -> list[Standing]:
+    found: list[Standing] = []
+    while at < end:
+        segments, at = await store.segments(slot, at, end, most=_MOST_WEIGHT)
+        found += [standing(record.segment, copied) for record in segments]
+    return found
 
 
 async def read_maps(

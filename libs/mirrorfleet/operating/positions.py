@@ -170,9 +170,9 @@ async def _positions(target: Cluster, fleet: FleetName) -> dict[PartitionIdentit
 
     def take(record: Record) -> None:
         entry = codec.decode(record.key, record.value)
-        if isinstance(entry, Position):
+        if isinstance(entry, Position) and entry.fault is None:
             found[entry.identity] = entry
-        elif isinstance(entry, RemovedPosition):
+        elif isinstance(entry, Position | RemovedPosition):
             found.pop(entry.identity, None)
 
     await read_control(target, control_topic(fleet, ControlKind.POSITIONS), take)
@@ -341,4 +341,5 @@ async def _committed(target: Cluster, at: TopicPartition) -> dict[PartitionIdent
     bounds = await log_bounds(target, at)
     if bounds[1] < end:
         raise BrokerError(ErrorCode.CONCURRENT_TRANSACTIONS, f"{target.name}: reading {at}")
-    return (await recall(target, at, None, bounds)).positions()
+    found = (await recall(target, at, None, bounds)).positions()
+    return {identity: one for identity, one in found.items() if one.fault is None}

@@ -49,7 +49,7 @@ QUARANTINE_KEY: Final = bytes((VERSION, _QUARANTINE))
 
 @dataclass(frozen=True, slots=True)
 class PositionFault:
-    """Why the partition cannot go on: the source offset that stopped it."""
+    """Why nobody may go on from a position: an older one than the copy, or one that is gone."""
 
     offset: SourceOffset
     kind: str
@@ -61,7 +61,8 @@ class Position:
     """Where copying of one partition goes on.
 
     `leader_epoch` is that of the last batch walked, skipped ones included; -1 when unknown.
-    `records` and `bytes` count since the start of this incarnation.
+    `records` and `bytes` count since the start of this incarnation. With a `fault` it says only
+    that the partition was copied before.
     """
 
     identity: PartitionIdentity

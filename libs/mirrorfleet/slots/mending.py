@@ -29,7 +29,7 @@ from mirrorfleet.slots.target_loss import ENDS_S
 from mirrorfleet.wire.k01_fetch import Isolation
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from mirrorfleet.copying.partition import CopyPartition
     from mirrorfleet.core.ids import PartitionIdentity, TargetOffset
@@ -72,6 +72,12 @@ class Mender:
     async def maps_of(self, wanted: Collection[PartitionIdentity]) -> OffsetIndex:
         """All that is stored of some partitions of this slot. Raises: MirrorfleetError."""
         return await self._worker.stored_map.maps_of(self._runner.number, wanted)
+
+    async def ahead_of(
+        self, copied: Mapping[PartitionIdentity, TargetOffset]
+    ) -> set[PartitionIdentity]:
+        """Those that the last segments know to be copied farther. Raises: MirrorfleetError."""
+        return await self._worker.stored_map.ahead_of(self._runner.number, copied)
 
     async def runs_behind(self, identity: PartitionIdentity, first: TargetOffset) -> list[Run]:
         """The stored runs that end behind a target offset. Raises: MirrorfleetError."""

@@ -1,24 +1,29 @@
-"""Positions that are gone though something was copied: made again from the map, or refused.
+"""Positions that are gone, or older than the copy: made again from the map, or refused.
 
-    no position, nothing was ever copied      begin, as every new partition
-    no position, the map ends where the target does     the end of the map is the position
-    no position, the map is short, or gone    stop: a guess would lose or repeat records
+    no position, nothing was ever copied              begin, as every new partition
+    none, or one that the last segments are ahead of:
+        the map ends where the target does            the end of the map is the position
+        the map is short, or gone                     stop: a guess would lose or repeat records
 
 That something was copied is told by the map, by the slot's last progress, or by what this process
-knew. Segments are written in the transaction of their data, so the map is exact or not there.
+knew. Segments are written in the transaction of their data, so the map is exact or not there. A
+partition that is stopped has a position that says so, which nobody goes on from.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.copying.faults import Fault, FaultReason
+from mirrorfleet.copying.partition import start_position
 from mirrorfleet.core.errors import CorruptBatchError
 from mirrorfleet.core.ids import SourceOffset, TargetOffset
 from mirrorfleet.kafka.offsets import log_bounds
 from mirrorfleet.kafka.stored import first_committed
 from mirrorfleet.records.events import EventKind
-from mirrorfleet.records.positions import Position
+from mirrorfleet.records.positions import Position, PositionFault
+from mirrorfleet.runtime.log import fields, logger
 from mirrorfleet.slots import healing, ledger, succession
 
 if TYPE_CHECKING:
@@ -30,6 +35,11 @@ if TYPE_CHECKING:
     from mirrorfleet.slots.runner import SlotRunner
     from mirrorfleet.slots.sending import Sender
 
+_NOTHING: Final = TargetOffset(0)
+_BEFORE_THE_FIRST: Final = SourceOffset(-1)
+
+_log = logger(__name__)
+
 
 async def rebuild(runner: SlotRunner, sender: Sender) -> None:
     """Fill in what is missing of the slot's positions; what cannot be is stopped.
@@ -40,15 +50,18 @@ async def rebuild(runner: SlotRunner, sender: Sender) -> None:
     for identity in [i for i, p in runner.unstarted.items() if healing.is_lost(p)]:
         del runner.unstarted[identity]  # looked into again
     entries = succession.not_followed(runner, list(runner.entries.values()))
-    missing = [entry for entry in entries if entry.identity not in known]
+    older = await _older_than_the_map(runner, entries)
+    older |= {e.identity for e in entries if _fault_of(known.get(e.identity))}
+    missing = [e for e in entries if e.identity in older or e.identity not in known]
     if not missing:
         return
-    copied = await _copied_before(runner, missing)
+    copied = older | await _copied_before(runner, missing)
     runner.slot.ever_known |= copied
     if known and not copied:
         return  # new partitions of a slot that works
     maps = await runner.mender.maps_of({entry.identity for entry in missing})
     made: list[Position] = []
+    refused: list[Position] = []
     for entry in missing:
         identity = entry.identity
         found = maps.of(identity)
@@ -59,12 +72,51 @@ async def rebuild(runner: SlotRunner, sender: Sender) -> None:
         else:
             continue
         if why:
-            _refuse(runner, entry, why)
+            refused.append(_refused(runner, entry, why))
+    new = [each for each in refused if not _fault_of(known.get(each.identity))]
+    if made or new:
+        await sender.commit_control(ledger.control_entries(runner, [*made, *new], None))
+        known.update({position.identity: position for position in (*made, *new)})
     if made:
-        await sender.commit_control(ledger.control_entries(runner, made, None))
-        known.update({position.identity: position for position in made})
-        text = f"slot {runner.number}: {len(made)} positions were gone and made from the map"
+        text = f"slot {runner.number}: {len(made)} positions were lost and made from the map"
         runner.mender.tell(EventKind.POSITIONS_REBUILT, text)
+
+
+def without_lost(runner: SlotRunner, entries: Sequence[CatalogPartition]) -> list[CatalogPartition]:
+    """Those that have no position, or one to go on from; the others stand still."""
+    found = []
+    for entry in entries:
+        fault = _fault_of(runner.slot.known.get(entry.identity))
+        if fault is None:
+            found.append(entry)
+        else:
+            _stop(runner, entry, fault.detail)
+    return found
+
+
+async def _older_than_the_map(
+    runner: SlotRunner, entries: Sequence[CatalogPartition]
+) -> set[PartitionIdentity]:
+    """Partitions whose position lacks what the slot's last segments have."""
+    known = runner.slot.known
+    if not known:
+        return set()  # the whole map is read for them
+    copied = {
+        each.identity: known[each.identity].next_target if each.identity in known else _NOTHING
+        for each in entries
+    }
+    try:
+        return await runner.mender.ahead_of(copied)
+    except CorruptBatchError as error:
+        _log.warning(
+            "positions cannot be compared with segments",
+            extra=fields(slot=runner.number, error=str(error)),
+        )
+        return set()
+
+
+def _fault_of(position: Position | None) -> PositionFault | None:
+    return None if position is None else position.fault
 
 
 async def _copied_before(
@@ -92,6 +144,7 @@ async def _made(
         return str(error)
     if beyond is not None:
         return f"{at} has records from {beyond} on that the map, up to {known.target_end}, has not"
+    before = runner.slot.known.get(entry.identity)
     made.append(
         Position(
             identity=entry.identity,
@@ -99,17 +152,25 @@ async def _made(
             leader_epoch=-1,
             next_target=known.target_end,
             records=known.records_from(TargetOffset(0)),
-            bytes=0,
+            bytes=0 if before is None else before.bytes,
             time_ms=runner.clock.now_ms(),
         )
     )
     return ""
 
 
-def _refuse(runner: SlotRunner, entry: CatalogPartition, why: str) -> None:
+def _refused(runner: SlotRunner, entry: CatalogPartition, why: str) -> Position:
+    """Stop the partition; gives what makes every later owner look into it again."""
     text = (
-        f"its position is gone and cannot be made again: {why}. Put it back with"
-        " `mirrorfleet positions import`"
+        f"its position is gone, or older than its copy, and cannot be made again: {why}. Put it"
+        " back with `mirrorfleet positions import`"
     )
-    fault = Fault(FaultReason.POSITION_LOST, SourceOffset(-1), text)
-    healing.hold(runner, entry, fault)
+    _stop(runner, entry, text)
+    nothing = start_position(entry.identity, SourceOffset(0), runner.clock.now_ms())
+    position = runner.slot.known.get(entry.identity, nothing)
+    fault = PositionFault(position.next_source, FaultReason.POSITION_LOST, text)
+    return replace(position, fault=fault)
+
+
+def _stop(runner: SlotRunner, entry: CatalogPartition, text: str) -> None:
+    healing.hold(runner, entry, Fault(FaultReason.POSITION_LOST, _BEFORE_THE_FIRST, text))

@@ -364,7 +364,7 @@ class Sender:
                 raise AbortError(f"no word on {entry.topic}-{entry.partition}")
             if ack.error is ErrorCode.NONE:
                 if partition is None:
-                    self._begun.written[item.at] = ack.base_offset + 1
+                    self._written(item.at, ack.base_offset)
                 else:
                     queued = transaction.acknowledged(partition, ack.base_offset)
                     self._runner.meters.acknowledged(partition, queued, ack.base_offset, now)
@@ -373,6 +373,15 @@ class Sender:
             else:
                 raise refusal(self._runner, item, ack, action)
         return again
+
+    def _written(self, at: TopicPartition, offset: int) -> None:
+        """A control record was appended. Raises: AbortError where its log lost what it had."""
+        ends = self._runner.doubts.control_ends
+        if offset < ends.get(at, 0):
+            ends[at] = offset
+            self._runner.slot.snapshots.lost()
+            raise AbortError(f"{at} lost records that it had acknowledged: it goes on at {offset}")
+        self._begun.written[at] = offset + 1
 
     async def _pipe(self, node: int) -> Pipe:
         pipe = self._pipes.get(node)

@@ -21,7 +21,7 @@ from mirrorfleet.runtime.log import fields, logger
 from mirrorfleet.slots.requests import Requests
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection
+    from collections.abc import Awaitable, Callable, Collection, Mapping
 
     from mirrorfleet.copying.budget import MemoryBudget
     from mirrorfleet.copying.partition import CopyPartition
@@ -63,7 +63,7 @@ class SourceSide:
 
 
 class StoredMap(Protocol):
-    """The map as it is stored; both answers take a while, and raise MirrorfleetError."""
+    """The map as it is stored; the answers take a while, and raise MirrorfleetError."""
 
     async def maps_of(self, slot: SlotNumber, wanted: Collection[PartitionIdentity]) -> OffsetIndex:
         """All that is known of some partitions of a slot."""
@@ -73,6 +73,12 @@ class StoredMap(Protocol):
         self, slot: SlotNumber, identity: PartitionIdentity, first: TargetOffset
     ) -> list[Run]:
         """The runs of a partition that end behind a target offset."""
+        ...
+
+    async def ahead_of(
+        self, slot: SlotNumber, copied: Mapping[PartitionIdentity, TargetOffset]
+    ) -> set[PartitionIdentity]:
+        """Those that the last segments know to be copied farther; packed ones are not read."""
         ...
 
 

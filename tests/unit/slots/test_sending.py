@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
@@ -8,6 +9,7 @@ from mirrorfleet.copying.faults import Action
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.kafka.transactions import TransactionVersion
+from mirrorfleet.records.positions import Snapshot
 from mirrorfleet.slots.outgoing import AbortError, ControlEntry, RetakeError
 from mirrorfleet.wire.records import control_batch
 from tests.faultkit.waiting import until
@@ -365,3 +367,29 @@ async def test_an_append_below_the_last_one_aborts_and_carries_the_fault() -> No
 
     assert raised.value.fault is not None
     assert raised.value.partition is partition
+
+
+async def test_positions_that_are_appended_below_those_before_are_all_written_again() -> None:
+    target = Target()
+    sender, runner = sender_of(target)
+    made = runner.slot
+
+    def stated() -> Sequence[object]:
+        return made.snapshots.stated(made.known, [], 5)
+
+    give(made, made.partitions[identity()], fetched((0, [ALONE])), end=1)
+    assert await sender.transact()
+    stated()
+    made.snapshots.committed()
+    assert stated() == []  # what the owner took over was stated with the first commit
+
+    target.bases[POSITIONS] = 0
+    give(made, made.partitions[identity()], fetched((1, [ALONE])), end=2)
+    with pytest.raises(AbortError, match="positions-0 lost records"):
+        await sender.transact()
+    assert isinstance(stated()[0], Snapshot)
+
+    await sender.abort()
+    made.rewind()
+    give(made, made.partitions[identity()], fetched((1, [ALONE])), end=2)
+    assert await sender.transact()  # it is believed where it is now
