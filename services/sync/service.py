@@ -236,6 +236,7 @@ class SyncService:
         """Look at both ends and bring the target in step; the pause until the next look."""
         source = await self._fleet.look(side)
         async with self._one_at_a_time:
+            await self._mend_topics(side)
             await self._store.refresh()
             tried: set[Change] = set()
             while True:
@@ -253,6 +254,12 @@ class SyncService:
         if side.watch.unconfirmed or unsettled:
             return self._settings.confirm_s
         return self._settings.period_s
+
+    async def _mend_topics(self, side: Side) -> None:
+        """Nothing is copied while a control topic is missing, whoever deleted it."""
+        if self._may_change(side):
+            for name in await self._store.mend_topics(self._fleet.slots):
+                self._tell(EventKind.TOPIC_CREATED, side.link, name, "a control topic was gone")
 
     async def _publish(self, side: Side, planned: Plan) -> None:
         await self._fleet.publish(side, planned)

@@ -46,6 +46,10 @@ _RECORDS_A_WRITE: Final = 500
 _EVENTS_KEPT: Final = 1_000
 """Events that wait while the target does not take them; the oldest go first."""
 
+_NEVER_AGAIN: Final = frozenset({ControlKind.CATALOG, ControlKind.REGISTRY})
+"""An empty catalog says that nothing is copied, an empty registry that no record here is a copy.
+Who deleted one must be asked: copying goes on from what the others know until a start makes it."""
+
 _log = logger(__name__)
 
 
@@ -127,6 +131,24 @@ class Store:
         self._raise_first("ALTER", await create_partitions(self._cluster, short) if short else {})
         if missing or short:
             _log.info("control topics made", extra=fields(fleet=self._fleet, count=len(missing)))
+
+    async def mend_topics(self, slots: int) -> list[str]:
+        """Create again what somebody deleted since the start; gives the names.
+
+        Raises: as `ensure_topics`.
+        """
+        kinds = [kind for kind in ControlKind if kind not in _NEVER_AGAIN]
+        names = tuple(control_topic(self._fleet, kind) for kind in kinds)
+        found = (await self._cluster.metadata(names)).topics
+        absent = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        gone = {name for name in names if name in found and found[name].error is absent}
+        if not gone:
+            return []
+        specs, _ = await self.wanted_topics(slots)
+        missing = [NewTopic.of(spec) for spec in specs if spec.name in gone]
+        answers = await create_topics(self._cluster, missing) if missing else {}
+        self._raise_first("CREATE", answers)
+        return sorted(name for name, error in answers.items() if error is None)
 
     def _raise_first(self, operation: str, answers: dict[str, BrokerError | None]) -> None:
         for name, error in answers.items():

@@ -94,6 +94,9 @@ def connect(monkeypatch: pytest.MonkeyPatch, clusters: Clusters) -> None:
     async def no_topics(*_: object) -> tuple[list[object], dict[str, int]]:
         return [], {}
 
+    async def none_made(*_: object) -> list[str]:
+        return []
+
     async def publish(
         store: Store, entries: Iterable[CatalogEntry], _: Iterable[CatalogAcl] = ()
     ) -> None:
@@ -107,6 +110,7 @@ def connect(monkeypatch: pytest.MonkeyPatch, clusters: Clusters) -> None:
     monkeypatch.setattr(AnewRequests, "open", no_requests)
     monkeypatch.setattr(Store, "refresh", nothing)
     monkeypatch.setattr(Store, "wanted_topics", no_topics)
+    monkeypatch.setattr(Store, "mend_topics", none_made)
     monkeypatch.setattr(Store, "publish", publish)
 
 

@@ -166,3 +166,38 @@ async def test_replicas_that_too_few_brokers_give_now_are_asked_for_again(
         await store.ensure_topics(1)
 
     assert caught.value.retriable
+
+
+@pytest.mark.parametrize(
+    ("gone", "made"),
+    [
+        ({"positions", "segments"}, ["positions", "segments"]),
+        ({"catalog", "registry"}, []),
+        ({"catalog", "slots"}, ["slots"]),
+        (set(), []),
+    ],
+)
+async def test_what_is_deleted_of_the_control_topics_is_made_again_but_what_only_people_can_judge(
+    gone: set[str], made: list[str], writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet = FleetName("west")
+    specs = control_topics(fleet, slots=1, replication_factor=1)
+    there = {spec.name: 1 for spec in specs if spec.name.rpartition(".")[2] not in gone}
+    cluster = a_target(there)
+    seen = cluster.metadata
+
+    async def metadata(names: tuple[str, ...] | None) -> Metadata:
+        found = await seen(None)
+        absent = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        missing = {n: TopicMeta(n, NO_TOPIC_ID, absent, False, {}) for n in names or ()}
+        return found._replace(topics={**missing, **found.topics})
+
+    async def create(_: Cluster, topics: Sequence[NewTopic]) -> dict[str, BrokerError | None]:
+        return {topic.name: None for topic in topics}
+
+    monkeypatch.setattr(cluster, "metadata", metadata)
+    monkeypatch.setattr(module, "create_topics", create)
+
+    names = await Store(cluster, fleet, HandClock()).mend_topics(1)
+
+    assert [name.rpartition(".")[2] for name in names] == made

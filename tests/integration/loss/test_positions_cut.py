@@ -1,0 +1,80 @@
+"""The positions alone lose their last records: an unclean election of that topic, of no other.
+
+    copies      100 | 5 | 5 | 5 ...     brokers 1, 2 and 3
+    segments    the same
+    positions   100 |                   brokers 2 and 3, and 3 was behind
+
+Who goes on from the position that is left copies records twice that are there already.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from services.local.region import Region, RegionSpec
+from tests.integration.loss.conftest import Drill
+from tests.integration.loss.test_elections import (
+    BEHIND,
+    KEPT,
+    LEADER,
+    LOST,
+    PORTIONS,
+    UNCLEAN,
+    copy_through,
+    ends,
+    forget,
+    wait_forgotten,
+)
+from tests.integration.mirror.fleet import Fleet
+from tests.integration.mirror.making import create, create_on
+from tests.judge.verdict import Verdict
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.conftest import Regions
+
+TOPIC: Final = "pc-orders"
+LATER: Final = range(150, 170)
+LAST: Final = range(170, 190)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("owner", ["another", "same"])
+def test_positions_that_an_unclean_election_took_repeat_nothing(
+    owner: str, east: Region, regions: Regions, tmp_path: Path
+) -> None:
+    (trio,) = regions(RegionSpec(name="trio", brokers=3))
+    topic = f"{TOPIC}-{owner}"
+    rules: list[dict[str, object]] = [{"name": "all", "topics": [topic]}]
+    fleet = Fleet(f"cut{owner}", east, trio, tmp_path, rules=rules, slots=1)
+    positions = fleet.control("positions")
+    create_on(trio, positions, [LEADER, BEHIND], cleanup_policy="compact", **UNCLEAN)
+    create(east, topic)
+    with fleet.sync():
+        with fleet.mirror("a") as mirror:
+            drill = Drill(fleet, mirror)
+            copy_through(drill, (topic,), [KEPT])
+            trio.broker(BEHIND).stop()
+            for count in range(len(PORTIONS)):
+                copy_through(drill, (topic,), [KEPT, *PORTIONS[: count + 1]])
+            before = ends(trio, positions)
+            if owner == "another":
+                mirror.kill()
+            forget(trio)
+            evidence = wait_forgotten(trio, (positions,), before)
+            assert evidence.bit, evidence
+            trio.broker(LEADER).restart()
+            if owner == "same":
+                copy_through(drill, (topic,), [KEPT, LOST, LATER])
+                mirror.kill()
+            else:
+                drill.fill(topic, LATER.start, LATER.stop)
+        with fleet.mirror("b") as mirror:
+            copy_through(Drill(fleet, mirror), (topic,), [KEPT, LOST, LATER, LAST])
+    print([event["detail"] for event in fleet.events("positions-rebuilt")])
+    if owner == "another":
+        assert len(fleet.events("positions-rebuilt")) == 1
+    assert fleet.judged([topic]).verdict is Verdict.PASS
