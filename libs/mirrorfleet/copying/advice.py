@@ -56,6 +56,12 @@ _HELP: Final = {
     FaultReason.TARGET_MISSING: "The target topic {copy} is not there. If it was deleted, create it"
     " again with as many partitions; then you are asked whether its records are copied again.",
 }
+_PARTED: Final = (
+    "The source lost records that were copied already (more than one unclean election). Find the"
+    " first offset from which on both sides differ (`mirrorfleet inspect`), and go on there:"
+    " `{resolve} --seek OFFSET`."
+)
+"""For SOURCE_TRUNCATED where the histories part at an offset that nobody knows."""
 _LOST: Final = re.compile(r"\[([0-9]+), ([0-9]+)\)")
 """The range of source offsets in the text of a loss at the source (`loss`)."""
 
@@ -68,6 +74,8 @@ def advice(fault: str, entry: CatalogPartition) -> str:
     except ValueError:
         return ""
     lost, link = _LOST.search(fault), entry.link
+    if lost is None and found and found[0] == FaultReason.SOURCE_TRUNCATED:
+        text = _PARTED
     at = f"{entry.source_topic}-{entry.identity.partition}"
     return text.format(
         resolve=f"mirrorfleet resolve {at} --target {link.target} --from {link.source}",

@@ -7,6 +7,11 @@ leader and a follower also answer OFFSET_OUT_OF_RANGE (KIP-392, KIP-320).
     position < log start                                retention overtook it
     log end < position                                  the log was truncated below it
     lineage of the last epoch ends below the position   it was truncated and written again
+    lineage has no such epoch                           the same, by two such elections: a replica
+                                                        leads that never had what we read last
+
+In the last case nobody knows where the histories part: the leader tells where an earlier epoch ends
+in its log, and we do not keep where it ended in the one that we read.
 """
 
 from __future__ import annotations
@@ -23,6 +28,8 @@ class Look(NamedTuple):
     log_start: int
     log_end: int
     epoch_end: int = -1
+    lacks_epoch: bool = False
+    """There is no record of our last epoch in its log: `epoch_end` is where an earlier one ends."""
 
 
 def loss(position: SourceOffset, look: Look) -> Fault | None:
@@ -42,5 +49,13 @@ def loss(position: SourceOffset, look: Look) -> Fault | None:
             f"the source log was truncated to {diverged}; [{diverged}, {position}) was copied from"
             " a history that the source no longer has",
             Span(SourceOffset(diverged), position),
+        )
+    if look.lacks_epoch:
+        return Fault(
+            FaultReason.SOURCE_TRUNCATED,
+            position,
+            "the source log is not the one that was copied: it has nothing of the leader epoch that"
+            f" was copied last, below {position}; where the two part nobody knows",
+            comparable=False,
         )
     return None

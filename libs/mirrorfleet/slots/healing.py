@@ -246,11 +246,13 @@ async def _look(runner: SlotRunner, partition: CopyPartition) -> Look:
     uncommitted = Isolation.READ_UNCOMMITTED
     start = (await list_offsets(runner.source, {at: EARLIEST}, isolation=uncommitted))[at]
     end = (await list_offsets(runner.source, {at: LATEST}, isolation=uncommitted))[at]
-    epoch_end = -1
-    if partition.walked_epoch >= 0:
-        lineage = (await offset_for_leader_epoch(runner.source, {at: partition.walked_epoch}))[at]
-        epoch_end = -1 if isinstance(lineage, BrokerError) else lineage.end_offset
-    return Look(_offset(start), _offset(end), epoch_end)
+    epoch_end, lacks_epoch, epoch = -1, False, partition.walked_epoch
+    if epoch >= 0:
+        lineage = (await offset_for_leader_epoch(runner.source, {at: epoch}))[at]
+        if not isinstance(lineage, BrokerError):
+            epoch_end = lineage.end_offset
+            lacks_epoch = 0 <= lineage.leader_epoch < epoch
+    return Look(_offset(start), _offset(end), epoch_end, lacks_epoch)
 
 
 def _offset(answer: ListedOffset | BrokerError) -> int:

@@ -1,7 +1,7 @@
 """The positions alone lose their last records: an unclean election of that topic, of no other.
 
-    copies      100 | 5 | 5 | 5 ...     brokers 1, 2 and 3
-    segments    the same
+    copies      100 | 5 | 5 | 5 ...     broker 1
+    segments    the same                brokers 1, 2 and 3
     positions   100 |                   brokers 2 and 3, and 3 was behind
 
 Who goes on from the position that is left copies records twice that are there already.
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from tests.conftest import Regions
 
 TOPIC: Final = "pc-orders"
+APART: Final = 1
+"""The broker of the copies."""
 LATER: Final = range(150, 170)
 LAST: Final = range(170, 190)
 
@@ -52,6 +54,7 @@ def test_positions_that_an_unclean_election_took_repeat_nothing(
     fleet = Fleet(f"cut{owner}", east, trio, tmp_path, rules=rules, slots=1)
     positions = fleet.control("positions")
     create_on(trio, positions, [LEADER, BEHIND], cleanup_policy="compact", **UNCLEAN)
+    create_on(trio, f"east.{topic}", [APART])
     create(east, topic)
     with fleet.sync():
         with fleet.mirror("a") as mirror:

@@ -10,8 +10,11 @@ from mirrorfleet.copying.faults import (
 )
 from mirrorfleet.copying.lifecycle import IllegalMoveError, SlotState, moved
 from mirrorfleet.copying.loss import Look, loss
+from mirrorfleet.copying.remedies import Remedy, Step, by_policy, by_request
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.ids import SourceOffset
+from mirrorfleet.records.commands import Action as Command
+from tests.unit.copying.making import asked, span
 
 
 @pytest.mark.parametrize(
@@ -109,3 +112,31 @@ def test_a_lineage_that_ends_below_the_position_is_a_truncation_although_the_log
     assert found is not None
     assert found.reason is FaultReason.SOURCE_TRUNCATED
     assert "[45, 50)" in found.detail
+
+
+PARTED = Look(0, 120, 110, lacks_epoch=True)
+
+
+def test_a_log_without_the_last_epoch_is_another_one_however_far_it_reaches() -> None:
+    found = loss(SourceOffset(50), PARTED)
+
+    assert found is not None
+    assert (found.reason, found.lost, found.comparable) == (
+        FaultReason.SOURCE_TRUNCATED,
+        None,
+        False,
+    )
+    assert found == loss(SourceOffset(50), PARTED._replace(log_end=130))  # it is written to
+
+
+@pytest.mark.parametrize("policy", ["fail", "record-gap", "recopy"])
+def test_where_it_goes_on_then_only_an_operator_says(policy: str) -> None:
+    found = loss(SourceOffset(50), PARTED)
+    assert found is not None
+
+    assert by_policy(found, policy) is None
+    gap = by_request(found, SourceOffset(50), asked(Command.ACCEPT_GAP, 50, 51))
+    assert "only --seek says where to go on" in str(gap)
+    step = by_request(found, SourceOffset(50), asked(Command.SEEK, 50, 30))
+    assert isinstance(step, Step)
+    assert (step.remedy, step.span, step.to) == (Remedy.BEGIN_ANEW, span(30, 50), 30)
