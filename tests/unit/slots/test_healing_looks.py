@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     ids=["ends before", "is not there", "not told", "refused"],
 )
 async def test_a_look_tells_whether_the_log_has_the_epoch_that_was_read_last(
-    monkeypatch: pytest.MonkeyPatch, told: EpochEnd | BrokerError, end: int, lacks: bool
+    monkeypatch: pytest.MonkeyPatch, *, told: EpochEnd | BrokerError, end: int, lacks: bool
 ) -> None:
     async def listed(
         _: object, specs: dict[TopicPartition, object], **__: object
