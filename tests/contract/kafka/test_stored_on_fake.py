@@ -12,6 +12,7 @@ from mirrorfleet.config.cluster_settings import ClusterSettings
 from mirrorfleet.core.errors import DeadlineError
 from mirrorfleet.core.ids import ClusterAlias, TopicPartition
 from mirrorfleet.kafka.cluster import Cluster
+from mirrorfleet.kafka.control_reading import ControlRecord, read_up_to
 from mirrorfleet.kafka.stored import committed_records, first_committed
 from mirrorfleet.wire.records import NewRecord, build_batch
 from mirrorfleet.wire.rewrite import stamp
@@ -103,6 +104,29 @@ async def test_an_answer_without_batches_is_no_end(
     broker.then(fake.FETCH, *answers)
 
     assert await read(cluster) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        pytest.param([answer(0), answer(stable=1), answer(stable=1), answer(1, 2)], id="it lags"),
+        pytest.param([answer(0, 1), QUOTA, answer(2)], id="a quota empties answers"),
+    ],
+)
+async def test_a_read_up_to_our_barrier_goes_on_past_the_high_watermark_of_a_new_leader(
+    broker: FakeBroker, cluster: Cluster, answers: list[Callable[[Asked], object]]
+) -> None:
+    """What it does not show yet is committed: who took that end would go on from old positions."""
+    broker.then(fake.FETCH, *answers)
+    seen: list[int] = []
+
+    def is_barrier(found: ControlRecord) -> bool:
+        seen.append(found.offset)
+        return found.offset == END - 1
+
+    await read_up_to(cluster, TopicPartition("t", 0), is_barrier, deadline_s=5, start_offset=0)
+
+    assert seen == [0, 1, 2]
 
 
 async def test_what_compaction_took_is_not_waited_for(broker: FakeBroker, cluster: Cluster) -> None:

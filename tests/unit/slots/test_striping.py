@@ -73,9 +73,13 @@ class World:
             examine=self.examined.append,
             link="east->west",
         )
-        monkeypatch.setattr(striping, "FetchLane", lambda *_, **__: self)
+        monkeypatch.setattr(striping, "FetchLane", self._lane)
         monkeypatch.setattr(striping, "LOOK_S", 0.0)
         self.lane = StripedLane(cast("SlotRunner", self.runner), NODE, 0.1)
+
+    def _lane(self, *_: object, in_session: bool = True, **__: object) -> World:
+        assert not in_session, "a session has a partition once, and its requests are serial"
+        return self
 
     async def connect(self, node: int, *, purpose: str) -> object:
         del node, purpose
