@@ -47,8 +47,8 @@ async def rebuild(runner: SlotRunner, sender: Sender) -> None:
     Raises: MirrorfleetError: a side does not answer; nothing is known then.
     """
     known = runner.slot.known
-    for identity in [i for i, p in runner.unstarted.items() if healing.is_lost(p)]:
-        del runner.unstarted[identity]  # looked into again
+    for waiting in filter(healing.is_lost, runner.unstarted.values()):
+        waiting.fault = None  # looked into again; what was told of it is not told once more
     entries = succession.not_followed(runner, list(runner.entries.values()))
     older = await _older_than_the_map(runner, entries)
     older |= {e.identity for e in entries if _fault_of(known.get(e.identity))}

@@ -54,6 +54,7 @@ class Slots:
         self.ahead: set[PartitionIdentity] | Exception = set()
         self.asked: Mapping[PartitionIdentity, TargetOffset] = {}
         self.told: list[str] = []
+        self.reports: list[object] = []
         self.written: list[Position] = []
         self.beyond: int | None = None
         self.clock = SimpleNamespace(now_ms=lambda: 9, monotonic=lambda: 1.0)
@@ -95,7 +96,7 @@ class Slots:
         self.told.append(detail)
 
     def report_fault(self, partition: object) -> None:
-        pass
+        self.reports.append(partition)
 
     async def commit_control(self, entries: object) -> None:
         del entries
@@ -187,6 +188,19 @@ async def test_who_goes_on_with_the_spare_id_does_not_copy_what_is_lost(slots: S
     entries = list(slots.entries.values())
     await admit(runner, sender, entries, NO_STARTS)
     assert set(slots.slot.partitions) == {OTHER}
+
+
+async def test_what_stands_still_for_the_same_reason_is_told_as_what_stood_there(
+    slots: Slots,
+) -> None:
+    slots.ahead, slots.beyond = {ONE}, BEYOND
+    await slots.take()
+    waiting = slots.unstarted[ONE]
+    await slots.take()
+    assert all(each is waiting for each in slots.reports)
+    slots.beyond = None
+    await slots.take()
+    assert slots.unstarted == {}
 
 
 async def test_segments_that_cannot_be_read_stop_nobody(slots: Slots) -> None:
