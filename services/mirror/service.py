@@ -301,16 +301,18 @@ class MirrorService:
         context, failures = self._context, 0
         while not stop.is_set():
             # a new one each time: what was opened once is taken for that cluster for ever
-            cluster = Cluster(cluster_settings(context.estate, source, CLIENT))
+            cluster = None
             try:
+                cluster = Cluster(cluster_settings(context.estate, source, CLIENT))
                 await open_source(cluster, self._view, context.fleet)
                 if not stop.is_set():
                     return cluster
-            except MirrorfleetError as error:
+            except MirrorfleetError as error:  # also of an estate that does not know it yet
                 failures += 1
                 context.health.hold(hold, str(error))
                 _log.warning("no source", extra=fields(source=source, error=str(error)))
-            await cluster.close()
+            if cluster is not None:
+                await cluster.close()
             await stop.wait_at_most(backoff_s(failures, context.dice.uniform(0, 1)))
         return None
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from mirrorfleet.core.errors import MirrorfleetError, RefusedError
+from mirrorfleet.core.errors import BrokerError, MirrorfleetError, RefusedError
 from mirrorfleet.planning.pending import automatic, left_out, planned_changes
 from mirrorfleet.planning.rules import Apply
 from mirrorfleet.records.catalog import CatalogState
@@ -256,10 +256,18 @@ class SyncService:
         return self._settings.period_s
 
     async def _mend_topics(self, side: Side) -> None:
-        """Nothing is copied while a control topic is missing, whoever deleted it."""
-        if self._may_change(side):
-            for name in await self._store.mend_topics(self._fleet.slots):
-                self._tell(EventKind.TOPIC_CREATED, side.link, name, "a control topic was gone")
+        """Nothing may be copied while one is missing; what a look brings is not held up by it."""
+        if not self._may_change(side):
+            return
+        note = f"control topics of {side.link}"
+        try:
+            made = await self._store.mend_topics(self._fleet.slots)
+        except BrokerError as error:
+            self._context.health.active.note(note, f"one is gone: {error}")
+            return
+        self._context.health.active.note(note, "")
+        for name in made:
+            self._tell(EventKind.TOPIC_CREATED, side.link, name, "a control topic was gone")
 
     async def _publish(self, side: Side, planned: Plan) -> None:
         await self._fleet.publish(side, planned)

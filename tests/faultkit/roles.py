@@ -31,7 +31,7 @@ from kio.schema.elect_leaders.v2.response import ElectLeadersResponse
 from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import f64, i8, i32
 
-from mirrorfleet.core.errors import MirrorfleetError
+from mirrorfleet.core.errors import BrokerError, MirrorfleetError
 from mirrorfleet.kafka.admin import delete_topics
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.coordinator import CoordinatorKind, find_coordinator
@@ -67,7 +67,10 @@ class Roles:
         async def look(cluster: Cluster) -> dict[int, PartitionMeta]:
             return (await cluster.topic(topic, refresh=True)).partitions
 
-        return self._ask(look)
+        # a broker that was away may be asked before it has heard of a new topic
+        return wait_until(
+            lambda: self._ask(look), deadline_s=ASK_S, what=topic, ignoring=(BrokerError,)
+        )
 
     def topic_id(self, topic: str) -> TopicId:
         """The id of a topic."""

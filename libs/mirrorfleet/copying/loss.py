@@ -10,8 +10,9 @@ leader and a follower also answer OFFSET_OUT_OF_RANGE (KIP-392, KIP-320).
     lineage has no such epoch                           the same, by two such elections: a replica
                                                         leads that never had what we read last
 
-In the last case nobody knows where the histories part: the leader tells where an earlier epoch ends
-in its log, and we do not keep where it ended in the one that we read.
+Then nobody knows where the histories part: the leader tells where an earlier epoch ends in its
+log, and we do not keep where it ended in the one that we read. Of a compacted topic it says
+nothing: a replica that was filled after compaction never saw an epoch whose records were cleaned.
 """
 
 from __future__ import annotations
@@ -59,3 +60,19 @@ def loss(position: SourceOffset, look: Look) -> Fault | None:
             comparable=False,
         )
     return None
+
+
+def both(first: Fault | None, second: Fault | None) -> Fault | None:
+    """What two looks prove together; where the log ends moves while it is written to.
+
+    Of two points at which histories part the lower one holds: from there on all is copied.
+    """
+    if first is None or second is None or first.reason is not second.reason:
+        return None
+    if first.lost is None or second.lost is None:
+        return second if first.lost is second.lost else None
+    return min(second, first, key=_begin)
+
+
+def _begin(fault: Fault) -> SourceOffset:
+    return fault.offset if fault.lost is None else fault.lost.first

@@ -293,6 +293,9 @@ class CopyPartition:
         self.dropped.clear()
         self.walked_to = self.committed.next_source
         self.walked_epoch = self.committed.leader_epoch
+        if self.walked_to > self.source.last_stable:
+            # past all that was seen: only an answer tells what is there, and one is asked for
+            self.source, self.pace, self.behind = SourceEnds(), Pace.LIVE, 0
 
     def spend(self, answer_bytes: int, now: float) -> None:
         """Count what was read against its `throttle`: bytes a second, as the source stores them.

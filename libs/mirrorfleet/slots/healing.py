@@ -6,7 +6,7 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.copying.faults import Action, Fault, FaultReason, Span, blames_the_batch
-from mirrorfleet.copying.loss import Look, loss
+from mirrorfleet.copying.loss import Look, both, loss
 from mirrorfleet.copying.partition import CopyPartition, begun_at, start_position
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError, MirrorfleetError, may_not
@@ -229,8 +229,11 @@ async def examine(runner: SlotRunner, partition: CopyPartition) -> None:
         first = await _look(runner, partition)
         await runner.sources.renewed()
         second = await _look(runner, partition)
-        found = loss(partition.walked_to, second)
-        if found is None or found != loss(partition.walked_to, first) or partition.fault:
+        if partition.entry.source_compacted and first.lacks_epoch and second.lacks_epoch:
+            partition.walked_epoch = -1  # it may have been cleaned: the next fetch asks for none
+            first, second = (each._replace(lacks_epoch=False) for each in (first, second))
+        found = both(loss(partition.walked_to, first), loss(partition.walked_to, second))
+        if found is None or partition.fault:
             return
         if found.reason is FaultReason.SOURCE_TRUNCATED:
             found = await target_loss.listed(runner, partition, found)

@@ -9,7 +9,7 @@ from mirrorfleet.copying.faults import (
     produce_action,
 )
 from mirrorfleet.copying.lifecycle import IllegalMoveError, SlotState, moved
-from mirrorfleet.copying.loss import Look, loss
+from mirrorfleet.copying.loss import Look, both, loss
 from mirrorfleet.copying.remedies import Remedy, Step, by_policy, by_request
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.ids import SourceOffset
@@ -140,3 +140,13 @@ def test_where_it_goes_on_then_only_an_operator_says(policy: str) -> None:
     step = by_request(found, SourceOffset(50), asked(Command.SEEK, 50, 30))
     assert isinstance(step, Step)
     assert (step.remedy, step.span, step.to) == (Remedy.BEGIN_ANEW, span(30, 50), 30)
+
+
+def test_two_looks_agree_though_the_log_is_written_to_meanwhile_and_the_lower_end_holds() -> None:
+    looks = [loss(SourceOffset(50), Look(0, end, end)) for end in (40, 43, 60)]
+
+    assert both(looks[0], looks[1]) == looks[0]
+    assert both(looks[1], looks[0]) == looks[0]
+    assert both(looks[0], looks[2]) is None
+    assert both(looks[0], loss(SourceOffset(50), Look(80, 100))) is None
+    assert both(looks[0], loss(SourceOffset(50), PARTED)) is None

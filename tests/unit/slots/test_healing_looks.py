@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from mirrorfleet.copying.faults import Fault
 from mirrorfleet.copying.loss import Look
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError
 from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.kafka.offsets import EpochEnd, ListedOffset
-from mirrorfleet.slots import healing
-from tests.unit.copying.making import partition_of, slot
+from mirrorfleet.slots import healing, target_loss
+from tests.unit.copying.making import entry, partition_of, slot
 
 if TYPE_CHECKING:
     from mirrorfleet.slots.runner import SlotRunner
@@ -51,3 +52,32 @@ async def test_a_look_tells_whether_the_log_has_the_epoch_that_was_read_last(
     found = await healing._look(cast("SlotRunner", SimpleNamespace(source=None)), partition)
 
     assert found == Look(130, 130, end, lacks)
+
+
+@pytest.mark.parametrize(("compacted", "epoch", "faults"), [(True, -1, 0), (False, 5, 1)])
+async def test_a_replica_that_was_filled_after_compaction_lacks_an_epoch_and_is_no_other_log(
+    monkeypatch: pytest.MonkeyPatch, *, compacted: bool, epoch: int, faults: int
+) -> None:
+    async def look(*_: object) -> Look:
+        return Look(0, 130, 120, lacks_epoch=True)
+
+    async def nothing() -> None:
+        pass
+
+    async def listed(_: object, __: object, fault: Fault) -> Fault:
+        return fault
+
+    monkeypatch.setattr(healing, "_look", look)
+    monkeypatch.setattr(target_loss, "listed", listed)
+    partition = partition_of(slot(entry(source_compacted=compacted)))
+    partition.walked_epoch = 5
+    told: list[Fault] = []
+    runner = SimpleNamespace(
+        sources=SimpleNamespace(renewed=nothing),
+        stop_partition=lambda _, fault: told.append(fault),
+        clock=SimpleNamespace(monotonic=lambda: 1.0),
+    )
+
+    await healing.examine(cast("SlotRunner", runner), partition)
+
+    assert (partition.walked_epoch, len(told)) == (epoch, faults)

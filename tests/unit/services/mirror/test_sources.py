@@ -66,3 +66,26 @@ async def test_a_source_that_became_another_cluster_leaves_the_other_links_alone
         answering[SOUTH] = "south"
         await until(lambda: SOUTH in sides, deadline_s=5, what="south at its address again")
         assert "source south" not in worker.reasons
+
+
+async def test_a_source_that_this_estate_does_not_know_yet_leaves_the_other_links_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`sync` has a newer estate, with one more link."""
+
+    async def meet(cluster: Cluster) -> None:
+        cluster._cluster_id = cluster._cluster_id or ClusterId(cluster.settings.alias)
+
+    worker = Worker(monkeypatch)
+    monkeypatch.setattr(Cluster, "open", meet)
+    sides = worker.service._sides
+    async with worker.serving():
+        for number, link in enumerate((Link(SOUTH, WEST), LINK)):
+            for each in published(link, SlotNumber(number)):
+                worker.publish(each)
+        await until(
+            lambda: EAST in sides and "source south" in worker.reasons,
+            deadline_s=5,
+            what="east to be copied, and south to be named",
+        )
+    assert "south" in worker.reasons["source south"]

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mirrorfleet.core.errors import ConnectionLostError, RefusedError
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import BrokerError, ConnectionLostError, RefusedError
 from mirrorfleet.core.ids import ClusterAlias, ClusterId, Link, SlotNumber
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.records.catalog import CatalogLink, CatalogPartition, CatalogState
@@ -154,3 +155,28 @@ async def test_sources_that_are_away_are_waited_for_and_only_a_refusal_of_all_en
         await sync.service.serve(Stop(sync.service._context.clock, 1.0))
 
     assert worked == ([] if ends else [True])
+
+
+async def test_a_control_topic_that_may_not_be_made_again_is_named_and_holds_up_no_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    meeting = Meeting(monkeypatch)
+    answers: list[BrokerError | list[str]] = [
+        BrokerError(ErrorCode.POLICY_VIOLATION, "reports"),
+        ["reports"],
+    ]
+
+    async def mend(*_: object) -> list[str]:
+        answer = answers.pop(0)
+        if isinstance(answer, BrokerError):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(Store, "mend_topics", mend)
+    side = meeting.side(EAST)
+    notes = meeting.service._context.health.active.notes
+
+    await meeting.service._mend_topics(side)
+    assert "POLICY_VIOLATION" in notes()[f"control topics of {side.link}"]
+    await meeting.service._mend_topics(side)
+    assert notes() == {}
