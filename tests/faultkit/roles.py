@@ -40,7 +40,7 @@ from tests.faultkit.waiting import wait_until
 if TYPE_CHECKING:
     from mirrorfleet.config.cluster_settings import ClusterSettings
     from mirrorfleet.core.ids import TopicId
-    from mirrorfleet.kafka.metadata import PartitionMeta
+    from mirrorfleet.kafka.metadata import PartitionMeta, TopicMeta
 
 T = TypeVar("T")
 
@@ -64,21 +64,22 @@ class Roles:
     def partitions(self, topic: str) -> dict[int, PartitionMeta]:
         """What metadata says of each partition."""
 
-        async def look(cluster: Cluster) -> dict[int, PartitionMeta]:
-            return (await cluster.topic(topic, refresh=True)).partitions
-
-        # a broker that was away may be asked before it has heard of a new topic
-        return wait_until(
-            lambda: self._ask(look), deadline_s=ASK_S, what=topic, ignoring=(BrokerError,)
-        )
+        return self._topic(topic).partitions
 
     def topic_id(self, topic: str) -> TopicId:
         """The id of a topic."""
 
-        async def look(cluster: Cluster) -> TopicId:
-            return (await cluster.topic(topic, refresh=True)).topic_id
+        return self._topic(topic).topic_id
 
-        return self._ask(look)
+    def _topic(self, name: str) -> TopicMeta:
+        """A broker that was away may be asked before it has heard of a new topic."""
+
+        async def look(cluster: Cluster) -> TopicMeta:
+            return await cluster.topic(name, refresh=True)
+
+        return wait_until(
+            lambda: self._ask(look), deadline_s=ASK_S, what=name, ignoring=(BrokerError,)
+        )
 
     def leader(self, topic: str, partition: int) -> int:
         """The node that leads a partition; -1 when none does."""

@@ -69,10 +69,7 @@ def both(first: Fault | None, second: Fault | None) -> Fault | None:
     """
     if first is None or second is None or first.reason is not second.reason:
         return None
-    if first.lost is None or second.lost is None:
-        return second if first.lost is second.lost else None
-    return min(second, first, key=_begin)
-
-
-def _begin(fault: Fault) -> SourceOffset:
-    return fault.offset if fault.lost is None else fault.lost.first
+    before, now = first.lost, second.lost
+    if before is None or now is None:
+        return second if before is now else None
+    return first if before.first < now.first else second

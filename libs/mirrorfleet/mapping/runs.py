@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Collection, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, closing
 from typing import Final
 
 from mirrorfleet.core.error_codes import ErrorCode
@@ -17,10 +17,10 @@ from mirrorfleet.core.ports import Clock
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.mapping.blocks import decoded, live_blocks
 from mirrorfleet.mapping.store import KafkaMapStore, MapStore
-from mirrorfleet.offsets.ahead import Standing, standing
+from mirrorfleet.offsets.ahead import standing
 from mirrorfleet.offsets.index import OffsetIndex
 from mirrorfleet.records.archive import BlockKey
-from mirrorfleet.records.segments import Run
+from mirrorfleet.records.segments import Run, Segment
 from mirrorfleet.records.topics import ControlKind
 
 Part = tuple[PartitionIdentity, tuple[Run, ...]]
@@ -33,7 +33,7 @@ _LAST: Final = 8
 """Offsets of the segments that are looked at first, from the end: each has a marker behind it."""
 _GROWTH: Final = 8
 """Each stretch before them is so much larger."""
-_FARTHEST: Final = 8 * 8 * 8 * 8
+_FARTHEST: Final = 4_096
 """Where none of the segments looked at is of a partition that is asked for, no more are read."""
 
 
@@ -49,31 +49,25 @@ class StoredMap:
 
     async def maps_of(self, slot: SlotNumber, wanted: Collection[PartitionIdentity]) -> OffsetIndex:
         """All that is known of some partitions of a slot, without the payloads."""
-        store = KafkaMapStore(self._target, self._fleet, self._clock)
-        try:
+        with self._opened() as store:
             return await read_maps(store, slot, wanted)
-        finally:
-            store.close()
 
     async def runs_behind(
         self, slot: SlotNumber, identity: PartitionIdentity, first: TargetOffset
     ) -> list[Run]:
         """The runs of a partition that end behind a target offset, by rising offsets."""
-        store = KafkaMapStore(self._target, self._fleet, self._clock)
-        try:
+        with self._opened() as store:
             return await read_runs(store, slot, identity, first)
-        finally:
-            store.close()
 
     async def ahead_of(
         self, slot: SlotNumber, copied: Mapping[PartitionIdentity, TargetOffset]
     ) -> set[PartitionIdentity]:
         """Those that the last segments know to be copied farther; packed ones are not read."""
-        store = KafkaMapStore(self._target, self._fleet, self._clock)
-        try:
+        with self._opened() as store:
             return await read_ahead(store, slot, copied)
-        finally:
-            store.close()
+
+    def _opened(self) -> closing[KafkaMapStore]:
+        return closing(KafkaMapStore(self._target, self._fleet, self._clock))
 
 
 async def read_ahead(
@@ -88,10 +82,13 @@ async def read_ahead(
     while at > begin and (found or end - at < _FARTHEST):
         first = max(begin, at - size)
         try:
-            seen = await _stretch(store, slot, first, at, copied)
+            async with aclosing(_segments(store, slot, first, at)) as segments:
+                seen = [standing(segment, copied) async for segment in segments]
         except BrokerError as error:
+            if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
+                raise
             begin, _ = await store.bounds(ControlKind.SEGMENTS, slot)
-            if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE or begin <= first:
+            if begin <= first:
                 raise
             continue  # freed meanwhile
         found.update(*(each.ahead for each in seen))
@@ -101,18 +98,14 @@ async def read_ahead(
     return found
 
 
-async def _stretch(
-    store: MapStore,
-    slot: SlotNumber,
-    at: int,
-    end: int,
-    copied: Mapping[PartitionIdentity, TargetOffset],
-) -> list[Standing]:
-    found: list[Standing] = []
+async def _segments(
+    store: MapStore, slot: SlotNumber, at: int, end: int
+) -> AsyncGenerator[Segment, None]:
+    """Those at offsets [at, end), of which no more are held than may be."""
     while at < end:
-        segments, at = await store.segments(slot, at, end, most=_MOST_WEIGHT)
-        found += [standing(record.segment, copied) for record in segments]
-    return found
+        found, at = await store.segments(slot, at, end, most=_MOST_WEIGHT)
+        for record in found:
+            yield record.segment
 
 
 async def read_maps(
@@ -152,11 +145,10 @@ async def _parts(
     async with aclosing(decoded(await live_blocks(store, slot, is_wanted))) as blocks:
         async for block in blocks:
             yield block.identity, block.runs
-    seen, at = 0, begin
-    while at < end:
-        segments, at = await store.segments(slot, at, end, most=_MOST_WEIGHT)
-        for record in segments:
-            for identity, runs in record.segment.runs:
+    seen = 0
+    async with aclosing(_segments(store, slot, begin, end)) as segments:
+        async for segment in segments:
+            for identity, runs in segment.runs:
                 seen += 1
                 if identity in wanted:
                     yield identity, runs

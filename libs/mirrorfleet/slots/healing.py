@@ -166,6 +166,11 @@ def hold(runner: SlotRunner, entry: CatalogPartition, fault: Fault | None) -> No
     runner.report_fault(waiting)
 
 
+def hold_lost(runner: SlotRunner, entry: CatalogPartition, text: str) -> None:
+    """Keep a partition apart that was copied before, nobody knows how far."""
+    hold(runner, entry, Fault(FaultReason.POSITION_LOST, _BEFORE_THE_FIRST, text))
+
+
 def is_lost(waiting: CopyPartition) -> bool:
     """Whether it was copied before and nobody knows how far."""
     return waiting.fault is not None and waiting.fault.reason is FaultReason.POSITION_LOST

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from mirrorfleet.copying.faults import Fault, FaultReason
+from mirrorfleet.copying.faults import FaultReason
 from mirrorfleet.copying.partition import start_position
 from mirrorfleet.core.errors import CorruptBatchError
 from mirrorfleet.core.ids import SourceOffset, TargetOffset
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from mirrorfleet.slots.sending import Sender
 
 _NOTHING: Final = TargetOffset(0)
-_BEFORE_THE_FIRST: Final = SourceOffset(-1)
 
 _log = logger(__name__)
 
@@ -90,7 +89,7 @@ def without_lost(runner: SlotRunner, entries: Sequence[CatalogPartition]) -> lis
         if fault is None:
             found.append(entry)
         else:
-            _stop(runner, entry, fault.detail)
+            healing.hold_lost(runner, entry, fault.detail)
     return found
 
 
@@ -165,12 +164,8 @@ def _refused(runner: SlotRunner, entry: CatalogPartition, why: str) -> Position:
         f"its position is gone, or older than its copy, and cannot be made again: {why}. Put it"
         " back with `mirrorfleet positions import`"
     )
-    _stop(runner, entry, text)
+    healing.hold_lost(runner, entry, text)
     nothing = start_position(entry.identity, SourceOffset(0), runner.clock.now_ms())
     position = runner.slot.known.get(entry.identity, nothing)
     fault = PositionFault(position.next_source, FaultReason.POSITION_LOST, text)
     return replace(position, fault=fault)
-
-
-def _stop(runner: SlotRunner, entry: CatalogPartition, text: str) -> None:
-    healing.hold(runner, entry, Fault(FaultReason.POSITION_LOST, _BEFORE_THE_FIRST, text))

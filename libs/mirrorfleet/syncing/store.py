@@ -126,11 +126,10 @@ class Store:
             BrokerError: the target refuses one, with the operation and the topic in its text.
         """
         specs, short = await self.wanted_topics(slots)
-        missing = [NewTopic.of(spec) for spec in specs]
-        self._raise_first("CREATE", await create_topics(self._cluster, missing) if missing else {})
+        await self._create(specs)
         self._raise_first("ALTER", await create_partitions(self._cluster, short) if short else {})
-        if missing or short:
-            _log.info("control topics made", extra=fields(fleet=self._fleet, count=len(missing)))
+        if specs or short:
+            _log.info("control topics made", extra=fields(fleet=self._fleet, count=len(specs)))
 
     async def mend_topics(self, slots: int) -> list[str]:
         """Create again what somebody deleted since the start; gives the names.
@@ -141,11 +140,15 @@ class Store:
         names = tuple(control_topic(self._fleet, kind) for kind in kinds)
         found = (await self._cluster.metadata(names)).topics
         absent = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        gone = {name for name in names if name in found and found[name].error is absent}
+        gone = {name for name in names if found[name].error is absent}
         if not gone:
             return []
         specs, _ = await self.wanted_topics(slots)
-        missing = [NewTopic.of(spec) for spec in specs if spec.name in gone]
+        return await self._create([spec for spec in specs if spec.name in gone])
+
+    async def _create(self, specs: Sequence[TopicSpec]) -> list[str]:
+        """The names of those that were not there. Raises: as `ensure_topics`."""
+        missing = [NewTopic.of(spec) for spec in specs]
         answers = await create_topics(self._cluster, missing) if missing else {}
         self._raise_first("CREATE", answers)
         return sorted(name for name, error in answers.items() if error is None)

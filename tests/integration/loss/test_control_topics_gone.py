@@ -45,13 +45,10 @@ def test_control_topics_that_are_deleted_under_a_fleet_are_there_again_and_nothi
             drill.fill(TOPIC, end - STEP, end)
             drill.wait_copied(TOPIC, [range(end)])
         wait_until(
-            lambda: fleet.control(GONE[-1]) in {each["topic"] for each in created(fleet)},
+            lambda: (
+                fleet.control(GONE[-1]) in {each["topic"] for each in fleet.events("topic-created")}
+            ),
             deadline_s=FLOWING_S,
             what="word of the events, which were the last to go",
         )
     assert fleet.judged([TOPIC]).verdict is Verdict.PASS
-
-
-def created(fleet: Fleet) -> list[dict[str, object]]:
-    """Topics that sync has told to have made."""
-    return fleet.events("topic-created")

@@ -37,6 +37,18 @@ def published(link: Link, slot: SlotNumber) -> tuple[CatalogEntry, CatalogEntry]
     )
 
 
+async def until_south_is_held(worker: Worker) -> None:
+    """Both links are in the catalog, and only east can be copied."""
+    for number, link in enumerate((Link(SOUTH, WEST), LINK)):
+        for each in published(link, SlotNumber(number)):
+            worker.publish(each)
+    await until(
+        lambda: EAST in worker.service._sides and "source south" in worker.reasons,
+        deadline_s=5,
+        what="east to be copied, and south to be held",
+    )
+
+
 async def test_a_source_that_became_another_cluster_leaves_the_other_links_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -50,14 +62,7 @@ async def test_a_source_that_became_another_cluster_leaves_the_other_links_alone
     monkeypatch.setattr(Cluster, "open", meet)
     sides = worker.service._sides
     async with worker.serving():
-        for number, link in enumerate((Link(SOUTH, WEST), LINK)):
-            for each in published(link, SlotNumber(number)):
-                worker.publish(each)
-        await until(
-            lambda: EAST in sides and "source south" in worker.reasons,
-            deadline_s=5,
-            what="east to be copied, and south to be refused",
-        )
+        await until_south_is_held(worker)
         assert list(sides) == [EAST]
         assert worker.reasons["source south"].startswith(
             "alias south means cluster rebuilt now, but the catalog of fleet west knows it as south"
@@ -78,14 +83,6 @@ async def test_a_source_that_this_estate_does_not_know_yet_leaves_the_other_link
 
     worker = Worker(monkeypatch)
     monkeypatch.setattr(Cluster, "open", meet)
-    sides = worker.service._sides
     async with worker.serving():
-        for number, link in enumerate((Link(SOUTH, WEST), LINK)):
-            for each in published(link, SlotNumber(number)):
-                worker.publish(each)
-        await until(
-            lambda: EAST in sides and "source south" in worker.reasons,
-            deadline_s=5,
-            what="east to be copied, and south to be named",
-        )
+        await until_south_is_held(worker)
     assert "south" in worker.reasons["source south"]
