@@ -48,7 +48,7 @@ async def rebuild(runner: SlotRunner, sender: Sender) -> None:
     known = runner.slot.known
     for waiting in filter(healing.is_lost, runner.unstarted.values()):
         waiting.fault = None  # looked into again; what was told of it is not told once more
-    entries = succession.not_followed(runner, list(runner.entries.values()))
+    entries = await succession.not_followed(runner, list(runner.entries.values()))
     older = await _older_than_the_map(runner, entries)
     older |= {e.identity for e in entries if _fault_of(known.get(e.identity))}
     missing = [e for e in entries if e.identity in older or e.identity not in known]

@@ -29,7 +29,7 @@ from mirrorfleet.slots import ledger
 from mirrorfleet.slots.ledger import LedgerEntry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from mirrorfleet.copying.partition import CopyPartition
     from mirrorfleet.records.catalog import CatalogPartition
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 LOOK_BACK: Final = 64
 """Snapshots of a slot that are looked through for a topic's last numbers: a minute of them."""
 _READ_S: Final = 10.0
-_History = tuple[ClusterId, int, str, TopicId]
+_History = tuple[ClusterId | int | str | TopicId, ...]
 
 
 def changed_sides(
@@ -164,38 +164,66 @@ def _names(entry: CatalogPartition) -> tuple[str, str]:
 
 
 def _former(runner: SlotRunner, identity: PartitionIdentity) -> PartitionIdentity | None:
-    """The incarnation before, by its position."""
-    earlier = [
+    """The incarnation before, by its position: of the same copy if there is one."""
+    earlier = written_before(runner, identity) or [
         one
         for one in runner.slot.known
-        if one.incarnation < identity.incarnation
-        and not set(_histories(one)).isdisjoint(_histories(identity))
+        if one.incarnation < identity.incarnation and _from(one) == _from(identity)
     ]
     return max(earlier, key=lambda one: one.incarnation, default=None)
 
 
-def not_followed(runner: SlotRunner, entries: Sequence[CatalogPartition]) -> list[CatalogPartition]:
+async def not_followed(
+    runner: SlotRunner, entries: Sequence[CatalogPartition]
+) -> list[CatalogPartition]:
     """Those that no later incarnation has followed, by its position: a catalog that we read late
     may still have one that has ended, and a worker before us went on with the next.
+
+    A later one of both topics has followed. One of one of them has if the other topic is gone: a
+    rule that names its copies otherwise, and perhaps back again, has several of one source.
+
+    Raises: MirrorfleetError: a side whose topics are not known yet does not answer.
     """
     latest: dict[_History, int] = {}
     for one in runner.slot.known:
-        for history in _histories(one):
-            latest[history] = max(latest.get(history, 0), one.incarnation)
-    return [
-        entry
-        for entry in entries
-        if all(
-            latest.get(history, 0) <= entry.identity.incarnation
-            for history in _histories(entry.identity)
+        for of in (_from, _into, _both):
+            latest[of(one)] = max(latest.get(of(one), 0), one.incarnation)
+
+    def ended(entry: CatalogPartition, of: Callable[[PartitionIdentity], _History]) -> bool:
+        return latest.get(of(entry.identity), 0) > entry.identity.incarnation
+
+    targets = {e.target_topic for e in entries if ended(e, _from)}
+    sources = {e.source_topic for e in entries if ended(e, _into)}
+    for leaders, topics in ((runner.targets, targets), (runner.sources, sources)):
+        if any(leaders.topic_id(topic) is None for topic in topics):
+            await leaders.renewed()
+
+    def is_followed(entry: CatalogPartition) -> bool:
+        identity = entry.identity
+        has_target = runner.targets.topic_id(entry.target_topic) == identity.target_topic_id
+        has_source = runner.sources.topic_id(entry.source_topic) == identity.source_topic_id
+        return (
+            ended(entry, _both)
+            or (ended(entry, _from) and not has_target)
+            or (ended(entry, _into) and not has_source)
         )
-    ]
+
+    return [entry for entry in entries if not is_followed(entry)]
 
 
-def _histories(identity: PartitionIdentity) -> tuple[_History, _History]:
-    """What another incarnation has in common with it: the topic on one side at least."""
-    at = identity.source_cluster, identity.partition
-    return (*at, "source", identity.source_topic_id), (*at, "target", identity.target_topic_id)
+def _from(identity: PartitionIdentity) -> _History:
+    """What all copies of a source partition have in common."""
+    return identity.source_cluster, identity.partition, "source", identity.source_topic_id
+
+
+def _into(identity: PartitionIdentity) -> _History:
+    """What all have in common that was copied to a target partition from a source."""
+    return identity.source_cluster, identity.partition, "target", identity.target_topic_id
+
+
+def _both(identity: PartitionIdentity) -> _History:
+    """What all have in common that were copied from and to the same topics."""
+    return (*_from(identity), *_into(identity))
 
 
 def written_before(runner: SlotRunner, identity: PartitionIdentity) -> list[PartitionIdentity]:

@@ -287,7 +287,7 @@ async def admit(
     `starts` are those of partitions without a position, if they are known already.
     """
     known = runner.slot.known
-    entries = rebuilding.without_lost(runner, succession.not_followed(runner, entries))
+    entries = rebuilding.without_lost(runner, await succession.not_followed(runner, entries))
     if starts is None:
         starts = await starting.resolve_starts(
             runner, [e for e in entries if e.identity not in known]

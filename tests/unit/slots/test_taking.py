@@ -11,12 +11,13 @@ import pytest
 from mirrorfleet.copying.partition import SourceEnds
 from mirrorfleet.core.ids import SourceOffset, TopicId, TopicPartition
 from mirrorfleet.kafka.offsets import ListedOffset, OffsetSpec
-from mirrorfleet.slots import starting
+from mirrorfleet.slots import starting, succession
 from mirrorfleet.slots.starting import Starts, resolve_starts
 from mirrorfleet.slots.taking import admit
-from tests.unit.copying.making import entry, identity, partition_of, slot
+from tests.unit.copying.making import SOURCE_TOPIC, entry, identity, partition_of, slot
 
 if TYPE_CHECKING:
+    from mirrorfleet.records.catalog import CatalogPartition
     from mirrorfleet.slots.runner import SlotRunner
     from mirrorfleet.slots.sending import Sender
 
@@ -45,28 +46,53 @@ async def test_what_waited_through_a_take_waits_since_before_it_and_all_else_sin
     assert since == [5.0, 100.0, 100.0]
 
 
+class Topics:
+    """Topics by name; they are known once somebody has asked for them."""
+
+    def __init__(self, topics: dict[str, TopicId]) -> None:
+        self._topics = topics
+        self._known: dict[str, TopicId] = {}
+
+    def topic_id(self, topic: str) -> TopicId | None:
+        return self._known.get(topic)
+
+    async def renewed(self) -> None:
+        self._known = self._topics
+
+
+async def going_on(
+    *entries: CatalogPartition, source: TopicId, copies: dict[str, TopicId]
+) -> list[CatalogPartition]:
+    """Which of these go on, if all have been copied; which topics there are is not known yet."""
+    made = slot(*entries)
+    made.known = {each.identity: each.committed for each in made.partitions.values()}
+    sides = {"sources": Topics({"orders": source}), "targets": Topics(copies)}
+    runner = SimpleNamespace(slot=made, **sides)
+    return await succession.not_followed(cast("SlotRunner", runner), entries)
+
+
 @pytest.mark.parametrize("same", ["source", "target", "both"])
 async def test_an_incarnation_that_another_one_has_followed_is_not_copied_again(same: str) -> None:
-    made = slot()
-    sides = SimpleNamespace(topic_id=lambda topic: None)
-    clock = SimpleNamespace(monotonic=lambda: 100.0, now_ms=lambda: 5)
-    runner = SimpleNamespace(slot=made, clock=clock, unstarted={}, sources=sides, targets=sides)
-    old = partition_of(made)
+    old = entry()
     now = replace(old.identity, incarnation=1)
     if same == "source":
         now = replace(now, target_topic_id=OTHER)
     elif same == "target":
         now = replace(now, source_topic_id=OTHER)
-    later = replace(old.committed, identity=now, next_source=SourceOffset(500))
-    made.forget_all()
-    made.known = {old.identity: old.committed, now: later}
+    new = entry(identity=now)
+    copies = {"east.orders": now.target_topic_id}
 
-    for known in (old.entry, replace(old.entry, identity=now)):
-        await admit(cast("SlotRunner", runner), cast("Sender", None), [known], NOTHING_NEW)
-        if known is old.entry:
-            assert made.partitions == {}
+    assert await going_on(old, new, source=now.source_topic_id, copies=copies) == [new]
 
-    assert [each.committed.next_source for each in made.partitions.values()] == [500]
+
+async def test_a_copy_under_another_name_goes_on_whichever_incarnation_that_name_had() -> None:
+    first, anew = entry(), entry(identity=replace(identity(), incarnation=1))
+    named = entry(target_topic="copied", identity=replace(identity(), target_topic_id=OTHER))
+    copies = {"east.orders": identity().target_topic_id, "copied": OTHER}
+
+    went_on = await going_on(first, anew, named, source=SOURCE_TOPIC, copies=copies)
+
+    assert went_on == [anew, named]
 
 
 async def test_a_start_that_this_build_cannot_read_stops_that_partition_alone(
