@@ -35,6 +35,11 @@ class Snapshots:
         self.barrier = self.quarantine = None
         self._written, self._is_stated = _NONE, False
 
+    @property
+    def is_due(self) -> bool:
+        """Whether the next positions are written with all others, however few they are."""
+        return self._written >= _NONE
+
     def stated(
         self,
         known: Mapping[PartitionIdentity, Position],

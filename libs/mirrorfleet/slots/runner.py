@@ -201,7 +201,7 @@ class SlotRunner:
                     healing.look_again(self, now)
                     taking.check_positions(self)
                 self.wedges.end_if_healed()
-                if now - sender.committed_at > self.settings.keep_alive_s:
+                if now - sender.committed_at > taking.rest_s(self):
                     await self.keep_alive(sender)
                 await self.mender.work(sender)
             except AbortError as error:
@@ -221,9 +221,12 @@ class SlotRunner:
         self._routes.ring()
 
     async def keep_alive(self, sender: Sender) -> None:
-        """Commit, which only the owner can."""
+        """Commit, which only the owner can: all positions, if those in the log may be gone."""
         barrier = Barrier(owner=self.owner, producer=sender.producer, time_ms=self.clock.now_ms())
-        await sender.commit_control([entries.barrier_entry(self, barrier)])
+        is_due = self.slot.snapshots.is_due
+        every = self.control_entries((), None) if is_due else [entries.barrier_entry(self, barrier)]
+        await sender.commit_control(every)
+        self.slot.snapshots.committed()
 
     # -- trouble
 

@@ -69,8 +69,10 @@ class StoppedError(MirrorfleetError):
     retriable = True
 
 
-LOST_AGAIN_S: Final = 10.0
-"""Between two looks for positions that somebody may have put back."""
+IMPORTED_S: Final = 10.0
+"""While positions are lost an owner commits so often: who has put them back has taken its id."""
+LOST_AGAIN_S: Final = 600.0
+"""And so often the whole slot is taken again, for they may be made from the map by now."""
 
 
 class PositionsGoneError(MirrorfleetError):
@@ -242,6 +244,12 @@ def _explained(runner: SlotRunner, error: BrokerError) -> BrokerError:
         return error
     resource = f"TransactionalId:{runner.transactional_id}"
     return denied(error.code, runner.target_principal, "WRITE", resource, runner.link.target)
+
+
+def rest_s(runner: SlotRunner) -> float:
+    """After how long without a commit an owner sees whether it is one."""
+    is_lacking = any(map(healing.is_lost, runner.unstarted.values()))
+    return IMPORTED_S if is_lacking else runner.settings.keep_alive_s
 
 
 def check_positions(runner: SlotRunner) -> None:

@@ -15,16 +15,17 @@ from mirrorfleet.copying.schedule import Setbacks
 from mirrorfleet.copying.transaction import Transaction
 from mirrorfleet.core.ids import FleetName, SlotNumber
 from mirrorfleet.kafka.transactions import TransactionVersion
+from mirrorfleet.records.formats import FIRST_LEVEL, LEVELS
 from mirrorfleet.runtime.clock import SystemClock
 from mirrorfleet.runtime.lifecycle import Stop
-from mirrorfleet.slots import entries, taking
+from mirrorfleet.slots import entries, ledger, taking
 from mirrorfleet.slots.outgoing import AbortError, ControlEntry, RetakeError
 from mirrorfleet.slots.runner import SlotRunner
 from mirrorfleet.slots.settings import SlotSettings
 from mirrorfleet.slots.worker import SourceSide, Worker
 from mirrorfleet.wire.records import control_batch
 from tests.unit.copying.making import BIG, LINK, fetched, give, identity, slot
-from tests.unit.slots.stubs import POSITIONS, Target, sender_of
+from tests.unit.slots.stubs import POSITIONS, PRODUCER, Target, sender_of
 
 if TYPE_CHECKING:
     from mirrorfleet.core.ports import Dice
@@ -149,6 +150,7 @@ async def test_after_a_keep_alive_that_v1_sent_twice_the_slot_is_taken_before_al
         doubts=SimpleNamespace(settle=settle),
         markers=SimpleNamespace(idle=lambda number: None),
         settings=SimpleNamespace(keep_alive_s=-1.0),
+        unstarted={},
         mender=SimpleNamespace(work=nothing),
         wedges=SimpleNamespace(end_if_healed=lambda: None),
         keep_alive=keep_alive,
@@ -163,6 +165,38 @@ async def test_after_a_keep_alive_that_v1_sent_twice_the_slot_is_taken_before_al
     assert target.seen == ["add positions-0", "produce positions-0", "ack positions-0", "commit"]
 
 
+@pytest.mark.parametrize("is_due", [False, True])
+async def test_a_keep_alive_writes_all_positions_only_where_those_in_the_log_may_be_gone(
+    *, is_due: bool
+) -> None:
+    written: list[ControlEntry] = []
+
+    async def commit_control(found: list[ControlEntry]) -> None:
+        written.extend(found)
+
+    made = slot()
+    made.known = {each.identity: each.committed for each in made.partitions.values()}
+    made.snapshots.stated({}, (), 1)
+    made.snapshots.committed()
+    if is_due:
+        made.snapshots.lost()
+    runner = SimpleNamespace(
+        slot=made,
+        owner="me",
+        clock=SystemClock(),
+        formats=LEVELS[FIRST_LEVEL],
+        control_partition=lambda kind: POSITIONS,
+    )
+    runner.control_entries = lambda *args: ledger.control_entries(runner, *args)
+    sender = SimpleNamespace(producer=PRODUCER, commit_control=commit_control)
+
+    await SlotRunner.keep_alive(cast("SlotRunner", runner), cast("Sender", sender))
+
+    assert [entry.at for entry in written] == [POSITIONS]  # one batch: a request takes no more
+    assert (written[0].batch.count > 1) == is_due
+    assert not made.snapshots.is_due
+
+
 class Refused(Slot):
     """One whose transactions come through, and of which one step between them is refused once."""
 
@@ -171,7 +205,7 @@ class Refused(Slot):
         self.done: list[str] = []
         self.number, self.committed_at = SlotNumber(0), 0.0
         self.slot = SimpleNamespace(ready=True)
-        self.settings = SimpleNamespace(keep_alive_s=-1.0)
+        self.settings, self.unstarted = SimpleNamespace(keep_alive_s=-1.0), {}
         self.wedges = SimpleNamespace(end_if_healed=lambda: None)
         self.mender = SimpleNamespace(work=self._work)
         self._refused = refused

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from mirrorfleet.copying.faults import Fault, FaultReason
 from mirrorfleet.copying.partition import SourceEnds
 from mirrorfleet.core.ids import SourceOffset, TopicId, TopicPartition
 from mirrorfleet.kafka.offsets import ListedOffset, OffsetSpec
-from mirrorfleet.slots import starting, succession
+from mirrorfleet.slots import starting, succession, taking
+from mirrorfleet.slots.settings import SlotSettings
 from mirrorfleet.slots.starting import Starts, resolve_starts
 from mirrorfleet.slots.taking import admit
 from tests.unit.copying.making import SOURCE_TOPIC, entry, identity, partition_of, slot
@@ -93,6 +96,32 @@ async def test_a_copy_under_another_name_goes_on_whichever_incarnation_that_name
     went_on = await going_on(first, anew, named, source=SOURCE_TOPIC, copies=copies)
 
     assert went_on == [anew, named]
+
+
+@pytest.mark.parametrize(("is_lost", "rests_s"), [(True, 10.0), (False, 86_400.0)])
+def test_a_lost_position_has_an_owner_commit_more_often_and_its_slot_taken_again_rarely(
+    *, is_lost: bool, rests_s: float
+) -> None:
+    """The whole slot stands still for each: who puts positions back takes the owner's id anyway."""
+    waiting = partition_of(slot())
+    waiting.fault = Fault(FaultReason.POSITION_LOST, SourceOffset(-1), "") if is_lost else None
+    now = [0.0]
+    runner = SimpleNamespace(
+        unstarted={waiting.identity: waiting},
+        settings=SlotSettings(),
+        control_partition=lambda kind: TopicPartition("positions", 0),
+        targets=SimpleNamespace(topic_id=lambda topic: None),
+        clock=SimpleNamespace(monotonic=lambda: now[0]),
+        taken_at=0.0,
+    )
+    asked = cast("SlotRunner", runner)
+
+    assert taking.rest_s(asked) == rests_s
+    for now[0] in (1.0, 10.1, 600.0):
+        taking.check_positions(asked)
+    now[0] = 600.1
+    with pytest.raises(taking.PositionsGoneError) if is_lost else nullcontext():
+        taking.check_positions(asked)
 
 
 async def test_a_start_that_this_build_cannot_read_stops_that_partition_alone(
