@@ -72,6 +72,7 @@ RECORDS: Final = _counter("records", "Records committed on the target.", "link",
 BYTES: Final = _counter("bytes", "Batch bytes committed on the target.", "link", "topic")
 FETCHED_BYTES: Final = _counter("fetched_bytes", "Bytes read from the source.", "link")
 DROPPED_RECORDS: Final = _counter("dropped_records", "Records left out by policy.", "link", "kind")
+GAPS: Final = _counter("gaps", "Ranges that were lost and passed, as the ledger has them.", "link")
 TRANSACTIONS: Final = _counter("transactions", "Transactions of slots.", "link", "outcome")
 PROPAGATION: Final = _histogram(
     "propagation_seconds", LATENCY_S, "Fetch to acknowledgement of live batches.", "link"

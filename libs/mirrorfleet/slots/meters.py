@@ -6,10 +6,11 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from mirrorfleet.copying.partition import Pace, Queued
+from mirrorfleet.records.events import EventKind
 from mirrorfleet.runtime import metric_names as names
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator
     from contextlib import AbstractContextManager
 
     from mirrorfleet.copying.faults import Action
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from mirrorfleet.copying.transaction import Transaction
     from mirrorfleet.core.errors import MirrorfleetError
     from mirrorfleet.core.ids import Link, SlotNumber
+    from mirrorfleet.records.events import Event
     from mirrorfleet.runtime.metrics import Counter, Metrics
     from mirrorfleet.slots.tracing import LinkTraces
 
@@ -35,6 +37,7 @@ class LinkMeters:
         self._produce = metrics.histogram(names.STAGE, self._link, "produce")
         self._commit = metrics.histogram(names.COMMIT, self._link)
         self._commits = metrics.counter(names.TRANSACTIONS, self._link, "committed")
+        self._gaps = metrics.counter(names.GAPS, self._link)  # a rate needs the 0 before the first
         self._topics: dict[str, tuple[Counter, Counter]] = {}
 
     def acknowledged(
@@ -74,6 +77,10 @@ class LinkMeters:
     def dropped(self, kind: str, count: int) -> None:
         """Records were left out by policy."""
         self._metrics.counter(names.DROPPED_RECORDS, self._link, kind).value += count
+
+    def told(self, events: Iterable[Event]) -> None:
+        """The ledger has these now."""
+        self._gaps.value += sum(event.kind is EventKind.GAP for event in events)
 
     def totals(self) -> Iterator[tuple[str, int, int]]:
         """(topic, records, bytes) committed since the start."""

@@ -156,6 +156,7 @@ async def tell_of_ended(runner: SlotRunner, sender: Sender) -> None:
         events.append(ledger.gap(runner, entry, told_of))
     if events:
         await sender.commit_control([ledger.event_entry(runner, events)])
+        runner.meters.told(events)
     slot.left = {identity: one for identity, one in slot.left.items() if identity in entries}
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from mirrorfleet.copying.transaction import Touch, Transaction
 from mirrorfleet.core.ids import FleetName, SlotNumber
+from mirrorfleet.records.events import Event, EventKind
 from mirrorfleet.runtime.clock import SystemClock
 from mirrorfleet.runtime.lifecycle import Stop
 from mirrorfleet.runtime.metrics import MAX_SERIES, OTHER, Exposition, Metrics
@@ -60,9 +61,9 @@ class World:
         done.touched[partition] = Touch(partition.committed.next_target, records=records)
         self.meters.committed(done, 0.1, 1_000)
 
-    def counted(self) -> list[str]:
+    def counted(self, name: str = "records") -> list[str]:
         lines = Exposition(self.metrics).text().decode().splitlines()
-        return [line for line in lines if line.startswith("mirrorfleet_records_total{")]
+        return [line for line in lines if line.startswith(f"mirrorfleet_{name}_total{{")]
 
 
 def test_topics_that_are_gone_leave_room_for_new_ones_and_those_that_stay_count_on() -> None:
@@ -93,3 +94,15 @@ def test_a_topic_is_counted_as_long_as_one_of_its_partitions_is_copied() -> None
     world.commit("orders", 4)
 
     assert world.counted() == ['mirrorfleet_records_total{link="east->west",topic="orders"} 7.0']
+
+
+def test_a_gap_is_counted_from_zero_on_and_what_is_copied_again_is_none() -> None:
+    """An alert on growth would not see the first, if the series began with it."""
+    world = World()
+    before = world.counted("gaps")
+
+    told = [EventKind.REWOUND, EventKind.GAP, EventKind.GAP]
+    world.meters.told([Event(kind=kind, time_ms=1, writer="me", detail="") for kind in told])
+
+    assert before == ['mirrorfleet_gaps_total{link="east->west"} 0.0']
+    assert world.counted("gaps") == ['mirrorfleet_gaps_total{link="east->west"} 2.0']

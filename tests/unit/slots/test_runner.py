@@ -13,7 +13,7 @@ from mirrorfleet.copying.budget import MemoryBudget
 from mirrorfleet.copying.lifecycle import SlotState
 from mirrorfleet.copying.schedule import Setbacks
 from mirrorfleet.copying.transaction import Transaction
-from mirrorfleet.core.ids import FleetName, SlotNumber
+from mirrorfleet.core.ids import FleetName, PartitionIdentity, SlotNumber
 from mirrorfleet.kafka.transactions import TransactionVersion
 from mirrorfleet.records.formats import FIRST_LEVEL, LEVELS
 from mirrorfleet.runtime.clock import SystemClock
@@ -28,6 +28,7 @@ from tests.unit.copying.making import BIG, LINK, fetched, give, identity, slot
 from tests.unit.slots.stubs import POSITIONS, PRODUCER, Target, sender_of
 
 if TYPE_CHECKING:
+    from mirrorfleet.copying.partition import CopyPartition
     from mirrorfleet.core.ports import Dice
     from mirrorfleet.kafka.cluster import Cluster
     from mirrorfleet.slots.leaders import Leaders
@@ -187,10 +188,11 @@ async def test_a_keep_alive_writes_all_positions_only_where_those_in_the_log_may
         formats=LEVELS[FIRST_LEVEL],
         control_partition=lambda kind: POSITIONS,
     )
-    runner.control_entries = lambda *args: ledger.control_entries(runner, *args)
+    asked = cast("SlotRunner", runner)
+    runner.control_entries = lambda *args: ledger.control_entries(asked, *args)
     sender = SimpleNamespace(producer=PRODUCER, commit_control=commit_control)
 
-    await SlotRunner.keep_alive(cast("SlotRunner", runner), cast("Sender", sender))
+    await SlotRunner.keep_alive(asked, cast("Sender", sender))
 
     assert [entry.at for entry in written] == [POSITIONS]  # one batch: a request takes no more
     assert (written[0].batch.count > 1) == is_due
@@ -205,7 +207,8 @@ class Refused(Slot):
         self.done: list[str] = []
         self.number, self.committed_at = SlotNumber(0), 0.0
         self.slot = SimpleNamespace(ready=True)
-        self.settings, self.unstarted = SimpleNamespace(keep_alive_s=-1.0), {}
+        self.settings = SimpleNamespace(keep_alive_s=-1.0)
+        self.unstarted: dict[PartitionIdentity, CopyPartition] = {}
         self.wedges = SimpleNamespace(end_if_healed=lambda: None)
         self.mender = SimpleNamespace(work=self._work)
         self._refused = refused
