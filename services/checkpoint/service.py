@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 CLIENT: Final = "mirrorfleet-checkpoint"
 CATALOG: Final = "catalog"
 MAP: Final = "offset map"
+PACKING: Final = "packing"
 _TROUBLE_S: Final = 2.0
 """Pause after something that failed and may go better the next time."""
 
@@ -165,8 +166,7 @@ class CheckpointService:
         async with asyncio.TaskGroup() as group:
             for link in self._links:
                 group.create_task(self._follow_link(link), name=f"link:{link}")
-            if self._settings.pack is settings.Pack.FLEET:
-                group.create_task(self._pack(), name="pack")
+            group.create_task(self._pack(), name="pack")
 
     def _forget(self) -> None:
         for link in self._links.values():
@@ -262,24 +262,33 @@ class CheckpointService:
         groups.report.checkpoints = 0
 
     async def _pack(self) -> None:
-        """Pack slots that have enough segments, one after the other."""
+        """Pack slots that have enough segments, one after the other, and prune what was packed.
+
+        Spark, where it packs, does not prune.
+        """
         await self._begun.wait()
-        clock = self._context.clock
+        clock, failures = self._context.clock, self._context.metrics.counter(names.PACK_FAILURES)
+        packs = self._settings.pack is settings.Pack.FLEET
         pruned_at, floors = clock.monotonic(), LogFloors(self._target)
         # known for one term as the leader: who packed since knows what we do not
         packers: dict[SlotNumber, Packer] = {}
         while True:
             is_time = clock.monotonic() - pruned_at >= self._settings.prune_period_s
             low = await self._look(floors) if is_time else {}
+            failed: dict[SlotNumber, str] = {}
             for slot in sorted(self._view.slots - self._map.unread):
                 packer = packers.setdefault(slot, Packer(self._store, slot))
                 try:
-                    await self._pack_slot(slot, packer)
+                    if packs:
+                        await self._pack_slot(slot, packer)
                     if is_time:
                         await self._prune_slot(slot, packer, low)
                 except MirrorfleetError as error:
                     # nothing was freed; what is wrong with the map itself stops its follower
+                    failed[slot] = str(error)
                     _log.warning("not packed", extra=fields(slot=slot, error=str(error)))
+            failures.add(len(failed))
+            self._context.health.active.note(PACKING, _not_packed(failed))
             pruned_at = clock.monotonic() if is_time else pruned_at
             await asyncio.sleep(self._settings.pack_period_s)
 
@@ -299,3 +308,11 @@ class CheckpointService:
                 counter = self._context.metrics.counter(names.PACKED, str(slot))
                 counter.add(done.segments)
                 _log.info("packed", extra=fields(slot=slot, count=done.segments))
+
+
+def _not_packed(failed: Mapping[SlotNumber, str]) -> str:
+    """What a look at `/readyz` says of slots that could not be packed; empty without any."""
+    if not failed:
+        return ""
+    slot, error = next(iter(failed.items()))
+    return f"segments of {len(failed)} slots are not packed and stay; of slot {slot}: {error}"

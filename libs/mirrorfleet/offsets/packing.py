@@ -210,8 +210,12 @@ def _blocks(
 ) -> Iterator[Block]:
     newest = _newest(keys)
     end = newest.end if newest is not None else TargetOffset(0)
+    begin = min((key.first for key in keys), default=TargetOffset(0))
     read = [key for key in keys if key in stored]  # by `needed` all that may have one of them
-    _check_packed(stored, read, [run for run in runs if run.target_start < end])
+    _check_packed(stored, read, [r for r in runs if r.target_start < end and r.target_end > begin])
+    # who packed them was killed before it freed, and then they were pruned: that is done once more
+    for part in _cut((run for run in runs if run.target_end <= begin), full):
+        yield Block(identity, part)
     fresh = [run for run in runs if run.target_start >= end]
     if not fresh:
         return

@@ -257,6 +257,31 @@ async def test_blocks_below_both_logs_are_removed_and_no_others() -> None:
     assert await Packer(store, SLOT).prune(floors) == 0
 
 
+@pytest.mark.parametrize("target", [30, 10**6])
+async def test_what_was_pruned_before_its_segments_were_freed_is_packed_once_more(
+    target: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A packer that dies before it frees, and another one that prunes: segments must not stay."""
+    store = ListStore(SEGMENTS)
+    with monkeypatch.context() as life:
+        life.setattr(store, "free", _died)
+        with pytest.raises(DiedError):
+            await small_packer(store).pack()
+    floors = {at: Floor(SourceOffset(10**6), TargetOffset(target)) for at in PARTITIONS}
+    packer = small_packer(store)
+    pruned = await packer.prune(floors)
+
+    await packer.pack()
+
+    assert pruned > 0
+    assert store.kept == []
+    assert await packer.prune(floors) == pruned
+
+
+async def _died(*_: object) -> None:
+    raise DiedError
+
+
 async def test_where_a_copy_stands_is_known_also_when_retention_emptied_both_logs() -> None:
     store = ListStore(SEGMENTS)
     await pack_all(store)

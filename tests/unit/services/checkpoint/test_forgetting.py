@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from mirrorfleet.core.errors import CorruptBatchError
 from mirrorfleet.core.ids import SourceOffset, TargetOffset
 from mirrorfleet.mapping.blocks import live_blocks
 from mirrorfleet.mapping.floors import LogFloors
-from mirrorfleet.mapping.packing import Packer
+from mirrorfleet.mapping.packing import Packed, Packer
 from mirrorfleet.offsets.packing import GONE, Floor
 from mirrorfleet.records.catalog import CatalogState
 from mirrorfleet.records.segments import Segment
+from mirrorfleet.runtime import metric_names
 from services.checkpoint import service as module
 from services.checkpoint.service import CheckpointService
+from services.checkpoint.settings import Pack
 from tests.faultkit.waiting import until
 from tests.unit.copying.making import entry
 from tests.unit.mapping.lists import ListStore
@@ -74,9 +77,12 @@ async def test_a_standby_forgets_what_both_logs_have_lost(service: CheckpointSer
     assert index.of(REMOVED.identity) is None
 
 
+@pytest.mark.parametrize("pack", Pack)
 async def test_the_archive_keeps_nothing_of_a_removed_partition_that_is_over(
-    service: CheckpointService, monkeypatch: pytest.MonkeyPatch
+    pack: Pack, service: CheckpointService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Whoever packs: Spark does not prune."""
+    service._settings = service._settings.model_copy(update={"pack": pack})
     segment = Segment(LIVE.slot, 1_000, tuple((each.identity, RUNS) for each in (LIVE, REMOVED)))
     store = ListStore([segment])
     await Packer(store, LIVE.slot).pack()
@@ -89,3 +95,31 @@ async def test_the_archive_keeps_nothing_of_a_removed_partition_that_is_over(
         packing.cancel()
 
     assert [key.identity for key in await live_blocks(store, LIVE.slot)] == [LIVE.identity]
+
+
+async def test_segments_that_cannot_be_packed_are_counted_and_named_until_they_can(
+    service: CheckpointService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    troubles = [CorruptBatchError("no block has it")] * 2
+
+    async def pack(*_: object, **__: object) -> Packed:
+        await asyncio.sleep(0)
+        if troubles:
+            raise troubles.pop()
+        said.append(dict(service._context.health.notes()))
+        return Packed()
+
+    said: list[dict[str, str]] = []
+    monkeypatch.setattr(Packer, "pack", pack)
+    monkeypatch.setattr(Packer, "prune", pack)
+    service._begun.set()
+
+    async with asyncio.TaskGroup() as group:
+        packing = group.create_task(service._pack())
+        await until(lambda: len(said) > 5, deadline_s=5, what="passes that went well")
+        packing.cancel()
+
+    failures = service._context.metrics.counter(metric_names.PACK_FAILURES)
+    assert failures.value == 2
+    assert "of slot 0: no block has it" in said[0]["packing"]
+    assert said[-1] == {}
