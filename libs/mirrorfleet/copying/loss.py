@@ -7,8 +7,9 @@ leader and a follower also answer OFFSET_OUT_OF_RANGE (KIP-392, KIP-320).
     position < log start                                retention overtook it
     log end < position                                  the log was truncated below it
     lineage of the last epoch ends below the position   it was truncated and written again
-    lineage has no such epoch                           the same, by two such elections: a replica
-                                                        leads that never had what we read last
+    lineage has no such epoch                           the same, by two such elections, or a log
+                                                        that was put back: its leader never had
+                                                        what we read last
 
 Then nobody knows where the histories part: the leader tells where an earlier epoch ends in its
 log, and we do not keep where it ended in the one that we read. Of a compacted topic it says
@@ -30,7 +31,11 @@ class Look(NamedTuple):
     log_end: int
     epoch_end: int = -1
     lacks_epoch: bool = False
-    """There is no record of our last epoch in its log: `epoch_end` is where an earlier one ends."""
+    """There is no record of our last epoch in its log: `epoch_end` is where an earlier one ends.
+
+    -1 with it: all epochs that it has are earlier, as in a log that was put back from a disk. A
+    leader knows its own, which is never below one that was read (LeaderEpochFileCache).
+    """
 
 
 def loss(position: SourceOffset, look: Look) -> Fault | None:
@@ -60,6 +65,11 @@ def loss(position: SourceOffset, look: Look) -> Fault | None:
             comparable=False,
         )
     return None
+
+
+def may_be_cleaned(look: Look) -> bool:
+    """Whether compaction explains that our last epoch is not there: a later one is."""
+    return look.lacks_epoch and look.epoch_end >= 0
 
 
 def both(first: Fault | None, second: Fault | None) -> Fault | None:

@@ -6,7 +6,7 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.copying.faults import Action, Fault, FaultReason, Span, blames_the_batch
-from mirrorfleet.copying.loss import Look, both, loss
+from mirrorfleet.copying.loss import Look, both, loss, may_be_cleaned
 from mirrorfleet.copying.partition import CopyPartition, begun_at, start_position
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError, MirrorfleetError, may_not
@@ -234,8 +234,8 @@ async def examine(runner: SlotRunner, partition: CopyPartition) -> None:
         first = await _look(runner, partition)
         await runner.sources.renewed()
         second = await _look(runner, partition)
-        if partition.entry.source_compacted and first.lacks_epoch and second.lacks_epoch:
-            partition.walked_epoch = -1  # it may have been cleaned: the next fetch asks for none
+        if partition.entry.source_compacted and may_be_cleaned(first) and may_be_cleaned(second):
+            partition.walked_epoch = -1  # the next fetch asks for none
             first, second = (each._replace(lacks_epoch=False) for each in (first, second))
         found = both(loss(partition.walked_to, first), loss(partition.walked_to, second))
         if found is None or partition.fault:
@@ -259,7 +259,7 @@ async def _look(runner: SlotRunner, partition: CopyPartition) -> Look:
         lineage = (await offset_for_leader_epoch(runner.source, {at: epoch}))[at]
         if not isinstance(lineage, BrokerError):
             epoch_end = lineage.end_offset
-            lacks_epoch = 0 <= lineage.leader_epoch < epoch
+            lacks_epoch = lineage.leader_epoch < epoch
     return Look(_offset(start), _offset(end), epoch_end, lacks_epoch)
 
 

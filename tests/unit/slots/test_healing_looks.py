@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     [
         (EpochEnd(5, 40), 40, False),
         (EpochEnd(4, 120), 120, True),
-        (EpochEnd(-1, -1), -1, False),
+        (EpochEnd(-1, -1), -1, True),
         (BrokerError(ErrorCode.UNKNOWN_LEADER_EPOCH, "later"), -1, False),
     ],
-    ids=["ends before", "is not there", "not told", "refused"],
+    ids=["ends before", "is not there", "of an earlier life", "refused"],
 )
 async def test_a_look_tells_whether_the_log_has_the_epoch_that_was_read_last(
     monkeypatch: pytest.MonkeyPatch, *, told: EpochEnd | BrokerError, end: int, lacks: bool
@@ -54,12 +54,17 @@ async def test_a_look_tells_whether_the_log_has_the_epoch_that_was_read_last(
     assert found == Look(130, 130, end, lacks)
 
 
-@pytest.mark.parametrize(("compacted", "epoch", "faults"), [(True, -1, 0), (False, 5, 1)])
+@pytest.mark.parametrize(
+    ("compacted", "end", "epoch", "faults"),
+    [(True, 120, -1, 0), (False, 120, 5, 1), (True, -1, 5, 1), (False, -1, 5, 1)],
+)
 async def test_a_replica_that_was_filled_after_compaction_lacks_an_epoch_and_is_no_other_log(
-    monkeypatch: pytest.MonkeyPatch, *, compacted: bool, epoch: int, faults: int
+    monkeypatch: pytest.MonkeyPatch, *, compacted: bool, end: int, epoch: int, faults: int
 ) -> None:
+    """But one whose epochs are all below ours was put back from a disk, compacted or not."""
+
     async def look(*_: object) -> Look:
-        return Look(0, 130, 120, lacks_epoch=True)
+        return Look(0, 130, end, lacks_epoch=True)
 
     async def nothing() -> None:
         pass
