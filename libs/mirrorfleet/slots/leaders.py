@@ -12,7 +12,7 @@ from mirrorfleet.kafka.leaders import Newest
 from mirrorfleet.runtime.log import fields, logger
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from mirrorfleet.core.ids import TopicId
     from mirrorfleet.core.ports import Clock
@@ -32,6 +32,9 @@ LEAST_S: Final = 0.1
 ASKED_REST: Final = 4
 """And so many times what a look takes, up to `SOON_S`: who asks all the time gets a fifth of a
 worker's, and a broker that let the look wait keeps nobody from the next one."""
+
+UNWANTED_S: Final = 60.0
+"""What nobody needs is known for so long: a transaction may have it, the ledger ask for it."""
 
 _log = logger(__name__)
 
@@ -77,6 +80,7 @@ class Leaders:
         self._listeners: list[Callable[[], None]] = []
         self.absent_since: dict[str, float] = {}
         self._denied: set[str] = set()
+        self._unwanted: dict[str, float] = {}
         self.trouble = ""
         """Why the table could not be renewed the last time; empty when it could."""
 
@@ -87,9 +91,17 @@ class Leaders:
     def need(self, topics: Iterable[str]) -> None:
         """Keep these topics in the table from now on."""
         before = len(self._topics)
-        self._topics.update(topics)
+        self._topics.update(wanted := set(topics))
+        for name in self._unwanted.keys() & wanted:
+            del self._unwanted[name]
         if len(self._topics) != before:
             self._wanted.set()
+
+    def keep_only(self, topics: Collection[str]) -> None:
+        """Nobody needs the others any more: they are forgotten after a while."""
+        now = self._clock.monotonic()
+        for name in self._topics.difference(topics):
+            self._unwanted.setdefault(name, now)
 
     def need_partitions(self, wanted: Iterable[tuple[str, int]]) -> None:
         """Ask at once for partitions that the table lacks: topics that we knew may have grown."""
@@ -162,6 +174,7 @@ class Leaders:
 
     async def renew(self) -> None:
         """Read the metadata of all needed topics once."""
+        self._forget()
         if not self._topics:
             return
         self._begun += 1
@@ -197,6 +210,21 @@ class Leaders:
         self._done = max(self._done, this)
         for listener in self._listeners:
             listener()
+
+    def _forget(self) -> None:
+        """Topics come and go in a mirror's life: with all of them this would take ever longer."""
+        now = self._clock.monotonic()
+        gone = {name for name, since in self._unwanted.items() if now - since > UNWANTED_S}
+        if not gone:
+            return
+        for name in gone:
+            self._topics.discard(name)
+            for by_name in (self._unwanted, self._ids, self._partitions, self.absent_since):
+                by_name.pop(name, None)
+        self._denied -= gone
+        for by_partition in (self._leaders, self._newest, self._short):
+            for at in [at for at in by_partition if at[0] in gone]:
+                del by_partition[at]
 
     def _book(self, at: tuple[str, int], meta: PartitionMeta) -> None:
         if meta.leader < 0:

@@ -108,12 +108,16 @@ class Owning:
         self._forget_topics()
 
     def _forget_topics(self) -> None:
-        """Topics come and go in a mirror's life: what is gone is counted no more."""
+        """Topics come and go in a mirror's life: what is gone is counted and asked for no more."""
         topics: dict[SourceSide, set[str]] = {}
+        copies = {control_topic(self._worker.fleet, kind) for kind in ControlKind}
         for side, entries in self._wanted.values():
             topics.setdefault(side, set()).update(each.source_topic for each in entries.values())
+            copies.update(each.target_topic for each in entries.values())
         for side, copied in topics.items():
             side.meters.keep_only(copied)
+            side.leaders.keep_only(copied)
+        self._worker.targets.keep_only(copies)
 
     async def handed_over(self) -> None:
         """Let other members take our slots one after the other, for a while; alone, go on at once.

@@ -20,6 +20,7 @@ from mirrorfleet.slots.leaders import (
     REST,
     SOON_S,
     TROUBLE_S,
+    UNWANTED_S,
     LeaderAt,
     Leaders,
     Role,
@@ -45,6 +46,7 @@ class World:
         self.is_there = True
         self.takes = 0.0
         self.read = 0
+        self.asked: list[str] = []
         clock = SimpleNamespace(monotonic=lambda: self.now)
         cluster = SimpleNamespace(metadata=self._metadata)
         self.table = Leaders(cast("Cluster", cluster), cast("Clock", clock), Role.TARGET)
@@ -53,7 +55,7 @@ class World:
     async def _metadata(self, topics: list[str]) -> SimpleNamespace:
         self.read += 1
         self.now += self.takes
-        assert topics == ["orders"]
+        self.asked = topics
         one = PartitionMeta(self.leader, self.epoch, (1, 2), self.isr, (), ErrorCode.NONE)
         two = PartitionMeta(2, 4, (1, 2), (1, 2), (), ErrorCode.NONE)
         topic = TopicMeta("orders", self.topic_id, ErrorCode.NONE, False, {0: one, 1: two})
@@ -205,3 +207,29 @@ async def test_all_who_ask_during_a_look_share_the_next_one() -> None:
 
     assert all(each.done() for each in asking)
     assert world.read == 2  # that under way may have been answered before they asked
+
+
+async def test_a_topic_that_nobody_needs_is_forgotten_after_a_while_and_may_come_back() -> None:
+    """A transaction may have it still; and with all that ever were each look would take longer."""
+    world = World()
+    table = world.table
+    table.need(["audit"])
+    await table.renew()
+    assert world.asked == ["audit", "orders"]
+
+    table.keep_only(["orders"])
+    world.now += UNWANTED_S
+    await table.renew()
+    assert world.asked == ["audit", "orders"]
+    table.need(["audit"])
+    world.now += UNWANTED_S
+    await table.renew()
+    assert world.asked == ["audit", "orders"]
+
+    table.keep_only(["audit"])
+    assert table.of("orders", 0) is not None
+    world.now += UNWANTED_S + 1.0
+    await table.renew()
+
+    assert world.asked == ["audit"]
+    assert (table.of("orders", 0), table.topic_id("orders")) == (None, None)

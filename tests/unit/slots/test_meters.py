@@ -31,7 +31,10 @@ class World:
 
     def __init__(self) -> None:
         self.metrics = Metrics()
-        needs = SimpleNamespace(need=lambda _: None, need_partitions=lambda _: None)
+        self.kept: list[set[str]] = []
+        needs = SimpleNamespace(
+            need=lambda _: None, need_partitions=lambda _: None, keep_only=self.kept.append
+        )
         worker = SimpleNamespace(fleet=FleetName("west"), clock=SystemClock(), targets=needs)
         self.meters = LinkMeters(self.metrics, LINK)
         self.side = SourceSide(
@@ -92,6 +95,9 @@ def test_a_topic_is_counted_as_long_as_one_of_its_partitions_is_copied() -> None
 
     world.catalog("orders")
     world.commit("orders", 4)
+    of_source, of_target = world.kept[-2:]
+    assert of_source == {"orders"}
+    assert {name for name in of_target if not name.startswith("__mirrorfleet.")} == {"east.orders"}
 
     assert world.counted() == ['mirrorfleet_records_total{link="east->west",topic="orders"} 7.0']
 
