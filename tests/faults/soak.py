@@ -32,7 +32,7 @@ from tests.faultkit.far import far_pair
 from tests.faultkit.hold import hold_sync
 from tests.faultkit.proxy import BLACK_HOLE, Line, Side
 from tests.faultkit.regions import data_directories
-from tests.faultkit.waiting import wait_until
+from tests.faultkit.waiting import NotInTimeError, wait_until
 from tests.faults.regions import breaking
 from tests.faults.regions.drill import FLOWING_S, PARTITIONS, RATE, SLOTS, Drill, drill, states
 from tests.faults.regions.trend import Trend
@@ -90,6 +90,17 @@ class Soak:
         for name, worker in self.workers.items():
             worker.check_alive()
             self.trends[name].look(worker, self.ran_s)
+
+    def copy_begun(self) -> None:
+        """Wait for the lap's copies: without them slots are settled, and no fault meets a load."""
+        west, began = self.it.roles("west"), time.monotonic()
+        wait_until(
+            lambda: all(west.partitions(name) for name in self.it.copied("west")),
+            deadline_s=FLOWING_S,
+            what="the copies of a lap",
+            ignoring=(NotInTimeError,),
+        )
+        print(f"copies there after {time.monotonic() - began:.1f} s", flush=True)
 
     def mortal(self) -> str:
         """A worker that may be ended."""
@@ -207,6 +218,7 @@ class Soak:
         self.it.topics = [f"soak-{number}:{PARTITIONS}"]
         self.it.start_load(self.rate)
         self.settle()
+        self.copy_begun()
         began = time.monotonic()
         while time.monotonic() - began < seconds:
             due = time.monotonic() + every_s
