@@ -8,9 +8,9 @@ each lap's verdict, and what the workers held until then. Exit code: that of the
 A worker that holds more and more makes it UNKNOWN (`trend.py` says how much more), and so does a
 machine that does not reach `--rate`.
 
-A lap with a record wrong or in doubt is the last one: its partitions as they are on the brokers'
-disks, what the fleet wrote about them and the logs of the services are copied to a folder, to find
-the cause. One that lacks only its rate makes the run UNKNOWN, and it goes on.
+A lap with a record wrong or in doubt, or that raises, is the last one: its partitions as they are
+on the brokers' disks, what the fleet wrote about them and the logs of the services are copied to a
+folder, to find the cause. One that lacks only its rate makes the run UNKNOWN, and it goes on.
 """
 
 from __future__ import annotations
@@ -265,7 +265,11 @@ def soak(seed: int, seconds: float, every_s: float, rate: float, kept: Path) -> 
         number = 0
         while (left_s := seconds - run.ran_s) > 0:
             number += 1
-            report = run.lap(number, min(LAP_S, left_s), every_s)
+            try:
+                report = run.lap(number, min(LAP_S, left_s), every_s)
+            except Exception:
+                keep(it, Path(directory), kept / f"seed-{seed}-lap-{number}")
+                raise
             told = f"lap {number} after {run.ran_s:.0f} s: {report.verdict.name}"
             print(f"{told} (seed {seed})", *run.trends.values(), sep="\n  ", flush=True)
             worst = max(worst, report.verdict, key=_badness)
