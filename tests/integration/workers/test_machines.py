@@ -92,8 +92,10 @@ def misses_memory(starved: ServiceProcess, fleet: Workers, each: int) -> bool:
 
 @pytest.mark.timeout(300)
 def test_a_worker_that_has_no_memory_left_loses_connections_and_no_records(
-    east: Region, west: Region, tmp_path: Path
+    east: Region, west: Region, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # of a thread that allocated once malloc keeps 64 MB of address space, which serve all the same
+    monkeypatch.setenv("MALLOC_ARENA_MAX", "1")
     with under_load("starved", east, west, tmp_path) as fleet:
         starved = fleet.start("starved")
         fleet.start("fed")
