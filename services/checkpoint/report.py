@@ -15,7 +15,7 @@ from mirrorfleet.mapping.live import checked_or_told
 from mirrorfleet.runtime import metric_names as names
 
 if TYPE_CHECKING:
-    from mirrorfleet.core.ids import Link
+    from mirrorfleet.core.ids import Link, SlotNumber
     from mirrorfleet.core.ports import Clock
     from mirrorfleet.kafka.cluster import Cluster
     from mirrorfleet.mapping.following import MapFollower
@@ -67,6 +67,14 @@ def shut_out(groups: LinkGroups) -> str:
     more = " and others" if len(found) > 3 else ""
     named = ", ".join(found[:3])
     return f"offsets do not follow for {named}{more}: refused, see /status" if found else ""
+
+
+def not_packed(failed: Mapping[SlotNumber, str]) -> str:
+    """What `/readyz` says of slots that could not be packed, with their errors; "" of none."""
+    if not failed:
+        return ""
+    slot, error = next(iter(failed.items()))
+    return f"segments of {len(failed)} slots are not packed and stay; of slot {slot}: {error}"
 
 
 def add_routes(

@@ -288,7 +288,7 @@ class CheckpointService:
                     failed[slot] = str(error)
                     _log.warning("not packed", extra=fields(slot=slot, error=str(error)))
             failures.add(len(failed))
-            self._context.health.active.note(PACKING, _not_packed(failed))
+            self._context.health.active.note(PACKING, report.not_packed(failed))
             pruned_at = clock.monotonic() if is_time else pruned_at
             await asyncio.sleep(self._settings.pack_period_s)
 
@@ -308,11 +308,3 @@ class CheckpointService:
                 counter = self._context.metrics.counter(names.PACKED, str(slot))
                 counter.add(done.segments)
                 _log.info("packed", extra=fields(slot=slot, count=done.segments))
-
-
-def _not_packed(failed: Mapping[SlotNumber, str]) -> str:
-    """What a look at `/readyz` says of slots that could not be packed; empty without any."""
-    if not failed:
-        return ""
-    slot, error = next(iter(failed.items()))
-    return f"segments of {len(failed)} slots are not packed and stay; of slot {slot}: {error}"

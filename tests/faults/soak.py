@@ -265,16 +265,17 @@ def soak(seed: int, seconds: float, every_s: float, rate: float, kept: Path) -> 
         number = 0
         while (left_s := seconds - run.ran_s) > 0:
             number += 1
+            to = kept / f"seed-{seed}-lap-{number}"
             try:
                 report = run.lap(number, min(LAP_S, left_s), every_s)
             except Exception:
-                keep(it, Path(directory), kept / f"seed-{seed}-lap-{number}")
+                keep(it, Path(directory), to)
                 raise
             told = f"lap {number} after {run.ran_s:.0f} s: {report.verdict.name}"
             print(f"{told} (seed {seed})", *run.trends.values(), sep="\n  ", flush=True)
             worst = max(worst, report.verdict, key=_badness)
             if not (report.verdict is Verdict.PASS or report.only_slow):
-                keep(it, Path(directory), kept / f"seed-{seed}-lap-{number}")
+                keep(it, Path(directory), to)
                 break
             it.faults.clear()
             delete(it.east, f"soak-{number}")

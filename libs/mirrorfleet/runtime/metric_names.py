@@ -138,7 +138,7 @@ CHECKPOINT_AGE: Final = _gauge(
 MAP_PIECES: Final = _gauge("offset_map_pieces", "Pieces of the offset map in memory.")
 MAP_BYTES: Final = _gauge("offset_map_bytes", "Bytes of the offset map in memory.")
 PACKED: Final = _counter("packed_segments", "Segments packed into the archive and freed.", "slot")
-PACK_FAILURES: Final = _counter("pack_failures", "Passes over a slot that packed nothing.")
+PACK_FAILURES: Final = _counter("pack_failures", "Passes over a slot that ended in an error.")
 
 # lag
 LAG_SECONDS: Final = _gauge(

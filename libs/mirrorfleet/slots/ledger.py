@@ -70,7 +70,7 @@ def control_entries(
 def event_entry(runner: SlotRunner, events: Sequence[Event]) -> ControlEntry:
     """Entries of the ledger as a batch to send."""
     batch = control_batch([event_codec.encode(each) for each in events], runner.clock.now_ms())
-    return ControlEntry(_place(runner), batch)
+    return ControlEntry(_place(runner), batch, events)
 
 
 def is_open(runner: SlotRunner) -> bool:

@@ -191,7 +191,6 @@ class Mender:
         )
         event = ledger.gap(runner, partition.entry, told)
         await sender.commit_control(ledger.control_entries(runner, [position], None, [event]))
-        runner.meters.told([event])
         self._worker.requests.answered(step.request)
         runner.slot.committed([position], runner.clock.monotonic())
         runner.retry(partition)

@@ -20,10 +20,12 @@ from mirrorfleet.wire.rewrite import sequence_of
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Sequence
 
     from mirrorfleet.copying.faults import Fault
     from mirrorfleet.copying.partition import CopyPartition
     from mirrorfleet.kafka.producer import ProduceAck, ProduceEntry, ProduceLane
+    from mirrorfleet.records.events import Event
     from mirrorfleet.slots.runner import SlotRunner
     from mirrorfleet.wire.copybatch import CopyBatch
 
@@ -85,6 +87,8 @@ class ControlEntry(NamedTuple):
 
     at: TopicPartition
     batch: CopyBatch
+    events: Sequence[Event] = ()
+    """What of it is for the ledger, which has it once it is committed."""
 
 
 class Outgoing(NamedTuple):

@@ -144,8 +144,7 @@ class Sender:
 
     async def _commit(self, transaction: Transaction, entries: Sequence[ControlEntry]) -> None:
         by_node: dict[int, list[Outgoing]] = {}
-        written = [entry.at for entry in entries]
-        await self._runner.doubts.clear(self, {*written, *control_of(self._runner)})
+        await self._runner.doubts.clear(self, {*(e.at for e in entries), *control_of(self._runner)})
         for entry in entries:
             by_node.setdefault(self._node_of(entry.at), []).append(self._control(entry))
         requests = [Request(await self._pipe(node), items) for node, items in by_node.items()]
@@ -157,6 +156,7 @@ class Sender:
         self.producer = producer
         self._runner.doubts.control_ends |= self._begun.written
         self.committed_at = self._runner.clock.monotonic()
+        self._runner.meters.told(event for entry in entries for event in entry.events)
 
     def late(self, after_s: float) -> list[Pipe]:
         """Connections whose oldest answer takes longer."""

@@ -156,7 +156,6 @@ async def tell_of_ended(runner: SlotRunner, sender: Sender) -> None:
         events.append(ledger.gap(runner, entry, told_of))
     if events:
         await sender.commit_control([ledger.event_entry(runner, events)])
-        runner.meters.told(events)
     slot.left = {identity: one for identity, one in slot.left.items() if identity in entries}
 
 
@@ -229,12 +228,10 @@ def _both(identity: PartitionIdentity) -> _History:
 
 def written_before(runner: SlotRunner, identity: PartitionIdentity) -> list[PartitionIdentity]:
     """The incarnations that wrote to the same target partition before, the latest first."""
-    copy = identity.source_cluster, identity.target_topic_id, identity.partition
     earlier = [
         one
         for one in runner.slot.known
-        if (one.source_cluster, one.target_topic_id, one.partition) == copy
-        and one.incarnation < identity.incarnation
+        if _into(one) == _into(identity) and one.incarnation < identity.incarnation
     ]
     return sorted(earlier, key=lambda one: one.incarnation, reverse=True)
 

@@ -306,7 +306,6 @@ async def admit(
     if fresh:
         told = await succession.told(runner, begun)
         await sender.commit_control(ledger.control_entries(runner, fresh, None, told))
-        runner.meters.told(told)
     known.update({position.identity: position for position in fresh})
     await succession.look_twice(runner, entries)
     for entry in entries:

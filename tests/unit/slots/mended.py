@@ -28,7 +28,7 @@ from mirrorfleet.slots.requests import Requests
 from mirrorfleet.slots.runner import SlotRunner
 from mirrorfleet.slots.sending import Sender
 from mirrorfleet.slots.worker import Worker
-from tests.unit.copying.making import LINK, entry, identity, slot
+from tests.unit.copying.making import LINK, asked, entry, identity, slot
 
 
 class World:
@@ -50,7 +50,6 @@ class World:
             owner="me",
             clock=clock,
         )
-        self.told: list[Event] = []
         self.runner = SimpleNamespace(
             slot=self.slot,
             source=None,
@@ -65,12 +64,16 @@ class World:
             sources=SimpleNamespace(topic_id=self.names.get),
             targets=SimpleNamespace(topic_id=self.names.get, of=self.leader),
             doubts=SimpleNamespace(doubted=set[TopicPartition]()),
-            meters=SimpleNamespace(told=self.told.extend),
             retry=self.slot.heal,
             stop_partition=lambda partition, fault: self.slot.fault(partition, fault, self.now),
         )
         self.mender = Mender(cast(SlotRunner, self.runner), cast(Worker, self.worker))
         self.runner.mender = self.mender
+
+    @property
+    def told(self) -> list[Event]:
+        """What the ledger has by now."""
+        return [event for entries in self.written for one in entries for event in one.events]
 
     def leader(self, topic: str, partition: int) -> LeaderAt | None:
         return None if (topic, partition) in self.leaderless else LeaderAt(1, 0)
@@ -82,21 +85,8 @@ class World:
         self.slot.fault(self.partition, Fault(reason, SourceOffset(at), "why", lost), self.now)
 
     def ask(self, action: Action, first: int, end: int) -> None:
-        self.worker.requests.take(
-            Command(
-                id="r1",
-                action=action,
-                identity=identity(),
-                link=LINK,
-                topic="orders",
-                first=SourceOffset(first),
-                end=SourceOffset(end),
-                time_ms=1,
-                expires_ms=8,
-                writer="operator",
-            ),
-            came_ms=1,
-        )
+        command = replace(asked(action, first, end), id="r1", expires_ms=8, writer="operator")
+        self.worker.requests.take(command, came_ms=1)
 
     def commit(self, end: int) -> list[str]:
         """Where a commit of the position up to here writes."""

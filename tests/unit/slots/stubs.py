@@ -25,6 +25,7 @@ from mirrorfleet.kafka.producer import ProduceAck, ProduceEntry
 from mirrorfleet.kafka.transactions import Transactions, TransactionVersion
 from mirrorfleet.records import positions as position_codec
 from mirrorfleet.records.catalog import CatalogPartition
+from mirrorfleet.records.events import Event
 from mirrorfleet.records.positions import Position
 from mirrorfleet.records.segments import Segment, encode_segment
 from mirrorfleet.records.topics import ControlKind
@@ -227,7 +228,10 @@ class Runner:
         )
         self.doubts, self.held_back = Doubts(), HeldBack(cast(SlotRunner, self))
         self.entries: dict[PartitionIdentity, CatalogPartition] = {}
-        self.meters = SimpleNamespace(acknowledged=lambda partition, queued, base_offset, now: None)
+        self.told: list[Event] = []
+        self.meters = SimpleNamespace(
+            acknowledged=lambda partition, queued, base_offset, now: None, told=self.told.extend
+        )
         self.commits_seen: list[Sequence[Position]] = []
         self.lanes: list[Lane] = []
         self.coordinator = coordinator

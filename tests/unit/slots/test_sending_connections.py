@@ -6,13 +6,15 @@ import asyncio
 
 import pytest
 
+from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.kafka.transactions import TransactionVersion
+from mirrorfleet.records.events import Event, EventKind
 from mirrorfleet.slots.outgoing import AbortError, ControlEntry
 from mirrorfleet.wire.records import control_batch
 from tests.faultkit.waiting import until
 from tests.unit.slots.settled import CONTROL, COPY, OTHER, POSITIONS, World
-from tests.unit.slots.stubs import PRODUCER
+from tests.unit.slots.stubs import PRODUCER, Target, sender_of
 
 
 async def first_answered(world: World) -> None:
@@ -58,6 +60,22 @@ async def test_an_owner_whose_idle_connections_are_all_closed_can_still_commit_c
 
     await world.sender.commit_control(entries)
     assert world.log.seen.count("commit") == 2
+
+
+async def test_what_the_ledger_has_is_counted_once_it_is_committed_and_not_before() -> None:
+    target = Target()
+    sender, runner = sender_of(target)
+    gap = Event(kind=EventKind.GAP, time_ms=1, writer="me", detail="")
+    entries = [ControlEntry(POSITIONS, control_batch([(b"key", b"value")], 5), [gap])]
+
+    target.refuse(POSITIONS.topic, ErrorCode.MESSAGE_TOO_LARGE)
+    with pytest.raises(AbortError):
+        await sender.commit_control(entries)
+    assert runner.told == []
+    await sender.abort()
+    await sender.commit_control(entries)
+
+    assert runner.told == [gap]
 
 
 @pytest.mark.parametrize("version", list(TransactionVersion))

@@ -153,7 +153,6 @@ class Ending:
             sources=sides,
             targets=sides,
             mender=SimpleNamespace(open_request=lambda one: "", answered=lambda request: None),
-            meters=SimpleNamespace(told=lambda events: None),
             clock=SimpleNamespace(now_ms=lambda: 1),
             scout=SimpleNamespace(found=lambda new: None),
             look_at_entries=self._look,

@@ -13,7 +13,7 @@ from mirrorfleet.copying.faults import Fault, FaultReason
 from mirrorfleet.copying.partition import SourceEnds
 from mirrorfleet.core.ids import SourceOffset, TopicId, TopicPartition
 from mirrorfleet.kafka.offsets import ListedOffset, OffsetSpec
-from mirrorfleet.slots import starting, succession, taking
+from mirrorfleet.slots import starting, taking
 from mirrorfleet.slots.settings import SlotSettings
 from mirrorfleet.slots.starting import Starts, resolve_starts
 from mirrorfleet.slots.taking import admit
@@ -63,15 +63,35 @@ class Topics:
         self._known = self._topics
 
 
-async def going_on(
+async def copied_on(
     *entries: CatalogPartition, source: TopicId, copies: dict[str, TopicId]
-) -> list[CatalogPartition]:
-    """Which of these go on, if all have been copied; which topics there are is not known yet."""
-    made = slot(*entries)
-    made.known = {each.identity: each.committed for each in made.partitions.values()}
-    sides = {"sources": Topics({"orders": source}), "targets": Topics(copies)}
-    runner = SimpleNamespace(slot=made, **sides)
-    return await succession.not_followed(cast("SlotRunner", runner), entries)
+) -> list[tuple[CatalogPartition, int]]:
+    """Which of these are admitted, and where they stand, each by a catalog that has it alone.
+
+    All have been copied before, each incarnation 500 offsets; which topics there are is not known.
+    """
+    found = []
+    for each in entries:
+        made = slot(*entries)
+        known = {
+            one.identity: replace(
+                one.committed, next_source=SourceOffset(500 * one.identity.incarnation)
+            )
+            for one in made.partitions.values()
+        }
+        made.forget_all()
+        made.known = known
+        runner = SimpleNamespace(
+            slot=made,
+            clock=SimpleNamespace(monotonic=lambda: 100.0, now_ms=lambda: 5),
+            unstarted={},
+            sources=Topics({"orders": source}),
+            targets=Topics(copies),
+        )
+        await admit(cast("SlotRunner", runner), cast("Sender", None), [each], NOTHING_NEW)
+        admitted = made.partitions.values()
+        found += [(one.entry, int(one.committed.next_source)) for one in admitted]
+    return found
 
 
 @pytest.mark.parametrize("same", ["source", "target", "both"])
@@ -85,7 +105,7 @@ async def test_an_incarnation_that_another_one_has_followed_is_not_copied_again(
     new = entry(identity=now)
     copies = {"east.orders": now.target_topic_id}
 
-    assert await going_on(old, new, source=now.source_topic_id, copies=copies) == [new]
+    assert await copied_on(old, new, source=now.source_topic_id, copies=copies) == [(new, 500)]
 
 
 async def test_a_copy_under_another_name_goes_on_whichever_incarnation_that_name_had() -> None:
@@ -93,9 +113,9 @@ async def test_a_copy_under_another_name_goes_on_whichever_incarnation_that_name
     named = entry(target_topic="copied", identity=replace(identity(), target_topic_id=OTHER))
     copies = {"east.orders": identity().target_topic_id, "copied": OTHER}
 
-    went_on = await going_on(first, anew, named, source=SOURCE_TOPIC, copies=copies)
+    went_on = await copied_on(first, anew, named, source=SOURCE_TOPIC, copies=copies)
 
-    assert went_on == [anew, named]
+    assert went_on == [(anew, 500), (named, 0)]
 
 
 @pytest.mark.parametrize(("is_lost", "rests_s"), [(True, 10.0), (False, 86_400.0)])

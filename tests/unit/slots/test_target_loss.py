@@ -71,7 +71,6 @@ def anew(made: Slot, monkeypatch: pytest.MonkeyPatch, *, end: int) -> SimpleName
         target=None,
         sources=side,
         targets=side,
-        meters=SimpleNamespace(told=lambda events: None),
         stop_partition=lambda partition, fault: stopped.append(fault),
     )
 
