@@ -16,6 +16,11 @@ CONTROL_PARTITIONS = 2
 SLOW_ANSWER_S: Final = 2.0
 """Bytes that are asked for hold memory until they come, so a slow source is asked for less at once.
 Longer than it may hold an answer back, and than 1 MB takes at 200 KB a round trip of 200 ms."""
+FIRST_BURST: Final = 256 << 10
+LONGEST_BURST: Final = 64 << 20
+"""An abort never repeats much."""
+SILENCE_S: Final = 2.0
+"""A transaction may wait so long for a quota: far from its time-out (10 s or more)."""
 CALM_S: Final = 30.0
 """Several times the longest wait: what goes wrong after so long has another cause."""
 
@@ -31,8 +36,6 @@ class CommitPolicy:
     """Behind the source a transaction may stay open this long: fewer, larger commits."""
     hard_s: float = 5.0
     """Longest transaction; well under transaction.timeout (15 s)."""
-    max_bytes: int = 64 << 20
-    """A transaction ends after this many bytes, so that an abort never repeats much."""
     gather_share: float = 0.5
     """Of the time that a commit takes, between two of them while little comes."""
 
@@ -43,9 +46,9 @@ def commit_interval(markers_per_round: float, policy: CommitPolicy) -> float:
     return min(max(wanted, policy.shortest_s), policy.longest_s)
 
 
-def must_close(age_s: float, sent_bytes: int, interval_s: float, policy: CommitPolicy) -> bool:
+def must_close(age_s: float, interval_s: float, policy: CommitPolicy) -> bool:
     """Whether a transaction ends although more data waits to be sent."""
-    return age_s >= max(interval_s, policy.busy_s) or sent_bytes >= policy.max_bytes
+    return age_s >= max(interval_s, policy.busy_s)
 
 
 def busy_for(overhead_s: float, policy: CommitPolicy) -> float:
@@ -110,6 +113,29 @@ class Depth:
     def committed(self) -> None:
         """Fine: one deeper, up to the limit."""
         self._limit = min(self._most, self._limit + 1)
+
+
+class Burst:
+    """Bytes of one transaction: doubled by those that a target takes at once, fewer by a quota.
+
+    A broker hears of a quota that is passed with what it has taken already, and then wants silence
+    until its mean is below again (KIP-219; ClientQuotaManager: a mean over some 10 s). Positions
+    wait for that, the time-out of their transaction does not. All slots share the quota: each
+    begins with little, and what it learns holds for the transactions after it.
+    """
+
+    __slots__ = ("most",)
+
+    def __init__(self) -> None:
+        self.most = FIRST_BURST
+        """A transaction ends after this many."""
+
+    def answered(self, sent_bytes: int, silence_s: float) -> None:
+        """So many were sent in a transaction, and a broker of it wants so long a silence."""
+        if silence_s > SILENCE_S:
+            self.most = max(1, int(min(sent_bytes, self.most) * SILENCE_S / silence_s))
+        elif silence_s <= 0 and sent_bytes * 2 >= self.most:
+            self.most = min(self.most * 2, LONGEST_BURST)
 
 
 def backoff_s(failures: int, jitter: float) -> float:

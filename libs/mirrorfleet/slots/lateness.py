@@ -53,7 +53,7 @@ async def watch(runner: SlotRunner, sender: Sender) -> None:
     while True:
         await asyncio.sleep(TICK_S)
         can_go_on = runner.formats.quarantine is not None
-        for pipe in sender.late(LATE_S) if can_go_on else ():
+        for pipe in sender.pipes.late(LATE_S) if can_go_on else ():
             if not any(runner.targets.is_short(*item.at) for item in pipe.waiting):
                 now = runner.clock.monotonic()
                 if now - asked_at > METADATA_S:

@@ -108,9 +108,6 @@ class Begun:
     """So many requests without an answer are few enough to look at those that have one."""
     is_sent: bool = False
     """Whether any batch was."""
-    muted: bool = False
-    """Whether a broker's quota wants silence: a transaction ends with what it has, and the next
-    one waits. Held open, it would outlast its time-out."""
 
     @property
     def may_be_known(self) -> bool:

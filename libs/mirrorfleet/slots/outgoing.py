@@ -20,7 +20,7 @@ from mirrorfleet.wire.rewrite import sequence_of
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from mirrorfleet.copying.faults import Fault
     from mirrorfleet.copying.partition import CopyPartition
@@ -159,6 +159,11 @@ class Pipe:
         """What is in the oldest request without an answer; the others wait behind it."""
         return self._asked[0][1] if self._asked else []
 
+    @property
+    def silence_s(self) -> float:
+        """For how long the broker's quota wants silence."""
+        return self.lane.connection.muted_s
+
     def waits_s(self, now: float) -> float:
         """Since when that request waits."""
         return now - self._asked[0][0] if self._asked else 0.0
@@ -171,16 +176,59 @@ class Pipe:
         return self.lane.connection.closed and not self.flights and not self._asked
 
 
-def close_all(pipes: dict[int, Pipe]) -> None:
-    """End the connections to all brokers."""
-    for pipe in pipes.values():
-        pipe.lane.close()
-    pipes.clear()
+class Pipes:
+    """A slot's connections to target brokers, one to each: made when first needed."""
 
+    def __init__(self, runner: SlotRunner) -> None:
+        self._runner = runner
+        self._by_node: dict[int, Pipe] = {}
 
-def drop_closed(pipes: dict[int, Pipe]) -> set[int]:
-    """Leave out what closed at rest; the brokers that it led to."""
-    nodes = {node for node, pipe in pipes.items() if pipe.closed_at_rest}
-    for node in nodes:
-        del pipes[node]
-    return nodes
+    def __iter__(self) -> Iterator[Pipe]:
+        return iter(self._by_node.values())
+
+    async def to(self, node: int) -> Pipe:
+        """The connection to a broker. Raises: AbortError."""
+        pipe = self._by_node.get(node)
+        if pipe is None or pipe.lane.connection.closed:
+            try:
+                lane = await self._runner.produce_lane(node)
+            except (ConnectionLostError, DeadlineError) as error:
+                raise AbortError(f"no connection to target broker {node}: {error}") from error
+            pipe = self._by_node[node] = Pipe(lane)
+        return pipe
+
+    def node_of(self, at: TopicPartition) -> int:
+        """The broker that leads a partition. Raises: AbortError."""
+        leader = self._runner.targets.of(at.topic, at.partition)
+        if leader is None:
+            raise AbortError(f"{at} has no leader")
+        return leader.node
+
+    def late(self, after_s: float) -> list[Pipe]:
+        """Those whose oldest answer takes longer."""
+        now = self._runner.clock.monotonic()
+        return [pipe for pipe in self if pipe.waits_s(now) > after_s]
+
+    def silence_s(self, at: Collection[TopicPartition]) -> float:
+        """How long the quota of a broker that leads one of them wants us to send nothing."""
+        leaders = (self._runner.targets.of(*each) for each in at)
+        pipes = (self._by_node.get(leader.node) for leader in leaders if leader is not None)
+        return max((pipe.silence_s for pipe in pipes if pipe is not None), default=0.0)
+
+    @property
+    def silence_opened_s(self) -> float:
+        """The same of those that have a part in the current transaction."""
+        return max((pipe.silence_s for pipe in self if pipe.opened), default=0.0)
+
+    def drop_closed(self) -> set[int]:
+        """Leave out what closed at rest: no doubt while no transaction is open; the brokers."""
+        nodes = {node for node, pipe in self._by_node.items() if pipe.closed_at_rest}
+        for node in nodes:
+            del self._by_node[node]
+        return nodes
+
+    def close(self) -> None:
+        """End all."""
+        for pipe in self:
+            pipe.lane.close()
+        self._by_node.clear()

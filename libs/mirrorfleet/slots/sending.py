@@ -20,7 +20,6 @@ from mirrorfleet.copying.faults import Action, produce_action
 from mirrorfleet.copying.schedule import busy_for, commit_interval, must_close
 from mirrorfleet.copying.transaction import SpoiledError, TargetBehindError, Transaction
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import ConnectionLostError, DeadlineError
 from mirrorfleet.core.ids import NO_TOPIC_ID, ProducerIdentity, TopicId, TopicPartition
 from mirrorfleet.kafka.producer import ProduceEntry
 from mirrorfleet.kafka.transactions import Transactions, TransactionVersion
@@ -33,10 +32,9 @@ from mirrorfleet.slots.outgoing import (
     Flight,
     Outgoing,
     Pipe,
+    Pipes,
     RetakeError,
     acks_of,
-    close_all,
-    drop_closed,
     refusal,
     undone,
 )
@@ -65,7 +63,7 @@ class Sender:
         self._runner = runner
         self._transactions = transactions
         self.producer = producer
-        self._pipes: dict[int, Pipe] = {}
+        self.pipes = Pipes(runner)
         self._begun = Begun(Additions(runner, transactions))
         self.committed_at = runner.clock.monotonic()
         self._cadence = Cadence(runner.commits)
@@ -87,6 +85,7 @@ class Sender:
         runner.slot.open = transaction.touched
         try:
             await self._send_data(transaction)
+            runner.burst.answered(transaction.sent_bytes, self.pipes.silence_opened_s)
             acked_at, first_s = runner.clock.monotonic(), self._begun.first_s
             idle_s = 0.0 if runner.stopping else runner.settings.commit_idle_s
             found = runner.slot.moved_without_data(acked_at, idle_s)
@@ -117,7 +116,7 @@ class Sender:
 
     async def abort(self) -> None:
         """End the transaction without its data. Only v2 may: v1 needs a new producer id."""
-        close_all(self._pipes)
+        self.pipes.close()
         if self._begun.may_be_known:  # else it would end the one before again, as an aborted one
             self.producer = await self._transactions.end(self.producer, commit=False)
         self._runner.slot.sequences.clear()
@@ -125,20 +124,16 @@ class Sender:
     def close(self) -> None:
         """Close the connections."""
         self._transactions.close()
-        close_all(self._pipes)
-
-    def drop_closed(self) -> set[int]:
-        """Brokers whose connections ended at rest: no doubt as long as no transaction is open."""
-        return drop_closed(self._pipes)
+        self.pipes.close()
 
     async def connect_to(self, at: TopicPartition) -> None:
         """Be connected to the leader of a partition. Raises: AbortError."""
-        await self._pipe(self._node_of(at))
+        await self.pipes.to(self.pipes.node_of(at))
 
     def _begin(self) -> Transaction:
         self.check_epoch()
         self._begun = Begun(Additions(self._runner, self._transactions))
-        for pipe in self._pipes.values():
+        for pipe in self.pipes:
             pipe.opened = False
         return Transaction(self._runner.clock.monotonic())
 
@@ -146,8 +141,8 @@ class Sender:
         by_node: dict[int, list[Outgoing]] = {}
         await self._runner.doubts.clear(self, {*(e.at for e in entries), *control_of(self._runner)})
         for entry in entries:
-            by_node.setdefault(self._node_of(entry.at), []).append(self._control(entry))
-        requests = [Request(await self._pipe(node), items) for node, items in by_node.items()]
+            by_node.setdefault(self.pipes.node_of(entry.at), []).append(self._control(entry))
+        requests = [Request(await self.pipes.to(node), items) for node, items in by_node.items()]
         await self._send_firsts(transaction, requests)
         transaction.check()
         producer = await self._transactions.end(self.producer, commit=True)
@@ -157,11 +152,6 @@ class Sender:
         self._runner.doubts.control_ends |= self._begun.written
         self.committed_at = self._runner.clock.monotonic()
         self._runner.meters.told(event for entry in entries for event in entry.events)
-
-    def late(self, after_s: float) -> list[Pipe]:
-        """Connections whose oldest answer takes longer."""
-        now = self._runner.clock.monotonic()
-        return [pipe for pipe in self._pipes.values() if pipe.waits_s(now) > after_s]
 
     def check_epoch(self) -> None:
         """Whether another transaction may be begun in it. Raises: RetakeError."""
@@ -180,9 +170,10 @@ class Sender:
         while not runner.stopping:
             supply = supply_of(runner.slot.ready_partitions())
             pause_s = self._cadence.pause_s(runner.clock.monotonic(), self._interval_s, supply)
-            if pause_s <= 0:
+            silence_s = self.pipes.silence_s(control_of(runner))  # else open for so long
+            if max(pause_s, silence_s) <= 0:
                 return
-            await runner.woken(pause_s)
+            await runner.woken(max(pause_s, silence_s))
 
     async def _send_data(self, transaction: Transaction) -> None:
         runner, cadence = self._runner, self._cadence
@@ -191,12 +182,12 @@ class Sender:
             self._reap(transaction)
             age = runner.clock.monotonic() - transaction.opened_at
             interval = self._interval_s
-            full = runner.stopping or self._begun.muted or self._is_full(transaction, age, interval)
+            full = runner.stopping or self._is_full(transaction, age, interval)
             self._begun.look_at = 0 if full else runner.depth.refill
             supply = supply_of(chain(transaction.touched, runner.slot.ready_partitions()))
             if not full and await self._fill(transaction, supply):
                 continue
-            flying = any(pipe.flights for pipe in self._pipes.values())
+            flying = any(pipe.flights for pipe in self.pipes)
             ends = full or not transaction.touched or cadence.may_close(age, interval, supply)
             if not flying and ends:
                 return
@@ -205,18 +196,23 @@ class Sender:
     def _is_full(self, transaction: Transaction, age_s: float, interval_s: float) -> bool:
         policy = self._runner.commits
         longest = max(interval_s, busy_for(self._cadence.overhead_s, policy))
-        return must_close(age_s, transaction.sent_bytes, longest, policy)
+        much = transaction.sent_bytes >= self._runner.burst.most
+        return much or must_close(age_s, longest, policy)
 
     async def _fill(self, transaction: Transaction, supply: Supply) -> bool:
-        """Send one round to every broker with room; whether anything was sent."""
+        """Send one round to every broker with room; whether to look at once whether more can be."""
         until = self._cadence.takes_until(transaction.opened_at, supply)
         able: list[tuple[int, Pipe, list[CopyPartition]]] = []
+        silences: list[float] = []
         for node, partitions in by_node(self._runner, transaction, until).items():
-            pipe = await self._pipe(node)
+            pipe = await self.pipes.to(node)
             if len(pipe.flights) >= self._runner.depth.limit:
                 continue
-            if pipe.lane.connection.must_wait and not await self._waited(pipe, transaction):
-                continue
+            if pipe.lane.connection.must_wait:
+                if silence_s := pipe.silence_s:
+                    silences.append(silence_s)
+                    continue
+                await pipe.room()
             able.append((node, pipe, partitions))
         rounds = [
             Request(pipe, self._round(transaction, node, [each for each in some if each.queue]))
@@ -224,7 +220,10 @@ class Sender:
         ]
         requests = [each for each in rounds if each.items]  # the source may have taken all back
         if not requests:
-            return False
+            is_silent = bool(silences) and not transaction.touched
+            if is_silent:  # an open one goes on to its end: its time-out does not wait for a quota
+                await self._runner.woken(min(silences))
+            return is_silent
         self._runner.queues_fell()
         if self._transactions.version is TransactionVersion.V1:
             await self._begun.additions.add(self.producer, requests)
@@ -234,22 +233,16 @@ class Sender:
         await self._send_firsts(transaction, [each for each in requests if not each.pipe.opened])
         return True
 
-    async def _waited(self, pipe: Pipe, transaction: Transaction) -> bool:
-        """Wait for room; not while a transaction is open, for a quota that wants silence."""
-        if transaction.touched and pipe.lane.connection.muted_s:
-            self._begun.muted = True
-            return False
-        await pipe.room()
-        return True
-
     def _round(
         self, transaction: Transaction, node: int, partitions: list[CopyPartition]
     ) -> list[Outgoing]:
         """One batch of each partition, up to the size of a request."""
         items = []
-        left = self._runner.settings.request_bytes
+        room = self._runner.burst.most - transaction.sent_bytes
+        left = min(self._runner.settings.request_bytes, room)
         now = self._runner.clock.monotonic()
-        next_batch, share = self._runner.slot.next_batch, GOOD_REQUEST // max(len(partitions), 1)
+        next_batch = self._runner.slot.next_batch
+        share = min(GOOD_REQUEST, max(left, 0)) // max(len(partitions), 1)
         for partition in partitions:
             queued = next_batch(partition, share)
             transaction.sent(partition, queued, now, node)
@@ -340,7 +333,7 @@ class Sender:
 
     def _reap(self, transaction: Transaction) -> None:
         """Take every answer that has come, in order."""
-        for pipe in self._pipes.values():
+        for pipe in self.pipes:
             while pipe.flights and pipe.flights[0].answer.done():
                 flight = pipe.flights.popleft()
                 self._take(transaction, flight.items, acks_of(flight.answer), first=False)
@@ -382,19 +375,3 @@ class Sender:
             self._runner.slot.snapshots.lost()
             raise AbortError(f"{at} lost records that it had acknowledged: it goes on at {offset}")
         self._begun.written[at] = offset + 1
-
-    async def _pipe(self, node: int) -> Pipe:
-        pipe = self._pipes.get(node)
-        if pipe is None or pipe.lane.connection.closed:
-            try:
-                lane = await self._runner.produce_lane(node)
-            except (ConnectionLostError, DeadlineError) as error:
-                raise AbortError(f"no connection to target broker {node}: {error}") from error
-            pipe = self._pipes[node] = Pipe(lane)
-        return pipe
-
-    def _node_of(self, at: TopicPartition) -> int:
-        leader = self._runner.targets.of(at.topic, at.partition)
-        if leader is None:
-            raise AbortError(f"{at} has no leader")
-        return leader.node

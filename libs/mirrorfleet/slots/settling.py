@@ -218,7 +218,7 @@ class Doubts:
 
         Raises: as `_settle`.
         """
-        self._reached_anew(sender.drop_closed())
+        self._reached_anew(sender.pipes.drop_closed())
         if self.doubted:
             await self._settle(sender, self.doubted.intersection(control_of(self._runner)))
         if self.must_wait:

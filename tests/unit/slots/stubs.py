@@ -10,7 +10,13 @@ from types import SimpleNamespace
 from typing import cast
 
 from mirrorfleet.copying.budget import MemoryBudget
-from mirrorfleet.copying.schedule import CommitPolicy, Depth, MarkerShare
+from mirrorfleet.copying.schedule import (
+    LONGEST_BURST,
+    Burst,
+    CommitPolicy,
+    Depth,
+    MarkerShare,
+)
 from mirrorfleet.copying.slot import Slot
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import ConnectionLostError, MirrorfleetError
@@ -213,7 +219,8 @@ class Runner:
         self.settings = SlotSettings(commit_shortest_ms=1)
         self.commits = CommitPolicy(shortest_s=0.001)
         self.markers = MarkerShare()
-        self.depth = Depth(self.settings.requests_in_flight)
+        self.depth, self.burst = Depth(self.settings.requests_in_flight), Burst()
+        self.burst.most = LONGEST_BURST  # no quota was ever met
         self.wedges = Wedges()
         self.stopping = False
         self.clock = SimpleNamespace(

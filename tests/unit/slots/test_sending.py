@@ -178,25 +178,6 @@ async def test_positions_in_doubt_are_neither_added_nor_written(
     assert runner.doubts.control_ends == {POSITIONS: 1, SEGMENTS: 1}
 
 
-async def test_a_quota_that_wants_silence_ends_the_transaction_with_what_it_has() -> None:
-    target = Target()
-    sender, runner = sender_of(target)
-    give(
-        runner.slot, runner.slot.partitions[identity()], fetched((0, [ALONE]), (1, [ALONE])), end=2
-    )
-    target.hold_data = True
-    async with asyncio.TaskGroup() as group:
-        group.create_task(sender.transact())
-        await until(lambda: target.held, deadline_s=5, what="the first request")
-        quota = runner.lanes[0].connection
-        quota.must_wait, quota.muted_s = True, 9.0
-        target.held.pop()()
-
-    assert target.seen.count("produce east.orders-0") == 1
-    assert target.seen[-1] == "commit"
-    assert runner.slot.ready
-
-
 async def test_a_login_that_is_due_is_renewed_before_control_records_are_sent_too() -> None:
     target = Target()
     sender, runner = sender_of(target)

@@ -122,7 +122,7 @@ async def test_a_connection_that_is_lost_with_something_in_flight_aborts(
 
     with pytest.raises(AbortError, match="no answer to a produce request"):
         await asyncio.gather(world.copied(0, batches=3), lose())
-    assert world.sender.drop_closed() == set()
+    assert world.sender.pipes.drop_closed() == set()
     assert world.doubts.lost(0)
     assert "commit" not in world.log.seen
 

@@ -1,0 +1,146 @@
+"""A target's quota that wants silence: no transaction is open for longer than it can be."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from mirrorfleet.copying.schedule import LONGEST_BURST
+from mirrorfleet.slots.leaders import LeaderAt
+from tests.faultkit.waiting import until
+from tests.unit.copying.making import ALONE, entry, fetched, give, identity
+from tests.unit.slots.stubs import POSITIONS, SEGMENTS, Runner, Target, sender_of
+
+if TYPE_CHECKING:
+    from mirrorfleet.slots.sending import Sender
+
+DATA = "produce east.orders-"
+
+
+def give_one(runner: Runner, number: int, at: int = 0) -> None:
+    """A record of a partition, and one that its source still has: a backlog."""
+    partition = runner.slot.partitions[identity(number)]
+    give(runner.slot, partition, fetched((at, [ALONE])), end=at + 2)
+
+
+def mute(runner: Runner, lane: int, silence_s: float) -> None:
+    """The broker of a lane wants silence."""
+    line = runner.lanes[lane].connection
+    line.must_wait, line.muted_s = True, silence_s
+
+
+def unmute(runner: Runner, lane: int) -> None:
+    """The silence is over."""
+    line = runner.lanes[lane].connection
+    line.must_wait, line.muted_s = False, 0.0
+
+
+async def begun(count: int) -> tuple[Target, Sender, Runner]:
+    """A slot that has committed a record of each partition; partition 1 and positions are led by
+    broker 1 (lane 0), partition 0 by broker 2 (lane 1).
+    """
+    target = Target()
+    sender, runner = sender_of(target, *(entry(number) for number in range(count)))
+    runner.targets.of = lambda topic, partition: LeaderAt(
+        2 if (topic, partition) == ("east.orders", 0) else 1, 0
+    )
+    for number in range(count):
+        give_one(runner, number)
+    assert await sender.transact()
+    target.seen.clear()
+    return target, sender, runner
+
+
+async def test_a_silence_ends_the_transaction_with_what_it_has() -> None:
+    target = Target()
+    sender, runner = sender_of(target)
+    give_one(runner, 0)
+    give_one(runner, 0, 1)
+    target.hold_data = True
+    async with asyncio.TaskGroup() as group:
+        group.create_task(sender.transact())
+        await until(lambda: target.held, deadline_s=5, what="the first request")
+        mute(runner, 0, 9.0)
+        target.held.pop()()
+
+    assert target.seen.count(f"{DATA}0") == 1
+    assert target.seen[-1] == "commit"
+    assert runner.slot.ready
+
+
+async def test_a_transaction_ends_with_as_many_bytes_as_its_quota_lets_pass() -> None:
+    target = Target()
+    sender, runner = sender_of(target)
+    runner.burst.most = 1
+    give_one(runner, 0)
+    give_one(runner, 0, 1)
+
+    assert await sender.transact()
+    assert target.seen.count(f"{DATA}0") == 1
+    assert runner.slot.ready
+
+
+async def test_of_many_partitions_a_request_takes_what_the_quota_lets_pass() -> None:
+    target = Target()
+    sender, runner = sender_of(target, entry(0), entry(1))
+    runner.burst.most = 1
+    give_one(runner, 0)
+    give_one(runner, 1)
+
+    assert await sender.transact()
+    assert target.seen[0] == f"{DATA}0"
+    assert await sender.transact()
+    assert f"{DATA}1" in target.seen
+
+
+async def test_a_long_silence_makes_the_next_transaction_smaller() -> None:
+    target, sender, runner = await begun(1)
+    give_one(runner, 0, 1)
+    target.hold_data = True
+    async with asyncio.TaskGroup() as group:
+        group.create_task(sender.transact())
+        await until(lambda: target.held, deadline_s=5, what="the first request")
+        mute(runner, 1, 8.0)
+        target.held.pop()()
+
+    assert 0 < runner.burst.most < LONGEST_BURST // 4
+    assert target.seen[-1] == "commit"  # the positions go to another broker
+
+
+async def test_nothing_is_begun_while_the_broker_of_the_positions_wants_silence() -> None:
+    target, sender, runner = await begun(1)
+    assert {runner.targets.of(*at).node for at in (POSITIONS, SEGMENTS)} == {1}
+    mute(runner, 0, 0.05)
+    asyncio.get_running_loop().call_later(0.1, unmute, runner, 0)
+    give_one(runner, 0, 1)
+    async with asyncio.TaskGroup() as group:
+        copying = group.create_task(sender.transact())
+        await until(lambda: target.seen, deadline_s=5, what="the first request")
+        assert runner.lanes[0].connection.muted_s == 0.0
+    assert copying.result()
+
+
+async def test_the_others_go_on_while_one_broker_wants_silence() -> None:
+    target, sender, runner = await begun(2)
+    mute(runner, 1, 60.0)  # broker 2
+    give_one(runner, 0, 1)
+    give_one(runner, 1, 1)
+
+    assert await sender.transact()
+    assert f"{DATA}1" in target.seen
+    assert f"{DATA}0" not in target.seen
+    assert target.seen[-1] == "commit"
+    assert runner.burst.most == LONGEST_BURST  # the silence is of another transaction
+
+
+async def test_where_all_brokers_with_something_to_get_want_silence_none_is_begun() -> None:
+    target, sender, runner = await begun(1)
+    mute(runner, 1, 0.4)  # longer than a busy transaction
+    give_one(runner, 0, 1)
+    before = asyncio.get_running_loop().time()
+
+    assert not await sender.transact()
+    assert target.seen == []
+    assert asyncio.get_running_loop().time() - before >= 0.4
+    unmute(runner, 1)
+    assert await sender.transact()
