@@ -1,7 +1,7 @@
 """Changing a target: topics, their configs, ACLs. One refused change never holds up another.
 
 A refusal is remembered per link, thing and kind of change, shown as held, and tried again later
-and later. Success of the same change ends it.
+and later; soon where it ends by itself. Success of the same change ends it.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 K = TypeVar("K", str, AclBinding)
 
+FOR_NOW_S: Final = 4.0
+"""A refusal that ends by itself is asked again after this at most: what waits is not copied."""
 ACLS: Final = "(acls)"
 """Stands for a topic where ACLs of a link are held."""
 
@@ -242,7 +244,7 @@ class TargetChanges:
                 self._unseen.discard(change)
                 done.append(Done(change, detail))
             elif error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-                self._refuse(change, self._text(change, error))
+                self._refuse(change, self._text(change, error), for_now=_ends_by_itself(error.code))
             elif change in self._unseen:
                 self._refuse(change, self._why_unseen(change))
             else:
@@ -265,12 +267,18 @@ class TargetChanges:
         settings = self._cluster.settings
         return may_not(settings.security.principal, operation, resource, settings.alias)
 
-    def _refuse(self, change: Change, text: str) -> None:
+    def _refuse(self, change: Change, text: str, *, for_now: bool = False) -> None:
         refusal = self._refused.setdefault(change, _Refusal(""))
         refusal.text = text
-        pause = min(self._settings.retry_longest_s, 2.0**refusal.failures)
+        longest = self._settings.retry_longest_s
+        pause = min(2.0**refusal.failures, longest, FOR_NOW_S if for_now else longest)
         refusal.failures = min(refusal.failures + 1, 16)
         refusal.retry_at = self._clock.monotonic() + pause * self._dice.uniform(0.8, 1.2)
+
+
+def _ends_by_itself(code: ErrorCode) -> bool:
+    """Brokers that are down count for no replica (StripedReplicaPlacer): until they are back."""
+    return code.retriable or code is ErrorCode.INVALID_REPLICATION_FACTOR
 
 
 def _of_topic(claim: Claim, kind: ChangeKind) -> Change:

@@ -32,7 +32,8 @@ class SyncSettings(BaseModel):
     change_s: float = Field(default=3.0, gt=0, le=30)
     """Deadline of a request that changes topics; what is refused for now is asked again later."""
     retry_longest_s: float = Field(default=60.0, gt=0)
-    """A topic that the target refuses is tried again after 1 s, 2 s, ... and at most this."""
+    """A topic that the target refuses is tried again after 1 s, 2 s, ... and at most this; 4 s
+    where it refuses for now."""
 
 
 def parse(subtree: Mapping[str, object]) -> SyncSettings:

@@ -104,8 +104,11 @@ def clock() -> HandClock:
 
 @pytest.fixture
 def made(clock: HandClock) -> TargetChanges:
+    return changes(clock, SyncSettings(topics_a_request=2, retry_longest_s=3))
+
+
+def changes(clock: HandClock, settings: SyncSettings) -> TargetChanges:
     cluster = Cluster(ClusterSettings(alias=ClusterAlias("west"), bootstrap=("nowhere:1",)))
-    settings = SyncSettings(topics_a_request=2, retry_longest_s=3)
     return TargetChanges(cluster, settings, clock, NoDice())
 
 
@@ -161,9 +164,9 @@ async def test_a_topic_whose_config_is_refused_is_copied_and_held_by_another_wor
 
 
 async def looks(made: TargetChanges, clock: HandClock) -> list[float]:
-    """Twenty of them, of which each wants the topic to be created: when it was asked for."""
+    """Forty of them, of which each wants the topic to be created: when it was asked for."""
     asked_at: list[float] = []
-    for _ in range(20):
+    for _ in range(40):
         step = made.next_step(LINK, creating(A), set())
         if step.changes_topics:
             asked_at.append(clock.at)
@@ -179,7 +182,19 @@ async def test_a_refused_topic_is_asked_again_later_and_later(
     broker.refuses["east.a"] = ErrorCode.POLICY_VIOLATION
     asked_at = await looks(made, clock)
 
-    assert asked_at == [100.0, 101.0, 103.0, 106.0, 109.0]
+    assert asked_at == [100.0, 101.0, 103.0, 106.0, 109.0, 112.0, 115.0, 118.0]
+
+
+@pytest.mark.parametrize(
+    "code", [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.INVALID_REPLICATION_FACTOR]
+)
+async def test_what_is_refused_for_now_is_asked_again_soon_however_often(
+    broker: Broker, clock: HandClock, code: ErrorCode
+) -> None:
+    broker.refuses["east.a"] = code
+    asked_at = await looks(changes(clock, SyncSettings()), clock)
+
+    assert asked_at == [100.0, 101.0, 103.0, 107.0, 111.0, 115.0, 119.0]
 
 
 async def test_success_ends_the_refusal(
@@ -211,7 +226,7 @@ async def test_a_topic_that_exists_and_is_never_seen_is_held_with_the_right_that
     asked_at = await looks(made, clock)
 
     assert made.held(LINK) == (Held("a", Reason.REFUSED, UNSEEN),)
-    assert asked_at == [100.0, 100.5, 101.5, 103.5, 106.5, 109.5]
+    assert asked_at == [100.0, 100.5, 101.5, 103.5, 106.5, 109.5, 112.5, 115.5, 118.5]
 
 
 async def test_a_topic_that_was_seen_since_it_existed_already_is_no_refusal(
