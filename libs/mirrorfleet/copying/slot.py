@@ -381,7 +381,6 @@ class Slot:
 
     def committed(self, positions: Sequence[Position], now: float) -> None:
         """The coordinator confirmed the commit of these positions."""
-        self.snapshots.committed()
         for position in positions:
             self.known[position.identity] = position
             partition = self.partitions.get(position.identity)

@@ -20,6 +20,7 @@ from kio.static.protocol import Entity
 from mirrorfleet.config.cluster_settings import ClusterSettings
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import (
+    AuthenticationError,
     BrokerError,
     ConnectionLostError,
     DeadlineError,
@@ -302,8 +303,10 @@ class Cluster:
 
         With a `node` it is sent once. Without, the brokers that we know and then the bootstrap
         addresses are tried in turn, until one answers; one that is frozen or gone costs its share
-        only. Connecting to `node` may take `deadline_s`, and the answer as long again: a request
-        that ran out of time ends the connection, which others have just waited for.
+        only. One may refuse our login (it has not heard of a new secret); a second one is believed,
+        for more tries could lock the account. Connecting to `node` may take `deadline_s`, and the
+        answer as long again: a request that ran out of time ends the connection, which others have
+        just waited for.
 
         Raises: ConnectionLostError, DeadlineError, AuthenticationError, UnsupportedError.
         """
@@ -313,15 +316,24 @@ class Cluster:
             return await call(connection, request, expect, deadline_s)
         attempts = Attempts(f"{self.name}: any broker", deadline_s, self.dice)
         last: MirrorfleetError | None = None
+        refused: AuthenticationError | None = None
         addresses = list(self._addresses())
         for left, address in zip(range(len(addresses), 0, -1), addresses, strict=True):
             try:
                 share_s = _share_s(attempts, left)
                 connection = await self._within(share_s, self._pool.get(address), address)
                 return await _answer(connection, request, expect, _share_s(attempts, left))
+            except AuthenticationError as error:
+                if refused is not None:
+                    raise
+                refused = error
             except (ConnectionLostError, DeadlineError) as error:
                 last = error
-        raise last or ConnectionLostError(f"{self.name}: no bootstrap address is configured.")
+        raise (
+            refused
+            or last
+            or ConnectionLostError(f"{self.name}: no bootstrap address is configured.")
+        )
 
     async def _within(
         self, limit_s: float, connecting: Awaitable[Connection], where: str

@@ -227,7 +227,6 @@ class SlotRunner:
         is_due = self.slot.snapshots.is_due
         every = self.control_entries((), None) if is_due else [entries.barrier_entry(self, barrier)]
         await sender.commit_control(every)
-        self.slot.snapshots.committed()
 
     # -- trouble
 

@@ -150,6 +150,7 @@ class Sender:
             self._runner.slot.sequences.clear()
         self.producer = producer
         self._runner.doubts.control_ends |= self._begun.written
+        self._runner.slot.snapshots.committed()
         self.committed_at = self._runner.clock.monotonic()
         self._runner.meters.told(event for entry in entries for event in entry.events)
 

@@ -9,7 +9,7 @@ from kio.schema.metadata.v10.request import MetadataRequest
 from kio.schema.metadata.v10.response import MetadataResponse
 
 from mirrorfleet.config.cluster_settings import ClusterSettings
-from mirrorfleet.core.errors import ConnectionLostError, DeadlineError
+from mirrorfleet.core.errors import AuthenticationError, ConnectionLostError, DeadlineError
 from mirrorfleet.core.ids import ClusterAlias
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.connection import Connection
@@ -35,6 +35,8 @@ class Connector:
 
     async def open(self, host: str, port: int) -> Connection:
         self.asked.append(f"{host}:{port}")
+        if host == "denies":
+            raise AuthenticationError("denies does not know us.")
         if host != "refuses":
             await self.let_go.wait()
         if host in (*self._down, "refuses"):
@@ -113,6 +115,27 @@ async def test_an_address_that_is_gone_costs_its_share_of_a_question_to_any_brok
         await cluster.ask(REQUEST, MetadataResponse, deadline_s=0.1)
 
     assert connector.asked == ["gone:1", "refuses:2"]
+    await cluster.close()
+
+
+@pytest.mark.parametrize(
+    ("bootstrap", "tried"),
+    [
+        pytest.param(("denies:1", "refuses:2"), 2, id="another one might have taken it"),
+        pytest.param(("refuses:1", "denies:2"), 2, id="the last one"),
+        pytest.param(("denies:1", "denies:2", "denies:3"), 2, id="two are believed"),
+    ],
+)
+async def test_a_login_that_a_broker_refuses_is_tried_with_one_other_broker(
+    bootstrap: tuple[str, ...], tried: int
+) -> None:
+    connector = Connector()
+    cluster = cluster_with(connector, *bootstrap)
+
+    with pytest.raises(AuthenticationError, match="denies does not know us"):
+        await cluster.ask(REQUEST, MetadataResponse, deadline_s=1.0)
+
+    assert connector.asked == list(bootstrap[:tried])
     await cluster.close()
 
 

@@ -374,3 +374,11 @@ async def test_positions_that_are_appended_below_those_before_are_all_written_ag
     made.rewind()
     give(made, made.partitions[identity()], fetched((1, [ALONE])), end=2)
     assert await sender.transact()  # it is believed where it is now
+
+
+async def test_a_snapshot_counts_once_its_commit_does_with_data_or_without() -> None:
+    sender, runner = sender_of(Target())
+    runner.slot.snapshots.stated({}, (), 5)
+    await sender.commit_control([ControlEntry(POSITIONS, control_batch([(None, b"all")], 5))])
+
+    assert not runner.slot.snapshots.is_due
