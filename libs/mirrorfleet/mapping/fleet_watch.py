@@ -39,6 +39,8 @@ _FORGET_S: Final = 3_600.0
 """Between two looks at what of the offset map both logs have lost."""
 _OPTIONAL: Final = (ControlKind.SAMPLES, ControlKind.EVENTS, ControlKind.REPORTS)
 """Fleets of an older release may lack them; their pages then show less."""
+_MISSING_S: Final = 30.0
+"""Between two looks whether they are there by now: sync makes them when it is of this release."""
 
 _log = logger(__name__)
 
@@ -204,10 +206,23 @@ class FleetWatch:
         async with asyncio.TaskGroup() as group:
             for kind, first in since.items():
                 topic = control_topic(self.name, kind)
-                tail = TopicTail(cluster, topic, self._clock, since_ms=first)
-                group.create_task(self._tail(kind, tail, state), name=topic)
+                following = self._follow_topic(cluster, kind, first, state)
+                group.create_task(following, name=topic)
+
+    async def _follow_topic(
+        self, cluster: Cluster, kind: ControlKind, since_ms: int | None, state: _State
+    ) -> None:
+        topic = control_topic(self.name, kind)
+        while True:
+            tail = TopicTail(cluster, topic, self._clock, since_ms=since_ms)
+            await self._tail(kind, tail, state)
+            await asyncio.sleep(_MISSING_S)
 
     async def _tail(self, kind: ControlKind, tail: TopicTail, state: _State) -> None:
+        """Read it; to an end comes what is missing and may be.
+
+        Raises: RefusedError when it may not, and as `TopicTail.poll`.
+        """
         try:
             while True:
                 for record in await tail.poll(deadline_s=self._request_s):

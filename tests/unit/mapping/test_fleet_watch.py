@@ -49,11 +49,13 @@ class Broker:
     """Answers polls of all topics while it `answers`, and hangs until it is `gone`."""
 
     answers: bool = True
+    missing: str = ".reports"
+    """How the name of a topic ends that is not there."""
     gone: asyncio.Event = field(default_factory=asyncio.Event)
     polls: Counter[str] = field(default_factory=Counter)
 
     async def poll(self, topic: str) -> list[object]:
-        if topic.endswith(".reports"):
+        if self.missing and topic.endswith(self.missing):
             raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic)
         await asyncio.sleep(0)
         if not self.answers:
@@ -120,6 +122,34 @@ async def test_a_fleet_is_as_of_its_last_read_and_in_trouble_before_the_deadline
     assert "the topics of fleet 'west' are not answered for" in deaf.trouble
     assert "no answer" in lost.trouble
     assert {(one.trouble_since_ms, one.read_ms) for one in (deaf, lost)} == {(1_020_000,) * 2}
+
+
+async def test_a_topic_that_is_missing_and_may_be_is_followed_once_it_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broker, said = Broker(), list[str]()
+    monkeypatch.setattr(fleet_watch, "TopicTail", broker.tail)
+    monkeypatch.setattr(fleet_watch, "_MISSING_S", 0.0)
+    cluster = cast("Cluster", SimpleNamespace())
+    watch = FleetWatch(
+        ClusterWatch(WEST, cluster, SystemClock()),
+        FleetName("west"),
+        SystemClock(),
+        said.append,
+        sources={},
+        request_s=60,
+        history_s=1,
+    )
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(watch._again(watch._follow, cluster, watch._say))
+        await broker.answered()
+        broker.missing = ""
+        await until(
+            lambda: broker.polls["__mirrorfleet.west.reports"] > 1, deadline_s=5, what="reports"
+        )
+        task.cancel()
+
+    assert set(said) == {""}  # the others were read on
 
 
 async def test_what_both_logs_have_lost_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
