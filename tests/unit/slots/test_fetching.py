@@ -9,6 +9,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
+from mirrorfleet.copying.cadence import Supply, supply_of
 from mirrorfleet.copying.partition import start_position
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import DeadlineError
@@ -45,6 +46,9 @@ class Source:
         self.rack = ""
         self.racks: list[str] = []
         """What it was told, request by request."""
+        self.is_tiered = False
+        """Whether an answer has records of one partition only, in turn (before KAFKA-14915 a broker
+        reads no more of a remote tier for one fetch)."""
         self._wanted: dict[int, int] = {}
 
     def want(self, point: FetchPoint) -> None:
@@ -64,9 +68,10 @@ class Source:
         self.held.append(answer)
         await answer
         frame, parts = bytearray(), []
+        turn = sorted(asked)[len(self.asked) % len(asked)] if self.is_tiered else None
         for number, offset in asked.items():
             start = len(frame)
-            without = number in self.diverges or replica >= 0
+            without = number in self.diverges or replica >= 0 or turn not in {None, number}
             frame += b"" if without else fetched((offset, [BIG]))
             parts.append(
                 FetchedPartition(
@@ -176,6 +181,23 @@ async def test_a_fetch_names_the_epoch_of_the_batch_before_it(
         points = [(each.offset, each.last_fetched_epoch) for each in source.points]
         assert points == [(0, -1), (1, 3)]
         assert runner.slot.partitions[identity(0)].walked_epoch == 3
+
+
+async def test_where_a_fetch_brings_one_tiered_partition_all_are_asked_for_until_they_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source = Source()
+    source.is_tiered = True
+    runner = runner_of(*map(entry, range(3)))
+    async with fetching_from(source, runner, monkeypatch):
+        partitions = [runner.slot.partitions[identity(number)] for number in range(3)]
+        assert [len(each.queue) for each in partitions] == [0, 1, 0]
+        assert not any(each.at_end for each in partitions)  # the answers without any were no end
+        assert source.asked[1] == {0: 0, 1: 1, 2: 0}
+        await source.answered()
+        await source.answered()
+        assert [len(each.queue) for each in partitions] == [1, 1, 1]
+        assert supply_of(partitions) is Supply.BACKLOG
 
 
 async def test_a_partition_whose_history_is_another_one_is_examined_and_not_fetched_meanwhile(
