@@ -70,7 +70,7 @@ class World:
             clock=SimpleNamespace(monotonic=lambda: 1.0),
             targets=SimpleNamespace(is_short=lambda *at: at == self.short, ask=self.ask),
         )
-        self.sender = SimpleNamespace(producer=PRODUCER, late=self.late)
+        self.sender = SimpleNamespace(producer=PRODUCER, pipes=SimpleNamespace(late=self.late))
         monkeypatch.setattr(lateness, "describe_producers", self.producers)
         monkeypatch.setattr(lateness, "list_offsets", self.offsets)
         for name in ("TICK_S", "BETWEEN_S"):
