@@ -26,7 +26,6 @@ from mirrorfleet.copying.urgency import NOTHING, RANK, STANDING_S, Urgency, rank
 from mirrorfleet.core.errors import CorruptBatchError
 from mirrorfleet.records.catalog import CatalogPartition, CatalogState
 from mirrorfleet.wire.batch import CODEC_MASK
-from mirrorfleet.wire.copybatch import bytes_beside
 from mirrorfleet.wire.engine import merge, mergeable, walk_fetched
 from mirrorfleet.wire.reshape import MERGE_UP_TO
 from mirrorfleet.wire.rewrite import next_sequence
@@ -226,7 +225,6 @@ class Slot:
             partition.undecided = walked.undecided
             if walked.late and self._undone(partition, walked.late):
                 return
-            lease.grow(bytes_beside(walked.batches))
             for batch in walked.batches:
                 self._queue(partition, batch, lease, now)
             if walked.next_offset > partition.walked_to:
