@@ -17,6 +17,8 @@ SLOW_ANSWER_S: Final = 2.0
 """Bytes that are asked for hold memory until they come, so a slow source is asked for less at once.
 Longer than it may hold an answer back, and than 1 MB takes at 200 KB a round trip of 200 ms."""
 FIRST_BURST: Final = 256 << 10
+LEAST_BURST: Final = 16 << 10
+"""A producer's batch (batch.size)."""
 LONGEST_BURST: Final = 64 << 20
 """An abort never repeats much."""
 SILENCE_S: Final = 2.0
@@ -116,7 +118,7 @@ class Depth:
 
 
 class Burst:
-    """Bytes of one transaction: doubled by those that a target takes at once, fewer by a quota.
+    """Bytes of one transaction: as many more as a target takes at once, fewer by a quota.
 
     A broker hears of a quota that is passed with what it has taken already, and then wants silence
     until its mean is below again (KIP-219; ClientQuotaManager: a mean over some 10 s). Positions
@@ -131,11 +133,22 @@ class Burst:
         """A transaction ends after this many."""
 
     def answered(self, sent_bytes: int, silence_s: float) -> None:
-        """So many were sent in a transaction, and a broker of it wants so long a silence."""
+        """What a transaction sent so far has its answers, and a broker wants so long a silence.
+
+        Who sent little has part in the silence of all others, and is not cut below `LEAST_BURST`.
+        """
         if silence_s > SILENCE_S:
-            self.most = max(1, int(min(sent_bytes, self.most) * SILENCE_S / silence_s))
-        elif silence_s <= 0 and sent_bytes * 2 >= self.most:
-            self.most = min(self.most * 2, LONGEST_BURST)
+            passes = max(LEAST_BURST, int(sent_bytes * SILENCE_S / silence_s))
+            self.most = min(self.most, passes)
+        else:
+            grown = int(sent_bytes * _growth(silence_s))
+            self.most = max(self.most, min(grown, LONGEST_BURST))
+
+
+def _growth(silence_s: float) -> float:
+    if silence_s <= 0:
+        return 2.0
+    return 1.25 if silence_s <= SILENCE_S / 4 else 1.0
 
 
 def backoff_s(failures: int, jitter: float) -> float:

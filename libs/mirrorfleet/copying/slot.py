@@ -27,7 +27,7 @@ from mirrorfleet.core.errors import CorruptBatchError
 from mirrorfleet.records.catalog import CatalogPartition, CatalogState
 from mirrorfleet.wire.batch import CODEC_MASK
 from mirrorfleet.wire.engine import merge, mergeable, walk_fetched
-from mirrorfleet.wire.reshape import MERGE_UP_TO
+from mirrorfleet.wire.reshape import MERGE_UP_TO, UNLIMITED
 from mirrorfleet.wire.rewrite import next_sequence
 
 if TYPE_CHECKING:
@@ -307,7 +307,9 @@ class Slot:
         """Partitions with a queue, the longest waiting first."""
         return list(self._ready)
 
-    def next_batch(self, partition: CopyPartition, share: int = 0) -> Queued:
+    def next_batch(
+        self, partition: CopyPartition, share: int = 0, limit: int = UNLIMITED
+    ) -> Queued:
         """Take a queue's head, merged with what follows where `mergeable` says: that is cheaper."""
         queue = partition.queue
         head = queue.popleft()
@@ -316,16 +318,19 @@ class Slot:
         taken = [head]
         is_plain = not head.batch.attributes & CODEC_MASK
         if queue and is_plain and self._budget.has_room(max(MERGE_UP_TO, share)):
-            taken += self._followers(partition, head, share)
+            taken += self._followers(partition, head, share, limit)
         if queue:
             self._ready[partition] = None  # to the end: the others first
         return head if len(taken) == 1 else self._merged(partition, taken)
 
-    def _followers(self, partition: CopyPartition, head: Queued, share: int) -> list[Queued]:
+    def _followers(
+        self, partition: CopyPartition, head: Queued, share: int, limit: int
+    ) -> list[Queued]:
         """What follows the head and is better merged with it; compressed batches never are."""
         queue = partition.queue
         run = chain((head.batch,), (queued.batch for queued in islice(queue, MERGE_MOST)))
-        taken = [queue.popleft() for _ in range(mergeable(run, partition.terms, share) - 1)]
+        count = mergeable(run, partition.terms, share, limit)
+        taken = [queue.popleft() for _ in range(count - 1)]
         partition.queued_bytes -= sum(queued.batch.size for queued in taken)
         return taken
 

@@ -216,6 +216,7 @@ class FleetWatch:
         while True:
             tail = TopicTail(cluster, topic, self._clock, since_ms=since_ms)
             await self._tail(kind, tail, state)
+            since_ms = self._clock.now_ms()  # what was there before is applied
             await asyncio.sleep(_MISSING_S)
 
     async def _tail(self, kind: ControlKind, tail: TopicTail, state: _State) -> None:

@@ -85,7 +85,6 @@ class Sender:
         runner.slot.open = transaction.touched
         try:
             await self._send_data(transaction)
-            runner.burst.answered(transaction.sent_bytes, self.pipes.silence_opened_s)
             acked_at, first_s = runner.clock.monotonic(), self._begun.first_s
             idle_s = 0.0 if runner.stopping else runner.settings.commit_idle_s
             found = runner.slot.moved_without_data(acked_at, idle_s)
@@ -96,6 +95,7 @@ class Sender:
             segment = transaction.segment(runner.number, runner.clock.now_ms())
             await self._commit(transaction, runner.control_entries(positions, segment))
         except BaseException as error:
+            self._learn(transaction)
             transaction.abandon()
             if isinstance(error, TargetBehindError | SpoiledError):
                 raise undone(error) from error
@@ -181,6 +181,8 @@ class Sender:
         cadence.began(transaction.opened_at)
         while True:
             self._reap(transaction)
+            if not (flying := any(pipe.flights for pipe in self.pipes)):
+                self._learn(transaction)
             age = runner.clock.monotonic() - transaction.opened_at
             interval = self._interval_s
             full = runner.stopping or self._is_full(transaction, age, interval)
@@ -188,11 +190,13 @@ class Sender:
             supply = supply_of(chain(transaction.touched, runner.slot.ready_partitions()))
             if not full and await self._fill(transaction, supply):
                 continue
-            flying = any(pipe.flights for pipe in self.pipes)
             ends = full or not transaction.touched or cadence.may_close(age, interval, supply)
             if not flying and ends:
                 return
             await runner.woken(max(interval - age, 0.001) if not flying else 1.0)
+
+    def _learn(self, transaction: Transaction) -> None:
+        self._runner.burst.answered(transaction.sent_bytes, self.pipes.silence_opened_s)
 
     def _is_full(self, transaction: Transaction, age_s: float, interval_s: float) -> bool:
         policy = self._runner.commits
@@ -201,7 +205,7 @@ class Sender:
         return much or must_close(age_s, longest, policy)
 
     async def _fill(self, transaction: Transaction, supply: Supply) -> bool:
-        """Send one round to every broker with room; whether to look at once whether more can be."""
+        """Send one round to every broker with room; whether anything was sent."""
         until = self._cadence.takes_until(transaction.opened_at, supply)
         able: list[tuple[int, Pipe, list[CopyPartition]]] = []
         silences: list[float] = []
@@ -221,10 +225,9 @@ class Sender:
         ]
         requests = [each for each in rounds if each.items]  # the source may have taken all back
         if not requests:
-            is_silent = bool(silences) and not transaction.touched
-            if is_silent:  # an open one goes on to its end: its time-out does not wait for a quota
+            if silences and not transaction.touched:  # none is open: that would not wait for them
                 await self._runner.woken(min(silences))
-            return is_silent
+            return False
         self._runner.queues_fell()
         if self._transactions.version is TransactionVersion.V1:
             await self._begun.additions.add(self.producer, requests)
@@ -242,10 +245,9 @@ class Sender:
         room = self._runner.burst.most - transaction.sent_bytes
         left = min(self._runner.settings.request_bytes, room)
         now = self._runner.clock.monotonic()
-        next_batch = self._runner.slot.next_batch
-        share = min(GOOD_REQUEST, max(left, 0)) // max(len(partitions), 1)
+        next_batch, share = self._runner.slot.next_batch, GOOD_REQUEST // max(len(partitions), 1)
         for partition in partitions:
-            queued = next_batch(partition, share)
+            queued = next_batch(partition, share, left)
             transaction.sent(partition, queued, now, node)
             topic_id = partition.entry.identity.target_topic_id
             items.append(self._outgoing(partition, partition.target, topic_id, queued.batch))

@@ -35,6 +35,8 @@ K = TypeVar("K", str, AclBinding)
 
 FOR_NOW_S: Final = 4.0
 """A refusal that ends by itself is asked again after this at most: what waits is not copied."""
+FOR_NOW: Final = 40
+"""After so many times it is one like others: a factor of 3 may be too much for good."""
 ACLS: Final = "(acls)"
 """Stands for a topic where ACLs of a link are held."""
 
@@ -271,8 +273,9 @@ class TargetChanges:
         refusal = self._refused.setdefault(change, _Refusal(""))
         refusal.text = text
         longest = self._settings.retry_longest_s
-        pause = min(2.0**refusal.failures, longest, FOR_NOW_S if for_now else longest)
-        refusal.failures = min(refusal.failures + 1, 16)
+        soon = for_now and refusal.failures < FOR_NOW
+        pause = min(2.0 ** min(refusal.failures, 16), longest, FOR_NOW_S if soon else longest)
+        refusal.failures += 1
         refusal.retry_at = self._clock.monotonic() + pause * self._dice.uniform(0.8, 1.2)
 
 

@@ -38,6 +38,7 @@ MERGE_FEW_BELOW: Final = 32 * 1024
 """Of larger ones too few go into a request to save anything, unless it has room."""
 MERGE_LONE_RECORDS: Final = 128
 """And such of any size as long as a request would be small: that costs both sides 470 us."""
+UNLIMITED: Final = 1 << 62
 MERGE_UP_TO: Final = 256 * 1024
 """A merged batch stops here: larger ones save nothing more."""
 PACKED_TO_FIT: Final = 2
@@ -88,17 +89,20 @@ def is_small(batch: CopyBatch) -> bool:
     return size < MERGE_BELOW or (batch.count <= MERGE_RECORDS and size < MERGE_FEW_BELOW)
 
 
-def mergeable(batches: Iterable[CopyBatch], terms: Terms, share: int = 0) -> int:
+def mergeable(
+    batches: Iterable[CopyBatch], terms: Terms, share: int = 0, limit: int = UNLIMITED
+) -> int:
     """How many of the leading batches are worth merging into one (0 or 1: none).
 
-    `share`: bytes that this partition may fill in a request before it is large enough by itself.
+    `share`: bytes that this partition may fill in a request before it is large enough by itself;
+    `limit`: of the request.
     """
     number = size = 0
     attributes = -1
     for batch in batches:
         attributes = batch.attributes if number == 0 else attributes
         size += batch.size + _GROWTH_PER_RECORD * batch.count
-        most = min(_worth(batch, share), terms.max_batch_bytes)
+        most = min(_worth(batch, share), terms.max_batch_bytes, limit)
         if size > most or batch.attributes != attributes:
             break
         number += 1

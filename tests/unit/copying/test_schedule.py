@@ -7,6 +7,7 @@ import pytest
 from mirrorfleet.copying.schedule import (
     CALM_S,
     FIRST_BURST,
+    LEAST_BURST,
     LONGEST_BURST,
     SILENCE_S,
     Burst,
@@ -85,22 +86,27 @@ def test_transactions_grow_while_the_target_takes_all_at_once() -> None:
     assert burst.most == LONGEST_BURST
 
 
-def test_one_that_was_not_filled_says_nothing_of_larger_ones() -> None:
+def test_twice_is_sent_of_what_was_taken_at_once_however_often_that_is_said() -> None:
     burst = Burst()
-    burst.answered(FIRST_BURST // 2 - 1, 0.0)
-    assert burst.most == FIRST_BURST
-    burst.answered(FIRST_BURST // 2, 0.0)
-    assert burst.most == 2 * FIRST_BURST
+    for _ in range(2):
+        burst.answered(FIRST_BURST // 2, 0.0)
+        assert burst.most == FIRST_BURST
+    for _ in range(2):
+        burst.answered(FIRST_BURST, 0.0)
+        assert burst.most == 2 * FIRST_BURST
 
 
-def test_a_short_silence_keeps_the_size_and_a_long_one_cuts_it_in_proportion() -> None:
+def test_a_short_silence_lets_it_grow_slowly_or_not_and_a_long_one_cuts_it_in_proportion() -> None:
     burst = Burst()
     burst.answered(FIRST_BURST, SILENCE_S)
     assert burst.most == FIRST_BURST
-    burst.answered(FIRST_BURST, 4 * SILENCE_S)
-    assert burst.most == FIRST_BURST // 4
+    burst.answered(FIRST_BURST, SILENCE_S / 4)
+    assert burst.most == FIRST_BURST * 5 // 4
+    for _ in range(2):
+        burst.answered(FIRST_BURST, 4 * SILENCE_S)
+        assert burst.most == FIRST_BURST // 4
     burst.answered(1, 1_000 * SILENCE_S)
-    assert burst.most == 1
+    assert burst.most == LEAST_BURST  # the silence is of what others sent
 
 
 @pytest.mark.parametrize("quota", [20_000, 100_000, 1_000_000])

@@ -53,6 +53,7 @@ class Broker:
     """How the name of a topic ends that is not there."""
     gone: asyncio.Event = field(default_factory=asyncio.Event)
     polls: Counter[str] = field(default_factory=Counter)
+    since: dict[str, list[int | None]] = field(default_factory=dict)
 
     async def poll(self, topic: str) -> list[object]:
         if self.missing and topic.endswith(self.missing):
@@ -64,7 +65,9 @@ class Broker:
         self.polls[topic] += 1
         return []
 
-    def tail(self, _: object, topic: str, *_args: object, **_named: object) -> object:
+    def tail(self, _: object, topic: str, clock: object, *, since_ms: int | None) -> object:
+        self.since.setdefault(topic, []).append(since_ms)
+
         async def poll(**_: float) -> list[object]:
             return await self.poll(topic)
 
@@ -150,6 +153,9 @@ async def test_a_topic_that_is_missing_and_may_be_is_followed_once_it_is_there(
         task.cancel()
 
     assert set(said) == {""}  # the others were read on
+    first, again = broker.since["__mirrorfleet.west.reports"][:2]
+    assert first is None
+    assert again is not None  # nothing is applied twice
 
 
 async def test_what_both_logs_have_lost_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:

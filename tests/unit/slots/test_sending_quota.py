@@ -5,8 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+import pytest
+
 from mirrorfleet.copying.schedule import LONGEST_BURST
+from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.slots.leaders import LeaderAt
+from mirrorfleet.slots.outgoing import AbortError
 from tests.faultkit.waiting import until
 from tests.unit.copying.making import ALONE, entry, fetched, give, identity
 from tests.unit.slots.stubs import POSITIONS, SEGMENTS, Runner, Target, sender_of
@@ -68,16 +72,25 @@ async def test_a_silence_ends_the_transaction_with_what_it_has() -> None:
     assert runner.slot.ready
 
 
-async def test_a_transaction_ends_with_as_many_bytes_as_its_quota_lets_pass() -> None:
+async def test_twice_as_much_is_on_its_way_once_all_before_was_taken_without_a_word() -> None:
     target = Target()
     sender, runner = sender_of(target)
     runner.burst.most = 1
-    give_one(runner, 0)
-    give_one(runner, 0, 1)
+    for at in range(4):
+        give_one(runner, 0, at)
+    target.hold_data = True
+    sent = []
+    async with asyncio.TaskGroup() as group:
+        group.create_task(sender.transact())
+        for _ in range(3):
+            await until(lambda: target.held, deadline_s=5, what="the next requests")
+            await asyncio.sleep(0)
+            sent.append(target.seen.count(f"{DATA}0"))
+            while target.held:
+                target.held.pop(0)()
 
-    assert await sender.transact()
-    assert target.seen.count(f"{DATA}0") == 1
-    assert runner.slot.ready
+    assert sent == [1, 2, 4]
+    assert target.seen.count("commit") == 1
 
 
 async def test_of_many_partitions_a_request_takes_what_the_quota_lets_pass() -> None:
@@ -88,9 +101,28 @@ async def test_of_many_partitions_a_request_takes_what_the_quota_lets_pass() -> 
     give_one(runner, 1)
 
     assert await sender.transact()
-    assert target.seen[0] == f"{DATA}0"
-    assert await sender.transact()
-    assert f"{DATA}1" in target.seen
+    assert [each for each in target.seen if each.startswith("produce east")] == [
+        f"{DATA}0",
+        f"{DATA}1",
+    ]
+
+
+async def test_a_transaction_that_fails_in_a_silence_has_been_too_large() -> None:
+    target, sender, runner = await begun(1)
+    for at in (1, 2):
+        give_one(runner, 0, at)
+    target.hold_data = True
+    target.refuse("east.orders", ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_EPOCH)
+
+    async def silence() -> None:
+        for silence_s in (0.0, 40.0):
+            await until(lambda: target.held, deadline_s=5, what="a request")
+            runner.lanes[1].connection.muted_s = silence_s
+            target.held.pop()()
+
+    with pytest.raises(AbortError):
+        await asyncio.gather(sender.transact(), silence())
+    assert runner.burst.most < LONGEST_BURST // 4
 
 
 async def test_a_long_silence_makes_the_next_transaction_smaller() -> None:

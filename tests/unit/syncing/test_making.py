@@ -19,7 +19,7 @@ from mirrorfleet.planning.topics import Held, Reason
 from mirrorfleet.policy.claims import Claim
 from mirrorfleet.records.topics import TopicSpec
 from mirrorfleet.syncing import making
-from mirrorfleet.syncing.making import Change, ChangeKind, TargetChanges
+from mirrorfleet.syncing.making import FOR_NOW, Change, ChangeKind, TargetChanges
 from mirrorfleet.syncing.settings import SyncSettings
 from tests.unit.planning.samples import LINK
 
@@ -163,10 +163,10 @@ async def test_a_topic_whose_config_is_refused_is_copied_and_held_by_another_wor
     assert held == [("a", Reason.REFUSED), ("b", Reason.CONFIG_REFUSED)]
 
 
-async def looks(made: TargetChanges, clock: HandClock) -> list[float]:
-    """Forty of them, of which each wants the topic to be created: when it was asked for."""
+async def looks(made: TargetChanges, clock: HandClock, number: int = 40) -> list[float]:
+    """So many, of which each wants the topic to be created: when it was asked for."""
     asked_at: list[float] = []
-    for _ in range(40):
+    for _ in range(number):
         step = made.next_step(LINK, creating(A), set())
         if step.changes_topics:
             asked_at.append(clock.at)
@@ -195,6 +195,16 @@ async def test_what_is_refused_for_now_is_asked_again_soon_however_often(
     asked_at = await looks(changes(clock, SyncSettings()), clock)
 
     assert asked_at == [100.0, 101.0, 103.0, 107.0, 111.0, 115.0, 119.0]
+
+
+async def test_what_is_refused_for_now_for_minutes_is_asked_again_later_and_later(
+    broker: Broker, clock: HandClock
+) -> None:
+    broker.refuses["east.a"] = ErrorCode.INVALID_REPLICATION_FACTOR
+    asked_at = await looks(changes(clock, SyncSettings()), clock, 500)
+
+    assert asked_at[FOR_NOW] - asked_at[FOR_NOW - 1] == 4.0
+    assert asked_at[FOR_NOW + 1] - asked_at[FOR_NOW] == 60.0
 
 
 async def test_success_ends_the_refusal(

@@ -180,6 +180,7 @@ def test_large_batches_are_worth_merging_as_long_as_a_request_would_be_small() -
     assert mergeable(large, Terms(), share=448 * 1024) == 6
     assert mergeable(large, Terms(max_batch_bytes=200_000), share=448 * 1024) == 3
     assert mergeable(large, Terms(), share=100_000) == 1
+    assert mergeable(large, Terms(), share=448 * 1024, limit=200_000) == 3
     assert mergeable([*large[:2], of_many], Terms(), share=448 * 1024) == 2
 
 
