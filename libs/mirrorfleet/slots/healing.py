@@ -49,7 +49,6 @@ REFUSALS: Final = 5
 FAILURES: Final = 2 * REFUSALS
 """And so many that say nothing of the batch: half a minute, as the waits between them double."""
 
-_RECREATED: Final = frozenset({FaultReason.SOURCE_RECREATED, FaultReason.TARGET_RECREATED})
 _BEFORE_THE_FIRST: Final = SourceOffset(-1)
 _GONE: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 
@@ -281,8 +280,8 @@ def look_again(runner: SlotRunner, now: float) -> None:
         fault = partition.fault
         if fault is None:
             continue
-        if fault.reason in _RECREATED and not succession.changed_sides(runner, partition.entry):
-            runner.retry(partition)  # the metadata that said so was old: ids never come back
+        if succession.was_old(runner, partition.entry, fault.reason):
+            runner.retry(partition)  # ids never come back
             continue
         if not (fault.reason.heals or _may_be_right_now(partition, fault)):
             continue

@@ -331,10 +331,12 @@ async def divert(runner: SlotRunner) -> Sender:
         await sender.commit_control([barrier_entry(runner, record)])
         runner.move(SlotState.READING)
         at = runner.control_partition(ControlKind.POSITIONS)
+        runner.positions_id = runner.targets.topic_id(at.topic)
         found = await recall(runner.target, at, record)
         taking.heed(runner, found.fence())
         if found.owner() != runner.owner:
             raise FencedError(f"slot {runner.number}: {found.owner()} took it meanwhile.")
+        runner.taken_at = runner.clock.monotonic()
         runner.slot.known, runner.slot.snapshots.quarantine = found.positions(), record
         barrier = Barrier(owner=runner.owner, producer=producer, time_ms=now_ms)
         runner.slot.snapshots.barrier = barrier
@@ -359,5 +361,7 @@ def _leave(runner: SlotRunner, entry: CatalogPartition) -> None:
     left = begun_at(entry, position)
     text = f"{entry.target_topic}-{entry.identity.partition} takes no marker: too few replicas?"
     left.fault = Fault(FaultReason.QUARANTINED, position.next_source, text)
+    before = runner.unstarted.get(entry.identity)
+    left.reported = None if before is None else before.reported  # each abort of v1 comes by here
     runner.unstarted[entry.identity] = left
     runner.report_fault(left)

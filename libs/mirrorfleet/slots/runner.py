@@ -117,7 +117,8 @@ class SlotRunner:
         self.ended.clear()
         stop.on_set(self._stop)
         self.slot.forget_all()  # another worker may have copied on
-        self.slot.left.clear()
+        for kept in (self.slot.left, self.slot.remembered, self.slot.ends):
+            kept.clear()
         self.move(SlotState.WAITING)
         while not (stop.is_set() or self.is_lost):
             try:
@@ -188,8 +189,8 @@ class SlotRunner:
             sender.check_epoch()
             if not await self.doubts.settle(sender) and not self.stopping:
                 continue
-            await self._admit_new(sender)
             try:
+                await self._admit_new(sender)
                 if await sender.transact():
                     is_undone = False
                 else:
@@ -215,10 +216,13 @@ class SlotRunner:
                 await self.woken(1.0)
 
     async def _admit_new(self, sender: Sender) -> None:
-        if not (self._entries_changed or any(healing.may_start(self, i) for i in self.unstarted)):
+        untold = self.slot.left.keys() - self.entries.keys()
+        waits = any(healing.may_start(self, each) for each in self.unstarted)
+        if not (self._entries_changed or untold or waits):
             return
-        self._entries_changed = False
+        self._entries_changed = True  # as long as it fails
         await taking.follow_entries(self, sender)
+        self._entries_changed = False
         self._routes.ring()
 
     async def keep_alive(self, sender: Sender) -> None:

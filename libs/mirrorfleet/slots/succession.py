@@ -7,7 +7,7 @@ that is gone.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mirrorfleet.copying.faults import TARGET_LOSSES, Fault, FaultReason, Span
 from mirrorfleet.core.errors import BrokerError
@@ -44,27 +44,45 @@ _READ_S: Final = 10.0
 _History = tuple[ClusterId | int | str | TopicId, ...]
 
 
+class Side(NamedTuple):
+    """One end of a copy: what its topic was, and what is wrong when it is another one."""
+
+    reason: FaultReason
+    leaders: Leaders
+    topic: str
+    topic_id: TopicId
+
+
+def _sides(runner: SlotRunner, entry: CatalogPartition) -> tuple[Side, Side]:
+    source, target = FaultReason.SOURCE_RECREATED, FaultReason.TARGET_RECREATED
+    identity = entry.identity
+    return (
+        Side(source, runner.sources, entry.source_topic, identity.source_topic_id),
+        Side(target, runner.targets, entry.target_topic, identity.target_topic_id),
+    )
+
+
 def changed_sides(
     runner: SlotRunner, entry: CatalogPartition
 ) -> list[tuple[FaultReason, str, TopicId]]:
     """The sides on which another topic has the name now, as far as metadata is known."""
-    identity = entry.identity
-    sides: tuple[tuple[Leaders, str, TopicId, FaultReason], ...] = (
-        (
-            runner.sources,
-            entry.source_topic,
-            identity.source_topic_id,
-            FaultReason.SOURCE_RECREATED,
-        ),
-        (
-            runner.targets,
-            entry.target_topic,
-            identity.target_topic_id,
-            FaultReason.TARGET_RECREATED,
-        ),
+    found = [(side, side.leaders.topic_id(side.topic)) for side in _sides(runner, entry)]
+    return [
+        (side.reason, side.topic, now) for side, now in found if now not in (None, side.topic_id)
+    ]
+
+
+def was_old(runner: SlotRunner, entry: CatalogPartition, reason: FaultReason) -> bool:
+    """Whether the metadata was old that told of another topic: the one that was copied is there.
+
+    A name that no topic has now says nothing.
+    """
+    is_back = any(
+        side.leaders.topic_id(side.topic) == side.topic_id
+        for side in _sides(runner, entry)
+        if side.reason is reason
     )
-    found = ((reason, topic, leaders.topic_id(topic), id_) for leaders, topic, id_, reason in sides)
-    return [(reason, topic, now) for reason, topic, now, id_ in found if now not in (None, id_)]
+    return is_back and not changed_sides(runner, entry)
 
 
 async def look_twice(runner: SlotRunner, entries: Iterable[CatalogPartition]) -> None:
@@ -127,20 +145,24 @@ def _parts(cause: str, span: Span, start: str) -> list[tuple[EventKind, Span]]:
 async def tell_of_ended(runner: SlotRunner, sender: Sender) -> None:
     """Tell of partitions that another incarnation will not follow: their topic has fewer now.
 
-    One that trouble made us leave is looked at, too, until the ledger has been told of it.
+    One that we left is looked at, too, until the ledger has been told of it; others do not wait
+    for a ledger that is away.
     """
     slot, entries = runner.slot, runner.entries
     followed = {(*_names(entry), identity.partition) for identity, entry in entries.items()}
-    left = [
-        (identity, partition)
+    left = {
+        identity: partition
         for identity, partition in (slot.left | slot.partitions).items()
         if identity not in entries
         and (*_names(partition.entry), identity.partition) not in followed
-    ]
+    }
+    if left and not ledger.is_open(runner):
+        slot.left |= left
+        return
     if left:
         await runner.sources.renew()
     events = []
-    for identity, partition in left:
+    for identity, partition in left.items():
         entry = partition.entry
         now = runner.sources.topic_id(entry.source_topic)
         if now is None or now == identity.source_topic_id:

@@ -127,8 +127,6 @@ async def admit_known(runner: SlotRunner, sender: Sender) -> None:
     """Admit what may be copied now, and stop where the target lost what it had."""
     known = [e for e in runner.entries.values() if healing.may_start(runner, e.identity)]
     await admit(runner, sender, known)
-    if not runner.slot.left.keys() <= runner.entries.keys():
-        runner.look_at_entries()  # the ledger may not know yet how a partition ended
     await target_loss.check_ends(runner, list(runner.slot.partitions.values()))
 
 
@@ -292,7 +290,8 @@ async def admit(
 ) -> None:
     """Begin to copy partitions; a first position is stored before the first fetch.
 
-    `starts` are those of partitions without a position, if they are known already.
+    `starts` are those of partitions without a position, if they are known already. With whose first
+    position the ledger is to be told something, it waits for the ledger; others do not.
     """
     known = runner.slot.known
     entries = rebuilding.without_lost(runner, await succession.not_followed(runner, entries))
@@ -301,7 +300,13 @@ async def admit(
             runner, [e for e in entries if e.identity not in known]
         )
     now_ms = runner.clock.now_ms()
-    begun = [e for e in entries if e.identity in starts.found and e.identity not in known]
+    begun = [
+        entry
+        for entry in entries
+        if entry.identity in starts.found
+        and entry.identity not in known
+        and (entry.loss is None or ledger.is_open(runner))
+    ]
     fresh = [_first_position(runner, entry.identity, starts, now_ms) for entry in begun]
     if fresh:
         told = await succession.told(runner, begun)

@@ -13,13 +13,24 @@ from mirrorfleet.copying.loss import Look
 from mirrorfleet.copying.remedies import Step, by_request
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError, ConnectionLostError
-from mirrorfleet.core.ids import SourceOffset
+from mirrorfleet.core.ids import SourceOffset, TopicId
 from mirrorfleet.kafka.producer import ProduceAck
 from mirrorfleet.records import commands
 from mirrorfleet.slots import healing, target_loss
 from mirrorfleet.slots.outgoing import AbortError
 from mirrorfleet.wire.copybatch import NullKeys
-from tests.unit.copying.making import BIG, LINK, asked, entry, fetched, give, partition_of, slot
+from tests.unit.copying.making import (
+    BIG,
+    LINK,
+    SOURCE_TOPIC,
+    asked,
+    entry,
+    fetched,
+    give,
+    identity,
+    partition_of,
+    slot,
+)
 
 if TYPE_CHECKING:
     from mirrorfleet.copying.partition import CopyPartition
@@ -141,12 +152,29 @@ def test_a_start_that_cannot_be_asked_for_is_told_where_the_partition_waits() ->
     assert "its start" in waiting.fault.detail
 
 
-def looked_again(copying: Slot, now: float) -> None:
-    side = SimpleNamespace(denied=lambda _: False, ask=lambda: None)
+def looked_again(copying: Slot, now: float, *, source: TopicId | None = SOURCE_TOPIC) -> None:
+    ids = {"orders": source, "east.orders": identity().target_topic_id}
+    side = SimpleNamespace(denied=lambda _: False, ask=lambda: None, topic_id=ids.get)
     runner = SimpleNamespace(
         unstarted={}, slot=copying, sources=side, targets=side, retry=copying.heal
     )
     healing.look_again(cast("SlotRunner", runner), now)
+
+
+@pytest.mark.parametrize(
+    ("source", "stands"), [(TopicId(int=77), True), (None, True), (SOURCE_TOPIC, False)]
+)
+def test_another_topic_of_the_name_was_old_metadata_only_if_the_one_that_was_copied_is_there(
+    source: TopicId | None, *, stands: bool
+) -> None:
+    """One that is deleted once more has no id."""
+    copying = slot()
+    partition = partition_of(copying)
+    partition.fault = Fault(FaultReason.SOURCE_RECREATED, SourceOffset(0), "made again")
+
+    looked_again(copying, NOW, source=source)
+
+    assert (partition.fault is not None) is stands
 
 
 def test_a_corrupt_batch_is_fetched_again_each_minute_and_can_be_given_up_as_before() -> None:

@@ -313,6 +313,12 @@ async def test_the_neighbours_go_on_and_the_one_says_why_it_stands(diverting: Wo
     held = runner.slot.snapshots.quarantine
     assert (held.owner, held.partitions, held.producer) == ("me", (SICK,), PRODUCER)
 
+    told = runner.unstarted[identity(0)].reported = fault
+    runner.taken_at, runner.clock.monotonic = 0.0, lambda: 700.0
+    await quarantine.divert(cast("SlotRunner", runner))
+    assert runner.unstarted[identity(0)].reported is told  # it is not told again
+    assert runner.taken_at == 700.0
+
 
 async def test_who_finds_another_owner_before_its_own_record_gives_up(diverting: World) -> None:
     diverting.log.append(Barrier(owner="other", producer=PRODUCER, time_ms=2))

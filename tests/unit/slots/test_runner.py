@@ -24,7 +24,7 @@ from mirrorfleet.slots.runner import SlotRunner
 from mirrorfleet.slots.settings import SlotSettings
 from mirrorfleet.slots.worker import SourceSide, Worker
 from mirrorfleet.wire.records import control_batch
-from tests.unit.copying.making import BIG, LINK, fetched, give, identity, slot
+from tests.unit.copying.making import BIG, LINK, fetched, give, identity, partition_of, slot
 from tests.unit.slots.stubs import POSITIONS, PRODUCER, Target, sender_of
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Slot:
         return not self.stopping
 
     async def _admit_new(self, sender: object) -> None:
-        pass
+        assert sender is self
 
     def check_epoch(self) -> None:
         pass
@@ -222,6 +222,11 @@ class Refused(Slot):
         self._do("copied")
         return True
 
+    async def _admit_new(self, sender: object) -> None:
+        assert sender is self
+        if self._refused == "admission" and self.done == ["copied", "keep-alive", "ledger"]:
+            self._do("admission")
+
     async def keep_alive(self, sender: object) -> None:
         assert sender is self
         self._do("keep-alive")
@@ -236,7 +241,12 @@ class Refused(Slot):
 
 
 @pytest.mark.parametrize(
-    ("refused", "before"), [("keep-alive", ["keep-alive"]), ("ledger", ["keep-alive", "ledger"])]
+    ("refused", "before"),
+    [
+        ("keep-alive", ["keep-alive"]),
+        ("ledger", ["keep-alive", "ledger"]),
+        ("admission", ["keep-alive", "ledger", "admission"]),
+    ],
 )
 async def test_what_is_refused_between_two_transactions_is_aborted_and_the_slot_goes_on(
     refused: str, before: list[str]
@@ -315,6 +325,21 @@ class Member:
         for state in (SlotState.FENCING, SlotState.READING, SlotState.COPYING):
             self.runner.move(state)
         await self.runner._aborted(cast("Sender", None), AbortError("the disk of a leader is full"))
+
+
+async def test_of_an_earlier_hold_nothing_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another owner went on since: past a fault, and past the end of a topic that is gone now."""
+    member, stop = Member(), Pauses(1)
+    monkeypatch.setattr(taking, "take", member.take)
+    before = partition_of(slot())
+    kept = (member.runner.slot.left, member.runner.slot.remembered)
+    for each in kept:
+        each[before.identity] = before
+    member.runner.slot.ends[before.identity] = 70
+
+    await member.runner.run(stop)
+
+    assert [*kept, member.runner.slot.ends] == [{}, {}, {}]
 
 
 @pytest.mark.parametrize(("is_member", "takes"), [(True, 2), (False, 1)])

@@ -140,10 +140,14 @@ class Ending:
         for partition in self.slot.partitions.values():
             partition.source = SourceEnds(70, 70, 0)
         self.topic_id = OTHER
-        self.looks = 0
         self.aborts = 0
+        self.leader: object = "one"
+        """Of the ledger."""
+        self.renewals = 0
         self.told: list[tuple[str, int | None, int | None, int | None]] = []
-        sides = SimpleNamespace(renew=self._renew, topic_id=lambda topic: self.topic_id)
+        sides = SimpleNamespace(
+            renew=self._renew, topic_id=lambda topic: self.topic_id, of=lambda *_: self.leader
+        )
         self.runner = SimpleNamespace(
             slot=self.slot,
             entries={},
@@ -155,15 +159,13 @@ class Ending:
             mender=SimpleNamespace(open_request=lambda one: "", answered=lambda request: None),
             clock=SimpleNamespace(now_ms=lambda: 1),
             scout=SimpleNamespace(found=lambda new: None),
-            look_at_entries=self._look,
+            fleet="west",
+            doubts=SimpleNamespace(doubted=frozenset()),
         )
         monkeypatch.setattr(ledger, "event_entry", lambda runner, events: events)
 
     async def _renew(self) -> None:
-        pass
-
-    def _look(self) -> None:
-        self.looks += 1
+        self.renewals += 1
 
     async def commit_control(self, entries: list[list[Event]]) -> None:
         if self.aborts:
@@ -193,12 +195,26 @@ async def test_the_gap_of_a_topic_with_fewer_partitions_is_told_once_whatever_co
             await ending.follow()
         await ending.take_again()
     await ending.follow()
-    looks = ending.looks
     await ending.take_again()
     await ending.follow()
 
     assert ending.told == [("gap", 0, 0, 70), ("gap", 1, 0, 70)]
-    assert (looks, ending.looks) == (aborts, aborts)  # each time that something was left to tell
+    assert not ending.slot.left  # nothing is left to tell
+
+
+async def test_a_gap_waits_for_a_ledger_that_is_away_and_the_slot_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ending = Ending(monkeypatch)
+    ending.leader = None
+
+    await ending.follow()
+    await ending.follow()
+    assert (ending.told, ending.slot.partitions, ending.renewals) == ([], {}, 0)
+
+    ending.leader = "another"
+    await ending.follow()
+    assert ending.told == [("gap", 0, 0, 70), ("gap", 1, 0, 70)]
 
 
 async def test_the_gap_is_told_from_where_the_positions_say_also_when_taken_between(

@@ -13,7 +13,8 @@ from mirrorfleet.copying.faults import Fault, FaultReason
 from mirrorfleet.copying.partition import SourceEnds
 from mirrorfleet.core.ids import SourceOffset, TopicId, TopicPartition
 from mirrorfleet.kafka.offsets import ListedOffset, OffsetSpec
-from mirrorfleet.slots import starting, taking
+from mirrorfleet.records.catalog import CatalogLoss
+from mirrorfleet.slots import ledger, starting, succession, taking
 from mirrorfleet.slots.settings import SlotSettings
 from mirrorfleet.slots.starting import Starts, resolve_starts
 from mirrorfleet.slots.taking import admit
@@ -47,6 +48,46 @@ async def test_what_waited_through_a_take_waits_since_before_it_and_all_else_sin
         since.append(partition_of(made).progress_at)
 
     assert since == [5.0, 100.0, 100.0]
+
+
+@pytest.mark.parametrize(("leader", "begun"), [("one", [0, 1]), (None, [1])])
+async def test_a_partition_that_begins_with_a_loss_waits_for_the_ledger_and_its_neighbour_does_not(
+    leader: str | None, begun: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loss = CatalogLoss(
+        cause=FaultReason.SOURCE_RECREATED, first=SourceOffset(0), end=SourceOffset(9)
+    )
+    entries = [entry(0, loss=loss), entry(1)]
+    made = slot()
+    made.forget_all()
+
+    async def commit_control(_: object) -> None:
+        pass
+
+    async def nothing(*_: object) -> list[object]:
+        return []
+
+    monkeypatch.setattr(ledger, "control_entries", lambda *_: [])
+    monkeypatch.setattr(succession, "told", nothing)
+    ids = {"orders": SOURCE_TOPIC, "east.orders": identity().target_topic_id}
+    sides = SimpleNamespace(topic_id=ids.get, of=lambda *_: leader)
+    runner = SimpleNamespace(
+        slot=made,
+        clock=SimpleNamespace(monotonic=lambda: 100.0, now_ms=lambda: 5),
+        unstarted={},
+        sources=sides,
+        targets=sides,
+        fleet="west",
+        doubts=SimpleNamespace(doubted=frozenset()),
+        report_fault=lambda _: None,
+    )
+    starts = Starts({each.identity: SourceOffset(0) for each in entries}, {})
+    sender = SimpleNamespace(commit_control=commit_control)
+
+    await admit(cast("SlotRunner", runner), cast("Sender", sender), entries, starts)
+
+    assert [each.partition for each in made.partitions] == begun
+    assert [each.partition for each in runner.unstarted] == [n for n in (0, 1) if n not in begun]
 
 
 class Topics:

@@ -58,7 +58,9 @@ class World:
             fleet=FleetName("west"),
             link=LINK,
             target=SimpleNamespace(metadata=self.metadata),
-            targets=SimpleNamespace(in_sync=lambda *at: self.short.get(TopicPartition(*at))),
+            targets=SimpleNamespace(
+                topic_id=lambda topic: None, in_sync=lambda *at: self.short.get(TopicPartition(*at))
+            ),
             owner="me",
             slot=made,
             entries={one.entry.identity: one.entry for one in made.partitions.values()},
