@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.config.connect import cluster_settings
@@ -150,7 +151,7 @@ class MirrorService:
             await owning.drained()
             member.cancel()  # the others take the slots while we say goodbye
             worker.event(EventKind.WORKER_STOPPED)
-            await self._report_once(worker, ControlWriter(target))
+            await self._tell(worker, ControlWriter(target, deadline_s=stop.remaining() / 3))
             keepers = [side.keeper for side in self._sides.values()]
             for task in [*background, *self._following, *keepers]:
                 task.cancel()
@@ -243,7 +244,8 @@ class MirrorService:
                     owning.assign(number, side, by_slot[number])
                 elif source not in self._connecting:
                     self._connecting.add(source)
-                    helpers.create_task(self._connect(source, helpers, stop), name=f"to:{source}")
+                    connecting = self._connect(source, helpers, stop)
+                    self._following.append(helpers.create_task(connecting, name=f"to:{source}"))
             owning.keep_only(by_slot.keys())
 
     async def _check_positions(self, numbers: Iterable[SlotNumber]) -> None:
@@ -301,18 +303,17 @@ class MirrorService:
         context, failures = self._context, 0
         while not stop.is_set():
             # a new one each time: what was opened once is taken for that cluster for ever
-            cluster = None
-            try:
-                cluster = Cluster(cluster_settings(context.estate, source, CLIENT))
-                await open_source(cluster, self._view, context.fleet)
-                if not stop.is_set():
+            async with AsyncExitStack() as unless_reached:
+                try:
+                    cluster = Cluster(cluster_settings(context.estate, source, CLIENT))
+                    unless_reached.push_async_callback(cluster.close)
+                    await open_source(cluster, self._view, context.fleet)
+                    unless_reached.pop_all()
                     return cluster
-            except MirrorfleetError as error:  # also of an estate that does not know it yet
-                failures += 1
-                context.health.hold(hold, str(error))
-                _log.warning("no source", extra=fields(source=source, error=str(error)))
-            if cluster is not None:
-                await cluster.close()
+                except MirrorfleetError as error:  # also of an estate that does not know it yet
+                    failures += 1
+                    context.health.hold(hold, str(error))
+                    _log.warning("no source", extra=fields(source=source, error=str(error)))
             await stop.wait_at_most(backoff_s(failures, context.dice.uniform(0, 1)))
         return None
 
@@ -326,10 +327,13 @@ class MirrorService:
             await asyncio.sleep(self._settings.progress_s)
             if clock.monotonic() - slept_at > SESSION_S and not await worker.confirm():
                 continue  # we overslept: what we would tell is another worker's to tell
-            try:
-                await self._report_once(worker, writer)
-            except MirrorfleetError as error:
-                _log.warning("events cannot be written", extra=fields(error=str(error)))
+            await self._tell(worker, writer)
+
+    async def _tell(self, worker: Worker, writer: ControlWriter) -> None:
+        try:
+            await self._report_once(worker, writer)
+        except MirrorfleetError as error:
+            _log.warning("events cannot be written", extra=fields(error=str(error)))
 
     async def _report_once(self, worker: Worker, writer: ControlWriter) -> None:
         now = worker.clock.monotonic()

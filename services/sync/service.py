@@ -88,7 +88,10 @@ class SyncService:
             if not await reached(self._context, stop, self._fleet.target.open):
                 return
             # what is refused now has not even joined a group
-            self._raise_if_vain(await self._open_sources())
+            errors = await stop.unless(self._open_sources())
+            self._raise_if_vain(errors or {})
+            self._context.health.active.clear()  # who is active meets it again, and says so
+            self._forget()
             await self._leadership.run(self._work, stop, self._forget)
         finally:
             await self._fleet.close()

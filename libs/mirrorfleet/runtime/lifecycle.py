@@ -15,16 +15,18 @@ import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from mirrorfleet.core.errors import MirrorfleetError
 from mirrorfleet.runtime.deadline import Deadline
 from mirrorfleet.runtime.log import fields, logger
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
     from mirrorfleet.core.ports import Clock
+
+T = TypeVar("T")
 
 EXIT_OK: Final = 0
 EXIT_ERROR: Final = 1
@@ -128,6 +130,27 @@ class Stop(asyncio.Event):
         except TimeoutError:
             return self.is_set()
         return True
+
+    async def unless(self, work: Coroutine[None, None, T]) -> T | None:
+        """Do `work`, or give it up when the stop comes: None then. Raises: as `work`."""
+        async with asyncio.TaskGroup() as group:
+            doing = group.create_task(_outcome(work), name="work")
+            stopped = group.create_task(self.wait(), name="stop")
+            await asyncio.wait((doing, stopped), return_when=asyncio.FIRST_COMPLETED)
+            doing.cancel()
+            stopped.cancel()
+        found = None if doing.cancelled() else doing.result()
+        if isinstance(found, MirrorfleetError):
+            raise found
+        return found
+
+
+async def _outcome(work: Coroutine[None, None, T]) -> T | MirrorfleetError:
+    """An error of ours as a value: a group of tasks would wrap it."""
+    try:
+        return await work
+    except MirrorfleetError as error:
+        return error
 
 
 class Service(Protocol):

@@ -30,29 +30,18 @@ async def reached(context: Context, stop: Stop, reach: Callable[[], Awaitable[No
 
     Raises: MirrorfleetError that waiting does not help: who refuses us would refuse us again.
     """
-    async with asyncio.TaskGroup() as group:
-        trying = group.create_task(_try(context, reach), name=f"to:{context.target}")
-        stopped = group.create_task(stop.wait(), name="stop")
-        await asyncio.wait((trying, stopped), return_when=asyncio.FIRST_COMPLETED)
-        trying.cancel()
-        stopped.cancel()
-    if trying.cancelled():
-        return False
-    refused = trying.result()
-    if refused is not None:
-        raise refused
+    await stop.unless(_try(context, reach))
     return not stop.is_set()
 
 
-async def _try(context: Context, reach: Callable[[], Awaitable[None]]) -> MirrorfleetError | None:
-    """None once it succeeded, or the error that waiting does not help."""
+async def _try(context: Context, reach: Callable[[], Awaitable[None]]) -> None:
     hold, failures = f"target {context.target}", 0
     while True:
         try:
             await reach()
         except MirrorfleetError as error:
             if not error.retriable:
-                return error
+                raise
             failures += 1
             context.health.hold(hold, str(error))
             if failures == 1:  # the reason of now is in /readyz; here it would be a line every 5 s
@@ -64,4 +53,3 @@ async def _try(context: Context, reach: Callable[[], Awaitable[None]]) -> Mirror
     context.health.release(hold)
     if failures:
         _log.info("the target is there", extra=fields(target=context.target))
-    return None

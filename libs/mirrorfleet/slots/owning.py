@@ -42,6 +42,8 @@ LOOK_S: Final = 1.0
 LOOK_BACK: Final = 64
 """The release may be written before we look: it is among the last records of the partition then."""
 RELEASE_WAIT_MS: Final = 100
+BOUNDS_S: Final = 0.3
+"""One of them without a leader keeps nobody from seeing the others' releases."""
 HAND_OVER_S: Final = 3.0
 """For a rebalance (others hear of it with their next heartbeat) and the drains."""
 
@@ -261,8 +263,10 @@ class Owning:
         self, tail: PartitionTail, slots: frozenset[SlotNumber], generation: int
     ) -> None:
         at = {slot: TopicPartition(self._topic, slot) for slot in slots}
-        starts = await list_offsets(self._worker.target, dict.fromkeys(at.values(), EARLIEST))
-        ends = await list_offsets(self._worker.target, dict.fromkeys(at.values(), LATEST))
+        target = self._worker.target
+        firsts, lasts = dict.fromkeys(at.values(), EARLIEST), dict.fromkeys(at.values(), LATEST)
+        starts = await list_offsets(target, firsts, deadline_s=BOUNDS_S)
+        ends = await list_offsets(target, lasts, deadline_s=BOUNDS_S)
         for slot, tp in at.items():
             start, end = starts[tp], ends[tp]
             if isinstance(start, BrokerError) or isinstance(end, BrokerError):

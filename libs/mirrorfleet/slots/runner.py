@@ -151,7 +151,9 @@ class SlotRunner:
 
     async def _hold(self, stop: Stop) -> None:
         self.doubts.closed()
-        sender = await (quarantine.divert(self) if self.wedges.left_behind else taking.take(self))
+        take = quarantine.divert if self.wedges.left_behind else taking.take
+        if (sender := await stop.unless(take(self))) is None:
+            return  # another one may have the slot by now
         self.doubts.renew()
         self.trouble = ""
         self._worker.event(EventKind.SLOT_TAKEN, self.link, detail=f"slot {self.number}")

@@ -52,6 +52,9 @@ FENCE_LOOK_S: Final = 1.5
 FENCE_DEADLINE_S: Final = 60.0
 """InitProducerId waits for the markers of the transaction that it ends."""
 PREPARE_S: Final = 2.0
+PREPARED_FOR_S: Final = 30.0
+"""A slot that is handed to us comes within seconds, or it went to another worker."""
+_HELD: Final = frozenset({SlotState.FENCING, SlotState.READING, SlotState.COPYING})
 
 _log = logger(__name__)
 
@@ -61,6 +64,8 @@ class Prepared(NamedTuple):
 
     transactions: Transactions
     hint: tuple[int, int]
+    at: float
+    """When that was: what was committed since is read whole (monotonic seconds)."""
 
 
 class StoppedError(MirrorfleetError):
@@ -95,8 +100,7 @@ async def take(runner: SlotRunner) -> Sender:
     runner.slot.forget_all()
     steps = [runner.clock.monotonic()]
     main = runner.wedges.main_id
-    transactions, hint = runner.prepared or (endings.transactions_of(runner, main), None)
-    runner.prepared = None
+    transactions, hint = _prepared(runner) or (endings.transactions_of(runner, main), None)
     producer = await fence_settled(runner, transactions)
     steps.append(runner.clock.monotonic())
     barrier = Barrier(owner=runner.owner, producer=producer, time_ms=runner.clock.now_ms())
@@ -159,19 +163,30 @@ async def _end_quarantine(runner: SlotRunner, sender: Sender, before: Barrier) -
     return barrier
 
 
+def _prepared(runner: SlotRunner) -> tuple[Transactions, tuple[int, int]] | None:
+    """What is ready for this take, and new enough."""
+    found, runner.prepared = runner.prepared, None
+    if found is None:
+        return None
+    if runner.clock.monotonic() - found.at > PREPARED_FOR_S:
+        found.transactions.close()
+        return None
+    return found.transactions, found.hint
+
+
 async def prepare(runner: SlotRunner) -> None:
     """Do beforehand what needs no ownership, while the slot is still another worker's.
 
     Raises: as `take`; nothing is lost then but time.
     """
-    if runner.prepared is not None:
-        runner.prepared.transactions.close()  # it was given to us before and taken back again
-        runner.prepared = None
+    if (before := _prepared(runner)) is not None:
+        before[0].close()  # it was given to us before and taken back again
     transactions = endings.transactions_of(runner, runner.wedges.main_id)
     try:
         await transactions.connect(PREPARE_S)
-        at = runner.control_partition(ControlKind.POSITIONS)
-        runner.prepared = Prepared(transactions, await log_bounds(runner.target, at))
+        bounds = await log_bounds(runner.target, runner.control_partition(ControlKind.POSITIONS))
+        if runner.state not in _HELD:  # else it was taken meanwhile, without us
+            runner.prepared = Prepared(transactions, bounds, runner.clock.monotonic())
     finally:
         if runner.prepared is None or runner.prepared.transactions is not transactions:
             transactions.close()

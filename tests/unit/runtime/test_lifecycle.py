@@ -175,3 +175,28 @@ async def test_waiting_at_most_says_whether_the_stop_came() -> None:
 
     stop.set()
     assert await stop.wait_at_most(60)
+
+
+async def test_work_is_done_unless_the_stop_comes() -> None:
+    stop = Stop(SystemClock(), 1.0)
+    given_up = asyncio.Event()
+
+    async def quick() -> int:
+        return 7
+
+    async def refused() -> int:
+        raise RefusedError("not you.")
+
+    async def endless() -> int:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            given_up.set()
+        return 0
+
+    assert await stop.unless(quick()) == 7
+    with pytest.raises(RefusedError):
+        await stop.unless(refused())
+    asyncio.get_running_loop().call_soon(stop.set)
+    assert await stop.unless(endless()) is None
+    assert given_up.is_set()

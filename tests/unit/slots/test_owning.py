@@ -7,10 +7,16 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from mirrorfleet.copying.ownership import PATIENCE_S
 from mirrorfleet.copying.schedule import MarkerShare
 from mirrorfleet.copying.sharing import Share
-from mirrorfleet.core.ids import FleetName, SlotNumber
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import BrokerError
+from mirrorfleet.core.ids import FleetName, SlotNumber, TopicPartition
+from mirrorfleet.kafka.offsets import ListedOffset
+from mirrorfleet.records import positions
 from mirrorfleet.records.catalog import Priority
+from mirrorfleet.records.positions import Released
 from mirrorfleet.runtime.clock import SystemClock
 from mirrorfleet.runtime.lifecycle import Stop
 from mirrorfleet.slots import owning as module
@@ -94,7 +100,11 @@ class Member:
         self.group, self.markers = Group(), MarkerShare()
         needs = SimpleNamespace(need=lambda _: None, need_partitions=lambda _: None)
         worker = SimpleNamespace(
-            fleet=FleetName("west"), clock=SystemClock(), targets=needs, markers=self.markers
+            fleet=FleetName("west"),
+            clock=SystemClock(),
+            target=None,
+            targets=needs,
+            markers=self.markers,
         )
         self.owning = Owning(
             cast("Worker", worker),
@@ -198,3 +208,36 @@ async def test_slots_are_begun_in_the_order_of_their_urgency(
         keeping.cancel()
 
     assert begun == ([SLOT, 4, 2, 1] if held else [4, 2, 1, SLOT])
+
+
+async def test_a_handed_slot_whose_positions_have_no_leader_hides_no_release_of_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    other = SlotNumber(4)
+    released: list[SlotNumber] = []
+    generation = 5
+
+    async def list_offsets(
+        _: object, wanted: dict[TopicPartition, object], *, deadline_s: float = 30.0
+    ) -> dict[TopicPartition, object]:
+        await asyncio.sleep(deadline_s)  # as long it is asked again
+        error = BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, "positions")
+        found = ListedOffset(9, -1, 0)
+        return {at: error if at.partition == SLOT else found for at in wanted}
+
+    async def poll(**_: float) -> list[object]:
+        key, value = positions.encode(Released(owner="b", generation=generation, time_ms=1))
+        await asyncio.sleep(0)
+        return [SimpleNamespace(key=key, value=value, partition=other)]
+
+    tail = SimpleNamespace(start=lambda *_: None, poll=poll, close=lambda: None)
+    monkeypatch.setattr(module, "list_offsets", list_offsets)
+    monkeypatch.setattr(module, "PartitionTail", lambda *_: tail)
+    async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as group:
+        member = Member(group)
+        monkeypatch.setattr(member.owning._slots, "released", released.append)
+        watch = group.create_task(member.owning._watch({SLOT, other}, generation))
+        await until(lambda: bool(released), deadline_s=PATIENCE_S, what="the release")
+        watch.cancel()
+
+    assert set(released) == {other}

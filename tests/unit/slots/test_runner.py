@@ -327,6 +327,27 @@ class Member:
         await self.runner._aborted(cast("Sender", None), AbortError("the disk of a leader is full"))
 
 
+async def test_a_slot_that_is_not_ours_any_more_is_not_taken_to_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its heir has taken it by then, and would be fenced."""
+    member, stop = Member(), Stop(SystemClock(), DEADLINE_S)
+    taking_it = asyncio.Event()
+
+    async def take(runner: SlotRunner) -> Sender:
+        runner.move(SlotState.FENCING)
+        taking_it.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    monkeypatch.setattr(taking, "take", take)
+    async with asyncio.timeout(DEADLINE_S), asyncio.TaskGroup() as group:
+        group.create_task(member.runner.run(stop))
+        await taking_it.wait()
+        stop.set()
+    assert member.runner.state is SlotState.RELEASED
+
+
 async def test_of_an_earlier_hold_nothing_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another owner went on since: past a fault, and past the end of a topic that is gone now."""
     member, stop = Member(), Pauses(1)

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from mirrorfleet.copying.faults import Fault, FaultReason
+from mirrorfleet.copying.lifecycle import SlotState
 from mirrorfleet.copying.partition import SourceEnds
 from mirrorfleet.core.ids import SourceOffset, TopicId, TopicPartition
 from mirrorfleet.kafka.offsets import ListedOffset, OffsetSpec
 from mirrorfleet.records.catalog import CatalogLoss
-from mirrorfleet.slots import ledger, starting, succession, taking
+from mirrorfleet.slots import endings, ledger, starting, succession, taking
 from mirrorfleet.slots.settings import SlotSettings
 from mirrorfleet.slots.starting import Starts, resolve_starts
 from mirrorfleet.slots.taking import admit
@@ -208,3 +209,44 @@ async def test_a_start_that_this_build_cannot_read_stops_that_partition_alone(
     assert "'sometime', is not known to this build" in str(starts.refused[identity(0)])
     assert starts.found == {identity(4): 4, identity(5): 2**63 - 1}
     assert list(asked.values()) == [OffsetSpec(2**63 - 1)]
+
+
+@pytest.mark.parametrize(
+    ("state", "age_s", "is_used"),
+    [
+        (SlotState.WAITING, 1.0, True),
+        pytest.param(SlotState.WAITING, 31.0, False, id="all since then would be read"),
+        pytest.param(SlotState.COPYING, 1.0, False, id="taken before that was done"),
+    ],
+)
+async def test_what_was_prepared_is_used_for_the_hand_over_that_it_was_made_for(
+    state: SlotState, age_s: float, monkeypatch: pytest.MonkeyPatch, *, is_used: bool
+) -> None:
+    closed: list[bool] = []
+
+    async def connect(_: float) -> None:
+        pass
+
+    async def bounds(*_: object) -> tuple[int, int]:
+        return 3, 9
+
+    made = SimpleNamespace(connect=connect, close=lambda: closed.append(True))
+    monkeypatch.setattr(endings, "transactions_of", lambda *_: made)
+    monkeypatch.setattr(taking, "log_bounds", bounds)
+    now = [100.0]
+    runner = SimpleNamespace(
+        prepared=None,
+        state=state,
+        target=None,
+        wedges=SimpleNamespace(main_id="main"),
+        control_partition=lambda _: None,
+        clock=SimpleNamespace(monotonic=lambda: now[0]),
+    )
+    await taking.prepare(cast("SlotRunner", runner))
+    now[0] += age_s
+
+    found = taking._prepared(cast("SlotRunner", runner))
+
+    assert found == ((made, (3, 9)) if is_used else None)
+    assert closed == ([] if is_used else [True])
+    assert runner.prepared is None

@@ -58,7 +58,9 @@ def ends_at(end: int, monkeypatch: pytest.MonkeyPatch) -> None:
 def anew(made: Slot, monkeypatch: pytest.MonkeyPatch, *, end: int) -> SimpleNamespace:
     """A runner whose partition gets another incarnation; what it stops with is in `stopped`."""
     stopped: list[Fault] = []
-    side = SimpleNamespace(lacks=lambda *_: False, renew=answer(None), topic_id=lambda _: None)
+    side = SimpleNamespace(
+        lacks=lambda *_: False, renew=answer(None), topic_id=lambda _: None, of=lambda *_: "one"
+    )
     monkeypatch.setattr(succession, "told", answer([]))
     monkeypatch.setattr(ledger, "control_entries", lambda *_: [])
     ends_at(end, monkeypatch)
@@ -72,6 +74,8 @@ def anew(made: Slot, monkeypatch: pytest.MonkeyPatch, *, end: int) -> SimpleName
         sources=side,
         targets=side,
         stop_partition=lambda partition, fault: stopped.append(fault),
+        fleet="west",
+        doubts=SimpleNamespace(doubted=frozenset()),
     )
 
 

@@ -188,3 +188,23 @@ async def test_a_worker_that_copies_none_of_its_slots_is_not_ready(
     worker = Worker(monkeypatch)
     async with worker.serving():
         await until(lambda: worker.reasons.get("slots") == said, deadline_s=5, what="the reason")
+
+
+async def test_a_worker_stops_at_once_though_a_source_is_away_and_its_last_word_is_not_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    connecting = asyncio.Event()
+
+    async def away(*_: object) -> None:
+        connecting.set()
+        await for_ever()
+
+    async def refused(*_: object) -> None:
+        raise BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "events")
+
+    worker = Worker(monkeypatch)
+    monkeypatch.setattr(module, "open_source", away)
+    monkeypatch.setattr(ControlWriter, "write", refused)
+    async with asyncio.timeout(5), worker.serving():
+        worker.publish(entry())
+        await connecting.wait()

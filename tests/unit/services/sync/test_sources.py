@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -20,7 +21,7 @@ from services.sync.service import SyncService
 from tests.unit.config.making import parse
 from tests.unit.copying.making import entry
 from tests.unit.services.mirror.test_sources import EAST, SOUTH, TWO, WEST
-from tests.unit.standby.test_demotion import Fleet, nothing
+from tests.unit.standby.test_demotion import Fleet, for_ever, nothing
 
 if TYPE_CHECKING:
     from mirrorfleet.syncing.side import Side
@@ -155,6 +156,45 @@ async def test_sources_that_are_away_are_waited_for_and_only_a_refusal_of_all_en
         await sync.service.serve(Stop(sync.service._context.clock, 1.0))
 
     assert worked == ([] if ends else [True])
+
+
+async def test_who_is_a_standby_is_ready_though_a_source_was_away_when_it_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sync = Meeting(monkeypatch)
+    stop = Stop(sync.service._context.clock, 1.0)
+    asked = asyncio.Event()
+
+    async def away(*_: object) -> None:
+        asked.set()
+        raise ConnectionLostError("no answer.")
+
+    async def run(*_: object) -> None:
+        assert asked.is_set()
+        assert set(sync.reasons()) == {"group"}  # that of the standbys
+        assert [report.trouble for report in sync.service.reports] == ["", ""]
+
+    monkeypatch.setattr(FleetSync, "open_source", away)
+    monkeypatch.setattr(sync.service._leadership, "run", run)
+    monkeypatch.setattr(FleetSync, "close", nothing)
+    await sync.service.serve(stop)
+
+
+async def test_it_ends_when_it_is_asked_to_though_a_source_does_not_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sync = Meeting(monkeypatch)
+    stop = Stop(sync.service._context.clock, 1.0)
+
+    async def silent(*_: object) -> None:
+        stop.set()
+        await for_ever()
+
+    monkeypatch.setattr(FleetSync, "open_source", silent)
+    monkeypatch.setattr(sync.service._leadership, "run", nothing)
+    monkeypatch.setattr(FleetSync, "close", nothing)
+    async with asyncio.timeout(5):
+        await sync.service.serve(stop)
 
 
 async def test_a_control_topic_that_may_not_be_made_again_is_named_and_holds_up_no_look(
