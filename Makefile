@@ -205,6 +205,6 @@ lock: $(READY) ## resolve the hash locks again
 
 .PHONY: clean
 clean: ## remove everything that was made: brokers, environment, downloads, caches
-	@if [ -x $(PY) ]; then $(PY) -m tests.demo down; $(PY) -m services.local down; fi
+	@if [ -e $(READY) ]; then $(PY) -m tests.demo down; $(PY) -m services.local down; fi
 	@rm -rf $(VENV) .local .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

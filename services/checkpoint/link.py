@@ -148,8 +148,7 @@ class LinkGroups:
 
     async def prepare(self) -> None:
         """Make MM2's topics where they are missing. Raises: BrokerError naming the topic."""
-        brokers = (await self._target.metadata(())).brokers
-        factor = replicas_on(len(brokers))
+        factor = replicas_on((await self._target.metadata(None)).members)
         specs = mm2_topics(self.flow.link.source, replication_factor=factor)
         wanted = [NewTopic.of(spec) for spec in specs if spec.name != heartbeat.TOPIC]
         for error in (await create_topics(self._target, wanted)).values():

@@ -54,13 +54,13 @@ def run(estate_file: Path, target: str | None, output: Output, depth: Depth) -> 
 
 
 def _tuning_problems(estate: Estate) -> Iterator[str]:
-    """What a service would refuse of its tuning when it starts.
-
-    Its settings are found by its name, as `run` finds the service: none imports another.
-    """
+    """What a service would refuse when it starts; found by its name, as `run` finds the service."""
     for name, subtree in estate.services.items():
         try:
-            import_module(f"services.{name}.settings").parse(subtree)
+            settings = import_module(f"services.{name}.settings")
+            parsed = settings.parse(subtree)
+            if name == "console":
+                settings.token_of(estate, parsed)
         except ConfigError as error:
             yield f"line {estate.line_of(error.path)} {error}"
 

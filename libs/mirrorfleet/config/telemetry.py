@@ -7,9 +7,10 @@ OTEL_RESOURCE_ATTRIBUTES. Source of the names: OpenTelemetry, "OTLP Exporter Con
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
+from urllib.parse import unquote
 
 from mirrorfleet.config.connect import read_secret
 from mirrorfleet.config.model import Estate, http_url
@@ -103,3 +104,14 @@ def _check_protocol(env: Mapping[str, str]) -> None:
             path=_PROTOCOLS[-1],
             hint="Unset the variable; collectors take it on port 4318.",
         )
+
+
+def header_secrets(environment: Mapping[str, str]) -> Iterator[str]:
+    """Values of headers that OpenTelemetry's own variables give: they may be credentials.
+
+    Whole parts as well, for what is written wrongly is logged as it is.
+    """
+    for name in ("OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"):
+        for part in environment.get(name, "").split(","):
+            _, is_header, value = part.partition("=")
+            yield unquote(value).strip() if is_header else part.strip()

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 from mirrorfleet import __version__
 from mirrorfleet.config.connect import cluster_settings
 from mirrorfleet.config.load import load_estate
-from mirrorfleet.config.telemetry import telemetry_settings
+from mirrorfleet.config.telemetry import header_secrets, telemetry_settings
 from mirrorfleet.core.errors import ConfigError, MirrorfleetError
 from mirrorfleet.core.ids import ClusterAlias, FleetName
 from mirrorfleet.runtime import memory, metric_names, stall
@@ -172,6 +172,7 @@ def _secrets(estate: Estate, target: ClusterAlias) -> tuple[str, ...]:
         found += cluster_settings(estate, alias, "mirrorfleet").security.secrets()
     traces = telemetry_settings(estate)
     found += () if traces is None else traces.headers.values()
+    found += header_secrets(estate.environment)
     return tuple(secret for secret in found if secret)
 
 

@@ -20,6 +20,7 @@ from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, Trace
 from mirrorfleet import __version__
 from mirrorfleet.config.telemetry import TelemetrySettings
 from mirrorfleet.runtime import metric_names as names
+from mirrorfleet.runtime.log import logger
 from mirrorfleet.runtime.spans import SendError, SpanRecord
 
 TIMEOUT_S: Final = 5.0
@@ -30,6 +31,8 @@ _KINDS: Final = {
     names.SpanKind.CONSUMER: SpanKind.CONSUMER,
 }
 _NOISY: Final = ("opentelemetry", "urllib3")
+
+_log = logger(__name__)
 
 
 class _LastWord(logging.Handler):
@@ -48,17 +51,19 @@ class OtlpSender:
 
     def __init__(self, settings: TelemetrySettings, process: Mapping[str, str]) -> None:
         """`process` are the attributes of what sends (OpenTelemetry's resource)."""
-        self._exporter = OTLPSpanExporter(
-            settings.endpoint, headers=dict(settings.headers) or None, timeout=TIMEOUT_S
-        )
-        self._resource = Resource.create(dict(process))
-        self._scope = InstrumentationScope("mirrorfleet", __version__)
         self._last_word = _LastWord()
         for name in _NOISY:
             noisy = logging.getLogger(name)
             noisy.handlers[:] = [self._last_word]
             noisy.propagate = False
             noisy.setLevel(logging.WARNING)
+        self._exporter = OTLPSpanExporter(
+            settings.endpoint, headers=dict(settings.headers) or None, timeout=TIMEOUT_S
+        )
+        if self._last_word.text:  # it has the value, which may be a credential
+            _log.warning("a value of OTEL_EXPORTER_OTLP_* is not understood, and is not used")
+        self._resource = Resource.create(dict(process))
+        self._scope = InstrumentationScope("mirrorfleet", __version__)
 
     def __call__(self, spans: Sequence[SpanRecord]) -> None:
         """Deliver them. Raises: SendError."""

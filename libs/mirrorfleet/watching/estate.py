@@ -16,9 +16,12 @@ from mirrorfleet.config.telemetry import telemetry_settings
 from mirrorfleet.core.errors import MirrorfleetError
 from mirrorfleet.core.ids import ClusterAlias, ClusterId
 from mirrorfleet.kafka.cluster import Cluster
+from mirrorfleet.kafka.tls import make_context
 from mirrorfleet.policy.claims import Claim, settle
 from mirrorfleet.policy.flows import Flow
+from mirrorfleet.policy.naming import is_internal_topic
 from mirrorfleet.policy.selection import Selection, Why, select
+from mirrorfleet.records import heartbeat
 
 Opener = Callable[[Estate, str], Cluster]
 """Gives a client of a cluster by its alias, not connected."""
@@ -90,8 +93,8 @@ def _check_flow(
         report.rules.append(rule_row(flow, rule.name, topics))
         matched = [topic for topic in source.topics if rule.topics.matches(topic)]
         if not matched:
-            # on a source without any topic nothing is mistyped: they are made later
-            told = report.problems if source.topics else report.warnings
+            # on a source without any topic of its users nothing is mistyped: they are made later
+            told = report.problems if any(map(_is_of_users, source.topics)) else report.warnings
             told.append(_nothing_matches(flow, rule.name, source))
     for refusal in selection.refusals:
         text = f"{flow.link}, rule {refusal.rule!r}: {refusal.topic!r}: {refusal.detail}"
@@ -100,6 +103,10 @@ def _check_flow(
         elif not refusal.why.expected:
             report.warnings.append(text)
     return selection
+
+
+def _is_of_users(topic: str) -> bool:
+    return not is_internal_topic(topic) and topic != heartbeat.TOPIC
 
 
 def _nothing_matches(flow: Flow, rule: str, source: Seen) -> str:
@@ -172,15 +179,23 @@ def rule_row(flow: Flow, name: str, topics: Sequence[str] | None) -> dict[str, o
 
 
 def check_file(estate: Estate, flows: Sequence[Flow], report: Report) -> None:
-    """What the models cannot know: whether the secrets are there, those of traces included."""
+    """What the models cannot know: whether secrets are there, those of traces included, and whether
+    certificates and keys can be used.
+    """
     if not flows:
         report.warnings.append("no link: nothing will be copied. Add one under `links`.")
     report.warnings.extend(filter(None, map(groups_missing, flows)))
     for alias in aliases(flows):
         try:
-            cluster_settings(estate, alias)
+            security = cluster_settings(estate, alias).security
         except MirrorfleetError as error:
             report.problems.append(str(error))
+            continue
+        try:
+            if security.protocol.tls:
+                make_context(security)
+        except MirrorfleetError as error:
+            report.problems.append(f"clusters.{alias}.{error}")
     try:
         telemetry_settings(estate)
     except MirrorfleetError as error:

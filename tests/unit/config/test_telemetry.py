@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mirrorfleet.config.load import parse_estate
-from mirrorfleet.config.telemetry import TelemetrySettings, telemetry_settings
+from mirrorfleet.config.telemetry import TelemetrySettings, header_secrets, telemetry_settings
 from mirrorfleet.core.errors import ConfigError
 
 BASE = "estate: e\nclusters:\n  east: {bootstrap: 'h:1'}\n"
@@ -145,3 +145,17 @@ def test_a_wrong_subtree_is_refused_with_its_line(more: str, why: str) -> None:
         settings(more)
 
     assert why in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("headers", "secrets"),
+    [
+        ("authorization=Bearer%20hunter2,x-scope=all", ["Bearer hunter2", "all"]),
+        ("authorization: Bearer hunter2", ["authorization: Bearer hunter2"]),
+    ],
+)
+def test_headers_of_opentelemetrys_own_variables_are_secret_also_where_they_are_wrong(
+    headers: str, secrets: list[str]
+) -> None:
+    for name in ("OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"):
+        assert [one for one in header_secrets({name: headers}) if one] == secrets

@@ -247,6 +247,6 @@ async def test_what_was_prepared_is_used_for_the_hand_over_that_it_was_made_for(
 
     found = taking._prepared(cast("SlotRunner", runner))
 
-    assert found == ((made, (3, 9)) if is_used else None)
+    assert (found is not None and found[1] == (3, 9)) == is_used
     assert closed == ([] if is_used else [True])
     assert runner.prepared is None

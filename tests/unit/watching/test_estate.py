@@ -74,10 +74,15 @@ async def test_a_cluster_may_have_another_name_for_the_way_back() -> None:
 
 async def test_a_source_without_topics_is_a_warning_and_a_pattern_beside_topics_a_problem() -> None:
     fresh = await looked("west", "east")
+    inner = await looked(
+        "west", "east", "__consumer_offsets", "heartbeats", "west.checkpoints.internal"
+    )
     typed = await looked("west", "east", "ordres")
 
     said = "east->west, rule 'all': no topic of east matches orders"
     assert fresh.problems == []
     assert fresh.warnings[0].startswith(f"{said} (0 topics are visible). ")
+    assert inner.problems == []
+    assert inner.warnings[0].startswith(f"{said} (3 topics are visible). ")
     assert typed.warnings == []
     assert typed.problems[0] == f"{said} (1 topics are visible). Nearest: 'ordres'."

@@ -58,7 +58,39 @@ def test_each_service_whose_tuning_is_wrong_is_named(estate: Path, capsys: Captu
     assert "line 6 services.lag: unseen_s (15) must be at least 3 times ends_s (60)" in lag
 
 
-def test_tuning_that_every_service_takes_is_valid(estate: Path) -> None:
+@pytest.mark.parametrize(
+    ("token", "said"),
+    [
+        (None, "environment variable T is not set"),
+        ("short", "services.console.token: shorter than 16 characters"),
+    ],
+)
+def test_a_token_that_the_console_would_refuse_is_a_problem(
+    estate: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch, token: str | None, said: str
+) -> None:
+    estate.write_text(f"{ESTATE}services:\n  console: {{token: {{env: T}}}}\n")
+    monkeypatch.delenv("T", raising=False) if token is None else monkeypatch.setenv("T", token)
+
+    assert main(["validate"]) == 1
+    assert said in capsys.readouterr().err
+
+
+def test_a_certificate_that_is_none_is_a_problem(estate: Path, capsys: Captured) -> None:
+    ca = estate.with_name("ca.pem")
+    ca.write_text("no certificate")
+    security = f"security: {{protocol: SSL, ca_file: {ca}}}"
+    before = "east: {"
+    assert before in ESTATE
+    estate.write_text(ESTATE.replace(before, f"{before}{security}, "))
+
+    assert main(["validate"]) == 1
+    assert f"clusters.east.security.ca_file ({ca}" in capsys.readouterr().err
+
+
+def test_tuning_that_every_service_takes_is_valid(
+    estate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("T", "0123456789abcdef")
     tuning = "services: {mirror: {memory_bytes: 67108864}, console: {token: {env: T}}, lag: {}}\n"
     estate.write_text(ESTATE + tuning)
 
