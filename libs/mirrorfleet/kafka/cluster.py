@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Final, NamedTuple, Self, TypeVar
 
@@ -77,6 +78,7 @@ class Cluster:
         self._controller = -1
         self._brokers: Mapping[int, Broker] = {}
         self._features: Mapping[str, int] = {}
+        self._doubted: set[int] = set()
         self._leaders = LeaderCache()
         self._pool = Pool(self._open)
         self._dedicated: set[Connection] = set()
@@ -250,7 +252,8 @@ class Cluster:
         Raises: ConnectionLostError, DeadlineError, AuthenticationError, UnsupportedError.
         """
         broker = await self._broker(node_id, purpose)
-        connection = await self._open(broker.host, broker.port)
+        with self._doubting(node_id):
+            connection = await self._open(broker.host, broker.port)
         self._dedicated = {kept for kept in self._dedicated if not kept.closed}
         self._dedicated.add(connection)
         return connection
@@ -258,7 +261,19 @@ class Cluster:
     async def shared(self, node_id: int) -> Connection:
         """The control connection to a broker; raises as `connect`."""
         broker = await self._broker(node_id, "control")
-        return await self._pool.get(broker.address)
+        with self._doubting(node_id):
+            return await self._pool.get(broker.address)
+
+    @contextmanager
+    def _doubting(self, node_id: int) -> Iterator[None]:
+        """Where a broker cannot be reached it may be no more: its address is asked for the next
+        time. Who only follows a group, or copies, asks for no metadata by itself.
+        """
+        try:
+            yield
+        except (ConnectionLostError, DeadlineError, asyncio.CancelledError):
+            self._doubted.add(node_id)
+            raise
 
     async def broker_versions(self) -> list[ApiVersions]:
         """What each broker of the last metadata speaks. Raises: as `connect`."""
@@ -274,8 +289,9 @@ class Cluster:
         return transaction_version(self._features, await self.broker_versions())
 
     async def _broker(self, node_id: int, purpose: str) -> Broker:
-        if node_id not in self._brokers:
+        if node_id not in self._brokers or node_id in self._doubted:
             await self.metadata(())
+            self._doubted.discard(node_id)
         broker = self._brokers.get(node_id)
         if broker is None:
             raise ConnectionLostError(

@@ -38,7 +38,8 @@ no more, and meanwhile its partitions get another leader."""
 class ControlWriter:
     """Writes to a partition one at a time, in order; those to others need not wait for them."""
 
-    def __init__(self, cluster: Cluster, *, deadline_s: float = 30.0) -> None:
+    def __init__(self, cluster: Cluster, *, deadline_s: float | None = None) -> None:
+        """`deadline_s` of one part of a `write`; without it the cluster's request time-out."""
         self._cluster = cluster
         self._deadline_s = deadline_s
         self._lanes: dict[int, ProduceLane] = {}
@@ -65,7 +66,8 @@ class ControlWriter:
         batch = control_batch(entries, now_ms)
         header = stamp(batch, _NO_PRODUCER, _NO_SEQUENCE, transactional=False)
         where = f"{self._cluster.name}: writing {tp}"
-        attempts = Attempts(where, self._deadline_s, self._cluster.dice)
+        seconds = self._deadline_s or self._cluster.settings.request_timeout_s
+        attempts = Attempts(where, seconds, self._cluster.dice)
         while True:
             try:
                 ack = await self._attempt(tp, header, batch.payload, attempts)

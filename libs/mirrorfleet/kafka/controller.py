@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from enum import Enum
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from kio.static.protocol import Entity
 
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import BrokerError, ConnectionLostError
+from mirrorfleet.core.errors import BrokerError, ConnectionLostError, DeadlineError
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.codec import Request
 from mirrorfleet.kafka.each import each_until_deadline
 
 R = TypeVar("R", bound=Entity)
+
+_LEAST_S: Final = 5.0
+"""Least time for a change, which a controller first tells its brokers of."""
+_LOOK_S: Final = 5.0
 
 Answers = Mapping[str, BrokerError | None]
 """By name: done, or why not."""
@@ -30,11 +34,7 @@ class Mode(Enum):
 async def ask_controller(cluster: Cluster, request: Request, expect: type[R], left_s: float) -> R:
     """Ask the controller (before KRaft only it answers; in KRaft any broker forwards)."""
     node = cluster.controller if cluster.controller in cluster.brokers else None
-    try:
-        return await cluster.ask(request, expect, node=node, deadline_s=left_s)
-    except ConnectionLostError:
-        await cluster.metadata(())
-        raise
+    return await cluster.ask(request, expect, node=node, deadline_s=left_s)
 
 
 async def on_controller(
@@ -44,10 +44,16 @@ async def on_controller(
     attempt: Callable[[list[str], float], Awaitable[dict[str, BrokerError | None]]],
     deadline_s: float | None,
 ) -> dict[str, BrokerError | None]:
-    """`each_until_deadline` for changes; NOT_CONTROLLER has the controller looked up again."""
+    """`each_until_deadline` for changes. The controller is looked up again where it says that it is
+    none, or nothing: one that is frozen has its part of the time only.
+    """
 
     async def routed(left: list[str], left_s: float) -> dict[str, BrokerError | None]:
-        answers = await attempt(left, left_s)
+        try:
+            answers = await attempt(left, max(left_s / 2, min(left_s, _LEAST_S)))
+        except (ConnectionLostError, DeadlineError):
+            await cluster.metadata((), deadline_s=_LOOK_S)
+            raise
         if any(e is not None and e.code is ErrorCode.NOT_CONTROLLER for e in answers.values()):
             await cluster.metadata(())
         return answers

@@ -5,12 +5,14 @@ it may delete what was read, so an end is never guessed:
 
     answer without batches                 what it means
     it has a throttle time                 nothing: a quota takes all out (KafkaApis.handleFetch)
-    its last stable offset is the end      compaction took the rest
+    its last stable offset is the end      compaction took the rest, if it is said again and again:
+                                           a remote tier that is slow answers so, too
     its last stable offset is before it    a new leader does not know yet how far others are
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -31,6 +33,10 @@ from mirrorfleet.wire.records import Record, records_of
 
 _MAX_BYTES: Final = 4 * 1024 * 1024
 _WAIT_MS: Final = 200
+_EMPTY: Final = 3
+"""So many empty answers in a row are believed, ..."""
+_EMPTY_S: Final = 0.7
+"""... with this between them: brokers wait 0.5 s for a remote tier (remote.fetch.max.wait.ms)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +78,11 @@ async def stored_batches(
     nothing comes for the cluster's request time-out though the end is not reached.
     """
     leader = await cluster.leader(TopicPartition(topic.name, partition))
-    lane = FetchLane(await cluster.connect(leader.node_id, purpose="read"))
+    connection = await cluster.connect(leader.node_id, purpose="read")
+    lane = FetchLane(connection, deadline_s=cluster.settings.request_timeout_s)
     what = f"{cluster.name}: {topic.name}-{partition}"
     try:
-        at, stable = start, -1
+        at, stable, empty = start, -1, 0
         attempts = _attempts(cluster, what)
         while at < end:
             lane.want(
@@ -96,9 +103,12 @@ async def stored_batches(
                 at = seen.header.next_offset
                 yield seen
             if at > before:
-                attempts = _attempts(cluster, what)
+                attempts, empty = _attempts(cluster, what), 0
             elif stable >= end and not fetched.throttle_ms:
-                return
+                empty += 1
+                if empty == _EMPTY:
+                    return
+                await asyncio.sleep(_EMPTY_S)
             else:
                 await attempts.pause(Exception(f"nothing came from {at} on, wanted up to {end}"))
     finally:

@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import concurrent.futures
 import http
 import http.client
 import json
 import ssl
-import threading
 import time
 import urllib.parse
-from collections.abc import Callable
 from typing import Final, Protocol, TypeVar
 
 from mirrorfleet.config.cluster_settings import Security, read_secret_file
@@ -28,6 +25,7 @@ from mirrorfleet.core.errors import (
     DeadlineError,
 )
 from mirrorfleet.kafka.kept_token import KeptToken, lifetime_s
+from mirrorfleet.kafka.threads import begun
 
 T = TypeVar("T")
 
@@ -129,7 +127,7 @@ class ClientCredentialsTokens:
         since = asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout(_HTTP_TIMEOUT_S):
-                found, lasts_s = await _in_a_thread(self._fetch)
+                found, lasts_s = await asyncio.wrap_future(begun(self._fetch, "token"))
         except TimeoutError:
             raise self._late() from None
         self._kept = KeptToken(found, since, since + lasts_s)
@@ -256,22 +254,3 @@ def token_provider(security: Security) -> TokenProvider:
 def _part(claims: dict[str, object]) -> str:
     raw = json.dumps(claims).encode()
     return base64.urlsafe_b64encode(raw).decode().rstrip("=")
-
-
-async def _in_a_thread(work: Callable[[], T]) -> T:
-    """What `work` gives, in a thread of its own: it may hang for as long as a name is looked up,
-    and of a shared pool it would take the threads that others wait for. Nothing waits for its end.
-    """
-    done: concurrent.futures.Future[T] = concurrent.futures.Future()
-    done.set_running_or_notify_cancel()  # cannot be cancelled: who waits for it goes on alone
-
-    def run() -> None:
-        try:
-            result = work()
-        except BaseException as error:  # noqa: BLE001 - raised where it is awaited
-            done.set_exception(error)
-        else:
-            done.set_result(result)
-
-    threading.Thread(target=run, name="token", daemon=True).start()
-    return await asyncio.wrap_future(done)

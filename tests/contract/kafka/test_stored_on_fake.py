@@ -11,6 +11,7 @@ from kio.schema.errors import ErrorCode as Code
 from mirrorfleet.config.cluster_settings import ClusterSettings
 from mirrorfleet.core.errors import DeadlineError
 from mirrorfleet.core.ids import ClusterAlias, TopicPartition
+from mirrorfleet.kafka import stored
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.control_reading import ControlRecord, read_up_to
 from mirrorfleet.kafka.stored import committed_records, first_committed
@@ -22,6 +23,14 @@ from tests.fakes.broker import Asked, FakeBroker
 from tests.unit.wire.batches import batch_of, marker, some
 
 END = 3
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is between two empty answers."""
+    monkeypatch.setattr(stored, "_EMPTY_S", 0.0)
+
+
 THROTTLED = 20
 """Milliseconds."""
 
@@ -130,9 +139,17 @@ async def test_a_read_up_to_our_barrier_goes_on_past_the_high_watermark_of_a_new
 
 
 async def test_what_compaction_took_is_not_waited_for(broker: FakeBroker, cluster: Cluster) -> None:
-    broker.then(fake.FETCH, answer(0), answer())
+    broker.then(fake.FETCH, answer(0), answer(), answer(), answer())
 
     assert await read(cluster) == [0]
+
+
+async def test_an_empty_answer_of_a_remote_tier_that_is_slow_is_no_end(
+    broker: FakeBroker, cluster: Cluster
+) -> None:
+    broker.then(fake.FETCH, answer(0), answer(), answer(), answer(1), answer(), answer(2))
+
+    assert await read(cluster) == [0, 1, 2]
 
 
 async def test_an_end_that_is_never_reached_is_an_error(

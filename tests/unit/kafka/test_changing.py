@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar, cast
 
 import pytest
@@ -28,12 +28,13 @@ from mirrorfleet.core.access import (
     AclResource,
 )
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import RefusedError
-from mirrorfleet.core.ids import TopicPartition
+from mirrorfleet.core.errors import DeadlineError, RefusedError
+from mirrorfleet.core.ids import ClusterId, TopicPartition
 from mirrorfleet.kafka.acls import delete_acls
 from mirrorfleet.kafka.admin import NewTopic, create_partitions, create_topics, delete_topics
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.codec import Request, count_ms, milliseconds
+from mirrorfleet.kafka.metadata import Broker, Metadata
 from mirrorfleet.kafka.offsets import delete_records
 from tests.unit.kafka.test_asking_leaders import West
 
@@ -86,10 +87,10 @@ class Slow(Answering):
 
 
 CHANGES: dict[str, Callable[[Cluster], Awaitable[object]]] = {
-    "create": lambda c: create_topics(c, [NewTopic(name="orders")], deadline_s=8.0),
-    "grow": lambda c: create_partitions(c, {"orders": 9}, deadline_s=8.0),
-    "delete": lambda c: delete_topics(c, ["orders"], deadline_s=8.0),
-    "records": lambda c: delete_records(c, {AT: 7}, deadline_s=8.0),
+    "create": lambda c: create_topics(c, [NewTopic(name="orders")], deadline_s=16.0),
+    "grow": lambda c: create_partitions(c, {"orders": 9}, deadline_s=16.0),
+    "delete": lambda c: delete_topics(c, ["orders"], deadline_s=16.0),
+    "records": lambda c: delete_records(c, {AT: 7}, deadline_s=16.0),
 }
 
 
@@ -104,6 +105,48 @@ async def test_a_broker_that_waits_for_others_says_so_before_we_call_it_silent(
 
     ((broker_s, ours_s),) = west.times
     assert 0 < broker_s <= ours_s - 1.5
+
+
+class Frozen(Answering):
+    """Broker 1 is the controller and says nothing, as long as nobody looks who is it now."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._brokers = {n: Broker(n, f"broker-{n}", 9092, None) for n in (1, 2)}
+        self._controller = 1
+        self.nodes: list[tuple[int | None, float]] = []
+
+    async def metadata(
+        self, topics: Sequence[str] | None, *, deadline_s: float | None = None
+    ) -> Metadata:
+        assert topics == ()
+        self._controller = 2
+        return Metadata(ClusterId("west-id"), 2, self._brokers, {})
+
+    async def ask(
+        self,
+        request: Request,
+        expect: type[R],
+        *,
+        node: int | None = None,
+        deadline_s: float | None = None,
+    ) -> R:
+        del request, expect
+        self.nodes.append((node, deadline_s or 0.0))
+        if node == 1:
+            raise DeadlineError("no answer.")
+        raise RefusedError("not today", hint="")
+
+
+async def test_a_controller_that_is_frozen_has_half_of_the_time_and_then_another_is_asked() -> None:
+    west = Frozen()
+
+    with pytest.raises(RefusedError, match="not today"):
+        await create_topics(west, [NewTopic(name="orders")], deadline_s=30.0)
+
+    (first, first_s), (second, _) = west.nodes
+    assert (first, second) == (1, 2)
+    assert 14 < first_s <= 15
 
 
 async def test_records_are_not_waited_for_on_every_replica_for_long() -> None:

@@ -93,9 +93,16 @@ async def test_all_who_wait_for_a_connection_share_what_comes_of_it() -> None:
     assert connector.asked == ["one:9092", "one:9092"]
 
 
-async def test_who_gives_up_leaves_the_opening_to_the_next_one() -> None:
+async def test_who_gives_up_leaves_the_opening_to_the_next_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     connector = Connector()
     cluster = cluster_with(connector)
+
+    async def metadata(_: object) -> None:
+        """It is where it was."""
+
+    monkeypatch.setattr(cluster, "metadata", metadata)
     with pytest.raises(DeadlineError):
         await ask(cluster, 0.01)
 
@@ -137,6 +144,35 @@ async def test_a_login_that_a_broker_refuses_is_tried_with_one_other_broker(
 
     assert connector.asked == list(bootstrap[:tried])
     await cluster.close()
+
+
+@pytest.mark.parametrize("shared", [True, False])
+async def test_a_broker_that_came_back_at_another_address_is_found_there(
+    monkeypatch: pytest.MonkeyPatch, *, shared: bool
+) -> None:
+    """Its coordinator is named by its id alone."""
+    connector = Connector()
+    connector.let_go.set()
+    cluster = cluster_with(connector)
+    cluster._brokers = {1: Broker(1, "refuses", 9092, None)}
+    asked = 0
+
+    async def metadata(_: object) -> None:
+        nonlocal asked
+        asked += 1
+        cluster._brokers = {1: Broker(1, "elsewhere", 9092, None)}
+
+    async def connect() -> Connection:
+        return await (cluster.shared(1) if shared else cluster.connect(1, purpose="test"))
+
+    monkeypatch.setattr(cluster, "metadata", metadata)
+    with pytest.raises(ConnectionLostError):
+        await connect()
+    for _ in range(2):
+        await connect()
+
+    assert connector.asked[:2] == ["refuses:9092", "elsewhere:9092"]
+    assert asked == 1
 
 
 async def test_what_is_being_opened_ends_with_the_cluster() -> None:

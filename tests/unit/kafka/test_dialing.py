@@ -6,12 +6,15 @@ import asyncio
 import errno
 import os
 import socket
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
 from mirrorfleet.kafka import dialing
-from mirrorfleet.kafka.dialing import dial
+from mirrorfleet.kafka.dialing import Address, dial
+from tests.faultkit.waiting import until
 
 DROPS, REFUSES, UNREACHABLE, ANSWERS = "192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4"
 FAILURES = {REFUSES: errno.ECONNREFUSED, UNREACHABLE: errno.ENETUNREACH}
@@ -26,9 +29,9 @@ async def named(monkeypatch: pytest.MonkeyPatch) -> Naming:
     def name(*addresses: str) -> list[str]:
         tried: list[str] = []
 
-        async def getaddrinfo(host: str, port: int, **more: int) -> list[object]:
+        def look_up(host: str, port: int) -> list[Address]:
             assert host == "broker"
-            return [(socket.AF_INET, more["type"], 0, "", (at, port)) for at in addresses]
+            return [Address(socket.AF_INET, socket.SOCK_STREAM, 0, (at, port)) for at in addresses]
 
         async def sock_connect(_made: socket.socket, address: tuple[str, int]) -> None:
             tried.append(address[0])
@@ -37,7 +40,7 @@ async def named(monkeypatch: pytest.MonkeyPatch) -> Naming:
             if (code := FAILURES.get(address[0])) is not None:
                 raise OSError(code, os.strerror(code))
 
-        monkeypatch.setattr(loop, "getaddrinfo", getaddrinfo)
+        monkeypatch.setattr(dialing, "_look_up", look_up)
         monkeypatch.setattr(loop, "sock_connect", sock_connect)
         return tried
 
@@ -95,3 +98,37 @@ async def test_what_addresses_say_differently_is_said_of_each(
     said = f"{DROPS}: no answer; {UNREACHABLE}: Network is unreachable; {REFUSES}: Connection ref"
     with pytest.raises(OSError, match=said):
         await dial("broker", 9092, 5)
+
+
+async def test_names_that_nobody_answers_for_keep_no_other_waiting_and_are_asked_for_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A region that is cut off, and with it its names; each lane connects again and again."""
+    asked: list[str] = []
+    answered = threading.Event()
+
+    def look_up(host: str, port: int) -> list[Address]:
+        asked.append(host)
+        if host != "fine":
+            answered.wait(10)
+        return [Address(socket.AF_INET, socket.SOCK_STREAM, 0, ("127.0.0.1", port))]
+
+    async def sock_connect(_made: socket.socket, _address: tuple[str, int]) -> None:
+        pass
+
+    async def in_vain(host: str) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await dial(host, 9092, 5)
+
+    monkeypatch.setattr(dialing, "_look_up", look_up)
+    monkeypatch.setattr(asyncio.get_running_loop(), "sock_connect", sock_connect)
+    names = [f"far-{number}" for number in range(40)]
+    try:
+        await asyncio.gather(*(in_vain(name) for name in names * 3))
+        async with asyncio.timeout(2):
+            (await dial("fine", 9092, 5)).close()
+        assert sorted(asked) == sorted([*names, "fine"])
+    finally:
+        answered.set()
+    await until(lambda: not dialing._lookups, deadline_s=5, what="the threads' end")
