@@ -167,7 +167,6 @@ def looked_again(copying: Slot, now: float, *, source: TopicId | None = SOURCE_T
 def test_another_topic_of_the_name_was_old_metadata_only_if_the_one_that_was_copied_is_there(
     source: TopicId | None, *, stands: bool
 ) -> None:
-    """One that is deleted once more has no id."""
     copying = slot()
     partition = partition_of(copying)
     partition.fault = Fault(FaultReason.SOURCE_RECREATED, SourceOffset(0), "made again")
