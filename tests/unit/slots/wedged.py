@@ -53,14 +53,13 @@ class World:
         self.open_at: frozenset[TopicPartition] | Exception = frozenset()
         """Where leaders have something open of the main id."""
         made = slot(entry(0), entry(1))
+        sides = SimpleNamespace(topic_id=lambda topic: None, in_sync=self._in_sync)
         self.runner = SimpleNamespace(
             number=3,
             fleet=FleetName("west"),
             link=LINK,
             target=SimpleNamespace(metadata=self.metadata),
-            targets=SimpleNamespace(
-                topic_id=lambda topic: None, in_sync=lambda *at: self.short.get(TopicPartition(*at))
-            ),
+            targets=sides,
             owner="me",
             slot=made,
             entries={one.entry.identity: one.entry for one in made.partitions.values()},
@@ -79,6 +78,10 @@ class World:
         monkeypatch.setattr(endings, "open_in", self._open_in)
         monkeypatch.setattr(quarantine, "BETWEEN_S", 0.0)
         monkeypatch.setattr(quarantine, "AGAIN_S", 0.0)
+
+    def _in_sync(self, *at: str | int) -> int | None:
+        topic, number = at
+        return self.short.get(TopicPartition(str(topic), int(number)))
 
     async def _open_in(
         self, _: object, name: str, others: frozenset[TopicPartition], deadline_s: float
