@@ -160,7 +160,7 @@ class Membership:
         self._clock = clock
         self._known = known
         self._loads = loads
-        self._leaving = False
+        self._leaving = self.knows_we_leave = False
         self._claimed_loads: Loads = NO_LOADS
         self._claimed_at = float("-inf")
         self._claimed = (*known(), False)
@@ -229,7 +229,10 @@ class Membership:
         return False
 
     def leave(self) -> None:
-        """Have our slots given to others, if there are any; we stay a member until `run` ends."""
+        """Have our slots given to others, if there are any; we stay a member until `run` ends.
+
+        `knows_we_leave` once a share was made with that in mind: another may be under way already.
+        """
         self._leaving = True
         if self._coordinator is not None:
             self._coordinator.request_rejoin()
@@ -334,7 +337,7 @@ class Membership:
         """A generation is complete."""
         if self._coordinator is not None:
             self.generation = self._coordinator.generation
-        self.share = given
+        self.share, self.knows_we_leave = given, self._claimed[2]
         self.trouble = ""
         self._changed.set()
 

@@ -137,7 +137,7 @@ class Owning:
     def _note_leaving(self) -> None:
         """See whether all is handed over, or nobody is there to take it."""
         share = self._membership.share
-        is_answered = self._left_with is not None and share is not self._left_with
+        is_answered = share is not self._left_with and self._membership.knows_we_leave
         if is_answered and share is not None and (share.slots or not self._stops):
             self._left.set()
 

@@ -64,6 +64,7 @@ class Group:
     """The group as one of its members sees it."""
 
     trouble = ""
+    knows_we_leave = False
 
     def __init__(self) -> None:
         self.share, self.generation = Share(frozenset({SLOT}), NOTHING), 1
@@ -72,6 +73,9 @@ class Group:
     def give(self, *slots: SlotNumber) -> None:
         self.share, self.generation = Share(frozenset(slots), NOTHING), self.generation + 1
         self.wake()
+
+    def leave(self) -> None:
+        """Heard with a later generation."""
 
     def wake(self) -> None:
         self._woken.set()
@@ -208,6 +212,25 @@ async def test_slots_are_begun_in_the_order_of_their_urgency(
         keeping.cancel()
 
     assert begun == ([SLOT, 4, 2, 1] if held else [4, 2, 1, SLOT])
+
+
+async def test_a_rebalance_that_was_under_way_does_not_answer_one_that_leaves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with copying(monkeypatch) as member, asyncio.TaskGroup() as group:
+        leaving = group.create_task(member.owning.handed_over())
+        await asyncio.sleep(0)
+        member.group.give(SLOT)  # all ours still, by claims from before
+        await reached(lambda: not member.group.is_woken)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not leaving.done()
+
+        member.group.knows_we_leave = True
+        member.group.give(SLOT)  # nobody else is there
+        async with asyncio.timeout(1):
+            await leaving
+        member.runner.fence()
 
 
 async def test_a_handed_slot_whose_positions_have_no_leader_hides_no_release_of_the_others(

@@ -43,6 +43,7 @@ class Members(Group):
     """The workers' group as one of its members sees it."""
 
     generation = 1
+    knows_we_leave = False
 
     def wake(self) -> None:
         self.news.set()
