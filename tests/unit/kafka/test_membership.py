@@ -243,3 +243,15 @@ async def test_a_coordinator_that_cannot_be_reached_is_tried_once_for_all_who_as
     assert asked.tries == 1
     assert not await mine.confirm()
     assert asked.tries == 2
+
+
+async def test_a_share_knows_that_we_leave_if_it_was_asked_for_after_that() -> None:
+    leaving, given = member(), Share(SLOTS, frozenset())
+    leaving._claim()
+    leaving.leave()
+    leaving._take(given)  # that of the claim before
+    assert not leaving.knows_we_leave
+
+    leaving._claim()
+    leaving._take(given)
+    assert leaving.knows_we_leave
