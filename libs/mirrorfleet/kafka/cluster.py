@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Final, NamedTuple, Self, TypeVar
 
@@ -289,9 +289,12 @@ class Cluster:
         return transaction_version(self._features, await self.broker_versions())
 
     async def _broker(self, node_id: int, purpose: str) -> Broker:
-        if node_id not in self._brokers or node_id in self._doubted:
+        if node_id not in self._brokers:
             await self.metadata(())
-            self._doubted.discard(node_id)
+        elif node_id in self._doubted:
+            self._doubted.discard(node_id)  # one asks for all
+            with suppress(ConnectionLostError, DeadlineError):
+                await self.metadata((), deadline_s=self.settings.connect_timeout_s / 2)
         broker = self._brokers.get(node_id)
         if broker is None:
             raise ConnectionLostError(

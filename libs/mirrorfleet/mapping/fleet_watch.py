@@ -215,12 +215,12 @@ class FleetWatch:
         topic = control_topic(self.name, kind)
         while True:
             tail = TopicTail(cluster, topic, self._clock, since_ms=since_ms)
-            await self._tail(kind, tail, state)
-            since_ms = self._clock.now_ms()  # what was there before is applied
+            read_ms = await self._tail(kind, tail, state)
+            since_ms = since_ms if read_ms is None else read_ms  # what was there then is applied
             await asyncio.sleep(_MISSING_S)
 
-    async def _tail(self, kind: ControlKind, tail: TopicTail, state: _State) -> None:
-        """Read it; to an end comes what is missing and may be.
+    async def _tail(self, kind: ControlKind, tail: TopicTail, state: _State) -> int | None:
+        """Read it; to an end comes what is missing and may be. When it was read last.
 
         Raises: RefusedError when it may not, and as `TopicTail.poll`.
         """
@@ -240,8 +240,8 @@ class FleetWatch:
                 raise RefusedError(
                     what, hint=f"Next: mirrorfleet run sync --target {alias}"
                 ) from None
-            state.read_ms.pop(kind, None)
             self._have(kind, state)
+            return state.read_ms.pop(kind, None)
         finally:
             tail.close()
 

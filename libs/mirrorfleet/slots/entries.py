@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.records import positions as codec
-from mirrorfleet.records.positions import Position, Released
+from mirrorfleet.records.positions import Barrier, Position, Released
 from mirrorfleet.records.segments import Segment, encode_segment
 from mirrorfleet.records.topics import ControlKind
 from mirrorfleet.slots.outgoing import ControlEntry
@@ -15,6 +15,7 @@ from mirrorfleet.wire.records import control_batch
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from mirrorfleet.core.ids import ProducerIdentity
     from mirrorfleet.slots.runner import SlotRunner
     from mirrorfleet.wire.copybatch import CopyBatch
 
@@ -59,3 +60,11 @@ def _packed(records: Sequence[tuple[bytes, bytes | None]], now_ms: int) -> CopyB
     """Keys repeat cluster and topic ids: many of them shrink to a third."""
     codec_of_many = Codec.ZSTD if len(records) >= COMPRESS_FROM else Codec.NONE
     return control_batch(records, now_ms, codec_of_many)
+
+
+def of_a_keep_alive(runner: SlotRunner, producer: ProducerIdentity) -> list[ControlEntry]:
+    """A barrier, or all positions where those in the log may be gone."""
+    if runner.slot.snapshots.is_due:
+        return control_entries(runner, (), None)
+    barrier = Barrier(owner=runner.owner, producer=producer, time_ms=runner.clock.now_ms())
+    return [barrier_entry(runner, barrier)]

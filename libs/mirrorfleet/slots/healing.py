@@ -18,7 +18,7 @@ from mirrorfleet.kafka.offsets import (
     list_offsets,
     offset_for_leader_epoch,
 )
-from mirrorfleet.slots import succession, target_loss
+from mirrorfleet.slots import ledger, succession, target_loss
 from mirrorfleet.wire.copybatch import CopyBatch, NullKeys
 from mirrorfleet.wire.k01_fetch import Isolation
 from mirrorfleet.wire.reshape import source_offset
@@ -182,7 +182,7 @@ def may_start(runner: SlotRunner, identity: PartitionIdentity) -> bool:
     waiting = runner.unstarted.get(identity)
     if waiting is None:
         return True
-    if is_lost(waiting):
+    if is_lost(waiting) or (waiting.entry.loss is not None and not ledger.is_open(runner)):
         return False
     topic = waiting.entry.source_topic
     known = runner.sources.of(topic, identity.partition) is not None

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.copying.ownership import PATIENCE_S, End, Ownership, Standing
 from mirrorfleet.copying.urgency import rank
-from mirrorfleet.core.errors import BrokerError, MirrorfleetError
+from mirrorfleet.core.errors import MirrorfleetError
 from mirrorfleet.core.ids import SlotNumber, TopicPartition
 from mirrorfleet.kafka.control_tailing import PartitionTail
-from mirrorfleet.kafka.offsets import EARLIEST, LATEST, list_offsets
+from mirrorfleet.kafka.offsets import log_bounds
 from mirrorfleet.records import positions
 from mirrorfleet.records.positions import Released
 from mirrorfleet.records.topics import ControlKind, control_topic
-from mirrorfleet.runtime.lifecycle import Stop
+from mirrorfleet.runtime.lifecycle import Stop, describe, is_ours
 from mirrorfleet.runtime.log import fields, logger
 from mirrorfleet.slots import taking
 from mirrorfleet.slots.runner import SlotRunner
@@ -42,8 +42,6 @@ LOOK_S: Final = 1.0
 LOOK_BACK: Final = 64
 """The release may be written before we look: it is among the last records of the partition then."""
 RELEASE_WAIT_MS: Final = 100
-BOUNDS_S: Final = 0.3
-"""One of them without a leader keeps nobody from seeing the others' releases."""
 HAND_OVER_S: Final = 3.0
 """For a rebalance (others hear of it with their next heartbeat) and the drains."""
 
@@ -254,30 +252,37 @@ class Owning:
         try:
             async with asyncio.timeout(PATIENCE_S):
                 await self._follow(tail, frozenset(slots), generation)
-        except (MirrorfleetError, TimeoutError) as error:
-            _log.info("not all slots were released", extra=fields(error=str(error)))
+        except TimeoutError:
+            _log.info("not all slots were released", extra=fields(generation=generation))
+        except ExceptionGroup as error:
+            if not is_ours(error):
+                raise
+            _log.info("not all slots were released", extra=fields(error=describe(error)))
         finally:
             tail.close()
 
     async def _follow(
         self, tail: PartitionTail, slots: frozenset[SlotNumber], generation: int
     ) -> None:
-        at = {slot: TopicPartition(self._topic, slot) for slot in slots}
-        target = self._worker.target
-        firsts, lasts = dict.fromkeys(at.values(), EARLIEST), dict.fromkeys(at.values(), LATEST)
-        starts = await list_offsets(target, firsts, deadline_s=BOUNDS_S)
-        ends = await list_offsets(target, lasts, deadline_s=BOUNDS_S)
-        for slot, tp in at.items():
-            start, end = starts[tp], ends[tp]
-            if isinstance(start, BrokerError) or isinstance(end, BrokerError):
-                continue  # the time decides
-            tail.start(slot, max(start.offset, end.offset - LOOK_BACK))
-        left = set(slots)
-        while left:
-            for record in await tail.poll(deadline_s=PATIENCE_S, max_wait_ms=RELEASE_WAIT_MS):
-                entry = positions.decode(record.key, record.value)
-                slot = SlotNumber(record.partition)
-                if isinstance(entry, Released) and entry.generation >= generation:
-                    left.discard(slot)
-                    self._slots.released(slot)
-                    self._membership.wake()
+        async with asyncio.TaskGroup() as group:
+            looks = [group.create_task(self._look_at(tail, slot)) for slot in slots]
+            await asyncio.wait(looks, return_when=asyncio.FIRST_COMPLETED)
+            left = set(slots)
+            while left:
+                if not tail.next_offsets:
+                    await asyncio.sleep(RELEASE_WAIT_MS / 1000)
+                    continue
+                for record in await tail.poll(deadline_s=PATIENCE_S, max_wait_ms=RELEASE_WAIT_MS):
+                    entry = positions.decode(record.key, record.value)
+                    slot = SlotNumber(record.partition)
+                    if isinstance(entry, Released) and entry.generation >= generation:
+                        left.discard(slot)
+                        self._slots.released(slot)
+                        self._membership.wake()
+
+    async def _look_at(self, tail: PartitionTail, slot: SlotNumber) -> None:
+        """Begin where the release may be; each slot for itself, for one may have no leader now."""
+        at = TopicPartition(self._topic, slot)
+        with suppress(MirrorfleetError):  # the time decides
+            start, end = await log_bounds(self._worker.target, at)
+            tail.start(slot, max(start, end - LOOK_BACK))

@@ -18,7 +18,7 @@ from mirrorfleet.core.ids import Link, PartitionIdentity, SlotNumber, TopicParti
 from mirrorfleet.kafka.producer import ProduceLane
 from mirrorfleet.kafka.transactions import TransactionVersion
 from mirrorfleet.records.events import EventKind
-from mirrorfleet.records.positions import Barrier, Position
+from mirrorfleet.records.positions import Position
 from mirrorfleet.records.topics import ControlKind, control_topic
 from mirrorfleet.runtime.log import fields, logger
 from mirrorfleet.slots import entries, healing, ledger, quarantine, taking
@@ -218,21 +218,21 @@ class SlotRunner:
                 await self.woken(1.0)
 
     async def _admit_new(self, sender: Sender) -> None:
-        untold = self.slot.left.keys() - self.entries.keys()
+        untold = self.slot.left.keys() - self.entries.keys() and ledger.is_open(self)
         waits = any(healing.may_start(self, each) for each in self.unstarted)
         if not (self._entries_changed or untold or waits):
             return
-        self._entries_changed = True  # as long as it fails
-        await taking.follow_entries(self, sender)
-        self._entries_changed = False
+        self._entries_changed = False  # before it is awaited: they may change meanwhile
+        try:
+            await taking.follow_entries(self, sender)
+        except BaseException:
+            self._entries_changed = True
+            raise
         self._routes.ring()
 
     async def keep_alive(self, sender: Sender) -> None:
         """Commit, which only the owner can: all positions, if those in the log may be gone."""
-        barrier = Barrier(owner=self.owner, producer=sender.producer, time_ms=self.clock.now_ms())
-        is_due = self.slot.snapshots.is_due
-        every = self.control_entries((), None) if is_due else [entries.barrier_entry(self, barrier)]
-        await sender.commit_control(every)
+        await sender.commit_control(entries.of_a_keep_alive(self, sender.producer))
 
     # -- trouble
 

@@ -95,7 +95,8 @@ class Sender:
             segment = transaction.segment(runner.number, runner.clock.now_ms())
             await self._commit(transaction, runner.control_entries(positions, segment))
         except BaseException as error:
-            self._learn(transaction)
+            if self.pipes.silence_opened_s > 0:  # what has no answer was not taken at once
+                self._learn(transaction)
             transaction.abandon()
             if isinstance(error, TargetBehindError | SpoiledError):
                 raise undone(error) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 from kio.schema.metadata.v10.request import MetadataRequest
@@ -10,10 +11,10 @@ from kio.schema.metadata.v10.response import MetadataResponse
 
 from mirrorfleet.config.cluster_settings import ClusterSettings
 from mirrorfleet.core.errors import AuthenticationError, ConnectionLostError, DeadlineError
-from mirrorfleet.core.ids import ClusterAlias
+from mirrorfleet.core.ids import ClusterAlias, ClusterId
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.connection import Connection
-from mirrorfleet.kafka.metadata import Broker
+from mirrorfleet.kafka.metadata import Broker, Metadata
 from tests.faultkit.waiting import until
 from tests.unit.kafka.transport import connected
 
@@ -51,7 +52,16 @@ def cluster_with(connector: Connector, *bootstrap: str) -> Cluster:
     made = Cluster(settings, connector=connector)
     if not bootstrap:
         made._brokers = {1: Broker(1, "one", 9092, None)}
+        made.metadata = where_it_was  # type: ignore[method-assign]  # nothing is asked
     return made
+
+
+async def where_it_was(
+    topics: Sequence[str] | None, *, deadline_s: float | None = None
+) -> Metadata:
+    """Nobody has moved."""
+    del topics, deadline_s
+    return Metadata(ClusterId(""), 1, {}, {})
 
 
 async def ask(cluster: Cluster, deadline_s: float) -> None:
@@ -93,16 +103,9 @@ async def test_all_who_wait_for_a_connection_share_what_comes_of_it() -> None:
     assert connector.asked == ["one:9092", "one:9092"]
 
 
-async def test_who_gives_up_leaves_the_opening_to_the_next_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_who_gives_up_leaves_the_opening_to_the_next_one() -> None:
     connector = Connector()
     cluster = cluster_with(connector)
-
-    async def metadata(_: object) -> None:
-        """It is where it was."""
-
-    monkeypatch.setattr(cluster, "metadata", metadata)
     with pytest.raises(DeadlineError):
         await ask(cluster, 0.01)
 
@@ -157,8 +160,9 @@ async def test_a_broker_that_came_back_at_another_address_is_found_there(
     cluster._brokers = {1: Broker(1, "refuses", 9092, None)}
     asked = 0
 
-    async def metadata(_: object) -> None:
+    async def metadata(_: object, *, deadline_s: float | None = None) -> None:
         nonlocal asked
+        assert deadline_s
         asked += 1
         cluster._brokers = {1: Broker(1, "elsewhere", 9092, None)}
 

@@ -10,10 +10,7 @@ import pytest
 from mirrorfleet.copying.ownership import PATIENCE_S
 from mirrorfleet.copying.schedule import MarkerShare
 from mirrorfleet.copying.sharing import Share
-from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import BrokerError
 from mirrorfleet.core.ids import FleetName, SlotNumber, TopicPartition
-from mirrorfleet.kafka.offsets import ListedOffset
 from mirrorfleet.records import positions
 from mirrorfleet.records.catalog import Priority
 from mirrorfleet.records.positions import Released
@@ -238,23 +235,22 @@ async def test_a_handed_slot_whose_positions_have_no_leader_hides_no_release_of_
 ) -> None:
     other = SlotNumber(4)
     released: list[SlotNumber] = []
+    begun: set[int] = set()
     generation = 5
 
-    async def list_offsets(
-        _: object, wanted: dict[TopicPartition, object], *, deadline_s: float = 30.0
-    ) -> dict[TopicPartition, object]:
-        await asyncio.sleep(deadline_s)  # as long it is asked again
-        error = BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, "positions")
-        found = ListedOffset(9, -1, 0)
-        return {at: error if at.partition == SLOT else found for at in wanted}
+    async def log_bounds(_: object, at: TopicPartition) -> tuple[int, int]:
+        if at.partition == SLOT:
+            await asyncio.Event().wait()  # it is asked for again and again
+        begun.add(at.partition)
+        return 0, 9
 
     async def poll(**_: float) -> list[object]:
         key, value = positions.encode(Released(owner="b", generation=generation, time_ms=1))
         await asyncio.sleep(0)
         return [SimpleNamespace(key=key, value=value, partition=other)]
 
-    tail = SimpleNamespace(start=lambda *_: None, poll=poll, close=lambda: None)
-    monkeypatch.setattr(module, "list_offsets", list_offsets)
+    tail = SimpleNamespace(start=lambda *_: None, poll=poll, close=lambda: None, next_offsets=begun)
+    monkeypatch.setattr(module, "log_bounds", log_bounds)
     monkeypatch.setattr(module, "PartitionTail", lambda *_: tail)
     async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as group:
         member = Member(group)

@@ -125,6 +125,24 @@ async def test_a_transaction_that_fails_in_a_silence_has_been_too_large() -> Non
     assert runner.burst.most < LONGEST_BURST // 4
 
 
+async def test_what_was_learned_of_a_quota_outlives_the_abort_that_its_silence_causes() -> None:
+    target, sender, runner = await begun(1)
+    give_one(runner, 0, 1)
+    target.hold_data = True
+    target.refuse("positions", ErrorCode.INVALID_PRODUCER_EPOCH)
+
+    async def silence() -> None:
+        await until(lambda: target.held, deadline_s=5, what="the data")
+        mute(runner, 1, 40.0)
+        target.held.pop()()
+        await until(lambda: runner.burst.most < LONGEST_BURST, deadline_s=5, what="the lesson")
+        unmute(runner, 1)  # it was waited for
+
+    with pytest.raises(AbortError):
+        await asyncio.gather(sender.transact(), silence())
+    assert runner.burst.most < LONGEST_BURST // 4
+
+
 async def test_a_long_silence_makes_the_next_transaction_smaller() -> None:
     target, sender, runner = await begun(1)
     give_one(runner, 0, 1)
