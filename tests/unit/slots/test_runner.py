@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
@@ -346,6 +346,28 @@ async def test_a_slot_that_is_not_ours_any_more_is_not_taken_to_the_end(
         await taking_it.wait()
         stop.set()
     assert member.runner.state is SlotState.RELEASED
+
+
+@pytest.mark.parametrize("fails", [True, False])
+async def test_what_the_catalog_says_while_new_partitions_are_begun_is_looked_at_after_that(
+    monkeypatch: pytest.MonkeyPatch, *, fails: bool
+) -> None:
+    runner, looks = Member().runner, []
+
+    async def follow(*_: object) -> None:
+        looks.append(True)
+        if len(looks) == 1 and fails:
+            raise AbortError("the ledger has no leader")
+        if len(looks) == 1:
+            runner.look_at_entries()
+
+    monkeypatch.setattr(taking, "follow_entries", follow)
+    runner.look_at_entries()
+    for _ in range(3):
+        with suppress(AbortError):
+            await runner._admit_new(cast("Sender", None))
+
+    assert len(looks) == 2
 
 
 async def test_of_an_earlier_hold_nothing_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from mirrorfleet.copying.partition import SourceEnds
 from mirrorfleet.core.ids import SourceOffset, TopicId, TopicPartition
 from mirrorfleet.kafka.offsets import ListedOffset, OffsetSpec
 from mirrorfleet.records.catalog import CatalogLoss
-from mirrorfleet.slots import endings, ledger, starting, succession, taking
+from mirrorfleet.slots import endings, healing, ledger, starting, succession, taking
 from mirrorfleet.slots.settings import SlotSettings
 from mirrorfleet.slots.starting import Starts, resolve_starts
 from mirrorfleet.slots.taking import admit
@@ -71,22 +71,26 @@ async def test_a_partition_that_begins_with_a_loss_waits_for_the_ledger_and_its_
     monkeypatch.setattr(ledger, "control_entries", lambda *_: [])
     monkeypatch.setattr(succession, "told", nothing)
     ids = {"orders": SOURCE_TOPIC, "east.orders": identity().target_topic_id}
-    sides = SimpleNamespace(topic_id=ids.get, of=lambda *_: leader)
+    source = SimpleNamespace(topic_id=ids.get, of=lambda *_: "one", denied=lambda _: False)
+    target = SimpleNamespace(topic_id=ids.get, of=lambda *_: leader)
     runner = SimpleNamespace(
         slot=made,
         clock=SimpleNamespace(monotonic=lambda: 100.0, now_ms=lambda: 5),
         unstarted={},
-        sources=sides,
-        targets=sides,
+        sources=source,
+        targets=target,
         fleet="west",
         doubts=SimpleNamespace(doubted=frozenset()),
         report_fault=lambda _: None,
+        wedges=SimpleNamespace(left_behind=frozenset()),
     )
     starts = Starts({each.identity: SourceOffset(0) for each in entries}, {})
     sender = SimpleNamespace(commit_control=commit_control)
 
     await admit(cast("SlotRunner", runner), cast("Sender", sender), entries, starts)
 
+    starting_now = [healing.may_start(cast("SlotRunner", runner), one) for one in runner.unstarted]
+    assert not any(starting_now)  # nor is it looked at again and again
     assert [each.partition for each in made.partitions] == begun
     assert [each.partition for each in runner.unstarted] == [n for n in (0, 1) if n not in begun]
 
