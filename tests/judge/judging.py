@@ -14,6 +14,7 @@ from tests.judge.compare import Anomaly, Kind, compare
 from tests.judge.difference import difference
 from tests.judge.log import Log
 from tests.judge.reading import (
+    ANSWERS,
     At,
     ClusterAccess,
     Ends,
@@ -173,24 +174,37 @@ def _portions(copy: Copy, tasks: Sequence[_Task]) -> Iterator[list[_Task]]:
 
 
 def _judged(copy: Copy, portion: Sequence[_Task]) -> list[Finding]:
-    """Judge a portion; a partition whose records are not the same on both sides once more, alone.
+    """Judge a portion; a partition whose records are not the same on both sides again, alone.
 
-    Then its answers are whole (`reading.WHOLE_BYTES`), and no broker leaves anything out.
+    Each time its answers end somewhere else (`reading.ANSWERS`): a broker that hands out what was
+    aborted does so for one of them, what is lost or too much is so in all.
     """
     found = _judge_portion(copy, portion)
-    for number, (task, finding) in enumerate(zip(portion, found, strict=True)):
-        if len(portion) > 1 and {Kind.LOST, Kind.EXTRA} & {a.kind for a in finding.anomalies}:
-            (found[number],) = _judge_portion(copy, [task])
+    for number, task in enumerate(portion):
+        for answer_bytes in ANSWERS:
+            if _is_uneven(found[number]):
+                (found[number],) = _judge_portion(copy, [task], answer_bytes)
     return found
 
 
-def _judge_portion(copy: Copy, portion: Sequence[_Task]) -> list[Finding]:
+def _is_uneven(finding: Finding) -> bool:
+    return bool({Kind.LOST, Kind.EXTRA} & {anomaly.kind for anomaly in finding.anomalies})
+
+
+def _judge_portion(
+    copy: Copy, portion: Sequence[_Task], answer_bytes: int = ANSWERS[0]
+) -> list[Finding]:
     """Read a portion three times (source; target committed; target uncommitted) and compare."""
     source_rule, target_rule = portion[0].rules
     truth = read_logs(
         copy.source,
         [task.source for task in portion],
-        Order(isolation=Isolation.COMMITTED, timestamps=source_rule, start=copy.starts),
+        Order(
+            isolation=Isolation.COMMITTED,
+            timestamps=source_rule,
+            start=copy.starts,
+            answer_bytes=answer_bytes,
+        ),
     )
     idle = {at: _idle_gaps(copy, at, reading.log) for at, reading in truth.items()}
     truth = {at: _expected(copy, at, reading) for at, reading in truth.items()}
@@ -204,6 +218,7 @@ def _judge_portion(copy: Copy, portion: Sequence[_Task]) -> list[Finding]:
             until=Until.SETTLED,
             at_least=wanted,
             patience_s=copy.patience_s,
+            answer_bytes=answer_bytes,
         ),
     )
     visible = read_logs(

@@ -39,9 +39,10 @@ ASK_S = 15.0
 BATCH = 10_000
 """Most records taken from librdkafka in one call."""
 
-WHOLE_BYTES = 50 << 20
-"""Most bytes of a partition in an answer. A broker may leave aborted transactions out of an answer
-that ends in the middle (`mirrorfleet.wire.aborted`); one with the whole partition has them all."""
+ANSWERS = (50 << 20, 29 << 20)
+"""Most bytes of a partition in an answer. A broker may leave an aborted transaction out of one that
+ends just behind it (`mirrorfleet.wire.aborted`), and then hands out its records. What is committed
+is handed out whatever an answer's size; with another size they end somewhere else."""
 
 PAUSE_S = 0.1
 """Longest wait for more records before the ends are looked at again."""
@@ -159,6 +160,7 @@ class Order:
     at_least: Mapping[At, int] = field(default_factory=dict)
     start: Mapping[At, int] = field(default_factory=dict)
     patience_s: float = 30.0
+    answer_bytes: int = ANSWERS[0]
 
 
 class _Handed(Protocol):
@@ -227,7 +229,7 @@ def read_logs(access: ClusterAccess, partitions: Sequence[At], order: Order) -> 
 
 def _read_logs(access: ClusterAccess, partitions: Sequence[At], order: Order) -> dict[At, Reading]:
     reader = _Reader(partitions, order)
-    with _consumer(access, order.isolation) as consumer:
+    with _consumer(access, order.isolation, order.answer_bytes) as consumer:
         first = order.start
         consumer.assign([TopicPartition(*a, first.get(a, OFFSET_BEGINNING)) for a in partitions])
         useful, last_useful = -1, time.monotonic()
@@ -343,15 +345,19 @@ def _whole(message: _Handed) -> WholeRecord:
 
 
 @contextmanager
-def _consumer(access: ClusterAccess, isolation: Isolation) -> Iterator[Consumer]:
-    consumer = Consumer(_settings(access, isolation))
+def _consumer(
+    access: ClusterAccess, isolation: Isolation, answer_bytes: int = ANSWERS[0]
+) -> Iterator[Consumer]:
+    consumer = Consumer(_settings(access, isolation, answer_bytes))
     try:
         yield consumer
     finally:
         consumer.close()
 
 
-def _settings(access: ClusterAccess, isolation: Isolation) -> dict[str, str | int | bool]:
+def _settings(
+    access: ClusterAccess, isolation: Isolation, answer_bytes: int
+) -> dict[str, str | int | bool]:
     return {
         "bootstrap.servers": access.bootstrap,
         "group.id": "judge",  # librdkafka wants one; it is never joined
@@ -361,7 +367,7 @@ def _settings(access: ClusterAccess, isolation: Isolation) -> dict[str, str | in
         "isolation.level": isolation.value,
         "check.crcs": True,
         "fetch.wait.max.ms": 50,
-        "fetch.message.max.bytes": WHOLE_BYTES,
+        "fetch.message.max.bytes": answer_bytes,
         "queued.min.messages": 1_000_000,
         "queued.max.messages.kbytes": 64 << 10,
         **QUIET,

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
+from tests.judge import judging
+from tests.judge.compare import compare
 from tests.judge.judging import Copy, _compared
 from tests.judge.log import Log
-from tests.judge.reading import Ends, Reading
+from tests.judge.reading import ANSWERS, Ends, Reading
 from tests.judge.verdict import Demands, Finding, Verdict, decide
 
 EXACT = Finding(
@@ -53,3 +56,33 @@ def test_a_copy_is_exact_only_when_all_of_it_was_read(
 
     assert found.doubts == doubts
     assert decide([found], demands=Demands()).verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("told", "lost", "read"),
+    [
+        pytest.param((3, 3, 2), 0, 3, id="aborted records, handed out by chance"),
+        pytest.param((3, 2), 0, 2, id="not when it is read alone"),
+        pytest.param((3, 3, 3), 1, 3, id="lost"),
+        pytest.param((2,), 0, 1, id="exact"),
+    ],
+)
+def test_what_the_source_has_is_what_it_gives_in_answers_of_every_size(
+    told: tuple[int, ...], lost: int, read: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker whose list of aborted transactions lacks one hands its records out."""
+    sizes: list[int] = []
+    given = iter(told)
+
+    def judged(copy: Copy, portion: list[object], answer_bytes: int = 0) -> list[Finding]:
+        del copy
+        sizes.append(answer_bytes)
+        target = log(3).without(1, 2)
+        source = log(3) if next(given) == 3 else target
+        return [replace(EXACT, anomalies=tuple(compare(source, target))) for _ in portion]
+
+    monkeypatch.setattr(judging, "_judge_portion", judged)
+    (found,) = judging._judged(COPY, [cast("judging._Task", None)])
+
+    assert sum(each.count for each in found.anomalies) == lost
+    assert sizes == [0, *ANSWERS][:read]

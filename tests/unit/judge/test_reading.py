@@ -72,7 +72,9 @@ class _Consumers:
         self._handed, self.made = list(handed), 0
 
     @contextmanager
-    def __call__(self, access: ClusterAccess, isolation: Isolation) -> Iterator[_Consumers]:
+    def __call__(
+        self, access: ClusterAccess, isolation: Isolation, answer_bytes: int
+    ) -> Iterator[_Consumers]:
         self.made += 1
         yield self
 
