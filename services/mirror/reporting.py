@@ -88,8 +88,12 @@ def is_away(runner: SlotRunner, partition: CopyPartition) -> bool:
 
 
 def lag(runner: SlotRunner, partition: CopyPartition) -> int | None:
-    """Offsets that a committed reader of the source sees and the target lacks; None: not known."""
-    return None if is_away(runner, partition) else runner.slot.lag(partition)
+    """Offsets that a committed reader of the source sees and the target lacks; None: not known.
+
+    Of one that stands still nothing is fetched: its source has moved on since.
+    """
+    is_known = partition.fault is None and not is_away(runner, partition)
+    return runner.slot.lag(partition) if is_known else None
 
 
 def state_word(runner: SlotRunner, partition: CopyPartition) -> str:

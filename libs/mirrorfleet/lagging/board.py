@@ -17,13 +17,15 @@ from mirrorfleet.lagging.hearing import Hearing
 from mirrorfleet.lagging.partition import PartitionLag
 from mirrorfleet.lagging.verdict import Limits
 from mirrorfleet.records.events import Event, EventKind
-from mirrorfleet.records.samples import Verdict, sample_key
+from mirrorfleet.records.samples import HOLDS_MS, Verdict, sample_key
 
 if TYPE_CHECKING:
     from mirrorfleet.records.catalog import CatalogPartition
     from mirrorfleet.records.progress import Progress
     from mirrorfleet.records.samples import Sample
 
+_EARLY_MS: Final = 30_000
+"""The next sample of an idle partition comes so long before the last one counts no more."""
 IDLE_TIMES: Final = 6
 """A partition in which nothing happens is sampled so much less often."""
 SAMPLES_S: Final = 500
@@ -88,6 +90,7 @@ class Board:
         self._before[slot] = told
         self._slots[slot] = {}
         self._fill(slot, now_ms)
+        self._before.pop(slot, None)  # what is left is of topics that are gone, or were made again
 
     def drop(self, slot: SlotNumber) -> None:
         """Watch a slot no more: another instance does."""
@@ -220,9 +223,9 @@ class Board:
         standing = lag.look(now_ms, self.limits)
         old, new = lag.sampled_verdict, standing.verdict
         passed = standing.as_of_ms - lag.sampled_ms
-        if old is new and -CLOCK_STEP_MS < passed < (
-            period_ms * IDLE_TIMES if new is Verdict.IDLE else period_ms
-        ):
+        if new is Verdict.IDLE:
+            period_ms = min(period_ms * IDLE_TIMES, HOLDS_MS - _EARLY_MS)
+        if old is new and -CLOCK_STEP_MS < passed < period_ms:
             return
         if -CLOCK_STEP_MS < passed <= 0:
             return  # the same moment was told before

@@ -66,6 +66,7 @@ class PartitionLag:
         "_bytes",
         "_came_ms",
         "_drain",
+        "_held_ms",
         "_log_start",
         "_long_arrival",
         "_long_drain",
@@ -105,6 +106,8 @@ class PartitionLag:
         self._stood: tuple[int, int] | None = None
         """The position that an earlier process told last, and as of when."""
         self._waiting_ms: int | None = None
+        self._held_ms: int | None = None
+        """Since when a transaction at the source is open."""
         self._trend: deque[tuple[int, int | None, int]] = deque(maxlen=TREND_STEPS)
 
     # -- what is fed
@@ -134,6 +137,7 @@ class PartitionLag:
             drain.seen(progress.next_source, rated_ms)
         if progress.log_start >= 0:
             self._log_start.seen(progress.log_start, rated_ms)
+        self._held_ms = (self._held_ms or at_ms) if self._held() else None
 
     def slot_spoke(self, trouble: str, at_ms: int) -> None:
         """The owner of its slot spoke; one that cannot take it may know no partition."""
@@ -263,6 +267,8 @@ class PartitionLag:
             self._moved_ms = min(self._moved_ms, now_ms)
         if self._waiting_ms is not None:
             self._waiting_ms = min(self._waiting_ms, now_ms)
+        if self._held_ms is not None:
+            self._held_ms = min(self._held_ms, now_ms)
         self._keep_ages(now_ms)
 
     def _keep_ages(self, now_ms: int) -> None:
@@ -317,8 +323,8 @@ class PartitionLag:
         said, ends = self.progress, self.ends
         active = self.entry.state is CatalogState.ACTIVE
         since = max(self._moved_ms or 0, self._waiting_ms or 0)
-        end, position = ends.end or 0, 0 if said is None else said.next_source
-        held = 0 if said is None else max(0, said.high_watermark - max(end, position))
+        held = self._held()
+        held_since = max(self._held_ms or 0, ends.moved_ms or 0)
         return Facts(
             state=PAUSED if not active else "" if said is None else said.state,
             fault="" if said is None else said.fault,
@@ -331,9 +337,17 @@ class PartitionLag:
             unmoved_ms=now_ms - since if self._waiting_ms is not None else 0,
             end_unmoved_ms=0 if ends.moved_ms is None else max(0, now_ms - ends.moved_ms),
             held_records=held,
+            held_ms=max(0, now_ms - held_since) if held else 0,
             trend=self._where_to(lag, time_lag),
             before=self.sampled_verdict,
         )
+
+    def _held(self) -> int:
+        """Offsets of the source that no committed reader may have yet."""
+        said = self.progress
+        if said is None:
+            return 0
+        return max(0, said.high_watermark - max(self.ends.end or 0, said.next_source))
 
     def _where_to(self, lag: int | None, time_lag: int | None) -> Trend:
         if len(self._trend) < TREND_STEPS:

@@ -69,6 +69,8 @@ class Facts:
     end_unmoved_ms: int
     held_records: int
     """Offsets between the last stable one and the high watermark: open transactions."""
+    held_ms: int
+    """Since one of them is open and the end has not moved."""
     trend: Trend
     before: Verdict | None
     """The last verdict that was told."""
@@ -129,8 +131,8 @@ def _unseen(facts: Facts, limits: Limits) -> tuple[Verdict, str] | None:
 
 
 def _held(facts: Facts, limits: Limits) -> tuple[Verdict, str] | None:
-    if facts.held_records and not facts.lag_records and facts.end_unmoved_ms > limits.held_ms:
-        age = duration(facts.end_unmoved_ms)
+    if facts.held_records and not facts.lag_records and facts.held_ms > limits.held_ms:
+        age = duration(facts.held_ms)
         return (
             Verdict.STUCK,
             f"an open transaction at the source holds {facts.held_records} offsets back for {age}",

@@ -62,8 +62,9 @@ def first_configs(
     wanted |= {
         COMPRESSION: "producer",
         TIMESTAMP_TYPE: "CreateTime",
-        CLEANUP: source.terms.cleanup_policy,
     }
+    if CLEANUP not in terms.configs_exclude:  # a copy that keeps all, of a source that does not
+        wanted[CLEANUP] = source.terms.cleanup_policy
     if source.terms.max_message_bytes > TopicTerms.of(defaults).max_message_bytes:
         wanted[MAX_BYTES] = str(source.terms.max_message_bytes)
     return wanted

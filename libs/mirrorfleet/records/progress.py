@@ -33,6 +33,7 @@ WAITING: Final = "waiting"
 """The state of a partition whose backlog waits, because its worker has a more urgent one."""
 UNREACHABLE: Final = "unreachable"
 """The state of a partition whose source leader does not answer: what it has by now is not known."""
+_BLIND: Final = frozenset({FAULTED, PAUSED, UNREACHABLE})
 SNAPSHOTS: Final = 60
 """A slot's last snapshot is among so many offsets: one a second is written, traces as seldom."""
 _WHY: Final = ": "
@@ -67,9 +68,9 @@ class PartitionProgress:
     @property
     def lag_records(self) -> int | None:
         """Offsets between the position and the last stable offset; None while that is not known:
-        before the first fetch, and when the source does not answer.
+        before the first fetch, when the source does not answer, and while nothing is fetched.
         """
-        is_known = self.last_stable >= 0 and self.state != UNREACHABLE
+        is_known = self.last_stable >= 0 and self.state not in _BLIND
         return max(0, self.last_stable - self.next_source) if is_known else None
 
 

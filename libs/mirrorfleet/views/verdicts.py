@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 from mirrorfleet.records.catalog import CatalogState
 from mirrorfleet.records.overview import STALE_MS, STUCK_MS, duration, why_untaken
 from mirrorfleet.records.progress import CATCH_UP, UNREACHABLE, WAITING
-from mirrorfleet.records.samples import Verdict
+from mirrorfleet.records.samples import HOLDS_MS, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mirrorfleet.records.progress import PartitionProgress, Progress
     from mirrorfleet.records.samples import Sample
 
-SAMPLE_STALE_MS: Final = 120_000
+SAMPLE_STALE_MS: Final = HOLDS_MS
 """A sample holds until the next one; quiet partitions are sampled less often than busy ones."""
 IDLE_MS: Final = 10_000
 """Nothing came for so long: idle."""

@@ -35,6 +35,10 @@ _VERDICT_WORDS: Final = {
 }
 
 
+_OF_A_LAG: Final = frozenset({Verdict.IDLE, Verdict.OK, Verdict.CATCHING_UP, Verdict.BEHIND})
+"""What says how much there is to copy."""
+
+
 def not_read(fleet: Fleet) -> str:
     """What cannot be read, since when and why, "" when it can be; no full stop."""
     if not fleet.trouble:
@@ -49,6 +53,8 @@ def headline(one: Standing, as_of_ms: int, unread: str) -> str:
 
 
 def _headline(one: Standing) -> str:
+    if one.lag_records is None and one.judged.verdict in _OF_A_LAG:
+        return f"How far it is cannot be told: {one.judged.rule}."
     lag = plural(one.lag_records or 0, "record")
     match one.judged.verdict:
         case Verdict.FAULTED:

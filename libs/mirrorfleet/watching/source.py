@@ -109,7 +109,7 @@ class OtherCatalogs:
     @property
     def any(self) -> bool:
         """Whether the source is the target of some fleet."""
-        return bool(self._ends)
+        return bool(self._books)
 
     async def refresh(self, topics: Iterable[str]) -> None:
         """Read each catalog among `topics` again if it has grown.
@@ -143,9 +143,11 @@ class OtherCatalogs:
         except BrokerError as error:
             if error.code not in DENIED:
                 raise
-            # Names still tell; who has `.*` both ways under other aliases is asked to grant READ.
+            # Names still tell, and what was read before; who has `.*` both ways under other aliases
+            # is asked to grant READ, which the next look notices.
             _log.warning("origins are unknown", extra=fields(topic=topic, error=str(error)))
-            records = []
+            self._books.setdefault(topic, CatalogBook())
+            return
         self._books[topic] = _book_of([(each.key, each.value) for each in records])
         self._ends[topic] = listed.offset
 

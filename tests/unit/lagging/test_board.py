@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -12,7 +13,7 @@ from mirrorfleet.lagging.ends import TOLERANCE_MS
 from mirrorfleet.lagging.verdict import Limits
 from mirrorfleet.records import progress
 from mirrorfleet.records.progress import Progress, held_up
-from mirrorfleet.records.samples import Sample, Verdict
+from mirrorfleet.records.samples import HOLDS_MS, Sample, Verdict
 from tests.unit.lagging.making import SLOT, entry, hear, said, snapshot
 from tests.unit.records.making import LINK
 
@@ -128,6 +129,31 @@ def test_a_verdict_that_held_before_a_restart_is_no_change_after_it() -> None:
     assert [one.verdict for one in after.samples] == [Verdict.STOPPED]
     aged = 7_000 + (told.time_lag_ms or 0)
     assert abs((after.samples[0].time_lag_ms or 0) - aged) <= TOLERANCE_MS
+
+
+def test_a_topic_that_is_made_again_has_nothing_of_the_one_before() -> None:
+    first = board(0)
+    feed(first, 1, position=10, end=500)
+    (told,) = look(first, 12).samples
+
+    again = board(before=(told,))  # it is gone now
+    again.want([entry(0)], 20 * SECOND)
+
+    assert next(iter(again)).sampled_verdict is None
+
+
+def test_an_idle_partition_is_told_again_before_its_last_sample_counts_no_more() -> None:
+    watched = Board(Limits(), sample_ms=40_000)
+    watched.want([entry(0)], 0)
+    watched.hold(SLOT, (), 0)
+    told = []
+    for second in range(1, 400):
+        feed(watched, second, position=10, end=10)
+        told += [one.time_ms for one in look(watched, second).samples]
+
+    idle = [b - a for a, b in pairwise(told)][1:]
+    assert idle
+    assert max(idle) < HOLDS_MS - 20_000
 
 
 def test_what_the_catalog_dropped_and_what_another_instance_took_is_watched_no_more() -> None:

@@ -109,6 +109,7 @@ def test_what_a_rule_excludes_does_not_follow() -> None:
     source = a_source(retention_ms="2", cleanup_policy="compact", segment_ms="3")
 
     assert edits(source, a_target(retention_ms="1"), terms) == [("segment.ms", None, "3")]
+    assert first_configs(source, terms, KAFKA_4).keys() & terms.configs_exclude == set()
 
 
 def test_a_rule_that_ignores_configs_sets_only_what_a_copy_needs() -> None:

@@ -272,6 +272,25 @@ def test_each_verdict_has_its_first_sentence(verdict: Verdict, headline: str) ->
     assert partition_page(told, A).headline == headline
 
 
+@pytest.mark.parametrize("verdict", [Verdict.OK, Verdict.BEHIND, Verdict.CATCHING_UP, Verdict.IDLE])
+def test_where_the_source_is_not_seen_no_verdict_of_before_says_that_all_is_copied(
+    verdict: Verdict,
+) -> None:
+    unseen = sample(A, verdict=verdict, rule="its end was seen 12s ago", lag_records=None)
+    told = fleet([A], snapshot(report(A, state="unreachable")), unseen)
+
+    said = "How far it is cannot be told: its end was seen 12s ago."
+    assert partition_page(told, A).headline == said
+
+
+@pytest.mark.parametrize("state", ["faulted", "paused", "unreachable"])
+def test_what_nobody_fetches_has_the_lag_that_the_lag_service_sees(state: str) -> None:
+    """What the mirror saw last of the source is history."""
+    told = fleet([A], snapshot(report(A, state=state)), sample(A, lag_records=50_000))
+
+    assert partition_page(told, A).row.lag_records == 50_000
+
+
 def test_the_offset_map_has_the_last_word_on_where_the_copy_ends() -> None:
     seen = look(busy(), LINK, NOW)
     one = pages.find(seen, "orders", 0)

@@ -10,7 +10,7 @@ from mirrorfleet.core.ids import SourceOffset
 from mirrorfleet.records.catalog import CatalogState
 from mirrorfleet.records.overview import Reported
 from mirrorfleet.records.progress import held_up
-from mirrorfleet.records.samples import Verdict
+from mirrorfleet.records.samples import HOLDS_MS, Verdict
 from mirrorfleet.views.verdicts import Judge, Judged, judge, worst
 from tests.unit.views.making import NOW, entry, report, sample, snapshot
 
@@ -87,7 +87,9 @@ def test_a_fresh_sample_is_taken_and_an_old_one_is_not() -> None:
     assert judge(ENTRY, reported(), behind, NOW) == Judged(
         Verdict.BEHIND, "lag grows", Judge.LAG, NOW - 2_000
     )
-    old = replace(behind, time_ms=NOW - 120_001)
+    idle = replace(behind, time_ms=NOW - HOLDS_MS)
+    assert judge(ENTRY, reported(), idle, NOW).judge is Judge.LAG  # the next one is not due
+    old = replace(behind, time_ms=NOW - HOLDS_MS - 1)
     assert judge(ENTRY, reported(), old, NOW).judge is Judge.OWNER
 
 

@@ -10,13 +10,15 @@ from uuid import UUID
 import pytest
 
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.ids import ClusterId, TopicId
+from mirrorfleet.core.errors import BrokerError
+from mirrorfleet.core.ids import ClusterId, TopicId, TopicPartition
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.configs import ConfigSource, ConfigValue
 from mirrorfleet.kafka.metadata import Metadata, PartitionMeta, TopicMeta
+from mirrorfleet.kafka.offsets import ListedOffset
 from mirrorfleet.planning.book import CatalogBook
 from mirrorfleet.records.catalog import CatalogPartition, CatalogState
-from mirrorfleet.watching import configs
+from mirrorfleet.watching import configs, source
 from mirrorfleet.watching.source import OtherCatalogs, SourceWatch, origins_in
 from tests.unit.copying.making import entry
 
@@ -105,3 +107,34 @@ async def test_who_begins_anew_believes_no_config_that_was_read_before(
 
     told = {name: (topic.overrides or {})["retention.ms"] for name, topic in seen.topics.items()}
     assert told == {"orders": "2592000000", "stock": "2592000000"}
+
+
+async def test_a_catalog_that_we_may_not_read_any_more_is_remembered_and_read_once_we_may(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read: list[object] = []
+    denied = [False]
+
+    async def ends(_: object, wanted: dict[TopicPartition, object]) -> dict[TopicPartition, object]:
+        return {at: ListedOffset(9, -1, 0) for at in wanted}
+
+    async def read_to_end(_: object, topic: str) -> list[object]:
+        if denied[0]:
+            raise BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, topic)
+        read.append(topic)
+        return []
+
+    monkeypatch.setattr(source, "list_offsets", ends)
+    monkeypatch.setattr(source, "read_to_end", read_to_end)
+    watch = OtherCatalogs(cast("Cluster", SimpleNamespace(settings=None)))
+    await watch._read("catalog")
+    book = watch._books["catalog"]
+
+    denied[0] = True
+    watch._ends["catalog"] = 8  # it has grown
+    await watch._read("catalog")
+    assert watch._books["catalog"] is book
+
+    denied[0] = False
+    await watch._read("catalog")
+    assert len(read) == 2
