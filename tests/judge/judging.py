@@ -196,15 +196,11 @@ def _judge_portion(
 ) -> list[Finding]:
     """Read a portion three times (source; target committed; target uncommitted) and compare."""
     source_rule, target_rule = portion[0].rules
+    committed = Order(
+        isolation=Isolation.COMMITTED, timestamps=source_rule, answer_bytes=answer_bytes
+    )
     truth = read_logs(
-        copy.source,
-        [task.source for task in portion],
-        Order(
-            isolation=Isolation.COMMITTED,
-            timestamps=source_rule,
-            start=copy.starts,
-            answer_bytes=answer_bytes,
-        ),
+        copy.source, [task.source for task in portion], replace(committed, start=copy.starts)
     )
     idle = {at: _idle_gaps(copy, at, reading.log) for at, reading in truth.items()}
     truth = {at: _expected(copy, at, reading) for at, reading in truth.items()}
@@ -212,13 +208,12 @@ def _judge_portion(
     copies = read_logs(
         copy.target,
         list(wanted),
-        Order(
-            isolation=Isolation.COMMITTED,
+        replace(
+            committed,
             timestamps=target_rule,
             until=Until.SETTLED,
             at_least=wanted,
             patience_s=copy.patience_s,
-            answer_bytes=answer_bytes,
         ),
     )
     visible = read_logs(

@@ -62,9 +62,6 @@ async def test_a_partition_that_begins_with_a_loss_waits_for_the_ledger_and_its_
     made = slot()
     made.forget_all()
 
-    async def commit_control(_: object) -> None:
-        pass
-
     async def nothing(*_: object) -> list[object]:
         return []
 
@@ -85,7 +82,7 @@ async def test_a_partition_that_begins_with_a_loss_waits_for_the_ledger_and_its_
         wedges=SimpleNamespace(left_behind=frozenset()),
     )
     starts = Starts({each.identity: SourceOffset(0) for each in entries}, {})
-    sender = SimpleNamespace(commit_control=commit_control)
+    sender = SimpleNamespace(commit_control=nothing)
 
     await admit(cast("SlotRunner", runner), cast("Sender", sender), entries, starts)
 

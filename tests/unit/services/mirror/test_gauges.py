@@ -137,15 +137,6 @@ def test_a_source_that_does_not_answer_for_a_while_is_told_and_no_lag_of_its_top
     assert runner.told.partitions[0].state == "starting"
 
 
-def test_a_partition_that_stands_still_has_no_lag_for_nobody_looks_at_its_source() -> None:
-    runner, partition = copying()
-    partition.fault = Fault(FaultReason.SOURCE_DENIED, partition.walked_to, "READ was revoked")
-
-    assert runner.told.partitions[0].lag_records is None
-    assert dict(runner.gauges.record_lag()) == {}
-    assert (runner.status["lag_records"], runner.status["lag_unknown"]) == (0, 1)
-
-
 def test_a_topic_has_no_lag_while_that_of_one_partition_is_not_known() -> None:
     runner, partition = copying()
     begun = runner.slot.admit(entry(1), start_position(identity(1), SourceOffset(0), 1))
