@@ -71,7 +71,7 @@ def test_a_backlog_is_copied_under_a_low_quota_of_the_target_without_an_abort(
         records = numbered(0, RECORDS // 2, size=SIZE, partition=number)
         put(east, LOW, records, **{"batch.size": 16_384})
     quota = Roles(west.settings()).set_quota
-    quota("mirrorfleet-mirror", producer_byte_rate=QUOTA)
+    quota("mirrorfleet-mirror", producer_byte_rate=float(QUOTA))
     try:
         with fleet.sync(), fleet.mirror() as mirror:
             wait_states(mirror, "copying", SLOTS)
