@@ -16,7 +16,8 @@ CONTROL_PARTITIONS = 2
 SLOW_ANSWER_S: Final = 2.0
 """Bytes that are asked for hold memory until they come, so a slow source is asked for less at once.
 Longer than it may hold an answer back, and than 1 MB takes at 200 KB a round trip of 200 ms."""
-FIRST_BURST: Final = 256 << 10
+FIRST_BURST: Final = 64 << 10
+"""Of eight slots at once half of what a quota of 100 KB/s lets pass in its first 10 s."""
 LEAST_BURST: Final = 16 << 10
 """A producer's batch (batch.size)."""
 LONGEST_BURST: Final = 64 << 20
@@ -146,8 +147,9 @@ class Burst:
 
 
 def _growth(silence_s: float) -> float:
+    """All slots grow in the same moment: by half, and they pass no quota by much more than that."""
     if silence_s <= 0:
-        return 2.0
+        return 1.5
     return 1.25 if silence_s <= SILENCE_S / 4 else 1.0
 
 

@@ -86,14 +86,14 @@ def test_transactions_grow_while_the_target_takes_all_at_once() -> None:
     assert burst.most == LONGEST_BURST
 
 
-def test_twice_is_sent_of_what_was_taken_at_once_however_often_that_is_said() -> None:
+def test_half_as_much_again_is_sent_of_what_was_taken_at_once_however_often_that_is_said() -> None:
     burst = Burst()
     for _ in range(2):
         burst.answered(FIRST_BURST // 2, 0.0)
         assert burst.most == FIRST_BURST
     for _ in range(2):
         burst.answered(FIRST_BURST, 0.0)
-        assert burst.most == 2 * FIRST_BURST
+        assert burst.most == FIRST_BURST * 3 // 2
 
 
 def test_a_short_silence_lets_it_grow_slowly_or_not_and_a_long_one_cuts_it_in_proportion() -> None:
@@ -103,8 +103,8 @@ def test_a_short_silence_lets_it_grow_slowly_or_not_and_a_long_one_cuts_it_in_pr
     burst.answered(FIRST_BURST, SILENCE_S / 4)
     assert burst.most == FIRST_BURST * 5 // 4
     for _ in range(2):
-        burst.answered(FIRST_BURST, 4 * SILENCE_S)
-        assert burst.most == FIRST_BURST // 4
+        burst.answered(2 * FIRST_BURST, 4 * SILENCE_S)
+        assert burst.most == FIRST_BURST // 2
     burst.answered(1, 1_000 * SILENCE_S)
     assert burst.most == LEAST_BURST  # the silence is of what others sent
 

@@ -72,24 +72,24 @@ async def test_a_silence_ends_the_transaction_with_what_it_has() -> None:
     assert runner.slot.ready
 
 
-async def test_twice_as_much_is_on_its_way_once_all_before_was_taken_without_a_word() -> None:
+async def test_more_is_on_its_way_once_all_before_was_taken_without_a_word() -> None:
     target = Target()
     sender, runner = sender_of(target)
     runner.burst.most = 1
-    for at in range(4):
+    for at in range(6):
         give_one(runner, 0, at)
     target.hold_data = True
     sent = []
     async with asyncio.TaskGroup() as group:
         group.create_task(sender.transact())
-        for _ in range(3):
+        for _ in range(5):
             await until(lambda: target.held, deadline_s=5, what="the next requests")
             await asyncio.sleep(0)
             sent.append(target.seen.count(f"{DATA}0"))
             while target.held:
                 target.held.pop(0)()
 
-    assert sent == [1, 2, 4]
+    assert sent == [1, 2, 3, 5, 6]
     assert target.seen.count("commit") == 1
 
 
