@@ -9,8 +9,10 @@ import pytest
 
 from mirrorfleet.config.cluster_settings import ClusterSettings, Security
 from mirrorfleet.core.ids import ClusterAlias
+from mirrorfleet.kafka import dialing
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.control import ControlTail
+from mirrorfleet.kafka.dialing import Address
 from tests.contract.kafka.test_logins_on_fake import LoginBroker, settings
 from tests.fakes.broker import METADATA, FakeBroker, stay_silent
 
@@ -23,9 +25,10 @@ async def test_a_broker_is_found_behind_an_address_that_drops_packets(
     loop = asyncio.get_running_loop()
     connect = loop.sock_connect
 
-    async def getaddrinfo(host: object, port: int, **_: object) -> list[object]:
+    def look_up(host: str, port: int) -> list[Address]:
+        assert host == "kafka.example"
         found = (DROPS, "127.0.0.1")
-        return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", (at, port)) for at in found]
+        return [Address(socket.AF_INET, socket.SOCK_STREAM, 0, (at, port)) for at in found]
 
     async def sock_connect(made: socket.socket, address: tuple[str, int]) -> None:
         if address[0] == DROPS:
@@ -33,7 +36,7 @@ async def test_a_broker_is_found_behind_an_address_that_drops_packets(
         await connect(made, address)
 
     async with FakeBroker() as broker:
-        monkeypatch.setattr(loop, "getaddrinfo", getaddrinfo)
+        monkeypatch.setattr(dialing, "_look_up", look_up)
         monkeypatch.setattr(loop, "sock_connect", sock_connect)
         settings = ClusterSettings(
             alias=ClusterAlias("fake"),
