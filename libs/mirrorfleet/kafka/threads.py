@@ -1,7 +1,7 @@
 """Work that may hang for as long as a name is looked up, in a thread of its own.
 
-Of a shared pool it would take the threads that others wait for: libuv looks up four names at once,
-and half of its threads may do so. Nothing waits for the end of such a thread.
+Of a shared pool it would take the threads that others wait for: libuv looks up no more than two
+names at once. Nothing waits for the end of such a thread.
 """
 
 from __future__ import annotations

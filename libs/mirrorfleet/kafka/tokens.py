@@ -15,7 +15,7 @@ import json
 import ssl
 import time
 import urllib.parse
-from typing import Final, Protocol, TypeVar
+from typing import Final, Protocol
 
 from mirrorfleet.config.cluster_settings import Security, read_secret_file
 from mirrorfleet.core.errors import (
@@ -26,8 +26,6 @@ from mirrorfleet.core.errors import (
 )
 from mirrorfleet.kafka.kept_token import KeptToken, lifetime_s
 from mirrorfleet.kafka.threads import begun
-
-T = TypeVar("T")
 
 _HTTP_TIMEOUT_S: Final = 10.0
 _PATIENCE_S: Final = 0.5

@@ -7,7 +7,7 @@ Silence is measured by our clock, from when a word came, and only while we liste
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -74,7 +74,6 @@ class Board:
         self._awake_ms: int | None = None
         self._woke_ms = 0
         """Before this we did not listen."""
-        self._before: dict[SlotNumber, dict[bytes, Sample]] = {}
 
     # -- what is watched
 
@@ -87,10 +86,8 @@ class Board:
         """Watch a slot; `before` is what was told of it lately, oldest first."""
         told = {sample_key(one.link, one.topic, one.partition): one for one in before}
         self.hearing.forget(slot)
-        self._before[slot] = told
         self._slots[slot] = {}
-        self._fill(slot, now_ms)
-        self._before.pop(slot, None)  # what is left is of topics that are gone, or were made again
+        self._fill(slot, now_ms, told)  # what is left is of topics that are gone, or made again
 
     def drop(self, slot: SlotNumber) -> None:
         """Watch a slot no more: another instance does."""
@@ -98,7 +95,6 @@ class Board:
             self._born_ms.pop(known, None)
         self.hearing.forget(slot)
         self._heard.pop(slot, None)
-        self._before.pop(slot, None)
 
     def want(self, entries: Iterable[CatalogPartition], now_ms: int) -> None:
         """What the catalog says is copied now."""
@@ -109,7 +105,9 @@ class Board:
         for slot in self._slots:
             self._fill(slot, now_ms)
 
-    def _fill(self, slot: SlotNumber, now_ms: int) -> None:
+    def _fill(
+        self, slot: SlotNumber, now_ms: int, before: Mapping[bytes, Sample] | None = None
+    ) -> None:
         wanted, held = self._wanted.get(slot, {}), self._slots[slot]
         for identity in [known for known in held if known not in wanted]:
             del held[identity], self._born_ms[identity]
@@ -120,9 +118,8 @@ class Board:
             lag = held[identity] = PartitionLag(entry)
             self._born_ms[identity] = now_ms
             key = sample_key(entry.link, entry.source_topic, identity.partition)
-            before = self._before.get(slot, {}).pop(key, None)
-            if before is not None:
-                lag.restored(before)
+            if before and key in before:
+                lag.restored(before[key])
         if slot in self._heard:
             self._feed(held, *self._heard[slot], now_ms)
 

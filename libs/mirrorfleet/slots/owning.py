@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from mirrorfleet.copying.sharing import Share
     from mirrorfleet.core.ids import PartitionIdentity
+    from mirrorfleet.kafka.control_reading import ControlRecord
     from mirrorfleet.kafka.membership import Membership
     from mirrorfleet.records.catalog import CatalogPartition
     from mirrorfleet.slots.worker import SourceSide, Worker
@@ -272,13 +273,11 @@ class Owning:
                 if not tail.next_offsets:
                     await asyncio.sleep(RELEASE_WAIT_MS / 1000)
                     continue
-                for record in await tail.poll(deadline_s=PATIENCE_S, max_wait_ms=RELEASE_WAIT_MS):
-                    entry = positions.decode(record.key, record.value)
-                    slot = SlotNumber(record.partition)
-                    if isinstance(entry, Released) and entry.generation >= generation:
-                        left.discard(slot)
-                        self._slots.released(slot)
-                        self._membership.wake()
+                records = await tail.poll(deadline_s=PATIENCE_S, max_wait_ms=RELEASE_WAIT_MS)
+                for slot in _released(records, generation):
+                    left.discard(slot)
+                    self._slots.released(slot)
+                    self._membership.wake()
 
     async def _look_at(self, tail: PartitionTail, slot: SlotNumber) -> None:
         """Begin where the release may be; each slot for itself, for one may have no leader now."""
@@ -286,3 +285,13 @@ class Owning:
         with suppress(MirrorfleetError):  # the time decides
             start, end = await log_bounds(self._worker.target, at)
             tail.start(slot, max(start, end - LOOK_BACK))
+
+
+def _released(records: Iterable[ControlRecord], generation: int) -> list[SlotNumber]:
+    """The slots whose owners say there that they gave them away for this generation or later."""
+    entries = [(each.partition, positions.decode(each.key, each.value)) for each in records]
+    return [
+        SlotNumber(number)
+        for number, entry in entries
+        if isinstance(entry, Released) and entry.generation >= generation
+    ]

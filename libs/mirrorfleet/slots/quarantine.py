@@ -37,7 +37,6 @@ from mirrorfleet.kafka.left_open import ENDING, OPEN
 from mirrorfleet.kafka.transactions import NotAddedError
 from mirrorfleet.policy.naming import is_own_topic
 from mirrorfleet.records.positions import Barrier, Quarantine
-from mirrorfleet.records.topics import ControlKind
 from mirrorfleet.runtime.log import fields, logger
 from mirrorfleet.slots import endings, healing, lateness, taking
 from mirrorfleet.slots.entries import barrier_entry
@@ -329,14 +328,10 @@ async def divert(runner: SlotRunner) -> Sender:
     record = Quarantine(owner=runner.owner, producer=producer, partitions=left, time_ms=now_ms)
     try:
         await sender.commit_control([barrier_entry(runner, record)])
-        runner.move(SlotState.READING)
-        at = runner.control_partition(ControlKind.POSITIONS)
-        runner.positions_id = runner.targets.topic_id(at.topic)
-        found = await recall(runner.target, at, record)
+        found = await recall(runner.target, taking.begin_reading(runner), record)
         taking.heed(runner, found.fence())
         if found.owner() != runner.owner:
             raise FencedError(f"slot {runner.number}: {found.owner()} took it meanwhile.")
-        runner.taken_at = runner.clock.monotonic()
         runner.slot.known, runner.slot.snapshots.quarantine = found.positions(), record
         barrier = Barrier(owner=runner.owner, producer=producer, time_ms=now_ms)
         runner.slot.snapshots.barrier = barrier

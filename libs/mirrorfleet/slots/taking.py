@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mirrorfleet.copying.recall import Recall
+    from mirrorfleet.core.ids import TopicPartition
     from mirrorfleet.records.catalog import CatalogPartition
     from mirrorfleet.slots.runner import SlotRunner
 
@@ -108,10 +109,7 @@ async def take(runner: SlotRunner) -> Sender:
     try:
         await sender.commit_control([barrier_entry(runner, barrier)])
         steps.append(runner.clock.monotonic())
-        runner.move(SlotState.READING)
-        at = runner.control_partition(ControlKind.POSITIONS)
-        runner.positions_id = runner.targets.topic_id(at.topic)
-        runner.taken_at = runner.clock.monotonic()
+        begin_reading(runner)
         found, barrier = await recalled(runner, sender, barrier, hint)
         runner.slot.known, runner.slot.snapshots.barrier = found.positions(), barrier
         await runner.doubts.learn()
@@ -125,6 +123,15 @@ async def take(runner: SlotRunner) -> Sender:
     runner.move(SlotState.COPYING)
     _tell(runner, [*steps, runner.clock.monotonic()])
     return sender
+
+
+def begin_reading(runner: SlotRunner) -> TopicPartition:
+    """The barrier is committed: what is before it is the truth from now on. The positions."""
+    runner.move(SlotState.READING)
+    at = runner.control_partition(ControlKind.POSITIONS)
+    runner.positions_id = runner.targets.topic_id(at.topic)
+    runner.taken_at = runner.clock.monotonic()
+    return at
 
 
 async def admit_known(runner: SlotRunner, sender: Sender) -> None:

@@ -23,16 +23,14 @@ from tests.fakes.broker import Asked, FakeBroker
 from tests.unit.wire.batches import batch_of, marker, some
 
 END = 3
+THROTTLED = 20
+"""Milliseconds."""
 
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is between two empty answers."""
     monkeypatch.setattr(stored, "_EMPTY_S", 0.0)
-
-
-THROTTLED = 20
-"""Milliseconds."""
 
 
 @pytest.fixture

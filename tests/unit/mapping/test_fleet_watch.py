@@ -25,6 +25,7 @@ from tests.unit.offsets.making import run_of
 
 if TYPE_CHECKING:
     from mirrorfleet.core.ids import PartitionIdentity
+    from mirrorfleet.core.ports import Clock
     from mirrorfleet.kafka.cluster import Cluster
     from mirrorfleet.records.catalog import CatalogPartition
 
@@ -86,13 +87,9 @@ class Broker:
         )
 
 
-async def test_a_fleet_is_as_of_its_last_read_and_in_trouble_before_the_deadline_says_so(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    clock, broker, said = Hand(), Broker(), list[str]()
-    monkeypatch.setattr(fleet_watch, "TopicTail", broker.tail)
-    cluster = cast("Cluster", SimpleNamespace())
-    watch = FleetWatch(
+def watching(cluster: Cluster, clock: Clock, said: list[str]) -> FleetWatch:
+    """The fleet of a cluster, and what it says of its trouble."""
+    return FleetWatch(
         ClusterWatch(WEST, cluster, clock),
         FleetName("west"),
         clock,
@@ -101,6 +98,15 @@ async def test_a_fleet_is_as_of_its_last_read_and_in_trouble_before_the_deadline
         request_s=60,
         history_s=1,
     )
+
+
+async def test_a_fleet_is_as_of_its_last_read_and_in_trouble_before_the_deadline_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock, broker, said = Hand(), Broker(), list[str]()
+    monkeypatch.setattr(fleet_watch, "TopicTail", broker.tail)
+    cluster = cast("Cluster", SimpleNamespace())
+    watch = watching(cluster, clock, said)
     assert watch.fleet().read_ms is None
 
     async with asyncio.TaskGroup() as group:
@@ -136,15 +142,7 @@ async def test_a_topic_that_is_missing_and_may_be_is_followed_once_it_is_there(
     monkeypatch.setattr(fleet_watch, "TopicTail", broker.tail)
     monkeypatch.setattr(fleet_watch, "_MISSING_S", 0.0)
     cluster = cast("Cluster", SimpleNamespace())
-    watch = FleetWatch(
-        ClusterWatch(WEST, cluster, SystemClock()),
-        FleetName("west"),
-        SystemClock(),
-        said.append,
-        sources={},
-        request_s=60,
-        history_s=1,
-    )
+    watch = watching(cluster, SystemClock(), said)
     async with asyncio.TaskGroup() as group:
         task = group.create_task(watch._again(watch._follow, cluster, watch._say))
         if was_read:

@@ -55,17 +55,24 @@ async def begun(count: int) -> tuple[Target, Sender, Runner]:
     return target, sender, runner
 
 
+async def copied_into_a_silence(
+    target: Target, sender: Sender, runner: Runner, lane: int, silence_s: float
+) -> None:
+    """A transaction whose first answer says that the broker of a lane wants silence."""
+    target.hold_data = True
+    async with asyncio.TaskGroup() as group:
+        group.create_task(sender.transact())
+        await until(lambda: target.held, deadline_s=5, what="the first request")
+        mute(runner, lane, silence_s)
+        target.held.pop()()
+
+
 async def test_a_silence_ends_the_transaction_with_what_it_has() -> None:
     target = Target()
     sender, runner = sender_of(target)
     give_one(runner, 0)
     give_one(runner, 0, 1)
-    target.hold_data = True
-    async with asyncio.TaskGroup() as group:
-        group.create_task(sender.transact())
-        await until(lambda: target.held, deadline_s=5, what="the first request")
-        mute(runner, 0, 9.0)
-        target.held.pop()()
+    await copied_into_a_silence(target, sender, runner, 0, 9.0)
 
     assert target.seen.count(f"{DATA}0") == 1
     assert target.seen[-1] == "commit"
@@ -153,12 +160,7 @@ async def test_what_was_learned_of_a_quota_outlives_the_abort_that_its_silence_c
 async def test_a_long_silence_makes_the_next_transaction_smaller() -> None:
     target, sender, runner = await begun(1)
     give_one(runner, 0, 1)
-    target.hold_data = True
-    async with asyncio.TaskGroup() as group:
-        group.create_task(sender.transact())
-        await until(lambda: target.held, deadline_s=5, what="the first request")
-        mute(runner, 1, 8.0)
-        target.held.pop()()
+    await copied_into_a_silence(target, sender, runner, 1, 8.0)
 
     assert 0 < runner.burst.most < LONGEST_BURST // 4
     assert target.seen[-1] == "commit"  # the positions go to another broker
