@@ -16,14 +16,8 @@ CONTROL_PARTITIONS = 2
 SLOW_ANSWER_S: Final = 2.0
 """Bytes that are asked for hold memory until they come, so a slow source is asked for less at once.
 Longer than it may hold an answer back, and than 1 MB takes at 200 KB a round trip of 200 ms."""
-FIRST_BURST: Final = 64 << 10
-"""Of eight slots at once half of what a quota of 100 KB/s lets pass in its first 10 s."""
-LEAST_BURST: Final = 16 << 10
-"""A producer's batch (batch.size)."""
-LONGEST_BURST: Final = 64 << 20
-"""An abort never repeats much."""
-SILENCE_S: Final = 2.0
-"""A transaction may wait so long for a quota: far from its time-out (10 s or more)."""
+LONGEST_BYTES: Final = 64 << 20
+"""Of one transaction: an abort never repeats much."""
 CALM_S: Final = 30.0
 """Several times the longest wait: what goes wrong after so long has another cause."""
 
@@ -116,41 +110,6 @@ class Depth:
     def committed(self) -> None:
         """Fine: one deeper, up to the limit."""
         self._limit = min(self._most, self._limit + 1)
-
-
-class Burst:
-    """Bytes of one transaction: as many more as a target takes at once, fewer by a quota.
-
-    A broker hears of a quota that is passed with what it has taken already, and then wants silence
-    until its mean is below again (KIP-219; ClientQuotaManager: a mean over some 10 s). Positions
-    wait for that, the time-out of their transaction does not. All slots share the quota: each
-    begins with little, and what it learns holds for the transactions after it.
-    """
-
-    __slots__ = ("most",)
-
-    def __init__(self) -> None:
-        self.most = FIRST_BURST
-        """A transaction ends after this many."""
-
-    def answered(self, sent_bytes: int, silence_s: float) -> None:
-        """What a transaction sent so far has its answers, and a broker wants so long a silence.
-
-        Who sent little has part in the silence of all others, and is not cut below `LEAST_BURST`.
-        """
-        if silence_s > SILENCE_S:
-            passes = max(LEAST_BURST, int(sent_bytes * SILENCE_S / silence_s))
-            self.most = min(self.most, passes)
-        else:
-            grown = int(sent_bytes * _growth(silence_s))
-            self.most = max(self.most, min(grown, LONGEST_BURST))
-
-
-def _growth(silence_s: float) -> float:
-    """All slots grow in the same moment: by half, and they pass no quota by much more than that."""
-    if silence_s <= 0:
-        return 1.5
-    return 1.25 if silence_s <= SILENCE_S / 4 else 1.0
 
 
 def backoff_s(failures: int, jitter: float) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from mirrorfleet.copying.faults import Action
@@ -20,10 +21,12 @@ from mirrorfleet.wire.rewrite import sequence_of
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
+    from mirrorfleet.copying.allowance import Allowance
     from mirrorfleet.copying.faults import Fault
     from mirrorfleet.copying.partition import CopyPartition
+    from mirrorfleet.core.ports import Clock
     from mirrorfleet.kafka.producer import ProduceAck, ProduceEntry, ProduceLane
     from mirrorfleet.records.events import Event
     from mirrorfleet.slots.runner import SlotRunner
@@ -121,28 +124,51 @@ class Pipe:
     """The slot's connection to one target broker."""
 
     lane: ProduceLane
+    allowance: Allowance
+    clock: Clock
     flights: deque[Flight] = field(default_factory=deque)
     unanswered: int = 0
     opened: bool = False
     """Whether the broker has accepted a request of the current transaction."""
     _asked: deque[tuple[float, list[Outgoing]]] = field(default_factory=deque)
+    _claimed: int = 0
+
+    def claim(self, items: Sequence[Outgoing]) -> None:
+        """Take up room for what is about to be sent."""
+        size = sum(item.batch.size for item in items)
+        self._claimed += size
+        self.allowance.sent(size, self.clock.monotonic())
+
+    def unclaim(self) -> None:
+        """Give back what was not sent."""
+        self.allowance.gone(self._claimed)
+        self._claimed = 0
 
     def request(
-        self, items: list[Outgoing], now: float, *, timeout_ms: int
+        self, items: list[Outgoing], *, timeout_ms: int
     ) -> asyncio.Future[list[ProduceAck]]:
         """Send them in one request. Raises: AbortError."""
         try:
             answer = self.lane.send([item.entry for item in items], timeout_ms=timeout_ms)
         except ConnectionLostError as error:
             raise AbortError(f"the produce connection is lost: {error}") from error
+        now = self.clock.monotonic()
         self._asked.append((now, items))
-        answer.add_done_callback(self._heard)
+        size = sum(item.batch.size for item in items)
+        claimed = min(size, self._claimed)
+        self._claimed -= claimed
+        self.allowance.sent(size - claimed, now)
+        answer.add_done_callback(partial(self._heard, size))
         return answer
 
-    def _heard(self, answer: asyncio.Future[list[ProduceAck]]) -> None:
+    def _heard(self, size: int, answer: asyncio.Future[list[ProduceAck]]) -> None:
         self._asked.popleft()  # answers come in order
-        if not answer.cancelled():
-            answer.exception()  # heard of: who aborts does not look at all that were on their way
+        # To look for an exception is enough: who aborts does not look at all that were on their way
+        if answer.cancelled() or answer.exception() is not None:
+            self.allowance.gone(size)
+        else:
+            muted_s = self.lane.connection.muted_s
+            self.allowance.answered(size, self.clock.monotonic(), muted_s)
 
     async def room(self) -> None:
         """Wait while the connection takes no more: a slow network, a quota, a login that is due.
@@ -161,8 +187,17 @@ class Pipe:
 
     @property
     def silence_s(self) -> float:
-        """For how long the broker's quota wants silence."""
-        return self.lane.connection.muted_s
+        """For how long the broker's quota wants nothing, of any slot."""
+        return self.allowance.silence_s(self.clock.monotonic())
+
+    @property
+    def room_bytes(self) -> int:
+        """How much the broker is known to take now."""
+        return self.allowance.room(self.clock.monotonic())
+
+    def wait_s(self, wake: Callable[[], None]) -> float:
+        """For how long that is nothing; `wake` is called if it may be more before."""
+        return self.allowance.wait_s(self.clock.monotonic(), wake)
 
     def waits_s(self, now: float) -> float:
         """Since when that request waits."""
@@ -190,11 +225,14 @@ class Pipes:
         """The connection to a broker. Raises: AbortError."""
         pipe = self._by_node.get(node)
         if pipe is None or pipe.lane.connection.closed:
+            if pipe is not None:
+                pipe.unclaim()
             try:
                 lane = await self._runner.produce_lane(node)
             except (ConnectionLostError, DeadlineError) as error:
                 raise AbortError(f"no connection to target broker {node}: {error}") from error
-            pipe = self._by_node[node] = Pipe(lane)
+            allowance = self._runner.allowances[node]
+            pipe = self._by_node[node] = Pipe(lane, allowance, self._runner.clock)
         return pipe
 
     def node_of(self, at: TopicPartition) -> int:
@@ -211,24 +249,26 @@ class Pipes:
 
     def silence_s(self, at: Collection[TopicPartition]) -> float:
         """How long the quota of a broker that leads one of them wants us to send nothing."""
+        now, found = self._runner.clock.monotonic(), self._runner.allowances
         leaders = (self._runner.targets.of(*each) for each in at)
-        pipes = (self._by_node.get(leader.node) for leader in leaders if leader is not None)
-        return max((pipe.silence_s for pipe in pipes if pipe is not None), default=0.0)
+        nodes = {leader.node for leader in leaders if leader is not None}
+        return max((found[node].silence_s(now) for node in nodes), default=0.0)
 
     @property
-    def silence_opened_s(self) -> float:
-        """The same of those that have a part in the current transaction."""
-        return max((pipe.silence_s for pipe in self if pipe.opened), default=0.0)
+    def is_silent(self) -> bool:
+        """Whether one that has a part in the current transaction wants us to send nothing."""
+        return any(pipe.silence_s > 0 for pipe in self if pipe.opened)
 
     def drop_closed(self) -> set[int]:
         """Leave out what closed at rest: no doubt while no transaction is open; the brokers."""
         nodes = {node for node, pipe in self._by_node.items() if pipe.closed_at_rest}
         for node in nodes:
-            del self._by_node[node]
+            self._by_node.pop(node).unclaim()
         return nodes
 
     def close(self) -> None:
         """End all."""
         for pipe in self:
+            pipe.unclaim()
             pipe.lane.close()
         self._by_node.clear()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from mirrorfleet.copying.faults import Action, Fault
 from mirrorfleet.copying.lifecycle import SlotState, moved
 from mirrorfleet.copying.limits import Limits
-from mirrorfleet.copying.schedule import Burst, Depth, Setbacks
+from mirrorfleet.copying.schedule import Depth, Setbacks
 from mirrorfleet.copying.slot import Slot
 from mirrorfleet.core.errors import FencedError, MirrorfleetError, UnknownVersionError, deciding
 from mirrorfleet.core.ids import Link, PartitionIdentity, SlotNumber, TopicPartition
@@ -87,7 +87,7 @@ class SlotRunner:
         self.limits, self.wedges, self.reach = Limits(), quarantine.Wedges(self), Reach(self)
         self.untaken, self.held_back = Untaken(self), HeldBack(self)
         self.depth, self.setbacks = Depth(worker.settings.requests_in_flight), Setbacks()
-        self.burst = Burst()
+        self.allowances = worker.allowances
         self._worker = worker
         self._wake, self._room, self._routes = Bell(), Bell(), Bell()
         self._entries_changed = False

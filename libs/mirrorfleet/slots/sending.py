@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.copying.cadence import Cadence, Supply, supply_of
 from mirrorfleet.copying.faults import Action, produce_action
-from mirrorfleet.copying.schedule import busy_for, commit_interval, must_close
+from mirrorfleet.copying.schedule import LONGEST_BYTES, busy_for, commit_interval, must_close
 from mirrorfleet.copying.transaction import SpoiledError, TargetBehindError, Transaction
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.ids import NO_TOPIC_ID, ProducerIdentity, TopicId, TopicPartition
@@ -95,8 +95,6 @@ class Sender:
             segment = transaction.segment(runner.number, runner.clock.now_ms())
             await self._commit(transaction, runner.control_entries(positions, segment))
         except BaseException as error:
-            if self.pipes.silence_opened_s > 0:  # what has no answer was not taken at once
-                self._learn(transaction)
             transaction.abandon()
             if isinstance(error, TargetBehindError | SpoiledError):
                 raise undone(error) from error
@@ -182,8 +180,7 @@ class Sender:
         cadence.began(transaction.opened_at)
         while True:
             self._reap(transaction)
-            if not (flying := any(pipe.flights for pipe in self.pipes)):
-                self._learn(transaction)
+            flying = any(pipe.flights for pipe in self.pipes)
             age = runner.clock.monotonic() - transaction.opened_at
             interval = self._interval_s
             full = runner.stopping or self._is_full(transaction, age, interval)
@@ -196,38 +193,27 @@ class Sender:
                 return
             await runner.woken(max(interval - age, 0.001) if not flying else 1.0)
 
-    def _learn(self, transaction: Transaction) -> None:
-        self._runner.burst.answered(transaction.sent_bytes, self.pipes.silence_opened_s)
-
     def _is_full(self, transaction: Transaction, age_s: float, interval_s: float) -> bool:
         policy = self._runner.commits
         longest = max(interval_s, busy_for(self._cadence.overhead_s, policy))
-        much = transaction.sent_bytes >= self._runner.burst.most
+        much = transaction.sent_bytes >= LONGEST_BYTES or self.pipes.is_silent
         return much or must_close(age_s, longest, policy)
 
     async def _fill(self, transaction: Transaction, supply: Supply) -> bool:
         """Send one round to every broker with room; whether anything was sent."""
         until = self._cadence.takes_until(transaction.opened_at, supply)
         able: list[tuple[int, Pipe, list[CopyPartition]]] = []
-        silences: list[float] = []
         for node, partitions in by_node(self._runner, transaction, until).items():
             pipe = await self.pipes.to(node)
             if len(pipe.flights) >= self._runner.depth.limit:
                 continue
-            if pipe.lane.connection.must_wait:
-                if silence_s := pipe.silence_s:
-                    silences.append(silence_s)
-                    continue
+            if pipe.lane.connection.must_wait and not pipe.silence_s:
                 await pipe.room()
             able.append((node, pipe, partitions))
-        rounds = [
-            Request(pipe, self._round(transaction, node, [each for each in some if each.queue]))
-            for node, pipe, some in able
-        ]
-        requests = [each for each in rounds if each.items]  # the source may have taken all back
+        requests, full = self._rounds(transaction, able)
         if not requests:
-            if silences and not transaction.touched:  # none is open: that would not wait for them
-                await self._runner.woken(min(silences))
+            if full and not transaction.touched:  # none is open: that would not wait for them
+                await self._runner.woken(min(each.wait_s(self._runner.wake) for each in full))
             return False
         self._runner.queues_fell()
         if self._transactions.version is TransactionVersion.V1:
@@ -238,13 +224,26 @@ class Sender:
         await self._send_firsts(transaction, [each for each in requests if not each.pipe.opened])
         return True
 
+    def _rounds(
+        self, transaction: Transaction, able: list[tuple[int, Pipe, list[CopyPartition]]]
+    ) -> tuple[list[Request], list[Pipe]]:
+        """A request for each broker that is known to take more, and the others."""
+        most, requests, full = self._runner.settings.request_bytes, [], []
+        for node, pipe, partitions in able:
+            if not (room := pipe.room_bytes):
+                full.append(pipe)
+                continue
+            waiting = [each for each in partitions if each.queue]  # a source may take all back
+            if items := self._round(transaction, node, waiting, min(most, room)):
+                pipe.claim(items)
+                requests.append(Request(pipe, items))
+        return requests, full
+
     def _round(
-        self, transaction: Transaction, node: int, partitions: list[CopyPartition]
+        self, transaction: Transaction, node: int, partitions: list[CopyPartition], left: int
     ) -> list[Outgoing]:
-        """One batch of each partition, up to the size of a request."""
+        """One batch of each partition, up to `left` bytes."""
         items = []
-        room = self._runner.burst.most - transaction.sent_bytes
-        left = min(self._runner.settings.request_bytes, room)
         now = self._runner.clock.monotonic()
         next_batch, share = self._runner.slot.next_batch, GOOD_REQUEST // max(len(partitions), 1)
         for partition in partitions:
@@ -291,7 +290,7 @@ class Sender:
     def _request(self, pipe: Pipe, items: list[Outgoing]) -> asyncio.Future[list[ProduceAck]]:
         runner = self._runner
         timeout_ms = runner.settings.produce_timeout_ms
-        answer = pipe.request(items, runner.clock.monotonic(), timeout_ms=timeout_ms)
+        answer = pipe.request(items, timeout_ms=timeout_ms)
         self._begun.is_sent = True
         return answer
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import defaultdict, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from mirrorfleet.copying.allowance import Allowance
 from mirrorfleet.copying.schedule import MarkerShare
 from mirrorfleet.copying.seats import Seats
 from mirrorfleet.copying.urgency import Urgency
@@ -103,6 +104,8 @@ class Worker:
     """What to write, by the level in the catalog."""
     markers: MarkerShare = field(default_factory=MarkerShare)
     urgency: Urgency = field(default_factory=Urgency)
+    allowances: defaultdict[int, Allowance] = field(default_factory=lambda: defaultdict(Allowance))
+    """Of each broker of the target."""
     events: deque[Event] = field(default_factory=lambda: deque(maxlen=EVENTS_KEPT))
     requests: Requests = field(default_factory=Requests)
     """What operators ask of us."""

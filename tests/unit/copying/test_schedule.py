@@ -1,16 +1,9 @@
 from __future__ import annotations
 
-from collections import deque
-
 import pytest
 
 from mirrorfleet.copying.schedule import (
     CALM_S,
-    FIRST_BURST,
-    LEAST_BURST,
-    LONGEST_BURST,
-    SILENCE_S,
-    Burst,
     CommitPolicy,
     Depth,
     FetchWindow,
@@ -77,55 +70,6 @@ def test_a_transaction_with_nothing_left_to_send_ends_after_the_interval() -> No
 def test_a_busy_transaction_ends_by_age() -> None:
     assert not must_close(0.1, 0.010, POLICY)
     assert must_close(0.2, 0.010, POLICY)
-
-
-def test_transactions_grow_while_the_target_takes_all_at_once() -> None:
-    burst = Burst()
-    for _ in range(20):
-        burst.answered(burst.most, 0.0)
-    assert burst.most == LONGEST_BURST
-
-
-def test_half_as_much_again_is_sent_of_what_was_taken_at_once_however_often_that_is_said() -> None:
-    burst = Burst()
-    for _ in range(2):
-        burst.answered(FIRST_BURST // 2, 0.0)
-        assert burst.most == FIRST_BURST
-    for _ in range(2):
-        burst.answered(FIRST_BURST, 0.0)
-        assert burst.most == FIRST_BURST * 3 // 2
-
-
-def test_a_short_silence_lets_it_grow_slowly_or_not_and_a_long_one_cuts_it_in_proportion() -> None:
-    burst = Burst()
-    burst.answered(FIRST_BURST, SILENCE_S)
-    assert burst.most == FIRST_BURST
-    burst.answered(FIRST_BURST, SILENCE_S / 4)
-    assert burst.most == FIRST_BURST * 5 // 4
-    for _ in range(2):
-        burst.answered(2 * FIRST_BURST, 4 * SILENCE_S)
-        assert burst.most == FIRST_BURST // 2
-    burst.answered(1, 1_000 * SILENCE_S)
-    assert burst.most == LEAST_BURST  # the silence is of what others sent
-
-
-@pytest.mark.parametrize("quota", [20_000, 100_000, 1_000_000])
-@pytest.mark.parametrize("batch", [1_000, 16_000])
-def test_eight_slots_under_one_quota_come_to_short_silences(quota: int, batch: int) -> None:
-    """The rule of a broker: what was sent in 10 s may be 10 s of the quota."""
-    bursts, free_at, sent = [Burst() for _ in range(8)], [0.0] * 8, deque[tuple[float, int]]()
-    silences = []
-    for _ in range(800):
-        now, slot = min((at, slot) for slot, at in enumerate(free_at))
-        size = max(batch, bursts[slot].most // batch * batch)
-        sent.append((now, size))
-        while sent[0][0] < now - 10:
-            sent.popleft()
-        silence_s = max(0.0, sum(size for _, size in sent) / quota - 10)
-        bursts[slot].answered(size, silence_s)
-        free_at[slot] = now + max(silence_s, 0.05)
-        silences.append(silence_s)
-    assert max(silences[100:]) < 12
 
 
 def test_an_abort_halves_the_depth_and_commits_bring_it_back() -> None:

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Sequence
 from math import inf
 from types import SimpleNamespace
 from typing import cast
 
+from mirrorfleet.copying.allowance import Allowance
 from mirrorfleet.copying.budget import MemoryBudget
-from mirrorfleet.copying.schedule import (
-    LONGEST_BURST,
-    Burst,
-    CommitPolicy,
-    Depth,
-    MarkerShare,
-)
+from mirrorfleet.copying.schedule import CommitPolicy, Depth, MarkerShare
 from mirrorfleet.copying.slot import Slot
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import ConnectionLostError, MirrorfleetError
@@ -48,6 +43,7 @@ from tests.unit.copying.making import slot
 POSITIONS = TopicPartition("positions", 0)
 SEGMENTS = TopicPartition("segments", 0)
 PRODUCER = ProducerIdentity(7, 0)
+MUCH = 1 << 30
 
 
 class Target:
@@ -209,6 +205,14 @@ class Doubts:
             raise AbortError("in doubt")
 
 
+def proven() -> Allowance:
+    """Of a broker that took much before."""
+    made = Allowance()
+    made.sent(MUCH, 0.0)
+    made.answered(MUCH, 0.0, 0.0)
+    return made
+
+
 class Runner:
     """As much of a SlotRunner as a sender sees."""
 
@@ -219,8 +223,8 @@ class Runner:
         self.settings = SlotSettings(commit_shortest_ms=1)
         self.commits = CommitPolicy(shortest_s=0.001)
         self.markers = MarkerShare()
-        self.depth, self.burst = Depth(self.settings.requests_in_flight), Burst()
-        self.burst.most = LONGEST_BURST  # no quota was ever met
+        self.depth = Depth(self.settings.requests_in_flight)
+        self.allowances = defaultdict[int, Allowance](proven)
         self.wedges = Wedges()
         self.stopping = False
         self.clock = SimpleNamespace(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from mirrorfleet.copying.allowance import Allowance
 from mirrorfleet.copying.transaction import Touch
 from mirrorfleet.core.errors import DeadlineError
 from mirrorfleet.core.ids import ProducerIdentity, SourceOffset, TargetOffset, TopicPartition
@@ -20,6 +21,7 @@ from mirrorfleet.slots.outgoing import Outgoing, Pipe
 from tests.unit.copying.making import entry, slot
 
 if TYPE_CHECKING:
+    from mirrorfleet.core.ports import Clock
     from mirrorfleet.kafka.producer import ProduceLane
     from mirrorfleet.slots.runner import SlotRunner
     from mirrorfleet.slots.sending import Sender
@@ -48,19 +50,20 @@ class World:
         copied = list(self.slot.partitions.values())
         self.slot.open = {each: Touch(TargetOffset(0)) for each in copied}
         lane = SimpleNamespace(close=self.close, send=self.send)
-        self.pipe = Pipe(cast("ProduceLane", lane))
+        clock = cast("Clock", SimpleNamespace(monotonic=lambda: 0.0))
+        self.pipe = Pipe(cast("ProduceLane", lane), Allowance(), clock)
         header = bytes(53) + (10).to_bytes(4, "big") + bytes(4)
         items = [
             SimpleNamespace(
                 partition=each,
-                batch=SimpleNamespace(count=COUNT),
+                batch=SimpleNamespace(count=COUNT, size=1),
                 entry=None,
                 at=each.target,
                 sequence=int.from_bytes(header[53:57], "big"),
             )
             for each in copied
         ]
-        self.pipe.request(cast("list[Outgoing]", items), 0.0, timeout_ms=5)
+        self.pipe.request(cast("list[Outgoing]", items), timeout_ms=5)
         self.runner = SimpleNamespace(
             slot=self.slot,
             number=0,

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 import pytest
 
-from mirrorfleet.copying.schedule import LONGEST_BURST, Burst
-from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.copying.allowance import Allowance
+from mirrorfleet.copying.schedule import CommitPolicy
+from mirrorfleet.core.errors import FencedError
+from mirrorfleet.kafka.transactions import TransactionVersion
 from mirrorfleet.slots.leaders import LeaderAt
 from mirrorfleet.slots.outgoing import AbortError
 from tests.faultkit.waiting import until
@@ -27,16 +30,27 @@ def give_one(runner: Runner, number: int, at: int = 0) -> None:
     give(runner.slot, partition, fetched((at, [ALONE])), end=at + 2)
 
 
-def mute(runner: Runner, lane: int, silence_s: float) -> None:
-    """The broker of a lane wants silence."""
-    line = runner.lanes[lane].connection
-    line.must_wait, line.muted_s = True, silence_s
+def now() -> float:
+    """What the sender's clock says."""
+    return asyncio.get_running_loop().time()
 
 
-def unmute(runner: Runner, lane: int) -> None:
-    """The silence is over."""
-    line = runner.lanes[lane].connection
-    line.must_wait, line.muted_s = False, 0.0
+def unproven(target: Target, *entries: object) -> tuple[Sender, Runner]:
+    """A sender whose brokers took nothing so far."""
+    sender, runner = sender_of(target, *entries)
+    runner.allowances = defaultdict(Allowance)
+    return sender, runner
+
+
+def room(runner: Runner, node: int = 1) -> int:
+    """What a broker is known to take."""
+    return runner.allowances[node].room(now())
+
+
+def quiet(runner: Runner, node: int, silence_s: float) -> None:
+    """A broker tells another slot of its silence."""
+    runner.allowances[node].sent(0, now())
+    runner.allowances[node].answered(0, now(), silence_s)
 
 
 async def begun(count: int) -> tuple[Target, Sender, Runner]:
@@ -55,57 +69,69 @@ async def begun(count: int) -> tuple[Target, Sender, Runner]:
     return target, sender, runner
 
 
-async def copied_into_a_silence(
-    target: Target, sender: Sender, runner: Runner, lane: int, silence_s: float
-) -> None:
-    """A transaction whose first answer says that the broker of a lane wants silence."""
-    target.hold_data = True
-    async with asyncio.TaskGroup() as group:
-        group.create_task(sender.transact())
-        await until(lambda: target.held, deadline_s=5, what="the first request")
-        mute(runner, lane, silence_s)
-        target.held.pop()()
-
-
 async def test_a_silence_ends_the_transaction_with_what_it_has() -> None:
     target = Target()
     sender, runner = sender_of(target)
     give_one(runner, 0)
     give_one(runner, 0, 1)
-    await copied_into_a_silence(target, sender, runner, 0, 9.0)
+    target.hold_data = True
+    async with asyncio.TaskGroup() as group:
+        group.create_task(sender.transact())
+        await until(lambda: target.held, deadline_s=5, what="the first request")
+        line = runner.lanes[0].connection
+        line.must_wait, line.muted_s = True, 9.0
+        target.held.pop()()
 
     assert target.seen.count(f"{DATA}0") == 1
     assert target.seen[-1] == "commit"
     assert runner.slot.ready
+    assert 8.0 < runner.allowances[1].silence_s(now()) < 9.1  # for all slots
 
 
-async def test_more_is_on_its_way_once_all_before_was_taken_without_a_word() -> None:
+async def test_the_silence_of_one_broker_ends_the_transaction_for_the_others_too() -> None:
+    target, sender, runner = await begun(2)
+    runner.commits = CommitPolicy(shortest_s=60.0, busy_s=60.0)
+    for number in range(2):
+        for at in (1, 2):
+            give_one(runner, number, at)
+    target.hold_data = True
+    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+        copying = group.create_task(sender.transact())
+        await until(lambda: len(target.held) == 2, deadline_s=5, what="the first requests")
+        quiet(runner, 2, 9.0)
+        for reply in target.held:
+            reply()
+    assert copying.result()
+    assert [target.seen.count(f"{DATA}{number}") for number in range(2)] == [1, 1]
+
+
+async def test_no_more_is_on_its_way_than_a_broker_is_known_to_take() -> None:
     target = Target()
     sender, runner = sender_of(target)
-    runner.burst.most = 1
     for at in range(6):
         give_one(runner, 0, at)
+    others = room(runner) - 3 * runner.slot.partitions[identity(0)].queue[0].batch.size + 1
+    runner.allowances[1].sent(others, now())
     target.hold_data = True
-    sent = []
     async with asyncio.TaskGroup() as group:
         group.create_task(sender.transact())
-        for _ in range(5):
-            await until(lambda: target.held, deadline_s=5, what="the next requests")
-            await asyncio.sleep(0)
-            sent.append(target.seen.count(f"{DATA}0"))
-            while target.held:
-                target.held.pop(0)()
+        await until(lambda: target.held, deadline_s=5, what="the first request")
+        target.held.pop()()
+        await until(lambda: target.held, deadline_s=5, what="the next requests")
+        await asyncio.sleep(0)
+        assert target.seen.count(f"{DATA}0") == 3  # of five that the connection would take
+        runner.allowances[1].gone(others)
+        target.hold_data = False
+        while target.held:
+            target.held.pop(0)()
 
-    assert sent == [1, 2, 3, 5, 6]
-    assert target.seen.count("commit") == 1
 
-
-async def test_of_many_partitions_a_request_takes_what_the_quota_lets_pass() -> None:
+async def test_of_many_partitions_a_request_takes_what_there_is_room_for() -> None:
     target = Target()
-    sender, runner = sender_of(target, entry(0), entry(1))
-    runner.burst.most = 1
+    sender, runner = unproven(target, entry(0), entry(1))
     give_one(runner, 0)
     give_one(runner, 1)
+    runner.allowances[1].sent(room(runner) - 1, now())
 
     assert await sender.transact()
     assert [each for each in target.seen if each.startswith("produce east")] == [
@@ -114,74 +140,86 @@ async def test_of_many_partitions_a_request_takes_what_the_quota_lets_pass() -> 
     ]
 
 
-async def test_a_transaction_that_fails_in_a_silence_has_been_too_large() -> None:
-    target, sender, runner = await begun(1)
-    for at in (1, 2):
+async def test_what_is_about_to_be_sent_takes_up_room_until_it_is_given_up() -> None:
+    target = Target()
+    sender, runner = sender_of(target, version=TransactionVersion.V1)
+    give_one(runner, 0)
+    runner.coordinator.trouble = FencedError("another one has it")
+    before = room(runner)
+    with pytest.raises(FencedError):
+        await sender.transact()
+    assert room(runner) < before
+    sender.close()
+    assert room(runner) == before
+
+
+async def test_what_lost_its_answer_takes_up_room_no_more() -> None:
+    target = Target()
+    sender, runner = unproven(target)
+    give_one(runner, 0)
+    before = room(runner)
+    target.hold_data = True
+
+    async def lose() -> None:
+        await until(lambda: target.held, deadline_s=5, what="the first request")
+        assert room(runner) < before
+        runner.lanes[0].lose()
+
+    with pytest.raises(AbortError):
+        await asyncio.gather(sender.transact(), lose())
+    assert room(runner) == before
+
+
+async def test_a_slot_without_room_begins_nothing_until_another_one_has_its_answer() -> None:
+    target = Target()
+    sender, runner = unproven(target)
+    give_one(runner, 0)
+    allowance, taken = runner.allowances[1], room(runner)
+    allowance.sent(taken, now())
+    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+        looking = group.create_task(sender.transact())
+        for _ in range(5):
+            await asyncio.sleep(0)
+        allowance.answered(taken, now(), 0.0)
+    assert not looking.result()
+    assert target.seen == []
+    assert await sender.transact()
+    assert target.seen[-1] == "commit"
+
+
+async def test_a_transaction_that_finds_no_more_room_ends_with_what_it_has() -> None:
+    target = Target()
+    sender, runner = unproven(target)
+    runner.commits = CommitPolicy(busy_s=60.0)
+    for at in range(2):
         give_one(runner, 0, at)
     target.hold_data = True
-    target.refuse("east.orders", ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_EPOCH)
-
-    async def silence() -> None:
-        for silence_s in (0.0, 40.0):
-            await until(lambda: target.held, deadline_s=5, what="a request")
-            runner.lanes[1].connection.muted_s = silence_s
-            target.held.pop()()
-
-    with pytest.raises(AbortError):
-        await asyncio.gather(sender.transact(), silence())
-    assert runner.burst.most < LONGEST_BURST // 4
-
-
-async def test_what_was_learned_of_a_quota_outlives_the_abort_that_its_silence_causes() -> None:
-    target, sender, runner = await begun(1)
-    give_one(runner, 0, 1)
-    target.hold_data = True
-    target.refuse("positions", ErrorCode.INVALID_PRODUCER_EPOCH)
-    learned: list[int] = []
-
-    class Learning(Burst):
-        def answered(self, sent_bytes: int, silence_s: float) -> None:
-            super().answered(sent_bytes, silence_s)
-            if silence_s > 0:
-                learned.append(self.most)
-                unmute(runner, 1)  # it was waited for
-
-    async def silence() -> None:
-        await until(lambda: target.held, deadline_s=5, what="the data")
-        mute(runner, 1, 40.0)
+    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+        copying = group.create_task(sender.transact())
+        await until(lambda: target.held, deadline_s=5, what="the first request")
+        runner.allowances[1].sent(1 << 20, now())
         target.held.pop()()
-
-    runner.burst = Learning()
-    with pytest.raises(AbortError):
-        await asyncio.gather(sender.transact(), silence())
-    assert [runner.burst.most] == learned
-
-
-async def test_a_long_silence_makes_the_next_transaction_smaller() -> None:
-    target, sender, runner = await begun(1)
-    give_one(runner, 0, 1)
-    await copied_into_a_silence(target, sender, runner, 1, 8.0)
-
-    assert 0 < runner.burst.most < LONGEST_BURST // 4
-    assert target.seen[-1] == "commit"  # the positions go to another broker
+    assert copying.result()
+    assert target.seen.count(f"{DATA}0") == 1
+    assert runner.slot.ready
 
 
 async def test_nothing_is_begun_while_the_broker_of_the_positions_wants_silence() -> None:
     target, sender, runner = await begun(1)
     assert {runner.targets.of(*at).node for at in (POSITIONS, SEGMENTS)} == {1}
-    mute(runner, 0, 0.05)
-    asyncio.get_running_loop().call_later(0.1, unmute, runner, 0)
+    quiet(runner, 1, 0.2)
+    until_s = now() + 0.2
     give_one(runner, 0, 1)
     async with asyncio.TaskGroup() as group:
         copying = group.create_task(sender.transact())
         await until(lambda: target.seen, deadline_s=5, what="the first request")
-        assert runner.lanes[0].connection.muted_s == 0.0
+        assert now() >= until_s
     assert copying.result()
 
 
 async def test_the_others_go_on_while_one_broker_wants_silence() -> None:
     target, sender, runner = await begun(2)
-    mute(runner, 1, 60.0)  # broker 2
+    quiet(runner, 2, 60.0)
     give_one(runner, 0, 1)
     give_one(runner, 1, 1)
 
@@ -189,17 +227,15 @@ async def test_the_others_go_on_while_one_broker_wants_silence() -> None:
     assert f"{DATA}1" in target.seen
     assert f"{DATA}0" not in target.seen
     assert target.seen[-1] == "commit"
-    assert runner.burst.most == LONGEST_BURST  # the silence is of another transaction
 
 
 async def test_where_all_brokers_with_something_to_get_want_silence_none_is_begun() -> None:
     target, sender, runner = await begun(1)
-    mute(runner, 1, 0.4)  # longer than a busy transaction
+    quiet(runner, 2, 0.4)  # longer than a busy transaction
     give_one(runner, 0, 1)
-    before = asyncio.get_running_loop().time()
+    before = now()
 
     assert not await sender.transact()
     assert target.seen == []
-    assert asyncio.get_running_loop().time() - before >= 0.4
-    unmute(runner, 1)
+    assert now() - before >= 0.4
     assert await sender.transact()

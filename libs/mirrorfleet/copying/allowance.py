@@ -1,0 +1,142 @@
+"""How much a worker sends to a broker whose quota nobody knows before it is met: pure decisions.
+
+    taken in 11 s  ████████████████        without a word: that much is proven
+    without answer                 ███     a quarter more at most, of all slots together
+                                       ╎   the quota, passed by no more than that
+
+    once it is met: an eighth more at most, and not at once but at the pace of what is proven
+
+A broker takes each request, answers it at once with the silence that it wants, and reads nothing
+more of that connection for so long (KIP-219). It wants it again for each request that waited
+meanwhile, until its mean of some 10 s is below (ClientQuotaManager, Rate.windowSize). Positions
+wait for that behind the data; the time-out of their transaction does not. All slots of a worker
+share a quota, and workers do: each proves its own part of it, and passes it by no more than that.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from math import inf
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MEAN_S: Final = 10.0
+"""What a broker's mean is over at least (quota.window.num 11, quota.window.size.seconds 1)."""
+KEPT_S: Final = 11.0
+"""And at most."""
+FIRST_BYTES: Final = 32 << 10
+"""More than is proven, while no quota was met: one of 20 KB/s is passed by 1.6 s of it."""
+UNMET: Final = 1.25
+"""Times what is proven, while no quota was met: ten round trips for each ten times more."""
+MET: Final = 1.125
+"""The same once it is."""
+PACE: Final = 1.05
+"""Times what is proven a second: so a quota is met again, and as soon as it is passed."""
+AT_ONCE_S: Final = 1.0
+"""What the pace allows in this time may be sent at once."""
+LAPSES_S: Final = 30.0
+"""Nobody who keeps that pace meets no quota for so long: it is gone, or little was to be sent."""
+_STEP_S: Final = 0.1
+
+
+class Allowance:
+    """What one broker takes of one worker. Times are monotonic seconds, sizes bytes."""
+
+    __slots__ = (
+        "_due_at",
+        "_met_at",
+        "_proven",
+        "_silent_until",
+        "_steps",
+        "_taken",
+        "_unanswered",
+        "_waiting",
+    )
+
+    def __init__(self) -> None:
+        self._steps: deque[tuple[float, int]] = deque()
+        self._taken = self._unanswered = 0
+        self._proven = 0.0
+        self._met_at = self._silent_until = -inf
+        self._due_at = 0.0
+        self._waiting: dict[Callable[[], None], None] = {}
+
+    def room(self, now: float) -> int:
+        """What may be sent; where that is more than nothing, one batch of any size may."""
+        self._forget(now)
+        if now < self._silent_until:
+            return 0
+        under_way = self._taken + self._unanswered
+        if not under_way:
+            return max(self._most(now), 1)
+        free = self._most(now) - under_way
+        if self._is_met(now):
+            free = min(free, int((AT_ONCE_S - self._ahead_s(now)) * self._pace))
+        return max(free, 0)
+
+    def silence_s(self, now: float) -> float:
+        """For how long the broker wants nothing."""
+        return max(self._silent_until - now, 0.0)
+
+    def wait_s(self, now: float, wake: Callable[[], None]) -> float:
+        """For how long there is no room; `wake` is called if an answer may have made some."""
+        if silence_s := self.silence_s(now):
+            return silence_s
+        self._forget(now)
+        self._waiting[wake] = None
+        if self._is_met(now) and (ahead_s := self._ahead_s(now)) > AT_ONCE_S - _STEP_S:
+            return ahead_s - AT_ONCE_S + _STEP_S
+        return self._steps[0][0] + KEPT_S - now if self._steps else KEPT_S
+
+    def sent(self, size: int, now: float) -> None:
+        """That much is on its way, or about to be."""
+        self._unanswered += size
+        if self._is_met(now):
+            self._due_at = max(self._due_at, now) + size / self._pace
+
+    def answered(self, size: int, now: float, silence_s: float) -> None:
+        """It was taken, and the broker wants so long a silence."""
+        self._forget(now)
+        if self._steps and now - self._steps[-1][0] < _STEP_S:
+            since, before = self._steps.pop()
+            self._steps.append((since, before + size))
+        else:
+            self._steps.append((now, size))
+        self._taken += size
+        if silence_s > 0:
+            self._met_at = now
+            self._proven = max(self._taken, 1) * MEAN_S / (MEAN_S + silence_s)
+            self._silent_until = max(self._silent_until, now + silence_s)
+        else:
+            self._proven = max(self._proven, self._taken)
+        self.gone(size)
+
+    def gone(self, size: int) -> None:
+        """It was not sent after all, or nobody knows what became of it."""
+        self._unanswered -= size
+        waiting, self._waiting = self._waiting, {}
+        for wake in waiting:
+            wake()
+
+    def _is_met(self, now: float) -> bool:
+        return now - self._met_at < LAPSES_S
+
+    def _most(self, now: float) -> int:
+        if self._is_met(now):
+            return int(self._proven * MET)
+        return int(max(self._proven * UNMET, self._proven + FIRST_BYTES))
+
+    def _ahead_s(self, now: float) -> float:
+        """How much later the pace would have all that was sent."""
+        return max(self._due_at - now, 0.0)
+
+    @property
+    def _pace(self) -> float:
+        """Bytes a second; a quota was met."""
+        return self._proven * PACE / MEAN_S
+
+    def _forget(self, now: float) -> None:
+        while self._steps and self._steps[0][0] + KEPT_S <= now:
+            self._taken -= self._steps.popleft()[1]

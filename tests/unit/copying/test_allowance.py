@@ -1,0 +1,268 @@
+"""What a broker takes before its quota wants silence: proven by what it took, kept by its pace."""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mirrorfleet.copying.allowance import (
+    AT_ONCE_S,
+    FIRST_BYTES,
+    KEPT_S,
+    LAPSES_S,
+    MEAN_S,
+    MET,
+    PACE,
+    UNMET,
+    Allowance,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MUCH = 8_000_000
+
+
+def took(*sizes: int, silence_s: float = 0.0, now: float = 100.0) -> Allowance:
+    """A broker that took requests of those sizes, the last one with a silence."""
+    made = Allowance()
+    for size in sizes:
+        made.sent(size, now)
+    for number, size in enumerate(sizes, 1):
+        made.answered(size, now, silence_s if number == len(sizes) else 0.0)
+    return made
+
+
+def test_a_worker_begins_with_little_of_all_its_slots_together() -> None:
+    made = Allowance()
+    assert made.room(100.0) == FIRST_BYTES
+    made.sent(FIRST_BYTES - 10, 100.0)
+    assert made.room(100.0) == 10
+    made.sent(10, 100.0)
+    assert made.room(100.0) == 0
+
+
+def test_a_quarter_more_may_be_on_its_way_than_was_taken_without_a_word() -> None:
+    made = took(MUCH)
+    assert made.room(100.0) == MUCH * (UNMET - 1)
+    made.sent(MUCH, 100.0)
+    assert made.room(100.0) == 0
+    made.answered(MUCH, 100.0, 0.0)
+    assert made.room(100.0) == 2 * MUCH * (UNMET - 1)
+
+
+def test_what_was_proven_holds_for_good_while_no_quota_is_met() -> None:
+    made = took(MUCH)
+    assert made.room(100.0 + KEPT_S) == MUCH * UNMET
+    assert made.room(100.0 + 1e6) == MUCH * UNMET
+
+
+def test_in_a_silence_there_is_no_room_and_after_it_what_the_mean_has_left() -> None:
+    made = took(MUCH, silence_s=2.0)
+    assert made.silence_s(100.5) == 1.5
+    assert made.room(101.9) == 0
+    assert made.silence_s(102.0) == 0.0
+    proven = MUCH * MEAN_S / (MEAN_S + 2.0)
+    assert proven * MET < MUCH
+    assert made.room(102.0) == 0  # the mean has them still
+    assert made.room(100.0 + KEPT_S) == int(proven * MET)
+
+
+def test_the_longest_of_several_silences_counts() -> None:
+    made = took(MUCH, MUCH, silence_s=3.0)
+    made.sent(10, 100.0)
+    made.answered(10, 100.0, 1.0)
+    assert made.silence_s(100.0) == 3.0
+
+
+def test_once_a_quota_is_met_its_pace_is_kept() -> None:
+    made = took(MUCH, silence_s=1.0)
+    later = 100.0 + KEPT_S
+    pace = MUCH * MEAN_S / (MEAN_S + 1.0) * PACE / MEAN_S
+    made.sent(1, later)
+    assert made.room(later) == pytest.approx(pace * AT_ONCE_S, rel=1e-3)
+    made.sent(int(pace * AT_ONCE_S), later)
+    assert made.room(later) == 0
+    assert made.room(later + 0.5) == pytest.approx(pace * 0.5, rel=1e-3)
+
+
+def test_a_quota_that_nobody_met_for_long_is_no_longer_kept() -> None:
+    made = took(MUCH, silence_s=1.0)
+    later = 100.0 + LAPSES_S
+    made.sent(1, later)
+    assert made.room(later) > MUCH * MEAN_S / (MEAN_S + 1.0)
+
+
+def test_one_batch_may_go_where_nothing_is_under_way_however_low_the_quota() -> None:
+    made = took(1, silence_s=20.0)
+    assert made.room(120.0) == 1
+
+
+def test_what_was_not_sent_or_is_lost_makes_room_and_proves_nothing() -> None:
+    made = Allowance()
+    made.sent(FIRST_BYTES, 100.0)
+    made.gone(FIRST_BYTES)
+    assert made.room(100.0) == FIRST_BYTES
+
+
+def test_who_finds_no_room_is_woken_once_by_the_next_answer() -> None:
+    made, woken = took(MUCH), []
+
+    def wake() -> None:
+        woken.append(True)
+
+    made.sent(MUCH, 100.0)
+    for _ in range(3):
+        assert made.wait_s(101.0, wake) == KEPT_S - 1.0
+    for _ in range(2):
+        made.answered(10, 101.0, 0.0)
+    assert woken == [True]
+
+
+def test_who_finds_no_room_waits_for_the_silence_the_pace_or_the_mean() -> None:
+    def nobody() -> None:
+        raise AssertionError
+
+    made = took(MUCH, silence_s=2.0)
+    assert made.wait_s(100.5, nobody) == 1.5
+    assert made.wait_s(103.0, nobody) == KEPT_S - 3.0
+    later = 100.0 + KEPT_S
+    pace = MUCH * MEAN_S / (MEAN_S + 2.0) * PACE / MEAN_S
+    made.sent(int(3 * pace), later)
+    assert 2.0 < made.wait_s(later, nobody) < 2.2
+    assert Allowance().wait_s(100.0, nobody) == KEPT_S
+
+
+class Broker:
+    """The rule of Kafka's brokers (Rate, ClientQuotaManager): 11 samples of a second, and silence
+    that each connection keeps. Events in the order of time.
+    """
+
+    def __init__(self, quota: int) -> None:
+        self.quota, self.now = quota, 0.0
+        self._samples = deque[list[float]](maxlen=11)
+        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._count = 0
+
+    def at(self, when: float, event: Callable[[], None]) -> None:
+        self._count += 1
+        heapq.heappush(self._events, (max(when, self.now), self._count, event))
+
+    def run(self, until: float) -> None:
+        while self._events[0][0] < until:
+            self.now, _, event = heapq.heappop(self._events)
+            event()
+
+    def silence_s(self, size: int) -> float:
+        if not self._samples or self.now - self._samples[-1][0] >= 1:
+            self._samples.append([self.now, 0.0])
+        self._samples[-1][1] += size
+        while self.now - self._samples[0][0] >= 11:
+            self._samples.popleft()
+        age = self.now - self._samples[0][0]
+        over_s = age + max(10 - int(age), 0)
+        return max(sum(size for _, size in self._samples) / self.quota - over_s, 0.0)
+
+
+class Line:
+    """A slot's connection, and its transactions: a request of each batch, then positions."""
+
+    def __init__(self, broker: Broker, allowance: Allowance, batch: int) -> None:
+        self._broker, self._allowance, self._batch = broker, allowance, batch
+        self._waiting, self._flying = deque[tuple[int, bool]](), 0
+        self._free_at, self._muted_until = 0.0, 0.0
+        self._opened: float | None = None
+        self._ends = False
+        self.copied, self.open_s = 0, list[float]()
+
+    def look(self) -> None:
+        now = self._broker.now
+        if self._ends:
+            return
+        while self._flying < (1 if self._opened is None or now == self._opened else 5):
+            if self._opened is not None and now - self._opened > 0.2:
+                break
+            if not self._allowance.room(now):
+                break
+            self._opened = now if self._opened is None else self._opened
+            self._send(self._batch, ends=False)
+        if self._flying:
+            return
+        if self._opened is None:
+            self._broker.at(now + max(self._allowance.wait_s(now, self._soon), 0.001), self.look)
+        else:
+            self._ends = True
+            self._broker.at(self._muted_until, lambda: self._send(800, ends=True))
+
+    def _soon(self) -> None:
+        self._broker.at(self._broker.now + 0.001, self.look)
+
+    def _send(self, size: int, *, ends: bool) -> None:
+        self._allowance.sent(size, self._broker.now)
+        self._flying += 1
+        self._waiting.append((size, ends))
+        if len(self._waiting) == 1:
+            self._broker.at(max(self._broker.now + 0.005, self._free_at), self._taken)
+
+    def _taken(self) -> None:
+        size, ends = self._waiting.popleft()
+        silence_s = self._broker.silence_s(size)
+        self._free_at = self._broker.now + silence_s
+        self._broker.at(
+            self._broker.now + 0.005, lambda: self._answered(size, silence_s, ends=ends)
+        )
+        if self._waiting:
+            self._broker.at(self._free_at + 0.001, self._taken)
+
+    def _answered(self, size: int, silence_s: float, *, ends: bool) -> None:
+        now = self._broker.now
+        self._muted_until = max(self._muted_until, now + silence_s)
+        self._flying -= 1
+        self._allowance.answered(size, now, silence_s)
+        if ends:
+            self.open_s.append(now - (self._opened or 0.0))
+            self._opened, self._ends = None, False
+        else:
+            self.copied += size
+        self.look()
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("slots", [1, 8, 32])
+@pytest.mark.parametrize(
+    ("quota", "batch"),
+    [(20_000, 4_000), (100_000, 16_000), (1_000_000, 16_000), (1_000_000, 100_000)],
+)
+def test_under_a_quota_transactions_stay_short_and_all_of_it_is_used(
+    quota: int, batch: int, slots: int, workers: int
+) -> None:
+    broker = Broker(quota)
+    allowances = [Allowance() for _ in range(workers)]
+    lines = [Line(broker, allowances[number % workers], batch) for number in range(slots)]
+    for number, line in enumerate(lines):
+        broker.at(0.01 * number, line.look)
+    broker.run(60.0)
+    first_s = max(max(line.open_s, default=0.0) for line in lines)
+    for line in lines:
+        line.open_s.clear()
+    before = sum(line.copied for line in lines)
+    broker.run(110.0)
+    later_s = max(max(line.open_s, default=0.0) for line in lines)
+    assert first_s < 11.0  # a time-out is 15 s
+    assert later_s < 4.0
+    assert sum(line.copied for line in lines) - before > 0.75 * quota * 50
+
+
+def test_a_quota_that_is_lifted_is_soon_forgotten() -> None:
+    broker, allowance = Broker(100_000), Allowance()
+    line = Line(broker, allowance, 16_000)
+    broker.at(0.0, line.look)
+    broker.run(60.0)
+    broker.quota = 10**12
+    broker.run(60.0 + KEPT_S + LAPSES_S + 2.0)
+    before = line.copied
+    broker.run(broker.now + 1.0)
+    assert line.copied - before > 3_000_000  # what the line has room for
