@@ -11,6 +11,8 @@ from typing import Final
 from mirrorfleet.core.ids import ClusterAlias, FleetName, SlotNumber
 
 CONTROL_PREFIX: Final = "__mirrorfleet."
+ID_PREFIX: Final = "mirrorfleet."
+"""Of groups and transactional ids."""
 """Every control topic begins with it; `__` makes each MM2 treat it as internal, too."""
 
 _APART: Final = 200
@@ -24,7 +26,7 @@ def control_topic(fleet: FleetName, kind: str) -> str:
 
 def transactional_id(fleet: FleetName, source: ClusterAlias, slot: SlotNumber) -> str:
     """`mirrorfleet.<fleet>.<source>.<slot>`: one for each slot, fences its former owner."""
-    return f"mirrorfleet.{fleet}.{source}.{slot}"
+    return f"{ID_PREFIX}{fleet}.{source}.{slot}"
 
 
 def spare_id(fleet: FleetName, source: ClusterAlias, slot: SlotNumber) -> str:
@@ -53,4 +55,4 @@ def service_id(fleet: FleetName, service: str) -> str:
 
     It is the transactional id of the active one, too, where its writes are fenced.
     """
-    return f"mirrorfleet.{fleet}.{service}"
+    return f"{ID_PREFIX}{fleet}.{service}"

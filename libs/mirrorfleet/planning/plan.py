@@ -25,6 +25,7 @@ from mirrorfleet.policy.crossing import Crossings
 from mirrorfleet.policy.flows import Flow
 from mirrorfleet.records.catalog import CatalogLink, CatalogPartition, CatalogState
 from mirrorfleet.records.commands import Command
+from mirrorfleet.records.incarnations import FROM_THE_START
 from mirrorfleet.records.topics import TopicSpec
 
 
@@ -200,6 +201,8 @@ def _plan_topic(topic: Topic, load: SlotLoad, draft: _Draft) -> None:
         return
     if target.partitions < topic.source.partitions:
         draft.grow.append(Growth(topic.claim, topic.source.partitions, target.partitions))
+        if topic.start != FROM_THE_START:
+            return  # what is made later would count as new, and be copied whole
     defaults = view.target.defaults
     # without the right to read its configs nobody knows that a copy is exact: it is made so once,
     # and a refusal of that must not be forgotten because the catalog has the topic by then

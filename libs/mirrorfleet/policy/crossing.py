@@ -10,8 +10,9 @@
 
 MM2's MirrorSourceConnector takes literal topic ACLs but ALLOW WRITE, and makes ALLOW ALL to READ.
 Here neither WRITE nor ALL crosses as a denial either, because it would stop the fleet's own
-writes; and a right is never wider there than here: under identity naming a prefix would also mean
-topics of the target's own.
+writes, nor does what is denied to everybody and the fleet must do: DESCRIBE and more with copies,
+READ in its own groups. A right is never wider there than here: under identity naming a prefix would
+also mean topics of the target's own.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from mirrorfleet.core.access import (
     AclPermission,
     AclResource,
 )
+from mirrorfleet.core.names import ID_PREFIX
 from mirrorfleet.policy.claims import Claim
 from mirrorfleet.policy.filters import NameFilter, is_literal
 from mirrorfleet.policy.flows import Flow
@@ -37,6 +39,7 @@ ANY_NAME: Final = "*"
 _BECOMES: Final = {AclOperation.ALL: AclOperation.READ, AclOperation.WRITE: None}
 _OURS: Final = frozenset(
     {
+        AclOperation.DESCRIBE,
         AclOperation.CREATE,
         AclOperation.ALTER,
         AclOperation.ALTER_CONFIGS,
@@ -58,9 +61,21 @@ def crossing(binding: AclBinding, us: Collection[str]) -> AclBinding | None:
     if operation is None or binding.principal in us:
         return None
     denies_all = binding.permission is AclPermission.DENY and binding.principal == EVERYONE
-    if denies_all and operation in _OURS:
-        return None
-    return binding._replace(operation=operation)
+    crossed = binding._replace(operation=operation)
+    return None if denies_all and _stops_us(crossed) else crossed
+
+
+def _stops_us(denial: AclBinding) -> bool:
+    """Whether the fleet needs what it denies: for copies, or its own groups for anything."""
+    if denial.resource is AclResource.TOPIC:
+        return denial.operation in _OURS
+    if not is_wide(denial):
+        return denial.name.startswith(ID_PREFIX)
+    return denial.name == ANY_NAME or _overlap(denial.name, ID_PREFIX)
+
+
+def _overlap(prefix: str, other: str) -> bool:
+    return prefix.startswith(other) or other.startswith(prefix)
 
 
 class Crossings:

@@ -43,8 +43,9 @@ if TYPE_CHECKING:
 COMMIT_MARKER: Final = 1
 """Offsets that the end of a transaction takes in the log."""
 _RECORDS_A_WRITE: Final = 500
-_EVENTS_KEPT: Final = 1_000
-"""Events that wait while the target does not take them; the oldest go first."""
+_EVENTS_KEPT: Final = 50_000
+"""Events that wait while the target does not take them, more than a look at 10,000 new topics has;
+the oldest go first."""
 
 _NEVER_AGAIN: Final = frozenset({ControlKind.CATALOG, ControlKind.REGISTRY})
 """An empty catalog says that nothing is copied, an empty registry that no record here is a copy.
@@ -68,6 +69,7 @@ class Store:
         self._events = TopicPartition(control_topic(fleet, ControlKind.EVENTS), 0)
         self._expected_end = 0
         self._waiting: deque[Event] = deque(maxlen=_EVENTS_KEPT)
+        self._dropped = 0
         self._flushing = asyncio.Lock()
         self._made = False
         self.book = CatalogBook()
@@ -240,6 +242,7 @@ class Store:
 
     def tell(self, event: Event) -> None:
         """Have an event written with the next `flush`."""
+        self._dropped += len(self._waiting) == _EVENTS_KEPT
         self._waiting.append(event)
 
     async def flush(self) -> None:
@@ -250,6 +253,9 @@ class Store:
         async with self._flushing:
             if not self._waiting:
                 return
+            if self._dropped:
+                _log.warning("events dropped, too many waited", extra=fields(count=self._dropped))
+                self._dropped = 0
             try:
                 if await self._is_there(self._events.topic):  # else nobody has agreed yet
                     await write_waiting(

@@ -67,6 +67,27 @@ def test_any_group_crosses_when_all_are_followed() -> None:
 
 
 @pytest.mark.parametrize(
+    ("group", "crosses"),
+    [
+        pytest.param("LITERAL *", False, id="any group is ours, too"),
+        pytest.param("PREFIXED mirror", False, id="a prefix of ours"),
+        pytest.param("PREFIXED mirrorfleet.west.", False, id="more than a prefix of ours"),
+        pytest.param("LITERAL mirrorfleet.west.mirror", False, id="one of ours"),
+        pytest.param("PREFIXED app-", True, id="no prefix of ours"),
+        pytest.param("LITERAL mirror", True, id="not ours"),
+    ],
+)
+def test_what_is_denied_to_everybody_never_hits_the_groups_of_the_fleet(
+    group: str, *, crosses: bool
+) -> None:
+    denial = an_acl(f"DENY User:* READ GROUP {group}")
+    one = an_acl(f"DENY User:a READ GROUP {group}")
+
+    found = Crossings(a_flow(".*"), COPIES, ()).of([denial, one])
+    assert found == ({denial, one} if crosses else {one})
+
+
+@pytest.mark.parametrize(
     ("include", "exclude"), [((".*",), ("app-secret",)), (("a|b.*",), ()), (("a[pq].*",), ())]
 )
 def test_a_prefix_of_groups_is_left_when_not_all_of_it_is_surely_followed(

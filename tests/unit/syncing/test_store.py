@@ -93,6 +93,32 @@ async def test_what_fell_out_of_a_full_queue_while_it_was_written_costs_no_newer
     assert writer.writes == [[encode(each) for each in events[:2]], [encode(events[2])]]
 
 
+async def test_how_many_events_a_full_queue_lost_is_said_once(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "_EVENTS_KEPT", 2)
+    store = a_store()
+    writer.gate.set()
+    for number in range(5):
+        store.tell(an_event(str(number)))
+    for _ in range(2):
+        await store.flush()
+        store.tell(an_event("later"))
+
+    said = [each for each in caplog.records if "dropped" in each.message]
+    assert [getattr(each, "count", None) for each in said] == [3]
+
+
+async def test_a_look_at_ten_thousand_new_topics_loses_no_event(writer: Writer) -> None:
+    store = a_store()
+    writer.gate.set()
+    for number in range(30_000):
+        store.tell(an_event(str(number)))
+    await store.flush()
+
+    assert len(writer.writes[0]) == 30_000
+
+
 async def test_events_that_are_refused_wait_for_the_next_flush(writer: Writer) -> None:
     store = a_store()
     writer.gate.set()
