@@ -11,6 +11,7 @@ more of that connection for so long (KIP-219). It wants it again for each reques
 meanwhile, until its mean of some 10 s is below (ClientQuotaManager, Rate.windowSize). Positions
 wait for that behind the data; the time-out of their transaction does not. All slots of a worker
 share a quota, and workers do: each proves its own part of it, and passes it by no more than that.
+A request that is late beyond a silence is no quota's: nobody else waits for its answer.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ AT_ONCE_S: Final = 1.0
 """What the pace allows in this time may be sent at once."""
 LAPSES_S: Final = 30.0
 """Nobody who keeps that pace meets no quota for so long: it is gone, or little was to be sent."""
+LATE_S: Final = 1.0
+"""What has no answer for so long does not count: a follower is slow, or a replica away."""
 _STEP_S: Final = 0.1
 
 
@@ -46,6 +49,7 @@ class Allowance:
 
     __slots__ = (
         "_due_at",
+        "_flying",
         "_met_at",
         "_proven",
         "_silent_until",
@@ -57,6 +61,7 @@ class Allowance:
 
     def __init__(self) -> None:
         self._steps: deque[tuple[float, int]] = deque()
+        self._flying: dict[int, int] = {}  # bytes without an answer, by the step of their sending
         self._taken = self._unanswered = 0
         self._proven = 0.0
         self._met_at = self._silent_until = -inf
@@ -88,16 +93,20 @@ class Allowance:
         self._waiting[wake] = None
         if self._is_met(now) and (ahead_s := self._ahead_s(now)) > AT_ONCE_S - _STEP_S:
             return ahead_s - AT_ONCE_S + _STEP_S
+        if self._unanswered:
+            return LATE_S
         return self._steps[0][0] + KEPT_S - now if self._steps else KEPT_S
 
     def sent(self, size: int, now: float) -> None:
         """That much is on its way, or about to be."""
+        step = int(now / _STEP_S)
+        self._flying[step] = self._flying.get(step, 0) + size
         self._unanswered += size
         if self._is_met(now):
             self._due_at = max(self._due_at, now) + size / self._pace
 
-    def answered(self, size: int, now: float, silence_s: float) -> None:
-        """It was taken, and the broker wants so long a silence."""
+    def answered(self, size: int, sent_at: float, now: float, silence_s: float) -> None:
+        """What was sent then is taken, and the broker wants so long a silence."""
         self._forget(now)
         if self._steps and now - self._steps[-1][0] < _STEP_S:
             since, before = self._steps.pop()
@@ -111,11 +120,14 @@ class Allowance:
             self._silent_until = max(self._silent_until, now + silence_s)
         else:
             self._proven = max(self._proven, self._taken)
-        self.gone(size)
+        self.gone(size, sent_at)
 
-    def gone(self, size: int) -> None:
+    def gone(self, size: int, sent_at: float) -> None:
         """It was not sent after all, or nobody knows what became of it."""
-        self._unanswered -= size
+        step = int(sent_at / _STEP_S)
+        if step in self._flying:  # else it was late already
+            self._flying[step] -= size
+            self._unanswered -= size
         waiting, self._waiting = self._waiting, {}
         for wake in waiting:
             wake()
@@ -140,3 +152,6 @@ class Allowance:
     def _forget(self, now: float) -> None:
         while self._steps and self._steps[0][0] + KEPT_S <= now:
             self._taken -= self._steps.popleft()[1]
+        late = int((now - LATE_S) / _STEP_S)
+        while self._flying and (step := next(iter(self._flying))) < late:
+            self._unanswered -= self._flying.pop(step)

@@ -119,6 +119,10 @@ class Flight(NamedTuple):
     items: list[Outgoing]
 
 
+def _size(items: Sequence[Outgoing]) -> int:
+    return sum(item.batch.size for item in items)
+
+
 @dataclass(slots=True)
 class Pipe:
     """The slot's connection to one target broker."""
@@ -131,18 +135,18 @@ class Pipe:
     opened: bool = False
     """Whether the broker has accepted a request of the current transaction."""
     _asked: deque[tuple[float, list[Outgoing]]] = field(default_factory=deque)
-    _claimed: int = 0
+    _claim: tuple[int, float] = (0, 0.0)
+    """Bytes about to be sent, and since when they take up room."""
 
     def claim(self, items: Sequence[Outgoing]) -> None:
         """Take up room for what is about to be sent."""
-        size = sum(item.batch.size for item in items)
-        self._claimed += size
-        self.allowance.sent(size, self.clock.monotonic())
+        self._claim = (_size(items), self.clock.monotonic())
+        self.allowance.sent(*self._claim)
 
     def unclaim(self) -> None:
-        """Give back what was not sent."""
-        self.allowance.gone(self._claimed)
-        self._claimed = 0
+        """Give it back: it is not sent."""
+        self.allowance.gone(*self._claim)
+        self._claim = (0, 0.0)
 
     def request(
         self, items: list[Outgoing], *, timeout_ms: int
@@ -154,21 +158,23 @@ class Pipe:
             raise AbortError(f"the produce connection is lost: {error}") from error
         now = self.clock.monotonic()
         self._asked.append((now, items))
-        size = sum(item.batch.size for item in items)
-        claimed = min(size, self._claimed)
-        self._claimed -= claimed
-        self.allowance.sent(size - claimed, now)
-        answer.add_done_callback(partial(self._heard, size))
+        size, since = self._claim
+        if size:
+            self._claim = (0, 0.0)
+        else:
+            size, since = _size(items), now
+            self.allowance.sent(size, since)
+        answer.add_done_callback(partial(self._heard, size, since))
         return answer
 
-    def _heard(self, size: int, answer: asyncio.Future[list[ProduceAck]]) -> None:
+    def _heard(self, size: int, since: float, answer: asyncio.Future[list[ProduceAck]]) -> None:
         self._asked.popleft()  # answers come in order
         # To look for an exception is enough: who aborts does not look at all that were on their way
         if answer.cancelled() or answer.exception() is not None:
-            self.allowance.gone(size)
+            self.allowance.gone(size, since)
         else:
             muted_s = self.lane.connection.muted_s
-            self.allowance.answered(size, self.clock.monotonic(), muted_s)
+            self.allowance.answered(size, since, self.clock.monotonic(), muted_s)
 
     async def room(self) -> None:
         """Wait while the connection takes no more: a slow network, a quota, a login that is due.

@@ -13,6 +13,7 @@ from mirrorfleet.copying.allowance import (
     FIRST_BYTES,
     KEPT_S,
     LAPSES_S,
+    LATE_S,
     MEAN_S,
     MET,
     PACE,
@@ -32,7 +33,7 @@ def took(*sizes: int, silence_s: float = 0.0, now: float = 100.0) -> Allowance:
     for size in sizes:
         made.sent(size, now)
     for number, size in enumerate(sizes, 1):
-        made.answered(size, now, silence_s if number == len(sizes) else 0.0)
+        made.answered(size, now, now, silence_s if number == len(sizes) else 0.0)
     return made
 
 
@@ -50,7 +51,7 @@ def test_a_quarter_more_may_be_on_its_way_than_was_taken_without_a_word() -> Non
     assert made.room(100.0) == MUCH * (UNMET - 1)
     made.sent(MUCH, 100.0)
     assert made.room(100.0) == 0
-    made.answered(MUCH, 100.0, 0.0)
+    made.answered(MUCH, 100.0, 100.0, 0.0)
     assert made.room(100.0) == 2 * MUCH * (UNMET - 1)
 
 
@@ -74,7 +75,7 @@ def test_in_a_silence_there_is_no_room_and_after_it_what_the_mean_has_left() -> 
 def test_the_longest_of_several_silences_counts() -> None:
     made = took(MUCH, MUCH, silence_s=3.0)
     made.sent(10, 100.0)
-    made.answered(10, 100.0, 1.0)
+    made.answered(10, 100.0, 100.0, 1.0)
     assert made.silence_s(100.0) == 3.0
 
 
@@ -104,8 +105,20 @@ def test_one_batch_may_go_where_nothing_is_under_way_however_low_the_quota() -> 
 def test_what_was_not_sent_or_is_lost_makes_room_and_proves_nothing() -> None:
     made = Allowance()
     made.sent(FIRST_BYTES, 100.0)
-    made.gone(FIRST_BYTES)
+    made.gone(FIRST_BYTES, 100.0)
     assert made.room(100.0) == FIRST_BYTES
+
+
+def test_nobody_waits_long_for_an_answer_that_is_late() -> None:
+    made = took(MUCH)
+    made.sent(MUCH, 100.0)
+    assert made.room(100.0 + LATE_S - 0.1) == 0
+    assert made.room(100.0 + LATE_S + 0.2) == MUCH * (UNMET - 1)
+    made.answered(MUCH, 100.0, 103.0, 0.0)
+    assert made.room(103.0) == 2 * MUCH * (UNMET - 1)
+    made.sent(MUCH // 4, 104.0)
+    made.gone(MUCH // 4, 104.0)
+    assert made.room(104.0) == 2 * MUCH * (UNMET - 1)
 
 
 def test_who_finds_no_room_is_woken_once_by_the_next_answer() -> None:
@@ -116,9 +129,9 @@ def test_who_finds_no_room_is_woken_once_by_the_next_answer() -> None:
 
     made.sent(MUCH, 100.0)
     for _ in range(3):
-        assert made.wait_s(101.0, wake) == KEPT_S - 1.0
+        assert made.wait_s(100.5, wake) == LATE_S
     for _ in range(2):
-        made.answered(10, 101.0, 0.0)
+        made.answered(10, 100.0, 100.5, 0.0)
     assert woken == [True]
 
 
@@ -172,7 +185,7 @@ class Line:
 
     def __init__(self, broker: Broker, allowance: Allowance, batch: int) -> None:
         self._broker, self._allowance, self._batch = broker, allowance, batch
-        self._waiting, self._flying = deque[tuple[int, bool]](), 0
+        self._waiting, self._flying = deque[tuple[int, float, bool]](), 0
         self._free_at, self._muted_until = 0.0, 0.0
         self._opened: float | None = None
         self._ends = False
@@ -203,25 +216,25 @@ class Line:
     def _send(self, size: int, *, ends: bool) -> None:
         self._allowance.sent(size, self._broker.now)
         self._flying += 1
-        self._waiting.append((size, ends))
+        self._waiting.append((size, self._broker.now, ends))
         if len(self._waiting) == 1:
             self._broker.at(max(self._broker.now + 0.005, self._free_at), self._taken)
 
     def _taken(self) -> None:
-        size, ends = self._waiting.popleft()
+        size, since, ends = self._waiting.popleft()
         silence_s = self._broker.silence_s(size)
         self._free_at = self._broker.now + silence_s
         self._broker.at(
-            self._broker.now + 0.005, lambda: self._answered(size, silence_s, ends=ends)
+            self._broker.now + 0.005, lambda: self._answered(size, since, silence_s, ends=ends)
         )
         if self._waiting:
             self._broker.at(self._free_at + 0.001, self._taken)
 
-    def _answered(self, size: int, silence_s: float, *, ends: bool) -> None:
+    def _answered(self, size: int, since: float, silence_s: float, *, ends: bool) -> None:
         now = self._broker.now
         self._muted_until = max(self._muted_until, now + silence_s)
         self._flying -= 1
-        self._allowance.answered(size, now, silence_s)
+        self._allowance.answered(size, since, now, silence_s)
         if ends:
             self.open_s.append(now - (self._opened or 0.0))
             self._opened, self._ends = None, False

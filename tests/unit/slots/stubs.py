@@ -209,7 +209,7 @@ def proven() -> Allowance:
     """Of a broker that took much before."""
     made = Allowance()
     made.sent(MUCH, 0.0)
-    made.answered(MUCH, 0.0, 0.0)
+    made.answered(MUCH, 0.0, 0.0, 0.0)
     return made
 
 

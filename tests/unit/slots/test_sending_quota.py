@@ -50,7 +50,7 @@ def room(runner: Runner, node: int = 1) -> int:
 def quiet(runner: Runner, node: int, silence_s: float) -> None:
     """A broker tells another slot of its silence."""
     runner.allowances[node].sent(0, now())
-    runner.allowances[node].answered(0, now(), silence_s)
+    runner.allowances[node].answered(0, now(), now(), silence_s)
 
 
 async def begun(count: int) -> tuple[Target, Sender, Runner]:
@@ -111,7 +111,7 @@ async def test_no_more_is_on_its_way_than_a_broker_is_known_to_take() -> None:
     for at in range(6):
         give_one(runner, 0, at)
     others = room(runner) - 3 * runner.slot.partitions[identity(0)].queue[0].batch.size + 1
-    runner.allowances[1].sent(others, now())
+    runner.allowances[1].sent(others, began := now())
     target.hold_data = True
     async with asyncio.TaskGroup() as group:
         group.create_task(sender.transact())
@@ -120,7 +120,7 @@ async def test_no_more_is_on_its_way_than_a_broker_is_known_to_take() -> None:
         await until(lambda: target.held, deadline_s=5, what="the next requests")
         await asyncio.sleep(0)
         assert target.seen.count(f"{DATA}0") == 3  # of five that the connection would take
-        runner.allowances[1].gone(others)
+        runner.allowances[1].gone(others, began)
         target.hold_data = False
         while target.held:
             target.held.pop(0)()
@@ -153,6 +153,17 @@ async def test_what_is_about_to_be_sent_takes_up_room_until_it_is_given_up() -> 
     assert room(runner) == before
 
 
+async def test_positions_count_too_and_nothing_counts_twice() -> None:
+    target = Target()
+    sender, runner = sender_of(target)
+    give_one(runner, 0)
+    size = runner.slot.partitions[identity(0)].queue[0].batch.size
+    before = room(runner)
+
+    assert await sender.transact()
+    assert size < before - room(runner) < size + 1_000
+
+
 async def test_what_lost_its_answer_takes_up_room_no_more() -> None:
     target = Target()
     sender, runner = unproven(target)
@@ -175,12 +186,12 @@ async def test_a_slot_without_room_begins_nothing_until_another_one_has_its_answ
     sender, runner = unproven(target)
     give_one(runner, 0)
     allowance, taken = runner.allowances[1], room(runner)
-    allowance.sent(taken, now())
+    allowance.sent(taken, began := now())
     async with asyncio.timeout(5), asyncio.TaskGroup() as group:
         looking = group.create_task(sender.transact())
         for _ in range(5):
             await asyncio.sleep(0)
-        allowance.answered(taken, now(), 0.0)
+        allowance.answered(taken, began, now(), 0.0)
     assert not looking.result()
     assert target.seen == []
     assert await sender.transact()
