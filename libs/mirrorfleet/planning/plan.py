@@ -192,7 +192,13 @@ def _plan_topic(topic: Topic, load: SlotLoad, draft: _Draft) -> None:
         draft.held.append(Held(claim.source_topic, Reason.TARGET_UNREAD, text))
         return
     if target is not None and target.empty is None and topic.is_new:
-        return  # just created, and its leaders do not answer yet
+        claim = topic.claim  # just created, perhaps, and its leaders do not answer yet
+        text = (
+            f"nobody says whether {claim.target_topic} is empty: some partition of it has no"
+            " leader, or one that does not answer"
+        )
+        draft.held.append(Held(claim.source_topic, Reason.TARGET_UNREAD, text))
+        return
     if target is None:
         spec = new_topic(
             topic.claim, topic.source, topic.terms, view.target.defaults, view.target.brokers

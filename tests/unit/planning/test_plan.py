@@ -401,7 +401,11 @@ def test_of_several_incarnations_of_the_same_topics_the_latest_counts() -> None:
     ]
 
 
-def test_a_new_target_topic_that_does_not_answer_yet_waits() -> None:
+def test_a_new_target_topic_that_does_not_answer_yet_waits_and_says_so() -> None:
     result = planned(orders(), copied(empty=None))
 
-    assert (result.pending, result.held) == (0, ())
+    assert result.pending == 0
+    assert [(each.reason, each.reason.may_pass) for each in result.held] == [
+        (Reason.TARGET_UNREAD, True)
+    ]
+    assert "no leader" in result.held[0].detail
