@@ -4,14 +4,16 @@
     without answer                 ███     a quarter more at most, of all slots together
                                        ╎   the quota, passed by no more than that
 
-    once it is met: an eighth more at most, and not at once but at the pace of what is proven
+    after a silence             an eighth more at most
+    after one of over 1.5 s     and at the pace of what is proven, not at once
 
 A broker takes each request, answers it at once with the silence that it wants, and reads nothing
 more of that connection for so long (KIP-219). It wants it again for each request that waited
 meanwhile, until its mean of some 10 s is below (ClientQuotaManager, Rate.windowSize). Positions
 wait for that behind the data; the time-out of their transaction does not. All slots of a worker
 share a quota, and workers do: each proves its own part of it, and passes it by no more than that.
-A request that is late beyond a silence is no quota's: nobody else waits for its answer.
+Those that keep the pace want short silences all the time, in which one that comes anew still finds
+its part. A request that is late beyond a silence is no quota's: nobody else waits for its answer.
 """
 
 from __future__ import annotations
@@ -28,17 +30,19 @@ MEAN_S: Final = 10.0
 KEPT_S: Final = 11.0
 """And at most."""
 FIRST_BYTES: Final = 32 << 10
-"""More than is proven, while no quota was met: one of 20 KB/s is passed by 1.6 s of it."""
-UNMET: Final = 1.25
-"""Times what is proven, while no quota was met: ten round trips for each ten times more."""
-MET: Final = 1.125
-"""The same once it is."""
+"""More than is proven, before a quota is met: one of 20 KB/s is passed by 1.6 s of it."""
+FREE: Final = 1.25
+"""Times what is proven, while nobody wants silence: ten round trips for each ten times more."""
+WARNED: Final = 1.125
+"""The same after a silence."""
+LONG_S: Final = 1.5
+"""A quota that wants more silence is met; less may be due to others."""
 PACE: Final = 1.05
 """Times what is proven a second: so a quota is met again, and as soon as it is passed."""
 AT_ONCE_S: Final = 1.0
 """What the pace allows in this time may be sent at once."""
 LAPSES_S: Final = 30.0
-"""Nobody who keeps that pace meets no quota for so long: it is gone, or little was to be sent."""
+"""So long after a silence it is forgotten: the quota is gone, or others want less of it."""
 LATE_S: Final = 1.0
 """What has no answer for so long does not count: a follower is slow, or a replica away."""
 _STEP_S: Final = 0.1
@@ -48,9 +52,10 @@ class Allowance:
     """What one broker takes of one worker. Times are monotonic seconds, sizes bytes."""
 
     __slots__ = (
-        "_due_at",
         "_flying",
         "_met_at",
+        "_owed",
+        "_owed_at",
         "_proven",
         "_silent_until",
         "_steps",
@@ -60,12 +65,12 @@ class Allowance:
     )
 
     def __init__(self) -> None:
-        self._steps: deque[tuple[float, int]] = deque()
+        self._steps: deque[tuple[float, int]] = deque()  # bytes taken, since when
         self._flying: dict[int, int] = {}  # bytes without an answer, by the step of their sending
         self._taken = self._unanswered = 0
         self._proven = 0.0
         self._met_at = self._silent_until = -inf
-        self._due_at = 0.0
+        self._owed = self._owed_at = 0.0  # bytes ahead of the pace, and when they were
         self._waiting: dict[Callable[[], None], None] = {}
 
     def room(self, now: float) -> int:
@@ -78,7 +83,8 @@ class Allowance:
             return max(self._most(now), 1)
         free = self._most(now) - under_way
         if self._is_met(now):
-            free = min(free, int((AT_ONCE_S - self._ahead_s(now)) * self._pace))
+            self._pay(now)
+            free = min(free, int(self._pace * AT_ONCE_S - self._owed))
         return max(free, 0)
 
     def silence_s(self, now: float) -> float:
@@ -91,8 +97,11 @@ class Allowance:
             return silence_s
         self._forget(now)
         self._waiting[wake] = None
-        if self._is_met(now) and (ahead_s := self._ahead_s(now)) > AT_ONCE_S - _STEP_S:
-            return ahead_s - AT_ONCE_S + _STEP_S
+        if self._is_met(now):
+            self._pay(now)
+            wait_s = self._owed / self._pace - AT_ONCE_S + _STEP_S
+            if wait_s > 0:
+                return min(wait_s, KEPT_S)
         if self._unanswered:
             return LATE_S
         return self._steps[0][0] + KEPT_S - now if self._steps else KEPT_S
@@ -103,23 +112,24 @@ class Allowance:
         self._flying[step] = self._flying.get(step, 0) + size
         self._unanswered += size
         if self._is_met(now):
-            self._due_at = max(self._due_at, now) + size / self._pace
+            self._pay(now)
+            self._owed += size
 
     def answered(self, size: int, sent_at: float, now: float, silence_s: float) -> None:
         """What was sent then is taken, and the broker wants so long a silence."""
-        self._forget(now)
-        if self._steps and now - self._steps[-1][0] < _STEP_S:
-            since, before = self._steps.pop()
-            self._steps.append((since, before + size))
-        else:
-            self._steps.append((now, size))
-        self._taken += size
-        if silence_s > 0:
+        self._take(size, now)
+        passes = max(self._taken, 1) * MEAN_S / (MEAN_S + silence_s)
+        if silence_s > LONG_S:
+            if not self._is_met(now):
+                self._owed, self._owed_at = 0.0, now
             self._met_at = now
-            self._proven = max(self._taken, 1) * MEAN_S / (MEAN_S + silence_s)
-            self._silent_until = max(self._silent_until, now + silence_s)
-        else:
+            self._proven = passes
+        elif silence_s <= 0 or not self._is_met(now):
             self._proven = max(self._proven, self._taken)
+        elif self._taken > self._proven:
+            self._proven = passes
+        if silence_s > 0:
+            self._silent_until = max(self._silent_until, now + silence_s)
         self.gone(size, sent_at)
 
     def gone(self, size: int, sent_at: float) -> None:
@@ -132,22 +142,33 @@ class Allowance:
         for wake in waiting:
             wake()
 
-    def _is_met(self, now: float) -> bool:
-        return now - self._met_at < LAPSES_S
+    def _take(self, size: int, now: float) -> None:
+        self._forget(now)
+        if self._steps and now - self._steps[-1][0] < _STEP_S:
+            since, before = self._steps.pop()
+            self._steps.append((since, before + size))
+        else:
+            self._steps.append((now, size))
+        self._taken += size
 
     def _most(self, now: float) -> int:
         if self._is_met(now):
-            return int(self._proven * MET)
-        return int(max(self._proven * UNMET, self._proven + FIRST_BYTES))
+            return int(self._proven * WARNED)
+        more = WARNED if now - self._silent_until < LAPSES_S else FREE
+        return int(max(self._proven * more, self._proven + FIRST_BYTES))
 
-    def _ahead_s(self, now: float) -> float:
-        """How much later the pace would have all that was sent."""
-        return max(self._due_at - now, 0.0)
+    def _is_met(self, now: float) -> bool:
+        return now - self._met_at < LAPSES_S
 
     @property
     def _pace(self) -> float:
-        """Bytes a second; a quota was met."""
+        """Bytes a second, where a quota was met."""
         return self._proven * PACE / MEAN_S
+
+    def _pay(self, now: float) -> None:
+        """Bring up to date what is ahead of the pace."""
+        self._owed = max(self._owed - self._pace * (now - self._owed_at), 0.0)
+        self._owed_at = now
 
     def _forget(self, now: float) -> None:
         while self._steps and self._steps[0][0] + KEPT_S <= now:

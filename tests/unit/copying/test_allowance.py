@@ -11,13 +11,14 @@ import pytest
 from mirrorfleet.copying.allowance import (
     AT_ONCE_S,
     FIRST_BYTES,
+    FREE,
     KEPT_S,
     LAPSES_S,
     LATE_S,
+    LONG_S,
     MEAN_S,
-    MET,
     PACE,
-    UNMET,
+    WARNED,
     Allowance,
 )
 
@@ -48,17 +49,17 @@ def test_a_worker_begins_with_little_of_all_its_slots_together() -> None:
 
 def test_a_quarter_more_may_be_on_its_way_than_was_taken_without_a_word() -> None:
     made = took(MUCH)
-    assert made.room(100.0) == MUCH * (UNMET - 1)
+    assert made.room(100.0) == MUCH * (FREE - 1)
     made.sent(MUCH, 100.0)
     assert made.room(100.0) == 0
     made.answered(MUCH, 100.0, 100.0, 0.0)
-    assert made.room(100.0) == 2 * MUCH * (UNMET - 1)
+    assert made.room(100.0) == 2 * MUCH * (FREE - 1)
 
 
 def test_what_was_proven_holds_for_good_while_no_quota_is_met() -> None:
     made = took(MUCH)
-    assert made.room(100.0 + KEPT_S) == MUCH * UNMET
-    assert made.room(100.0 + 1e6) == MUCH * UNMET
+    assert made.room(100.0 + KEPT_S) == MUCH * FREE
+    assert made.room(100.0 + 1e6) == MUCH * FREE
 
 
 def test_in_a_silence_there_is_no_room_and_after_it_what_the_mean_has_left() -> None:
@@ -67,9 +68,9 @@ def test_in_a_silence_there_is_no_room_and_after_it_what_the_mean_has_left() -> 
     assert made.room(101.9) == 0
     assert made.silence_s(102.0) == 0.0
     proven = MUCH * MEAN_S / (MEAN_S + 2.0)
-    assert proven * MET < MUCH
+    assert proven * WARNED < MUCH
     assert made.room(102.0) == 0  # the mean has them still
-    assert made.room(100.0 + KEPT_S) == int(proven * MET)
+    assert made.room(100.0 + KEPT_S) == int(proven * WARNED)
 
 
 def test_the_longest_of_several_silences_counts() -> None:
@@ -79,10 +80,16 @@ def test_the_longest_of_several_silences_counts() -> None:
     assert made.silence_s(100.0) == 3.0
 
 
+def test_after_a_short_silence_less_is_on_its_way_until_it_is_long_ago() -> None:
+    made = took(MUCH, silence_s=LONG_S)
+    assert made.room(100.0 + KEPT_S) == MUCH * WARNED
+    assert made.room(100.0 + LONG_S + LAPSES_S) == MUCH * FREE
+
+
 def test_once_a_quota_is_met_its_pace_is_kept() -> None:
-    made = took(MUCH, silence_s=1.0)
+    made = took(MUCH, silence_s=LONG_S + 0.5)
     later = 100.0 + KEPT_S
-    pace = MUCH * MEAN_S / (MEAN_S + 1.0) * PACE / MEAN_S
+    pace = MUCH * MEAN_S / (MEAN_S + LONG_S + 0.5) * PACE / MEAN_S
     made.sent(1, later)
     assert made.room(later) == pytest.approx(pace * AT_ONCE_S, rel=1e-3)
     made.sent(int(pace * AT_ONCE_S), later)
@@ -90,11 +97,37 @@ def test_once_a_quota_is_met_its_pace_is_kept() -> None:
     assert made.room(later + 0.5) == pytest.approx(pace * 0.5, rel=1e-3)
 
 
+def test_a_large_batch_at_a_small_pace_is_paid_at_the_larger_one_that_it_proves() -> None:
+    made = took(100, silence_s=LONG_S + 0.5)
+    made.sent(MUCH, 112.0)
+    made.answered(MUCH, 112.0, 112.0, 0.0)
+    assert made.room(112.0 + 5.0) == 0
+    assert made.room(112.0 + KEPT_S) > MUCH // 2
+
+
+@pytest.mark.parametrize(
+    ("share", "kept"),
+    [
+        pytest.param(0.5, 1.0, id="others passed the quota"),
+        pytest.param(1.1, 1.1 * MEAN_S / (MEAN_S + 0.5), id="we did"),
+    ],
+)
+def test_a_short_silence_at_the_pace_lowers_what_is_proven_only_where_we_passed_it(
+    share: float, kept: float
+) -> None:
+    made = took(MUCH, silence_s=LONG_S + 0.5)
+    proven = MUCH * MEAN_S / (MEAN_S + LONG_S + 0.5)
+    made.sent(int(share * proven), 112.0)
+    made.answered(int(share * proven), 112.0, 112.0, 0.5)
+    assert made.room(112.0 + KEPT_S) == pytest.approx(kept * proven * WARNED, rel=1e-5)
+
+
 def test_a_quota_that_nobody_met_for_long_is_no_longer_kept() -> None:
-    made = took(MUCH, silence_s=1.0)
+    made = took(MUCH, silence_s=LONG_S + 0.5)
     later = 100.0 + LAPSES_S
-    made.sent(1, later)
-    assert made.room(later) > MUCH * MEAN_S / (MEAN_S + 1.0)
+    made.sent(MUCH // 2, later)
+    proven = MUCH * MEAN_S / (MEAN_S + LONG_S + 0.5)
+    assert made.room(later) == int(proven * WARNED) - MUCH // 2
 
 
 def test_one_batch_may_go_where_nothing_is_under_way_however_low_the_quota() -> None:
@@ -113,12 +146,12 @@ def test_nobody_waits_long_for_an_answer_that_is_late() -> None:
     made = took(MUCH)
     made.sent(MUCH, 100.0)
     assert made.room(100.0 + LATE_S - 0.1) == 0
-    assert made.room(100.0 + LATE_S + 0.2) == MUCH * (UNMET - 1)
+    assert made.room(100.0 + LATE_S + 0.2) == MUCH * (FREE - 1)
     made.answered(MUCH, 100.0, 103.0, 0.0)
-    assert made.room(103.0) == 2 * MUCH * (UNMET - 1)
+    assert made.room(103.0) == 2 * MUCH * (FREE - 1)
     made.sent(MUCH // 4, 104.0)
     made.gone(MUCH // 4, 104.0)
-    assert made.room(104.0) == 2 * MUCH * (UNMET - 1)
+    assert made.room(104.0) == 2 * MUCH * (FREE - 1)
 
 
 def test_who_finds_no_room_is_woken_once_by_the_next_answer() -> None:
@@ -265,8 +298,19 @@ def test_under_a_quota_transactions_stay_short_and_all_of_it_is_used(
     broker.run(110.0)
     later_s = max(max(line.open_s, default=0.0) for line in lines)
     assert first_s < 11.0  # a time-out is 15 s
-    assert later_s < 4.0
+    assert later_s < 7.0
     assert sum(line.copied for line in lines) - before > 0.75 * quota * 50
+
+
+def test_a_worker_that_comes_anew_finds_its_part_of_a_quota() -> None:
+    broker = Broker(2_000_000)
+    workers = [Allowance() for _ in range(3)]
+    lines = [Line(broker, workers[number % 3], 64_000) for number in range(24)]
+    for number, line in enumerate(lines):
+        broker.at(60.0 if number % 3 == 2 else 0.01 * number, line.look)
+    broker.run(120.0)
+    copied = [sum(line.copied for line in lines[number::3]) for number in range(3)]
+    assert copied[2] > 0.4 * broker.quota * 60 / 3
 
 
 def test_a_quota_that_is_lifted_is_soon_forgotten() -> None:
