@@ -4,16 +4,16 @@
     without answer                 ███     a quarter more at most, of all slots together
                                        ╎   the quota, passed by no more than that
 
-    after a silence             an eighth more at most
-    after one of over 1.5 s     and at the pace of what is proven, not at once
+    for 30 s after a silence    an eighth more at most
+    after one of over 1.5 s     at the pace of what is proven, not at once; later three times that
 
 A broker takes each request, answers it at once with the silence that it wants, and reads nothing
 more of that connection for so long (KIP-219). It wants it again for each request that waited
 meanwhile, until its mean of some 10 s is below (ClientQuotaManager, Rate.windowSize). Positions
 wait for that behind the data; the time-out of their transaction does not. All slots of a worker
-share a quota, and workers do: each proves its own part of it, and passes it by no more than that.
-Those that keep the pace want short silences all the time, in which one that comes anew still finds
-its part. A request that is late beyond a silence is no quota's: nobody else waits for its answer.
+share a quota, and workers do: each proves its own part of it, which may be that of another one by
+now. Those that keep the pace meet short silences all the time, and one that comes anew finds its
+part in between. What is late for a second is not waited for: it may be no quota that holds it up.
 """
 
 from __future__ import annotations
@@ -39,10 +39,12 @@ LONG_S: Final = 1.5
 """A quota that wants more silence is met; less may be due to others."""
 PACE: Final = 1.05
 """Times what is proven a second: so a quota is met again, and as soon as it is passed."""
+PROBING: Final = 3.0
+"""The same with a quota that was met longer ago: it may be another one, and others may use it."""
 AT_ONCE_S: Final = 1.0
 """What the pace allows in this time may be sent at once."""
 LAPSES_S: Final = 30.0
-"""So long after a silence it is forgotten: the quota is gone, or others want less of it."""
+"""So long after a silence nobody knows what the quota lets pass now."""
 LATE_S: Final = 1.0
 """What has no answer for so long does not count: a follower is slow, or a replica away."""
 _STEP_S: Final = 0.1
@@ -82,9 +84,9 @@ class Allowance:
         if not under_way:
             return max(self._most(now), 1)
         free = self._most(now) - under_way
-        if self._is_met(now):
+        if self._silent_until > 0:
             self._pay(now)
-            free = min(free, int(self._pace * AT_ONCE_S - self._owed))
+            free = min(free, int(self._pace(now) * AT_ONCE_S - self._owed))
         return max(free, 0)
 
     def silence_s(self, now: float) -> float:
@@ -97,50 +99,55 @@ class Allowance:
             return silence_s
         self._forget(now)
         self._waiting[wake] = None
-        if self._is_met(now):
+        if self._silent_until > 0:
             self._pay(now)
-            wait_s = self._owed / self._pace - AT_ONCE_S + _STEP_S
+            wait_s = self._owed / self._pace(now) - AT_ONCE_S + _STEP_S
             if wait_s > 0:
                 return min(wait_s, KEPT_S)
-        if self._unanswered:
-            return LATE_S
-        return self._steps[0][0] + KEPT_S - now if self._steps else KEPT_S
+        until = [now + KEPT_S]
+        if self._steps:
+            until.append(self._steps[0][0] + KEPT_S)
+        if self._flying:
+            until.append(next(iter(self._flying)) * _STEP_S + LATE_S + _STEP_S)
+        return max(min(until) - now, 0.01)
 
     def sent(self, size: int, now: float) -> None:
         """That much is on its way, or about to be."""
         step = int(now / _STEP_S)
         self._flying[step] = self._flying.get(step, 0) + size
         self._unanswered += size
-        if self._is_met(now):
-            self._pay(now)
-            self._owed += size
+        self._pay(now)
+        self._owed += size
 
     def answered(self, size: int, sent_at: float, now: float, silence_s: float) -> None:
         """What was sent then is taken, and the broker wants so long a silence."""
         self._take(size, now)
-        passes = max(self._taken, 1) * MEAN_S / (MEAN_S + silence_s)
+        part = MEAN_S / (MEAN_S + silence_s)
+        passes = max(self._taken, 1) * part
         if silence_s > LONG_S:
-            if not self._is_met(now):
-                self._owed, self._owed_at = 0.0, now
             self._met_at = now
-            self._proven = passes
+            if 2 * self._taken >= self._proven:
+                self._proven = passes
+            elif now >= self._silent_until:  # others passed it, perhaps
+                self._proven = max(passes, self._proven * part)
         elif silence_s <= 0 or not self._is_met(now):
             self._proven = max(self._proven, self._taken)
         elif self._taken > self._proven:
             self._proven = passes
         if silence_s > 0:
             self._silent_until = max(self._silent_until, now + silence_s)
-        self.gone(size, sent_at)
+        self.gone(size, sent_at, now)
 
-    def gone(self, size: int, sent_at: float) -> None:
+    def gone(self, size: int, sent_at: float, now: float) -> None:
         """It was not sent after all, or nobody knows what became of it."""
         step = int(sent_at / _STEP_S)
         if step in self._flying:  # else it was late already
             self._flying[step] -= size
             self._unanswered -= size
-        waiting, self._waiting = self._waiting, {}
-        for wake in waiting:
-            wake()
+        if self._waiting and self.room(now):
+            waiting, self._waiting = self._waiting, {}
+            for wake in waiting:
+                wake()
 
     def _take(self, size: int, now: float) -> None:
         self._forget(now)
@@ -160,14 +167,16 @@ class Allowance:
     def _is_met(self, now: float) -> bool:
         return now - self._met_at < LAPSES_S
 
-    @property
-    def _pace(self) -> float:
-        """Bytes a second, where a quota was met."""
-        return self._proven * PACE / MEAN_S
+    def _pace(self, now: float) -> float:
+        """Bytes a second, where silence was ever wanted."""
+        if self._is_met(now):
+            return max(self._proven * PACE, 1.0) / MEAN_S
+        return max(self._proven * PROBING, FIRST_BYTES) / MEAN_S
 
     def _pay(self, now: float) -> None:
         """Bring up to date what is ahead of the pace."""
-        self._owed = max(self._owed - self._pace * (now - self._owed_at), 0.0)
+        paid = self._pace(now) * (now - self._owed_at)
+        self._owed = max(self._owed - paid, 0.0)
         self._owed_at = now
 
     def _forget(self, now: float) -> None:

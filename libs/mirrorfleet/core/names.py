@@ -11,9 +11,9 @@ from typing import Final
 from mirrorfleet.core.ids import ClusterAlias, FleetName, SlotNumber
 
 CONTROL_PREFIX: Final = "__mirrorfleet."
-ID_PREFIX: Final = "mirrorfleet."
-"""Of groups and transactional ids."""
 """Every control topic begins with it; `__` makes each MM2 treat it as internal, too."""
+ID_PREFIX: Final = "mirrorfleet."
+"""Our groups and transactional ids begin with it."""
 
 _APART: Final = 200
 """A multiple of most numbers that `transaction.state.log.num.partitions` has; 50 by default."""

@@ -186,18 +186,8 @@ def _plan_topic(topic: Topic, load: SlotLoad, draft: _Draft) -> None:
         draft.held.append(trouble)
         return
     view, target = topic.view, topic.target
-    if target is not None and target.unread:
-        claim = topic.claim
-        text = f"the configs of {claim.target_topic} cannot be read: they decide how it is copied"
-        draft.held.append(Held(claim.source_topic, Reason.TARGET_UNREAD, text))
-        return
-    if target is not None and target.empty is None and topic.is_new:
-        claim = topic.claim  # just created, perhaps, and its leaders do not answer yet
-        text = (
-            f"nobody says whether {claim.target_topic} is empty: some partition of it has no"
-            " leader, or one that does not answer"
-        )
-        draft.held.append(Held(claim.source_topic, Reason.TARGET_UNREAD, text))
+    if unread := _unread(topic):
+        draft.held.append(Held(topic.claim.source_topic, Reason.TARGET_UNREAD, unread))
         return
     if target is None:
         spec = new_topic(
@@ -218,6 +208,17 @@ def _plan_topic(topic: Topic, load: SlotLoad, draft: _Draft) -> None:
     if edits:
         draft.alter.append(Alteration(topic.claim, edits))
     draft.publish.extend(changed(topic, target, load))
+
+
+def _unread(topic: Topic) -> str:
+    """What of the copy must be known and nobody tells; the next look may know it."""
+    target = topic.target
+    if target is not None and target.unread:
+        return f"the configs of {target.name} cannot be read: they decide how it is copied"
+    if target is not None and target.empty is None and topic.is_new:  # just created, perhaps
+        why = "some partition of it has no leader, or one that does not answer"
+        return f"nobody says whether {target.name} is empty: {why}"
+    return ""
 
 
 def _leave(

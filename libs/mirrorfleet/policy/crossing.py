@@ -11,8 +11,9 @@
 MM2's MirrorSourceConnector takes literal topic ACLs but ALLOW WRITE, and makes ALLOW ALL to READ.
 Here neither WRITE nor ALL crosses as a denial either, because it would stop the fleet's own
 writes, nor does what is denied to everybody and the fleet must do: DESCRIBE and more with copies,
-READ in its own groups. A right is never wider there than here: under identity naming a prefix would
-also mean topics of the target's own.
+READ and DESCRIBE in its own groups. (A denied READ of a topic crosses: nobody is to read the copy.)
+Else a right is never wider there than here: under identity naming a prefix would also mean topics
+of the target's own.
 """
 
 from __future__ import annotations
@@ -69,6 +70,8 @@ def _stops_us(denial: AclBinding) -> bool:
     """Whether the fleet needs what it denies: for copies, or its own groups for anything."""
     if denial.resource is AclResource.TOPIC:
         return denial.operation in _OURS
+    if denial.operation not in {AclOperation.READ, AclOperation.DESCRIBE}:
+        return False
     if not is_wide(denial):
         return denial.name.startswith(ID_PREFIX)
     return denial.name == ANY_NAME or _overlap(denial.name, ID_PREFIX)

@@ -145,7 +145,7 @@ class Pipe:
 
     def unclaim(self) -> None:
         """Give it back: it is not sent."""
-        self.allowance.gone(*self._claim)
+        self.allowance.gone(*self._claim, self.clock.monotonic())
         self._claim = (0, 0.0)
 
     def request(
@@ -170,11 +170,11 @@ class Pipe:
     def _heard(self, size: int, since: float, answer: asyncio.Future[list[ProduceAck]]) -> None:
         self._asked.popleft()  # answers come in order
         # To look for an exception is enough: who aborts does not look at all that were on their way
+        now = self.clock.monotonic()
         if answer.cancelled() or answer.exception() is not None:
-            self.allowance.gone(size, since)
+            self.allowance.gone(size, since, now)
         else:
-            muted_s = self.lane.connection.muted_s
-            self.allowance.answered(size, since, self.clock.monotonic(), muted_s)
+            self.allowance.answered(size, since, now, self.lane.connection.muted_s)
 
     async def room(self) -> None:
         """Wait while the connection takes no more: a slow network, a quota, a login that is due.
@@ -193,17 +193,19 @@ class Pipe:
 
     @property
     def silence_s(self) -> float:
-        """For how long the broker's quota wants nothing, of any slot."""
-        return self.allowance.silence_s(self.clock.monotonic())
+        """For how long the broker's quota wants nothing: of any slot, or of this connection."""
+        of_all_s = self.allowance.silence_s(self.clock.monotonic())
+        return max(of_all_s, self.lane.connection.muted_s)
 
     @property
     def room_bytes(self) -> int:
         """How much the broker is known to take now."""
-        return self.allowance.room(self.clock.monotonic())
+        return 0 if self.lane.connection.muted_s else self.allowance.room(self.clock.monotonic())
 
     def wait_s(self, wake: Callable[[], None]) -> float:
         """For how long that is nothing; `wake` is called if it may be more before."""
-        return self.allowance.wait_s(self.clock.monotonic(), wake)
+        wait_s = self.allowance.wait_s(self.clock.monotonic(), wake)
+        return self.lane.connection.muted_s or wait_s
 
     def waits_s(self, now: float) -> float:
         """Since when that request waits."""

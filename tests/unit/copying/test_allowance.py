@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,6 +19,7 @@ from mirrorfleet.copying.allowance import (
     LONG_S,
     MEAN_S,
     PACE,
+    PROBING,
     WARNED,
     Allowance,
 )
@@ -88,13 +90,12 @@ def test_after_a_short_silence_less_is_on_its_way_until_it_is_long_ago() -> None
 
 def test_once_a_quota_is_met_its_pace_is_kept() -> None:
     made = took(MUCH, silence_s=LONG_S + 0.5)
-    later = 100.0 + KEPT_S
     pace = MUCH * MEAN_S / (MEAN_S + LONG_S + 0.5) * PACE / MEAN_S
-    made.sent(1, later)
-    assert made.room(later) == pytest.approx(pace * AT_ONCE_S, rel=1e-3)
-    made.sent(int(pace * AT_ONCE_S), later)
-    assert made.room(later) == 0
-    assert made.room(later + 0.5) == pytest.approx(pace * 0.5, rel=1e-3)
+    made.sent(1, 120.0)
+    assert made.room(120.0) == pytest.approx(pace * AT_ONCE_S, rel=1e-3)
+    made.sent(int(pace * AT_ONCE_S), 120.0)
+    assert made.room(120.0) == 0
+    assert made.room(120.5) == pytest.approx(pace * 0.5, rel=1e-3)
 
 
 def test_a_large_batch_at_a_small_pace_is_paid_at_the_larger_one_that_it_proves() -> None:
@@ -122,12 +123,31 @@ def test_a_short_silence_at_the_pace_lowers_what_is_proven_only_where_we_passed_
     assert made.room(112.0 + KEPT_S) == pytest.approx(kept * proven * WARNED, rel=1e-5)
 
 
-def test_a_quota_that_nobody_met_for_long_is_no_longer_kept() -> None:
+def test_a_quota_that_nobody_met_for_long_is_looked_for_at_three_times_the_pace() -> None:
     made = took(MUCH, silence_s=LONG_S + 0.5)
-    later = 100.0 + LAPSES_S
-    made.sent(MUCH // 2, later)
     proven = MUCH * MEAN_S / (MEAN_S + LONG_S + 0.5)
-    assert made.room(later) == int(proven * WARNED) - MUCH // 2
+    later = 100.0 + LONG_S + 0.5 + LAPSES_S
+    assert made.room(later) == int(proven * FREE)
+    made.sent(1, later)
+    assert made.room(later) == pytest.approx(proven * PROBING / MEAN_S, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("answers", "kept"),
+    [
+        pytest.param((800,), MEAN_S / (MEAN_S + 3.0), id="others passed it, perhaps"),
+        pytest.param((800, 800), MEAN_S / (MEAN_S + 3.0), id="once for each silence"),
+        pytest.param((MUCH // 2,), 0.5 * MEAN_S / (MEAN_S + 3.0), id="we did"),
+    ],
+)
+def test_a_long_silence_takes_little_from_one_who_sent_little(
+    answers: tuple[int, ...], kept: float
+) -> None:
+    made = took(MUCH)
+    for size in answers:
+        made.sent(size, 112.0)
+        made.answered(size, 112.0, 112.0, 3.0)
+    assert made.room(112.0 + KEPT_S) == pytest.approx(kept * MUCH * WARNED, rel=1e-3)
 
 
 def test_one_batch_may_go_where_nothing_is_under_way_however_low_the_quota() -> None:
@@ -138,7 +158,7 @@ def test_one_batch_may_go_where_nothing_is_under_way_however_low_the_quota() -> 
 def test_what_was_not_sent_or_is_lost_makes_room_and_proves_nothing() -> None:
     made = Allowance()
     made.sent(FIRST_BYTES, 100.0)
-    made.gone(FIRST_BYTES, 100.0)
+    made.gone(FIRST_BYTES, 100.0, 100.0)
     assert made.room(100.0) == FIRST_BYTES
 
 
@@ -150,21 +170,23 @@ def test_nobody_waits_long_for_an_answer_that_is_late() -> None:
     made.answered(MUCH, 100.0, 103.0, 0.0)
     assert made.room(103.0) == 2 * MUCH * (FREE - 1)
     made.sent(MUCH // 4, 104.0)
-    made.gone(MUCH // 4, 104.0)
+    made.gone(MUCH // 4, 104.0, 104.0)
     assert made.room(104.0) == 2 * MUCH * (FREE - 1)
 
 
-def test_who_finds_no_room_is_woken_once_by_the_next_answer() -> None:
+def test_who_finds_no_room_is_woken_once_by_the_answer_that_makes_some() -> None:
     made, woken = took(MUCH), []
 
     def wake() -> None:
         woken.append(True)
 
-    made.sent(MUCH, 100.0)
+    made.sent(2 * MUCH, 100.0)
     for _ in range(3):
-        assert made.wait_s(100.5, wake) == LATE_S
+        assert LATE_S - 0.5 < made.wait_s(100.5, wake) < LATE_S
+    made.answered(MUCH, 100.0, 100.5, 0.0)
+    assert not woken
     for _ in range(2):
-        made.answered(10, 100.0, 100.5, 0.0)
+        made.answered(MUCH // 2, 100.0, 100.5, 0.0)
     assert woken == [True]
 
 
@@ -174,11 +196,11 @@ def test_who_finds_no_room_waits_for_the_silence_the_pace_or_the_mean() -> None:
 
     made = took(MUCH, silence_s=2.0)
     assert made.wait_s(100.5, nobody) == 1.5
-    assert made.wait_s(103.0, nobody) == KEPT_S - 3.0
-    later = 100.0 + KEPT_S
     pace = MUCH * MEAN_S / (MEAN_S + 2.0) * PACE / MEAN_S
-    made.sent(int(3 * pace), later)
-    assert 2.0 < made.wait_s(later, nobody) < 2.2
+    assert made.wait_s(103.0, nobody) == pytest.approx(MUCH / pace - 3.0 - AT_ONCE_S, abs=0.2)
+    made.sent(int(3 * pace), 120.0)
+    assert 2.0 < made.wait_s(120.0, nobody) < 2.2
+    assert took(MUCH).wait_s(103.0, nobody) == KEPT_S - 3.0
     assert Allowance().wait_s(100.0, nobody) == KEPT_S
 
 
@@ -222,6 +244,7 @@ class Line:
         self._free_at, self._muted_until = 0.0, 0.0
         self._opened: float | None = None
         self._ends = False
+        self._timer = 0
         self.copied, self.open_s = 0, list[float]()
 
     def look(self) -> None:
@@ -238,10 +261,16 @@ class Line:
         if self._flying:
             return
         if self._opened is None:
-            self._broker.at(now + max(self._allowance.wait_s(now, self._soon), 0.001), self.look)
+            self._timer += 1
+            wait_s = max(self._allowance.wait_s(now, self._soon), 0.001)
+            self._broker.at(now + wait_s, partial(self._late, self._timer))
         else:
             self._ends = True
             self._broker.at(self._muted_until, lambda: self._send(800, ends=True))
+
+    def _late(self, timer: int) -> None:
+        if timer == self._timer:
+            self.look()
 
     def _soon(self) -> None:
         self._broker.at(self._broker.now + 0.001, self.look)
@@ -311,6 +340,19 @@ def test_a_worker_that_comes_anew_finds_its_part_of_a_quota() -> None:
     broker.run(120.0)
     copied = [sum(line.copied for line in lines[number::3]) for number in range(3)]
     assert copied[2] > 0.4 * broker.quota * 60 / 3
+
+
+def test_parts_that_were_proven_one_after_the_other_do_not_add_up() -> None:
+    broker = Broker(100_000)
+    workers = [Allowance() for _ in range(3)]
+    for number, allowance in enumerate(workers):  # each had all of it
+        allowance.sent(1_000_000, number)
+        allowance.answered(1_000_000, number, number, 1.6)
+    lines = [Line(broker, workers[number % 3], 16_000) for number in range(24)]
+    for number, line in enumerate(lines):
+        broker.at(100.0 + 0.01 * number, line.look)
+    broker.run(160.0)
+    assert max(max(line.open_s) for line in lines) < 10.0
 
 
 def test_a_quota_that_is_lifted_is_soon_forgotten() -> None:

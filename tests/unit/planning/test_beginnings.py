@@ -6,10 +6,11 @@ from dataclasses import replace
 
 from mirrorfleet.core.ids import TopicId
 from mirrorfleet.planning.pending import automatic, planned_changes, within
-from mirrorfleet.planning.plan import Plan
+from mirrorfleet.planning.plan import Growth, Plan
 from mirrorfleet.planning.rules import Apply, RuleTerms
 from mirrorfleet.records.catalog import CatalogLink, RuleBeginning
 from tests.unit.planning.samples import (
+    CLAIM,
     EAST,
     LINK,
     OTHER_ID,
@@ -121,3 +122,13 @@ def test_what_was_there_is_not_written_where_every_rule_waits_for_a_word() -> No
 
     assert automatic(plan, {"all": RuleTerms()}, Apply.MANUAL).begun == FRESH
     assert automatic(plan, {"all": RuleTerms(apply=Apply.MANUAL)}, Apply.AUTO).begun is None
+
+
+def test_a_copy_that_is_there_with_too_few_partitions_is_grown_before_a_start_of_its_own() -> None:
+    terms = RuleTerms(start="latest", adopt=True)
+    before = planned(orders(3), copied(1), terms=terms)
+    after = planned(orders(3), copied(3), terms=terms)
+
+    assert before.grow == (Growth(CLAIM, 3, 1),)
+    assert before.publish == ()
+    assert [each.start for each in after.publish] == ["latest"] * 3

@@ -88,6 +88,32 @@ async def test_a_silence_ends_the_transaction_with_what_it_has() -> None:
     assert 8.0 < runner.allowances[1].silence_s(now()) < 9.1  # for all slots
 
 
+async def test_a_stop_is_heard_while_a_connection_alone_is_to_be_silent() -> None:
+    target, sender, runner = await begun(1)
+    line = runner.lanes[1].connection
+    line.must_wait, line.muted_s = True, 30.0  # said in an answer that nobody has looked at yet
+    give_one(runner, 0, 1)
+    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+        copying = group.create_task(sender.transact())
+        for _ in range(5):
+            await asyncio.sleep(0)
+        runner.stopping = True
+        runner.wake()
+    assert not copying.result()
+    assert target.seen == []
+
+
+async def test_the_silence_of_a_connection_alone_is_waited_for_and_no_longer() -> None:
+    _, sender, runner = await begun(1)
+    line = runner.lanes[1].connection
+    line.must_wait, line.muted_s = True, 0.2
+    give_one(runner, 0, 1)
+    began = now()
+    async with asyncio.timeout(5):
+        assert not await sender.transact()
+    assert now() - began >= 0.2
+
+
 async def test_the_silence_of_one_broker_ends_the_transaction_for_the_others_too() -> None:
     target, sender, runner = await begun(2)
     runner.commits = CommitPolicy(shortest_s=60.0, busy_s=60.0)
@@ -120,7 +146,7 @@ async def test_no_more_is_on_its_way_than_a_broker_is_known_to_take() -> None:
         await until(lambda: target.held, deadline_s=5, what="the next requests")
         await asyncio.sleep(0)
         assert target.seen.count(f"{DATA}0") == 3  # of five that the connection would take
-        runner.allowances[1].gone(others, began)
+        runner.allowances[1].gone(others, began, now())
         target.hold_data = False
         while target.held:
             target.held.pop(0)()
