@@ -46,12 +46,17 @@ def left_of(name: str) -> list[str]:
 
 
 def foreground(name: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [*LOCAL, "up", "--name", name, "--ports", "auto", "--foreground"],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
-    )
+    # Whom a shell has started in the background ignores SIGINT, and so would its children.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return subprocess.Popen(
+            [*LOCAL, "up", "--name", name, "--ports", "auto", "--foreground"],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture
