@@ -13,7 +13,7 @@ from mirrorfleet.core.ids import ClusterAlias, FleetName, SlotNumber
 CONTROL_PREFIX: Final = "__mirrorfleet."
 """Every control topic begins with it; `__` makes each MM2 treat it as internal, too."""
 ID_PREFIX: Final = "mirrorfleet."
-"""Our groups and transactional ids begin with it."""
+"""Our groups and transactional ids begin with it; such a group is never copied."""
 
 _APART: Final = 200
 """A multiple of most numbers that `transaction.state.log.num.partitions` has; 50 by default."""

@@ -30,13 +30,11 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from mirrorfleet.core.ids import SourceOffset, TargetOffset, TopicPartition
+from mirrorfleet.core.names import ID_PREFIX
 from mirrorfleet.offsets.copies import Answer, Copies
 from mirrorfleet.policy.flows import Flow
 from mirrorfleet.records.catalog import CatalogPartition
 from mirrorfleet.records.checkpoint import Checkpoint
-
-OWN_GROUPS = "mirrorfleet."
-"""Groups of ours begin with it and are never copied."""
 
 _MOST_HIDDEN: Final = 3
 """Offsets of before that are remembered while the target shows none."""
@@ -271,7 +269,7 @@ def wanted_groups(flow: Flow, groups: Iterable[str]) -> list[str]:
     return sorted(
         group
         for group in groups
-        if not group.startswith(OWN_GROUPS) and any(r.groups.matches(group) for r in flow.rules)
+        if not group.startswith(ID_PREFIX) and any(r.groups.matches(group) for r in flow.rules)
     )
 
 

@@ -19,7 +19,7 @@ from itertools import groupby
 from typing import Final
 
 from mirrorfleet.core.ids import ClusterAlias, FleetName
-from mirrorfleet.core.names import control_topic, service_id
+from mirrorfleet.core.names import ID_PREFIX, control_topic, service_id
 from mirrorfleet.policy.cycles import heartbeats_at, is_cycle_by_name
 from mirrorfleet.policy.filters import literal_prefix
 from mirrorfleet.policy.flows import AclPolicy, Flow
@@ -327,7 +327,7 @@ def _control(service: Service, fleet: FleetName, target: ClusterAlias) -> Iterat
         yield Grant(target, service, Resource.TOPIC, Pattern.LITERAL, slots, describe)
     resource = Resource.TRANSACTIONAL_ID
     if service is Service.MIRROR:
-        ids = f"mirrorfleet.{fleet}."
+        ids = f"{ID_PREFIX}{fleet}."
         yield Grant(target, service, resource, Pattern.PREFIXED, ids, Operation.WRITE)
     elif service is Service.SYNC:
         own = service_id(fleet, service)

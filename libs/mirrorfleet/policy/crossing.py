@@ -67,7 +67,7 @@ def crossing(binding: AclBinding, us: Collection[str]) -> AclBinding | None:
 
 
 def _stops_us(denial: AclBinding) -> bool:
-    """Whether the fleet needs what it denies: for copies, or its own groups for anything."""
+    """Whether the fleet needs what it denies: with copies, or in its own groups."""
     if denial.resource is AclResource.TOPIC:
         return denial.operation in _OURS
     if denial.operation not in {AclOperation.READ, AclOperation.DESCRIBE}:

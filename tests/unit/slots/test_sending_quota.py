@@ -47,6 +47,12 @@ def room(runner: Runner, node: int = 1) -> int:
     return runner.allowances[node].room(now())
 
 
+def mute(runner: Runner, lane: int, silence_s: float) -> None:
+    """The broker of a lane wants silence of it."""
+    line = runner.lanes[lane].connection
+    line.must_wait, line.muted_s = True, silence_s
+
+
 def quiet(runner: Runner, node: int, silence_s: float) -> None:
     """A broker tells another slot of its silence."""
     runner.allowances[node].sent(0, now())
@@ -78,8 +84,7 @@ async def test_a_silence_ends_the_transaction_with_what_it_has() -> None:
     async with asyncio.TaskGroup() as group:
         group.create_task(sender.transact())
         await until(lambda: target.held, deadline_s=5, what="the first request")
-        line = runner.lanes[0].connection
-        line.must_wait, line.muted_s = True, 9.0
+        mute(runner, 0, 9.0)
         target.held.pop()()
 
     assert target.seen.count(f"{DATA}0") == 1
@@ -90,8 +95,7 @@ async def test_a_silence_ends_the_transaction_with_what_it_has() -> None:
 
 async def test_a_stop_is_heard_while_a_connection_alone_is_to_be_silent() -> None:
     target, sender, runner = await begun(1)
-    line = runner.lanes[1].connection
-    line.must_wait, line.muted_s = True, 30.0  # said in an answer that nobody has looked at yet
+    mute(runner, 1, 30.0)  # said in an answer that nobody has looked at yet
     give_one(runner, 0, 1)
     async with asyncio.timeout(5), asyncio.TaskGroup() as group:
         copying = group.create_task(sender.transact())
@@ -105,8 +109,7 @@ async def test_a_stop_is_heard_while_a_connection_alone_is_to_be_silent() -> Non
 
 async def test_the_silence_of_a_connection_alone_is_waited_for_and_no_longer() -> None:
     _, sender, runner = await begun(1)
-    line = runner.lanes[1].connection
-    line.must_wait, line.muted_s = True, 0.2
+    mute(runner, 1, 0.2)
     give_one(runner, 0, 1)
     began = now()
     async with asyncio.timeout(5):
