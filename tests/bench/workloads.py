@@ -46,6 +46,14 @@ WORKLOADS = {
         Workload(name="1k-plain", partitions=8, record_bytes=1_000, megabytes=5_000),
         Workload(name="100b-lz4", partitions=8, record_bytes=100, megabytes=1_600, codec="lz4"),
         Workload(name="single", partitions=8, record_bytes=1_000, megabytes=600, batch_records=1),
+        Workload(
+            name="single-lz4",
+            partitions=8,
+            record_bytes=200,
+            megabytes=120,
+            codec="lz4",
+            batch_records=1,
+        ),
         Workload(name="100p-hot", partitions=100, record_bytes=1_000, megabytes=4_000),
         Workload(
             name="txn-source", partitions=8, record_bytes=1_000, megabytes=2_000, transactional=True

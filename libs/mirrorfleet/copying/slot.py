@@ -8,8 +8,8 @@ it was, so that an answer that was asked for before is known as stale.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import chain, islice
-from typing import TYPE_CHECKING, Final
+from itertools import chain
+from typing import TYPE_CHECKING
 
 from mirrorfleet.copying.budget import FrameLease, MemoryBudget
 from mirrorfleet.copying.faults import Fault, FaultReason, reason_of
@@ -23,11 +23,9 @@ from mirrorfleet.copying.partition import (
 )
 from mirrorfleet.copying.snapshots import Snapshots
 from mirrorfleet.copying.urgency import NOTHING, RANK, STANDING_S, Urgency, rank
-from mirrorfleet.core.errors import CorruptBatchError
 from mirrorfleet.records.catalog import CatalogPartition, CatalogState
-from mirrorfleet.wire.batch import CODEC_MASK
-from mirrorfleet.wire.engine import merge, mergeable, walk_fetched
-from mirrorfleet.wire.reshape import MERGE_UP_TO, UNLIMITED
+from mirrorfleet.wire.engine import merged, walk_fetched
+from mirrorfleet.wire.merging import MERGE_UP_TO, UNLIMITED
 from mirrorfleet.wire.rewrite import next_sequence
 
 if TYPE_CHECKING:
@@ -43,9 +41,6 @@ if TYPE_CHECKING:
     )
     from mirrorfleet.records.positions import Fence, Position
     from mirrorfleet.wire.copybatch import AbortedTransaction, CopyBatch, LateAbort
-
-MERGE_MOST: Final = 4_096
-"""Batches looked at for one merge; more would make each look longer and the batch no cheaper."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,49 +305,28 @@ class Slot:
     def next_batch(
         self, partition: CopyPartition, share: int = 0, limit: int = UNLIMITED
     ) -> Queued:
-        """Take a queue's head, merged with what follows where `mergeable` says: that is cheaper."""
+        """Take a queue's head, merged with what follows where that is cheaper (`wire.merging`)."""
         queue = partition.queue
         head = queue.popleft()
         partition.queued_bytes -= head.batch.size
         del self._ready[partition]
-        taken = [head]
-        is_plain = not head.batch.attributes & CODEC_MASK
-        if queue and is_plain and self._budget.has_room(max(MERGE_UP_TO, share)):
-            taken += self._followers(partition, head, share, limit)
+        if queue and self._budget.has_room(max(MERGE_UP_TO, share)):
+            head = self._merged(partition, head, share, limit)
         if queue:
             self._ready[partition] = None  # to the end: the others first
-        return head if len(taken) == 1 else self._merged(partition, taken)
+        return head
 
-    def _followers(
-        self, partition: CopyPartition, head: Queued, share: int, limit: int
-    ) -> list[Queued]:
-        """What follows the head and is better merged with it; compressed batches never are."""
+    def _merged(self, partition: CopyPartition, head: Queued, share: int, limit: int) -> Queued:
         queue = partition.queue
-        run = chain((head.batch,), (queued.batch for queued in islice(queue, MERGE_MOST)))
-        count = mergeable(run, partition.terms, share, limit)
-        taken = [queue.popleft() for _ in range(count - 1)]
-        partition.queued_bytes -= sum(queued.batch.size for queued in taken)
-        return taken
-
-    def _merged(self, partition: CopyPartition, taken: list[Queued]) -> Queued:
-        try:
-            batch = merge([queued.batch for queued in taken], partition.terms)
-        except CorruptBatchError:
-            # A payload whose CRC is right and whose records are not: nobody can read it. Alone it
-            # is refused by the target, which names it.
-            return self._unmerged(partition, taken)
-        head = taken[0]
+        run = chain((head.batch,), (queued.batch for queued in queue))
+        if (found := merged(run, partition.terms, share, limit)) is None:
+            return head
+        taken = [head, *(queue.popleft() for _ in range(found.taken - 1))]
+        partition.queued_bytes -= sum(queued.batch.size for queued in taken[1:])
         for queued in taken:
             queued.lease.done()
-        lease = head.lease.another(batch.size)
-        return Queued(batch, lease, head.fetched_at, head.pace)
-
-    def _unmerged(self, partition: CopyPartition, taken: list[Queued]) -> Queued:
-        """Put all but the first back where they were."""
-        partition.queue.extendleft(reversed(taken[1:]))
-        partition.queued_bytes += sum(queued.batch.size for queued in taken[1:])
-        self._ready[partition] = None
-        return taken[0]
+        lease = head.lease.another(found.batch.size)
+        return Queued(found.batch, lease, head.fetched_at, head.pace)
 
     def take_sequence(self, at: TopicPartition, count: int) -> int:
         """The base sequence for `count` records of a target partition, in this producer epoch."""

@@ -40,13 +40,12 @@ from mirrorfleet.wire.copybatch import (
     Walked,
 )
 from mirrorfleet.wire.legacy import legacy_records
+from mirrorfleet.wire.merging import merged
 from mirrorfleet.wire.reencode import Rebuilt, admit, fitted, lacks_keys, rebuild
 from mirrorfleet.wire.reshape import (
     before,
     divide,
     find_null_keys,
-    merge,
-    mergeable,
     source_offset,
     split,
     without,
@@ -61,8 +60,7 @@ __all__ = [
     "before",
     "divide",
     "find_null_keys",
-    "merge",
-    "mergeable",
+    "merged",
     "source_offset",
     "split",
     "walk_fetched",

@@ -1,7 +1,6 @@
-"""Copy batches made from copy batches: merged, split, and with records left out.
+"""Copy batches made from a copy batch: split, and with records left out (`merging` has the rest).
 
     split   one batch over the target's limit  ->  several, cut between records
-    merge   tiny batches of one partition      ->  one
     without records that the target refuses    ->  holes
 
 Each keeps the codec, record timestamps and source offsets; holes grow, records never move.
@@ -19,36 +18,18 @@ from mirrorfleet.wire.builder import BatchBuilder
 from mirrorfleet.wire.codecs import MAX_INFLATED, Codec, Effort, decompress
 from mirrorfleet.wire.copybatch import BatchFault, CopyBatch, FaultKind
 from mirrorfleet.wire.framing import framed_records, has_null_key
-from mirrorfleet.wire.joining import join
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterator
 
-    from mirrorfleet.wire.copybatch import Terms
     from mirrorfleet.wire.framing import Framed
 
-MERGE_BELOW: Final = 2048
-"""Batches below this many bytes are cheaper to merge than to send: a header, a broker append and
-a transaction check each cost about as much as 2 KB of payload (measured)."""
-MERGE_RECORDS: Final = 32
-"""So are batches of at most so many records, up to `MERGE_FEW_BELOW` bytes: a record takes about
-1.5 us to move, a batch 70 us here to send and several hundred at a target that replicates it
-(measured)."""
-MERGE_FEW_BELOW: Final = 32 * 1024
-"""Of larger ones too few go into a request to save anything, unless it has room."""
-MERGE_LONE_RECORDS: Final = 128
-"""And such of any size as long as a request would be small: that costs both sides 470 us."""
-UNLIMITED: Final = 1 << 62
-MERGE_UP_TO: Final = 256 * 1024
-"""A merged batch stops here: larger ones save nothing more."""
 PACKED_TO_FIT: Final = 2
 """A lone record more than this many times over the limit is not packed once more: another level of
 a codec saves a fifth (measured with JSON), and hardly ever more than half."""
 PACKED_UP_TO: Final = 8 << 20
 """Nor one of more bytes uncompressed: every slot of the worker waits for it, 0.2 s at most, again
 whenever the fault is looked into."""
-_GROWTH_PER_RECORD: Final = 16
-"""Most bytes by which a record's length and deltas can grow when it moves to another batch."""
 
 
 class Division(NamedTuple):
@@ -81,63 +62,6 @@ def split(batch: CopyBatch, max_batch_bytes: int) -> list[CopyBatch] | BatchFaul
     """As `divide`, for a caller that wants all pieces or none."""
     division = divide(batch, max_batch_bytes)
     return division.fault or division.batches
-
-
-def is_small(batch: CopyBatch) -> bool:
-    """Whether a batch is cheaper to merge with others than to send."""
-    size = batch.size
-    return size < MERGE_BELOW or (batch.count <= MERGE_RECORDS and size < MERGE_FEW_BELOW)
-
-
-def mergeable(
-    batches: Iterable[CopyBatch], terms: Terms, share: int = 0, limit: int = UNLIMITED
-) -> int:
-    """How many of the leading batches are worth merging into one (0 or 1: none).
-
-    `share`: bytes that this partition may fill in a request before it is large enough by itself;
-    `limit`: of the request.
-    """
-    number = size = 0
-    attributes = -1
-    for batch in batches:
-        attributes = batch.attributes if number == 0 else attributes
-        size += batch.size + _GROWTH_PER_RECORD * batch.count
-        most = min(_worth(batch, share), terms.max_batch_bytes, limit)
-        if size > most or batch.attributes != attributes:
-            break
-        number += 1
-    return number
-
-
-def _worth(batch: CopyBatch, share: int) -> int:
-    """Up to how many bytes the batch is cheaper to merge with others than to send."""
-    of_request = share if batch.count <= MERGE_LONE_RECORDS else 0
-    return max(MERGE_UP_TO if is_small(batch) else 0, of_request)
-
-
-def merge(batches: Sequence[CopyBatch], terms: Terms) -> CopyBatch:
-    """One batch of all records; offsets absent between the batches become holes.
-
-    Give it what `mergeable` counted. Raises: ValueError for batches of different codecs, or when
-    the result is over `terms.max_batch_bytes`.
-    """
-    head = batches[0]
-    if len(batches) == 1:
-        return head
-    if any(batch.attributes != head.attributes for batch in batches):
-        raise ValueError("only batches of one codec can be merged")
-    merged = _packed(batches) if head.attributes else join(batches)
-    if merged.size > terms.max_batch_bytes:
-        raise ValueError(f"merged {merged.size} bytes; the target takes {terms.max_batch_bytes}")
-    return merged
-
-
-def _packed(batches: Sequence[CopyBatch]) -> CopyBatch:
-    builder, last = BatchBuilder(), batches[-1]
-    for batch in batches:
-        builder.extend(copied_records(batch))
-    codec = Codec(last.attributes)
-    return builder.build(codec, last.next_offset, leader_epoch=last.leader_epoch)
 
 
 def find_null_keys(batch: CopyBatch) -> list[SourceOffset]:

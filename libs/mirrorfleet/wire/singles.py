@@ -4,7 +4,7 @@
     target   [61 bytes, record, record, record, ...]
 
 Header, append and transaction check cost more than such a record, on either side. What is done
-here is what `reshape.merge` does, without an object a batch, and only where nothing is to decide:
+here is what `merging.merged` does, without an object a batch, and only where nothing is to decide:
 anything that is not plain (compression, another clock, a control batch, deltas, a wrong CRC) ends
 the run, and whoever walks finds out what it is.
 """
@@ -24,7 +24,7 @@ from mirrorfleet.wire.batch import (
 )
 from mirrorfleet.wire.checksum import crc32c
 from mirrorfleet.wire.copybatch import CopyBatch, NullKeys, Terms
-from mirrorfleet.wire.reshape import MERGE_BELOW, MERGE_UP_TO
+from mirrorfleet.wire.merging import MERGE_BELOW, MERGE_UP_TO
 from mirrorfleet.wire.varint import write_varint
 
 if TYPE_CHECKING:

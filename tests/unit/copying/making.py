@@ -22,6 +22,7 @@ from mirrorfleet.core.ids import (
 from mirrorfleet.records.catalog import CatalogPartition
 from mirrorfleet.records.commands import Action, Command
 from mirrorfleet.records.members import Slots
+from mirrorfleet.wire.codecs import Codec
 from mirrorfleet.wire.records import NewRecord, build_batch
 from mirrorfleet.wire.rewrite import stamp
 
@@ -89,11 +90,14 @@ def asked(action: Action, first: int, end: int) -> Command:
     )
 
 
-def fetched(*batches: tuple[int, list[bytes]], epoch: int = 3) -> bytearray:
+def fetched(
+    *batches: tuple[int, list[bytes]], epoch: int = 3, codec: Codec = Codec.NONE
+) -> bytearray:
     """Source batches: (base offset, values), as a broker would store them."""
     frame = bytearray()
     for base, values in batches:
-        batch = build_batch([NewRecord(1_000 + i, b"k", v) for i, v in enumerate(values)])
+        records = [NewRecord(1_000 + i, b"k", v) for i, v in enumerate(values)]
+        batch = build_batch(records, codec)
         header = bytearray(stamp(batch, ProducerIdentity(-1, -1), -1, transactional=False))
         struct.pack_into(">q", header, 0, base)
         struct.pack_into(">i", header, 12, epoch)

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 from mirrorfleet.copying.budget import MemoryBudget
-from mirrorfleet.wire.reshape import MERGE_UP_TO
+from mirrorfleet.wire.codecs import Codec
+from mirrorfleet.wire.merging import MERGE_UP_TO
 from tests.unit.copying.making import BIG, fetched, give, partition_of, slot
 
 
@@ -26,6 +27,21 @@ def test_merging_keeps_the_hole_between_batches() -> None:
 
     assert (batch.first, batch.next_offset, batch.count) == (0, 6, 3)
     assert batch.holes == ((2, 3),)
+
+
+def test_tiny_compressed_batches_are_merged_and_their_frame_is_given_back() -> None:
+    budget = MemoryBudget(1 << 20)
+    made = slot(budget=budget)
+    partition = partition_of(made)
+    frame = fetched((0, [b"a"]), (1, [b"b"]), (2, [b"c"] * 2), codec=Codec.LZ4)
+    give(made, partition, frame, end=4)
+
+    queued = made.next_batch(partition)
+
+    assert (queued.batch.attributes, queued.batch.count) == (Codec.LZ4, 4)
+    assert budget.used == queued.batch.size
+    assert not made.ready
+    assert partition.queued_bytes == 0
 
 
 def test_a_tiny_batch_that_cannot_be_read_goes_alone_and_the_others_keep_their_place() -> None:

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from mirrorfleet.core.ids import SourceOffset
 from mirrorfleet.wire.copybatch import FaultKind, NullKeys, Terms
-from mirrorfleet.wire.engine import divide, merge, walk_fetched, without
+from mirrorfleet.wire.engine import divide, merged, walk_fetched, without
+from mirrorfleet.wire.merging import Merged
 from tests.unit.wire.batches import (
     CODECS,
     TIME,
@@ -147,12 +148,14 @@ def test_merging_splitting_and_leaving_out_change_no_other_record(log: Log, out:
     if not batches:
         return
     one_codec = [batch for batch in batches if batch.attributes == batches[0].attributes]
-    merged = without(merge(one_codec, Terms()), out)
-    kept = [at for batch in one_codec for at in source_offsets(batch) if at not in out]
-    if merged is None:
+    found = merged(one_codec, Terms()) or Merged(one_codec[0], 1)
+    batch = without(found.batch, out)
+    of = one_codec[: found.taken]
+    kept = [at for each in of for at in source_offsets(each) if at not in out]
+    if batch is None:
         assert kept == []
         return
-    pieces = divide(merged, merged.size // 2 + 61).batches
+    pieces = divide(batch, batch.size // 2 + 61).batches
     records = {record.offset: record for record in log.records}
     found = [
         record._replace(offset=at)

@@ -1,4 +1,4 @@
-"""Copy batches made from copy batches: split, merged, and with records left out."""
+"""Copy batches made from a copy batch: split, and with records left out."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ from mirrorfleet.wire.engine import (
     before,
     divide,
     find_null_keys,
-    merge,
-    mergeable,
     source_offset,
     split,
     without,
@@ -130,92 +128,6 @@ def test_a_record_that_hardly_fits_however_hard_it_is_packed_is_not_packed(
     assert isinstance(fault, BatchFault)
     assert (fault.offset, fault.kind) == (7, FaultKind.TOO_LARGE)
     assert f"makes a batch of {batch.size} bytes" in fault.detail
-
-
-@pytest.mark.parametrize("codec", CODECS)
-def test_tiny_batches_merge_into_one_with_the_same_records(codec: int) -> None:
-    batches = [copy_of(some(2, first=2 * i), codec=codec, leader_epoch=i) for i in range(10)]
-    merged = merge(batches, Terms())
-    assert read(merged) == [record for batch in batches for record in read(batch)]
-    assert (merged.first, merged.next_offset, merged.count, merged.holes) == (0, 20, 20, ())
-    assert (merged.attributes, merged.leader_epoch) == (codec, 9)
-
-
-def test_offsets_missing_in_and_between_merged_batches_become_holes() -> None:
-    one = copy_of([some(5)[i] for i in (0, 2)], last_offset_delta=3)
-    two = copy_of(some(2, first=10))
-    merged = merge([one, two], Terms())
-    assert merged.holes == ((1, 1), (3, 7))
-    assert source_offsets(merged) == [0, 2, 10, 11]
-
-
-def test_times_of_merged_records_stay_even_when_they_go_back() -> None:
-    late, early = Seen(0, TIME + 5000, b"a", b"1"), Seen(1, TIME, b"b", b"2")
-    merged = merge([copy_of([late]), copy_of([early])], Terms())
-    assert read(merged) == [late, early]
-    assert (merged.base_timestamp, merged.max_timestamp) == (TIME + 5000, TIME + 5000)
-
-
-def test_one_batch_merges_to_itself() -> None:
-    batch = copy_of(some(2))
-    assert merge([batch], Terms()) is batch
-
-
-def test_batches_of_different_codecs_do_not_merge() -> None:
-    with pytest.raises(ValueError, match="one codec"):
-        merge([copy_of(some(1)), copy_of(some(1, first=1), codec=ZSTD)], Terms())
-
-
-def test_few_records_are_worth_merging_also_when_they_are_not_tiny() -> None:
-    of_few = [copy_of(some(32, first=32 * i, size=500)) for i in range(3)]
-    assert mergeable(of_few, Terms()) == 3
-    assert mergeable([copy_of(some(33, size=500)), *of_few], Terms()) == 0
-    assert mergeable([copy_of(some(1, size=33_000)), *of_few], Terms()) == 0
-
-
-def test_large_batches_are_worth_merging_as_long_as_a_request_would_be_small() -> None:
-    large = [copy_of(some(64, first=64 * i, size=1000)) for i in range(8)]
-    of_many = copy_of(some(129, first=512, size=1000))
-    assert mergeable(large, Terms()) == 0
-    assert mergeable(large, Terms(), share=448 * 1024) == 6
-    assert mergeable(large, Terms(max_batch_bytes=200_000), share=448 * 1024) == 3
-    assert mergeable(large, Terms(), share=100_000) == 1
-    assert mergeable(large, Terms(), share=448 * 1024, limit=200_000) == 3
-    assert mergeable([*large[:2], of_many], Terms(), share=448 * 1024) == 2
-
-
-def test_only_leading_small_batches_of_one_codec_are_worth_merging() -> None:
-    tiny = [copy_of(some(1, first=i)) for i in range(4)]
-    big = copy_of(some(33, first=4, size=4000))
-    packed = copy_of(some(1, first=4), codec=ZSTD)
-    assert mergeable(tiny, Terms()) == 4
-    assert mergeable([*tiny[:2], big, *tiny[2:]], Terms()) == 2
-    assert mergeable([*tiny[:3], packed], Terms()) == 3
-    assert mergeable([big, *tiny], Terms()) == 0
-    assert mergeable([], Terms()) == 0
-
-
-def test_merging_stops_in_time_for_the_targets_limit() -> None:
-    batches = [copy_of(some(1, first=i, size=300)) for i in range(20)]
-    terms = Terms(max_batch_bytes=2000)
-    count = mergeable(batches, terms)
-    assert 3 <= count <= 6
-    assert merge(batches[:count], terms).size <= 2000
-
-
-def test_records_that_grow_when_their_times_are_far_apart_still_fit_when_merged() -> None:
-    batches = [
-        copy_of([Seen(50 * day + i, TIME + day * 86_400_000, b"", b"") for i in range(50)])
-        for day in range(8)
-    ]
-    terms = Terms(max_batch_bytes=sum(batch.size for batch in batches))
-    assert merge(batches[: mergeable(batches, terms)], terms).count >= 100
-
-
-def test_a_merge_over_the_limit_is_refused() -> None:
-    batches = [copy_of(some(1, first=i, size=300)) for i in range(20)]
-    with pytest.raises(ValueError, match="takes 2000"):
-        merge(batches, Terms(max_batch_bytes=2000))
 
 
 def test_records_without_key_are_found_at_their_source_offsets() -> None:
