@@ -249,8 +249,7 @@ class SyncService:
                 step = self._fleet.changes.next_step(side.link, free, tried)
                 if not step.changes_target:
                     break
-                for done in await self._fleet.make(side, step):
-                    self._made(done)
+                await self._fleet.make(side, step, self._made)
             self._fleet.changes.forget(side.link, free)
             self._note(side, seen, left_out(seen.plan, free))
         unsettled = any(change.kind is ChangeKind.CREATED for change in tried) and free.pending

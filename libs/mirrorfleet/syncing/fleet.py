@@ -34,7 +34,7 @@ from mirrorfleet.watching.configs import is_there
 from mirrorfleet.watching.target import TargetWatch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from mirrorfleet.config.model import Estate
     from mirrorfleet.core.access import AclBinding
@@ -262,25 +262,30 @@ class FleetSync:
             [*begun, *planned.publish, *_entries(side, also)], _entries(side, gone)
         )
 
-    async def make(self, side: Side, step: Plan) -> list[Done]:
-        """Change the target. Raises: MirrorfleetError: it does not answer at all.
+    async def make(
+        self, side: Side, step: Plan, tell: Callable[[Done], None] = lambda _: None
+    ) -> None:
+        """Change the target; `tell` hears of each change once it is made, whatever fails after it.
 
         An ACL is remembered before it is added, and forgotten after it is removed: a crash in
         between leaves one too many in the catalog, never one that nobody would take back.
+
+        Raises: MirrorfleetError: it does not answer at all.
         """
-        known = self.store.book.acls_of(side.cluster.cluster_id)
+        source = side.cluster.cluster_id
+        known = self.store.book.acls_of(source)
         adding = [each for each in step.acls if each.step is AclStep.ADD]
         new = [each for each in adding if known.get(each.binding) != each.origins]
         await self.store.publish(_entries(side, new))
-        made = await self.changes.make(side.link, step)
-        changed = [each.change for each in made]
-        removed = [one.acl for one in changed if one.kind is ChangeKind.ACL_REMOVED and one.acl]
-        source = side.cluster.cluster_id
-        await self.store.publish((), [CatalogAcl(source, each) for each in removed])
         if step.acls:
             side.acls.forget()
-        self._targets.forget({change.target for change in changed if change.topic})
-        return made
+        async for made in self.changes.make(side.link, step):
+            for each in made:
+                tell(each)
+            changed = [each.change for each in made]
+            self._targets.forget({change.target for change in changed if change.topic})
+            removed = [one.acl for one in changed if one.kind is ChangeKind.ACL_REMOVED and one.acl]
+            await self.store.publish((), [CatalogAcl(source, each) for each in removed])
 
     async def _acls(self, side: Side, source: SourceView) -> AclsView | None:
         if side.flow.acls is AclPolicy.IGNORE:

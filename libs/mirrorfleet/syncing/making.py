@@ -6,7 +6,7 @@ and later; soon where it ends by itself. Success of the same change ends it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
@@ -128,19 +128,19 @@ class TargetChanges:
         tried.update(_changes(link, step))
         return step
 
-    async def make(self, link: Link, step: Plan) -> list[Done]:
-        """Make the changes; refusals are kept for `held`. ACLs first: a denial before its topic.
+    async def make(self, link: Link, step: Plan) -> AsyncIterator[list[Done]]:
+        """Make the changes, and give what a request has made before the next one is sent.
+
+        Refusals are kept for `held`. ACLs first: a denial before its topic.
 
         Raises:
             MirrorfleetError: the target does not answer at all.
         """
-        return [
-            *await self._acls(link, step, AclStep.ADD),
-            *await self._acls(link, step, AclStep.REMOVE),
-            *await self._create(step),
-            *await self._grow(step),
-            *await self._alter(step),
-        ]
+        yield await self._acls(link, step, AclStep.ADD)
+        yield await self._acls(link, step, AclStep.REMOVE)
+        yield await self._create(step)
+        yield await self._grow(step)
+        yield await self._alter(step)
 
     def held(self, link: Link) -> tuple[Held, ...]:
         """What the target refuses now; ACLs as one."""

@@ -14,20 +14,26 @@ from typing import cast
 import pytest
 
 from mirrorfleet.config.load import parse_estate
+from mirrorfleet.core.access import AclBinding
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import BrokerError, RefusedError
+from mirrorfleet.core.errors import BrokerError, DeadlineError, RefusedError
 from mirrorfleet.core.ids import NO_TOPIC_ID, ClusterAlias, ClusterId, SlotNumber
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.metadata import PartitionMeta, TopicMeta
-from mirrorfleet.planning.plan import Plan
+from mirrorfleet.planning.access import AclEdit, AclStep
+from mirrorfleet.planning.plan import Growth, Plan
 from mirrorfleet.records.catalog import CatalogAcl, CatalogEntry, CatalogLink, RuleBeginning
+from mirrorfleet.syncing import making as syncing_making
 from mirrorfleet.syncing.fleet import FleetSync
+from mirrorfleet.syncing.making import ChangeKind, Done
 from mirrorfleet.syncing.settings import SyncSettings
 from mirrorfleet.syncing.side import Side
 from mirrorfleet.syncing.store import Store
+from mirrorfleet.watching.target import TargetWatch
 from tests.unit.copying import making
 from tests.unit.planning.samples import CLAIM
-from tests.unit.syncing.test_making import HandClock, NoDice
+from tests.unit.policy.test_crossing import an_acl
+from tests.unit.syncing.test_making import Broker, HandClock, NoDice, creating
 
 ESTATE = """
 estate: e
@@ -217,6 +223,47 @@ async def test_a_target_with_the_catalog_of_another_fleet_of_the_estate_is_refus
         return
     with pytest.raises(RefusedError, match="'west' and 'north' seem to be the same cluster"):
         await fleet.check_alone()
+
+
+async def test_what_was_made_before_the_target_fell_silent_is_told_and_remembered(
+    fleet: FleetSync, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    east, _ = fleet.sides
+    binding = an_acl("ALLOW User:app READ TOPIC LITERAL a")
+    forgotten: list[str] = []
+    due: list[None] = []
+    told: list[Done] = []
+    taken_back: list[CatalogAcl] = []
+
+    async def removes(_: Cluster, bindings: list[AclBinding], *, deadline_s: float) -> object:
+        return dict.fromkeys(bindings)
+
+    async def silent(*_: object, deadline_s: float) -> object:
+        raise DeadlineError(f"no answer in {deadline_s} s")
+
+    async def publish(_: object, forgotten: Iterable[CatalogAcl] = ()) -> None:
+        taken_back.extend(forgotten)
+
+    monkeypatch.setattr(syncing_making, "delete_acls", removes)
+    monkeypatch.setattr(syncing_making, "create_topics", Broker().create_topics)
+    monkeypatch.setattr(syncing_making, "create_partitions", silent)
+    monkeypatch.setattr(TargetWatch, "forget", lambda _, topics: forgotten.extend(topics))
+    monkeypatch.setattr(fleet.store, "publish", publish)
+    monkeypatch.setattr(east.acls, "forget", lambda: due.append(None))
+    step = replace(
+        creating(CLAIM),
+        grow=(Growth(CLAIM, now=1, partitions=2),),
+        acls=(AclEdit(AclStep.REMOVE, binding),),
+    )
+
+    with pytest.raises(DeadlineError):
+        await fleet.make(east, step, told.append)
+
+    kinds = [each.change.kind for each in told]
+    assert kinds == [ChangeKind.ACL_REMOVED, ChangeKind.CREATED]
+    assert forgotten == [CLAIM.target_topic]
+    assert taken_back == [CatalogAcl(east.cluster.cluster_id, binding)]
+    assert due
 
 
 def test_who_begins_anew_has_no_claims_of_looks_before(fleet: FleetSync) -> None:

@@ -19,7 +19,7 @@ from mirrorfleet.planning.topics import Held, Reason
 from mirrorfleet.policy.claims import Claim
 from mirrorfleet.records.topics import TopicSpec
 from mirrorfleet.syncing import making
-from mirrorfleet.syncing.making import FOR_NOW, Change, ChangeKind, TargetChanges
+from mirrorfleet.syncing.making import FOR_NOW, Change, ChangeKind, Done, TargetChanges
 from mirrorfleet.syncing.settings import SyncSettings
 from tests.unit.planning.samples import LINK
 
@@ -122,8 +122,12 @@ def created(step: Plan) -> list[str]:
     return [each.spec.name for each in step.create]
 
 
+async def make(made: TargetChanges, step: Plan) -> list[Done]:
+    return [each async for part in made.make(LINK, step) for each in part]
+
+
 async def test_what_was_made_is_told_with_its_size(made: TargetChanges, broker: Broker) -> None:
-    (done,) = await made.make(LINK, made.next_step(LINK, creating(A), set()))
+    (done,) = await make(made, made.next_step(LINK, creating(A), set()))
 
     assert done.change == Change(LINK, ChangeKind.CREATED, "a", "east.a")
     assert done.detail == "east.a with 3 partitions, replication factor 1"
@@ -134,7 +138,7 @@ async def test_a_copy_with_fewer_replicas_than_its_source_is_told_so(
 ) -> None:
     plan = Plan(create=(Creation(A, TopicSpec("east.a", 3, 2, {}), source_replicas=3),))
 
-    (done,) = await made.make(LINK, made.next_step(LINK, plan, set()))
+    (done,) = await make(made, made.next_step(LINK, plan, set()))
 
     assert done.detail.endswith("replication factor 2, lower than the source's 3")
 
@@ -144,7 +148,7 @@ async def test_one_refused_topic_is_held_and_the_other_is_made(
 ) -> None:
     broker.refuses["east.a"] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
-    done = await made.make(LINK, made.next_step(LINK, creating(A, B), set()))
+    done = await make(made, made.next_step(LINK, creating(A, B), set()))
 
     assert [each.change.topic for each in done] == ["b"]
     assert made.held(LINK) == (Held("a", Reason.REFUSED, DENIED),)
@@ -157,7 +161,7 @@ async def test_a_topic_whose_config_is_refused_is_copied_and_held_by_another_wor
     edit = ConfigEdit("retention.ms", None, "60000")
     plan = Plan(grow=(Growth(A, 4, 1),), alter=(Alteration(B, (edit,)),))
 
-    await made.make(LINK, made.next_step(LINK, plan, set()))
+    await make(made, made.next_step(LINK, plan, set()))
 
     held = [(each.topic, each.reason) for each in made.held(LINK)]
     assert held == [("a", Reason.REFUSED), ("b", Reason.CONFIG_REFUSED)]
@@ -170,7 +174,7 @@ async def looks(made: TargetChanges, clock: HandClock, number: int = 40) -> list
         step = made.next_step(LINK, creating(A), set())
         if step.changes_topics:
             asked_at.append(clock.at)
-            await made.make(LINK, step)
+            await make(made, step)
         made.forget(LINK, creating(A))
         clock.at += 0.5
     return asked_at
@@ -211,11 +215,11 @@ async def test_success_ends_the_refusal(
     made: TargetChanges, broker: Broker, clock: HandClock
 ) -> None:
     broker.refuses["east.a"] = ErrorCode.POLICY_VIOLATION
-    await made.make(LINK, made.next_step(LINK, creating(A), set()))
+    await make(made, made.next_step(LINK, creating(A), set()))
     broker.refuses.clear()
     clock.at += 5
 
-    await made.make(LINK, made.next_step(LINK, creating(A), set()))
+    await make(made, made.next_step(LINK, creating(A), set()))
 
     assert made.held(LINK) == ()
 
@@ -225,7 +229,7 @@ async def test_a_topic_that_exists_already_is_no_refusal_and_was_not_made(
 ) -> None:
     broker.refuses["east.a"] = ErrorCode.TOPIC_ALREADY_EXISTS
 
-    assert await made.make(LINK, made.next_step(LINK, creating(A), set())) == []
+    assert await make(made, made.next_step(LINK, creating(A), set())) == []
     assert made.held(LINK) == ()
 
 
@@ -243,10 +247,10 @@ async def test_a_topic_that_was_seen_since_it_existed_already_is_no_refusal(
     made: TargetChanges, broker: Broker
 ) -> None:
     broker.refuses["east.a"] = ErrorCode.TOPIC_ALREADY_EXISTS
-    await made.make(LINK, made.next_step(LINK, creating(A), set()))
+    await make(made, made.next_step(LINK, creating(A), set()))
     made.forget(LINK, Plan())
 
-    await made.make(LINK, made.next_step(LINK, creating(A), set()))
+    await make(made, made.next_step(LINK, creating(A), set()))
 
     assert made.held(LINK) == ()
 
@@ -264,7 +268,7 @@ async def test_a_refusal_that_nobody_wants_any_more_is_forgotten(
     made: TargetChanges, broker: Broker
 ) -> None:
     broker.refuses["east.a"] = ErrorCode.POLICY_VIOLATION
-    await made.make(LINK, made.next_step(LINK, creating(A), set()))
+    await make(made, made.next_step(LINK, creating(A), set()))
 
     made.forget(LINK, Plan(grow=(Growth(A, 4, 1),)))
 
