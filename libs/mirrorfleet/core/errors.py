@@ -10,7 +10,8 @@
     ├── AuthenticationError    TLS or SASL said no
     ├── UnsupportedError       the broker lacks an API or a version that we need
     ├── BrokerError            a Kafka error code; `retriable` follows the code
-    └── FencedError            another owner has the slot; drop it, never init a way back
+    ├── FencedError            another owner has the slot; drop it, never init a way back
+    └── NotOursError           nobody says that this process is the active one; not to be written
 
 `is_retriable` is the one place that decides on retry.
 """
@@ -97,6 +98,13 @@ class BrokerError(MirrorfleetError):
 
 class FencedError(MirrorfleetError):
     """Raised when the coordinator or a broker says that another owner took our transactional id."""
+
+
+class NotOursError(MirrorfleetError):
+    """Raised before a write of the active process, which nobody says that we are at this moment.
+
+    No word on what was to be written: a group without a coordinator says nothing for a while.
+    """
 
 
 def may_not(who: str, operation: str, resource: str, cluster: str) -> str:

@@ -18,7 +18,7 @@ from typing import Final
 
 from mirrorfleet.copying.faults import Action, produce_action
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import BrokerError, FencedError, MirrorfleetError, RefusedError
+from mirrorfleet.core.errors import BrokerError, FencedError, MirrorfleetError, NotOursError
 from mirrorfleet.core.ids import ProducerIdentity, TopicPartition
 from mirrorfleet.kafka.backoff import Attempts
 from mirrorfleet.kafka.cluster import Cluster
@@ -78,13 +78,13 @@ class FencedWriter:
     async def take(self) -> None:
         """Fence whoever had the id before; what it left open is aborted when this returns.
 
-        Raises: RefusedError when the place is not ours; as `Transactions.init_producer_id`,
+        Raises: NotOursError; as `Transactions.init_producer_id`,
         LeftOpenError, and what `on_taken` does.
         """
         self._producer = None
         self._sequences.clear()
         if not await self._may_take():
-            raise RefusedError(f"{self._id}: another process is active, or nobody can say.")
+            raise NotOursError(f"{self._id}: another process is active, or nobody can say.")
         if self._transactions is None:
             version = await self._cluster.transaction_version()
             self._transactions = Transactions(self._cluster, self._id, version)
@@ -102,7 +102,7 @@ class FencedWriter:
     async def write(self, tp: TopicPartition, entries: Sequence[Entry], now_ms: int) -> None:
         """Write records of time `now_ms` in one batch and transaction: all of them or none.
 
-        Raises: FencedError (another process took the id), RefusedError as `take`, DeadlineError
+        Raises: FencedError (another process took the id), NotOursError as `take`, DeadlineError
         (it is not known whether they are written), BrokerError (not allowed, too large).
         """
         batch = control_batch(entries, now_ms)
@@ -132,7 +132,7 @@ class FencedWriter:
     async def _transact(self, tp: TopicPartition, batch: CopyBatch, attempts: Attempts) -> None:
         transactions, producer = self._transactions, self._producer
         if transactions is None or producer is None:
-            raise RefusedError(f"{self._id} is not taken.")
+            raise NotOursError(f"{self._id} is not taken.")
         self._producer = None  # until the outcome is known
         if transactions.version is TransactionVersion.V1:
             await transactions.add_partitions(producer, [tp], deadline_s=attempts.left_s)

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from mirrorfleet.copying.schedule import backoff_s
-from mirrorfleet.core.errors import MirrorfleetError, RefusedError
+from mirrorfleet.core.errors import MirrorfleetError, NotOursError, RefusedError
 from mirrorfleet.runtime.log import fields, logger
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ async def begun(
 ) -> None:
     """Do `begin` until it succeeds; `tell` hears why not. It may be done again and again.
 
-    A refusal while nobody confirms our place (`is_ours`) is no word on the estate: whoever watches
-    the place ends us, or it is confirmed again.
+    A write that nobody's word allows us, or a refusal while nobody confirms our place (`is_ours`),
+    is no word on the estate: whoever watches the place ends us, or it is confirmed again.
 
     Raises: MirrorfleetError that waiting does not help.
     """
@@ -36,7 +36,8 @@ async def begun(
         try:
             await begin()
         except MirrorfleetError as error:
-            is_passing = isinstance(error, RefusedError) and not await is_ours()
+            is_refusal = isinstance(error, RefusedError)
+            is_passing = isinstance(error, NotOursError) or (is_refusal and not await is_ours())
             if not (error.retriable or is_passing):
                 raise
             failures += 1

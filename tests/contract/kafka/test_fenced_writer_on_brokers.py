@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from mirrorfleet.core.errors import FencedError, RefusedError
+from mirrorfleet.core.errors import FencedError, NotOursError
 from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.control import read_to_end
@@ -55,7 +55,7 @@ async def test_a_writer_that_was_replaced_writes_nothing_and_does_not_take_the_i
     with pytest.raises(FencedError, match=r"another (process took over|owner has it)"):
         await sleeper.write(at, [(b"a", b"4")], TIME_MS)
     place.is_ours = False
-    with pytest.raises(RefusedError, match="another process is active"):
+    with pytest.raises(NotOursError, match="another process is active"):
         await sleeper.write(at, [(b"a", b"5")], TIME_MS)
     await heir.write(at, [(b"a", b"6")], TIME_MS)
 

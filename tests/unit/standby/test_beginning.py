@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirrorfleet.core.errors import DeadlineError, MirrorfleetError, RefusedError
+from mirrorfleet.core.errors import DeadlineError, MirrorfleetError, NotOursError, RefusedError
 from mirrorfleet.standby.beginning import begun
 
 
@@ -48,7 +48,15 @@ async def test_a_refusal_ends_it() -> None:
 
 
 async def test_a_refusal_while_nobody_confirms_our_place_is_waited_out() -> None:
-    work = Work(RefusedError("another process is active, or nobody can say"))
+    work = Work(RefusedError("the same cluster at both ends"))
     work.ours = False
+    await work.run()
+    assert (work.tries, work.told) == (2, ["the same cluster at both ends"])
+
+
+async def test_a_write_that_nobody_allows_is_waited_out_also_where_the_place_is_ours_by_then() -> (
+    None
+):
+    work = Work(NotOursError("another process is active, or nobody can say"))
     await work.run()
     assert (work.tries, work.told) == (2, ["another process is active, or nobody can say"])

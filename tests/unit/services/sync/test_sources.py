@@ -10,10 +10,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import BrokerError, ConnectionLostError, RefusedError
+from mirrorfleet.core.errors import (
+    BrokerError,
+    ConnectionLostError,
+    MirrorfleetError,
+    NotOursError,
+    RefusedError,
+)
 from mirrorfleet.core.ids import ClusterAlias, ClusterId, Link, SlotNumber
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.records.catalog import CatalogLink, CatalogPartition, CatalogState
+from mirrorfleet.records.events import Event, EventKind
 from mirrorfleet.runtime.lifecycle import Stop
 from mirrorfleet.syncing.fleet import FleetSync
 from mirrorfleet.syncing.store import Store
@@ -131,6 +138,41 @@ async def test_of_two_sources_that_are_one_cluster_neither_is_taken_first_come(
     sync.answering[SOUTH] = "south"
     await sync.begin()
     assert sync.known == [EAST, SOUTH]
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (NotOursError("another process is active, or nobody can say."), []),
+        (RefusedError("another cluster."), [EventKind.LINK_REFUSED]),
+    ],
+    ids=["no word of the group", "refused"],
+)
+async def test_a_look_that_may_not_write_now_is_no_refusal_of_its_link(
+    monkeypatch: pytest.MonkeyPatch, error: MirrorfleetError, told: list[EventKind]
+) -> None:
+    sync = Meeting(monkeypatch)
+    await sync.begin()
+    events: list[Event] = []
+    monkeypatch.setattr(Store, "tell", lambda _, event: events.append(event))
+    failed = asyncio.Event()
+
+    async def look(*_: object) -> None:
+        raise error
+
+    async def flush(_: Store) -> None:
+        failed.set()
+        await for_ever()
+
+    monkeypatch.setattr(SyncService, "_look", look)
+    monkeypatch.setattr(Store, "flush", flush)
+    following = asyncio.ensure_future(sync.service._follow(sync.side(EAST)))
+    async with asyncio.timeout(5):
+        await failed.wait()
+    following.cancel()
+
+    assert [event.kind for event in events] == told
+    assert str(error) in sync.reasons()["link east->west"]
 
 
 @pytest.mark.parametrize(
