@@ -91,10 +91,18 @@ class TargetWatch:
         self._defaults = answer
 
     async def _empty(self, topics: Iterable[TopicMeta]) -> dict[str, bool | None]:
-        """Whether each topic holds nothing; None when some partition does not answer."""
-        partitions = [
-            TopicPartition(topic.name, number) for topic in topics for number in topic.partitions
-        ]
+        """Whether each topic holds nothing; None when some partition does not answer.
+
+        One without a leader is not asked: every look would wait for it, and all links with it.
+        """
+        verdicts: dict[str, set[bool | None]] = {}
+        partitions: list[TopicPartition] = []
+        for topic in topics:
+            for number, partition in topic.partitions.items():
+                if partition.leader < 0:
+                    verdicts.setdefault(topic.name, set()).add(None)
+                else:
+                    partitions.append(TopicPartition(topic.name, number))
         ends, starts = [
             await list_offsets(
                 self.cluster,
@@ -104,7 +112,6 @@ class TargetWatch:
             )
             for spec in (LATEST, EARLIEST)
         ]
-        verdicts: dict[str, set[bool | None]] = {}
         for at in partitions:
             verdicts.setdefault(at.topic, set()).add(_same(starts[at], ends[at]))
         return {topic: _all_empty(found) for topic, found in verdicts.items()}

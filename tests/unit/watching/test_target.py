@@ -5,7 +5,7 @@ They are asked for in turns, link by link; and a broker that is down is still on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import cast
 from uuid import UUID
@@ -14,10 +14,11 @@ import pytest
 
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError
-from mirrorfleet.core.ids import ClusterAlias, ClusterId, Link
+from mirrorfleet.core.ids import ClusterAlias, ClusterId, Link, TopicPartition
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.configs import ConfigSource, ConfigValue
 from mirrorfleet.kafka.metadata import Broker, Metadata, PartitionMeta, TopicMeta
+from mirrorfleet.kafka.offsets import LATEST, ListedOffset, OffsetSpec
 from mirrorfleet.planning.observed import TargetTopic
 from mirrorfleet.watching import configs
 from mirrorfleet.watching import target as target_module
@@ -41,6 +42,7 @@ class Target:
         self.topics = {"orders": ORDERS}
         self.brokers: dict[int, Broker] = {}
         self.asked: list[int] = []
+        self.ends: dict[TopicPartition, int] = {}
 
     async def metadata(self, topics: Sequence[str] | None) -> Metadata:
         return Metadata(ClusterId("WEST-ID"), 1, self.brokers, self.topics)
@@ -49,8 +51,14 @@ class Target:
         self.asked.append(len(names))
         return dict.fromkeys(names, self.answer)
 
-    async def list_offsets(self, *_: object, **__: object) -> dict[object, object]:
-        return {}
+    async def list_offsets(
+        self, _: Cluster, wanted: Mapping[TopicPartition, OffsetSpec], **__: object
+    ) -> dict[TopicPartition, ListedOffset]:
+        assert all(self.topics[topic].partitions[n].leader >= 0 for topic, n in wanted)
+        return {
+            at: ListedOffset(self.ends[at] if spec == LATEST else 0, -1, 0)
+            for at, spec in wanted.items()
+        }
 
     def refuses(self, code: ErrorCode) -> None:
         self.answer = BrokerError(code, "configs of orders")
@@ -154,3 +162,16 @@ async def test_configs_that_we_may_not_read_are_taken_for_kafkas_own(
     denied = await look(watch)
 
     assert (denied.unread, denied.overrides) == (False, None)
+
+
+@pytest.mark.parametrize(("end", "empty"), [(0, None), (1, False)])
+async def test_a_partition_without_leader_is_not_waited_for_and_leaves_open_whether_all_are_empty(
+    target: Target, watch: TargetWatch, end: int, *, empty: bool | None
+) -> None:
+    lost = PARTITION._replace(leader=-1, isr=())
+    target.topics = {"orders": ORDERS._replace(partitions={0: PARTITION, 1: lost})}
+    target.ends = {TopicPartition("orders", 0): end}
+
+    view = await watch.look(LINK, ["orders"], ["orders"])
+
+    assert view.topics["orders"].empty is empty
