@@ -93,16 +93,19 @@ class ControlWriter:
         limit_s = min(attempts.left_s, _ATTEMPT_S)
         try:
             async with asyncio.timeout(limit_s):
-                return await self._send(tp, header, payload)
+                return await self._send(tp, header, payload, limit_s)
         except TimeoutError:
             raise DeadlineError(f"no answer within {limit_s:.1f} s.") from None
 
     async def _send(
-        self, tp: TopicPartition, header: bytes, payload: memoryview | bytes
+        self, tp: TopicPartition, header: bytes, payload: memoryview | bytes, limit_s: float
     ) -> ProduceAck:
         leader = await self._cluster.leader(tp)
         topic = await self._cluster.topic(tp.topic)
         lane = await self._lane(leader.node_id)
+        if (muted_s := lane.connection.muted_s) > limit_s:  # kept: a new one would not know of it
+            who = f"its quota wants nothing from us for {muted_s:.1f} s"
+            raise DeadlineError(f"broker {leader.node_id} takes no request in time: {who}.")
         try:
             await lane.ready()
             entry = ProduceEntry(tp.topic, topic.topic_id, tp.partition, header, payload)

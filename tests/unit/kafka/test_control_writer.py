@@ -6,14 +6,15 @@ import asyncio
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
+import pytest
+
 from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import DeadlineError
 from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.kafka.control_writer import ControlWriter
 from mirrorfleet.kafka.producer import ProduceAck, ProduceEntry
 
 if TYPE_CHECKING:
-    import pytest
-
     from mirrorfleet.kafka.cluster import Cluster
 
 STUCK, FREE = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -24,11 +25,12 @@ class Lane:
     """To a broker that does not answer about one partition for a while."""
 
     made = 0
+    muted_s = 0.0
 
     def __init__(self, connection: object) -> None:
         del connection
         Lane.made += 1
-        self.connection = SimpleNamespace(closed=False)
+        self.connection = SimpleNamespace(closed=False, muted_s=Lane.muted_s)
         self.sent: list[int] = []
         self.healed = asyncio.Event()
 
@@ -50,10 +52,13 @@ class OneBroker:
     """A cluster."""
 
     name = "west"
-    dice = None
+    dice = SimpleNamespace(uniform=lambda _, high: high)
 
     async def leader(self, _: object) -> object:
         return SimpleNamespace(node_id=1)
+
+    def forget_leaders(self, _: str) -> None:
+        pass
 
     async def topic(self, _: object) -> object:
         return SimpleNamespace(topic_id=None)
@@ -82,3 +87,18 @@ async def test_a_partition_that_takes_no_write_holds_up_none_of_the_others(
     assert still == (False, False)
     assert order == [STUCK.partition, FREE.partition]  # what is behind waits its turn
     assert Lane.made == 1  # side by side, and over one connection
+
+
+async def test_a_quota_that_wants_silence_for_too_long_is_named_and_its_connection_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mirrorfleet.kafka.control_writer.ProduceLane", Lane)
+    monkeypatch.setattr(Lane, "made", 0)
+    monkeypatch.setattr(Lane, "muted_s", 60.0)
+    writer = ControlWriter(cast("Cluster", OneBroker()), deadline_s=0.2)
+
+    with pytest.raises(DeadlineError, match=r"broker 1 .* its quota wants nothing .* 60.0 s"):
+        await writer.write(FREE, ENTRIES, 0)
+
+    lane = cast("Lane", writer._lanes[1])
+    assert (Lane.made, lane.sent, lane.connection.closed) == (1, [], False)
