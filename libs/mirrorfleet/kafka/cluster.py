@@ -2,16 +2,16 @@
 
 A `Cluster` is opened once per process and cluster. It remembers leaders, opens connections per
 broker and purpose, and finds the cluster again from the bootstrap addresses when every broker
-that it knew is gone (KIP-899). An address that came to belong to another cluster is refused.
+that it knew is gone (KIP-899). An address that came to belong to another cluster is passed over, or refused: `any_broker`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import Final, NamedTuple, Self, TypeVar
+from typing import NamedTuple, Self, TypeVar
 
 from kio.schema.metadata.v10.request import MetadataRequest, MetadataRequestTopic
 from kio.schema.metadata.v10.response import MetadataResponse
@@ -21,15 +21,14 @@ from kio.static.protocol import Entity
 from mirrorfleet.config.cluster_settings import ClusterSettings
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import (
-    AuthenticationError,
     BrokerError,
     ConnectionLostError,
     DeadlineError,
-    MirrorfleetError,
     RefusedError,
 )
 from mirrorfleet.core.ids import ClusterId, TopicPartition
 from mirrorfleet.core.ports import Dice
+from mirrorfleet.kafka.any_broker import answer_within, first_answer, share_s
 from mirrorfleet.kafka.backoff import Attempts, SystemDice
 from mirrorfleet.kafka.call import call
 from mirrorfleet.kafka.codec import Request
@@ -41,16 +40,10 @@ from mirrorfleet.kafka.pool import Pool
 from mirrorfleet.kafka.versions import (
     ApiVersions,
     TransactionVersion,
-    api_name,
     transaction_version,
 )
 
 R = TypeVar("R", bound=Entity)
-
-_LEAST_S: Final = 5.0
-"""Least share of one address in the time of a request that any broker may answer, as long as others
-have half of it; and least time without an answer that ends a connection, which is everybody's.
-"""
 
 
 class PartitionLeader(NamedTuple):
@@ -174,18 +167,24 @@ class Cluster:
             include_cluster_authorized_operations=False,
             include_topic_authorized_operations=False,
         )
-        found = read_metadata(await self.ask(request, MetadataResponse, deadline_s=deadline_s))
-        if self._cluster_id and found.cluster_id != self._cluster_id:
-            raise RefusedError(
-                f"{self.name}: the address that was cluster {self._cluster_id} is now"
-                f" {found.cluster_id}.",
-                hint="Check `bootstrap`; a new cluster needs a new alias.",
+        found = read_metadata(
+            await self.ask(
+                request, MetadataResponse, deadline_s=deadline_s, accept=self._accept_ours
             )
+        )
         self._cluster_id, self._controller = found.cluster_id, found.controller
         self._brokers = found.brokers
         self.settings.last_seen.addresses = tuple(each.address for each in found.brokers.values())
         self._leaders.learn(found.topics.values(), asyncio.get_running_loop().time())
         return found
+
+    def _accept_ours(self, answer: MetadataResponse) -> None:
+        if self._cluster_id and answer.cluster_id != self._cluster_id:
+            raise RefusedError(
+                f"{self.name}: the address that was cluster {self._cluster_id} is now"
+                f" {answer.cluster_id}.",
+                hint="Check `bootstrap`; a new cluster needs a new alias.",
+            )
 
     async def topic(self, name: str, *, refresh: bool = False) -> TopicMeta:
         """A topic, from memory unless `refresh`. Raises: BrokerError (unknown, not allowed)."""
@@ -317,41 +316,49 @@ class Cluster:
         *,
         node: int | None = None,
         deadline_s: float | None = None,
+        accept: Callable[[R], None] | None = None,
     ) -> R:
         """Send a request to `node`, or to any broker, and give the answer as it is.
 
-        With a `node` it is sent once. Without, the brokers that we know and then the bootstrap
-        addresses are tried in turn, until one answers; one that is frozen or gone costs its share
-        only. One may refuse our login (it has not heard of a new secret); a second one is believed,
-        for more tries could lock the account. Connecting to `node` may take `deadline_s`, and the
-        answer as long again: a request that ran out of time ends the connection, which others have
-        just waited for.
+        With a `node` it is sent once. Connecting to it may take `deadline_s`, and the answer as
+        long again: a request that ran out of time ends the connection, which others have just
+        waited for. Without, brokers are tried in turn as `_ask_any` says, until `accept` takes an
+        answer for one of our cluster.
 
-        Raises: ConnectionLostError, DeadlineError, AuthenticationError, UnsupportedError.
+        Raises: ConnectionLostError, DeadlineError, AuthenticationError, UnsupportedError;
+        RefusedError of `accept`.
         """
         deadline_s = deadline_s or self.settings.request_timeout_s
-        if node is not None:
-            connection = await self._within(deadline_s, self.shared(node), f"broker {node}")
-            return await call(connection, request, expect, deadline_s)
+        if node is None:
+            return await self._ask_any(request, expect, deadline_s, accept)
+        connection = await self._within(deadline_s, self.shared(node), f"broker {node}")
+        return await call(connection, request, expect, deadline_s)
+
+    async def _ask_any(
+        self,
+        request: Request,
+        expect: type[R],
+        deadline_s: float,
+        accept: Callable[[R], None] | None,
+    ) -> R:
+        """Try the brokers that we know and then the bootstrap addresses: see `first_answer`. One
+        that is frozen or gone costs its share only.
+        """
         attempts = Attempts(f"{self.name}: any broker", deadline_s, self.dice)
-        last: MirrorfleetError | None = None
-        refused: AuthenticationError | None = None
-        addresses = list(self._addresses())
-        for left, address in zip(range(len(addresses), 0, -1), addresses, strict=True):
-            try:
-                share_s = _share_s(attempts, left)
-                connection = await self._within(share_s, self._pool.get(address), address)
-                return await _answer(connection, request, expect, _share_s(attempts, left))
-            except AuthenticationError as error:
-                if refused is not None:
-                    raise
-                refused = error
-            except (ConnectionLostError, DeadlineError) as error:
-                last = error
-        raise (
-            refused
-            or last
-            or ConnectionLostError(f"{self.name}: no bootstrap address is configured.")
+
+        async def ask(address: str, left: int) -> R:
+            limit_s = share_s(attempts, left)
+            connection = await self._within(limit_s, self._pool.get(address), address)
+            answer = await answer_within(connection, request, expect, share_s(attempts, left))
+            if accept is not None:
+                accept(answer)
+            return answer
+
+        return await first_answer(
+            list(self._addresses()),
+            ask,
+            named=self.settings.bootstrap,
+            otherwise=f"{self.name}: no bootstrap address is configured.",
         )
 
     async def _within(
@@ -378,20 +385,3 @@ class Cluster:
 
 def _has(topic: TopicMeta | None, partition: int) -> bool:
     return topic is not None and partition in topic.partitions
-
-
-def _share_s(attempts: Attempts, addresses: int) -> float:
-    """What one of the addresses that are left may take of the time that is left."""
-    if addresses == 1:
-        return attempts.left_s
-    return max(attempts.left_s / addresses, min(_LEAST_S, attempts.left_s / 2))
-
-
-async def _answer(connection: Connection, request: Request, expect: type[R], share_s: float) -> R:
-    """An answer within a share, after which we give up, and the connection goes on for others."""
-    try:
-        async with asyncio.timeout(share_s):
-            return await call(connection, request, expect, max(share_s, _LEAST_S))
-    except TimeoutError:
-        what = f"{api_name(int(request.__api_key__))} v{int(request.__version__)}"
-        raise DeadlineError(f"no answer from {connection.peer} to {what} in time.") from None

@@ -291,6 +291,27 @@ async def test_an_address_that_came_to_belong_to_another_cluster_is_refused() ->
             await cluster.metadata(())
 
 
+async def test_the_address_of_a_broker_that_another_cluster_has_now_is_passed_over() -> None:
+    async with FakeBroker() as first, FakeBroker() as moved:
+        first.brokers = {2: moved.address}
+        async with Cluster(settings(first.bootstrap)) as cluster:
+            moved.cluster_id = "stranger"
+            first.brokers = {3: first.address}
+            await cluster.metadata(())
+            assert list(cluster.brokers) == [3]
+        assert len(moved.asked(fake.METADATA)) == 1
+
+
+async def test_another_cluster_at_a_former_broker_says_nothing_while_the_estates_are_away() -> None:
+    async with FakeBroker() as first, FakeBroker() as moved:
+        first.brokers = {2: moved.address}
+        async with Cluster(settings(first.bootstrap)) as cluster:
+            moved.cluster_id = "stranger"
+            await first.die()
+            with pytest.raises(ConnectionLostError):
+                await cluster.metadata(())
+
+
 async def test_nobody_at_any_address_names_the_last_one() -> None:
     async with FakeBroker() as gone:
         address = gone.bootstrap
@@ -310,7 +331,7 @@ async def test_a_broker_that_never_answers_costs_no_more_than_the_time_out(
 async def test_a_frozen_broker_costs_its_share_and_another_one_answers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("mirrorfleet.kafka.cluster._LEAST_S", 0.1)
+    monkeypatch.setattr("mirrorfleet.kafka.any_broker.LEAST_S", 0.1)
     async with FakeBroker() as frozen, FakeBroker() as other:
         quick = settings(frozen.bootstrap, other.bootstrap, request_timeout_s=3.2)
         frozen.then(fake.METADATA, fake.stay_silent)

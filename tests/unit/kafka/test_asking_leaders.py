@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeVar, cast
 from uuid import UUID
 
@@ -47,8 +48,9 @@ class West(Cluster):
         *,
         node: int | None = None,
         deadline_s: float | None = None,
+        accept: Callable[[R], None] | None = None,
     ) -> R:
-        del expect, node
+        del expect, node, accept
         names = [str(topic.name) for topic in cast("MetadataRequest", request).topics or ()]
         self.asked.append(names)
         self.given_s.append(deadline_s)

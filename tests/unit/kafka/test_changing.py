@@ -68,7 +68,9 @@ class Answering(West):
         *,
         node: int | None = None,
         deadline_s: float | None = None,
+        accept: Callable[[R], None] | None = None,
     ) -> R:
+        del accept
         if isinstance(request, MetadataRequest):
             return await super().ask(request, expect, node=node, deadline_s=deadline_s)
         self.nodes.append(node)
