@@ -2,7 +2,8 @@
 
 A `Cluster` is opened once per process and cluster. It remembers leaders, opens connections per
 broker and purpose, and finds the cluster again from the bootstrap addresses when every broker
-that it knew is gone (KIP-899). An address that came to belong to another cluster is passed over, or refused: `any_broker`.
+that it knew is gone (KIP-899). An address that came to belong to another cluster is passed over, or
+refused: `any_broker`.
 """
 
 from __future__ import annotations
