@@ -179,6 +179,11 @@ class FrameLease:
         self._account.resize(0, size)
         return FrameLease(self._account, size, self.asked_at)
 
+    def grow(self, size: int) -> None:
+        """What is known of the frame takes `size` bytes beside it, as long as it is there."""
+        self._size += size
+        self._account.resize(0, size)
+
     def hold(self) -> None:
         """One more batch keeps this frame."""
         self._pending += 1

@@ -24,6 +24,7 @@ from mirrorfleet.copying.partition import (
 from mirrorfleet.copying.snapshots import Snapshots
 from mirrorfleet.copying.urgency import NOTHING, RANK, STANDING_S, Urgency, rank
 from mirrorfleet.records.catalog import CatalogPartition, CatalogState
+from mirrorfleet.wire.copybatch import bytes_beside
 from mirrorfleet.wire.engine import merged, walk_fetched
 from mirrorfleet.wire.merging import MERGE_UP_TO, UNLIMITED
 from mirrorfleet.wire.rewrite import next_sequence
@@ -220,6 +221,7 @@ class Slot:
             partition.undecided = walked.undecided
             if walked.late and self._undone(partition, walked.late):
                 return
+            lease.grow(bytes_beside(walked.batches))
             for batch in walked.batches:
                 self._queue(partition, batch, lease, now)
             if walked.next_offset > partition.walked_to:

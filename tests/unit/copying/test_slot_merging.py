@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mirrorfleet.copying.budget import MemoryBudget
+from mirrorfleet.core.ids import SourceOffset
 from mirrorfleet.wire.codecs import Codec
+from mirrorfleet.wire.copybatch import A_BATCH, A_HOLE, bytes_beside
 from mirrorfleet.wire.merging import MERGE_UP_TO
+from mirrorfleet.wire.records import NewRecord, build_batch
 from tests.unit.copying.making import BIG, fetched, give, partition_of, slot
 
 
@@ -91,6 +96,24 @@ def test_merged_memory_is_given_back_when_the_batch_is_done() -> None:
     queued.lease.done()
 
     assert budget.used == 0
+
+
+def test_what_is_known_of_small_batches_counts_as_memory_until_their_frame_is_free() -> None:
+    """Of one-record batches that are compressed, and of holes, it is most of what they take."""
+    budget = MemoryBudget(1 << 20)
+    made = slot(budget=budget)
+    partition = partition_of(made)
+    frame = fetched(*((offset, [BIG]) for offset in range(3)))
+    give(made, partition, frame, end=3)
+
+    assert budget.used == len(frame) + 3 * A_BATCH
+    while made.ready:
+        made.next_batch(partition).lease.done()
+    assert budget.used == 0
+
+    holes = (SourceOffset(1), 1), (SourceOffset(3), 2)
+    batch = replace(build_batch([NewRecord(1_000, b"k", b"v")]), holes=holes)
+    assert bytes_beside([batch, batch]) == 2 * A_BATCH + 4 * A_HOLE
 
 
 def test_without_memory_for_it_tiny_batches_are_not_merged() -> None:
