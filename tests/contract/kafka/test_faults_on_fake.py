@@ -17,7 +17,6 @@ from mirrorfleet.core.errors import (
     ConnectionLostError,
     DeadlineError,
     FencedError,
-    RefusedError,
 )
 from mirrorfleet.core.ids import NO_TOPIC_ID, ClusterAlias, ProducerIdentity, TopicPartition
 from mirrorfleet.kafka.cluster import Cluster
@@ -282,34 +281,6 @@ async def test_when_all_known_brokers_are_gone_the_bootstrap_addresses_are_asked
             first.brokers = {3: first.address}
             await cluster.metadata(())
             assert list(cluster.brokers) == [3]
-
-
-async def test_an_address_that_came_to_belong_to_another_cluster_is_refused() -> None:
-    async with FakeBroker() as broker, Cluster(settings(broker.bootstrap)) as cluster:
-        broker.cluster_id = "stranger"
-        with pytest.raises(RefusedError, match="cluster fake-cluster is now stranger"):
-            await cluster.metadata(())
-
-
-async def test_the_address_of_a_broker_that_another_cluster_has_now_is_passed_over() -> None:
-    async with FakeBroker() as first, FakeBroker() as moved:
-        first.brokers = {2: moved.address}
-        async with Cluster(settings(first.bootstrap)) as cluster:
-            moved.cluster_id = "stranger"
-            first.brokers = {3: first.address}
-            await cluster.metadata(())
-            assert list(cluster.brokers) == [3]
-        assert len(moved.asked(fake.METADATA)) == 1
-
-
-async def test_another_cluster_at_a_former_broker_says_nothing_while_the_estates_are_away() -> None:
-    async with FakeBroker() as first, FakeBroker() as moved:
-        first.brokers = {2: moved.address}
-        async with Cluster(settings(first.bootstrap)) as cluster:
-            moved.cluster_id = "stranger"
-            await first.die()
-            with pytest.raises(ConnectionLostError):
-                await cluster.metadata(())
 
 
 async def test_nobody_at_any_address_names_the_last_one() -> None:

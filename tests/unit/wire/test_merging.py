@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from mirrorfleet.core.ids import SourceOffset
 from mirrorfleet.wire.codecs import Codec
 from mirrorfleet.wire.copybatch import CopyBatch, Terms
 from mirrorfleet.wire.merging import (
@@ -202,7 +203,7 @@ def test_compressed_batches_that_are_dear_to_open_are_sent_as_they_are() -> None
     assert wide.size < MERGE_BELOW
     for dear in (of_many, large, wide):
         assert taken([dear, *tiny]) == 0
-        later = replace(dear, first=200, next_offset=300)
+        later = replace(dear, first=SourceOffset(200), next_offset=SourceOffset(300))
         assert taken([*tiny, later, *tiny]) == 3
 
 

@@ -148,10 +148,9 @@ def test_merging_splitting_and_leaving_out_change_no_other_record(log: Log, out:
     if not batches:
         return
     one_codec = [batch for batch in batches if batch.attributes == batches[0].attributes]
-    found = merged(one_codec, Terms()) or Merged(one_codec[0], 1)
-    batch = without(found.batch, out)
-    of = one_codec[: found.taken]
-    kept = [at for each in of for at in source_offsets(each) if at not in out]
+    whole, taken = merged(one_codec, Terms()) or Merged(one_codec[0], 1)
+    batch = without(whole, out)
+    kept = [at for each in one_codec[:taken] for at in source_offsets(each) if at not in out]
     if batch is None:
         assert kept == []
         return
