@@ -7,9 +7,10 @@ A request carries one batch of a partition, so a backlog of tiny ones costs a re
 target an append, its replication and a transaction check. Codec, record timestamps and source
 offsets stay; offsets absent between the batches become holes. Large batches are sent as they are.
 
-Compressed ones are opened and compressed together: 5 us for a batch of one record (zstd 20), 30 to
-60 for one of 16, where sending it costs 70 us here and several hundred at the target (measured).
-Together they are a third to a fifth of their bytes, which is what a line between regions carries.
+Compressed ones are opened and compressed together: 5 us for a batch of one record (zstd 15), 40 to
+100 for one of 32, where sending it costs 70 us here and several hundred at the target (measured).
+Of one record each they are a third to a fifth of their bytes together, which is what a line between
+regions carries.
 """
 
 from __future__ import annotations
@@ -47,10 +48,12 @@ MERGE_UP_TO: Final = 256 * 1024
 MERGE_MOST: Final = 4_096
 """Batches looked at for one merge; more would make each look longer and the batch no cheaper."""
 MERGE_LEAST: Final = 2
-PACK_RECORDS: Final = 16
-"""Compressed batches of more records cost more to open than to send."""
+PACK_RECORDS: Final = 32
+"""Compressed batches of more records cost more to open than it saves to send them together,"""
+PACK_BELOW: Final = 4096
+"""so do those of more bytes,"""
 PACK_INFLATED: Final = 16 * 1024
-"""And so do those of more bytes uncompressed: gzip takes up to 10 us for each KB."""
+"""and of more bytes uncompressed: gzip takes up to 10 us for each KB."""
 PACK_MOST: Final = 512
 """Compressed batches in one: 10 ms in the event loop, and hardly a byte fewer with more."""
 UNLIMITED: Final = 1 << 62
@@ -137,7 +140,7 @@ def _packed(batches: Iterable[CopyBatch], codec: Codec, most: int) -> Merged | N
 
 def _opened(batch: CopyBatch, room: int) -> list[Framed] | None:
     """Its records; None where they are many, dear to open, of more than `room` bytes, or wrong."""
-    if batch.count > PACK_RECORDS or batch.size >= MERGE_BELOW or room <= 0:
+    if batch.count > PACK_RECORDS or batch.size >= PACK_BELOW or room <= 0:
         return None
     if crc32c(batch.payload) != batch.payload_crc:
         return None

@@ -11,8 +11,8 @@ from mirrorfleet.core.ids import SourceOffset
 from mirrorfleet.wire.codecs import Codec
 from mirrorfleet.wire.copybatch import CopyBatch, Terms
 from mirrorfleet.wire.merging import (
-    MERGE_BELOW,
     MERGE_UP_TO,
+    PACK_BELOW,
     PACK_INFLATED,
     PACK_MOST,
     PACK_RECORDS,
@@ -198,9 +198,9 @@ def test_records_alike_are_far_fewer_bytes_in_one_batch(codec: int) -> None:
 def test_compressed_batches_that_are_dear_to_open_are_sent_as_they_are() -> None:
     tiny = [copy_of(some(1, first=100 + i), codec=LZ4) for i in range(3)]
     of_many = copy_of(some(PACK_RECORDS + 1), codec=LZ4)
-    (large,) = incompressible(LZ4, 1, MERGE_BELOW)
+    (large,) = incompressible(LZ4, 1, PACK_BELOW)
     wide = copy_of([Seen(0, TIME, b"k", bytes(PACK_INFLATED))], codec=LZ4)
-    assert wide.size < MERGE_BELOW
+    assert wide.size < PACK_BELOW
     for dear in (of_many, large, wide):
         assert taken([dear, *tiny]) == 0
         later = replace(dear, first=SourceOffset(200), next_offset=SourceOffset(300))
