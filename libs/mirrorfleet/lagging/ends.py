@@ -56,6 +56,11 @@ class EndHistory:
         """When the end was first seen where it is now."""
         return self._first[-1] if self._first else None
 
+    @property
+    def begun_ms(self) -> int | None:
+        """When the first end that is remembered was seen: all below it was readable by then."""
+        return self._first[0] if self._first else None
+
     def seen(self, end: int, at_ms: int) -> None:
         """The end was `end` at a moment; an end that went back begins the history anew."""
         if self._last and at_ms < self._last[-1]:

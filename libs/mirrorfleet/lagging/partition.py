@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.core.ids import SourceOffset
 from mirrorfleet.lagging.ends import CLOCK_STEP_MS, EndHistory
-from mirrorfleet.lagging.rate import Rate
+from mirrorfleet.lagging.rate import Rate, eta_ms, time_for_ms
 from mirrorfleet.lagging.verdict import Facts, Limits, Trend, judge
 from mirrorfleet.records.catalog import CatalogState
 from mirrorfleet.records.progress import PAUSED, WAITING
@@ -37,8 +37,6 @@ FRESH_MS: Final = 3_000
 RATE_S: Final = 10.0
 LONG_S: Final = 120.0
 """Many turns that a backlog waits for, and has."""
-LONGEST_MS: Final = 7 * 86_400_000
-"""What takes longer is not gained on: nobody waits for it."""
 LOG_START_S: Final = 600.0
 """Retention works in steps of whole segments, minutes apart."""
 TREND_STEP_MS: Final = 2_000
@@ -66,7 +64,9 @@ class PartitionLag:
         "_bytes",
         "_came_ms",
         "_drain",
+        "_held_before",
         "_held_ms",
+        "_high",
         "_log_start",
         "_long_arrival",
         "_long_drain",
@@ -108,6 +108,10 @@ class PartitionLag:
         self._waiting_ms: int | None = None
         self._held_ms: int | None = None
         """Since when a transaction at the source is open."""
+        self._held_before: tuple[int, int] | None = None
+        """The end that one held back for too long by the word of an earlier process, and when."""
+        self._high: int | None = None
+        """The high watermark that the mirror told last; a new owner has none before an answer."""
         self._trend: deque[tuple[int, int | None, int]] = deque(maxlen=TREND_STEPS)
 
     # -- what is fed
@@ -137,6 +141,10 @@ class PartitionLag:
             drain.seen(progress.next_source, rated_ms)
         if progress.log_start >= 0:
             self._log_start.seen(progress.log_start, rated_ms)
+        if progress.high_watermark >= 0:
+            self._high = progress.high_watermark
+            if not self._held():
+                self._held_before = None
         self._held_ms = (self._held_ms or at_ms) if self._held() else None
 
     def slot_spoke(self, trouble: str, at_ms: int) -> None:
@@ -147,6 +155,8 @@ class PartitionLag:
 
     def end_seen(self, end: int, at_ms: int) -> None:
         """The source's last stable offset, as a leader said it."""
+        if self.ends.seen_ms is not None and at_ms < self.ends.seen_ms - CLOCK_STEP_MS:
+            self._keep_ages(at_ms)  # our clock was set back, and no look has found it yet
         self.ends.seen(end, at_ms)
         if self._came_ms is not None:
             self._came_ms = min(self._came_ms, at_ms + CLOCK_STEP_MS)  # our clock was set back
@@ -163,12 +173,13 @@ class PartitionLag:
         self._stood = sample.next_source, sample.time_ms
         if sample.source_end is None:
             return
-        if sample.lag_records is None and sample.source_end < sample.next_source:
-            return  # it was not believed then: taken for one just seen it would be a lag of 0
+        if sample.verdict is Verdict.STUCK and sample.lag_records == 0:
+            self._held_before = sample.source_end, sample.time_ms
         if sample.time_lag_ms and sample.next_source < sample.source_end:
             self._waiting_ms = sample.time_ms - sample.time_lag_ms
             self.ends.restore(sample.next_source, self._waiting_ms)
-        self.ends.seen(sample.source_end, sample.time_ms)
+        if sample.lag_records is not None:  # else nobody had seen it then, maybe for hours
+            self.ends.seen(sample.source_end, sample.time_ms)
 
     def _is_waiting(self, end: int) -> bool:
         return self.progress is not None and end > self.progress.next_source
@@ -180,7 +191,7 @@ class PartitionLag:
         self._forget_future(now_ms)
         as_of = self._as_of(now_ms)
         lag, time_lag = self._lag(as_of, now_ms - limits.fresh_ms)
-        verdict, rule = judge(self._facts(now_ms, lag, time_lag), limits)
+        verdict, rule = judge(self._facts(now_ms, lag, time_lag, limits), limits)
         self.standing = Standing(as_of, lag, time_lag, verdict, rule)
         self._remember(as_of, lag, time_lag)
         return self.standing
@@ -227,10 +238,10 @@ class PartitionLag:
         silent = standing.verdict in {Verdict.STOPPED, Verdict.FAULTED, Verdict.STUCK}
         if silent or (said is not None and said.state == WAITING):
             return None
-        soon = _eta_ms(standing.lag_records, self._drain, self._arrival)
+        soon = eta_ms(standing.lag_records, self._drain, self._arrival)
         if soon is not None and soon <= LONG_S * 1000:
             return soon
-        return _eta_ms(standing.lag_records, self._long_drain, self._long_arrival)
+        return eta_ms(standing.lag_records, self._long_drain, self._long_arrival)
 
     @property
     def headroom_ms(self) -> int | None:
@@ -257,7 +268,7 @@ class PartitionLag:
         advance, said = self._log_start.value, self.progress
         if not advance or said is None or standing.lag_records == 0:
             return None
-        return _time_for(max(0, said.next_source - said.log_start), advance)
+        return time_for_ms(max(0, said.next_source - said.log_start), advance)
 
     def _forget_future(self, now_ms: int) -> None:
         """Our clock was set back: what is dated later would look fresh until then."""
@@ -301,9 +312,11 @@ class PartitionLag:
         since = self.ends.readable_since(position)
         if since is not None and since > as_of:
             return (0, 0) if fresh else (None, None)
-        if since is None and said.oldest_uncopied_ms is not None:
-            # older than our samples: the mirror has it in hand and knows its timestamp
-            since = said.oldest_uncopied_ms
+        begun = self.ends.begun_ms
+        if since is None and said.oldest_uncopied_ms is not None and begun is not None:
+            # older than our samples: the mirror has it in hand and knows its timestamp, which a
+            # producer may have written with a clock that is ahead
+            since = min(said.oldest_uncopied_ms, begun)
         return lag, None if since is None else max(0, as_of - since)
 
     def _beyond(self) -> int:
@@ -319,12 +332,11 @@ class PartitionLag:
             return 0
         return max(0, said.next_source - end)
 
-    def _facts(self, now_ms: int, lag: int | None, time_lag: int | None) -> Facts:
+    def _facts(self, now_ms: int, lag: int | None, time_lag: int | None, limits: Limits) -> Facts:
         said, ends = self.progress, self.ends
         active = self.entry.state is CatalogState.ACTIVE
         since = max(self._moved_ms or 0, self._waiting_ms or 0)
         held = self._held()
-        held_since = max(self._held_ms or 0, ends.moved_ms or 0)
         return Facts(
             state=PAUSED if not active else "" if said is None else said.state,
             fault="" if said is None else said.fault,
@@ -337,7 +349,7 @@ class PartitionLag:
             unmoved_ms=now_ms - since if self._waiting_ms is not None else 0,
             end_unmoved_ms=0 if ends.moved_ms is None else max(0, now_ms - ends.moved_ms),
             held_records=held,
-            held_ms=max(0, now_ms - held_since) if held else 0,
+            held_ms=self._held_for_ms(now_ms, limits) if held else 0,
             trend=self._where_to(lag, time_lag),
             before=self.sampled_verdict,
         )
@@ -345,9 +357,15 @@ class PartitionLag:
     def _held(self) -> int:
         """Offsets of the source that no committed reader may have yet."""
         said = self.progress
-        if said is None:
+        if said is None or self._high is None:
             return 0
-        return max(0, said.high_watermark - max(self.ends.end or 0, said.next_source))
+        return max(0, self._high - max(self.ends.end or 0, said.next_source))
+
+    def _held_for_ms(self, now_ms: int, limits: Limits) -> int:
+        since = max(self._held_ms or 0, self.ends.moved_ms or 0)
+        if self._held_before is not None and self._held_before[0] == self.ends.end:
+            since = min(since, self._held_before[1] - limits.held_ms - 1)
+        return max(0, now_ms - since)
 
     def _where_to(self, lag: int | None, time_lag: int | None) -> Trend:
         if len(self._trend) < TREND_STEPS:
@@ -360,7 +378,7 @@ class PartitionLag:
         return Trend.SHRINKS if lag is not None and lag < first_lag else Trend.LASTS
 
     def _remember(self, as_of: int, lag: int | None, time_lag: int | None) -> None:
-        if not lag:
+        if not lag or (self._trend and as_of < self._trend[-1][0]):  # our clock was set back
             self._trend.clear()
         elif not self._trend or as_of - self._trend[-1][0] >= TREND_STEP_MS:
             self._trend.append((as_of, time_lag, lag))
@@ -370,15 +388,3 @@ class PartitionLag:
         if said is None or said.oldest_uncopied_ms is None:
             return None
         return max(0, as_of - said.oldest_uncopied_ms)
-
-
-def _eta_ms(records: int, drain: Rate, arrival: Rate) -> int | None:
-    gain = (drain.value or 0.0) - (arrival.value or 0.0)
-    found = _time_for(records, gain) if gain > 0 else None
-    return None if found is None or found > LONGEST_MS else found
-
-
-def _time_for(records: int, rate: float) -> int | None:
-    """Milliseconds; None for what takes as good as for ever."""
-    took_ms = records / rate * 1000
-    return round(took_ms) if took_ms < FOREVER_MS else None

@@ -6,7 +6,10 @@ from math import exp
 from typing import Final
 
 from mirrorfleet.lagging.ends import CLOCK_STEP_MS
+from mirrorfleet.records.samples import FOREVER_MS
 
+LONGEST_MS: Final = 7 * 86_400_000
+"""What takes longer is not gained on: nobody waits for it."""
 LEAST: Final = 1e-6
 """Less a second is none: a counter that stands still would else move for ever, if ever slower."""
 
@@ -41,3 +44,16 @@ class Rate:
         else:
             self.value, self._weight = None, 0.0
         self._count, self._at_ms = count, at_ms
+
+
+def eta_ms(records: int, drain: Rate, arrival: Rate) -> int | None:
+    """Until nothing waits, at these rates; None when that is never, or as good as never."""
+    gain = (drain.value or 0.0) - (arrival.value or 0.0)
+    found = time_for_ms(records, gain) if gain > 0 else None
+    return None if found is None or found > LONGEST_MS else found
+
+
+def time_for_ms(records: int, rate: float) -> int | None:
+    """Milliseconds; None for what takes as good as for ever."""
+    took_ms = records / rate * 1000
+    return round(took_ms) if took_ms < FOREVER_MS else None

@@ -59,6 +59,27 @@ def test_what_waits_grows_older_without_a_break(seen: Sequence[int]) -> None:
     assert [one.time_lag_ms for one in after] == [late_ms + (at - 1) * SECOND for at in AFTER]
 
 
+def test_what_waits_stays_as_old_when_an_end_is_seen_before_the_first_look() -> None:
+    lag = PartitionLag(entry())
+    ends = {second: 100 if second < 3_590 else 200 for second in BEFORE}
+    before = looks(lag, BEFORE, position=100, ends=ends)
+    after = looks(lag, AFTER, position=100, ends=dict.fromkeys(AFTER, 200))
+
+    late_ms = before[-1].time_lag_ms
+    assert late_ms is not None
+    # the step is known by the time at which that end was seen, 200 ms before the look
+    assert [one.time_lag_ms for one in after] == [late_ms + 200 + (at - 1) * SECOND for at in AFTER]
+
+
+def test_a_lag_from_before_is_no_measure_of_where_it_goes() -> None:
+    lag = PartitionLag(entry())
+    ends = {second: 100 + 10 * (second - BEFORE[0]) for second in BEFORE}
+    looks(lag, BEFORE, position=100, ends=ends)
+    looks(lag, AFTER, position=100, ends=dict.fromkeys(AFTER, ends[BEFORE[-1]]))
+
+    assert [at_ms for at_ms, *_ in lag._trend][-1] >= (AFTER[-1] - 2) * SECOND
+
+
 def test_a_source_out_of_sight_before_stays_unknown() -> None:
     lag = PartitionLag(entry())
     before = looks(lag, BEFORE, position=100, ends={BEFORE[0]: 100})

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from mirrorfleet.core.ids import SourceOffset
+from mirrorfleet.lagging.partition import PartitionLag
 from mirrorfleet.records.samples import Verdict
-from tests.unit.lagging.making import said
+from tests.unit.lagging.making import entry, said
 from tests.unit.lagging.test_partition import LIMITS, watched
 
 
@@ -27,3 +31,40 @@ def test_a_transaction_that_was_just_opened_on_an_idle_topic_holds_nothing_back_
     lag.reported(said(100, high_watermark=140), 88_000, 88_000)
 
     assert lag.look(88_100, LIMITS).verdict is Verdict.IDLE
+
+
+def test_a_new_owner_without_an_answer_yet_does_not_end_what_is_held() -> None:
+    lag = watched(dict.fromkeys(range(0, 90, 2), 100), {})
+    lag.reported(said(100, high_watermark=140), 20_000, 20_000)
+    unknown = replace(said(100), high_watermark=SourceOffset(-1), last_stable=SourceOffset(-1))
+    lag.reported(unknown, 80_000, 80_000)
+    lag.reported(said(100, high_watermark=140), 88_000, 88_000)
+
+    assert lag.look(88_100, LIMITS).verdict is Verdict.STUCK
+
+
+def restarted(high_watermark: int, *, end: int = 100) -> PartitionLag:
+    """A process that goes on 5 s after one that had found an open transaction."""
+    before = watched(dict.fromkeys(range(0, 90, 2), 100), {})
+    before.reported(said(100, high_watermark=140), 20_000, 20_000)
+    before.reported(said(100, high_watermark=140), 88_000, 88_000)
+    after = PartitionLag(entry())
+    after.restored(before.sample(before.look(88_100, LIMITS), None))
+    after.reported(said(end, high_watermark=high_watermark), 93_000, 93_000)
+    after.end_seen(end, 93_000)
+    return after
+
+
+def test_a_restart_goes_on_with_what_is_held() -> None:
+    standing = restarted(140).look(93_000, LIMITS)
+
+    assert standing.verdict is Verdict.STUCK
+    assert standing.rule == "an open transaction at the source holds 40 offsets back for 1m05s"
+
+
+def test_a_transaction_that_ended_while_nobody_looked_is_not_the_next_one() -> None:
+    ended, another = restarted(100), restarted(141, end=140)
+    ended.reported(said(100, high_watermark=140), 94_000, 94_000)
+
+    assert ended.look(94_000, LIMITS).verdict is Verdict.OK
+    assert another.look(93_000, LIMITS).verdict is Verdict.OK

@@ -339,6 +339,29 @@ def test_a_restart_does_not_take_a_source_that_was_cut_for_copied(
     assert second.rule == "the source ends 50 offsets below the position: its log was cut"
 
 
+@pytest.mark.parametrize("position", [100, 60])
+def test_a_restart_does_not_take_a_source_out_of_sight_for_just_seen(position: int) -> None:
+    before = watched({0: 0, 1: 100}, {1: position, 3_600: position})
+    told = before.sample(before.look(3_600_000, LIMITS), None)
+    assert (told.verdict, told.lag_records, told.source_end) == (Verdict.UNKNOWN, None, 100)
+
+    after = PartitionLag(entry())
+    after.restored(told)
+    after.reported(said(position), 3_602_000, 3_602_000)
+    standing = after.look(3_602_000, LIMITS)
+
+    assert (standing.lag_records, standing.verdict) == (None, Verdict.UNKNOWN)
+
+
+def test_a_backlog_stamped_by_a_clock_ahead_is_as_old_as_our_first_look_at_least() -> None:
+    lag = watched({0: 1_000, 60: 2_000}, {})
+    lag.reported(said(100, oldest_ms=3_600_000), 60_000, 60_000)
+
+    assert lag.look(60_000, LIMITS).time_lag_ms == 60_000
+    lag.reported(said(100, oldest_ms=-40_000), 60_500, 60_500)
+    assert lag.look(60_500, LIMITS).time_lag_ms == 100_500
+
+
 def test_a_position_that_moved_while_nobody_looked_may_be_newer_than_the_end() -> None:
     before = watched({0: 0, 1: 100}, {1: 100})
     after = PartitionLag(entry())
