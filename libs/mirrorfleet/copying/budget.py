@@ -3,7 +3,9 @@
     reserve(max_bytes) -> fetch answer -> lease of the frame -> last batch acknowledged -> free
 
 A frame stays whole in memory until its last batch is done, so the lease frees it whole. Batches
-that are put together are in memory twice meanwhile, once in their frames: an eighth is theirs.
+that are put together are in memory twice meanwhile, once in their frames: an eighth is theirs. What
+is known of a batch takes memory beside its bytes, and of small ones most of it: it is counted with
+its frame, and each lane reserves by what a byte of its last answer came to (`Weight`).
 
 Each fetch lane has an account of its own, and far away each partition. Memory that becomes free
 goes to the account that holds least, and none gets more than `SHARE` times what is free then (the
@@ -44,13 +46,15 @@ POLL_SHARE: Final = 128
 class MemoryBudget:
     """Counts bytes in flight: all of them here, and what each account holds."""
 
-    __slots__ = ("_for_frames", "_granting", "_waiting", "limit", "peak", "used")
+    __slots__ = ("_for_frames", "_granting", "_waiting", "beside", "limit", "peak", "used")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         """Bytes allowed; one frame may exceed it alone, or a large batch could never pass."""
         self.used = 0
         """Bytes reserved or held now."""
+        self.beside = 0
+        """Of these, what is known of frames: putting batches together makes it less."""
         self.peak = 0
         self._for_frames = limit - limit // MERGE_SHARE
         self._waiting: list[tuple[Account, int, Callable[[], None]]] = []
@@ -67,7 +71,7 @@ class MemoryBudget:
 
     def has_room(self, size: int) -> bool:
         """Whether `size` bytes more stay within the limit, the share of merged batches included."""
-        return self.used + size <= self.limit
+        return self.used - self.beside + size <= self.limit
 
     def wait(self, account: Account, size: int, granted: Callable[[], None]) -> None:
         """Let an account have `size` bytes when its turn has come."""
@@ -160,29 +164,77 @@ def _holds(entry: tuple[Account, int, Callable[[], None]]) -> int:
     return entry[0].held
 
 
+class Weight:
+    """What each byte of a lane's answers takes in memory, by the last one."""
+
+    __slots__ = ("by",)
+
+    def __init__(self) -> None:
+        self.by = 1.0
+
+    def of(self, size: int) -> int:
+        """The memory for an answer of `size` bytes."""
+        return int(size * self.by)
+
+    def within(self, memory: int) -> int:
+        """The bytes of an answer that takes so much."""
+        return int(memory / self.by)
+
+    def weighed(self, got: int, took: int) -> None:
+        """An answer of `got` bytes took so much; one that brought nothing to keep tells nothing."""
+        if got and took:
+            self.by = max(1.0, took / got)
+
+
 class FrameLease:
     """One fetch answer in memory; freed when each of its batches is done.
 
-    `asked_at` is when it was asked for (monotonic seconds), 0.0 if that is not known.
+    `asked_at` is when it was asked for (monotonic seconds), 0.0 if that is not known. `spare` is
+    what the account has reserved beyond the frame itself: what comes of it takes that first.
     """
 
-    __slots__ = ("_account", "_pending", "_size", "asked_at")
+    __slots__ = ("_account", "_beside", "_made", "_pending", "_size", "_spare", "asked_at")
 
-    def __init__(self, account: Account, size: int, asked_at: float = 0.0) -> None:
+    def __init__(
+        self, account: Account, size: int, asked_at: float = 0.0, *, spare: int = 0
+    ) -> None:
         self._account = account
-        self._size = size
+        self._size, self._spare = size, spare
+        self._beside = self._made = 0
         self.asked_at = asked_at
         self._pending = 1  # the walk itself, so that a frame without batches is freed as well
 
-    def another(self, size: int) -> FrameLease:
-        """For `size` bytes made from this frame, which need it no longer."""
-        self._account.resize(0, size)
-        return FrameLease(self._account, size, self.asked_at)
+    @property
+    def took(self) -> int:
+        """Bytes for what has come of it: the frame where batches need it, and what was made."""
+        return self._made + (self._size + self._beside if self._beside else 0)
 
-    def grow(self, size: int) -> None:
-        """What is known of the frame takes `size` bytes beside it, as long as it is there."""
-        self._size += size
-        self._account.resize(0, size)
+    def another(self, size: int, beside: int) -> FrameLease:
+        """For `size` bytes made from this frame, which need it no longer; `beside`: as `grow`."""
+        self._made += size + beside
+        self._take(size + beside)
+        made = FrameLease(self._account, size, self.asked_at)
+        made._know(beside)
+        return made
+
+    def grow(self, beside: int) -> None:
+        """What is known of batches that need the frame takes so many bytes."""
+        self._take(beside)
+        self._know(beside)
+
+    def settled(self) -> None:
+        """All has come of it that comes: what is spare is free."""
+        self._account.release(self._spare)
+        self._spare = 0
+
+    def _take(self, size: int) -> None:
+        spare = min(size, self._spare)
+        self._spare -= spare
+        self._account.resize(spare, size)
+
+    def _know(self, beside: int) -> None:
+        self._beside += beside
+        self._account.budget.beside += beside
 
     def hold(self) -> None:
         """One more batch keeps this frame."""
@@ -192,4 +244,5 @@ class FrameLease:
         """A batch (or the walk) needs the frame no longer."""
         self._pending -= 1
         if not self._pending:
-            self._account.release(self._size)
+            self._account.budget.beside -= self._beside
+            self._account.release(self._size + self._beside)

@@ -221,7 +221,9 @@ class Slot:
             partition.undecided = walked.undecided
             if walked.late and self._undone(partition, walked.late):
                 return
-            lease.grow(bytes_beside(walked.batches))
+            lease.grow(
+                bytes_beside([b for b in walked.batches if isinstance(b.payload, memoryview)])
+            )
             for batch in walked.batches:
                 self._queue(partition, batch, lease, now)
             if walked.next_offset > partition.walked_to:
@@ -250,7 +252,7 @@ class Slot:
         if isinstance(batch.payload, memoryview):
             lease.hold()
         else:  # made anew: it has bytes of its own and keeps no frame
-            lease = lease.another(batch.size)
+            lease = lease.another(batch.size, bytes_beside((batch,)))
         partition.queue.append(Queued(batch, lease, now, partition.pace))
         partition.queued_bytes += batch.size
         if partition.first_timestamp < 0:
@@ -327,7 +329,7 @@ class Slot:
         partition.queued_bytes -= sum(queued.batch.size for queued in taken[1:])
         for queued in taken:
             queued.lease.done()
-        lease = head.lease.another(found.batch.size)
+        lease = head.lease.another(found.batch.size, bytes_beside((found.batch,)))
         return Queued(found.batch, lease, head.fetched_at, head.pace)
 
     def take_sequence(self, at: TopicPartition, count: int) -> int:

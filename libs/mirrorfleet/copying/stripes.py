@@ -25,6 +25,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from mirrorfleet.copying.budget import Weight
 from mirrorfleet.copying.schedule import SLOW_ANSWER_S
 from mirrorfleet.core.errors import CorruptBatchError
 from mirrorfleet.core.ids import SourceOffset
@@ -244,7 +245,7 @@ class Booking:
     trip, an answer is in memory for most of the time, and all of it is reserved.
     """
 
-    __slots__ = ("_rtt_s", "_trips")
+    __slots__ = ("_rtt_s", "_trips", "weight")
 
     QUICK: Final = 3.5
     """Round trips that an answer takes at most."""
@@ -252,6 +253,7 @@ class Booking:
     def __init__(self, rtt_s: float) -> None:
         self._rtt_s = rtt_s
         self._trips = 1.0
+        self.weight = Weight()
 
     def timed(self, took_s: float) -> None:
         """An answer took so long."""
@@ -259,11 +261,12 @@ class Booking:
 
     def of(self, size: int) -> int:
         """What to reserve for `size` bytes."""
-        return size * 2 // 3 if self._is_quick else size
+        memory = self.weight.of(size)
+        return memory * 2 // 3 if self._is_quick else memory
 
     def within(self, room: int) -> int:
         """What may be asked for when so much can be reserved."""
-        return room * 3 // 2 if self._is_quick else room
+        return self.weight.within(room * 3 // 2 if self._is_quick else room)
 
     @property
     def _is_quick(self) -> bool:

@@ -11,7 +11,7 @@ import asyncio
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from mirrorfleet.copying.budget import FrameLease
+from mirrorfleet.copying.budget import FrameLease, Weight
 from mirrorfleet.copying.cadence import rest_s
 from mirrorfleet.copying.partition import CopyPartition, Pace, SourceEnds
 from mirrorfleet.copying.schedule import FetchWindow, backoff_s, commit_interval
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 LEAST_FETCH: Final = 256 << 10
 LEAST_POLL: Final = 16 << 10
 """The least of the live tail: a producer's batch (batch.size)."""
+TURNS: Final = 4
+"""Answers with much to keep for each byte that share the memory of one backlog: the next one is
+asked for while the target takes the others."""
 ANSWER_S: Final = 10.0
 """For an answer to begin, beyond the time that the source may hold it back; a source that vanished
 without a word is not waited for longer."""
@@ -126,7 +129,7 @@ class _Lane:
         self._runner = runner
         self._key = key
         self._window = FetchWindow(LEAST_FETCH, runner.settings.fetch_max_bytes)
-        self._memory = runner.budget.account()
+        self._memory, self._weight = runner.budget.account(), Weight()
         self._asked: dict[CopyPartition, _Asked] = {}
         """What is in the session."""
         self.answered = False
@@ -212,17 +215,21 @@ class _Lane:
         return min(most, partition.entry.throttle or most)
 
     def _size(self) -> int:
-        """What to ask for. The live tail is mostly waited for; when it comes, each answer may bring
+        """What to reserve. The live tail is mostly waited for; when it comes, each answer may bring
         twice as much as the one before.
         """
-        size = self._memory.within(self._window.size, LEAST_FETCH)
+        weight, window = self._weight, self._window.size
+        most = max(window, self._memory.budget.for_one // TURNS)
+        size = self._memory.within(min(weight.of(window), most), LEAST_FETCH)
         if self._key.pace is Pace.LIVE:
-            size = self._memory.enough(size, max(LEAST_POLL, 2 * self._answered_bytes))
+            expected = max(LEAST_POLL, weight.of(2 * self._answered_bytes))
+            size = self._memory.enough(size, expected)
         return size
 
     async def _fetch_once(self, lane: FetchLane) -> None:
         runner = self._runner
-        self._asked_bytes = size = self._size()
+        size = self._size()
+        self._asked_bytes = asks = self._weight.within(size)
         if await reserved(self._memory, size) and not self._point(lane):
             self._memory.release(size)  # nothing is wanted any more
             return
@@ -230,20 +237,23 @@ class _Lane:
         lane.rack = replicas.rack_told(runner, self._key.node)
         try:
             fetched = await lane.fetch(
-                max_bytes=size, min_bytes=1, max_wait_ms=runner.settings.fetch_wait_ms
+                max_bytes=asks, min_bytes=1, max_wait_ms=runner.settings.fetch_wait_ms
             )
         except BaseException:
             self._memory.release(size)
             raise
         got = len(fetched.buffer)
-        self._memory.resize(size, got)
-        lease = FrameLease(self._memory, got, asked_at)
+        spare = max(0, min(size, self._weight.of(got)) - got)
+        self._memory.resize(size, got + spare)
+        lease = FrameLease(self._memory, got, asked_at, spare=spare)
         try:
             self.answered = True
             self._answered_bytes = got
             self._window.answered(got, runner.clock.monotonic() - asked_at)
             self._deliver(fetched, lease)
+            self._weight.weighed(got, lease.took)
         finally:
+            lease.settled()
             lease.done()
 
     def _is_wanted(self, partition: CopyPartition) -> bool:

@@ -291,6 +291,7 @@ class StripedLane:
         for each in self._stripes.answered(piece, part):
             answer = Answer(each.start, each.end, partition.source, each.aborted)
             deliver(self._runner, partition, each.buffer, answer, each.lease)
+            self._booking.weight.weighed(each.end - each.start, each.lease.took)
             each.lease.done()
             if partition.fault is not None or partition.pace is not Pace.CATCH_UP:
                 self._stripes.drop(partition)

@@ -1,14 +1,11 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 from mirrorfleet.copying.budget import MemoryBudget
-from mirrorfleet.core.ids import SourceOffset
 from mirrorfleet.wire.codecs import Codec
-from mirrorfleet.wire.copybatch import A_BATCH, A_HOLE, bytes_beside
+from mirrorfleet.wire.copybatch import A_BATCH, A_HOLE
 from mirrorfleet.wire.merging import MERGE_UP_TO
-from mirrorfleet.wire.records import NewRecord, build_batch
 from tests.unit.copying.making import BIG, fetched, give, partition_of, slot
+from tests.unit.wire.batches import ZSTD, batch_of, some
 
 
 def test_tiny_uncompressed_batches_of_one_partition_are_merged() -> None:
@@ -44,7 +41,7 @@ def test_tiny_compressed_batches_are_merged_and_their_frame_is_given_back() -> N
     queued = made.next_batch(partition)
 
     assert (queued.batch.attributes, queued.batch.count) == (Codec.LZ4, 4)
-    assert budget.used == queued.batch.size
+    assert budget.used == queued.batch.size + A_BATCH
     assert not made.ready
     assert partition.queued_bytes == 0
 
@@ -111,9 +108,30 @@ def test_what_is_known_of_small_batches_counts_as_memory_until_their_frame_is_fr
         made.next_batch(partition).lease.done()
     assert budget.used == 0
 
-    holes = (SourceOffset(1), 1), (SourceOffset(3), 2)
-    batch = replace(build_batch([NewRecord(1_000, b"k", b"v")]), holes=holes)
-    assert bytes_beside([batch, batch]) == 2 * A_BATCH + 4 * A_HOLE
+
+def test_holes_of_batches_that_were_made_anew_count_as_memory() -> None:
+    budget = MemoryBudget(1 << 20)
+    made = slot(budget=budget)
+    partition = partition_of(made)
+    compacted = batch_of([each for each in some(40) if each.offset % 2 == 0], codec=ZSTD)
+    give(made, partition, compacted, end=40)
+
+    (queued,) = partition.queue
+    assert len(queued.batch.holes) == 19
+    assert budget.used == queued.batch.size + A_BATCH + 19 * A_HOLE
+    queued.lease.done()
+    assert (budget.used, budget.beside) == (0, 0)
+
+
+def test_what_is_known_of_batches_does_not_keep_them_from_being_put_together() -> None:
+    budget = MemoryBudget(1 << 20)
+    made = slot(budget=budget)
+    partition = partition_of(made)
+    tiny = fetched(*((offset, [b"a"] * 2) for offset in range(0, 3_000, 2)))
+    give(made, partition, tiny, end=3_000)
+
+    assert budget.used > budget.limit
+    assert made.next_batch(partition).batch.count == 3_000
 
 
 def test_without_memory_for_it_tiny_batches_are_not_merged() -> None:
@@ -135,6 +153,6 @@ def test_batches_of_one_record_are_gathered_at_once_and_keep_their_own_bytes_and
 
     (queued,) = partition.queue
     assert (queued.batch.first, queued.batch.next_offset, queued.batch.count) == (0, 3, 3)
-    assert budget.used == queued.batch.size
+    assert budget.used == queued.batch.size + A_BATCH
     queued.lease.done()
     assert budget.used == 0

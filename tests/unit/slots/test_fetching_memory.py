@@ -68,6 +68,8 @@ class Lane(_Lane):
     """It always has something to fetch; what came is acknowledged after a while."""
 
     copied = 0
+    beside = 0.0
+    """Bytes that are known of each byte of an answer."""
 
     def _point(self, lane: FetchLane) -> bool:
         del lane
@@ -75,6 +77,7 @@ class Lane(_Lane):
 
     def _deliver(self, fetched: Fetched, lease: FrameLease) -> None:
         lease.hold()
+        lease.grow(int(self.beside * len(fetched.buffer)))
         asyncio.get_running_loop().call_later(ACKNOWLEDGED_S, self._acknowledged, fetched, lease)
 
     def _acknowledged(self, fetched: Fetched, lease: FrameLease) -> None:
@@ -194,3 +197,16 @@ def test_where_memory_is_short_a_lane_begins_with_little_and_goes_on_at_once() -
     in_virtual_time(becomes_busy())
 
     assert [size >> 10 for size in source.asked] == [16, 32, 64, 128, 256]
+
+
+def test_what_is_known_of_tiny_batches_stays_within_the_memory_and_keeps_no_live_lane_waiting(
+    waited: Sequence[Account],
+) -> None:
+    world = World(16)
+    world.behind.beside = 5.0
+
+    in_virtual_time(world.runs(20.0))
+
+    assert world.budget.peak <= MEMORY
+    assert not {each._memory for each in world.lives}.intersection(waited)
+    assert world.behind.copied > 1 << 30
