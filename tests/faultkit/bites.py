@@ -141,10 +141,10 @@ def middle(at_kill: int, records: int, *, is_written: bool = True) -> Evidence:
     return Evidence("in the middle", bit=bit, detail=told)
 
 
-def was_slowed(before_s: float, during_s: float, delay_s: float) -> tuple[bool, str]:
-    """Whether the quickest of some answers waited for a delay both ways, as none did before."""
-    told = f"an answer takes {during_s * 1000:.0f} ms, {before_s * 1000:.0f} ms before"
-    return before_s < 2 * delay_s <= during_s, told
+def was_slowed(without_s: float, during_s: float, delay_s: float) -> tuple[bool, str]:
+    """Whether the quickest of some answers waited for a delay both ways, as one without did not."""
+    told = f"an answer takes {during_s * 1000:.0f} ms, {without_s * 1000:.0f} ms without it"
+    return without_s < 2 * delay_s <= during_s, told
 
 
 def was_throttled(before: float, during: float, most: float) -> tuple[bool, str]:

@@ -10,7 +10,8 @@ machine that does not reach `--rate`.
 
 A lap with a record wrong or in doubt, or that raises, is the last one: its partitions as they are
 on the brokers' disks, what the fleet wrote about them and the logs of the services are copied to a
-folder, to find the cause. One that lacks only its rate makes the run UNKNOWN, and it goes on.
+folder, to find the cause. One that lacks only its rate, or the proof that a fault has bitten, makes
+the run UNKNOWN, and it goes on.
 """
 
 from __future__ import annotations
@@ -274,7 +275,7 @@ def soak(seed: int, seconds: float, every_s: float, rate: float, kept: Path) -> 
             told = f"lap {number} after {run.ran_s:.0f} s: {report.verdict.name}"
             print(f"{told} (seed {seed})", *run.trends.values(), sep="\n  ", flush=True)
             worst = max(worst, report.verdict, key=_badness)
-            if not (report.verdict is Verdict.PASS or report.only_slow):
+            if not (report.verdict is Verdict.PASS or report.only_the_run):
                 keep(it, Path(directory), to)
                 break
             it.faults.clear()

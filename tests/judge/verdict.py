@@ -77,8 +77,8 @@ class Report:
     verdict: Verdict
     reasons: tuple[str, ...]
     findings: tuple[Finding, ...]
-    only_slow: bool = False
-    """The load was below the rate demanded, and nothing else is wrong or in doubt."""
+    only_the_run: bool = False
+    """No record is wrong or in doubt: the load was too slow, or a fault was not seen to bite."""
 
     @property
     def source_records(self) -> int:
@@ -113,13 +113,13 @@ def decide(
     ]
     if failures:
         return Report(Verdict.FAIL, tuple(failures), tuple(findings))
-    slow = _too_slow(findings, demands, ran_s)
-    reasons = [*doubts, *_unmet(findings, demands, ran_s), *slow]
-    reasons += [
+    of_the_run = _too_slow(findings, demands, ran_s)
+    of_the_run += [
         f"fault did not bite: {e.fault}" + (f" ({e.detail})" if e.detail else "")
         for e in evidence
         if not e.bit
     ]
+    reasons = [*doubts, *_unmet(findings, demands, ran_s), *of_the_run]
     for finding in findings:
         reasons += [f"{_place(finding)}: {doubt}" for doubt in finding.doubts]
         reasons += [f"{_place(finding)}: {a.count} {a.kind}" for a in finding.anomalies]
@@ -127,7 +127,7 @@ def decide(
         Verdict.UNKNOWN if reasons else Verdict.PASS,
         tuple(reasons),
         tuple(findings),
-        only_slow=bool(slow) and reasons == slow,
+        only_the_run=bool(of_the_run) and reasons == of_the_run,
     )
 
 

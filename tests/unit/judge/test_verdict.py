@@ -65,19 +65,20 @@ def test_a_load_below_the_rate_that_is_demanded_is_unknown() -> None:
     assert decide([GOOD], demands=Demands(rate=0.5)).verdict is Verdict.UNKNOWN
 
 
-def test_only_a_load_below_its_rate_is_only_slow() -> None:
-    slow = Demands(rate=2)
-    assert decide([GOOD], demands=slow, ran_s=5.0).only_slow
-    unread = [Evidence("cut", bit=False)]
+def test_a_load_below_its_rate_and_a_fault_that_did_not_bite_are_no_doubt_about_records() -> None:
+    slow, unproven = Demands(rate=2), [Evidence("cut", bit=False)]
+    assert decide([GOOD], demands=slow, ran_s=5.0).only_the_run
+    assert decide([GOOD], demands=slow, ran_s=5.0, evidence=unproven).only_the_run
+    assert decide([GOOD], demands=Demands(), evidence=unproven).only_the_run
     others = (
         decide([GOOD], demands=Demands(rate=0.5), ran_s=5.0),
-        decide([GOOD], demands=slow, ran_s=5.0, evidence=unread),
+        decide([finding_with(Kind.UNSEEN)], demands=Demands(), evidence=unproven),
         decide([GOOD], demands=slow, ran_s=5.0, doubts=["the source grew"]),
         decide([GOOD], demands=Demands(rate=2, records=6), ran_s=5.0),
         decide([finding_with(Kind.UNSEEN)], demands=slow, ran_s=5.0),
         decide([finding_with(Kind.LOST)], demands=slow, ran_s=5.0),
     )
-    assert not [report for report in others if report.only_slow]
+    assert not [report for report in others if report.only_the_run]
 
 
 def test_a_fault_that_did_not_bite_is_unknown() -> None:
