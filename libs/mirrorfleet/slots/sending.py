@@ -38,6 +38,7 @@ from mirrorfleet.slots.outgoing import (
     refusal,
     undone,
 )
+from mirrorfleet.wire.merging import PACK_MOST
 from mirrorfleet.wire.rewrite import stamp
 
 if TYPE_CHECKING:
@@ -67,6 +68,8 @@ class Sender:
         self._begun = Begun(Additions(runner, transactions))
         self.committed_at = runner.clock.monotonic()
         self._cadence = Cadence(runner.commits)
+        self._opened = 0
+        """Compressed batches put together in a round: when it is `PACK_MOST` the request goes."""
 
     # -- transactions
 
@@ -222,6 +225,8 @@ class Sender:
             if pipe.opened:
                 self._send(pipe, items)
         await self._send_firsts(transaction, [each for each in requests if not each.pipe.opened])
+        if self._opened:  # that took up to some 10 ms of the loop, which is everybody's
+            await asyncio.sleep(0)
         return True
 
     def _rounds(
@@ -229,6 +234,7 @@ class Sender:
     ) -> tuple[list[Request], list[Pipe]]:
         """A request for each broker that is known to take more, and the others."""
         most, requests, full = self._runner.settings.request_bytes, [], []
+        self._opened = 0
         for node, pipe, partitions in able:
             if not (room := pipe.room_bytes):
                 full.append(pipe)
@@ -247,12 +253,15 @@ class Sender:
         now = self._runner.clock.monotonic()
         next_batch, share = self._runner.slot.next_batch, GOOD_REQUEST // max(len(partitions), 1)
         for partition in partitions:
+            waiting = len(partition.queue)
             queued = next_batch(partition, share, left)
+            if queued.batch.attributes:
+                self._opened += waiting - len(partition.queue) - 1
             transaction.sent(partition, queued, now, node)
             topic_id = partition.entry.identity.target_topic_id
             items.append(self._outgoing(partition, partition.target, topic_id, queued.batch))
             left -= queued.batch.size
-            if left <= 0:
+            if left <= 0 or self._opened >= PACK_MOST:
                 break
         return items
 

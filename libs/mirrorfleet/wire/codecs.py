@@ -199,7 +199,8 @@ def _unlz4(payload: bytes | bytearray | memoryview, limit: int) -> bytearray:
         raise CorruptBatchError("lz4 payload: no frame header")
     content_size, block_sums = bool(flags & 0x08), bool(flags & 0x10)
     position = _LZ4_START.size + (8 if content_size else 0) + 1
-    scratch = bytearray(1 << 2 * (descriptor >> 4 & 7) + 8)
+    most = 1 << 2 * (descriptor >> 4 & 7) + 8  # 4 MB with some libraries, also for a single record
+    scratch = bytearray(min(most, limit + 1))
     out = bytearray()
     while True:
         (size,) = _LZ4_SIZE.unpack_from(view, position)
@@ -208,7 +209,7 @@ def _unlz4(payload: bytes | bytearray | memoryview, limit: int) -> bytearray:
             return out
         stored, size = bool(size & _LZ4_STORED), size & ~_LZ4_STORED
         block = view[position : position + size]
-        if len(block) != size or size > len(scratch):
+        if len(block) != size or size > most:
             raise CorruptBatchError(f"lz4 payload: a block of {size} bytes")
         if stored:
             out += block

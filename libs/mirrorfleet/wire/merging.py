@@ -2,20 +2,23 @@
 
     plain        [61 bytes, r0] [61 bytes, r1] ...              ->  [61 bytes, r0 r1 ...]
     compressed   [61 bytes, zstd(r0)] [61 bytes, zstd(r1)] ...  ->  [61 bytes, zstd(r0 r1 ...)]
+    mixed        [61 bytes, r0] [61 bytes, zstd(r1)] ...        ->  [61 bytes, zstd(r0 r1 ...)]
 
 A request carries one batch of a partition, so a backlog of tiny ones costs a request each, and the
-target an append, its replication and a transaction check. Codec, record timestamps and source
-offsets stay; offsets absent between the batches become holes. Large batches are sent as they are.
+target an append, its replication and a transaction check. Record timestamps and source offsets
+stay; offsets absent between the batches become holes; of several codecs it is the one with most
+bytes, which readers of the partition know. Large batches are sent as they are.
 
 Compressed ones are opened and compressed together: 5 us for a batch of one record (zstd 15), 40 to
-100 for one of 32, where sending it costs 70 us here and several hundred at the target (measured).
-Of one record each they are a third to a fifth of their bytes together, which is what a line between
-regions carries.
+100 for one of 32, where sending it costs 70 us here and at the target 0.4 to 1.5 ms with its copies
+(measured). Of one record each they are a third to a fifth of their bytes together, which is what a
+line between regions carries.
 """
 
 from __future__ import annotations
 
-from itertools import chain, islice, takewhile
+from collections import Counter
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mirrorfleet.core.errors import CorruptBatchError
@@ -48,14 +51,16 @@ MERGE_UP_TO: Final = 256 * 1024
 MERGE_MOST: Final = 4_096
 """Batches looked at for one merge; more would make each look longer and the batch no cheaper."""
 MERGE_LEAST: Final = 2
-PACK_RECORDS: Final = 32
+PACK_RECORDS: Final = 64
 """Compressed batches of more records cost more to open than it saves to send them together,"""
-PACK_BELOW: Final = 4096
+PACK_BELOW: Final = 8 * 1024
 """so do those of more bytes,"""
-PACK_INFLATED: Final = 16 * 1024
+PACK_INFLATED: Final = 32 * 1024
 """and of more bytes uncompressed: gzip takes up to 10 us for each KB."""
 PACK_MOST: Final = 512
 """Compressed batches in one: 10 ms in the event loop, and hardly a byte fewer with more."""
+_SOON: Final = 8
+"""A run of plain batches is one when so many are: a few between others are opened with them."""
 UNLIMITED: Final = 1 << 62
 _GROWTH_PER_RECORD: Final = 16
 """Most bytes by which a record's length and deltas can grow when it moves to another batch."""
@@ -81,11 +86,15 @@ def merged(
     ends before them, or is none: alone such a batch is refused by the target, which names it.
     """
     looked_at = islice(batches, MERGE_MOST)
-    if (head := next(looked_at, None)) is None:
+    first = list(islice(looked_at, _SOON))
+    if len(first) < MERGE_LEAST:
         return None
-    codec, most = Codec(head.attributes), min(terms.max_batch_bytes, limit)
-    run = takewhile(lambda batch: batch.attributes == codec, chain((head,), looked_at))
-    return _joined(run, share, most) if codec is Codec.NONE else _packed(run, codec, most)
+    most = min(terms.max_batch_bytes, limit)
+    if any(batch.attributes for batch in first):
+        found = _packed(chain(first, looked_at), most)
+        if found is not None or first[0].attributes:
+            return found  # else it took one at most: none behind `first` was looked at
+    return _joined(chain(first, looked_at), share, most)
 
 
 # --- plain ----------------------------------------------------------------------------------
@@ -96,7 +105,7 @@ def _joined(batches: Iterable[CopyBatch], share: int, most: int) -> Merged | Non
     size = 0
     for batch in batches:
         size += batch.size + _GROWTH_PER_RECORD * batch.count
-        if size > min(_worth(batch, share), most):
+        if size > min(_worth(batch, share), most) or batch.attributes:
             break
         taken.append(batch)
     if len(taken) < MERGE_LEAST:
@@ -121,7 +130,7 @@ def _is_small(batch: CopyBatch) -> bool:
 # --- compressed -----------------------------------------------------------------------------
 
 
-def _packed(batches: Iterable[CopyBatch], codec: Codec, most: int) -> Merged | None:
+def _packed(batches: Iterable[CopyBatch], most: int) -> Merged | None:
     builder, taken = BatchBuilder(), list[CopyBatch]()
     room = _inflated(min(MERGE_UP_TO, most))
     for batch in islice(batches, PACK_MOST):
@@ -133,9 +142,18 @@ def _packed(batches: Iterable[CopyBatch], codec: Codec, most: int) -> Merged | N
     if len(taken) < MERGE_LEAST:
         return None
     last = taken[-1]
-    whole = builder.build(codec, last.next_offset, leader_epoch=last.leader_epoch)
+    whole = builder.build(_codec_of(taken), last.next_offset, leader_epoch=last.leader_epoch)
     whole.max_timestamp = max(batch.max_timestamp for batch in taken)
     return Merged(whole, len(taken))
+
+
+def _codec_of(batches: Iterable[CopyBatch]) -> Codec:
+    """The codec of most of their bytes; none only where all are plain."""
+    sizes: Counter[int] = Counter()
+    for batch in batches:
+        if batch.attributes:
+            sizes[batch.attributes] += batch.size
+    return Codec(max(sizes, key=lambda each: sizes[each], default=Codec.NONE))
 
 
 def _opened(batch: CopyBatch, room: int) -> list[Framed] | None:

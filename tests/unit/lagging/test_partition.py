@@ -300,59 +300,6 @@ def test_a_silent_worker_copies_nothing_a_second() -> None:
     assert lag.sample(lag.look(30_000, LIMITS), None).rate_records_s == 0
 
 
-def test_a_restart_goes_on_from_the_last_sample() -> None:
-    before = watched({0: 0, 1: 100, 2: 200, 20: 200}, {2: 150})
-    told = before.sample(before.look(20_000, LIMITS), None)
-
-    after = PartitionLag(entry())
-    after.restored(told)
-    after.reported(said(150, moved_ms=2_000), 2_000, 2_000)
-    after.end_seen(400, 25_000)
-    standing = after.look(25_000, LIMITS)
-
-    assert standing.time_lag_ms == 25_000 - 1_505
-    assert standing.verdict is Verdict.STOPPED
-    # what came while nobody looked is taken to have come evenly
-    after.reported(said(300), 25_500, 25_500)
-    assert after.look(25_500, LIMITS).time_lag_ms == 25_500 - (20_000 + 2_512)
-
-
-@pytest.mark.parametrize("seconds", [2, 40])
-@pytest.mark.parametrize("has_end", [True, False])
-def test_a_restart_does_not_take_a_source_that_was_cut_for_copied(
-    seconds: int, *, has_end: bool
-) -> None:
-    before = watched({0: 100, 1: 100, 4: 50}, {1: 100, 4: 100})
-    told = before.sample(before.look(4_100, LIMITS), None)
-    assert (told.verdict, told.lag_records, told.source_end) == (Verdict.UNKNOWN, None, 50)
-    now_ms = told.time_ms + seconds * SECOND
-
-    after = PartitionLag(entry())
-    after.restored(told if has_end else replace(told, source_end=None))
-    after.reported(said(100), now_ms, now_ms)
-    first = after.look(now_ms, LIMITS)
-    after.end_seen(50, now_ms + 200)
-    second = after.look(now_ms + 500, LIMITS)
-
-    assert (first.lag_records, first.verdict) == (None, Verdict.UNKNOWN)
-    assert (second.lag_records, second.verdict) == (None, Verdict.UNKNOWN)
-    assert second.rule == "the source ends 50 offsets below the position: its log was cut"
-
-
-@pytest.mark.parametrize("position", [100, 60])
-def test_a_restart_does_not_take_a_source_out_of_sight_for_just_seen(position: int) -> None:
-    before = watched({0: 0, 1: 100}, {1: position, 3_600: position})
-    told = before.sample(before.look(3_600_000, LIMITS), None)
-    assert (told.verdict, told.lag_records, told.source_end) == (Verdict.UNKNOWN, None, 100)
-
-    after = PartitionLag(entry())
-    after.restored(told)
-    after.reported(said(position), 3_602_000, 3_602_000)
-    standing = after.look(3_602_000, LIMITS)
-
-    assert (standing.lag_records, standing.verdict) == (None, Verdict.UNKNOWN)
-
-
 def test_a_backlog_stamped_by_a_clock_ahead_is_as_old_as_our_first_look_at_least() -> None:
     lag = watched({0: 1_000, 60: 2_000}, {})
     lag.reported(said(100, oldest_ms=3_600_000), 60_000, 60_000)
@@ -360,27 +307,6 @@ def test_a_backlog_stamped_by_a_clock_ahead_is_as_old_as_our_first_look_at_least
     assert lag.look(60_000, LIMITS).time_lag_ms == 60_000
     lag.reported(said(100, oldest_ms=-40_000), 60_500, 60_500)
     assert lag.look(60_500, LIMITS).time_lag_ms == 100_500
-
-
-def test_a_position_that_moved_while_nobody_looked_may_be_newer_than_the_end() -> None:
-    before = watched({0: 0, 1: 100}, {1: 100})
-    after = PartitionLag(entry())
-    after.restored(before.sample(before.look(1_000, LIMITS), None))
-    after.reported(said(140), 31_000, 31_000)
-    after.end_seen(120, 31_200)
-
-    assert after.look(31_300, LIMITS).lag_records == 0
-
-
-def test_a_sample_from_a_clock_ahead_of_ours_hides_a_cut_source_no_longer_than_ours() -> None:
-    before = watched({0: 100, 1: 100, 4: 50}, {1: 100, 4: 100})
-    told = before.sample(before.look(4_100, LIMITS), None)
-    after = PartitionLag(entry())
-    after.restored(replace(told, time_ms=9_000))
-    after.reported(said(100), 5_000, 5_000)
-    after.end_seen(50, 7_000)
-
-    assert after.look(7_100, LIMITS).verdict is Verdict.UNKNOWN
 
 
 def test_a_record_that_came_after_the_snapshot_was_no_lag_then() -> None:

@@ -104,13 +104,33 @@ def test_one_batch_is_better_sent_as_it_is(codec: int) -> None:
     assert merged([], Terms()) is None
 
 
-def test_batches_of_different_codecs_do_not_merge() -> None:
-    plain = [copy_of(some(1, first=i)) for i in range(3)]
-    packed = [copy_of(some(1, first=i), codec=ZSTD) for i in range(3, 6)]
-    other = copy_of(some(1, first=6), codec=GZIP)
-    assert taken([*plain, *packed]) == 3
-    assert taken([*packed, other]) == 3
-    assert taken([*plain[:1], *packed]) == 0
+def test_small_batches_of_several_codecs_become_one_of_the_codec_of_most_bytes() -> None:
+    batches = [
+        copy_of(some(1, first=0, size=600)),
+        copy_of(some(1, first=1), codec=GZIP),
+        *(copy_of(some(2, first=2 + 2 * i), codec=ZSTD) for i in range(3)),
+        copy_of(some(1, first=8, size=600)),
+    ]
+    found = merged(batches, Terms())
+    assert found is not None
+    assert (found.taken, found.batch.attributes) == (6, ZSTD)
+    assert read(found.batch) == [record for each in batches for record in read(each)]
+
+
+def test_large_plain_batches_before_compressed_ones_fill_a_request_as_before() -> None:
+    large = [copy_of(some(64, first=64 * i, size=1000)) for i in range(3)]
+    packed = [copy_of(some(1, first=192 + i), codec=ZSTD) for i in range(3)]
+    assert taken([*large, *packed], share=448 * 1024) == 3
+    assert taken([*large, *packed]) == 0
+    assert taken([large[0], *packed], share=448 * 1024) == 0
+
+
+def test_a_long_run_of_plain_batches_stays_plain() -> None:
+    plain = [copy_of(some(1, first=i)) for i in range(20)]
+    packed = [copy_of(some(1, first=20 + i), codec=ZSTD) for i in range(3)]
+    found = merged([*plain, *packed], Terms())
+    assert found is not None
+    assert (found.taken, found.batch.attributes) == (20, 0)
 
 
 def test_few_records_are_worth_merging_also_when_they_are_not_tiny() -> None:
