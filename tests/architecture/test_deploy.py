@@ -103,6 +103,15 @@ def test_every_port_is_published_on_localhost_only() -> None:
     assert [port for port in ports if not port.startswith("127.0.0.1:")] == []
 
 
+def test_every_port_is_one_of_its_own_that_no_start_moves() -> None:
+    """Of a range Docker gives out the next one each time, and who had the page open finds none."""
+    ports = [port for service in containers().values() for port in list_of(service, "ports")]
+    given = [re.fullmatch(r"127\.0\.0\.1:(?:\$\{\w+:-)?(\d+)}?:\d+", port) for port in ports]
+    fixed = [found[1] for found in given if found]
+
+    assert len(fixed) == len(ports) == len(set(fixed))
+
+
 def test_no_container_keeps_capabilities_or_gains_rights() -> None:
     for name, service in containers().items():
         assert service["cap_drop"] == ["ALL"], name
