@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import Final
 
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError, ConfigError
@@ -25,6 +26,12 @@ from mirrorfleet.records.readable import decoder_of, shortened
 from mirrorfleet.records.topics import control_kind, without_partition
 
 Row = Mapping[str, object]
+
+_UNSEEN: Final = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+)
+"""Who may not DESCRIBE a name is refused, whether there is such a topic or not."""
 
 
 class Show(Enum):
@@ -62,12 +69,14 @@ async def stored_rows(cluster: Cluster, asked: Wanted) -> list[Row]:
 
 
 async def _find(cluster: Cluster, asked: str) -> tuple[TopicMeta, int | None]:
-    """The topic, and the partition when one was named. A topic whose name is all of it wins."""
+    """The topic, and the partition when one was named. A topic whose name is all of it wins.
+
+    Raises: BrokerError when we see neither: what the shorter name was answered; ConfigError.
+    """
     bare = without_partition(asked)
     found = (await cluster.metadata(tuple({asked, bare}))).topics
     for name in (asked, bare):
-        topic = found[name]
-        if topic.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        if found[name].error in _UNSEEN:
             continue
         topic = await cluster.topic(name)
         number = None if name == asked else int(asked[len(bare) + 1 :])
@@ -78,7 +87,7 @@ async def _find(cluster: Cluster, asked: str) -> tuple[TopicMeta, int | None]:
             )
         return topic, number
     raise BrokerError(
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        found[bare].error,
         f"{cluster.name}: topic {asked}",
         hint="Check the name, --cluster, and that we may DESCRIBE it.",
     )

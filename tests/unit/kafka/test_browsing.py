@@ -1,0 +1,122 @@
+"""What `inspect` shows: of which topic, and how much of it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import BrokerError
+from mirrorfleet.core.ids import NO_TOPIC_ID
+from mirrorfleet.kafka import browsing
+from mirrorfleet.kafka.browsing import Show, Wanted, stored_rows
+from mirrorfleet.kafka.metadata import PartitionMeta, TopicMeta
+from mirrorfleet.kafka.stored import StoredBatch
+from mirrorfleet.wire.decided import decided
+from tests.unit.wire.batches import batch_of, some
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from mirrorfleet.kafka.cluster import Cluster
+
+OURS, REFUSED, UNKNOWN = (
+    ErrorCode.NONE,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+)
+
+
+class World:
+    """A cluster that answers for each name with an error; logs of batches of one record."""
+
+    name = "east"
+
+    def __init__(self, partitions: int = 2, **answers: ErrorCode) -> None:
+        leader = PartitionMeta(1, 0, (1,), (1,), (), ErrorCode.NONE)
+        self.bounds = dict.fromkeys(range(partitions), (0, 5))
+        self.topics = {
+            name.replace("_", "-"): TopicMeta(
+                name.replace("_", "-"),
+                NO_TOPIC_ID,
+                error,
+                False,
+                dict.fromkeys(self.bounds, leader),
+            )
+            for name, error in answers.items()
+        }
+
+    async def metadata(self, _: Sequence[str]) -> SimpleNamespace:
+        return SimpleNamespace(topics=self.topics)
+
+    async def topic(self, name: str) -> TopicMeta:
+        if self.topics[name].error is not ErrorCode.NONE:
+            raise BrokerError(self.topics[name].error, f"east: topic {name}")
+        return self.topics[name]
+
+    async def partition_bounds(self, *_: object) -> dict[int, tuple[int, int]]:
+        return self.bounds
+
+    async def stored_batches(
+        self, _: object, __: object, ___: int, start: int, end: int
+    ) -> AsyncIterator[StoredBatch]:
+        for at in range(start, end):
+            buffer = batch_of(some(1, first=at))
+            for one in decided(buffer, 0, len(buffer), [], at):
+                yield StoredBatch(*one, buffer)
+
+    async def shown(
+        self,
+        patched: pytest.MonkeyPatch,
+        asked: str = "orders",
+        *,
+        start: int | None = None,
+        limit: int = 2,
+    ) -> list[tuple[object, object]]:
+        """Partition and first offset of each row."""
+        for name in ("partition_bounds", "stored_batches"):
+            patched.setattr(browsing, name, getattr(self, name))
+        wanted = Wanted(asked, start, limit, Show.HEADERS)
+        rows = await stored_rows(cast("Cluster", self), wanted)
+        return [(row["partition"], row["first"]) for row in rows]
+
+
+@pytest.mark.parametrize("whole", [UNKNOWN, REFUSED])
+async def test_a_partition_is_found_whether_the_whole_name_is_unknown_or_not_ours_to_see(
+    whole: ErrorCode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(orders_0=whole, orders=OURS)
+
+    assert await world.shown(monkeypatch, "orders-0") == [(0, 3), (0, 4)]
+
+
+@pytest.mark.parametrize("shorter", [OURS, UNKNOWN, REFUSED])
+async def test_a_topic_whose_name_is_all_of_it_wins(
+    shorter: ErrorCode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(partitions=1, orders_1=OURS, orders=shorter)
+
+    assert await world.shown(monkeypatch, "orders-1") == [(0, 3), (0, 4)]
+
+
+@pytest.mark.parametrize(
+    ("whole", "shorter"), [(REFUSED, REFUSED), (UNKNOWN, REFUSED), (REFUSED, UNKNOWN)]
+)
+async def test_a_topic_that_we_see_under_neither_name_is_refused_with_what_to_check(
+    whole: ErrorCode, shorter: ErrorCode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(orders_0=whole, orders=shorter)
+
+    with pytest.raises(BrokerError, match=r"east: topic orders-0: .* we may DESCRIBE it") as caught:
+        await world.shown(monkeypatch, "orders-0")
+
+    assert caught.value.code is shorter
+
+
+async def test_a_topic_that_we_may_not_describe_is_refused_as_such(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(BrokerError, match="east: topic orders: TOPIC_AUTHORIZATION_FAILED"):
+        await World(orders=REFUSED).shown(monkeypatch)
