@@ -6,6 +6,7 @@ from typer.exceptions import Abort, TyperException
 
 from mirrorfleet.core.errors import MirrorfleetError, leaf_error
 from mirrorfleet.operating.terminal import EXIT_ERROR, end_output, give_up, say_error
+from mirrorfleet.operating.usage import mistyped
 from services.cli.app import app
 
 
@@ -15,7 +16,7 @@ def main(arguments: list[str] | None = None) -> int:
         code = app(arguments, prog_name="mirrorfleet", standalone_mode=False)
         end_output()
     except TyperException as error:
-        say_error(f"{error.format_message()} See: mirrorfleet --help")
+        say_error(mistyped(error, "mirrorfleet"))
         return EXIT_ERROR
     except Abort:
         return EXIT_ERROR

@@ -8,15 +8,9 @@ from typing import Annotated
 import typer
 
 from mirrorfleet.operating.terminal import Output
+from mirrorfleet.operating.usage import command_group
 
-app = typer.Typer(
-    name="mirrorfleet",
-    help="Keep Kafka clusters in step across regions, exactly once.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    add_completion=False,
-)
+app = command_group("Keep Kafka clusters in step across regions, exactly once.")
 
 FromOption = Annotated[str | None, typer.Option("--from", help="Alias of the link's source.")]
 IntoOption = Annotated[str, typer.Option("--target", help="Alias of the link's target.")]
@@ -220,7 +214,7 @@ def resolve(
     return command.run(where, topic, wish_of(accept_gap, seek, skip=skip))
 
 
-positions = typer.Typer(help="Where each partition stands, as a file.", no_args_is_help=True)
+positions = command_group("Where each partition stands, as a file.")
 app.add_typer(positions, name="positions")
 
 
@@ -247,7 +241,7 @@ def import_positions(
     return command.run_import(estate, target, file)
 
 
-offsets = typer.Typer(help="Offsets of both sides.", no_args_is_help=True)
+offsets = command_group("Offsets of both sides.")
 app.add_typer(offsets, name="offsets")
 
 

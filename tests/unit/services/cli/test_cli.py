@@ -170,6 +170,61 @@ def test_bad_input_is_one_error_and_exit_1(
     assert shown.out == ""
 
 
+@pytest.mark.parametrize(
+    ("arguments", "first", "last"),
+    [
+        ([], "Usage: mirrorfleet [OPTIONS] COMMAND", "offsets    Offsets of both sides."),
+        (["positions"], "Usage: mirrorfleet positions [OPTIONS] COMMAND", "import  Put positions"),
+        (["offsets"], "Usage: mirrorfleet offsets [OPTIONS] COMMAND", "translate  Translate"),
+    ],
+    ids=["mirrorfleet", "positions", "offsets"],
+)
+def test_a_command_alone_answers_with_its_help(
+    capsys: Captured, arguments: list[str], first: str, last: str
+) -> None:
+    assert main(arguments) == 0
+    shown = capsys.readouterr()
+    assert shown.err == ""
+    assert shown.out.startswith(first)
+    assert shown.out.splitlines()[-1].strip().startswith(last)
+    assert main([*arguments, "--help"]) == 0
+    assert capsys.readouterr().out == shown.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["frobnicate"], "No such command 'frobnicate'. See: mirrorfleet --help"),
+        (
+            ["positions", "exprt"],
+            "No such command 'exprt'. Did you mean 'export'? See: mirrorfleet positions --help",
+        ),
+        (["acls"], "Missing option '--target'. See: mirrorfleet acls --help"),
+        (
+            ["validate", "--lvie"],
+            "No such option: --lvie (Possible options: --live). See: mirrorfleet validate --help",
+        ),
+        (
+            ["offsets", "translate", "a-0", "-5"],
+            "No such option: -5. See: mirrorfleet offsets translate --help",
+        ),
+        (
+            ["inspect", "orders", "--limit", "0"],
+            (
+                "Invalid value for '--limit': Input should be greater than or equal to 1."
+                " See: mirrorfleet inspect --help"
+            ),
+        ),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_mistyped_command_line_is_told_with_the_help_of_its_command(
+    capsys: Captured, arguments: list[str], said: str
+) -> None:
+    assert main(arguments) == 1
+    assert capsys.readouterr().err == f"error: {said}\n"
+
+
 def test_grants_are_for_the_estates_user_on_each_cluster(estate: Path, capsys: Captured) -> None:
     assert main(["acls", "--target", "west", "--service", "mirror"]) == 0
     lines = capsys.readouterr().out.splitlines()
