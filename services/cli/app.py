@@ -127,7 +127,8 @@ def inspect_topic(
         int | None, typer.Option("--from", help="First offset; by default the last batches.")
     ] = None,
     limit: Annotated[
-        int, typer.Option(min=1, max=1_000_000, help="Batches or control records to show.")
+        int,
+        typer.Option(min=1, max=1_000_000, help="Batches or control records of each partition."),
     ] = 20,
     records: Annotated[bool, typer.Option("--records", help="Show record contents.")] = False,  # noqa: FBT002 - typer's way to say a switch
     output: OutputOption = Output.TABLE,

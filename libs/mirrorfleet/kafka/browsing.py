@@ -43,7 +43,7 @@ class Show(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A topic, or one partition of it as TOPIC-P; `start` None means the last `limit`."""
+    """A topic, or one partition of it as TOPIC-P; `start` None means the last `limit` of each."""
 
     topic: str
     start: int | None
@@ -52,20 +52,29 @@ class Wanted:
 
 
 async def stored_rows(cluster: Cluster, asked: Wanted) -> list[Row]:
-    """The last rows, or the first ones from `start`; in order of partition, then offset.
+    """The last `limit` rows of each partition, or the first ones from `start`; in order.
 
     Raises: BrokerError for an unknown topic, ConfigError for an unknown partition.
     """
     topic, only = await _find(cluster, asked.topic)
-    kept: deque[Row] = deque(maxlen=asked.limit)
-    for number, (start, end) in sorted((await partition_bounds(cluster, topic)).items()):
+    found: list[Row] = []
+    for number, bounds in sorted((await partition_bounds(cluster, topic)).items()):
         if only is None or number == only:
-            async with aclosing(_partition(cluster, topic, number, (start, end), asked)) as rows:
-                async for row in rows:
-                    kept.append(row)
-                    if asked.start is not None and len(kept) == asked.limit:
-                        return list(kept)
-    return list(kept)
+            found += await _kept(cluster, topic, number, bounds, asked)
+    return found
+
+
+async def _kept(
+    cluster: Cluster, topic: TopicMeta, number: int, bounds: tuple[int, int], asked: Wanted
+) -> deque[Row]:
+    """Of one partition: with one limit for all, a busy one would hide the others."""
+    kept: deque[Row] = deque(maxlen=asked.limit)
+    async with aclosing(_partition(cluster, topic, number, bounds, asked)) as rows:
+        async for row in rows:
+            kept.append(row)
+            if asked.start is not None and len(kept) == asked.limit:
+                break
+    return kept
 
 
 async def _find(cluster: Cluster, asked: str) -> tuple[TopicMeta, int | None]:

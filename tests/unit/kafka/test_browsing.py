@@ -120,3 +120,23 @@ async def test_a_topic_that_we_may_not_describe_is_refused_as_such(
 ) -> None:
     with pytest.raises(BrokerError, match="east: topic orders: TOPIC_AUTHORIZATION_FAILED"):
         await World(orders=REFUSED).shown(monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("start", "of_each"), [(None, [3, 4]), (1, [1, 2]), (4, [4])], ids=["last", "first", "few"]
+)
+async def test_of_each_partition_as_much_is_shown_as_was_asked_for(
+    start: int | None, of_each: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = await World(partitions=3, orders=OURS).shown(monkeypatch, start=start)
+
+    assert shown == [(number, first) for number in range(3) for first in of_each]
+
+
+async def test_a_partition_that_is_full_hides_none_that_is_empty_or_busy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(partitions=3, orders=OURS)
+    world.bounds[1] = (5, 5)
+
+    assert await world.shown(monkeypatch) == [(0, 3), (0, 4), (2, 3), (2, 4)]
