@@ -6,6 +6,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from mirrorfleet.copying.partition import Pace, Queued
+from mirrorfleet.core.errors import FencedError
 from mirrorfleet.records.events import EventKind
 from mirrorfleet.runtime import metric_names as names
 
@@ -37,7 +38,9 @@ class LinkMeters:
         self._produce = metrics.histogram(names.STAGE, self._link, "produce")
         self._commit = metrics.histogram(names.COMMIT, self._link)
         self._commits = metrics.counter(names.TRANSACTIONS, self._link, "committed")
-        self._gaps = metrics.counter(names.GAPS, self._link)  # a rate needs the 0 before the first
+        # What alerts watch begins at 0: a series that begins with the first loss has not changed.
+        self._gaps = metrics.counter(names.GAPS, self._link)
+        metrics.counter(names.SLOT_LOSSES, self._link, FencedError.__name__)
         self._topics: dict[str, tuple[Counter, Counter]] = {}
 
     def acknowledged(

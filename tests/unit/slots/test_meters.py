@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 from mirrorfleet.copying.transaction import Touch, Transaction
+from mirrorfleet.core.errors import FencedError
 from mirrorfleet.core.ids import FleetName, SlotNumber
 from mirrorfleet.records.events import Event, EventKind
 from mirrorfleet.runtime.clock import SystemClock
@@ -112,3 +113,13 @@ def test_a_gap_is_counted_from_zero_on_and_what_is_copied_again_is_none() -> Non
 
     assert before == ['mirrorfleet_gaps_total{link="east->west"} 0.0']
     assert world.counted("gaps") == ['mirrorfleet_gaps_total{link="east->west"} 2.0']
+
+
+def test_a_slot_that_another_owner_took_is_counted_from_zero_on() -> None:
+    world = World()
+    before = world.counted("slot_losses")
+
+    world.meters.lost(FencedError("another owner has it"))
+
+    assert before == ['mirrorfleet_slot_losses_total{cause="FencedError",link="east->west"} 0.0']
+    assert world.counted("slot_losses") == [before[0].replace(" 0.0", " 1.0")]
