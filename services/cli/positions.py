@@ -9,7 +9,7 @@ from mirrorfleet.config.flows import targets_of
 from mirrorfleet.config.load import load_estate
 from mirrorfleet.operating.connecting import open_cluster
 from mirrorfleet.operating.exported import shortened
-from mirrorfleet.operating.positions import export_with, import_with, lines_of
+from mirrorfleet.operating.positions import export_with, import_with, positions_of
 from mirrorfleet.operating.terminal import EXIT_OK, EXIT_UNHEALTHY, say, say_note
 
 
@@ -31,6 +31,6 @@ def run_import(estate_file: Path, target: str, file: Path) -> int:
     """Checks all of the file, then writes."""
     estate = load_estate(estate_file)
     targets_of(estate, target)
-    done = asyncio.run(import_with(estate, target, lines_of(file), open_cluster))
+    done = asyncio.run(import_with(estate, target, positions_of(file), open_cluster))
     say(f"{done.written} positions put back, {done.known} were there already")
     return EXIT_OK

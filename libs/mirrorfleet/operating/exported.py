@@ -6,14 +6,14 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from mirrorfleet.core.errors import CorruptBatchError
+from mirrorfleet.core.errors import CorruptBatchError, UnknownVersionError
 from mirrorfleet.core.ids import SourceOffset, TargetOffset
 from mirrorfleet.records.identity import identity_list, parse_identity_list
 from mirrorfleet.records.jsonvalue import Fields, to_json
 from mirrorfleet.records.positions import Position
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from mirrorfleet.core.ids import ClusterAlias, PartitionIdentity
     from mirrorfleet.mapping.catalog import CatalogView
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 VERSION: Final = 1
 _SHOWN: Final = 10
+_CORRECT: Final = "Nothing was written; correct the line or export again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,22 @@ def line_of(position: Position, entry: CatalogPartition) -> str:
             "time_ms": position.time_ms,
         }
     ).decode()
+
+
+def positions_in(lines: Iterable[str], name: str) -> list[Position]:
+    """The positions of an export; `name` is what errors call it.
+
+    Raises: CorruptBatchError, UnknownVersionError, with the number of the line.
+    """
+    found = []
+    for number, line in enumerate(lines, 1):
+        try:
+            found += [position_in(line)] if line.strip() else []
+        except (CorruptBatchError, UnknownVersionError) as error:
+            error.message = f"{name} line {number}: {error.message.rstrip('.')}."
+            error.hint = error.hint or _CORRECT
+            raise
+    return found
 
 
 def position_in(line: str) -> Position:

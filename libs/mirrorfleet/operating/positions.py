@@ -46,7 +46,7 @@ from mirrorfleet.operating.exported import (
     Exported,
     exported,
     name_of,
-    position_in,
+    positions_in,
     shortened,
     unfit,
     unlinked,
@@ -104,22 +104,21 @@ async def export_lines(target: Cluster, fleet: FleetName) -> Exported:
     return found
 
 
-async def import_lines(
+async def import_positions(
     target: Cluster,
     sources: Mapping[ClusterAlias, Callable[[], Cluster]],
     fleet: FleetName,
-    lines: Iterable[str],
+    wanted: Sequence[Position],
     clock: Clock,
 ) -> Imported:
     """Write the positions of an export that are gone.
 
     Only sources of these are opened: one that is dead is in nobody's way but its own.
 
-    Raises: CorruptBatchError, UnknownVersionError (no export of ours), RefusedError with every
-    line that does not fit; nothing was written then. The error of a slot that could not be written
-    later names those that were, and the same import can be run again.
+    Raises: RefusedError with every line that does not fit; nothing was written then. The error of
+    a slot that could not be written later names those that were, and the same import can be run
+    again.
     """
-    wanted = [position_in(line) for line in lines if line.strip()]
     view = await read_catalog(target, fleet)
     known = await _positions(target, fleet)
     _refuse(unfit(wanted, view, known), "Nothing was written.")
@@ -138,12 +137,16 @@ def _refuse(troubles: Sequence[str], hint: str) -> None:
         raise RefusedError(f"{shortened(troubles)}.", hint=hint)
 
 
-def lines_of(file: Path) -> list[str]:
-    """The lines of an export. Raises: ConfigError for a file that cannot be read."""
+def positions_of(file: Path) -> list[Position]:
+    """What an export has, read whole before a cluster is asked.
+
+    Raises: ConfigError for a file that cannot be read; as `positions_in`.
+    """
     try:
-        return file.read_text(encoding="utf-8").splitlines()
+        lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{file} cannot be read: {error}.") from error
+    return positions_in(lines, str(file))
 
 
 async def export_with(
@@ -155,14 +158,20 @@ async def export_with(
 
 
 async def import_with(
-    estate: Estate, target: str, lines: Iterable[str], open_one: Callable[[Estate, str], Cluster]
+    estate: Estate,
+    target: str,
+    wanted: Sequence[Position],
+    open_one: Callable[[Estate, str], Cluster],
 ) -> Imported:
-    """As `import_lines`, on the clusters of an estate, which `open_one` opens. Raises: the same."""
+    """As `import_positions`, on the clusters of an estate, which `open_one` opens.
+
+    Raises: the same.
+    """
     links = estate.links_into(target)
     sources = {link.source: partial(open_one, estate, link.source) for link in links}
     async with open_one(estate, target) as cluster:
         fleet = estate.fleet_of(target)
-        return await import_lines(cluster, sources, fleet, lines, SystemClock())
+        return await import_positions(cluster, sources, fleet, wanted, SystemClock())
 
 
 async def _positions(target: Cluster, fleet: FleetName) -> dict[PartitionIdentity, Position]:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
 from mirrorfleet.core.errors import CorruptBatchError, UnknownVersionError
 from mirrorfleet.core.ids import SourceOffset, TargetOffset
 from mirrorfleet.mapping.catalog import CatalogView
-from mirrorfleet.operating.exported import line_of, position_in, unfit
+from mirrorfleet.operating.exported import line_of, position_in, positions_in, unfit
 from mirrorfleet.records.positions import Position
+from services.cli.__main__ import main
 from tests.unit.copying.making import entry, identity
 from tests.unit.operating.making import at_80
+from tests.unit.operating.test_putting_back import ESTATE
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 ONE = at_80()
 LINE = (
@@ -50,6 +56,39 @@ def test_a_position_goes_out_and_comes_back_as_a_line() -> None:
 def test_what_is_no_line_of_an_export_is_refused(line: str, error: type[Exception]) -> None:
     with pytest.raises(error):
         position_in(line)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (
+            LINE[:-5],
+            "exported position: not JSON. Nothing was written; correct the line or export again.",
+        ),
+        (
+            LINE.replace('"v":1', '"v":2'),
+            (
+                "exported position: version 2 is not known to this build (it knows 1)."
+                " Run the release that wrote it, or a newer one; nothing was changed."
+            ),
+        ),
+    ],
+    ids=["cut off", "newer"],
+)
+def test_a_bad_line_is_found_in_its_file_before_a_cluster_is_asked(
+    wrong: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    estate, file = tmp_path / "estate.yaml", tmp_path / "positions.jsonl"
+    estate.write_text(ESTATE, encoding="utf-8")
+    file.write_text(f"{LINE}\n\n{wrong}\n", encoding="utf-8")
+
+    arguments = ["positions", "import", str(file), "--target", "west", "--estate", str(estate)]
+    assert main(arguments) == 1
+    assert capsys.readouterr().err == f"error: {file} line 3: {said}\n"
+
+
+def test_the_lines_of_an_export_are_its_positions() -> None:
+    assert positions_in([LINE, "", LINE], "an export") == [ONE, ONE]
 
 
 def test_a_number_below_0_is_named() -> None:

@@ -29,8 +29,7 @@ from mirrorfleet.kafka.fenced_writer import by_order
 from mirrorfleet.kafka.offsets import EARLIEST, ListedOffset, OffsetSpec
 from mirrorfleet.mapping.catalog import CatalogView
 from mirrorfleet.operating import positions
-from mirrorfleet.operating.exported import line_of
-from mirrorfleet.operating.positions import Imported, import_lines, import_with
+from mirrorfleet.operating.positions import Imported, import_positions, import_with
 from mirrorfleet.records import positions as codec
 from mirrorfleet.records.positions import Position
 from mirrorfleet.runtime.clock import SystemClock
@@ -178,17 +177,13 @@ def opened() -> Cluster:
     return cast("Cluster", nullcontext(known))
 
 
-def lines_of(*wanted: Position) -> list[str]:
-    return [line_of(one, entry(one.identity.partition)) for one in wanted]
-
-
 async def put_back(
     numbers: Sequence[int], *others: Position, sources: Sequence[str] = ("east",)
 ) -> Imported:
-    lines = lines_of(*map(at_80, numbers), *others)
+    wanted = [*map(at_80, numbers), *others]
     known = {ClusterAlias(source): opened for source in sources}
     async with opened() as target:
-        return await import_lines(target, known, FLEET, lines, SystemClock())
+        return await import_positions(target, known, FLEET, wanted, SystemClock())
 
 
 async def put_back_while_down(down: str, directory: Path) -> Imported:
@@ -201,7 +196,7 @@ async def put_back_while_down(down: str, directory: Path) -> Imported:
             raise ConnectionLostError(f"{alias}: cannot connect", hint="Check that it runs.")
         return opened()
 
-    return await import_with(load_estate(file), "west", lines_of(at_80()), open_one)
+    return await import_with(load_estate(file), "west", [at_80()], open_one)
 
 
 async def test_positions_at_the_end_of_their_copies_are_put_back(world: World) -> None:
