@@ -30,16 +30,19 @@ def all_flows(estate: Estate) -> tuple[Flow, ...]:
 def find_link(estate: Estate, target: str, source: str | None) -> EstateLink:
     """The link between two clusters; `source` may be left out when there is only one.
 
-    Raises: ConfigError naming the links that there are.
+    Raises: ConfigError naming the links, or the targets, that there are.
     """
     links = estate.links_into(target)
     found = [link for link in links if source in {None, link.source}]
-    if len(found) != 1:
-        known = ", ".join(str(link.link) for link in links) or "none"
-        raise ConfigError(
-            f"which link into {target} is meant?", path="--from", hint=f"Links: {known}."
-        )
-    return found[0]
+    if len(found) == 1:
+        return found[0]
+    if not links:
+        raise _no_link_into(estate, target)
+    what = f"which link into {target} is meant?"
+    if source is not None:
+        what = f"no link copies from {source!r} into {target!r}."
+    known = ", ".join(str(link.link) for link in links)
+    raise ConfigError(what, path="--from", hint=f"Links: {known}.")
 
 
 def targets_of(estate: Estate, target: str | None) -> tuple[str, ...]:
@@ -50,6 +53,10 @@ def targets_of(estate: Estate, target: str | None) -> tuple[str, ...]:
     if target is None:
         return tuple(estate.targets())
     if not estate.links_into(target):
-        known = ", ".join(estate.targets()) or "none"
-        raise ConfigError(f"no link copies into {target!r}.", hint=f"Targets: {known}.")
+        raise _no_link_into(estate, target)
     return (target,)
+
+
+def _no_link_into(estate: Estate, target: str) -> ConfigError:
+    known = ", ".join(estate.targets()) or "none"
+    return ConfigError(f"no link copies into {target!r}.", hint=f"Targets: {known}.")

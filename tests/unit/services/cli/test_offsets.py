@@ -40,8 +40,15 @@ SECURITY = "protocol: SASL_SSL, mechanism: PLAIN, username: u, password: {env: N
     ("arguments", "said"),
     [
         (["groups", "--target", "west"], "which link into west is meant? Links: east->west, north"),
-        (["groups", "--target", "west", "--from", "south"], "which link into west is meant?"),
-        (["groups", "--target", "east"], "Links: none."),
+        (
+            ["groups", "--target", "west", "--from", "south"],
+            "no link copies from 'south' into 'west'. Links: east->west, north->west.",
+        ),
+        (["groups", "--target", "east"], "no link copies into 'east'. Targets: west."),
+        (
+            ["groups", "--target", "east", "--from", "north"],
+            "no link copies into 'east'. Targets: west.",
+        ),
         (["groups", "--target", "nowhere"], "'nowhere' is no cluster"),
         (["offsets", "translate", "a-0", "-5", "--target", "west"], "No such option"),
         (["offsets", "translate", "a-0", "x", "--target", "west"], "should be a valid integer"),
