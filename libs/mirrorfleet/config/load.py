@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypedDict, cast
@@ -29,16 +29,28 @@ from mirrorfleet.config.model import (
 from mirrorfleet.config.security import Secret, SecurityModel
 from mirrorfleet.core.errors import ConfigError
 
-_MODELS: Final[tuple[tuple[str, type[BaseModel]], ...]] = (
-    (r"", Estate),
-    (r"clusters\.[^.\[]+", EstateCluster),
-    (r"clusters\.[^.\[]+\.security", SecurityModel),
-    (r"clusters\.[^.\[]+\.security\.[^.\[]+", Secret),
-    (r"links\[\d+\]", EstateLink),
-    (r"telemetry", TelemetryModel),
-    (r"links\[\d+\]\.rules\[\d+\]", Rule),
+_MODELS: Final[tuple[tuple[tuple[str, ...], type[BaseModel]], ...]] = (
+    ((), Estate),
+    (("clusters", "*"), EstateCluster),
+    (("clusters", "*", "security"), SecurityModel),
+    (("clusters", "*", "security", "*"), Secret),
+    (("links", "*"), EstateLink),
+    (("links", "*", "rules", "*"), Rule),
+    (("telemetry",), TelemetryModel),
+    (("telemetry", "headers", "*"), Secret),
 )
-"""Which model's keys are valid at which path."""
+"""Which model's keys are valid where; by parts, because a header's name may hold dots."""
+
+_TEXT: Final = "tag:yaml.org,2002:str"
+_MERGE: Final = "tag:yaml.org,2002:merge"
+_READ_AS: Final = {
+    "bool": "true or false",
+    "int": "a number",
+    "float": "a number",
+    "null": "nothing",
+    "timestamp": "a time",
+}
+"""What YAML takes a word for that is not in quotes, by the last part of its tag."""
 
 _MAX_SHOWN: Final = 60
 
@@ -60,6 +72,19 @@ class _Loader(yaml.SafeLoader):
         except (ValueError, OverflowError, LookupError, AttributeError) as error:
             raise yaml.MarkedYAMLError(None, None, str(error), node.start_mark) from None
         return made
+
+    def construct_mapping(
+        self,
+        node: yaml.MappingNode,
+        deep: bool = False,  # noqa: FBT001, FBT002 - PyYAML's signature
+    ) -> dict[Hashable, object]:
+        """Keys are what was written; `_mark` tells of those that YAML takes for something else."""
+        if isinstance(node, yaml.MappingNode):
+            self.flatten_mapping(node)
+            for key, _ in node.value:
+                if isinstance(key, yaml.ScalarNode):
+                    key.tag = _TEXT
+        return super().construct_mapping(node, deep)
 
 
 class _Detail(TypedDict):
@@ -159,16 +184,19 @@ def _mark(node: yaml.Node, path: str, lines: dict[str, int], problems: list[Prob
         inner = f"{path}.{key.value}" if path else str(key.value)
         if inner in lines:
             problems.append(Problem(inner, f"stands twice (first in line {lines[inner]})"))
+        if key.tag not in {_TEXT, _MERGE}:
+            taken = _READ_AS.get(key.tag.rpartition(":")[2], "something else")
+            problems.append(Problem(inner, f"YAML takes this name for {taken}; write it in quotes"))
         lines[inner] = key.start_mark.line + 1
         _mark(value, inner, lines, problems)
 
 
 def _problem(detail: _Detail) -> Problem:
     path = _path(detail["loc"])
-    parent, _, last = path.rpartition(".")
     match detail["type"]:
         case "extra_forbidden":
-            return Problem(path, unknown_key(last or path, sorted(_valid_keys(parent))))
+            *parent, last = map(str, detail["loc"])
+            return Problem(path, unknown_key(last, sorted(_valid_keys(parent))))
         case "missing":
             return Problem(path, "is missing")
         case "too_short":
@@ -199,19 +227,21 @@ def _path(loc: Sequence[int | str]) -> str:
     return path
 
 
-def _valid_keys(path: str) -> Iterator[str]:
+def _valid_keys(parts: Sequence[str]) -> Iterator[str]:
     for pattern, model in _MODELS:
-        if re.fullmatch(pattern, path):
+        if len(pattern) == len(parts) and all(
+            each in {"*", part} for each, part in zip(pattern, parts, strict=True)
+        ):
             for name, field in model.model_fields.items():
                 yield field.alias or name
 
 
 def _in_words(message: str) -> str:
     return (
-        message.removeprefix("Input ")
+        re.sub(r" or instance of \w+", "", message.removeprefix("Input "))
         .replace("valid tuple", "list")
         .replace("valid dictionary", "mapping")
-        .replace(" or instance of SecurityModel", "")
+        .replace("a valid integer", "a whole number")
         .replace("valid ", "")
     )
 

@@ -145,12 +145,21 @@ def _delivery(value: object) -> object:
     return _not_yet(value, {"at-least-once": "leave it out: delivery is exactly-once"})
 
 
+def _replication_factor(value: object) -> object:
+    """All of its forms in a sentence: of a union each member would complain by itself."""
+    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 32767:
+        return value
+    if value in ("source", "broker-default"):
+        return value
+    raise ValueError("should be a number from 1 to 32767, 'source' or 'broker-default'")
+
+
 Word = Annotated[StrictStr, AfterValidator(_word)]
 Address = Annotated[StrictStr, AfterValidator(_address)]
 NamePattern = Annotated[StrictStr, AfterValidator(_pattern)]
-ReplicationFactor = (
-    Annotated[StrictInt, Field(ge=1, le=32767)] | Literal["source", "broker-default"]
-)
+ReplicationFactor = Annotated[
+    StrictInt | Literal["source", "broker-default"], BeforeValidator(_replication_factor)
+]
 ConfigName = Annotated[StrictStr, Field(pattern=r"^[a-z][a-z.]*$")]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.config.making import RIGHT, problems
+from tests.unit.config.making import RIGHT, parse, problems
 
 
 def test_mistakes_of_one_place_are_all_told_in_the_order_of_their_words() -> None:
@@ -98,3 +98,61 @@ def test_a_token_url_without_a_host_or_with_a_port_that_is_none_is_refused(url: 
     assert problems(text) == (
         "estate.yaml:4 clusters.east.security: token_url is not https://host:port/path."
     )
+
+
+@pytest.mark.parametrize("factor", ["three", "0", "32768", "1.5", "yes", "[3]"])
+def test_a_replication_factor_that_is_none_is_one_problem_where_it_stands(factor: str) -> None:
+    of_cluster = RIGHT.replace("    security:", f"    replication_factor: {factor}\n    security:")
+    of_rule = RIGHT.replace("priority: high", f"replication_factor: {factor}")
+    said = "replication_factor: should be a number from 1 to 32767, 'source' or 'broker-default'."
+
+    assert problems(of_cluster) == f"estate.yaml:7 clusters.west.{said}"
+    assert problems(of_rule) == f"estate.yaml:21 links[0].rules[0].{said}"
+
+
+@pytest.mark.parametrize("factor", ["1", "32767", "source", "broker-default"])
+def test_each_replication_factor_that_there_is_is_taken(factor: str) -> None:
+    estate = parse(RIGHT.replace("priority: high", f"replication_factor: {factor}"))
+
+    assert str(estate.links[0].rules[0].replication_factor) == factor
+
+
+@pytest.mark.parametrize("header", ["authorization", "x.scope.id"])
+def test_an_unknown_key_of_a_header_is_told_with_those_of_a_secret(header: str) -> None:
+    def said(key: str) -> str:
+        return problems(f"{RIGHT}telemetry: {{headers: {{{header}: {{{key}: X}}}}}}\n")
+
+    path = f"estate.yaml:22 telemetry.headers.{header}"
+    assert said("envv") == f"{path}.envv: unknown key; did you mean 'env'?."
+    assert said("zzz") == f"{path}.zzz: unknown key; valid here: env, file."
+
+
+def test_what_is_left_empty_or_is_no_mapping_is_told_without_names_of_our_classes() -> None:
+    empty = RIGHT.replace('  east:\n    bootstrap: "127.0.0.1:19092"\n', "  east:\n")
+
+    assert problems(empty) == "estate.yaml:3 clusters.east: should be a mapping (found None)."
+    assert problems(f"{RIGHT}telemetry:\n") == "estate.yaml:22 telemetry: should be a mapping."
+    assert problems(RIGHT.replace("rules:", "rules:\n      -")).startswith(
+        "estate.yaml:16 links[0].rules[0]: should be a mapping (found None)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("alias", "taken"), [("no", "true or false"), ("7", "a number"), ("2026-02-31", "a time")]
+)
+def test_a_name_that_yaml_takes_for_something_else_is_named_where_it_stands(
+    alias: str, taken: str
+) -> None:
+    text = RIGHT.replace("  east:", f"  {alias}:").replace("from: east", f'from: "{alias}"')
+
+    assert problems(text) == (
+        f"estate.yaml:3 clusters.{alias}: YAML takes this name for {taken}; write it in quotes."
+    )
+    assert set(parse(text.replace(f"  {alias}:", f'  "{alias}":')).clusters) == {alias, "west"}
+
+
+def test_keys_that_are_merged_from_elsewhere_are_none_to_quote() -> None:
+    both = 'bootstrap: ["127.0.0.1:29092", "127.0.0.1:29093"]'
+    text = RIGHT.replace("east:", "east: &east", 1).replace(both, f"<<: *east\n    {both}")
+
+    assert parse(text).clusters["west"].bootstrap == ("127.0.0.1:29092", "127.0.0.1:29093")
