@@ -16,6 +16,7 @@ from typing import Final, TypedDict, cast
 
 import yaml
 from pydantic import BaseModel, ValidationError
+from yaml.reader import ReaderError
 
 from mirrorfleet.config.checks import estate_problems
 from mirrorfleet.config.keys import unknown_key
@@ -104,10 +105,16 @@ def load_estate(path: Path | str, env: Mapping[str, str] | None = None) -> Estat
     file = Path(path)
     try:
         text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = (error.strerror or "") if isinstance(error, OSError) else "not UTF-8 text"
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
         raise ConfigError(
-            f"cannot read the estate file {file}: {reason}.",
+            f"{file}:{line} not UTF-8 text: byte 0x{error.object[error.start]:02x}.",
+            line=line,
+            hint="Save the file as UTF-8.",
+        ) from None
+    except OSError as error:
+        raise ConfigError(
+            f"cannot read the estate file {file}: {error.strerror or ''}.",
             hint="Name it with --estate FILE.",
         ) from None
     return parse_estate(text, str(file), directory=file.parent, env=env)
@@ -162,15 +169,23 @@ def _read_yaml(text: str, name: str) -> tuple[object, dict[str, int], list[Probl
         why = "nested too deep, or an anchor that holds itself"
         raise ConfigError(f"{name}: not YAML: {why}.") from None
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-        line = mark.line + 1 if mark is not None else 0
-        what = getattr(error, "problem", None) or "not readable"
+        line, what = _not_yaml(error, text)
         raise ConfigError(f"{name}:{line} not YAML: {what}.", line=line) from None
     if not isinstance(node, yaml.MappingNode):
         raise ConfigError(
             f"{name}:1 an estate is a mapping with 'estate', 'clusters' and 'links'.", line=1
         )
     return data, lines, problems
+
+
+def _not_yaml(error: yaml.YAMLError, text: str) -> tuple[int, str]:
+    """Where, and what. A character that no YAML may hold has a position and no mark."""
+    if isinstance(error, ReaderError):
+        line = text.count("\n", 0, error.position) + 1
+        return line, f"the character U+{error.character:04X}: {error.reason}"
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    line = mark.line + 1 if mark is not None else 0
+    return line, getattr(error, "problem", None) or "not readable"
 
 
 def _mark(node: yaml.Node, path: str, lines: dict[str, int], problems: list[Problem]) -> None:

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
+from mirrorfleet.config.load import load_estate
+from mirrorfleet.core.errors import ConfigError
 from tests.unit.config.making import RIGHT, parse, problems
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_mistakes_of_one_place_are_all_told_in_the_order_of_their_words() -> None:
@@ -156,3 +163,25 @@ def test_keys_that_are_merged_from_elsewhere_are_none_to_quote() -> None:
     text = RIGHT.replace("east:", "east: &east", 1).replace(both, f"<<: *east\n    {both}")
 
     assert parse(text).clusters["west"].bootstrap == ("127.0.0.1:29092", "127.0.0.1:29093")
+
+
+@pytest.mark.parametrize(
+    ("character", "told"), [("\x07", "U+0007"), ("\0", "U+0000"), ("\ufffe", "U+FFFE")]
+)
+def test_a_character_that_no_yaml_holds_is_named_at_its_line(character: str, told: str) -> None:
+    said = problems(RIGHT.replace("priority: high", f"priority: hi{character}gh"))
+
+    assert said == (
+        f"estate.yaml:21 not YAML: the character {told}: special characters are not allowed."
+    )
+
+
+def test_a_file_that_is_not_utf_8_is_to_be_saved_so_and_its_line_told(tmp_path: Path) -> None:
+    file = tmp_path / "estate.yaml"
+    file.write_bytes(RIGHT.replace("name: orders", "name: M\xfcller").encode("latin-1"))
+
+    with pytest.raises(ConfigError) as caught:
+        load_estate(file, {})
+
+    assert str(caught.value) == (f"{file}:16 not UTF-8 text: byte 0xfc. Save the file as UTF-8.")
+    assert caught.value.line == 16
