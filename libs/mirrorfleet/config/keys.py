@@ -1,12 +1,15 @@
-"""What is said of a key that nobody knows."""
+"""What is said of a key that nobody knows, and of a switch where a number is wanted."""
 
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+NO_SWITCH: Final = "should be a number, not true or false"
+"""YAML's `no` and `off` would count as 0, `yes` and `on` as 1."""
 
 
 def unknown_key(key: str, valid: Sequence[str]) -> str:

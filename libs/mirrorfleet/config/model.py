@@ -25,6 +25,7 @@ from pydantic import (
     field_serializer,
 )
 
+from mirrorfleet.config.keys import NO_SWITCH
 from mirrorfleet.config.redaction import HIDDEN
 from mirrorfleet.config.security import Secret, SecurityModel, Strict
 from mirrorfleet.core.errors import ConfigError
@@ -154,6 +155,12 @@ def _replication_factor(value: object) -> object:
     raise ValueError("should be a number from 1 to 32767, 'source' or 'broker-default'")
 
 
+def _number(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError(NO_SWITCH)
+    return value
+
+
 Word = Annotated[StrictStr, AfterValidator(_word)]
 Address = Annotated[StrictStr, AfterValidator(_address)]
 NamePattern = Annotated[StrictStr, AfterValidator(_pattern)]
@@ -230,7 +237,7 @@ class TelemetryModel(Strict):
 
     endpoint: Annotated[StrictStr, AfterValidator(http_url)] | None = None
     """Of a collector; `/v1/traces` is added."""
-    traces_per_second: Annotated[float, Field(ge=0, le=100)] = 1.0
+    traces_per_second: Annotated[float, BeforeValidator(_number), Field(ge=0, le=100)] = 1.0
     """Most traces that a process begins; those of the fleet before it are always joined."""
     headers: Mapping[Annotated[StrictStr, AfterValidator(_header_name)], Secret] = {}
     """Sent with each export, such as `authorization`."""

@@ -159,3 +159,13 @@ def test_headers_of_opentelemetrys_own_variables_are_secret_also_where_they_are_
 ) -> None:
     for name in ("OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"):
         assert [one for one in header_secrets({name: headers}) if one] == secrets
+
+
+@pytest.mark.parametrize("written", ["yes", "no"])
+def test_a_switch_is_no_number_of_traces(written: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        settings(f"telemetry: {{traces_per_second: {written}}}")
+
+    assert str(caught.value) == (
+        "estate.yaml:4 telemetry.traces_per_second: should be a number, not true or false."
+    )

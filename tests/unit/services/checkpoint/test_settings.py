@@ -18,6 +18,10 @@ def test_by_default_a_look_is_every_5_s_and_the_fleet_packs() -> None:
     [
         ({"perid_s": 1}, "services.checkpoint.perid_s: unknown key; did you mean 'period_s'?"),
         ({"period_s": 0}, "services.checkpoint.period_s: Input should be greater than"),
+        (
+            {"pack_at_least": True},
+            "services.checkpoint.pack_at_least: should be a number, not true or false.",
+        ),
         ({"pack": "me"}, "services.checkpoint.pack: Input should be 'fleet' or 'spark'"),
     ],
 )
