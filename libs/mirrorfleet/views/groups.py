@@ -41,6 +41,7 @@ _FOUND: Final = {
 
 _ANOTHER: Final = "was deleted, and what has its name now is another topic, or nothing"
 _DELETED: Final = {"source": f"the source's topic {_ANOTHER}", "target": f"the copy {_ANOTHER}"}
+_NO_MAP: Final = "the offset map is not known yet"
 _UNSURE: Final = Sides(Seen.UNSURE, Seen.UNSURE)
 
 
@@ -79,7 +80,7 @@ def groups_page(
         target=flow.link.target,
         trouble="",
         map_words=map_words,
-        groups=[group_row(name, flow, facts, copies) for name in names],
+        groups=[group_row(name, flow, facts, copies, map_words=map_words) for name in names],
         page=page,
     )
 
@@ -95,7 +96,7 @@ def group_page(
     now_ms: int,
 ) -> GroupPage:
     """A group, offset by offset."""
-    offsets = offset_rows(group, flow, facts, copies)
+    offsets = offset_rows(group, flow, facts, copies, map_words=map_words)
     shown, page = paged(offsets, wanted.number, wanted.size)
     return GroupPage(
         now_ms=now_ms,
@@ -104,7 +105,7 @@ def group_page(
         group=group,
         trouble="",
         map_words=map_words,
-        row=group_row(group, flow, facts, copies),
+        row=group_row(group, flow, facts, copies, map_words=map_words),
         source_members=_told(facts.source_members),
         target_members=_told(facts.target_members),
         offsets=shown,
@@ -112,10 +113,12 @@ def group_page(
     )
 
 
-def group_row(group: str, flow: Flow, facts: GroupFacts, copies: Copies) -> GroupRow:
-    """A group in one line."""
-    rows = offset_rows(group, flow, facts, copies)
-    verdict, words = _group_words(group, rows, facts)
+def group_row(
+    group: str, flow: Flow, facts: GroupFacts, copies: Copies, *, map_words: str
+) -> GroupRow:
+    """A group in one line; by a map that is not read whole (`map_words`) none is in place."""
+    rows = offset_rows(group, flow, facts, copies, map_words=map_words)
+    verdict, words = _group_words(group, rows, facts, map_words)
     return GroupRow(
         group=group,
         source_state=facts.source_states.get(group, NO_GROUP),
@@ -126,7 +129,9 @@ def group_row(group: str, flow: Flow, facts: GroupFacts, copies: Copies) -> Grou
     )
 
 
-def offset_rows(group: str, flow: Flow, facts: GroupFacts, copies: Copies) -> list[GroupOffsetRow]:
+def offset_rows(
+    group: str, flow: Flow, facts: GroupFacts, copies: Copies, *, map_words: str
+) -> list[GroupOffsetRow]:
     """The offsets of a group for what the link copies under a rule with this group."""
     mine = facts.source_offsets.get(group, {})
     theirs = facts.target_offsets.get(group, {})
@@ -136,7 +141,7 @@ def offset_rows(group: str, flow: Flow, facts: GroupFacts, copies: Copies) -> li
         if entry is not None:
             sides = facts.sides.get(entry.identity, _UNSURE)
             answer = answer_for(group, at, mine[at].offset, copies, flow)
-            row = _offset_row(at, mine[at].offset, entry.target, answer, theirs)
+            row = _offset_row(at, mine[at].offset, entry.target, answer, theirs, map_words)
             rows.append(_checked(row, sides))
     return rows
 
@@ -181,7 +186,12 @@ def _told(members: Sequence[str] | None) -> list[str] | None:
 
 
 def _offset_row(
-    at: TopicPartition, offset: int, other: TopicPartition, answer: Answer | None, theirs: Offsets
+    at: TopicPartition,
+    offset: int,
+    other: TopicPartition,
+    answer: Answer | None,
+    theirs: Offsets,
+    map_words: str,
 ) -> GroupOffsetRow:
     there = theirs.get(other)
     now = None if there is None else there.offset
@@ -193,26 +203,31 @@ def _offset_row(
         translated=None if answer is None else answer.offset,
         found=None if answer is None else answer.found,
         target_offset=now,
-        words=_offset_words(answer, now),
+        words=_offset_words(answer, now, map_words),
     )
 
 
-def _offset_words(answer: Answer | None, now: int | None) -> str:
+def _offset_words(answer: Answer | None, now: int | None, map_words: str) -> str:
     # ahead has several causes that look the same from here: the group read on there, it was set
     # back here, or its place was taken by retention there and we wrote the log start
+    if answer is None and map_words:
+        return _NO_MAP
     if answer is None:
         return "nothing of it is in the offset map yet, or no rule takes this group"
     if now is None:
         return "not set on the target"
     if now == answer.offset:
-        return f"in place: {_FOUND[answer.found]}"
+        place = "the same place as far as the map is read" if map_words else "in place"
+        return f"{place}: {_FOUND[answer.found]}"
     far = count(abs(now - answer.offset))
     if now < answer.offset:
         return f"behind by {far}: a consumer would read these again"
     return f"ahead by {far}: a consumer would go on after these"
 
 
-def _group_words(group: str, rows: Sequence[GroupOffsetRow], facts: GroupFacts) -> tuple[str, str]:
+def _group_words(
+    group: str, rows: Sequence[GroupOffsetRow], facts: GroupFacts, map_words: str
+) -> tuple[str, str]:
     if group in facts.refused:
         return "unknown", facts.refused[group]
     if not rows:
@@ -230,6 +245,8 @@ def _group_words(group: str, rows: Sequence[GroupOffsetRow], facts: GroupFacts) 
         return "ahead", f"it is further on the target in {plural(ahead, 'partition')}"
     if behind:
         return "behind", _behind_words(behind, facts.target_states.get(group, NO_GROUP))
+    if blind := _blind_words(rows, map_words):
+        return "unknown", blind
     if unset:
         return "partly", f"{plural(unset, 'partition')} of {len(rows)} not set on the target"
     return "in place", "it can go on over there where it stands here"
@@ -242,6 +259,20 @@ def _behind_words(behind: int, target_state: str) -> str:
     if target_state not in _WITHOUT_MEMBERS:
         return f"{where}, and has members there: nothing is set"
     return f"{where}: checkpoint sets it unless its /status says why not"
+
+
+def _blind_words(rows: Sequence[GroupOffsetRow], map_words: str) -> str:
+    """Why nobody can say that the group is in place; "" when all is known that is set."""
+    blind = sum(_is_blind(row) for row in rows)
+    if blind:
+        return f"the place of {plural(blind, 'partition')} is not known"
+    return _NO_MAP if map_words else ""
+
+
+def _is_blind(row: GroupOffsetRow) -> bool:
+    # at 0 on both sides, as in a partition that never had a record, there is nothing to skip
+    has_read = (row.source_offset, row.target_offset) != (0, 0)
+    return row.translated is None and row.target_offset is not None and has_read
 
 
 def _difference(row: GroupOffsetRow) -> int:

@@ -283,7 +283,7 @@ class GroupRow(Model):
     partitions: int
     """Partitions of this link with an offset of the group."""
     verdict: str
-    """In place, behind, ahead, partly or not set: see `words`."""
+    """In place, behind, ahead, partly, not set, none or unknown: see `words`."""
     words: str
 
 
@@ -309,7 +309,8 @@ class GroupOffsetRow(Model):
     target_topic: str
     source_offset: int
     translated: int | None
-    """The same place on the target; null when nothing is copied yet, or the copy was deleted."""
+    """The same place on the target; null when it is not known, nothing is copied yet, or the copy
+    was deleted."""
     found: str | None
     """exact, end or before-copy."""
     target_offset: int | None

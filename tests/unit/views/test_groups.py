@@ -83,7 +83,9 @@ def facts(here: dict[TopicPartition, int], there: dict[TopicPartition, int]) -> 
 def test_a_group_is_compared_with_its_own_translation(
     there: dict[TopicPartition, int], verdict: str, words: str
 ) -> None:
-    row = group_row("g", FLOW, facts({AT_A: 15, AT_B: 17, ELSEWHERE: 3}, there), copies())
+    row = group_row(
+        "g", FLOW, facts({AT_A: 15, AT_B: 17, ELSEWHERE: 3}, there), copies(), map_words=""
+    )
 
     assert row.model_dump() == {
         "group": "g",
@@ -102,7 +104,7 @@ def test_a_group_with_members_on_the_target_is_not_said_to_be_set(state: str) ->
         facts({AT_A: 15, AT_B: 17}, {THERE_A: 4, THERE_B: 6}), target_states={"g": state}
     )
 
-    row = group_row("g", FLOW, found, copies())
+    row = group_row("g", FLOW, found, copies(), map_words="")
 
     assert (row.verdict, row.words) == (
         "behind",
@@ -114,7 +116,7 @@ def test_a_group_with_members_on_the_target_is_not_said_to_be_set(state: str) ->
 def test_a_group_without_members_may_be_set_and_checkpoint_knows(states: dict[str, str]) -> None:
     found = replace(facts({AT_A: 15}, {THERE_A: 4}), target_states=states)
 
-    words = group_row("g", FLOW, found, copies()).words
+    words = group_row("g", FLOW, found, copies(), map_words="").words
 
     assert words == f"{BACK_IN_1}: checkpoint sets it unless its /status says why not"
 
@@ -195,6 +197,68 @@ def test_a_group_that_is_set_in_an_empty_copy_is_not_said_to_be_set_nowhere() ->
     assert page.row.verdict == "in place"
 
 
+@pytest.mark.parametrize(
+    ("places", "verdict", "words"),
+    [
+        ({THERE_A: 5, THERE_B: 7}, "unknown", "the place of 1 partition is not known"),
+        ({THERE_B: 7}, "unknown", "the place of 1 partition is not known"),
+        ({THERE_A: 6, THERE_B: 7}, "ahead", "it is further on the target in 1 partition"),
+        ({THERE_A: 4, THERE_B: 7}, "behind", BACK_IN_1),
+        ({THERE_A: 5}, "partly", "1 partition of 2 not set on the target"),
+    ],
+)
+def test_a_group_of_which_one_place_is_not_known_is_not_said_to_be_in_place(
+    places: dict[TopicPartition, int], verdict: str, words: str
+) -> None:
+    """The map has nothing of partition 1, so nobody knows where 17 is over there."""
+    index = OffsetIndex()
+    index.add(A.identity, [Run(SourceOffset(10), SourceOffset(20), TargetOffset(0))])
+    found = facts({AT_A: 15, AT_B: 17}, places)
+
+    row = group_row("g", FLOW, found, Copies([A, B], index), map_words="")
+
+    assert (row.verdict, row.words.partition(":")[0]) == (verdict, words)
+
+
+@pytest.mark.parametrize(
+    ("there", "verdict", "words"),
+    [
+        ({}, "not set", "no offset of it is set on the target"),
+        ({THERE_A: 5}, "unknown", "the offset map is not known yet"),
+        ({THERE_A: 5, THERE_B: 7}, "unknown", "the offset map is not known yet"),
+        ({THERE_A: 6, THERE_B: 7}, "ahead", "it is further on the target in 1 partition"),
+    ],
+)
+def test_by_a_map_that_is_not_read_whole_no_group_is_in_place(
+    there: dict[TopicPartition, int], verdict: str, words: str
+) -> None:
+    waiting = "1 of 2 slots are still being read"
+    found = facts({AT_A: 15, AT_B: 17}, there)
+
+    page = group_page("g", FLOW, found, copies(), Wanted(), map_words=waiting, now_ms=NOW)
+    listed = groups_page(FLOW, found, copies(), Wanted(), map_words=waiting, now_ms=NOW)
+
+    assert page.row is not None
+    assert (page.row.verdict, page.row.words) == (verdict, words)
+    assert listed.groups[0] == page.row
+    assert [one.words for one in page.offsets if "in place" in one.words] == []
+
+
+def test_before_the_map_is_read_the_place_of_a_group_is_unknown_and_so_is_each_offset() -> None:
+    found = facts({AT_A: 15, AT_B: 17}, {THERE_A: 5, THERE_B: 7})
+
+    page = group_page(
+        "g", FLOW, found, Copies([A, B], OffsetIndex()), Wanted(), map_words="wait", now_ms=NOW
+    )
+
+    assert page.row is not None
+    assert (page.row.verdict, page.row.words) == (
+        "unknown",
+        "the place of 2 partitions is not known",
+    )
+    assert {one.words for one in page.offsets} == {"the offset map is not known yet"}
+
+
 def test_no_cause_is_told_for_an_offset_ahead_that_ours_may_have_put_there() -> None:
     """Retention took target 0..5: we set 6, the log start, for a group that stands before it."""
     page = group_page(
@@ -212,7 +276,7 @@ def test_no_cause_is_told_for_an_offset_ahead_that_ours_may_have_put_there() -> 
 def test_a_group_that_a_cluster_does_not_answer_for_is_unknown() -> None:
     refused = GroupFacts(source_states={"g": "Stable"}, refused={"g": "not coordinator"})
 
-    row = group_row("g", FLOW, refused, copies())
+    row = group_row("g", FLOW, refused, copies(), map_words="")
 
     assert (row.verdict, row.words) == ("unknown", "not coordinator")
     assert row.target_state == "Dead"

@@ -1,0 +1,50 @@
+"""Groups on the console's pages, without brokers: what is said before the offset map is read."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import httpx
+import pytest
+
+from mirrorfleet.offsets.homes import GroupOffset
+from mirrorfleet.offsets.index import OffsetIndex
+from mirrorfleet.views.groups import GroupFacts
+from services.console.board import Board
+from tests.unit.services.console.test_web import app_of, world
+from tests.unit.views.making import entry
+
+FACTS = GroupFacts(
+    source_states={"g": "Stable"},
+    source_offsets={"g": {entry(0).source: GroupOffset(50)}},
+    target_offsets={"g": {entry(0).target: GroupOffset(45)}},
+)
+
+
+async def answer(*_: object) -> GroupFacts:
+    return FACTS
+
+
+@pytest.mark.parametrize("path", ["groups", "group?name=g"])
+async def test_a_group_is_of_unknown_place_until_the_offset_map_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    asker = SimpleNamespace(page=answer, group=answer)
+    monkeypatch.setattr(Board, "_asker", lambda *_: asker)
+    read = world()
+    told = replace(read, index=OffsetIndex(), map_words="1 of 1 slots are still being read")
+    transport = httpx.ASGITransport(app_of(told, tmp_path, asyncio.Event()))
+    async with httpx.AsyncClient(transport=transport, base_url="http://console") as client:
+        before = (await client.get(f"/links/east/west/{path}")).text
+        told.index, told.map_words = read.index, ""
+        after = (await client.get(f"/links/east/west/{path}")).text
+        style = (await client.get("/static/console.css")).text
+
+    assert '<span class="badge place-unknown">unknown</span>' in before
+    assert "the place of 1 partition is not known" in before
+    assert "in place" not in before
+    assert '<span class="badge place-in-place">in place</span>' in after
+    assert ".place-unknown" in style
