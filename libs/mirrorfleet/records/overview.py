@@ -29,7 +29,8 @@ def fleet_rows(
 ) -> list[dict[str, object]]:
     """One row a partition that is not removed, by link, topic and partition.
 
-    `problem` says why a person should look, None when all is well.
+    `problem` says why a person should look, None when all is well. `lag_records` is None where the
+    owner is silent: how far the source went since its last report is not known.
     """
     reported: dict[PartitionIdentity, Reported] = {}
     by_slot: dict[SlotNumber, Progress] = {}
@@ -56,6 +57,7 @@ def _row(
     said = of_slot if seen is None else seen.snapshot
     known = None if seen is None else seen.partition
     read = known is not None and known.high_watermark >= 0
+    is_silent = said is not None and now_ms - said.time_ms > STALE_MS
     return {
         "link": str(entry.link),
         "topic": entry.source_topic,
@@ -64,7 +66,7 @@ def _row(
         "state": entry.state if known is None else known.state,
         "position": None if known is None else known.next_source,
         "high_watermark": known.high_watermark if known is not None and read else None,
-        "lag_records": None if known is None else known.lag_records,
+        "lag_records": None if known is None or is_silent else known.lag_records,
         "slot": entry.slot,
         "owner": None if said is None else said.owner,
         "progress_age_ms": None if known is None else max(0, now_ms - known.last_progress_ms),

@@ -57,6 +57,14 @@ def test_a_fault_an_absent_and_a_silent_owner_are_problems() -> None:
     )
 
 
+@pytest.mark.parametrize("end", [110, 100])
+def test_what_is_left_to_copy_is_not_known_of_a_silent_owner(end: int) -> None:
+    """It died with all copied, or with 10 to go: what came since at the source nobody told."""
+    told = replace(HEALTHY, partitions=(replace(PARTITION, last_stable=SourceOffset(end)),))
+    assert fleet_rows([ACTIVE], [told], 11_234)[0]["lag_records"] == end - 100
+    assert fleet_rows([ACTIVE], [told], 11_235)[0]["lag_records"] is None
+
+
 @pytest.mark.parametrize(
     ("still_ms", "end", "problem"),
     [
