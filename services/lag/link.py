@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 CLIENT: Final = "mirrorfleet-lag"
 _TROUBLE_S: Final = 1.0
-BEAT_MS: Final = 10_000
+BEAT_S: Final = 10.0
 """A propagation time older than this says nothing of now."""
 
 _log = logger(__name__)
@@ -41,7 +41,7 @@ class LinkWatch:
         self._context, self._board, self._tuning = context, board, tuning
         self._target = target
         self._partitions: dict[TopicPartition, PartitionLag] = {}
-        self._beat_ms = 0
+        self._beat_at: float | None = None
         self.view = LinkView(link)
         self._source = Cluster(cluster_settings(context.estate, link.source, CLIENT))
         self._ends = EndsWatch(self._source, context.clock, self._end_seen)
@@ -76,7 +76,7 @@ class LinkWatch:
             health.hold(f"source ends {link}", text)
         else:
             health.release(f"source ends {link}")
-        if now_ms - self._beat_ms > BEAT_MS:
+        if self._beat_at is None or now - self._beat_at > BEAT_S:
             self._board.propagation.pop(link, None)
 
     def _silence(self, now_ms: int) -> str:
@@ -141,9 +141,12 @@ class LinkWatch:
 
     # -- heartbeats
 
-    def _beat_seen(self, now_ms: int, took_ms: int) -> None:
-        self._beat_ms = now_ms
-        self._board.propagation[self.view.link] = took_ms
+    def _beat_seen(self, came: float, took_ms: int) -> None:
+        self._beat_at = came
+        if took_ms < 0:  # its host's clock is ahead by more than it took: nobody knows how long
+            self._board.propagation.pop(self.view.link, None)
+        else:
+            self._board.propagation[self.view.link] = took_ms
 
     def _copied_heartbeats(self) -> str | None:
         for lag in self._board:

@@ -65,7 +65,8 @@ class Board:
         self.limits = limits
         self.hearing = Hearing()
         self.propagation: dict[Link, int] = {}
-        """Milliseconds that the last heartbeat took; absent when none came lately."""
+        """Milliseconds that the last heartbeat took; absent when none came lately, or from ahead of
+        our clock."""
         self._sample_ms, self._look_ms = sample_ms, look_ms
         self._wanted: dict[SlotNumber, dict[PartitionIdentity, CatalogPartition]] = {}
         self._slots: dict[SlotNumber, dict[PartitionIdentity, PartitionLag]] = {}

@@ -74,7 +74,7 @@ class Sample:
         state: the mirror's word for it (live, catch-up, faulted, ...), "" when none was heard.
         lag_records: source offsets that a committed reader could still be given.
         time_lag_ms: since the next uncopied record could be read at the source; 0 with none.
-        propagation_ms: last time that a heartbeat took through the link.
+        propagation_ms: what the last heartbeat took through the link, by two hosts' clocks.
         backlog_age_ms: age by timestamp of the oldest record that is fetched and not committed.
         eta_ms: until nothing is left, at the present rates; None when that is never.
         headroom_ms: until retention reaches the next uncopied record, at least.

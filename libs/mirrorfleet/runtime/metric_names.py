@@ -173,7 +173,7 @@ LAG_PARTITION_RECORDS: Final = _gauge(
 )
 LAG_VERDICTS: Final = _gauge("lag_partitions", "Partitions by verdict.", "link", "verdict")
 LAG_PROPAGATION: Final = _gauge(
-    "heartbeat_propagation_seconds", "What the last heartbeat took through a link.", "link"
+    "heartbeat_propagation_seconds", "What the last heartbeat took, by two hosts' clocks.", "link"
 )
 LAG_HEARD: Final = _gauge(
     "seconds_since_progress_heard", "Since a worker of a link spoke: above 10, lag is old.", "link"

@@ -198,7 +198,8 @@ class PartitionRow(Model):
     time_lag_ms: int | None
     """Now minus the time at which the next uncopied record was appended; 0 when idle."""
     propagation_ms: int | None
-    """From fetch to acknowledgement, of live batches."""
+    """What the last heartbeat took through the link, by the clocks of two hosts: its writer's and
+    the lag service's. null when none came lately, or the writer's clock is ahead."""
     records_s: float | None
     bytes_s: float | None
     eta_ms: int | None

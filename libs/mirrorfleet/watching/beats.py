@@ -24,9 +24,10 @@ async def follow_beats(
     target: ClusterSettings,
     topic_of: Callable[[], str | None],
     clock: Clock,
-    on_beat: Callable[[int, int], None],
+    on_beat: Callable[[float, int], None],
 ) -> None:
-    """Call `on_beat` with when (ms) each heartbeat came and how long it took (ms); for ever.
+    """Call `on_beat` with when (monotonic seconds) each heartbeat came and how long it took (ms),
+    for ever. That is a difference of two hosts' clocks: below 0 where its host's is ahead of ours.
 
     `topic_of` says which topic of the target has the copies, None while there is none.
     """
@@ -41,11 +42,10 @@ async def follow_beats(
 
 
 async def _read(
-    target: ClusterSettings, topic: str, clock: Clock, on_beat: Callable[[int, int], None]
+    target: ClusterSettings, topic: str, clock: Clock, on_beat: Callable[[float, int], None]
 ) -> None:
     async with ControlTail(target, topic) as tail:
         async for record in tail:
             beat = heartbeat.decode(record.key, record.value)
             if tail.caught_up and isinstance(beat, heartbeat.Heartbeat):
-                now_ms = clock.now_ms()
-                on_beat(now_ms, max(0, now_ms - beat.time_ms))
+                on_beat(clock.monotonic(), clock.now_ms() - beat.time_ms)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mirrorfleet.core.ids import ClusterId
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.mapping.catalog import CatalogView
 from mirrorfleet.records.catalog import CatalogLink
+from mirrorfleet.runtime.clock import SystemClock
 from services.lag import link as module
 from services.lag.service import LagService
 from tests.faultkit.waiting import until
@@ -47,3 +49,43 @@ async def test_a_source_that_became_another_cluster_is_told_and_seen_again_when_
         assert f"source ends {LINK}" not in fleet.context.health.reasons()
         assert watch.view.refused is watch._ends.refused
         looking.cancel()
+
+
+@dataclass
+class HandClock(SystemClock):
+    """A clock that is set by hand."""
+
+    wall_ms: int = 1_000_000
+    passed_s: float = 100.0
+
+    def now_ms(self) -> int:
+        return self.wall_ms
+
+    def monotonic(self) -> float:
+        return self.passed_s
+
+
+def test_what_a_heartbeat_took_is_not_known_while_its_hosts_clock_is_ahead() -> None:
+    service = LagService(Fleet().context)
+    watch, told = service._links[LINK], service._board.propagation
+
+    watch._beat_seen(100.0, 30)
+    assert told == {LINK: 30}
+    watch._beat_seen(101.0, -1)
+    assert told == {}
+    watch._beat_seen(102.0, 0)
+    assert told == {LINK: 0}
+
+
+def test_what_the_last_heartbeat_took_is_forgotten_though_our_clock_was_set_back() -> None:
+    clock = HandClock()
+    service = LagService(replace(Fleet().context, clock=clock))
+    watch, told = service._links[LINK], service._board.propagation
+    watch._beat_seen(clock.monotonic(), 30)
+
+    clock.wall_ms, clock.passed_s = 0, 109.0
+    watch.check()
+    assert told == {LINK: 30}
+    clock.passed_s = 111.0
+    watch.check()
+    assert told == {}
