@@ -52,15 +52,19 @@ class Standing:
 
     @property
     def eta_ms(self) -> int | None:
-        """Until the backlog is gone; 0 without one, None when it is not known or never."""
+        """Until the backlog is gone; 0 without one, None when it is not known or never.
+
+        What comes meanwhile at the source counts against what is copied.
+        """
         if self.sample is not None:
             return self.sample.eta_ms
         lag = self.lag_records
         if lag == 0:
             return 0
-        if lag is None or self.rate is None or self.rate.records_s <= 0:
+        gain = None if self.rate is None else self.rate.gain_s
+        if lag is None or gain is None or gain <= 0:
             return None
-        return int(lag / self.rate.records_s * 1000)
+        return int(lag / gain * 1000)
 
 
 def standings(fleet: Fleet, link: Link, now_ms: int) -> list[Standing]:

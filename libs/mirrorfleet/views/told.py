@@ -35,10 +35,23 @@ RATE_OVER_MS: Final = 4_000
 
 
 class Rate(NamedTuple):
-    """What one partition copies a second."""
+    """What one partition copies a second, and how fast both ends of its backlog move.
+
+    Backlogs are told in offsets, and only some of those are records: markers are none, nor is what
+    was aborted or compacted away.
+    """
 
     records_s: float
     bytes_s: float
+    drained_s: float
+    """Source offsets that were passed."""
+    arrived_s: float | None
+    """Source offsets that came; None where an end of the source was not known, or it went back."""
+
+    @property
+    def gain_s(self) -> float | None:
+        """By how much the backlog shrinks; below 0 when it grows."""
+        return None if self.arrived_s is None else self.drained_s - self.arrived_s
 
 
 class _Anchor(NamedTuple):
@@ -47,12 +60,28 @@ class _Anchor(NamedTuple):
     time_ms: int
     records: int
     nbytes: int
+    next_source: int
+    last_stable: int | None
+    """None where the owner does not know where the source ends now."""
     owner: str
 
     def leads_to(self, other: _Anchor) -> bool:
         """The same owner counted on, and no clock was set back."""
         grew = other.records >= self.records and other.time_ms >= self.time_ms
         return grew and other.owner == self.owner
+
+    def rate_to(self, other: _Anchor) -> Rate:
+        """What came of it until then."""
+        scale = 1000 / (other.time_ms - self.time_ms)
+        arrived = None
+        if self.last_stable is not None and other.last_stable is not None:
+            arrived = other.last_stable - self.last_stable
+        return Rate(
+            records_s=(other.records - self.records) * scale,
+            bytes_s=(other.nbytes - self.nbytes) * scale,
+            drained_s=(other.next_source - self.next_source) * scale,
+            arrived_s=None if arrived is None or arrived < 0 else arrived * scale,
+        )
 
 
 @dataclass(slots=True)
@@ -134,17 +163,21 @@ class Told:
 
     def _measure(self, snapshot: Progress, partition: PartitionProgress) -> None:
         at = partition.identity
-        here = _Anchor(snapshot.time_ms, partition.records, partition.bytes, snapshot.owner)
+        here = _Anchor(
+            time_ms=snapshot.time_ms,
+            records=partition.records,
+            nbytes=partition.bytes,
+            next_source=partition.next_source,
+            last_stable=None if partition.lag_records is None else partition.last_stable,
+            owner=snapshot.owner,
+        )
         anchor = self._anchors.get(at)
         if anchor is None or not anchor.leads_to(here):
             self._anchors[at] = here
             self._rates.pop(at, None)
             return
-        took_ms = here.time_ms - anchor.time_ms
-        if took_ms >= RATE_OVER_MS:
-            scale = 1000 / took_ms
-            copied, nbytes = here.records - anchor.records, here.nbytes - anchor.nbytes
-            self._rates[at] = Rate(copied * scale, nbytes * scale)
+        if here.time_ms - anchor.time_ms >= RATE_OVER_MS:
+            self._rates[at] = anchor.rate_to(here)
             self._anchors[at] = here
 
 

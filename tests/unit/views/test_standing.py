@@ -56,6 +56,36 @@ def test_who_is_not_read_any_more_stands_as_when_he_was_read_last() -> None:
     assert standing(silent, NOW + HOUR_MS).judged.rule == "its owner has been silent for 30s"
 
 
+@pytest.mark.parametrize(
+    ("end", "eta_ms"),
+    [
+        (1_100, 6_000),
+        (1_180, 8_500),
+        (1_420, 46_000),
+        (1_500, None),
+        (9_000, None),
+    ],
+    ids=["nothing comes", "some comes", "nearly as much comes", "as much comes", "more comes"],
+)
+def test_a_backlog_is_gone_when_what_comes_meanwhile_is_copied_too(
+    end: int, eta_ms: int | None
+) -> None:
+    """100 offsets a second are passed, of which half are records; 1,000 waited 4 s ago."""
+    first = report(A, last_stable=SourceOffset(1_100))
+    second = report(A, next_source=SourceOffset(500), last_stable=SourceOffset(end), records=295)
+    found = fleet([A], snapshot(first, time_ms=NOW - 4_500), snapshot(second))
+
+    assert standing(found, NOW).eta_ms == eta_ms
+
+
+def test_when_a_backlog_is_gone_is_not_known_until_two_ends_are() -> None:
+    first = report(A, last_stable=SourceOffset(-1))
+    found = fleet([A], snapshot(first, time_ms=NOW - 4_500), snapshot(report(A, records=295)))
+
+    assert standing(found, NOW).lag_records == 10
+    assert standing(found, NOW).eta_ms is None
+
+
 def test_a_read_of_our_future_is_of_now() -> None:
     set_back = fleet([A], snapshot(report(A), time_ms=NOW - 60_000), read_ms=NOW + HOUR_MS)
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from mirrorfleet.core.ids import SlotNumber
+from mirrorfleet.core.ids import SlotNumber, SourceOffset
 from mirrorfleet.records import progress, reports, samples, traces
 from mirrorfleet.records.events import Event
 from mirrorfleet.records.reports import Report
@@ -23,7 +23,29 @@ def test_a_rate_is_what_came_between_two_reports_of_the_same_owner() -> None:
     second = snapshot(report(ENTRY, records=115, bytes=10_500), time_ms=NOW - 1_000)
 
     assert fleet([ENTRY], first).told.rate(ENTRY.identity, NOW) is None
-    assert fleet([ENTRY], first, second).told.rate(ENTRY.identity, NOW) == Rate(5.0, 250.0)
+    assert fleet([ENTRY], first, second).told.rate(ENTRY.identity, NOW) == Rate(
+        5.0, 250.0, 0.0, 0.0
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "arrived"),
+    [
+        ({}, {"last_stable": SourceOffset(150)}, 10.0),
+        ({"last_stable": SourceOffset(-1)}, {}, None),
+        ({}, {"last_stable": SourceOffset(-1)}, None),
+        ({"state": progress.UNREACHABLE}, {}, None),
+        ({}, {"last_stable": SourceOffset(109)}, None),
+    ],
+)
+def test_what_comes_at_the_source_is_known_where_its_end_was_known_both_times(
+    before: dict[str, object], after: dict[str, object], arrived: float | None
+) -> None:
+    first = snapshot(report(ENTRY, **before), time_ms=NOW - 5_000)
+    second = report(ENTRY, **{"next_source": SourceOffset(108), **after})
+    found = fleet([ENTRY], first, snapshot(second, time_ms=NOW - 1_000)).told
+
+    assert found.rate(ENTRY.identity, NOW) == Rate(0.0, 0.0, 2.0, arrived)
 
 
 def test_a_silent_owner_has_no_rate_and_a_new_owner_begins_anew() -> None:
@@ -52,7 +74,7 @@ def test_a_report_is_as_old_as_its_record_whatever_the_clock_of_its_owner_says()
         told.apply(ControlKind.PROGRESS, *progress.encode(written), NOW + second * 1_000)
 
     assert told.seen[ENTRY.identity].snapshot.time_ms == NOW + 9_000
-    assert told.rate(ENTRY.identity, NOW + 9_000) == Rate(10.0, 0.0)
+    assert told.rate(ENTRY.identity, NOW + 9_000) == Rate(10.0, 0.0, 0.0, 0.0)
 
 
 @pytest.mark.parametrize("clock_ms", [NOW - 3_600_000, NOW, NOW + 3_600_000])
@@ -83,7 +105,7 @@ def test_our_clock_set_back_begins_the_rate_anew() -> None:
         written = snapshot(report(ENTRY, records=second * 100))
         told.apply(ControlKind.PROGRESS, *progress.encode(written), came_ms)
 
-    assert told.rate(ENTRY.identity, 6_000) == Rate(20.0, 0.0)
+    assert told.rate(ENTRY.identity, 6_000) == Rate(20.0, 0.0, 0.0, 0.0)
 
 
 def test_an_older_report_or_sample_of_another_slot_changes_nothing() -> None:
