@@ -102,17 +102,24 @@ def _stop(runner: SlotRunner, partition: CopyPartition, fault: Fault) -> None:
 def _inspect(
     runner: SlotRunner, partition: CopyPartition, batch: CopyBatch, error: AbortError
 ) -> None:
-    """The broker names the record in its answer (record errors, Produce v8)."""
+    """The broker names the records in its answer (record errors, Produce v8).
+
+    Where one of them has a refused timestamp that is said of the whole batch, also when others lack
+    a key (LogValidator.processRecordErrors): keys are looked at first where that may be.
+    """
     entry = partition.entry
     ack = error.ack
-    index, message = ack.record_errors[0] if ack and ack.record_errors else (0, error.message)
+    named = ack.record_errors if ack is not None else ()
+    index, message = named[0] if named else (0, error.message)
     offset = source_offset(batch, index)
-    if ack is not None and ack.error is ErrorCode.INVALID_TIMESTAMP:
-        text = f"{entry.target_topic} refuses its timestamp: {message}"
-        _stop(runner, partition, Fault(FaultReason.TIMESTAMP_REFUSED, offset, text))
-    elif entry.target_compacted and not partition.looks_at_keys:
+    of_time = ack is not None and ack.error is ErrorCode.INVALID_TIMESTAMP
+    may_lack_keys = entry.target_compacted and not partition.looks_at_keys
+    if may_lack_keys and (not of_time or len(named) > 1):
         keys = NullKeys.FAIL if entry.null_keys == NullKeys.ALLOW else NullKeys(entry.null_keys)
         partition.take(limit=partition.terms.max_batch_bytes, null_keys=keys)
+    elif of_time:
+        text = f"{entry.target_topic} refuses its timestamp: {message}"
+        _stop(runner, partition, Fault(FaultReason.TIMESTAMP_REFUSED, offset, text))
     else:
         text = f"{entry.target_topic} refuses it: {message}"
         _stop(runner, partition, Fault(FaultReason.RECORD_REFUSED, offset, text))
