@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from mirrorfleet.copying.faults import Action, FaultReason
+from mirrorfleet.copying.faults import Action
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.kafka.producer import ProduceAck
 from mirrorfleet.slots import healing
 from mirrorfleet.slots.outgoing import AbortError
-from mirrorfleet.wire.copybatch import NullKeys
+from mirrorfleet.wire.copybatch import FaultKind, NullKeys
 from tests.unit.copying.making import BIG, entry, fetched, give, partition_of, slot
 
 if TYPE_CHECKING:
@@ -54,4 +54,4 @@ def test_a_refused_time_alone_stops_at_its_record(
     refusal = refused(named, compacted=compacted).terms.refused
 
     assert refusal is not None
-    assert (refusal.offset, refusal.kind) == (11, FaultReason.TIMESTAMP_REFUSED)
+    assert (refusal.offset, refusal.kind) == (11, FaultKind.TIMESTAMP)
