@@ -132,7 +132,7 @@ def _is_small(batch: CopyBatch) -> bool:
 
 def _packed(batches: Iterable[CopyBatch], most: int) -> Merged | None:
     builder, taken = BatchBuilder(), list[CopyBatch]()
-    room = _inflated(min(MERGE_UP_TO, most))
+    room = inflated_within(min(MERGE_UP_TO, most))
     for batch in islice(batches, PACK_MOST):
         is_next = not taken or batch.first >= taken[-1].next_offset
         if not is_next or (records := _opened(batch, room - builder.raw_size)) is None:
@@ -168,7 +168,7 @@ def _opened(batch: CopyBatch, room: int) -> list[Framed] | None:
         return None
 
 
-def _inflated(most: int) -> int:
+def inflated_within(most: int) -> int:
     """Bytes of records whose batch is never more than `most`, however badly they are compressed:
     snappy grows by a sixth at worst, the others by less.
     """

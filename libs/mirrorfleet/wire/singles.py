@@ -5,8 +5,8 @@
 
 Header, append and transaction check cost more than such a record, on either side. What is done
 here is what `merging.merged` does, without an object a batch, and only where nothing is to decide:
-anything that is not plain (compression, another clock, a control batch, deltas, a wrong CRC) ends
-the run, and whoever walks finds out what it is.
+anything else (another codec, another clock, a control batch, deltas, a wrong CRC) ends the run, and
+whoever walks finds out what it is.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from mirrorfleet.core.errors import CorruptBatchError
 from mirrorfleet.core.ids import SourceOffset
 from mirrorfleet.wire.batch import (
     CRC_START,
@@ -23,21 +24,25 @@ from mirrorfleet.wire.batch import (
     TRANSACTIONAL,
 )
 from mirrorfleet.wire.checksum import crc32c
+from mirrorfleet.wire.codecs import Codec, compress, decompress
 from mirrorfleet.wire.copybatch import CopyBatch, NullKeys, Terms
-from mirrorfleet.wire.merging import MERGE_BELOW, MERGE_UP_TO
+from mirrorfleet.wire.merging import MERGE_BELOW, MERGE_UP_TO, PACK_INFLATED, inflated_within
 from mirrorfleet.wire.varint import write_varint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_Single = tuple[int, int, memoryview, int, int]
+_Single = tuple[int, int, memoryview | bytes | bytearray, int, int]
 """Source offset, time, the record after its deltas, leader epoch, byte after the batch."""
 
 _HEADER: Final = struct.Struct(">qiibIhiqqq6xi")
 """A batch's header without the producer's epoch and sequence, whose place the target's take."""
-_LEAST: Final = HEADER_SIZE - LENGTH_OVERHEAD + 7
+_SHORTEST: Final = 7
+"""Bytes of such a record, its length included."""
+_LONG: Final = 0x80
+"""Bytes from here on say that another one follows; three hold any size of what is opened here."""
+_LEAST: Final = HEADER_SIZE - LENGTH_OVERHEAD + _SHORTEST
 """What the length field says of a batch with a record without key, value and headers."""
-_TWO_BYTES: Final = 0x80
 _FAR: Final = 1 << 40
 """Milliseconds from the first record's time, either way: nobody's clock."""
 
@@ -51,6 +56,12 @@ class Run(NamedTuple):
     """Producers with transactional records in it: the first offset."""
 
 
+class _Begun(NamedTuple):
+    codec: Codec
+    offset: SourceOffset
+    time: int
+
+
 def allowed(terms: Terms) -> bool:
     """Whether the target takes records as they come, none of them looked at."""
     picks = bool(terms.left_out or terms.refused)
@@ -61,13 +72,16 @@ def gathered(
     view: memoryview, start: int, end: int, wanted: SourceOffset, terms: Terms
 ) -> Run | None:
     """The run of one-record batches at [start, end), verified; None of fewer than two."""
-    room = min(MERGE_UP_TO, terms.max_batch_bytes) - HEADER_SIZE
-    parts, undecided = list[bytes | memoryview](), dict[int, int]()
+    begun = _begun(view, start, end)
+    if begun is None or begun.offset < wanted:
+        return None
+    codec, first, base_time = begun
+    room = _room(codec, min(MERGE_UP_TO, terms.max_batch_bytes))
+    parts, undecided = list[bytes | bytearray | memoryview](), dict[int, int]()
     holes: list[tuple[SourceOffset, int]] = []
-    position, expected, count = start, wanted, 0
-    first, epoch, base_time, latest = wanted, -1, 0, 0
-    for base, time, tail, of_epoch, after in _plain(view, start, end, undecided):
-        delta = time - base_time if count else 0
+    position, expected, count, epoch, latest = start, first, 0, -1, base_time
+    for base, time, tail, of_epoch, after in _singles(view, start, end, codec, undecided):
+        delta = time - base_time
         if base < expected or not -_FAR < delta < _FAR:
             break
         deltas = write_varint(delta) + write_varint(count)
@@ -75,20 +89,17 @@ def gathered(
         room -= len(head) + len(tail)
         if room < 0:
             break
-        if not count:
-            first, base_time, latest = SourceOffset(base), time, time
-        elif base != expected:
+        if base != expected:
             holes.append((expected, base - expected))
         parts += (head, tail)
         latest = max(latest, time)
-        position, epoch, expected = after, of_epoch, SourceOffset(base + 1)
-        count += 1
+        position, epoch, expected, count = after, of_epoch, SourceOffset(base + 1), count + 1
     if count < 2:
         return None
     batch = CopyBatch(
-        payload=(payload := b"".join(parts)),
+        payload=(payload := compress(codec, b"".join(parts))),
         payload_crc=crc32c(payload),
-        attributes=0,
+        attributes=int(codec),
         count=count,
         base_timestamp=base_time,
         max_timestamp=latest,
@@ -100,8 +111,28 @@ def gathered(
     return Run(batch, position, undecided)
 
 
-def _plain(view: memoryview, start: int, end: int, undecided: dict[int, int]) -> Iterator[_Single]:
-    """The plain batches of one record from byte `start` on, up to the first that is not one.
+def _room(codec: Codec, most: int) -> int:
+    """Bytes of records that make a batch of `most` at most."""
+    return inflated_within(most) if codec else most - HEADER_SIZE
+
+
+def _begun(view: memoryview, start: int, end: int) -> _Begun | None:
+    """What the first of a run says; None where the next one has another codec, or there is none."""
+    after = start
+    if end - start > HEADER_SIZE:
+        base, length, _, _, _, bits, _, time, *_ = _HEADER.unpack_from(view, start)
+        after += LENGTH_OVERHEAD + length
+    if not _LEAST <= after - start - LENGTH_OVERHEAD < MERGE_BELOW or end - after < HEADER_SIZE:
+        return None
+    codec, following = bits & ~TRANSACTIONAL, _HEADER.unpack_from(view, after)[5]
+    is_one = codec == following & ~TRANSACTIONAL and 0 <= codec <= Codec.ZSTD
+    return _Begun(Codec(codec), SourceOffset(base), time) if is_one else None
+
+
+def _singles(
+    view: memoryview, start: int, end: int, codec: Codec, undecided: dict[int, int]
+) -> Iterator[_Single]:
+    """The batches of one record from byte `start` on, up to the first that is not one.
 
     Notes the producers of transactional ones in `undecided`, of what the caller leaves for the next
     run as well: there it is noted again.
@@ -112,19 +143,36 @@ def _plain(view: memoryview, start: int, end: int, undecided: dict[int, int]) ->
         base, length, epoch, magic, crc, bits, last, time, latest, who, count = fields
         after = position + LENGTH_OVERHEAD + length
         lone = count == 1 and not last and magic == MAGIC and time == latest
-        if not lone or bits & ~TRANSACTIONAL or not _LEAST <= length < MERGE_BELOW or after > end:
+        is_ours = lone and bits & ~TRANSACTIONAL == codec and _LEAST <= length < MERGE_BELOW
+        if not is_ours or after > end:
             return
-        at = position + HEADER_SIZE
-        low = view[at]
-        if low < _TWO_BYTES:
-            size, at = low, at + 1
-        else:  # two bytes hold any size of a batch that is small enough
-            size, at = view[at + 1] << 7 | low & 0x7F, at + 2
-        if size != (after - at) << 1 or view[at] or view[at + 1] or view[at + 2]:
-            return  # its attributes, timestamp delta and offset delta are 0 where it is alone
         if crc32c(view[position + CRC_START : after]) != crc:
             return
-        if bits:
+        body: memoryview | bytes | bytearray = view
+        at, stop = position + HEADER_SIZE, after
+        if codec:
+            body = _opened(codec, view[at:after])
+            at, stop = 0, len(body)
+            if stop < _SHORTEST:
+                return
+        low = body[at]
+        if low < _LONG:
+            size, at = low, at + 1
+        elif (high := body[at + 1]) < _LONG:
+            size, at = high << 7 | low & 0x7F, at + 2
+        else:
+            size, at = body[at + 2] << 14 | (high & 0x7F) << 7 | low & 0x7F, at + 3
+        if size != (stop - at) << 1 or body[at] or body[at + 1] or body[at + 2]:
+            return  # its attributes, timestamp delta and offset delta are 0 where it is alone
+        if bits & TRANSACTIONAL:
             undecided.setdefault(who, base)
-        yield base, time, view[at + 3 : after], epoch, after
+        yield base, time, body[at + 3 : stop], epoch, after
         position = after
+
+
+def _opened(codec: Codec, payload: memoryview) -> bytes | bytearray:
+    """The record; nothing where it is none that is worth it here."""
+    try:
+        return decompress(codec, payload, PACK_INFLATED)
+    except CorruptBatchError:
+        return b""

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
 from mirrorfleet.core.ids import SourceOffset
+from mirrorfleet.wire.codecs import Codec, compress
 from mirrorfleet.wire.copybatch import BatchFault, FaultKind, NullKeys, Terms
+from mirrorfleet.wire.merging import MERGE_UP_TO, PACK_INFLATED
 from tests.unit.wire.batches import (
+    CODECS,
+    GZIP,
     LZ4,
     TIME,
+    ZSTD,
     Seen,
     batch_of,
     copied,
@@ -139,3 +146,81 @@ def test_times_of_the_source_broker_and_strange_deltas_are_not_taken_for_plain()
     assert [record.timestamp for record in copied(walked)] == [TIME + 999] * 3
     odd = [patched(batch, base_timestamp=TIME - 7) for batch in lone(records)]
     assert [record.timestamp for record in copied(fetched(*odd))] == [TIME - 7] * 3
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_run_keeps_its_codec_records_and_offsets(codec: int) -> None:
+    records = [record for record in some(300, size=100) if record.offset % 50]
+    walked = fetched(*lone(records, codec=codec, leader_epoch=4))
+    (batch,) = walked.batches
+    assert copied(walked) == records
+    assert (batch.attributes, batch.first, batch.next_offset, batch.count) == (codec, 1, 300, 294)
+    assert batch.holes == tuple((at, 1) for at in range(50, 300, 50))
+    assert isinstance(batch.payload, bytes)
+
+
+def test_runs_of_several_codecs_are_runs_of_their_own() -> None:
+    records = some(9)
+    log = [
+        *lone(records[:2], codec=GZIP),
+        *lone(records[2:5], codec=ZSTD),
+        *lone(records[5:6], codec=LZ4),
+        *lone(records[6:]),
+    ]
+    walked = fetched(*log)
+    assert copied(walked) == records
+    shapes = [(batch.attributes, batch.count) for batch in walked.batches]
+    assert shapes == [(GZIP, 2), (ZSTD, 3), (LZ4, 1), (0, 3)]
+    assert isinstance(walked.batches[2].payload, memoryview)
+
+
+@pytest.mark.parametrize("codec", CODECS[1:])
+@pytest.mark.parametrize("size", [20, 150, 20_000])
+def test_records_of_each_size_are_read_where_they_are_compressed(codec: int, size: int) -> None:
+    records = some(5, size=size)
+    walked = fetched(*lone(records, codec=codec))
+    assert copied(walked) == records
+    assert [batch.count for batch in walked.batches] == [5]
+
+
+@pytest.mark.parametrize("codec", CODECS[1:])
+def test_one_that_is_large_when_it_is_opened_passes_as_it_is(codec: int) -> None:
+    records = [*some(2), Seen(2, TIME, b"k", bytes(PACK_INFLATED)), *some(2, first=3)]
+    walked = fetched(*lone(records, codec=codec))
+    assert copied(walked) == records
+    assert [batch.count for batch in walked.batches] == [2, 1, 2]
+
+
+@pytest.mark.parametrize("codec", CODECS[1:])
+def test_a_compressed_run_ends_where_the_target_takes_no_more(codec: int) -> None:
+    records = some(200, size=100)
+    walked = fetched(*lone(records, codec=codec), terms=Terms(max_batch_bytes=3_000))
+    assert copied(walked) == records
+    assert len(walked.batches) > 5
+    assert max(batch.size for batch in walked.batches) <= 3_000
+    whole = fetched(*lone(some(3_000, size=200), codec=codec))
+    assert max(batch.size for batch in whole.batches) <= MERGE_UP_TO
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_no_limit_is_passed_by_what_a_codec_adds_to_records_that_it_makes_no_smaller(
+    codec: int,
+) -> None:
+    records = [Seen(i, TIME, b"k", Random(i).randbytes(700)) for i in range(20)]
+    for limit in range(1_500, 6_000, 37):
+        walked = fetched(*lone(records, codec=codec), terms=Terms(max_batch_bytes=limit))
+        assert copied(walked) == records
+        assert max(batch.size for batch in walked.batches) <= limit
+
+
+@pytest.mark.parametrize("body", [b"", b"\x02", b"\x0e\x00\x00\x00\x01\x01", b"\xff" * 40])
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
+def test_a_payload_that_holds_no_record_is_left_to_the_target(codec: Codec, body: bytes) -> None:
+    records = some(5)
+    log = lone(records, codec=codec)
+    whole = log[2][:61] + compress(codec, body)
+    whole[8:12] = (len(whole) - 12).to_bytes(4, "big")
+    log[2] = patched(whole)
+    walked = fetched(*log)
+    assert [(batch.first, batch.count) for batch in walked.batches] == [(0, 2), (2, 1), (3, 2)]
+    assert bytes(walked.batches[1].payload) == bytes(whole[61:])
