@@ -25,10 +25,16 @@ from mirrorfleet.core.errors import CorruptBatchError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    Inflater = Callable[[bytes | bytearray | memoryview, int], bytes | bytearray]
+
 MAX_INFLATED: Final = 128 << 20
 """Most bytes that one batch may inflate to. Producers measure their limit (max.request.size, 1 MB
 by default) before compression, and brokers are rarely allowed 100 MB; one worker of 256 MB must
 survive a bomb."""
+
+
+WRONG: Final = (cramjam.DecompressionError, zlib.error, struct.error, CorruptBatchError)
+"""What is said of bytes that are not of the codec, by libraries and by us."""
 
 
 class Codec(IntEnum):
@@ -66,11 +72,20 @@ def decompress(
     """
     try:
         body = _DECOMPRESS[codec](payload, limit)
-    except (cramjam.DecompressionError, zlib.error, struct.error) as error:
+    except CorruptBatchError:
+        raise
+    except WRONG as error:
         raise CorruptBatchError(f"{codec.name.lower()} payload: {error}") from error
     if len(body) > limit:
         raise _too_much(limit)
     return body
+
+
+def inflater(codec: Codec) -> Inflater:
+    """What `decompress` does, for many small payloads: the caller looks out for `WRONG`, and at how
+    much it was, which may be more than the limit.
+    """
+    return _DECOMPRESS[codec]
 
 
 def _too_much(limit: int) -> CorruptBatchError:
@@ -173,6 +188,12 @@ _LZ4_BLOCK: Final = 64 * 1024
 _LZ4_STORED: Final = 1 << 31
 _LZ4_START: Final = struct.Struct("<IBB")
 _LZ4_SIZE: Final = struct.Struct("<I")
+_LZ4_SMALL: Final = struct.Struct("<IBBBI")
+"""Where a frame tells nothing but its blocks: the size of the first one follows the descriptor."""
+_LZ4_SMALL_FLAGS: Final = 0b11011011
+"""Version, block checksums, content size, a dictionary."""
+_LZ4_RATIO: Final = 255
+"""A byte of a block yields at most so many."""
 
 
 def _lz4(body: bytes | bytearray, effort: Effort) -> bytes:
@@ -193,7 +214,21 @@ def _lz4(body: bytes | bytearray, effort: Effort) -> bytes:
 
 
 def _unlz4(payload: bytes | bytearray | memoryview, limit: int) -> bytearray:
+    """A frame of one block, as small batches have, without the steps of the others."""
     view = memoryview(payload)
+    if len(view) > _LZ4_SMALL.size:
+        magic, flags, _, _, size = _LZ4_SMALL.unpack_from(view)
+        end = _LZ4_SMALL.size + size
+        rest = _LZ4_SIZE.size + (4 if flags & 0x04 else 0)
+        is_plain = magic == _LZ4_MAGIC and flags & _LZ4_SMALL_FLAGS == 0x40 and size <= _LZ4_BLOCK
+        if is_plain and len(view) == end + rest and not _LZ4_SIZE.unpack_from(view, end)[0]:
+            out = bytearray(min(_LZ4_RATIO * size, limit + 1))
+            del out[cramjam.lz4.decompress_block_into(view[_LZ4_SMALL.size : end], out) :]
+            return out
+    return _unlz4_blocks(view, limit)
+
+
+def _unlz4_blocks(view: memoryview, limit: int) -> bytearray:
     magic, flags, descriptor = _LZ4_START.unpack_from(view)
     if magic != _LZ4_MAGIC or flags >> 6 != 1 or not 4 <= descriptor >> 4 & 7 <= 7:
         raise CorruptBatchError("lz4 payload: no frame header")
@@ -285,9 +320,7 @@ _COMPRESS: Final[dict[Codec, Callable[[bytes | bytearray, Effort], bytes]]] = {
     Codec.LZ4: _lz4,
     Codec.ZSTD: _zstd,
 }
-_DECOMPRESS: Final[
-    dict[Codec, Callable[[bytes | bytearray | memoryview, int], bytes | bytearray]]
-] = {
+_DECOMPRESS: Final[dict[Codec, Inflater]] = {
     Codec.NONE: _uncopy,
     Codec.GZIP: _gunzip,
     Codec.SNAPPY: _unsnappy,

@@ -14,7 +14,6 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from mirrorfleet.core.errors import CorruptBatchError
 from mirrorfleet.core.ids import SourceOffset
 from mirrorfleet.wire.batch import (
     CRC_START,
@@ -24,7 +23,7 @@ from mirrorfleet.wire.batch import (
     TRANSACTIONAL,
 )
 from mirrorfleet.wire.checksum import crc32c
-from mirrorfleet.wire.codecs import Codec, compress, decompress
+from mirrorfleet.wire.codecs import WRONG, Codec, compress, inflater
 from mirrorfleet.wire.copybatch import CopyBatch, NullKeys, Terms
 from mirrorfleet.wire.merging import MERGE_BELOW, MERGE_UP_TO, PACK_INFLATED, inflated_within
 from mirrorfleet.wire.varint import write_varint
@@ -137,23 +136,24 @@ def _singles(
     Notes the producers of transactional ones in `undecided`, of what the caller leaves for the next
     run as well: there it is noted again.
     """
-    position, unpack = start, _HEADER.unpack_from
+    position, unpack, inflate = start, _HEADER.unpack_from, inflater(codec)
     while end - position > HEADER_SIZE:
         fields = unpack(view, position)
         base, length, epoch, magic, crc, bits, last, time, latest, who, count = fields
         after = position + LENGTH_OVERHEAD + length
         lone = count == 1 and not last and magic == MAGIC and time == latest
         is_ours = lone and bits & ~TRANSACTIONAL == codec and _LEAST <= length < MERGE_BELOW
-        if not is_ours or after > end:
-            return
-        if crc32c(view[position + CRC_START : after]) != crc:
+        if not is_ours or after > end or crc32c(view[position + CRC_START : after]) != crc:
             return
         body: memoryview | bytes | bytearray = view
         at, stop = position + HEADER_SIZE, after
         if codec:
-            body = _opened(codec, view[at:after])
+            try:
+                body = inflate(view[at:after], PACK_INFLATED)
+            except WRONG:
+                return
             at, stop = 0, len(body)
-            if stop < _SHORTEST:
+            if not _SHORTEST <= stop <= PACK_INFLATED:
                 return
         low = body[at]
         if low < _LONG:
@@ -168,11 +168,3 @@ def _singles(
             undecided.setdefault(who, base)
         yield base, time, body[at + 3 : stop], epoch, after
         position = after
-
-
-def _opened(codec: Codec, payload: memoryview) -> bytes | bytearray:
-    """The record; nothing where it is none that is worth it here."""
-    try:
-        return decompress(codec, payload, PACK_INFLATED)
-    except CorruptBatchError:
-        return b""

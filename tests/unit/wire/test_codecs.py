@@ -75,6 +75,21 @@ def test_lz4_bytes_that_do_not_compress_are_stored() -> None:
     assert lz4_decode(payload) == noise
 
 
+@pytest.mark.parametrize("flags", [0x60, 0x64])
+@pytest.mark.parametrize("mark", [b"\0\0\0\0", b"\0\0\0\1"])
+def test_an_lz4_frame_of_one_block_ends_with_its_mark(flags: int, mark: bytes) -> None:
+    block = bytes(cramjam.lz4.compress_block(b"abc" * 50, store_size=False))
+    frame = bytes.fromhex("04224d18") + bytes((flags, 0x40, 0x82)) + struct.pack("<I", len(block))
+    payload = frame + block + mark + (b"sums" if flags & 0x04 else b"")
+    if any(mark):
+        with pytest.raises(CorruptBatchError):
+            decompress(Codec.LZ4, payload)
+    else:
+        assert decompress(Codec.LZ4, payload) == b"abc" * 50
+        with pytest.raises(CorruptBatchError):
+            decompress(Codec.LZ4, payload, 149)
+
+
 def test_lz4_checksums_and_sizes_in_a_frame_are_stepped_over() -> None:
     block = bytes(cramjam.lz4.compress_block(b"abc" * 50, store_size=False))
     head = struct.pack("<IBBqB", 0x184D2204, 0x7C, 0x70, 150, 0xEE)
