@@ -14,11 +14,13 @@ CorruptBatchError, never another.
 from __future__ import annotations
 
 import struct
+import threading
 import zlib
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final, Literal
 
 import cramjam
+import zstandard
 
 from mirrorfleet.core.errors import CorruptBatchError
 
@@ -262,7 +264,44 @@ def _zstd(body: bytes | bytearray, effort: Effort) -> bytes:
     return bytes(cramjam.zstd.compress(body, 1 if effort is Effort.FAST else 6))
 
 
-def _unzstd(payload: bytes | bytearray | memoryview, limit: int) -> bytearray:
+class _ZstdContext(threading.local):
+    """One a thread, used again: for a small payload a new one is ten times the work."""
+
+    def __init__(self) -> None:
+        self.reader = zstandard.ZstdDecompressor()
+
+
+_zstd_context: Final = _ZstdContext()
+
+
+def _unzstd(payload: bytes | bytearray | memoryview, limit: int) -> bytes | bytearray:
+    """A frame of one block, as small batches have; others have the way that bounds and joins them.
+
+    That it is one is looked at here: of frames that do not tell their size the library reads the
+    first and says nothing of those behind it.
+    """
+    if _is_one_zstd_block(memoryview(payload)):
+        most = min(limit, _ZSTD_BLOCK_MOST)
+        try:
+            if zstandard.frame_content_size(payload) <= most:  # -1: it does not tell
+                return _zstd_context.reader.decompress(payload, max_output_size=most)
+        except zstandard.ZstdError:
+            pass  # more than fits, or damaged: which of the two is found out there
+    return _unzstd_frames(payload, limit)
+
+
+def _is_one_zstd_block(view: memoryview) -> bool:
+    if len(view) <= _ZSTD_LEAST or _ZSTD_MAGIC_LAYOUT.unpack_from(view)[0] != _ZSTD_MAGIC:
+        return False
+    flags = view[4]
+    single, checksum = flags >> 5 & 1, flags & 4
+    begin = 6 - single + (0, 1, 2, 4)[flags & 3] + (single, 2, 4, 8)[flags >> 6]
+    block = int.from_bytes(view[begin : begin + 3], "little")
+    is_raw_or_packed = block & 1 and block >> 1 & 3 in {_RAW, _PACKED}
+    return bool(is_raw_or_packed) and begin + 3 + (block >> 3) + checksum == len(view)
+
+
+def _unzstd_frames(payload: bytes | bytearray | memoryview, limit: int) -> bytearray:
     """One pass into room for what the blocks can hold: Java's frames do not tell their size."""
     out = bytearray(min(limit, _most_in_zstd(memoryview(payload))))
     del out[cramjam.zstd.decompress_into(payload, out) :]
@@ -277,6 +316,8 @@ _ZSTD_SKIP: Final = struct.Struct("<II")
 _ZSTD_BLOCK: Final = struct.Struct("<BH")
 _ZSTD_BLOCK_MOST: Final = 128 * 1024
 _RAW, _RLE, _PACKED = range(3)
+_ZSTD_LEAST: Final = 20
+"""Longer than any header of a frame and its first block."""
 
 
 def _most_in_zstd(view: memoryview) -> int:

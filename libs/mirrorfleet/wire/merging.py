@@ -9,8 +9,8 @@ target an append, its replication and a transaction check. Record timestamps and
 stay; offsets absent between the batches become holes; of several codecs it is the one with most
 bytes, which readers of the partition know. Large batches are sent as they are.
 
-Compressed ones are opened and compressed together: 5 us for a batch of one record (zstd 15), 40 to
-100 for one of 32, where sending it costs 70 us here and at the target 0.4 to 1.5 ms with its copies
+Compressed ones are opened and compressed together: 5 us for a batch of one record, 40 to 100 for
+one of 32, where sending it costs 70 us here and at the target 0.4 to 1.5 ms with its copies
 (measured). Of one record each they are a third to a fifth of their bytes together, which is what a
 line between regions carries.
 """

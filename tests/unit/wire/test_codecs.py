@@ -6,10 +6,12 @@ import struct
 import tracemalloc
 from contextlib import suppress
 from hashlib import sha256
+from random import Random
 from time import thread_time
 
 import cramjam
 import pytest
+import zstandard
 from aiokafka.codec import lz4_decode, snappy_decode, zstd_decode
 from hypothesis import given
 from hypothesis import strategies as st
@@ -105,6 +107,25 @@ def test_zstd_frames_in_a_row_are_one_stream_and_skippable_ones_are_skipped() ->
     skippable = struct.pack("<II", 0x184D2A53, 5) + b"notes"
     frames = compress(Codec.ZSTD, b"first ") + skippable + compress(Codec.ZSTD, LARGE)
     assert decompress(Codec.ZSTD, frames) == b"first " + LARGE
+
+
+@pytest.mark.parametrize("tells_size", [True, False])
+@pytest.mark.parametrize("checksum", [True, False])
+def test_a_small_zstd_frame_is_read_whole_and_so_are_those_behind_it(
+    *, tells_size: bool, checksum: bool
+) -> None:
+    writer = zstandard.ZstdCompressor(write_content_size=tells_size, write_checksum=checksum)
+    noise = Random(1).randbytes(60)
+    for content in (b"abc" * 20, noise, b"x" * 5_000):
+        frame = writer.compress(content)
+        assert decompress(Codec.ZSTD, frame) == content
+        assert decompress(Codec.ZSTD, frame, len(content)) == content
+        assert decompress(Codec.ZSTD, frame + frame) == content + content
+        for damaged in (frame[:-1], frame + b"?", frame + frame[:-1]):
+            with pytest.raises(CorruptBatchError):
+                decompress(Codec.ZSTD, damaged)
+        with pytest.raises(CorruptBatchError):
+            decompress(Codec.ZSTD, frame, len(content) - 1)
 
 
 @pytest.mark.parametrize(
