@@ -245,4 +245,5 @@ class FrameLease:
         self._pending -= 1
         if not self._pending:
             self._account.budget.beside -= self._beside
-            self._account.release(self._size + self._beside)
+            self._account.release(self._size + self._beside + self._spare)
+            self._spare = 0

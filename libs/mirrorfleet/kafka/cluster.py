@@ -73,6 +73,8 @@ class Cluster:
         self._brokers: Mapping[int, Broker] = {}
         self._features: Mapping[str, int] = {}
         self._doubted: set[int] = set()
+        self._strangers: set[str] = set()
+        """Addresses of another cluster, by its own word: nothing is asked there but who it is."""
         self._leaders = LeaderCache()
         self._pool = Pool(self._open)
         self._dedicated: set[Connection] = set()
@@ -147,6 +149,7 @@ class Cluster:
         self._brokers, self._features = {}, {}
         self.settings.last_seen.addresses = ()
         self._leaders = LeaderCache()
+        self._strangers.clear()
 
     # -- metadata --------------------------------------------------------------------------
 
@@ -348,18 +351,24 @@ class Cluster:
         attempts = Attempts(f"{self.name}: any broker", deadline_s, self.dice)
 
         async def ask(address: str, left: int) -> R:
-            limit_s = share_s(attempts, left)
+            limit_s, features = share_s(attempts, left), self._features
             connection = await self._within(limit_s, self._pool.get(address), address)
             answer = await answer_within(connection, request, expect, share_s(attempts, left))
             if accept is not None:
-                accept(answer)
+                try:
+                    accept(answer)
+                except RefusedError:
+                    self._strangers.add(address)
+                    self._features = features
+                    connection.close()
+                    raise
+                self._strangers.discard(address)
             return answer
 
+        taken = [each for each in self._addresses() if accept or each not in self._strangers]
+        why = "another cluster has each address" if self._strangers else "no address is configured"
         return await first_answer(
-            list(self._addresses()),
-            ask,
-            named=self.settings.bootstrap,
-            otherwise=f"{self.name}: no bootstrap address is configured.",
+            taken, ask, named=self.settings.bootstrap, otherwise=f"{self.name}: {why}."
         )
 
     async def _within(

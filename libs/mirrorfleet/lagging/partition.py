@@ -280,6 +280,9 @@ class PartitionLag:
             self._waiting_ms = min(self._waiting_ms, now_ms)
         if self._held_ms is not None:
             self._held_ms = min(self._held_ms, now_ms)
+        if self._held_before is not None:
+            end, at_ms = self._held_before
+            self._held_before = end, min(at_ms, now_ms)
         self._keep_ages(now_ms)
 
     def _keep_ages(self, now_ms: int) -> None:

@@ -38,7 +38,6 @@ from mirrorfleet.slots.outgoing import (
     refusal,
     undone,
 )
-from mirrorfleet.wire.merging import PACK_MOST
 from mirrorfleet.wire.rewrite import stamp
 
 if TYPE_CHECKING:
@@ -51,6 +50,11 @@ if TYPE_CHECKING:
 
 FIRST_AGAIN_S: Final = 0.02
 """Between two tries of a transaction's first request, while old markers are being written."""
+OPENED_MOST: Final = 4_096
+"""Records of compressed batches that are put together for a request, some 3 us each; then it goes,
+and others have their turn."""
+A_BATCH: Final = 4
+"""What opening a batch counts beside its records."""
 GOOD_REQUEST: Final = 448 * 1024
 """Bytes of data from which on what a request costs by itself is little beside them."""
 
@@ -69,7 +73,7 @@ class Sender:
         self.committed_at = runner.clock.monotonic()
         self._cadence = Cadence(runner.commits)
         self._opened = 0
-        """Compressed batches put together in a round: when it is `PACK_MOST` the request goes."""
+        """As `OPENED_MOST` counts, in the last round of requests."""
 
     # -- transactions
 
@@ -249,20 +253,21 @@ class Sender:
         self, transaction: Transaction, node: int, partitions: list[CopyPartition], left: int
     ) -> list[Outgoing]:
         """One batch of each partition, up to `left` bytes."""
-        items = []
+        items, opened = [], 0
         now = self._runner.clock.monotonic()
         next_batch, share = self._runner.slot.next_batch, GOOD_REQUEST // max(len(partitions), 1)
         for partition in partitions:
             waiting = len(partition.queue)
             queued = next_batch(partition, share, left)
-            if queued.batch.attributes:
-                self._opened += waiting - len(partition.queue) - 1
+            if queued.batch.attributes and (others := waiting - len(partition.queue) - 1):
+                opened += queued.batch.count + A_BATCH * others
             transaction.sent(partition, queued, now, node)
             topic_id = partition.entry.identity.target_topic_id
             items.append(self._outgoing(partition, partition.target, topic_id, queued.batch))
             left -= queued.batch.size
-            if left <= 0 or self._opened >= PACK_MOST:
+            if left <= 0 or opened >= OPENED_MOST:
                 break
+        self._opened += opened
         return items
 
     def _outgoing(

@@ -260,10 +260,11 @@ class StripedLane:
         took_s = runner.clock.monotonic() - asked_at
         self._stripes.timed(took_s)
         self._booking.timed(took_s)
-        memory.resize(booked, got)
+        kept = self._booking.weight.of(got)  # until it is walked, which may be later
+        memory.resize(booked, kept)
         self._received += got
         runner.meters.fetched.value += got
-        return fetched, FrameLease(memory, got, asked_at)
+        return fetched, FrameLease(memory, got, asked_at, spare=kept - got)
 
     def _arrived(self, piece: Piece, fetched: Fetched, lease: FrameLease) -> None:
         runner, partition = self._runner, piece.partition
@@ -292,6 +293,7 @@ class StripedLane:
             answer = Answer(each.start, each.end, partition.source, each.aborted)
             deliver(self._runner, partition, each.buffer, answer, each.lease)
             self._booking.weight.weighed(each.end - each.start, each.lease.took)
+            each.lease.settled()
             each.lease.done()
             if partition.fault is not None or partition.pace is not Pace.CATCH_UP:
                 self._stripes.drop(partition)

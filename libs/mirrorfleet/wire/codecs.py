@@ -216,15 +216,15 @@ def _lz4(body: bytes | bytearray, effort: Effort) -> bytes:
 
 
 def _unlz4(payload: bytes | bytearray | memoryview, limit: int) -> bytearray:
-    """A frame of one block, as small batches have, without the steps of the others."""
+    """A frame of one block of 64 KB at most, as small batches have, without the others' steps."""
     view = memoryview(payload)
     if len(view) > _LZ4_SMALL.size:
-        magic, flags, _, _, size = _LZ4_SMALL.unpack_from(view)
+        magic, flags, descriptor, _, size = _LZ4_SMALL.unpack_from(view)
         end = _LZ4_SMALL.size + size
         rest = _LZ4_SIZE.size + (4 if flags & 0x04 else 0)
-        is_plain = magic == _LZ4_MAGIC and flags & _LZ4_SMALL_FLAGS == 0x40 and size <= _LZ4_BLOCK
+        is_plain = magic == _LZ4_MAGIC and flags & _LZ4_SMALL_FLAGS == 0x40 and descriptor == 0x40
         if is_plain and len(view) == end + rest and not _LZ4_SIZE.unpack_from(view, end)[0]:
-            out = bytearray(min(_LZ4_RATIO * size, limit + 1))
+            out = bytearray(min(_LZ4_RATIO * size, limit + 1, _LZ4_BLOCK))
             del out[cramjam.lz4.decompress_block_into(view[_LZ4_SMALL.size : end], out) :]
             return out
     return _unlz4_blocks(view, limit)

@@ -89,7 +89,8 @@ def walk_fetched(
     """
     known = list(aborted)
     while True:
-        state = _Walk(memoryview(buffer), wanted, known, terms, undecided)
+        opens = singles.OPENED_LEAST + singles.OPENED_SHARE * (end - start)
+        state = _Walk(memoryview(buffer), wanted, known, terms, undecided, opens)
         position: int | None = start
         try:
             while position is not None:
@@ -115,6 +116,7 @@ class _Walk:
         "_leader_epoch",
         "_legacy",
         "_legacy_codec",
+        "_opens",
         "_terms",
         "_undecided",
         "_view",
@@ -131,8 +133,10 @@ class _Walk:
         aborted: Sequence[AbortedTransaction],
         terms: Terms,
         undecided: Mapping[int, int],
+        opens: int,
     ) -> None:
         self.position = self._wanted = wanted
+        self._opens = opens  # bytes of compressed batches that may still be opened, uncompressed
         self.fault: BatchFault | None = None
         self._view = view
         self._terms = terms
@@ -168,7 +172,8 @@ class _Walk:
 
     def _gather(self, start: int, end: int) -> int | None:
         """Take the run of batches of one record that begins there; the byte after it."""
-        run = singles.gathered(self._view, start, end, self.position, self._terms)
+        run = singles.gathered(self._view, start, end, self.position, self._terms, self._opens)
+        self._opens -= singles.OPENED_IN_VAIN if run is None else run.opened
         if run is None or (self._legacy and self._flush_legacy()):
             return None
         self._batches.append(run.batch)

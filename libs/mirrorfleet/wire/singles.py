@@ -46,11 +46,21 @@ _FAR: Final = 1 << 40
 """Milliseconds from the first record's time, either way: nobody's clock."""
 
 
+OPENED_LEAST: Final = 1 << 20
+OPENED_SHARE: Final = 4
+"""So many times its own bytes an answer is opened, uncompressed, and `OPENED_LEAST`: what is larger
+when it is opened costs more than it saves, and all of an answer is walked in one go."""
+OPENED_IN_VAIN: Final = 16 * 1024
+"""What an attempt counts that found no run: it may have opened a batch."""
+
+
 class Run(NamedTuple):
     """A batch of all records of the run, and the byte after the run."""
 
     batch: CopyBatch
     end: int
+    opened: int
+    """Bytes that were opened for it, uncompressed; 0 of plain ones."""
     undecided: dict[int, int]
     """Producers with transactional records in it: the first offset."""
 
@@ -68,11 +78,13 @@ def allowed(terms: Terms) -> bool:
 
 
 def gathered(
-    view: memoryview, start: int, end: int, wanted: SourceOffset, terms: Terms
+    view: memoryview, start: int, end: int, wanted: SourceOffset, terms: Terms, opens: int
 ) -> Run | None:
-    """The run of one-record batches at [start, end), verified; None of fewer than two."""
+    """The run of one-record batches at [start, end), verified; None of fewer than two, and of
+    compressed ones when nothing may be opened any more.
+    """
     begun = _begun(view, start, end)
-    if begun is None or begun.offset < wanted:
+    if begun is None or begun.offset < wanted or (begun.codec and opens <= 0):
         return None
     codec, first, base_time = begun
     room = _room(codec, min(MERGE_UP_TO, terms.max_batch_bytes))
@@ -107,7 +119,7 @@ def gathered(
         holes=tuple(holes),
         leader_epoch=epoch,
     )
-    return Run(batch, position, undecided)
+    return Run(batch, position, sum(map(len, parts)) if codec else 0, undecided)
 
 
 def _room(codec: Codec, most: int) -> int:

@@ -6,6 +6,7 @@ import pytest
 
 from mirrorfleet.core.errors import ConnectionLostError, RefusedError
 from mirrorfleet.kafka.cluster import Cluster
+from mirrorfleet.kafka.coordinator import CoordinatorKind, find_coordinator
 from tests.contract.kafka.test_faults_on_fake import settings
 from tests.fakes import broker as fake
 from tests.fakes.broker import FakeBroker
@@ -27,6 +28,24 @@ async def test_the_address_of_a_broker_that_another_cluster_has_now_is_passed_ov
             await cluster.metadata(())
             assert list(cluster.brokers) == [3]
         assert len(moved.asked(fake.METADATA)) == 1
+
+
+async def test_an_address_of_another_cluster_is_asked_nothing_but_who_it_is() -> None:
+    async with (
+        FakeBroker() as ours,
+        FakeBroker() as moved,
+        Cluster(settings(ours.bootstrap, moved.bootstrap)) as cluster,
+    ):
+        moved.cluster_id = "stranger"
+        ours.brokers = {2: moved.address}
+        await cluster.metadata(())
+        ours.brokers = {3: ours.address}
+        await cluster.metadata(())
+        before = len(moved.seen)
+        await ours.die()
+        with pytest.raises(ConnectionLostError):
+            await find_coordinator(cluster, "a-group", CoordinatorKind.GROUP, 2.0)
+        assert len(moved.seen) == before
 
 
 async def test_another_cluster_at_a_former_broker_says_nothing_while_the_estates_are_away() -> None:

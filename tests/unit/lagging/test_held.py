@@ -43,15 +43,15 @@ def test_a_new_owner_without_an_answer_yet_does_not_end_what_is_held() -> None:
     assert lag.look(88_100, LIMITS).verdict is Verdict.STUCK
 
 
-def restarted(high_watermark: int, *, end: int = 100) -> PartitionLag:
+def restarted(high_watermark: int, *, end: int = 100, at_ms: int = 93_000) -> PartitionLag:
     """A process that goes on 5 s after one that had found an open transaction."""
     before = watched(dict.fromkeys(range(0, 90, 2), 100), {})
     before.reported(said(100, high_watermark=140), 20_000, 20_000)
     before.reported(said(100, high_watermark=140), 88_000, 88_000)
     after = PartitionLag(entry())
     after.restored(before.sample(before.look(88_100, LIMITS), None))
-    after.reported(said(end, high_watermark=high_watermark), 93_000, 93_000)
-    after.end_seen(end, 93_000)
+    after.reported(said(end, high_watermark=high_watermark), at_ms, at_ms)
+    after.end_seen(end, at_ms)
     return after
 
 
@@ -60,6 +60,10 @@ def test_a_restart_goes_on_with_what_is_held() -> None:
 
     assert standing.verdict is Verdict.STUCK
     assert standing.rule == "an open transaction at the source holds 40 offsets back for 1m05s"
+
+
+def test_a_restart_on_a_host_whose_clock_is_behind_goes_on_with_it() -> None:
+    assert restarted(140, at_ms=63_000).look(63_000, LIMITS).verdict is Verdict.STUCK
 
 
 def test_a_transaction_that_ended_while_nobody_looked_is_not_the_next_one() -> None:

@@ -29,7 +29,7 @@ def give_small(runner: Runner, number: int, codec: Codec) -> None:
 async def test_a_request_goes_when_as_many_were_opened_as_may_be_in_one_go(
     codec: Codec, requests: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sending, "PACK_MOST", 4)
+    monkeypatch.setattr(sending, "OPENED_MOST", 28)  # of two partitions
     target = Target()
     sender, runner = sender_of(target, *map(entry, range(4)))
     for number in range(4):
@@ -45,7 +45,7 @@ async def test_a_request_goes_when_as_many_were_opened_as_may_be_in_one_go(
 async def test_others_have_their_turn_after_a_round_that_opened_some(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sending, "PACK_MOST", 2)
+    monkeypatch.setattr(sending, "OPENED_MOST", 1)
     target = Target()
     sender, runner = sender_of(target, *map(entry, range(3)))
     for number in range(3):

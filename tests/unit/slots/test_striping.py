@@ -20,7 +20,7 @@ from mirrorfleet.kafka.fetcher import Fetched, FetchedPartition, FetchPoint
 from mirrorfleet.slots import striping
 from mirrorfleet.slots.leaders import LeaderAt
 from mirrorfleet.slots.striping import StripedLane
-from mirrorfleet.wire.copybatch import AbortedTransaction
+from mirrorfleet.wire.copybatch import A_BATCH, AbortedTransaction
 from tests.faultkit.waiting import until
 from tests.unit.copying.making import BIG, SOURCE_TOPIC, entry, fetched, identity, slot
 from tests.unit.wire.batches import batch_of, marker, some
@@ -211,6 +211,30 @@ async def test_a_lane_has_answered_once_bytes_came_and_ends_with_its_connections
     assert world.connects > 1
     other = world.seats.at(NODE, SEATS).join()
     assert [other.take() for _ in range(SEATS)] == [True] * SEATS
+
+
+async def test_what_a_piece_comes_to_stays_reserved_until_it_is_walked(world: World) -> None:
+    world.lane._booking.weight.by = 3.0
+    first, second = world.pieces(2, 1)
+    await world.fetch_piece(second)
+    size = len(fetched((1, [BIG])))
+    assert world.budget.used == 3 * size
+
+    await world.fetch_piece(first)
+    assert len(world.partition.queue) == 2
+    assert world.budget.used == 2 * (size + A_BATCH)
+    for queued in world.partition.queue:
+        queued.lease.done()
+    assert (world.budget.used, world.budget.beside) == (0, 0)
+
+
+async def test_a_piece_that_is_dropped_keeps_nothing_reserved(world: World) -> None:
+    world.lane._booking.weight.by = 3.0
+    _, second = world.pieces(2, 1)
+    await world.fetch_piece(second)
+    world.lane._stripes.drop(world.partition)
+
+    assert world.budget.used == 0
 
 
 async def test_a_piece_asks_for_what_memory_has_and_not_for_all_of_it(world: World) -> None:

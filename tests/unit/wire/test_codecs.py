@@ -92,6 +92,19 @@ def test_an_lz4_frame_of_one_block_ends_with_its_mark(flags: int, mark: bytes) -
             decompress(Codec.LZ4, payload, 149)
 
 
+def test_an_lz4_block_holds_no_more_than_its_frame_says() -> None:
+    """Java makes room by the descriptor: what is larger nobody can read."""
+    block = bytes(cramjam.lz4.compress_block(bytes(70_000), store_size=False))
+    for descriptor, is_read in ((0x40, False), (0x50, True)):
+        head = struct.pack("<IBBB", 0x184D2204, 0x60, descriptor, 0x82)
+        frame = head + struct.pack("<I", len(block)) + block + bytes(4)
+        if is_read:
+            assert decompress(Codec.LZ4, frame) == bytes(70_000)
+        else:
+            with pytest.raises(CorruptBatchError):
+                decompress(Codec.LZ4, frame)
+
+
 def test_lz4_checksums_and_sizes_in_a_frame_are_stepped_over() -> None:
     block = bytes(cramjam.lz4.compress_block(b"abc" * 50, store_size=False))
     head = struct.pack("<IBBqB", 0x184D2204, 0x7C, 0x70, 150, 0xEE)

@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from mirrorfleet.core.ids import SourceOffset
+from mirrorfleet.wire import singles
 from mirrorfleet.wire.codecs import Codec, compress
 from mirrorfleet.wire.copybatch import BatchFault, FaultKind, NullKeys, Terms
 from mirrorfleet.wire.merging import MERGE_UP_TO, PACK_INFLATED
@@ -189,6 +190,37 @@ def test_one_that_is_large_when_it_is_opened_passes_as_it_is(codec: int) -> None
     walked = fetched(*lone(records, codec=codec))
     assert copied(walked) == records
     assert [batch.count for batch in walked.batches] == [2, 1, 2]
+
+
+@pytest.mark.parametrize("codec", CODECS[1:])
+def test_of_batches_that_are_far_larger_when_they_are_opened_only_some_are(
+    codec: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(singles, "OPENED_LEAST", 30_000)
+    records = [Seen(i, TIME, b"k", bytes([i]) * 10_000) for i in range(60)]
+    log = lone(records, codec=codec)
+    walked = fetched(*log)
+    assert copied(walked) == records
+    gathered = sum(batch.count for batch in walked.batches if batch.count > 1)
+    room = 30_000 + singles.OPENED_SHARE * sum(map(len, log))
+    assert 3 <= gathered <= room // 10_000 + MERGE_UP_TO // 10_000
+
+
+def test_who_finds_no_run_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[int] = []
+    inflate = singles.inflater(Codec.GZIP)
+
+    def counted(payload: memoryview, limit: int) -> bytes | bytearray:
+        opened.append(len(payload))
+        return inflate(payload, limit)
+
+    monkeypatch.setattr(singles, "inflater", lambda _: counted)
+    records = [Seen(i, TIME, b"k", bytes([i]) * (PACK_INFLATED + 1)) for i in range(250)]
+    log = lone(records, codec=GZIP)
+    walked = fetched(*log)
+    assert copied(walked) == records
+    room = singles.OPENED_LEAST + singles.OPENED_SHARE * sum(map(len, log))
+    assert len(opened) <= room // singles.OPENED_IN_VAIN + 1 < len(records)
 
 
 @pytest.mark.parametrize("codec", CODECS[1:])
