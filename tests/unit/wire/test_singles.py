@@ -8,7 +8,7 @@ import pytest
 
 from mirrorfleet.core.ids import SourceOffset
 from mirrorfleet.wire import singles
-from mirrorfleet.wire.codecs import Codec, compress
+from mirrorfleet.wire.codecs import Codec, compress, inflater
 from mirrorfleet.wire.copybatch import BatchFault, FaultKind, NullKeys, Terms
 from mirrorfleet.wire.merging import MERGE_UP_TO, PACK_INFLATED
 from tests.unit.wire.batches import (
@@ -208,7 +208,7 @@ def test_of_batches_that_are_far_larger_when_they_are_opened_only_some_are(
 
 def test_who_finds_no_run_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[int] = []
-    inflate = singles.inflater(Codec.GZIP)
+    inflate = inflater(Codec.GZIP)
 
     def counted(payload: memoryview, limit: int) -> bytes | bytearray:
         opened.append(len(payload))
