@@ -31,13 +31,14 @@ def test_a_kill_in_a_transaction_is_proven_by_the_marker_that_its_successor_caus
 ) -> None:
     topic = f"bites-{uuid4().hex[:8]}"
     places, data = [At(topic, 0)], data_directories(west)
-    process = load(west, topic, tmp_path / "load.log")
+    # one that is open all the time: those that come and go are open for a few ms a second
+    process = load(west, topic, tmp_path / "load.log", "--left-open", "1")
     try:
         opened = kill_in_transaction(process, access(west), places, deadline_s=60)
     finally:
         process.clean_up()
     assert [each.partition for each in opened] == places
-    successor = load(west, topic, tmp_path / "load.log", "--seconds", "1")
+    successor = load(west, topic, tmp_path / "load.log", "--left-open", "1", "--seconds", "1")
     assert successor.wait_exit(60) == 0
     evidence = abort_evidence("kill -9", opened, data)
     assert evidence.bit, evidence.detail
