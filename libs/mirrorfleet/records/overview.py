@@ -57,7 +57,6 @@ def _row(
     said = of_slot if seen is None else seen.snapshot
     known = None if seen is None else seen.partition
     read = known is not None and known.high_watermark >= 0
-    is_silent = said is not None and now_ms - said.time_ms > STALE_MS
     return {
         "link": str(entry.link),
         "topic": entry.source_topic,
@@ -66,7 +65,7 @@ def _row(
         "state": entry.state if known is None else known.state,
         "position": None if known is None else known.next_source,
         "high_watermark": known.high_watermark if known is not None and read else None,
-        "lag_records": None if known is None or is_silent else known.lag_records,
+        "lag_records": None if known is None or is_silent(said, now_ms) else known.lag_records,
         "slot": entry.slot,
         "owner": None if said is None else said.owner,
         "progress_age_ms": None if known is None else max(0, now_ms - known.last_progress_ms),
@@ -78,9 +77,14 @@ def _row(
     }
 
 
+def is_silent(said: Progress | None, now_ms: int) -> bool:
+    """Whether an owner that has reported does so no longer."""
+    return said is not None and now_ms - said.time_ms > STALE_MS
+
+
 def why_untaken(of_slot: Progress | None, now_ms: int) -> str:
     """Why a slot is not copied, by the newest word of an owner that still speaks; "" if it is."""
-    if of_slot is None or now_ms - of_slot.time_ms > STALE_MS or not of_slot.trouble:
+    if of_slot is None or is_silent(of_slot, now_ms) or not of_slot.trouble:
         return ""
     return f"slot {of_slot.slot} is not copied: {of_slot.trouble}"
 
@@ -97,9 +101,9 @@ def _problem(
         return untaken
     if seen is None:
         return f"no worker reports it. Next: mirrorfleet run mirror --target {entry.link.target}"
-    silent = now_ms - seen.snapshot.time_ms
-    if silent > STALE_MS:
-        return f"its owner {seen.snapshot.owner} has been silent for {duration(silent)}"
+    if is_silent(seen.snapshot, now_ms):
+        silent = duration(now_ms - seen.snapshot.time_ms)
+        return f"its owner {seen.snapshot.owner} has been silent for {silent}"
     if seen.partition.state == UNREACHABLE:
         return "its leader at the source does not answer: how much is left to copy is not known"
     # as of the owner's word and by its clock: since then it may have moved

@@ -53,7 +53,7 @@ FIRST_AGAIN_S: Final = 0.02
 OPENED_MOST: Final = 4_096
 """Records of compressed batches that are put together for a request, some 3 us each; then it goes,
 and others have their turn."""
-A_BATCH: Final = 4
+OPENED_A_BATCH: Final = 4
 """What opening a batch counts beside its records."""
 GOOD_REQUEST: Final = 448 * 1024
 """Bytes of data from which on what a request costs by itself is little beside them."""
@@ -260,7 +260,7 @@ class Sender:
             waiting = len(partition.queue)
             queued = next_batch(partition, share, left)
             if queued.batch.attributes and (others := waiting - len(partition.queue) - 1):
-                opened += queued.batch.count + A_BATCH * others
+                opened += queued.batch.count + OPENED_A_BATCH * others
             transaction.sent(partition, queued, now, node)
             topic_id = partition.entry.identity.target_topic_id
             items.append(self._outgoing(partition, partition.target, topic_id, queued.batch))

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mirrorfleet.records.overview import STALE_MS
+from mirrorfleet.records.overview import is_silent
 from mirrorfleet.views.models import PartitionRow, Summary
 from mirrorfleet.views.verdicts import Judge, Judged, judge, worst
 
@@ -80,9 +80,9 @@ def _standing(told: Told, entry: CatalogPartition, now_ms: int) -> Standing:
     of_slot = told.slots.get(entry.slot)
     judged = judge(entry, seen, sample, now_ms, of_slot)
     fresh = sample if judged.judge is Judge.LAG else None
-    is_silent = seen is not None and now_ms - seen.snapshot.time_ms > STALE_MS
+    silent = seen is not None and is_silent(seen.snapshot, now_ms)
     rate = told.rate(entry.identity, now_ms)
-    return Standing(entry, seen, judged, rate, fresh, of_slot, is_silent)
+    return Standing(entry, seen, judged, rate, fresh, of_slot, silent)
 
 
 def by_topic(all_of_link: Iterable[Standing]) -> dict[str, list[Standing]]:

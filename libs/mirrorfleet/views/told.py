@@ -23,7 +23,7 @@ from mirrorfleet.core.ids import ClusterAlias, FleetName, Link, PartitionIdentit
 from mirrorfleet.records import events, progress, reports, samples, traces
 from mirrorfleet.records.catalog import CatalogLink, CatalogLoss, CatalogPartition
 from mirrorfleet.records.events import Event
-from mirrorfleet.records.overview import STALE_MS, Reported
+from mirrorfleet.records.overview import Reported, is_silent
 from mirrorfleet.records.progress import PartitionProgress, Progress
 from mirrorfleet.records.reports import Report
 from mirrorfleet.records.samples import Sample
@@ -135,7 +135,7 @@ class Told:
     def rate(self, identity: PartitionIdentity, now_ms: int) -> Rate | None:
         """What the partition copies now; None when its owner is silent or reported only once."""
         seen = self.seen.get(identity)
-        if seen is None or now_ms - seen.snapshot.time_ms > STALE_MS:
+        if seen is None or is_silent(seen.snapshot, now_ms):
             return None
         return self._rates.get(identity)
 

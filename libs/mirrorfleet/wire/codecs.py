@@ -35,7 +35,8 @@ by default) before compression, and brokers are rarely allowed 100 MB; one worke
 survive a bomb."""
 
 
-WRONG: Final = (cramjam.DecompressionError, zlib.error, struct.error, CorruptBatchError)
+_LIBRARIES_SAY: Final = (cramjam.DecompressionError, zlib.error, struct.error)
+WRONG: Final = (*_LIBRARIES_SAY, CorruptBatchError)
 """What is said of bytes that are not of the codec, by libraries and by us."""
 
 
@@ -74,9 +75,7 @@ def decompress(
     """
     try:
         body = _DECOMPRESS[codec](payload, limit)
-    except CorruptBatchError:
-        raise
-    except WRONG as error:
+    except _LIBRARIES_SAY as error:
         raise CorruptBatchError(f"{codec.name.lower()} payload: {error}") from error
     if len(body) > limit:
         raise _too_much(limit)

@@ -44,8 +44,6 @@ _LEAST: Final = HEADER_SIZE - LENGTH_OVERHEAD + _SHORTEST
 """What the length field says of a batch with a record without key, value and headers."""
 _FAR: Final = 1 << 40
 """Milliseconds from the first record's time, either way: nobody's clock."""
-
-
 OPENED_LEAST: Final = 1 << 20
 OPENED_SHARE: Final = 4
 """So many times its own bytes an answer is opened, uncompressed, and `OPENED_LEAST`: what is larger

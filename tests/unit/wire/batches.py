@@ -150,3 +150,18 @@ def golden(name: str) -> tuple[bytes, list[str]]:
     """A golden batch and the lines that Kafka's decoder gave for it."""
     lines = (GOLDEN / f"{name}.txt").read_text().splitlines()
     return (GOLDEN / f"{name}.bin").read_bytes(), lines
+
+
+def copy_of(records: list[Seen], *, codec: int = 0, **header: int) -> CopyBatch:
+    """The only batch of a walk over one with these records."""
+    (batch,) = fetched(batch_of(records, codec=codec, **header), wanted=records[0].offset).batches
+    return batch
+
+
+def read(*batches: CopyBatch) -> list[Seen]:
+    """What the target's consumers read, at source offsets."""
+    return [
+        record._replace(offset=at)
+        for batch in batches
+        for record, at in zip(seen_in(sent(batch)), source_offsets(batch), strict=True)
+    ]

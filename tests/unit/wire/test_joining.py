@@ -18,12 +18,11 @@ from mirrorfleet.wire.reshape import copied_records
 from tests.unit.wire.batches import (
     TIME,
     Seen,
-    batch_of,
-    fetched,
+    copy_of,
+    read,
     seen_in,
     sent,
     some,
-    source_offsets,
 )
 
 if TYPE_CHECKING:
@@ -53,16 +52,14 @@ def runs(draw: st.DrawFn) -> list[list[Seen]]:
 
 
 def copies(batches: list[list[Seen]]) -> list[CopyBatch]:
-    return [fetched(batch_of(each), wanted=each[0].offset).batches[0] for each in batches]
+    return [copy_of(each) for each in batches]
 
 
 def joined(batches: list[CopyBatch]) -> list[Seen]:
     """What a consumer reads of them, at source offsets."""
     batch = join(batches)
-    seen = list(seen_in(sent(batch)))
-    assert [each.offset for each in seen] == list(range(batch.count))
-    records = zip(seen, source_offsets(batch), strict=True)
-    return [record._replace(offset=at) for record, at in records]
+    assert [each.offset for each in seen_in(sent(batch))] == list(range(batch.count))
+    return read(batch)
 
 
 @given(runs())

@@ -26,29 +26,13 @@ from tests.unit.wire.batches import (
     TIME,
     ZSTD,
     Seen,
-    batch_of,
-    fetched,
-    seen_in,
-    sent,
+    copy_of,
+    read,
     some,
     source_offsets,
 )
 
 COMPRESSED = CODECS[1:]
-
-
-def copy_of(records: list[Seen], *, codec: int = 0, **header: int) -> CopyBatch:
-    (batch,) = fetched(batch_of(records, codec=codec, **header), wanted=records[0].offset).batches
-    return batch
-
-
-def read(*batches: CopyBatch) -> list[Seen]:
-    """What the target's consumers read, at source offsets."""
-    return [
-        record._replace(offset=at)
-        for batch in batches
-        for record, at in zip(seen_in(sent(batch)), source_offsets(batch), strict=True)
-    ]
 
 
 def taken(batches: list[CopyBatch], terms: Terms | None = None, **bounds: int) -> int:

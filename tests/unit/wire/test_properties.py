@@ -25,8 +25,7 @@ from tests.unit.wire.batches import (
     golden,
     marker,
     patched,
-    seen_in,
-    sent,
+    read,
     source_offsets,
 )
 
@@ -156,11 +155,7 @@ def test_merging_splitting_and_leaving_out_change_no_other_record(log: Log, out:
         return
     pieces = divide(batch, batch.size // 2 + 61).batches
     records = {record.offset: record for record in log.records}
-    found = [
-        record._replace(offset=at)
-        for piece in pieces
-        for record, at in zip(seen_in(sent(piece)), source_offsets(piece), strict=True)
-    ]
+    found = read(*pieces)
     assert found == [records[at] for at in kept][: len(found)]
 
 

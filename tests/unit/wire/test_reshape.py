@@ -12,7 +12,7 @@ from mirrorfleet.core.errors import CorruptBatchError
 from mirrorfleet.core.ids import SourceOffset
 from mirrorfleet.wire import builder
 from mirrorfleet.wire.codecs import Codec, Effort, compress
-from mirrorfleet.wire.copybatch import BatchFault, CopyBatch, FaultKind, Terms
+from mirrorfleet.wire.copybatch import BatchFault, FaultKind, Terms
 from mirrorfleet.wire.engine import (
     before,
     divide,
@@ -28,27 +28,13 @@ from tests.unit.wire.batches import (
     ZSTD,
     Seen,
     batch_of,
+    copy_of,
     fetched,
     patched,
-    seen_in,
-    sent,
+    read,
     some,
     source_offsets,
 )
-
-
-def copy_of(records: list[Seen], *, codec: int = 0, **header: int) -> CopyBatch:
-    (batch,) = fetched(batch_of(records, codec=codec, **header), wanted=records[0].offset).batches
-    return batch
-
-
-def read(*batches: CopyBatch) -> list[Seen]:
-    """What the target's consumers read, at source offsets."""
-    return [
-        record._replace(offset=at)
-        for batch in batches
-        for record, at in zip(seen_in(sent(batch)), source_offsets(batch), strict=True)
-    ]
 
 
 @pytest.mark.parametrize("codec", CODECS)
