@@ -64,6 +64,7 @@ class Fields(TypedDict, total=False):
     seconds: float
     url: str
     state: str
+    traceback: str
 
 
 _KEYS: Final = tuple(Fields.__annotations__)

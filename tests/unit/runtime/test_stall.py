@@ -1,27 +1,36 @@
-"""A loop that hangs can't say where it hangs: the interpreter's own thread does."""
+"""A loop that hangs can't say where it hangs: a thread does, also for one that was stopped."""
 
 from __future__ import annotations
 
 import asyncio
-import faulthandler
+import json
+import signal
 import subprocess
 import sys
+import threading
+from functools import partial
+from typing import TYPE_CHECKING
 
 import pytest
 
 from mirrorfleet.runtime import stall
 from mirrorfleet.runtime.metrics import Metrics
-from tests.faultkit.waiting import until
+from tests.faultkit.hold import hold_sync
+from tests.faultkit.process import RunningProcess
+from tests.faultkit.waiting import until, wait_until
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 HANGING = """
-import asyncio, contextlib, threading
-from mirrorfleet.runtime import stall
+import asyncio, contextlib, ctypes, threading
+from mirrorfleet.runtime import log, stall
 from mirrorfleet.runtime.metrics import Metrics
 
-HANGS_S, LONGER_S = 0.2, 1.0
+HANGS_S, LONGER_S = 0.5, 2.0
 
 def shares_out_for_ever():
-    threading.Event().wait(LONGER_S)
+    {hanging}
 
 async def main():
     watching = asyncio.create_task(stall.watch(Metrics(), HANGS_S))
@@ -29,40 +38,84 @@ async def main():
     {ending}
     shares_out_for_ever()
 
+log.configure()
 asyncio.run(main())
 """
+WAITS = "threading.Event().wait(LONGER_S)"
+KEEPS_THE_INTERPRETER = "ctypes.PyDLL(None).usleep(int(LONGER_S * 1e6))"
 ENDED = """watching.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await watching"""
+RUNNING = """
+import asyncio
+from mirrorfleet.runtime import log, stall
+from mirrorfleet.runtime.metrics import Metrics
+
+async def main():
+    watching = asyncio.create_task(stall.watch(Metrics(), 0.5))
+    await asyncio.sleep(0)
+    print("watching", flush=True)
+    await watching
+
+log.configure()
+asyncio.run(main())
+"""
 
 
-def _said(ending: str) -> str:
-    command = [sys.executable, "-c", HANGING.format(ending=ending)]
+def _said(hanging: str = WAITS, ending: str = "") -> list[dict[str, object]]:
+    command = [sys.executable, "-c", HANGING.format(hanging=hanging, ending=ending)]
     ran = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
-    return ran.stderr
+    return [json.loads(line) for line in ran.stderr.splitlines()]
 
 
-def test_a_loop_that_hangs_has_where_it_stands_written_to_stderr() -> None:
-    assert "in shares_out_for_ever" in _said(ending="")
+def test_where_a_loop_hangs_is_logged_once() -> None:
+    (line,) = _said()
+    assert line["message"] == stall.LOOP_AWAY
+    assert "in shares_out_for_ever" in str(line["traceback"])
 
 
-def test_nothing_is_written_when_the_watch_has_ended() -> None:
-    assert _said(ENDED) == ""
+def test_a_call_that_kept_the_interpreter_is_told_when_it_comes_back() -> None:
+    (line,) = _said(KEEPS_THE_INTERPRETER)
+    assert line["message"] == stall.PROCESS_AWAY
+    assert "in shares_out_for_ever" in str(line["traceback"])
 
 
-async def test_a_watch_that_gets_no_thread_goes_on_without(
+def test_nothing_is_logged_when_the_watch_has_ended() -> None:
+    assert _said(ending=ENDED) == []
+
+
+def test_a_process_that_was_stopped_says_so_and_goes_on(tmp_path: Path) -> None:
+    process = RunningProcess("watch", [sys.executable, "-c", RUNNING], log=tmp_path / "log")
+    try:
+        wait_until(lambda: "watching" in process.text(), deadline_s=30, what="it to run")
+        for number in (1, 2):
+            process.freeze()
+            hold_sync(1.0, reason="it stands still for longer than is allowed")
+            process.thaw()
+            wait_until(partial(_told, process, number), deadline_s=10, what="it to tell of it")
+        process.terminate()
+        assert process.wait_exit(10) == -signal.SIGTERM
+    finally:
+        process.clean_up()
+
+
+def _told(process: RunningProcess, times: int) -> bool:
+    return process.text().count(stall.PROCESS_AWAY) == times
+
+
+async def test_a_watch_that_gets_no_thread_goes_on_and_asks_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It was the end of a worker that had no memory left."""
 
-    def refuse(*_: object, **__: object) -> None:
+    def refuse(_: threading.Thread) -> None:
         asked.append(1)
-        raise RuntimeError("unable to start watchdog thread")
+        raise RuntimeError("can't start new thread")
 
     asked: list[int] = []
-    monkeypatch.setattr(faulthandler, "dump_traceback_later", refuse)
+    monkeypatch.setattr(threading.Thread, "start", refuse)
     watching = asyncio.ensure_future(stall.watch(Metrics()))
-    await until(lambda: asked, deadline_s=5, what="the watch to ask for a thread")
+    await until(lambda: len(asked) > 1, deadline_s=5, what="the watch to ask for a thread")
     watching.cancel()
     with pytest.raises(asyncio.CancelledError):
         await watching
