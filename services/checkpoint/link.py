@@ -11,12 +11,12 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter as Tally
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import BrokerError, DeadlineError
+from mirrorfleet.core.errors import BrokerError, DeadlineError, NotOursError
 from mirrorfleet.core.ids import Link, TopicPartition
 from mirrorfleet.kafka.admin import NewTopic, create_topics
 from mirrorfleet.kafka.control import ControlWriter
@@ -50,12 +50,12 @@ from mirrorfleet.offsets.resting import Rest, own_places, rested
 from mirrorfleet.records import checkpoint, heartbeat, offset_sync
 from mirrorfleet.records.topics import mm2_topics, replicas_on
 from mirrorfleet.runtime.log import fields, logger
+from services.checkpoint.answers import are_same, is_silence, refusal
 from services.checkpoint.gone import GoneGroups
 
 if TYPE_CHECKING:
     from mirrorfleet.core.ports import Clock
     from mirrorfleet.kafka.cluster import Cluster
-    from mirrorfleet.kafka.offsets import ListedOffset
     from mirrorfleet.policy.flows import Flow
     from mirrorfleet.records.checkpoint import Checkpoint
     from mirrorfleet.records.offset_sync import OffsetSync
@@ -116,6 +116,8 @@ class LinkGroups:
         self.flow = flow
         self.report = LinkReport(flow.link)
         self.commits: Tally[str] = Tally()
+        self.is_ours: Callable[[], Awaitable[bool]] | None = None
+        """Whether this process is the active one; asked before what the next one goes by."""
         self._source, self._target = source, target
         self._settings, self._clock = settings, clock
         self._writer = ControlWriter(target)
@@ -244,7 +246,7 @@ class LinkGroups:
         # asked once offsets and starts are known: so they are of the same topics
         live = await sides_seen(self._source, self._target, targets.values())
         for at, entry in targets.items():
-            said = _refusal(listed.get(at)) or " ".join(side_words(entry, live[entry.identity]))
+            said = refusal(listed.get(at)) or " ".join(side_words(entry, live[entry.identity]))
             if said.strip():
                 self.report.refused[f"topic {entry.target_topic}"] = said.strip()
         return {at: start for at, start in starts.items() if live[targets[at].identity] == _THERE}
@@ -302,6 +304,8 @@ class LinkGroups:
 
     async def _write_checkpoints(self, points: Iterable[Checkpoint]) -> None:
         changed = [point for point in points if self._ours.last(point) != point]
+        if changed and self.is_ours is not None and not await self.is_ours():
+            raise NotOursError(f"{self.flow.link}: another process is active, or nobody can say.")
         if changed:
             entries = [checkpoint.encode(point) for point in changed]
             await self._writer.write(self._checkpoints, entries, self._clock.now_ms())
@@ -326,7 +330,7 @@ class LinkGroups:
         still = [
             group
             for group, offsets in again.items()
-            if _are_same(due[group].checkpoints, seen.offsets[group], offsets)
+            if are_same(due[group].checkpoints, seen.offsets[group], offsets)
         ]
         self.commits["raced"] += len(again) - len(still)
         self.commits["refused"] += len(due) - len(again)
@@ -348,7 +352,7 @@ class LinkGroups:
                 self.commits["refused"] += 1
                 self.report.refused[group] = str(error)
         await self._write_checkpoints(points)
-        return not any(_is_silence(one) for one in (*found.values(), *answers.values()))
+        return not any(is_silence(one) for one in (*found.values(), *answers.values()))
 
     async def _let_go(self, seen: _Seen) -> None:
         """Of groups that both sides have lost. The topic keeps what was written."""
@@ -382,17 +386,3 @@ class LinkGroups:
             entries = [offset_sync.encode(one) for one in changed]
             await self._writer.write(self._syncs_at, entries, self._clock.now_ms())
             self._synced.update((one.partition, one) for one in changed)
-
-
-def _are_same(points: Iterable[Checkpoint], one: GroupOffsets, other: GroupOffsets) -> bool:
-    """Whether nobody moved the group where it is ours to set; other links may, elsewhere."""
-    return all(one.get(point.partition) == other.get(point.partition) for point in points)
-
-
-def _refusal(answer: ListedOffset | BrokerError | None) -> str:
-    """Why a broker will not answer at the next look either; "" where it may."""
-    return str(answer) if isinstance(answer, BrokerError) and not answer.retriable else ""
-
-
-def _is_silence(answer: GroupOffsets | BrokerError | None) -> bool:
-    return isinstance(answer, BrokerError) and answer.code is ErrorCode.NETWORK_EXCEPTION

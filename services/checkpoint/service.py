@@ -95,6 +95,8 @@ class CheckpointService:
             async with asyncio.TaskGroup() as group:
                 read = group.create_task(self._read(), name="read")
                 place = leadership(self._context, self._target, "checkpoint")
+                for link in self._links.values():
+                    link.is_ours = place.is_ours
                 await place.run(self._write, stop, self._forget)
                 read.cancel()
         finally:

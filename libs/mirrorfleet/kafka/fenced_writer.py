@@ -4,7 +4,8 @@
 
 Each `write` is a transaction of one transactional id, seen whole or not at all by read_committed
 readers. After anything but a clear success the id is taken again before the next attempt, and only
-if `may_take` says that the place is still ours: one that slept must never fence its heir.
+if `may_take` says that the place is still ours: one that slept must not fence its heir. It is asked
+once more when the id is ours: a machine that slept in between has fenced it, and must not write.
 
 An id with which somebody else writes more than this (`LeftOpen`) is settled with each take:
 
@@ -83,8 +84,7 @@ class FencedWriter:
         """
         self._producer = None
         self._sequences.clear()
-        if not await self._may_take():
-            raise NotOursError(f"{self._id}: another process is active, or nobody can say.")
+        await self._check_place()
         if self._transactions is None:
             version = await self._cluster.transaction_version()
             self._transactions = Transactions(self._cluster, self._id, version)
@@ -93,11 +93,17 @@ class FencedWriter:
         producer = await self._transactions.init_producer_id(
             timeout_ms=_TIMEOUT_MS, deadline_s=self._deadline_s
         )
+        # before it we may have slept, and have fenced our heir; who comes after it fences us
+        await self._check_place()
         if self._left_open is not None:
             producer = await self._left_open.settle(self._transactions, producer)
         if self._on_taken is not None:
             await self._on_taken()
         self._producer = producer
+
+    async def _check_place(self) -> None:
+        if not await self._may_take():
+            raise NotOursError(f"{self._id}: another process is active, or nobody can say.")
 
     async def write(self, tp: TopicPartition, entries: Sequence[Entry], now_ms: int) -> None:
         """Write records of time `now_ms` in one batch and transaction: all of them or none.

@@ -31,6 +31,9 @@ HANGS_S: Final = 5.0
 """Below the session time-out of the workers' group (6 s), far above any step of ours."""
 LOOP_AWAY: Final = "the event loop does not come back"
 PROCESS_AWAY: Final = "the process stood still: it was stopped, or one call held the interpreter"
+CLOCK_SHIFTED: Final = "the machine slept, or its clock was set"
+SHIFT_S: Final = 2.0
+"""What NTP corrects while it runs is less."""
 _LOOKS: Final = 10
 _PAUSE_S: Final = 0.1
 
@@ -40,14 +43,17 @@ _log = logger(__name__)
 async def watch(metrics: Metrics, hangs_s: float = HANGS_S) -> None:
     """Publish once a second the latest wake-up of that second, and the tasks; until cancelled.
 
-    While it runs, a hang of `hangs_s` is logged with its traceback, once a hang.
+    While it runs, a hang of `hangs_s` is logged with its traceback, once a hang; so is a machine
+    that slept: timers stand still with it, and what follows has no other cause in the log.
     """
     loop = asyncio.get_running_loop()
     lag, tasks = metrics.gauge(LOOP_LAG), metrics.gauge(LOOP_TASKS)
-    alarm = _Alarm(hangs_s)
+    alarm, ahead_s = _Alarm(hangs_s), _ahead_s()
     try:
         while True:
-            worst = 0.0
+            worst, was_s, ahead_s = 0.0, ahead_s, _ahead_s()
+            if abs(ahead_s - was_s) > SHIFT_S:
+                _log.warning(CLOCK_SHIFTED, extra=fields(seconds=round(ahead_s - was_s, 1)))
             for _ in range(_LOOKS):
                 alarm.put_off()
                 due = loop.time() + _PAUSE_S
@@ -57,6 +63,11 @@ async def watch(metrics: Metrics, hangs_s: float = HANGS_S) -> None:
             tasks.set(len(asyncio.all_tasks()))
     finally:
         alarm.end()
+
+
+def _ahead_s() -> float:
+    """By how much the time of day is ahead of what timers go by."""
+    return time.time() - time.monotonic()
 
 
 class _Alarm:

@@ -65,3 +65,30 @@ async def test_a_writer_that_was_replaced_writes_nothing_and_does_not_take_the_i
     assert [offset for offset, _ in found[:3]] == [0, 1, 3]
     for each in (sleeper, heir):
         each.close()
+
+
+async def test_a_writer_that_slept_while_it_took_the_id_writes_nothing_and_its_heir_goes_on(
+    cluster: Cluster,
+) -> None:
+    """Its place was its own when it was asked, and another's when the id was taken."""
+    at = TopicPartition((await new_topic(cluster)).name, 0)
+    name = f"mirrorfleet.{uuid4().hex[:8]}.sync"
+    heir = FencedWriter(cluster, name, may_take=Place())
+    answers = [True, False]
+
+    async def asleep() -> bool:
+        is_ours = answers.pop(0)
+        if is_ours:
+            await heir.write(at, [(b"a", b"1")], TIME_MS)
+        return is_ours
+
+    sleeper = FencedWriter(cluster, name, may_take=asleep)
+    with pytest.raises(NotOursError, match="another process is active"):
+        await sleeper.write(at, [(b"a", b"stale")], TIME_MS)
+    with pytest.raises(FencedError):
+        await heir.write(at, [(b"a", b"2")], TIME_MS)
+    await heir.write(at, [(b"a", b"3")], TIME_MS)
+
+    assert [value for _, value in await values(cluster, at.topic)] == [b"1", b"3"]
+    for each in (sleeper, heir):
+        each.close()

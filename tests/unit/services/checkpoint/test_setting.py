@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import BrokerError
+from mirrorfleet.core.errors import BrokerError, NotOursError
 from mirrorfleet.core.ids import SourceOffset, TargetOffset
 from mirrorfleet.kafka.groups import GroupOffsets, GroupState, ListedGroup
 from mirrorfleet.offsets.copies import Copies
@@ -157,3 +157,21 @@ async def test_a_copy_that_was_made_again_at_other_offsets_has_a_new_offset_sync
         await link.look(copied())
 
     assert written == [first, again]
+
+
+async def test_who_has_lost_its_place_while_it_looked_writes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The next one would take its checkpoint for what it wrote last, and its own for a move."""
+    world = installed(monkeypatch)
+
+    async def another_has_it() -> bool:
+        assert world.asked  # it has looked by then
+        return False
+
+    link = world.link()
+    link.is_ours = another_has_it
+
+    with pytest.raises(NotOursError, match="another process is active"):
+        await link.look(copied())
+    assert (world.topic, world.commits) == ([], [])
