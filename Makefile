@@ -159,7 +159,8 @@ test-far: brokers ## backlog from a source far away, over many connections
 .PHONY: faults
 faults: brokers ## all failure drills in the long form: a minute a fault, promised times; hours
 	@MIRRORFLEET_FAULT_SECONDS=60 $(PY) -m pytest tests/faults tests/integration/workers \
-		tests/integration/standby tests/integration/loss tests/versions tests/scenarios \
+		tests/integration/standby tests/integration/loss tests/integration/sync \
+		tests/integration/following tests/versions tests/scenarios \
 		--durations=0 -rA
 
 .PHONY: soak

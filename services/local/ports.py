@@ -1,12 +1,15 @@
 """Ports of 127.0.0.1 that nobody has.
 
 Taken from below the range out of which the kernel gives ports to outgoing connections, so that a
-broker that is down for a while finds its port free when it comes back.
+broker that is down for a while finds its port free when it comes back. None is given twice: regions
+are made side by side, and bind theirs seconds later.
 """
 
 from __future__ import annotations
 
 import socket
+import threading
+from contextlib import suppress
 from itertools import islice
 from random import SystemRandom
 from typing import Final
@@ -14,27 +17,26 @@ from typing import Final
 from services.local.broker import LocalError
 
 HOST: Final = "127.0.0.1"
-FIRST: Final = 10_000
-LAST: Final = 32_767
-TRIES: Final = 200
+PORTS: Final = range(10_000, 32_768)
+_giving, _given = threading.Lock(), set[int]()
 
 
 def is_free(port: int) -> bool:
     """Whether a broker could listen there now."""
-    with socket.socket() as probe:
+    with socket.socket() as probe, suppress(OSError):
         # as Kafka does: an old connection in TIME_WAIT does not count
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, port))
-        except OSError:
-            return False
+        probe.bind((HOST, port))
         return True
+    return False
 
 
 def free_ports(count: int) -> list[int]:
-    """So many different free ports. Raises: LocalError when there are none."""
-    tried = SystemRandom().sample(range(FIRST, LAST + 1), TRIES)
-    found = list(islice(filter(is_free, tried), count))
+    """So many different free ports, never given before. Raises: LocalError when there are none."""
+    tried = SystemRandom().sample(PORTS, 200)
+    with _giving:
+        found = list(islice((p for p in tried if p not in _given and is_free(p)), count))
+        _given.update(found)
     if len(found) < count:
-        raise LocalError(f"{HOST} has no {count} free ports between {FIRST} and {LAST}.")
+        raise LocalError(f"{HOST} has no {count} free ports between {PORTS[0]} and {PORTS[-1]}.")
     return found

@@ -196,10 +196,10 @@ async def test_what_is_set_while_a_connection_is_being_accepted_is_for_that_one_
 def test_slices_arrive_apart() -> None:
     with between() as (server, gate), client(gate) as peer:
         gate.set(up=Line(slice_bytes=7))
-        answered(peer, b"a" * 140)
+        answered(peer, b"a" * 7 * 500)
         sizes = [len(read) for read in server.reads]
         assert {size % 7 for size in sizes} == {0}
-        assert len(sizes) > 1  # of 20; a reader that comes late finds many at once
+        assert len(sizes) > 1  # of 500, half a second; a reader that comes late finds many at once
 
 
 def test_what_is_sent_into_a_black_hole_waits_and_arrives_after_it() -> None:

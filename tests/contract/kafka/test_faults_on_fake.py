@@ -91,8 +91,8 @@ async def test_an_end_that_is_never_answered_leaves_the_outcome_open(
 ) -> None:
     transactions, producer = await begun(cluster, V2)
     broker.then(fake.END_TXN, *[fake.stay_silent] * 9)
-    with pytest.raises(DeadlineError, match=r"EndTxn: gave up after 0.3 s; last: no answer from"):
-        await transactions.end(producer, commit=True, deadline_s=0.3)
+    with pytest.raises(DeadlineError, match=r"EndTxn: gave up after 1.5 s; last: no answer from"):
+        await transactions.end(producer, commit=True, deadline_s=1.5)
     assert set(ends(broker)) == {(7000, 0, True)}
 
 
@@ -191,8 +191,10 @@ async def test_init_waits_for_the_markers_of_the_transaction_before(
 
 
 async def test_init_that_never_gets_through_says_what_stood_in_the_way(
-    broker: FakeBroker, cluster: Cluster
+    broker: FakeBroker, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """It ends in a pause: a last try in the last millisecond would have no answer."""
+    monkeypatch.setattr("mirrorfleet.kafka.transactions._CONCURRENT_PAUSE_S", 1.0)
     busy = fake.refuse_init(ErrorCode.concurrent_transactions)
     broker.then(fake.INIT_PRODUCER_ID, *[busy] * 50)
     transactions = Transactions(cluster, "slot", V2)
@@ -237,8 +239,8 @@ async def test_adding_partitions_waits_for_what_may_pass_no_longer_than_it_is_to
     transactions, producer = await begun(cluster, V2)
     broker.then(fake.ADD_PARTITIONS, *[lambda asked: add_answer(asked, code, code)] * 50)
     with pytest.raises(BrokerError, match=code.name.upper()):
-        await transactions.add_partitions(producer, BOTH, deadline_s=6.0, busy_s=0.05)
-    assert 2 <= len(broker.asked(fake.ADD_PARTITIONS)) < 10
+        await transactions.add_partitions(producer, BOTH, deadline_s=30.0, busy_s=0.3)
+    assert 2 <= len(broker.asked(fake.ADD_PARTITIONS)) < 40
 
 
 async def test_who_was_refused_is_named(broker: FakeBroker, cluster: Cluster) -> None:

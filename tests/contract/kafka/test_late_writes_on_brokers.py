@@ -26,7 +26,7 @@ from tests.contract.kafka.making import entry, new_topic
 from tests.contract.kafka.writing import until_committed, writer_on
 from tests.faultkit.waiting import until
 
-EXPIRES_MS: Final = 2_000
+EXPIRES_MS: Final = 8_000
 UNCHECKED: Final = {"transaction.partition.verification.enable": "false"}
 EXPIRING: Final = {
     "transactional.id.expiration.ms": str(EXPIRES_MS),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import pytest
+
 from mirrorfleet.records.topics import ControlKind
 from tests.integration.checkpoint.copied import Copied
 from tests.integration.checkpoint.stored_map import SLOT, StoredMap
@@ -11,6 +13,7 @@ from tests.integration.checkpoint.stored_map import SLOT, StoredMap
 ASKED: Final = 1_000_000
 
 
+@pytest.mark.timeout(400)
 async def test_a_million_offsets_translate_exactly_before_and_after_packing(
     stored_map: StoredMap,
 ) -> None:

@@ -194,9 +194,13 @@ def test_a_fleet_runs_with_the_printed_grants_and_no_others(
             stack.enter_context(service(name, tmp_path / f"{name}.yaml", logs[name]))
         copied = consume(west, "east.orders")
         placed = asyncio.run(group_on(west))
+        wait_until(
+            lambda: '"packed"' in logs["checkpoint"].read_text("utf-8"),
+            deadline_s=60,
+            what="a slot to be packed",
+        )
     words = "".join(log.read_text(encoding="utf-8") for log in logs.values())
     assert sorted(copied, key=int) == [str(number).encode() for number in range(RECORDS)], words
     assert placed == {TopicPartition("east.orders", 0): GroupOffset(7)}, words
     assert "not packed" not in words
-    assert '"packed"' in words
     assert "AUTHORIZATION_FAILED" not in words

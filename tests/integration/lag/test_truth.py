@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import httpx
+import pytest
 
 from mirrorfleet.records.heartbeat import TOPIC as HEARTBEATS
 from mirrorfleet.records.samples import Verdict
@@ -134,6 +135,7 @@ class Scene:
         hold_sync(2, reason="an idle source")
 
 
+@pytest.mark.timeout(300)
 def test_time_lag_is_within_a_second_of_the_truth_at_each_sample(
     east: Region, west: Region, tmp_path: Path
 ) -> None:

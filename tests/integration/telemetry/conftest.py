@@ -17,12 +17,13 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 from services.local.region import Region, RegionSpec
 from tests.conftest import running
 from tests.faultkit.collector import Collector, SeenSpan, collector
+from tests.faultkit.markers import commit_times
 from tests.faultkit.process import ServiceProcess, service
-from tests.faultkit.regions import address
+from tests.faultkit.regions import address, data_directories
 from tests.faultkit.waiting import wait_until
 from tests.integration.mirror.making import ONE_BATCH, Made, create, producer_to, send
 
-READY_S: Final = 40.0
+READY_S: Final = 120.0
 TOPIC: Final = "orders"
 AT_B: Final = "a.orders"
 AT_C: Final = "b.a.orders"
@@ -150,6 +151,12 @@ class Chain:
             lambda: sent.first in arrivals.at_ns, deadline_s=30, what=f"record {sent.first} at c"
         )
         return arrivals.at_ns[sent.first]
+
+    def visible_ns(self, sent: Sent) -> int:
+        """When the last batch became visible at the last region, by its log: its one commit."""
+        self.arrived_ns(sent)
+        commits = commit_times(data_directories(self.regions["c"]), AT_C, 0)
+        return commits[-1] * 1_000_000
 
     def trace(self, sent: Sent, hops: int = 2, deadline_s: float = 10.0) -> list[SeenSpan]:
         """The spans of the trace of a batch, hop after hop; waits until it has so many hops."""

@@ -221,7 +221,8 @@ class Runner:
         self.slot = made
         self.number, self.fleet = SlotNumber(0), FleetName("west")
         self.settings = SlotSettings(commit_shortest_ms=1)
-        self.commits = CommitPolicy(shortest_s=0.001)
+        # no stall of the machine ends a transaction that a test has begun
+        self.commits = CommitPolicy(shortest_s=0.001, busy_s=60.0)
         self.markers = MarkerShare()
         self.depth = Depth(self.settings.requests_in_flight)
         self.allowances = defaultdict[int, Allowance](proven)
