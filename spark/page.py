@@ -24,7 +24,7 @@ th, td { text-align: right; padding: .3rem .7rem; border-bottom: 1px solid #dfe3
 th:first-child, td:first-child, th:nth-child(2), td:nth-child(2) { text-align: left; }
 .broken { color: #b3261e; font-weight: 600; }
 svg { display: block; width: 100%; height: auto; background: #f6f7f9; margin: .3rem 0 1.2rem; }
-polyline { fill: none; stroke: #2457a6; stroke-width: 1.5; }
+polyline { fill: none; stroke: #2457a6; stroke-width: 1.5; stroke-linecap: round; }
 rect { fill: #b3261e; }
 text { font-size: 11px; fill: #5b6475; }
 """
@@ -91,27 +91,38 @@ def percent(share: object) -> str:
 def _plots(row: Row, minutes: Sequence[Row]) -> str:
     if not minutes:
         return ""
-    worst = [_int(one["worst_lag_ms"] or 0) / 1000 for one in minutes]
+    lags = [one["worst_lag_ms"] for one in minutes]
+    worst = [lag / 1000 if isinstance(lag, int) else None for lag in lags]
     bad = [
         max(1 - _int(one[name]) / _int(one["partitions"]) for name in ("fresh", "available"))
         for one in minutes
     ]
     head = f"<h2>{escape(str(row['link']))} {escape(str(row['topic']))}</h2>\n"
     return (
-        f"{head}<p>worst lag by the minute, seconds</p>\n{line_plot(worst)}"
+        f"{head}<p>worst lag by the minute, seconds; no line where it is not known</p>\n"
+        f"{line_plot(worst)}"
         f"<p>share of partitions late or not available</p>\n{bar_plot(bad)}"
     )
 
 
-def line_plot(values: Sequence[float]) -> str:
-    """Values from left to right, the highest at the top."""
-    top = max([*values, 1.0])
+def line_plot(values: Sequence[float | None]) -> str:
+    """Values from left to right, the highest at the top; None leaves a hole in the line."""
+    top = max([*(value for value in values if value is not None), 1.0])
     step = WIDTH / max(len(values) - 1, 1)
-    points = " ".join(
-        f"{place * step:.1f},{HEIGHT - value / top * (HEIGHT - 14):.1f}"
-        for place, value in enumerate(values)
-    )
-    return _svg(f'<polyline points="{points}"/><text x="4" y="11">{top:.1f}</text>')
+    lines: list[list[str]] = [[]]
+    for place, value in enumerate(values):
+        if value is None:
+            lines.append([])
+        else:
+            y = HEIGHT - value / top * (HEIGHT - 14)
+            lines[-1].append(f"{place * step:.1f},{y:.1f}")
+    drawn = "".join(f'<polyline points="{_points(line)}"/>' for line in lines if line)
+    return _svg(f'{drawn}<text x="4" y="11">{top:.1f}</text>')
+
+
+def _points(line: Sequence[str]) -> str:
+    """A line of one point is drawn to itself, as a dot (the style gives it round ends)."""
+    return " ".join(line if len(line) > 1 else [*line, *line])
 
 
 def bar_plot(shares: Sequence[float]) -> str:

@@ -10,7 +10,6 @@ catalog: `plan` has them.
 from __future__ import annotations
 
 import asyncio
-import time
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +28,7 @@ from mirrorfleet.operating.terminal import (
     show,
 )
 from mirrorfleet.records.overview import duration
+from mirrorfleet.runtime.clock import SystemClock
 
 _COLUMNS: Final = (
     "link",
@@ -63,7 +63,7 @@ def run(estate_file: Path, target: str | None, output: Output) -> int:
 
 async def _fleet_rows(estate: Estate, target: str) -> list[dict[str, object]]:
     async with open_cluster(estate, target) as cluster:
-        return await standing(cluster, estate.fleet_of(target), int(time.time() * 1000))
+        return await standing(cluster, estate.fleet_of(target), SystemClock())
 
 
 def _age(value: object) -> str | None:

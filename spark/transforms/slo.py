@@ -117,17 +117,25 @@ def first_seen(records: DataFrame) -> DataFrame:
 
 
 def _expected(seen: DataFrame, wanted: DataFrame, start_ms: int, end_ms: int) -> DataFrame:
-    """Every minute in which a partition should have been seen."""
-    active = wanted.where(F.col("state") == "active").where(F.col("time_ms") < end_ms)
+    """Every minute in which a partition should have been seen.
+
+    An entry that was written again after the window says nothing of since when, but that it is
+    wanted: what was known in the window is counted on to its end.
+    """
+    active = wanted.where(F.col("state") == "active")
+    since = F.when(F.col("time_ms") < end_ms, F.col("time_ms"))
     known = seen.select(*_PARTITION, "time_ms", F.lit(0).alias("wanted")).unionByName(
-        active.select(*_PARTITION, "time_ms", F.lit(1).alias("wanted"))
+        active.select(*_PARTITION, since.alias("time_ms"), F.lit(1).alias("wanted"))
     )
     last = _minute(F.when(F.max("wanted") == 1, F.lit(end_ms - 1)).otherwise(F.max("time_ms")))
     spans = known.groupBy(_PARTITION).agg(
-        _minute(F.greatest(F.min("time_ms"), F.lit(start_ms))).alias("first"), last.alias("last")
+        F.min("time_ms").alias("since_ms"),
+        _minute(F.greatest(F.min("time_ms"), F.lit(start_ms))).alias("first"),
+        last.alias("last"),
     )
     every = F.explode(F.sequence("first", "last", F.lit(MINUTE_MS)))
-    return spans.where("last >= first").select(*_PARTITION, every.alias("minute_ms"))
+    in_it = F.col("since_ms").isNotNull() & (F.col("last") >= F.col("first"))
+    return spans.where(in_it).select(*_PARTITION, every.alias("minute_ms"))
 
 
 def _minute(time_ms: Column) -> Column:

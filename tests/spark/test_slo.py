@@ -221,6 +221,15 @@ def test_a_partition_that_was_seen_long_ago_is_counted_though_its_entry_is_newer
     ]
 
 
+def test_a_partition_whose_entry_was_written_again_after_the_window_is_counted_to_its_end(
+    evaluate: Evaluate,
+) -> None:
+    """The newest entry is all that a compacted topic keeps; silence before it is silence still."""
+    minutes = evaluate.minutes(steady(0, 0.5), [entry(at=9)])
+
+    assert [(row[1], row[2]) for row in minutes] == [(0, True), (1, True), (2, True), (3, False)]
+
+
 def test_repeated_and_late_samples_change_nothing(evaluate: Evaluate) -> None:
     samples = [sample(0, lag=9, at=1), sample(1, lag=8, at=5), sample(3, at=7)]
 

@@ -19,7 +19,8 @@ _HELP: Final = {
     FaultReason.RECORD_TOO_LARGE: "Raise max.message.bytes of the target topic to what the source"
     f" topic allows; it is tried again by itself. {_SKIP}",
     FaultReason.KEY_MISSING: "The target topic is compacted and this record has no key. Set"
-    " null_keys: drop-recorded in the rule, or end compaction of the target topic."
+    " null_keys: drop-recorded in the rule and restart `sync`, or end compaction of the target"
+    " topic."
     f" {_SKIP}",
     FaultReason.TIMESTAMP_REFUSED: "Raise message.timestamp.before.max.ms and"
     " message.timestamp.after.max.ms of the target topic; it is tried again by itself."
@@ -41,7 +42,7 @@ _HELP: Final = {
     " election). The copy has more than the source now; decide which side is right."
     " `{resolve} --accept-gap {lost}` goes on where the histories part.",
     FaultReason.SOURCE_RECREATED: "The source topic was deleted and made again. The old copy is"
-    " kept; decide whether the new topic belongs into it: `{resolve} --accept-gap FIRST..END`.",
+    " kept; decide whether the new topic belongs into it: `{resolve} --accept-gap {lost}`.",
     FaultReason.SOURCE_MISSING: "The source topic is not there, or the fleet may not DESCRIBE it:"
     " then grant that. If it was deleted for good, list it under `exclude` of its rule and restart"
     " `sync`; the copy stays as it is.",
@@ -63,7 +64,7 @@ _PARTED: Final = (
 )
 """For SOURCE_TRUNCATED where the histories part at an offset that nobody knows."""
 _LOST: Final = re.compile(r"\[([0-9]+), ([0-9]+)\)")
-"""The range of source offsets in the text of a loss at the source (`loss`)."""
+"""The range of source offsets in the text of a loss at the source (`copying.loss`)."""
 
 
 def advice(fault: str, entry: CatalogPartition) -> str:

@@ -21,7 +21,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from mirrorfleet.copying.faults import Fault, FaultReason, Span
-from mirrorfleet.core.ids import SourceOffset
+from mirrorfleet.core.ids import SourceOffset, TopicId
 
 
 class Look(NamedTuple):
@@ -65,6 +65,12 @@ def loss(position: SourceOffset, look: Look) -> Fault | None:
             comparable=False,
         )
     return None
+
+
+def made_again(topic: str, now: TopicId, lost: Span | None) -> str:
+    """The text for a topic that is another one under its name; of what is lost, for who decides."""
+    text = f"{topic} was deleted and created again: id {now}"
+    return text if lost is None else f"{text}; {lost} of the one before was not copied"
 
 
 def may_be_cleaned(look: Look) -> bool:

@@ -2,30 +2,55 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
+from typing import Final
 
 from mirrorfleet.copying.advice import advice
 from mirrorfleet.core.ids import FleetName
+from mirrorfleet.core.ports import Clock
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.mapping.catalog import read_catalog, read_control
-from mirrorfleet.records.overview import fleet_rows, shown
+from mirrorfleet.records.overview import STALE_MS, fleet_rows, shown
 from mirrorfleet.records.progress import SNAPSHOTS, Progress, decode
 from mirrorfleet.records.topics import ControlKind, control_topic
 from mirrorfleet.wire.records import Record
 
+ANOTHER_LOOK_S: Final = 2.5
+"""Owners report once a second."""
 
-async def standing(cluster: Cluster, fleet: FleetName, now_ms: int) -> list[dict[str, object]]:
+
+async def standing(cluster: Cluster, fleet: FleetName, clock: Clock) -> list[dict[str, object]]:
     """A row a partition, as `records.overview.fleet_rows`; `next` is what to do about its fault.
 
     Raises: RefusedError when there is no catalog; as `read_control`.
     """
     view = await read_catalog(cluster, fleet)
     entries = shown(view.partitions.values())
-    rows = fleet_rows(entries, await newest_progress(cluster, fleet), now_ms)
+    snapshots, now_ms = await _heard(cluster, fleet, clock)
+    rows = fleet_rows(entries, snapshots, now_ms)
     return [
         {**row, "next": advice(str(row["fault"] or ""), entry) or None}
         for row, entry in zip(rows, entries, strict=True)
     ]
+
+
+async def _heard(cluster: Cluster, fleet: FleetName, clock: Clock) -> tuple[list[Progress], int]:
+    """The newest snapshots, and what time it is for them.
+
+    Brokers stamp them, and the clock of an operator's machine may be minutes away: ahead of theirs
+    it would call each owner silent, behind it a dead one alive. So where it does not fit them, a
+    report that comes while we wait for one is of now; without one all are silent, whatever it says.
+    """
+    found = await newest_progress(cluster, fleet)
+    last_ms = max((one.time_ms for one in found), default=0)
+    if not found or abs(clock.now_ms() - last_ms) <= STALE_MS:
+        return found, max(clock.now_ms(), last_ms)
+    await asyncio.sleep(ANOTHER_LOOK_S)
+    again = await newest_progress(cluster, fleet)
+    newest_ms = max((one.time_ms for one in again), default=0)
+    silent_ms = last_ms + STALE_MS + 1
+    return again, newest_ms if newest_ms > last_ms else max(clock.now_ms(), silent_ms)
 
 
 def unhealthy(row: Mapping[str, object]) -> str:

@@ -112,7 +112,8 @@ class Topic:
         return self._held(
             Reason.NOT_EMPTY,
             f"{self.claim.target_topic} on {self.view.link.target} has records {whose};"
-            " `adopt: true` in the rule takes it as it is",
+            " `adopt: true` in the rule takes it as it is and copies behind what it has, from the"
+            f" rule's start on ({self.start}); restart `sync` with it",
         )
 
     def _held(self, reason: Reason, detail: str) -> Held:

@@ -6,7 +6,7 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.copying.faults import Action, Fault, FaultReason, Span, blames_the_batch
-from mirrorfleet.copying.loss import Look, both, loss, may_be_cleaned
+from mirrorfleet.copying.loss import Look, both, loss, made_again, may_be_cleaned
 from mirrorfleet.copying.partition import CopyPartition, begun_at, start_position
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError, MirrorfleetError, may_not
@@ -219,9 +219,9 @@ def judge_absence(runner: SlotRunner, partition: CopyPartition, code: ErrorCode)
         partition.strange += 1
         if partition.strange < STRANGE:
             return
-        text = f"source topic {entry.source_topic} was deleted and created again: id {found}"
         at = partition.walked_to
         lost = Span(at, SourceOffset(max(at, partition.source.high_watermark)))
+        text = made_again(f"source topic {entry.source_topic}", found, lost)
         runner.stop_partition(partition, Fault(FaultReason.SOURCE_RECREATED, at, text, lost))
     elif runner.sources.absent_for(entry.source_topic) > ABSENT_S:
         text = f"{runner.link.source} has no topic {entry.source_topic}, or hides it"

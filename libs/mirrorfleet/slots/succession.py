@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mirrorfleet.copying.faults import TARGET_LOSSES, Fault, FaultReason, Span
+from mirrorfleet.copying.loss import made_again
 from mirrorfleet.core.errors import BrokerError
 from mirrorfleet.core.ids import (
     ClusterId,
@@ -98,11 +99,11 @@ async def check_identity(runner: SlotRunner, partition: CopyPartition) -> None:
     for reason, topic, now in changed_sides(runner, partition.entry)[:1]:
         if reason is known:
             continue  # found before, and looked into
-        text = f"topic {topic} was deleted and created again: id {now}"
         at = partition.committed.next_source
         lost = None
         if reason is FaultReason.SOURCE_RECREATED:
             lost = await _unread(runner, partition.identity, at)
+        text = made_again(f"topic {topic}", now, lost)
         runner.stop_partition(partition, Fault(reason, at, text, lost))
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.copying.advice import advice
+from mirrorfleet.copying.faults import FaultReason, standing_in
 from mirrorfleet.records.catalog import CatalogState
 from mirrorfleet.records.overview import why_untaken
 from mirrorfleet.records.samples import FOREVER_MS, Verdict
@@ -37,6 +38,7 @@ _VERDICT_WORDS: Final = {
 
 _OF_A_LAG: Final = frozenset({Verdict.IDLE, Verdict.OK, Verdict.CATCHING_UP, Verdict.BEHIND})
 """What says how much there is to copy."""
+_AT_A_RECORD: Final = frozenset(reason for reason in FaultReason if reason.at_a_record)
 
 
 def not_read(fleet: Fleet) -> str:
@@ -101,10 +103,10 @@ def steps(one: Standing, as_of_ms: int, unread: str) -> list[Step]:
 
 def _steps(one: Standing, now_ms: int) -> list[Step]:
     entry, verdict = one.entry, one.judged.verdict
-    target, topic = entry.link.target, entry.source_topic
+    target = entry.link.target
     if verdict is Verdict.FAULTED:
-        look = f"mirrorfleet inspect {topic} --cluster {entry.link.source}"
-        return [Step(words=_help(one)), Step(words="Look at the source records.", command=look)]
+        look = Step(words="Look at the source records.", command=_inspect(one))
+        return [Step(words=_help(one)), look]
     if entry.state is CatalogState.PAUSED:
         return [Step(words="It is paused in the catalog; nothing to do until it is resumed.")]
     status = Step(words="See the whole fleet.", command=f"mirrorfleet status --target {target}")
@@ -292,3 +294,12 @@ def _help(one: Standing) -> str:
     return (
         advice(fault, one.entry) or "Read the fault; its neighbours go on, and nothing is skipped."
     )
+
+
+def _inspect(one: Standing) -> str:
+    """Shows the record that is in the way, or the last batches where none is."""
+    entry = one.entry
+    at = f"{entry.source_topic}-{entry.identity.partition}"
+    reason, offset = standing_in("" if one.known is None else one.known.fault) or ("", -1)
+    where = f" --from {offset} --limit 3" if reason in _AT_A_RECORD and offset >= 0 else ""
+    return f"mirrorfleet inspect {at} --cluster {entry.link.source}{where}"

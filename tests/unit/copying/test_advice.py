@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from mirrorfleet.copying.advice import advice
-from mirrorfleet.copying.faults import Fault, FaultReason
-from mirrorfleet.copying.loss import Look, loss
-from mirrorfleet.core.ids import SourceOffset
+from mirrorfleet.copying.faults import Fault, FaultReason, Span
+from mirrorfleet.copying.loss import Look, loss, made_again
+from mirrorfleet.core.ids import SourceOffset, TopicId
 from tests.unit.copying.making import entry
 
 RESOLVE = "mirrorfleet resolve orders-0 --target west --from east"
@@ -21,6 +21,14 @@ def test_of_a_loss_at_the_source_the_command_has_its_exact_range(look: Look) -> 
 
     gap = f"`{RESOLVE} --accept-gap {found.lost.first}..{found.lost.end}`"
     assert gap in advice(str(found), entry())
+
+
+def test_of_a_topic_that_was_made_again_the_command_has_what_the_one_before_still_had() -> None:
+    lost = Span(SourceOffset(50), SourceOffset(80))
+    text = made_again("source topic orders", TopicId(int=7), lost)
+    found = Fault(FaultReason.SOURCE_RECREATED, SourceOffset(50), text, lost)
+
+    assert f"`{RESOLVE} --accept-gap 50..80`" in advice(str(found), entry())
 
 
 @pytest.mark.parametrize("reason", FaultReason)

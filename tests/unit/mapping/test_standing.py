@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
+import pytest
+
 from mirrorfleet.copying.loss import Look, loss
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.ids import NO_TOPIC_ID, FleetName, SourceOffset
@@ -19,8 +21,6 @@ from tests.unit.lagging.making import entry, said, snapshot
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-
-    import pytest
 
 HOUR_MS = 3_600_000
 PROGRESS = TopicMeta("__mirrorfleet.west.progress", NO_TOPIC_ID, ErrorCode.NONE, True, {})
@@ -56,6 +56,60 @@ async def test_the_newest_word_of_a_slot_is_the_last_one_and_as_old_as_its_recor
     assert found.partitions[0].last_progress_ms == stamp - 200
 
 
+class At:
+    """A clock that stands."""
+
+    def __init__(self, now_ms: int) -> None:
+        self._now_ms = now_ms
+
+    def now_ms(self) -> int:
+        return self._now_ms
+
+    def monotonic(self) -> float:
+        return 0.0
+
+
+def _told(monkeypatch: pytest.MonkeyPatch, *looks_ms: int) -> None:
+    """One partition, and when the newest report came, as of each look."""
+    one, looks = entry(0), list(looks_ms)
+
+    async def catalog_of(*_: object) -> SimpleNamespace:
+        return SimpleNamespace(partitions={one.identity: one})
+
+    async def newest(*_: object) -> list[Progress]:
+        return [snapshot(looks.pop(0), said(5))]
+
+    monkeypatch.setattr(module, "read_catalog", catalog_of)
+    monkeypatch.setattr(module, "newest_progress", newest)
+    monkeypatch.setattr(module, "ANOTHER_LOOK_S", 0)
+
+
+async def _row(now_ms: int) -> dict[str, object]:
+    (row,) = await module.standing(cast("Cluster", None), FleetName("west"), At(now_ms))
+    return row
+
+
+@pytest.mark.parametrize("ahead_ms", [-HOUR_MS, HOUR_MS])
+async def test_an_owner_that_reports_is_not_silent_whatever_the_clock_of_who_asks_says(
+    monkeypatch: pytest.MonkeyPatch, ahead_ms: int
+) -> None:
+    stamp = 10 * HOUR_MS
+    _told(monkeypatch, stamp, stamp + 1_000)
+    row = await _row(stamp + ahead_ms)
+
+    assert (row["problem"], row["reported_ms_ago"]) == (None, 0)
+
+
+@pytest.mark.parametrize(("ahead_ms", "silent"), [(60_000, "1m00s"), (-HOUR_MS, "10s")])
+async def test_an_owner_that_says_nothing_while_we_wait_for_it_is_silent(
+    monkeypatch: pytest.MonkeyPatch, ahead_ms: int, silent: str
+) -> None:
+    stamp = 10 * HOUR_MS
+    _told(monkeypatch, stamp, stamp)
+
+    assert f"silent for {silent}" in str((await _row(stamp + ahead_ms))["problem"])
+
+
 async def test_a_faulted_partition_is_told_with_what_to_do_next(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -71,7 +125,7 @@ async def test_a_faulted_partition_is_told_with_what_to_do_next(
 
     monkeypatch.setattr(module, "read_catalog", catalog_of)
     monkeypatch.setattr(module, "newest_progress", newest)
-    faulted, well = await module.standing(cast("Cluster", None), FleetName("west"), 1_000)
+    faulted, well = await module.standing(cast("Cluster", None), FleetName("west"), At(1_000))
 
     assert str(faulted["next"]).endswith(
         "`mirrorfleet resolve orders-0 --target west --from east --accept-gap 5..8`."

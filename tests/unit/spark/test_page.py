@@ -49,6 +49,22 @@ def test_a_line_goes_from_left_to_right_with_the_highest_at_the_top() -> None:
     assert label.text == "10.0"
 
 
+def test_a_line_has_a_hole_where_nothing_is_known() -> None:
+    drawn = list(ET.fromstring(line_plot([0.0, 5.0, None, None, 10.0])))
+
+    points = [line.get("points") for line in drawn[:-1]]
+    assert points == ["0.0,120.0 180.0,67.0", "720.0,14.0 720.0,14.0"]
+    assert drawn[-1].text == "10.0"
+
+
+def test_a_lag_that_is_not_known_is_not_drawn_as_none() -> None:
+    unknown = {**MINUTE, "link": ROW["link"], "topic": ROW["topic"], "worst_lag_ms": None}
+    text = page([ROW], [{**unknown, "minute_ms": 0}])
+
+    assert "<polyline" not in text
+    assert text.count("<svg") == 2
+
+
 def test_a_bar_stands_where_something_was_wrong() -> None:
     (bar,) = ET.fromstring(bar_plot([0.0, 0.5]))
 

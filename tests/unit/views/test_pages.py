@@ -213,7 +213,7 @@ def test_a_faulted_partition_says_what_to_do() -> None:
         ),
         Step(
             words="Look at the source records.",
-            command="mirrorfleet inspect orders --cluster east",
+            command="mirrorfleet inspect orders-1 --cluster east --from 100 --limit 3",
         ),
     ]
     assert [one.kind for one in page.events] == ["partition-faulted"]
