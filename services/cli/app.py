@@ -20,6 +20,7 @@ EstateOption = Annotated[
 TargetOption = Annotated[
     str | None, typer.Option("--target", help="Alias of the fleet's target cluster.")
 ]
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 OutputOption = Annotated[Output, typer.Option("--output", "-o", help="table or json.")]
 _ESTATE = Path("estate.yaml")
 _PASS_THROUGH = {"allow_extra_args": True, "ignore_unknown_options": True}
@@ -156,10 +157,10 @@ def plan(
 def apply(
     estate: EstateOption = _ESTATE,
     target: TargetOption = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,  # noqa: FBT002 - typer's way to say a switch
+    yes: YesOption = False,  # noqa: FBT002 - typer's way to say a switch
     output: OutputOption = Output.TABLE,
 ) -> int:
-    """Show the plan, ask, make exactly these changes, and report each."""
+    """Show the plan, ask, make exactly these changes, and report each. Then restart `sync`."""
     from services.cli import plan as command  # noqa: PLC0415 - loaded when used
 
     consent = command.Consent.GIVEN if yes else command.Consent.ASK
@@ -193,6 +194,24 @@ def groups(
     from services.cli import offsets as command  # noqa: PLC0415 - loaded when used
 
     return command.run_groups(command.Where(estate, target, source), group, output)
+
+
+@app.command()
+def failback(
+    target: IntoOption,
+    groups: Annotated[
+        list[str] | None, typer.Argument(help="Groups; all that the rules take by default.")
+    ] = None,
+    source: FromOption = None,
+    yes: YesOption = False,  # noqa: FBT002 - typer's way to say a switch
+    estate: EstateOption = _ESTATE,
+    output: OutputOption = Output.TABLE,
+) -> int:
+    """Set stopped groups of the target to go on at home, behind what they have read there."""
+    from services.cli import failback as command  # noqa: PLC0415 - loaded when used
+
+    consent = command.Consent.GIVEN if yes else command.Consent.ASK
+    return command.run(command.Where(estate, target, source), groups or (), consent, output)
 
 
 @app.command()

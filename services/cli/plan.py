@@ -8,18 +8,13 @@ helps it. `apply` asks; without a terminal and for JSON it needs --yes.
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Sequence
-from enum import Enum, auto
 from pathlib import Path
 from typing import Final
-
-import typer
 
 from mirrorfleet.config.flows import targets_of
 from mirrorfleet.config.load import load_estate
 from mirrorfleet.config.model import Estate
-from mirrorfleet.core.errors import ConfigError
 from mirrorfleet.operating.several import ask_each
 from mirrorfleet.operating.terminal import (
     EXIT_ERROR,
@@ -32,7 +27,7 @@ from mirrorfleet.operating.terminal import (
     say,
     say_note,
 )
-from mirrorfleet.planning.pending import PlannedChange
+from mirrorfleet.operating.usage import Consent, agreed, consented
 from mirrorfleet.syncing.once import Once, Outcome, Preview, Refused
 from mirrorfleet.syncing.shown import (
     a_fleet,
@@ -42,15 +37,10 @@ from mirrorfleet.syncing.shown import (
     previewed,
 )
 
+__all__ = ["Consent", "run_apply", "run_plan"]
+
 _COLUMNS: Final = ("link", "change", "what", "detail")
 _OUTCOMES: Final = ("outcome", *_COLUMNS)
-
-
-class Consent(Enum):
-    """Whether somebody has agreed already."""
-
-    ASK = auto()
-    GIVEN = auto()
 
 
 def run_plan(estate_file: Path, target: str | None, output: Output) -> int:
@@ -70,9 +60,7 @@ def run_plan(estate_file: Path, target: str | None, output: Output) -> int:
 
 def run_apply(estate_file: Path, target: str | None, consent: Consent, output: Output) -> int:
     """Shows, asks, makes, reports; fleet after fleet. What was made is told, whatever follows."""
-    if output is Output.JSON and consent is Consent.ASK:
-        hint = "Say it: mirrorfleet apply --yes -o json."
-        raise ConfigError("with -o json nobody is shown the changes, or asked.", hint=hint)
+    consented(output, consent, "mirrorfleet apply")
     estate = load_estate(estate_file)
     targets, codes, rows = targets_of(estate, target), [EXIT_OK], list[Row]()
     try:
@@ -85,6 +73,7 @@ def run_apply(estate_file: Path, target: str | None, consent: Consent, output: O
             print_json(rows)
         elif rows:
             print_table(_OUTCOMES, rows)
+            say("a `sync` that began with another estate takes back what was made: restart it")
     return EXIT_ERROR if EXIT_ERROR in codes else max(codes)
 
 
@@ -113,19 +102,12 @@ async def _apply(estate: Estate, target: str, consent: Consent, output: Output) 
             _show([found])
         else:
             _explain(found.unreached)
-        if found.changes and not _agreed(target, found.changes, consent):
+        question = f"Make these {len(found.changes)} changes on {target}?"
+        if found.changes and not agreed(question, consent, "mirrorfleet apply"):
             return None
         return await once.apply(found.changes)
     finally:
         await fleet.close()
-
-
-def _agreed(target: str, changes: Sequence[PlannedChange], consent: Consent) -> bool:
-    if consent is Consent.GIVEN:
-        return True
-    if not sys.stdin.isatty():
-        raise ConfigError("nobody is there to be asked.", hint="Say it: mirrorfleet apply --yes.")
-    return typer.confirm(f"Make these {len(changes)} changes on {target}?")
 
 
 def _show(previews: Sequence[Preview]) -> None:

@@ -13,22 +13,9 @@ from mirrorfleet.config.load import load_estate
 from mirrorfleet.config.model import Estate
 from mirrorfleet.core.errors import ConfigError
 from mirrorfleet.operating.connecting import open_cluster
-from mirrorfleet.operating.terminal import (
-    EXIT_ERROR,
-    EXIT_OK,
-    Output,
-    print_json,
-    print_table,
-    say,
-    say_error,
-    say_note,
-)
+from mirrorfleet.operating.terminal import EXIT_ERROR, EXIT_OK, Output
+from mirrorfleet.operating.validated import show_report
 from mirrorfleet.watching.estate import Report, check_file, check_live, rule_row
-
-READ_COMMITTED = (
-    "note: exactly once is what a consumer with isolation.level=read_committed sees;"
-    " Kafka's default is read_uncommitted."
-)
 
 
 class Depth(Enum):
@@ -49,7 +36,7 @@ def run(estate_file: Path, target: str | None, output: Output, depth: Depth) -> 
         asyncio.run(check_live(estate, flows, report, open_cluster))
     elif depth is Depth.FILE:
         report.rules = [rule_row(flow, rule.name, None) for flow in flows for rule in flow.rules]
-    _print(estate_file, report, output)
+    show_report(estate_file, report, output)
     return EXIT_ERROR if report.problems else EXIT_OK
 
 
@@ -63,28 +50,3 @@ def _tuning_problems(estate: Estate) -> Iterator[str]:
                 settings.token_of(estate, parsed)
         except ConfigError as error:
             yield f"line {estate.line_of(error.path)} {error}"
-
-
-def _print(estate_file: Path, report: Report, output: Output) -> None:
-    if output is Output.JSON:
-        print_json(
-            {
-                "ok": not report.problems,
-                "problems": report.problems,
-                "warnings": report.warnings,
-                "clusters": report.clusters,
-                "rules": report.rules,
-            }
-        )
-        return
-    if report.clusters:
-        print_table(list(report.clusters[0]), report.clusters)
-    if report.rules:
-        print_table(list(report.rules[0]), report.rules)
-    for warning in report.warnings:
-        say_note(f"warning: {warning}")
-    for problem in report.problems:
-        say_error(f"{estate_file}: {problem}")
-    if not report.problems:
-        say(f"{estate_file} is valid.")
-        say_note(READ_COMMITTED)

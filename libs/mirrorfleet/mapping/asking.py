@@ -202,7 +202,7 @@ async def ask_groups(
     committed = await fetch_offsets(source, groups)
     # a group that the target hides from us is not listed there: only an answer tells it from none
     set_there = await fetch_offsets(target, groups)
-    copies = await _copies(target, fleet, flow, view, clock)
+    copies = await copies_of(target, fleet, flow, view, clock)
     told = (one for one in committed.values() if not isinstance(one, BrokerError))
     seen = await sides_seen(source, target, entries_of(told, copies))
     rows: list[Row] = []
@@ -213,9 +213,10 @@ async def ask_groups(
     return rows
 
 
-async def _copies(
+async def copies_of(
     target: Cluster, fleet: FleetName, flow: Flow, view: CatalogView, clock: Clock
 ) -> Copies:
+    """What a link copies, with the map of it as it is now. Raises: as `load_map`."""
     entries = view.of_link(flow.link)
     follower = await load_map(target, fleet, {entry.slot for entry in entries}, clock)
     return Copies(entries, follower.index, view.losses)

@@ -256,6 +256,19 @@ def answer_for(
     return copies.to_target(at, offset)
 
 
+def answer_back(
+    group: str, at: TopicPartition, offset: int, copies: Copies, flow: Flow
+) -> Answer | None:
+    """As `answer_for`, of an offset on the target."""
+    return copies.to_source(at, offset) if is_copied_for(group, at, copies, flow) else None
+
+
+def is_copied_for(group: str, at: TopicPartition, copies: Copies, flow: Flow) -> bool:
+    """Whether a target partition is a copy that some rule gives this group."""
+    entry = copies.by_target(at)
+    return entry is not None and _takes(flow, entry, group)
+
+
 def entries_of(
     committed: Iterable[Mapping[TopicPartition, GroupOffset]], copies: Copies
 ) -> list[CatalogPartition]:

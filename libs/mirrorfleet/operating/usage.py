@@ -1,11 +1,41 @@
-"""How a command line answers who does not know it: help is an answer, a mistake names its help."""
+"""How a command line answers who does not know it, and asks before it changes anything.
+
+Help is an answer, and a mistake names its help.
+"""
 
 from __future__ import annotations
+
+import sys
+from enum import Enum, auto
 
 import typer
 from typer.exceptions import TyperException
 
-from mirrorfleet.operating.terminal import say
+from mirrorfleet.core.errors import ConfigError
+from mirrorfleet.operating.terminal import Output, say
+
+
+class Consent(Enum):
+    """Whether somebody has agreed already."""
+
+    ASK = auto()
+    GIVEN = auto()
+
+
+def consented(output: Output, consent: Consent, command: str) -> None:
+    """Raises: ConfigError where nobody would be shown what he agrees to."""
+    if output is Output.JSON and consent is Consent.ASK:
+        hint = f"Say it: {command} --yes -o json."
+        raise ConfigError("with -o json nobody is shown the changes, or asked.", hint=hint)
+
+
+def agreed(question: str, consent: Consent, command: str) -> bool:
+    """Somebody's word. Raises: ConfigError where nobody is there to be asked."""
+    if consent is Consent.GIVEN:
+        return True
+    if not sys.stdin.isatty():
+        raise ConfigError("nobody is there to be asked.", hint=f"Say it: {command} --yes.")
+    return typer.confirm(question)
 
 
 def command_group(help_text: str) -> typer.Typer:

@@ -40,6 +40,7 @@ from services.local.ports import free_ports
 from services.local.region import Region
 from tests.faultkit.regions import address
 from tests.faultkit.waiting import until
+from tests.integration.checkpoint.coming_home import check_a_group_comes_home
 from tests.integration.checkpoint.fleet import (
     PACK_AT_LEAST,
     PARTITIONS,
@@ -124,7 +125,7 @@ def first_read(region: Region, group: str, at: TopicPartition) -> bytes | None:
         consumer.close()
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1500)
 async def test_200_groups_go_on_both_ways_at_the_first_record_they_have_not_committed(
     world: World, clusters: Clusters, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -153,6 +154,7 @@ async def test_200_groups_go_on_both_ways_at_the_first_record_they_have_not_comm
         there = world.ways[0]
         await asyncio.to_thread(check_commands, world, moved[0], capsys)
         await check_active_group_is_left_alone(world, there, clusters)
+        await check_a_group_comes_home(world, clusters, capsys)
 
 
 async def fill_and_place(

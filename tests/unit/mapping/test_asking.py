@@ -246,7 +246,7 @@ async def rows_of(
     monkeypatch.setattr(asking, "list_groups", list_groups)
     monkeypatch.setattr(asking, "fetch_offsets", fetch_offsets)
     monkeypatch.setattr(asking, "read_catalog", read_catalog)
-    monkeypatch.setattr(asking, "_copies", mapped)
+    monkeypatch.setattr(asking, "copies_of", mapped)
     source = replace(source, topics=source_of(source.topics))
     one, other = cast("Cluster", source), cast("Cluster", target)
     return await ask_groups(one, other, FleetName("west"), FLOW, SystemClock())

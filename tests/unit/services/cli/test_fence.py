@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from mirrorfleet.operating import fencing
 from mirrorfleet.records.positions import Fence
 from services.cli import fence
 from services.cli.__main__ import main
@@ -48,7 +49,7 @@ def test_a_uid_without_a_name_can_fence_and_is_named_by_its_number(
     monkeypatch.setattr("os.getuid", lambda: 4711)
     monkeypatch.setattr("socket.gethostname", lambda: "pod-1")
     monkeypatch.setattr(fence, "open_cluster", open_cluster)
-    monkeypatch.setattr(fence, "mark", mark)
+    monkeypatch.setattr(fencing, "mark", mark)
     assert main(["fence", "east->west", "--reason", "drill", "--estate", str(file)]) == 0
     (entry,) = written
     assert isinstance(entry, Fence)

@@ -111,6 +111,7 @@ def test_what_was_made_on_one_target_is_told_though_the_other_is_declined(
     assert [line.split()[:2] for line in shown.out.splitlines() if line.startswith("made")] == [
         ["made", "east->west"]
     ]
+    assert "a `sync` that began with another estate" in shown.out
     assert shown.err.splitlines() == ["nothing was changed on south"]
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from mirrorfleet.operating.validated import READ_COMMITTED
 from mirrorfleet.policy.acls import PROCESSES
 from services.cli.__main__ import main
-from services.cli.validate import READ_COMMITTED
 
 ESTATE = """\
 estate: demo

@@ -1,0 +1,110 @@
+"""Where a group that has read copies on the target goes on at home: pure.
+
+    target offset that is its own  ->  the first copied record it has not read  ->  source offset
+
+Only of partitions in which it has read: what `checkpoint` wrote for it is no progress (`homes`),
+and an offset that its place at home leads to is none either. It is never set back. What was not
+copied by rule or by decision, among what it has read on the target, it is not given at home either:
+that is in the ledger. An offset from before the target lost its tail is read by the map of now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mirrorfleet.core.ids import TopicPartition
+from mirrorfleet.offsets.copies import Answer, Copies
+from mirrorfleet.offsets.homes import GroupOffset, answer_back, is_copied_for
+from mirrorfleet.offsets.index import Found
+from mirrorfleet.policy.flows import Flow
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One partition: `answer` leads from the target to the source, where the group `stands`.
+
+    `start` is where the source's log begins: what is below cannot be read.
+    """
+
+    answer: Answer
+    metadata: str
+    stands: int | None
+    start: int = 0
+
+    @property
+    def goes_on(self) -> int:
+        """The next source offset to read."""
+        return max(self.answer.offset, self.start)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is to be set."""
+        return self.stands is None or self.stands < self.goes_on
+
+    @property
+    def wanted(self) -> GroupOffset:
+        """What is to be set."""
+        return GroupOffset(self.goes_on, self.metadata)
+
+
+def places_at_home(
+    group: str,
+    own: Mapping[TopicPartition, GroupOffset],
+    home: Mapping[TopicPartition, GroupOffset],
+    copies: Copies,
+    flow: Flow,
+) -> list[Place]:
+    """By its own offsets on the target and those at home; what this link copies for it."""
+    found = []
+    for at, now in sorted(own.items()):
+        answer = answer_back(group, at, now.offset, copies, flow)
+        if answer is None:
+            continue
+        before = home.get(answer.other)
+        stands = None if before is None else before.offset
+        if stands is None or not _leads_to(copies, answer.other, stands, now.offset):
+            found.append(Place(answer, now.metadata, stands))
+    return found
+
+
+def _leads_to(copies: Copies, home: TopicPartition, stands: int, offset: int) -> bool:
+    """Whether it has read nothing on the target beyond where it stands at home."""
+    copy = copies.to_target(home, stands)
+    return copy is not None and copy.offset >= offset
+
+
+def unmapped(
+    group: str, own: Mapping[TopicPartition, GroupOffset], copies: Copies, flow: Flow
+) -> str:
+    """Why one of its offsets has no place at home, as in a copy that began anew; "" if each has."""
+    for at, now in sorted(own.items()):
+        is_known = copies.to_source(at, now.offset) is not None
+        if now.offset and not is_known and is_copied_for(group, at, copies, flow):
+            return f"{at}: it stands at {now.offset}, and the map has no record of this copy yet"
+    return ""
+
+
+def unread(place: Place, copies: Copies) -> str:
+    """Why nobody can say where the group goes on; "" when that is known.
+
+    What is below the begin of the log at home nobody can read, and between two histories
+    (`lineage`) lies nothing: only the begin of all that was copied is in doubt.
+    """
+    answer, home = place.answer, place.answer.other
+    if place.start < answer.offset and _is_first(answer, copies.to_source(answer.partition, 0)):
+        return f"{answer.partition}: {answer.asked} is before the first record that was copied"
+    if place.stands is None:
+        return ""
+    copy = copies.to_target(home, max(place.stands, place.start))
+    if copy is not None and _is_first(copy, copies.to_target(home, 0)):
+        return (
+            f"{home}: it stood at {place.stands}, and copying began behind it: what lies between it"
+            " has read on neither side"
+        )
+    return ""
+
+
+def _is_first(answer: Answer, first: Answer | None) -> bool:
+    """Whether it leads to the first record that was ever copied, from before it."""
+    return answer.found is Found.BEFORE and first is not None and answer.offset <= first.offset
