@@ -77,9 +77,8 @@ def advice(fault: str, entry: CatalogPartition) -> str:
     lost, link = _LOST.search(fault), entry.link
     if lost is None and found and found[0] == FaultReason.SOURCE_TRUNCATED:
         text = _PARTED
-    at = f"{entry.source_topic}-{entry.identity.partition}"
     return text.format(
-        resolve=f"mirrorfleet resolve {at} --target {link.target} --from {link.source}",
+        resolve=f"mirrorfleet resolve {entry.source} --target {link.target} --from {link.source}",
         lost=f"{lost[1]}..{lost[2]}" if lost else "FIRST..END",
         target=link.target,
         copy=entry.target_topic,

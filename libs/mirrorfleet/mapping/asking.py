@@ -6,7 +6,7 @@ Answers come from the control topics and both clusters alone, so they work witho
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -190,14 +190,7 @@ async def ask_groups(
         return await ask_target(target, fleet, flow, only=only)
     view = await read_catalog(target, fleet)
     listed = await list_groups(source)
-    groups = wanted_groups(flow, listed)
-    if only is not None:
-        groups = [group for group in groups if group == only]
-        if not groups:
-            raise RefusedError(
-                f"{flow.link}: {only!r} is no group of {flow.link.source} that a rule takes.",
-                hint="See: mirrorfleet groups",
-            )
+    groups = groups_of(source, flow, listed, () if only is None else (only,))
     there = await list_groups(target, any_protocol=True)
     committed = await fetch_offsets(source, groups)
     # a group that the target hides from us is not listed there: only an answer tells it from none
@@ -211,6 +204,23 @@ async def ask_groups(
         sides = here, _Side(state_of(there, group), set_there[group])
         rows += _group_rows(group, flow, copies, sides, seen)
     return rows
+
+
+def groups_of(
+    cluster: Cluster, flow: Flow, listed: Iterable[str], only: Collection[str]
+) -> list[str]:
+    """The groups of a cluster that the rules take, or these of them.
+
+    Raises: RefusedError when one of `only` is none.
+    """
+    groups = wanted_groups(flow, listed)
+    unknown = sorted(set(only).difference(groups))
+    if unknown:
+        raise RefusedError(
+            f"{flow.link}: {unknown[0]!r} is no group of {cluster.name} that a rule takes.",
+            hint="See: mirrorfleet groups",
+        )
+    return [group for group in groups if group in only] if only else groups
 
 
 async def copies_of(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from mirrorfleet.copying.advice import advice
@@ -43,14 +43,18 @@ async def _heard(cluster: Cluster, fleet: FleetName, clock: Clock) -> tuple[list
     report that comes while we wait for one is of now; without one all are silent, whatever it says.
     """
     found = await newest_progress(cluster, fleet)
-    last_ms = max((one.time_ms for one in found), default=0)
+    last_ms = _newest_ms(found)
     if not found or abs(clock.now_ms() - last_ms) <= STALE_MS:
         return found, max(clock.now_ms(), last_ms)
     await asyncio.sleep(ANOTHER_LOOK_S)
     again = await newest_progress(cluster, fleet)
-    newest_ms = max((one.time_ms for one in again), default=0)
+    newest_ms = _newest_ms(again)
     silent_ms = last_ms + STALE_MS + 1
     return again, newest_ms if newest_ms > last_ms else max(clock.now_ms(), silent_ms)
+
+
+def _newest_ms(snapshots: Iterable[Progress]) -> int:
+    return max((one.time_ms for one in snapshots), default=0)
 
 
 def unhealthy(row: Mapping[str, object]) -> str:

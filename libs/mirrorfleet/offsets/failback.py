@@ -61,11 +61,16 @@ def places_at_home(
         answer = answer_back(group, at, now.offset, copies, flow)
         if answer is None:
             continue
-        before = home.get(answer.other)
-        stands = None if before is None else before.offset
+        stands = offset_at(home, answer.other)
         if stands is None or not _leads_to(copies, answer.other, stands, now.offset):
             found.append(Place(answer, now.metadata, stands))
     return found
+
+
+def offset_at(offsets: Mapping[TopicPartition, GroupOffset], at: TopicPartition) -> int | None:
+    """Where a group stands in a partition; None where it has no offset."""
+    found = offsets.get(at)
+    return None if found is None else found.offset
 
 
 def _leads_to(copies: Copies, home: TopicPartition, stands: int, offset: int) -> bool:

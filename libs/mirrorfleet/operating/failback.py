@@ -13,15 +13,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from mirrorfleet.core.errors import BrokerError, MirrorfleetError, RefusedError
+from mirrorfleet.core.errors import BrokerError, MirrorfleetError
 from mirrorfleet.kafka.groups import commit_offsets, fetch_offsets, list_groups, state_of
 from mirrorfleet.kafka.offsets import EARLIEST, LATEST, list_offsets
-from mirrorfleet.mapping.asking import copies_of
+from mirrorfleet.mapping.asking import copies_of, groups_of
 from mirrorfleet.mapping.catalog import read_catalog
 from mirrorfleet.mapping.live import side_words, sides_seen
 from mirrorfleet.mapping.written import WrittenTail
-from mirrorfleet.offsets.failback import Place, places_at_home, unmapped, unread
-from mirrorfleet.offsets.homes import Activity, own_progress, wanted_groups
+from mirrorfleet.offsets.failback import Place, offset_at, places_at_home, unmapped, unread
+from mirrorfleet.offsets.homes import Activity, own_progress
 from mirrorfleet.records import checkpoint
 
 if TYPE_CHECKING:
@@ -93,14 +93,8 @@ async def find_returns(
     Raises: RefusedError when one of `only` is no group that a rule takes; as `read_catalog`, and
     errors of both clusters.
     """
-    names = wanted_groups(flow, await list_groups(target))
-    unknown = sorted(set(only) - set(names))
-    if unknown:
-        raise RefusedError(
-            f"{flow.link}: {unknown[0]!r} is no group of {target.name} that a rule takes.",
-            hint=f"See: mirrorfleet groups --target {flow.link.target}",
-        )
-    look = await _look(source, target, sorted(set(only)) or names)
+    names = groups_of(target, flow, await list_groups(target), only)
+    look = await _look(source, target, names)
     written = WrittenTail(target, checkpoint.topic_name(flow.link.source))
     try:
         await written.refresh()
@@ -231,10 +225,9 @@ def _since(one: Return, look: _Look) -> str:
         return trouble
     home, there = look.home[one.group], look.there[one.group]
     for place in one.places:
-        is_there, is_home = there.get(place.answer.partition), home.get(place.answer.other)
-        asked = None if is_there is None else is_there.offset
-        stands = None if is_home is None else is_home.offset
-        if (asked, stands) != (place.answer.asked, place.stands):
+        answer = place.answer
+        now = offset_at(there, answer.partition), offset_at(home, answer.other)
+        if now != (answer.asked, place.stands):
             return _MOVED
     return ""
 

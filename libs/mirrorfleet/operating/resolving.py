@@ -193,7 +193,7 @@ def _told(progress: Iterable[Progress], entry: CatalogPartition) -> PartitionPro
 
 def _stands_at(entry: CatalogPartition, told: PartitionProgress) -> SourceOffset:
     """The offset of what a request can move. Raises: RefusedError, with the fault's own text."""
-    where = f"{entry.source_topic}-{entry.identity.partition}"
+    where = str(entry.source)
     if not told.fault:
         raise RefusedError(
             f"{where} does not stand still ({told.state}, next offset {told.next_source}).",

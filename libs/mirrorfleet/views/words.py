@@ -299,7 +299,6 @@ def _help(one: Standing) -> str:
 def _inspect(one: Standing) -> str:
     """Shows the record that is in the way, or the last batches where none is."""
     entry = one.entry
-    at = f"{entry.source_topic}-{entry.identity.partition}"
     reason, offset = standing_in("" if one.known is None else one.known.fault) or ("", -1)
     where = f" --from {offset} --limit 3" if reason in _AT_A_RECORD and offset >= 0 else ""
-    return f"mirrorfleet inspect {at} --cluster {entry.link.source}{where}"
+    return f"mirrorfleet inspect {entry.source} --cluster {entry.link.source}{where}"
