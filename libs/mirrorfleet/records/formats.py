@@ -7,7 +7,8 @@
 A process writes what the level in the catalog says and nothing newer. So a new build runs beside
 the one before, and may be taken back, until the level is raised by command; from then on the build
 before refuses the catalog, and with it everything else. A level is never lowered: what was written
-at it stays. Keys keep their version for ever, or compaction would see two keys.
+at it stays. A new fleet begins at the newest that the `sync` knows which makes its catalog.
+Keys keep their version for ever, or compaction would see two keys.
 """
 
 from __future__ import annotations

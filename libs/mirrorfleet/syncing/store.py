@@ -25,7 +25,7 @@ from mirrorfleet.kafka.offsets import LATEST, list_offsets
 from mirrorfleet.planning.book import CatalogBook
 from mirrorfleet.records import catalog, events
 from mirrorfleet.records.catalog import CatalogAcl, CatalogEntry, Removed
-from mirrorfleet.records.formats import FIRST_LEVEL
+from mirrorfleet.records.formats import KNOWN_LEVEL
 from mirrorfleet.records.topics import (
     ControlKind,
     TopicSpec,
@@ -210,8 +210,12 @@ class Store:
 
     @property
     def level(self) -> int:
-        """The format level in force, as of the last `refresh`."""
-        return FIRST_LEVEL if self.book.config is None else self.book.config.format_level
+        """The format level in force, as of the last `refresh`.
+
+        A fleet without a catalog begins with the newest: no build before ours has written in it,
+        so there is none to go back to.
+        """
+        return KNOWN_LEVEL if self.book.config is None else self.book.config.format_level
 
     async def raise_level(self, level: int) -> None:
         """Have the fleet write another format from now on; `syncing.leveling` says when one may.

@@ -18,7 +18,9 @@ from mirrorfleet.core.ids import NO_TOPIC_ID, ClusterId, FleetName, TopicPartiti
 from mirrorfleet.kafka.admin import NewTopic
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.metadata import Broker, Metadata, PartitionMeta, TopicMeta
+from mirrorfleet.records.catalog import CatalogConfig
 from mirrorfleet.records.events import Event, EventKind, encode
+from mirrorfleet.records.formats import FIRST_LEVEL, KNOWN_LEVEL
 from mirrorfleet.records.topics import control_topics
 from mirrorfleet.syncing import store as module
 from mirrorfleet.syncing.store import Store
@@ -227,3 +229,10 @@ async def test_what_is_deleted_of_the_control_topics_is_made_again_but_what_only
     names = await Store(cluster, fleet, HandClock()).mend_topics(1)
 
     assert [name.rpartition(".")[2] for name in names] == made
+
+
+def test_a_new_fleet_begins_at_the_newest_format_and_one_that_has_a_catalog_keeps_its_own() -> None:
+    store = a_store()
+    assert store.level == KNOWN_LEVEL
+    store.book.learn(CatalogConfig(generation=4, format_level=FIRST_LEVEL))
+    assert store.level == FIRST_LEVEL
