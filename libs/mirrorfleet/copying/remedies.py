@@ -19,12 +19,12 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.copying.faults import TARGET_LOSSES, FaultReason, Span
+from mirrorfleet.core.ids import SourceOffset
 from mirrorfleet.records.commands import Action
 from mirrorfleet.records.incarnations import LossCause
 
 if TYPE_CHECKING:
     from mirrorfleet.copying.faults import Fault
-    from mirrorfleet.core.ids import SourceOffset
     from mirrorfleet.records.commands import Command
 
 
@@ -156,6 +156,17 @@ def _seek_anew(fault: Fault, asked: Span, request: str) -> Step:
     if to < lost.first:
         return Step(Remedy.BEGIN_ANEW, Span(to, lost.end), to, request, LossCause.REWOUND)
     return Step(Remedy.BEGIN_ANEW, Span(lost.first, max(lost.end, to)), to, request)
+
+
+def passed_over(fault: Fault, step: Step) -> Span | None:
+    """What a request leaves out of the source's new log: other records than the lost ones.
+
+    The ledger's range is of the log that has ended, and they have the offsets of it, or lower ones.
+    """
+    if not step.request or step.to is None or fault.reason in TARGET_LOSSES:
+        return None
+    first = SourceOffset(0) if fault.reason is FaultReason.SOURCE_RECREATED else step.span.first
+    return Span(first, step.to) if first < step.to else None
 
 
 def _words(span: Span) -> str:

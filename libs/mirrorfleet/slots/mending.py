@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.copying.faults import TARGET_LOSSES, Fault, FaultReason, Span
 from mirrorfleet.copying.partition import LeftOut
-from mirrorfleet.copying.remedies import Remedy, Step, by_policy, by_request
+from mirrorfleet.copying.remedies import Remedy, Step, by_policy, by_request, passed_over
 from mirrorfleet.core.errors import BrokerError, MirrorfleetError
 from mirrorfleet.core.ids import SourceOffset
 from mirrorfleet.kafka.offsets import LATEST, list_offsets
@@ -236,6 +236,8 @@ class Mender:
         self._asked[identity] = now
         now_ms = self._runner.clock.now_ms()
         at = FROM_THE_START if step.to is None else str(step.to)
+        if (over := passed_over(fault, step)) is not None:
+            at += f"; {over.first}..{over.end} of the source's new log is left out"
         self._worker.asked.append(
             Command(
                 id=f"{partition.entry.source_topic}-{identity.partition}.{identity.incarnation}",

@@ -1,27 +1,25 @@
-"""One fleet, one worker and one busy neighbour for all drills of this folder on two brokers."""
+"""One fleet, one worker and busy neighbours for all drills of this folder on two brokers."""
 
 from __future__ import annotations
 
 import asyncio
-import time
-from contextlib import ExitStack
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from mirrorfleet.kafka.control import read_to_end
-from mirrorfleet.records.progress import Progress, decode
+from mirrorfleet.records.progress import PartitionProgress, Progress, decode
 from services.cli.__main__ import main
 from tests.faultkit.hold import hold_sync
-from tests.faultkit.regions import access, address
-from tests.faultkit.traffic import Traffic, traffic
+from tests.faultkit.regions import access
 from tests.faultkit.waiting import wait_until
+from tests.integration.loss.neighbours import Neighbours, neighbours_of
 from tests.integration.mirror.fleet import FLOWING_S, Fleet, faults_of, wait_values
 from tests.integration.mirror.making import numbered, put
 from tests.judge.judging import history
 from tests.judge.reading import At
-from tests.judge.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -36,6 +34,17 @@ BUSY_PARTITIONS: Final = 6
 BUSY_RATE: Final = 500
 FROZEN_S: Final = 1.0
 """Longer than a fetch waits at the source: none is under way any more."""
+
+
+@contextmanager
+def frozen(worker: ServiceProcess) -> Iterator[None]:
+    """A worker stands where nothing that is produced inside can be on its way to it."""
+    try:
+        worker.freeze()
+        hold_sync(FROZEN_S, reason="the last fetch of a frozen worker ends empty")
+        yield
+    finally:
+        worker.thaw()
 
 
 @dataclass
@@ -61,18 +70,15 @@ class Drill:
         for topic in topics:
             self.before |= history(access(self.fleet.east), topic)
 
-    def freeze(self) -> None:
-        """Stop the worker where nothing that is produced now can be on its way to it."""
-        self.mirror.freeze()
-        hold_sync(FROZEN_S, reason="the last fetch of a frozen worker ends empty")
+    def fault(self, topic: str, partition: int = 0, *, saying: str = "") -> str:
+        """Wait until a partition stands still, and these words are in the reason; all of that."""
 
-    def fault(self, topic: str, partition: int = 0) -> str:
-        """Wait until a partition stands still; why."""
-        return wait_until(
-            lambda: faults_of(self.mirror).get((topic, partition), ""),
-            deadline_s=FLOWING_S,
-            what=f"the fault of {topic}-{partition}",
-        )
+        def look() -> str:
+            text = faults_of(self.mirror).get((topic, partition), "")
+            return text if saying in text else ""
+
+        what = f"the fault of {topic}-{partition} {saying}"
+        return wait_until(look, deadline_s=FLOWING_S, what=what)
 
     def ledger(self, topic: str, *kinds: str) -> list[tuple[object, ...]]:
         """(kind, partition, first, end, cause) of each event of a topic."""
@@ -93,21 +99,41 @@ class Drill:
         )
         return self.ledger(topic)
 
+    def told(self, topic: str, partition: int) -> list[PartitionProgress]:
+        """What the worker has told of a partition, in order; it does once a second."""
+        where = self.fleet.west.settings(), self.fleet.control("progress")
+        snapshots = [decode(r.key, r.value) for r in asyncio.run(read_to_end(*where))]
+        return [
+            one
+            for snapshot in snapshots
+            if isinstance(snapshot, Progress)
+            for one in snapshot.partitions
+            if (one.source_topic, one.identity.partition) == (topic, partition)
+        ]
+
     def wait_seen(self, topic: str, partition: int, end: int) -> None:
         """Wait until the worker has told that the source ends there."""
-        where = self.fleet.west.settings(), self.fleet.control("progress")
+        wait_until(
+            lambda: end in {one.high_watermark for one in self.told(topic, partition)},
+            deadline_s=FLOWING_S,
+            what=f"{topic}-{partition} to be seen to {end}",
+        )
 
-        def look() -> bool:
-            told = [decode(r.key, r.value) for r in asyncio.run(read_to_end(*where))]
-            return any(
-                (one.source_topic, one.identity.partition, one.high_watermark)
-                == (topic, partition, end)
-                for snapshot in told
-                if isinstance(snapshot, Progress)
-                for one in snapshot.partitions
-            )
+    def wait_told(self, topic: str, offset: int) -> None:
+        """Wait until `resolve` can know that partition 0 stands still, and where."""
+        wait_until(
+            lambda: any(
+                one.fault and one.next_source == offset for one in self.told(topic, 0)[-1:]
+            ),
+            deadline_s=FLOWING_S,
+            what=f"word that {topic}-0 stands at {offset}",
+        )
 
-        wait_until(look, deadline_s=FLOWING_S, what=f"{topic}-{partition} to be seen to {end}")
+    def refuse_skip(self, topic: str, capsys: pytest.CaptureFixture[str]) -> None:
+        """What partition 0 has lost is no record that could be left out."""
+        capsys.readouterr()
+        assert self.run("resolve", f"{topic}-0", "--skip") == 1
+        assert "no single record is in the way" in " ".join(capsys.readouterr().err.split())
 
     def judged(
         self, topics: Sequence[str], *, gaps: Mapping[At, Sequence[tuple[int, int]]] | None = None
@@ -122,8 +148,10 @@ class Drill:
 
 
 @pytest.fixture(scope="package")
-def drill(east: Region, west: Region, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drill]:
-    """Traffic flows through the neighbours all the time; at the end it is judged."""
+def neighbours(
+    east: Region, west: Region, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Neighbours]:
+    """Of all drills: traffic flows through them all the time."""
     policies = {"fail": "fail", "gap": "record-gap", "copy": "recopy"}
     # a drill takes a time limit down on purpose: sync must not set it back
     own: dict[str, object] = {"configs_exclude": ["message.timestamp.after.max.ms"]}
@@ -139,31 +167,16 @@ def drill(east: Region, west: Region, tmp_path_factory: pytest.TempPathFactory) 
     ]
     rules.append({"name": "busy", "topics": [BUSY]})
     fleet = Fleet("loss", east, west, tmp_path_factory.mktemp("loss"), rules=rules)
-    with ExitStack() as running:
-        load = running.enter_context(
-            traffic(address(east), [f"{BUSY}:{BUSY_PARTITIONS}"], rate=BUSY_RATE)
-        )
-        running.enter_context(fleet.sync())
-        mirror = running.enter_context(fleet.mirror())
+    with neighbours_of(fleet, [BUSY], partitions=BUSY_PARTITIONS, rate=BUSY_RATE) as made:
+        yield made
+
+
+@pytest.fixture(scope="package")
+def drill(neighbours: Neighbours) -> Iterator[Drill]:
+    """The fleet of these neighbours at work; at the end they are judged."""
+    fleet = neighbours.fleet
+    with fleet.sync(), fleet.mirror() as mirror:
         mirror.wait_ready(60)
+        neighbours.wait_flowing()
         yield Drill(fleet, mirror)
-        _judge_neighbours(fleet, load)
-
-
-def _judge_neighbours(fleet: Fleet, load: Traffic) -> None:
-    """None of them has lost or repeated anything through all drills."""
-    load.stop()
-    began = time.monotonic()
-    report = fleet.judged([BUSY])
-    print(f"neighbours judged in {time.monotonic() - began:.1f} s")
-    assert report.verdict is Verdict.PASS
-    assert {at for (at, _) in fleet_faults(fleet)} == set()
-
-
-def fleet_faults(fleet: Fleet) -> list[tuple[str, object]]:
-    """Faults of the busy neighbours, as the ledger has them."""
-    return [
-        (BUSY, event["partition"])
-        for event in fleet.events("partition-faulted")
-        if event.get("topic") == BUSY
-    ]
+        neighbours.judge()

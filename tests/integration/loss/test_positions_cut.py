@@ -17,6 +17,7 @@ from services.local.region import Region, RegionSpec
 from tests.faultkit.waiting import wait_until
 from tests.integration.loss.conftest import Drill
 from tests.integration.loss.test_elections import (
+    APART,
     BEHIND,
     KEPT,
     LEADER,
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
     from tests.conftest import Regions
 
 TOPIC: Final = "pc-orders"
-APART: Final = 1
-"""The broker of the copies."""
 LATER: Final = range(150, 170)
 LAST: Final = range(170, 190)
 

@@ -17,23 +17,28 @@ if TYPE_CHECKING:
     from confluent_kafka import Producer
 
     from tests.integration.loss.conftest import Drill
+    from tests.integration.loss.neighbours import Neighbours
 
 CAUSE: Final = "source-recreated"
+WHOLE: Final = [("gap", 0, 50, 70, CAUSE), ("gap", 1, 50, 50, CAUSE)]
+"""What the ledger says of the two partitions that all of them had."""
 SEEN: Final = [range(50)]
 SHORTER, LONGER = range(1_000, 1_030), range(1_000, 1_080)
 
 
 class Topics(NamedTuple):
-    """Those of a case."""
+    """Those of a case; the first two are under `record-gap`, the last under `recopy`."""
 
     more: str
     fewer: str
     fail: str
+    copy: str
 
     @property
     def partitions(self) -> dict[str, tuple[int, int]]:
         """How many each has before and after."""
-        return {self.more: (2, 3), self.fewer: (3, 2), self.fail: (2, 2)}
+        same = dict.fromkeys((self.fail, self.copy), (2, 2))
+        return {self.more: (2, 3), self.fewer: (3, 2), **same}
 
 
 def fill_with_an_open_end(drill: Drill, topics: Topics) -> list[Producer]:
@@ -63,9 +68,9 @@ def recreate(drill: Drill, topics: Topics, new: range) -> None:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("new", [SHORTER, LONGER], ids=["shorter", "longer"])
 def test_a_recreated_source_topic_stops_or_begins_anew_and_the_ledger_says_what_it_had(
-    drill: Drill, new: range
+    drill: Drill, neighbours: Neighbours, new: range, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    names = ("ls-gap-more", "ls-gap-fewer", "ls-fail-again")
+    names = ("ls-gap-more", "ls-gap-fewer", "ls-fail-again", "ls-copy-again")
     topics = Topics(*(f"{name}-{len(new)}" for name in names))
     opened = fill_with_an_open_end(drill, topics)
     for topic, (partitions, _) in topics.partitions.items():
@@ -74,25 +79,28 @@ def test_a_recreated_source_topic_stops_or_begins_anew_and_the_ledger_says_what_
     for topic in topics:
         drill.wait_seen(topic, 0, 70)
     drill.remember(*topics)
-    recreate(drill, topics, new)
-    del opened
+    with neighbours.undisturbed(f"source topics were made again, {len(new)} records"):
+        recreate(drill, topics, new)
+        del opened
+        check_rules(drill, topics, new)
+        check_requests(drill, topics.fail, new, capsys)
+    check_copies(drill, topics)
 
-    whole = [("gap", 0, 50, 70, CAUSE), ("gap", 1, 50, 50, CAUSE)]
-    for topic in (topics.more, topics.fewer):
+
+def check_rules(drill: Drill, topics: Topics, new: range) -> None:
+    """The new log is copied from its start, behind what there was."""
+    for topic in (topics.more, topics.fewer, topics.copy):
         drill.wait_copied(topic, [*SEEN, new])
         drill.wait_copied(topic, [*SEEN, new], partition=1)
     drill.wait_copied(topics.more, [new], partition=2)
     drill.wait_copied(topics.fewer, SEEN, partition=2)
-    assert sorted(drill.wait_ledger(topics.more, 2)) == whole
+    for topic in (topics.more, topics.copy):
+        assert sorted(drill.wait_ledger(topic, 2)) == WHOLE
     gone = ("gap", 2, 50, 50, CAUSE)
-    assert sorted(drill.wait_ledger(topics.fewer, 3)) == [*whole, gone]
-
-    check_requests(drill, topics.fail, new)
-    assert sorted(drill.ledger(topics.fail)) == whole
-    check_copies(drill, topics)
+    assert sorted(drill.wait_ledger(topics.fewer, 3)) == [*WHOLE, gone]
 
 
-def check_requests(drill: Drill, fail: str, new: range) -> None:
+def check_requests(drill: Drill, fail: str, new: range, capsys: pytest.CaptureFixture[str]) -> None:
     """Each partition stands with what it had, and goes on by a word of its own."""
     assert drill.fault(fail).startswith(f"{CAUSE} at source offset 50: ")
     assert drill.fault(fail, 1).startswith(f"{CAUSE} at source offset 50: ")
@@ -102,17 +110,21 @@ def check_requests(drill: Drill, fail: str, new: range) -> None:
     ]
     question = "offsets", "translate", f"{fail}-0", "10"
     assert drill.run(*question) == 1  # an offset of the new topic, a map of the old one
+    drill.wait_told(fail, 50)
+    drill.refuse_skip(fail, capsys)
     assert drill.run("resolve", f"{fail}-0", "--accept-gap", "50..70") == 0
     drill.wait_copied(fail, [*SEEN, new])
     assert drill.run(*question) == 0
     drill.wait_copied(fail, SEEN, partition=1)  # its neighbour still waits for a word
     assert drill.run("resolve", f"{fail}-1", "--seek", "5") == 0
     drill.wait_copied(fail, [*SEEN, range(new.start + 5, new.stop)], partition=1)
+    assert sorted(drill.ledger(fail)) == WHOLE
 
 
 def check_copies(drill: Drill, topics: Topics) -> None:
     """Old and new records, and of the partition that is no more nothing is wrong but that."""
-    report = drill.judged([topics.more, topics.fail], gaps={At(topics.fail, 1): [(0, 5)]})
+    copied = [topics.more, topics.fail, topics.copy]
+    report = drill.judged(copied, gaps={At(topics.fail, 1): [(0, 5)]})
     assert report.verdict is Verdict.PASS
     fewer = drill.judged([topics.fewer])
     assert fewer.reasons == (f"east.{topics.fewer}-2: no such source partition",)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from mirrorfleet.copying.faults import Fault, FaultReason, Span, standing_in
-from mirrorfleet.copying.remedies import Remedy, Step, by_policy, by_request
+from mirrorfleet.copying.remedies import Remedy, Step, by_policy, by_request, passed_over
 from mirrorfleet.core.ids import SourceOffset
 from mirrorfleet.records.commands import Action
 from tests.unit.copying.making import asked, span
@@ -204,3 +204,30 @@ def test_where_a_partition_stands_is_read_back_from_its_words() -> None:
     assert standing_in(str(before)) == ("source-denied", -1)
     assert standing_in("it says why in other words: 7") is None
     assert standing_in("") is None
+
+
+@pytest.mark.parametrize(
+    ("reason", "to", "over"),
+    [
+        (R.SOURCE_RECREATED, 3, span(0, 3)),
+        (R.SOURCE_RECREATED, 0, None),
+        (R.SOURCE_TRUNCATED, 110, span(100, 110)),
+        (R.SOURCE_TRUNCATED, 60, None),
+        (R.TARGET_TRUNCATED, 130, None),  # the same log: the ledger's range has them
+    ],
+)
+def test_what_a_seek_passes_over_of_a_new_log_is_named_beside_what_is_lost(
+    reason: FaultReason, to: int, over: Span | None
+) -> None:
+    step = by_request(fault(reason), SourceOffset(100), asked(Action.SEEK, 100, to))
+
+    assert isinstance(step, Step)
+    assert passed_over(fault(reason), step) == over
+
+
+def test_a_rule_passes_over_nothing_of_a_new_log() -> None:
+    reason = fault(R.SOURCE_TRUNCATED)
+    step = by_policy(reason, "recopy")
+
+    assert step is not None
+    assert passed_over(reason, step) is None

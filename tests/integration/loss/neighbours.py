@@ -1,0 +1,103 @@
+"""Busy neighbours of what is lost: how long their copies stood still, and what the judge says.
+
+    with neighbours_of(fleet, ["busy"], partitions=6, rate=500) as neighbours:
+        ...                                                   sync and a worker
+        with neighbours.undisturbed("retention overtook"):
+            ...                                               the loss, and what is done about it
+        neighbours.judge()
+
+What the source showed before such a span does not count: a test may have frozen the worker itself.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from tests.faultkit.hold import IS_LONG
+from tests.faultkit.markers import commit_times, times
+from tests.faultkit.regions import address, data_directories
+from tests.faultkit.traffic import traffic
+from tests.faultkit.waiting import wait_until
+from tests.integration.mirror.fleet import FLOWING_S
+from tests.integration.workers.fleet import now_ms
+from tests.judge.reading import At
+from tests.judge.stalls import Line, Span, stalls, told
+from tests.judge.verdict import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tests.faultkit.traffic import Traffic
+    from tests.integration.mirror.fleet import Fleet
+
+STALL_S: Final = 2.0 if IS_LONG else 5.0
+"""Longest stall of a neighbour; the short form runs on any machine."""
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """Source partitions of a fleet that lose nothing, and the traffic that flows through them."""
+
+    fleet: Fleet
+    partitions: Sequence[At]
+    load: Traffic
+
+    def wait_flowing(self) -> None:
+        """Wait until each copy has shown more than it does now."""
+        since_ms = now_ms()
+        wait_until(
+            lambda: all(self._copied_ms(at)[-1:] > [since_ms] for at in self.partitions),
+            deadline_s=FLOWING_S,
+            what="the neighbours to be copied",
+        )
+
+    @contextmanager
+    def undisturbed(self, what: str) -> Iterator[None]:
+        """No copy stands still for long while that happens."""
+        begin_ms = now_ms()
+        yield
+        span = Span(begin_ms, now_ms())
+        self.wait_flowing()  # a stall that lasts on counts to its end
+        lines = [self._line(at, span) for at in self.partitions]
+        found = stalls(lines, span)
+        text = told(f"{what}, its neighbours", found, STALL_S)
+        print(text)
+        assert all(line.source_ms for line in lines), "a source that shows nothing proves nothing"
+        assert found[0].seconds < STALL_S, text
+
+    def judge(self) -> None:
+        """None of them has lost or repeated anything, or stopped, through all that happened."""
+        self.load.stop()
+        began = time.monotonic()
+        topics = sorted({at.topic for at in self.partitions})
+        report = self.fleet.judged(topics)
+        print(f"neighbours judged in {time.monotonic() - began:.1f} s")
+        assert report.verdict is Verdict.PASS
+        faults = self.fleet.events("partition-faulted")
+        assert [event for event in faults if event.get("topic") in topics] == []
+
+    def _line(self, at: At, span: Span) -> Line:
+        shown = times(data_directories(self.fleet.east), *at)
+        inside = [each for each in shown if span.begin_ms <= each <= span.end_ms]
+        return Line(_copy(at), inside, self._copied_ms(at))
+
+    def _copied_ms(self, at: At) -> list[int]:
+        return commit_times(data_directories(self.fleet.west), *_copy(at))
+
+
+def _copy(at: At) -> At:
+    return At(f"east.{at.topic}", at.partition)
+
+
+@contextmanager
+def neighbours_of(
+    fleet: Fleet, topics: Sequence[str], *, partitions: int = 1, rate: float
+) -> Iterator[Neighbours]:
+    """The traffic flows; topics that are not there are made, with so many partitions each."""
+    wanted = [f"{topic}:{partitions}" for topic in topics]
+    # other loads of the same cluster have other transactional ids
+    with traffic(address(fleet.east), wanted, rate=rate, seed=fleet.name) as load:
+        yield Neighbours(fleet, [At(t, n) for t in topics for n in range(partitions)], load)
