@@ -85,10 +85,16 @@ class Fleet:
         return [Pair(name, f"east.{name}") for name in names]
 
     @property
+    def copies(self) -> list[At]:
+        """Partitions of all copies."""
+        parsed = [topic.split(":") for topic in self.topics]
+        return [At(f"east.{name}", n) for name, count, *_ in parsed for n in range(int(count))]
+
+    @property
     def watched(self) -> list[At]:
         """Partitions of the first copy, to look for open transactions."""
-        name, partitions, *_ = self.topics[0].split(":")
-        return [At(f"east.{name}", number) for number in range(int(partitions))]
+        first = self.pairs[0].target
+        return [at for at in self.copies if at.topic == first]
 
     def control(self, kind: str) -> str:
         """The name of a control topic."""
@@ -132,12 +138,13 @@ class Fleet:
         *,
         records: int = 1,
         seconds: float = 0.0,
+        rate: float = 0.0,
         ran_s: float | None = None,
     ) -> Report:
         """The judge's word, printed."""
         report = judge(
             Copy(source=access(self.source), target=self.access, pairs=self.pairs),
-            demands=Demands(records=records, seconds=seconds),
+            demands=Demands(records=records, seconds=seconds, rate=rate),
             evidence=evidence,
             ran_s=ran_s,
         )

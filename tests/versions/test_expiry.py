@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from mirrorfleet.core.errors import BrokerError
+from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.kafka.cluster import Cluster
-from mirrorfleet.kafka.inspection import list_transactions
+from mirrorfleet.kafka.inspection import ActiveProducer, list_transactions
+from mirrorfleet.kafka.left_open import producers_in
 from services.local.region import Region, RegionSpec
 from tests.conftest import running
 from tests.faultkit.hold import hold_sync
@@ -62,6 +65,17 @@ def known_ids(region: Region, fleet: str) -> dict[str, int]:
     return asyncio.run(ask())
 
 
+def known_producers(region: Region, fleet: Fleet) -> list[ActiveProducer]:
+    """Producers that the brokers still know in the copies."""
+
+    async def ask() -> list[ActiveProducer]:
+        async with Cluster(region.settings()) as cluster:
+            found = await producers_in(cluster, [TopicPartition(*at) for at in fleet.copies])
+        return [each for some in found.values() for each in some]
+
+    return asyncio.run(ask())
+
+
 def burst(east: Region, topic: str, number: int) -> None:
     """Some records for every partition."""
     first = number * BURST
@@ -81,11 +95,24 @@ def test_slots_that_were_idle_too_long_are_taken_again_and_nothing_is_lost_or_re
     with fleet.sync(), fleet.mirror():
         for number in range(BURSTS):
             burst(east, topic, number)
+            before = wait_until(
+                lambda: known_producers(forgetful, fleet),
+                deadline_s=30,
+                what="producers in the copies",
+                ignoring=(BrokerError,),
+            )
             assert fleet.judged().verdict is Verdict.PASS
             wait_until(
                 lambda: not known_ids(forgetful, name), deadline_s=30, what="the ids to expire"
             )
             evidence.append(Evidence("transactional ids expired", bit=True))
+            wait_until(
+                lambda: not known_producers(forgetful, fleet),
+                deadline_s=30,
+                what="the producer ids to expire in all copies",
+            )
+            told = f"{len(before)} were known in the copies"
+            evidence.append(Evidence("producer ids expired", bit=True, detail=told))
         burst(east, topic, BURSTS)
         report = fleet.judged(evidence, records=PARTITIONS * BURST * (BURSTS + 1))
 

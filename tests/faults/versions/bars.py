@@ -7,25 +7,29 @@ from __future__ import annotations
 
 import threading
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
+from tests.faultkit.bites import freeze_in_transaction
 from tests.faultkit.regions import address
-from tests.faultkit.waiting import wait_until
+from tests.faultkit.waiting import NotInTimeError, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from services.local.region import Region
+    from tests.faultkit.bites import OpenAt
     from tests.faultkit.process import ServiceProcess
     from tests.versions.kit import Fleet
 
 MADE_S = 120.0
 """Deadline for the last seeds, counted from when the bounces are over."""
 STOP_S = 30.0
+MEETS_S = 20.0
+"""Deadline for an open transaction: some hundred looks."""
 HURRIED = 10.0
 
 
@@ -147,10 +151,14 @@ def in_thread(run: Callable[[], None], stop: threading.Event) -> Iterator[None]:
 
 
 class Copiers:
-    """Workers of a fleet that are bounced one after the other."""
+    """Workers of a fleet that are bounced one after the other.
+
+    `met`: partitions in which a transaction of one was open when something was bounced.
+    """
 
     def __init__(self, fleet: Fleet, names: Sequence[str]) -> None:
         self.fleet, self.names = fleet, names
+        self.met: list[OpenAt] = []
         self._stack = ExitStack()
         self._processes: dict[str, ServiceProcess] = {}
 
@@ -167,12 +175,31 @@ class Copiers:
         process.wait_url()  # as Connect's test, which waits for its REST side and for nothing else
         self._processes[name] = process
 
+    @contextmanager
+    def frozen(self, name: str) -> Iterator[None]:
+        """The block begins while this one stands still in an open transaction, until one was `met`.
+
+        Transactions are open for a small part of the time: a bounce at any moment meets none. Who
+        was started just now may have no slot; then the block begins without, and the next may meet.
+        """
+        process = self._processes[name]
+        try:
+            if not self.met:
+                with suppress(NotInTimeError):
+                    self.met = freeze_in_transaction(
+                        process, self.fleet.access, self.fleet.copies, deadline_s=MEETS_S
+                    )
+            yield
+        finally:
+            process.thaw()
+
     def bounce(self, name: str, mode: str) -> None:
         """Stop one by SIGTERM (`clean`) or SIGKILL (`hard`), and start it again."""
         process = self._processes[name]
         process.check_alive()
         if mode == "clean":
             process.terminate()
+            process.thaw()  # it may be `frozen`
             assert process.wait_exit(STOP_S) == 0
         else:
             process.kill()
