@@ -161,3 +161,33 @@ def test_handover_takes_less_than_two_seconds_when_the_active_one_is_asked_to_st
         took = time.monotonic() - asked
         print(f"SIGTERM to active and ready, {name}: {took:.1f} s")
         assert (actives[name].wait_exit(10), took < HAND_OVER_S) == (0, True)
+
+
+def shown(console: ServiceProcess) -> list[str]:
+    """The topics of the link that a console shows; it fails where it does not answer well."""
+    answer = console.get("/api/links/east/west")
+    assert answer.is_success, answer.text
+    return [each["topic"] for each in answer.json()["topics"]]
+
+
+@pytest.mark.timeout(120)
+def test_console_answers_with_what_is_new_while_another_one_is_killed_and_started_again(
+    fleet: Fleet,
+) -> None:
+    """Nobody owns anything there, so nobody takes over: each question has an answer throughout."""
+    create(fleet.east, "console-first", 1)
+    fleet.start("sync")
+    one, other = fleet.start("console"), fleet.start("console")
+    wait_until(
+        lambda: [shown(each) for each in (one, other)] == [["console-first"]] * 2,
+        deadline_s=READY_S,
+        what="the first topic on both",
+    )
+
+    one.kill()
+    create(fleet.east, "console-second", 1)
+    both = ["console-first", "console-second"]
+    wait_until(lambda: shown(other) == both, deadline_s=READY_S, what="the second topic")
+    again = fleet.start("console")
+    wait_until(lambda: shown(again) == both, deadline_s=READY_S, what="both topics, after a start")
+    assert shown(other) == both

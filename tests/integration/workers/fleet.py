@@ -26,6 +26,7 @@ from tests.faultkit.asked import Asked, Ran, ran, shape
 from tests.faultkit.hold import IS_LONG, asked_s, hold_sync
 from tests.faultkit.markers import commit_times, times
 from tests.faultkit.regions import address, data_directories
+from tests.faultkit.stalls import slot_stall_s
 from tests.faultkit.traffic import traffic
 from tests.faultkit.waiting import wait_until
 from tests.integration.mirror.fleet import Fleet, slots_of
@@ -59,6 +60,10 @@ AFTER_S: Final = 1.0
 EXIT_S: Final = 15.0
 FAIRLY: Final = range(3, 6)
 """Slots of one of two workers that share all: they share bytes, and slots differ in bytes."""
+THIRD: Final = range(2, 5)
+"""And of one of three."""
+ALL: Final = range(SLOTS, SLOTS + 1)
+"""Every slot changes hands."""
 STICKY: Final = range(1)
 """No slot changes hands."""
 SYNC_S: Final = 2.0
@@ -134,27 +139,22 @@ class Workers(Fleet):
 
     def wait_shared(self, *names: str) -> None:
         """Wait until two workers copy all slots between them, each a fair number."""
+        self.wait_all_copied(*names, least=FAIRLY.start)
+
+    def wait_all_copied(self, *names: str, least: int = 0, deadline_s: float = 60) -> None:
+        """Wait until the named workers copy all slots between them, each so many at least."""
 
         def look() -> bool:
             found = [slots_of(self.processes[name]) for name in names]
             copied = [slot["state"] for slots in found for slot in slots] == ["copying"] * SLOTS
-            return copied and all(len(slots) in FAIRLY for slots in found)
+            return copied and all(len(slots) >= least for slots in found)
 
         wait_until(
             look,
-            deadline_s=60,
-            what=f"slots shared by {names}",
+            deadline_s=deadline_s,
+            what=f"all slots to be copied by {names}, {least} by each at least",
             ignoring=(httpx.TransportError,),  # a loop that is still blocked
         )
-
-    def wait_all_copied(self, *names: str, deadline_s: float = 60) -> None:
-        """Wait until the named workers copy all slots between them, however they share them."""
-
-        def look() -> bool:
-            found = [slot for name in names for slot in slots_of(self.processes[name])]
-            return [slot["state"] for slot in found] == ["copying"] * SLOTS
-
-        wait_until(look, deadline_s=deadline_s, what=f"all slots to be copied by {names}")
 
     @property
     def watched(self) -> list[At]:
@@ -215,9 +215,18 @@ class Workers(Fleet):
 
     def takings(self, fault: Span) -> list[Taking]:
         """Each change of an owner during the fault that began so."""
-        span = next(each.span for each in self.faults if each.span.begin_ms == fault.begin_ms)
+        span = self._whole(fault)
         owned = timelines(self.west, self.name)
         return [taking for line in owned for taking in line.takings_in(span)]
+
+    def nothing_s(self, fault: Span) -> float:
+        """The longest time during the fault that began so in which nothing at all was copied."""
+        live = data_directories(self.west)
+        return slot_stall_s((commit_times(live, *at) for at in self.watched), *self._whole(fault))
+
+    def _whole(self, fault: Span) -> Span:
+        """With its end, which is known later."""
+        return next(each.span for each in self.faults if each.span.begin_ms == fault.begin_ms)
 
     def _line(self, number: int) -> Line:
         copy = At(f"east.{self.topic}", number)

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pytest
 
 from mirrorfleet.kafka.control import read_to_end
 from mirrorfleet.records import positions
 from mirrorfleet.records.positions import Position
+from tests.faultkit.bites import middle
+from tests.faultkit.regions import access
 from tests.faultkit.roles import Roles
-from tests.integration.mirror.fleet import Fleet
+from tests.faultkit.waiting import wait_until
+from tests.integration.mirror.fleet import FLOWING_S, Fleet
 from tests.integration.mirror.making import Made, create, put
+from tests.integration.workers.fleet import now_ms
+from tests.judge.reading import At, ReadingError, ends_of
 from tests.judge.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -26,28 +31,58 @@ PARTITIONS: Final = 8
 BLOBS: Final = 300
 """Of 100 KB to each partition of each topic: 480 MB in all. Of each partition 5 to 11 MB (measured)
 come before all slots know of their backlogs (`copying.partition.CATCH_UP_AFTER`)."""
-FLEET, URGENT, REST = "rank", "rank-urgent", "rank-rest"
+MORE_BLOBS: Final = 500
+"""An heir has less left to copy, and the same few MB of each partition come first again."""
+BEGUN: Final = 0.125
+"""Of what is urgent: the first worker is killed when it has copied so much."""
 
 
-def rest_when_urgent_was_done(west: Region, urgent: TopicId) -> int:
-    """How many records of the rest were committed with the last of all that is urgent.
+class Copied(NamedTuple):
+    """Records that were committed by a moment."""
 
-    From the positions, by the target's clock: copying takes less time than looking at it.
-    """
-    topic = f"__mirrorfleet.{FLEET}.positions"
-    told = asyncio.run(read_to_end(west.settings(), topic))
-    entries = [(record.timestamp, positions.decode(record.key, record.value)) for record in told]
-    moves = [(time_ms, entry) for time_ms, entry in entries if isinstance(entry, Position)]
-    done: dict[PartitionIdentity, int] = {}
-    rest: dict[PartitionIdentity, int] = {}
-    for time_ms, entry in moves:
-        if entry.identity.source_topic_id == urgent and entry.records >= BLOBS:
-            done.setdefault(entry.identity, time_ms)
-    assert len(done) == PARTITIONS
-    for time_ms, entry in moves:
-        if entry.identity.source_topic_id != urgent and time_ms <= max(done.values()):
-            rest[entry.identity] = entry.records
-    return sum(rest.values())
+    urgent: int
+    rest: int
+
+
+class Story:
+    """What was committed when, by the target's clock: copying is quicker than looking at it."""
+
+    def __init__(self, west: Region, fleet: str, urgent: TopicId) -> None:
+        told = asyncio.run(read_to_end(west.settings(), f"__mirrorfleet.{fleet}.positions"))
+        entries = [(each.timestamp, positions.decode(each.key, each.value)) for each in told]
+        self._moves = [(at, entry) for at, entry in entries if isinstance(entry, Position)]
+        self._urgent = urgent
+
+    def done_ms(self, blobs: int) -> int:
+        """When the last of all that is urgent was committed."""
+        done: dict[PartitionIdentity, int] = {}
+        for time_ms, entry in self._moves:
+            if entry.identity.source_topic_id == self._urgent and entry.records >= blobs:
+                done.setdefault(entry.identity, time_ms)
+        assert len(done) == PARTITIONS
+        return max(done.values())
+
+    def copied_by(self, moment_ms: int) -> Copied:
+        found: dict[PartitionIdentity, int] = {}
+        for time_ms, entry in self._moves:
+            if time_ms <= moment_ms:
+                found[entry.identity] = entry.records
+        urgent = sum(n for at, n in found.items() if at.source_topic_id == self._urgent)
+        return Copied(urgent, sum(found.values()) - urgent)
+
+
+def with_backlog(name: str, east: Region, west: Region, directory: Path, blobs: int) -> Fleet:
+    """A fleet with two topics, `NAME-urgent` and `NAME-rest`, of which nothing is copied yet."""
+    rules = [
+        {"name": "urgent", "topics": [f"{name}-urgent"], "priority": "high"},
+        {"name": "rest", "topics": [f"{name}-rest"]},
+    ]
+    blob = os.urandom(100_000)
+    for topic in (f"{name}-rest", f"{name}-urgent"):
+        create(east, topic, PARTITIONS)
+        numbers = range(PARTITIONS * blobs)
+        put(east, topic, (Made(b"%06d" % n + blob, partition=n % PARTITIONS) for n in numbers))
+    return Fleet(name, east, west, directory, rules=rules, slots=4)
 
 
 @pytest.mark.long
@@ -55,22 +90,48 @@ def rest_when_urgent_was_done(west: Region, urgent: TopicId) -> int:
 def test_high_priority_is_copied_first_when_a_worker_starts_with_a_backlog(
     east: Region, west: Region, tmp_path: Path
 ) -> None:
-    rules = [
-        {"name": "urgent", "topics": [URGENT], "priority": "high"},
-        {"name": "rest", "topics": [REST]},
-    ]
-    fleet = Fleet(FLEET, east, west, tmp_path, rules=rules, slots=4)
-    blob = os.urandom(100_000)
-    for topic in (REST, URGENT):
-        create(east, topic, PARTITIONS)
-        numbers = range(PARTITIONS * BLOBS)
-        put(east, topic, [Made(b"%06d" % n + blob, partition=n % PARTITIONS) for n in numbers])
-
+    fleet = with_backlog("rank", east, west, tmp_path, BLOBS)
     with fleet.sync(), fleet.mirror():
-        report = fleet.judged([URGENT, REST])
+        report = fleet.judged(["rank-urgent", "rank-rest"])
 
-    rest = rest_when_urgent_was_done(west, Roles(east.settings()).topic_id(URGENT))
+    story = Story(west, "rank", Roles(east.settings()).topic_id("rank-urgent"))
+    rest = story.copied_by(story.done_ms(BLOBS)).rest
     everything = PARTITIONS * BLOBS
     print(f"when all that was urgent was copied, of the rest {rest} of {everything} records were")
     assert report.verdict is Verdict.PASS
     assert rest < everything / 2
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+def test_high_priority_is_copied_first_by_the_heir_of_a_worker_that_died_with_a_backlog(
+    east: Region, west: Region, tmp_path: Path
+) -> None:
+    fleet = with_backlog("heir", east, west, tmp_path, MORE_BLOBS)
+    copies = [At("east.heir-urgent", number) for number in range(PARTITIONS)]
+    everything = PARTITIONS * MORE_BLOBS
+
+    def has_begun() -> bool:
+        ends = ends_of(access(west), copies)
+        return sum(each.committed for each in ends.values()) > BEGUN * everything
+
+    with fleet.sync():
+        with fleet.mirror("first") as first:
+            wait_until(
+                has_begun,
+                deadline_s=FLOWING_S,
+                what="a part of what is urgent",
+                ignoring=(ReadingError,),  # not there yet
+            )
+            first.kill()  # at once: all of it takes two seconds
+            killed_ms = now_ms()
+        with fleet.mirror("heir"):
+            report = fleet.judged(["heir-urgent", "heir-rest"])
+    story = Story(west, "heir", Roles(east.settings()).topic_id("heir-urgent"))
+    before, done = story.copied_by(killed_ms), story.copied_by(story.done_ms(MORE_BLOBS))
+    urgent, rest = done.urgent - before.urgent, done.rest - before.rest
+    print(f"of {everything} records each: {before} at the kill, {done} when all urgent ones were")
+    killed = middle(before.urgent, everything)
+    assert (report.verdict, killed.bit) == (Verdict.PASS, True), killed
+    assert urgent > everything / 2
+    assert rest < urgent / 2
