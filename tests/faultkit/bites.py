@@ -116,18 +116,34 @@ def abort_evidence(
     return Evidence(fault, bit=False, detail=f"no abort marker after {list(opened)[:3]}")
 
 
-def aborted_since(
-    fault: str, began_ms: int, log_directories: Sequence[Path], partitions: Sequence[At]
+class Aborted(NamedTuple):
+    """The end of a transaction that was aborted."""
+
+    time_ms: int
+    partition: At
+    offset: int
+
+
+def aborted_in(log_directories: Sequence[Path], partitions: Sequence[At]) -> list[Aborted]:
+    """Every aborted transaction of these partitions, by the time of its marker."""
+    return sorted(
+        Aborted(marker.time_ms, at, marker.offset)
+        for at in partitions
+        for marker in aborts(log_directories, at.topic, at.partition)
+    )
+
+
+def aborted_within(
+    fault: str, began_ms: int, until_ms: int, aborted: Sequence[Aborted]
 ) -> Evidence:
-    """Whether any transaction in these partitions was aborted after a fault had begun."""
+    """Whether a transaction was aborted from the beginning of a fault to that of the next one."""
     name = f"{fault}, in open transactions"
-    for at in partitions:
-        for marker in aborts(log_directories, at.topic, at.partition):
-            if marker.time_ms >= began_ms:
-                after_s = (marker.time_ms - began_ms) / 1000
-                where = f"{at.topic}-{at.partition} @ {marker.offset}, {after_s:.1f} s after"
-                return Evidence(name, bit=True, detail=f"abort marker in {where}")
-    return Evidence(name, bit=False, detail=f"no abort marker after it in {len(partitions)}")
+    for time_ms, at, offset in aborted:
+        if began_ms <= time_ms < until_ms:
+            after_s = (time_ms - began_ms) / 1000
+            where = f"{at.topic}-{at.partition} @ {offset}, {after_s:.1f} s after"
+            return Evidence(name, bit=True, detail=f"abort marker in {where}")
+    return Evidence(name, bit=False, detail="no abort marker until the next one")
 
 
 def middle(at_kill: int, records: int, *, is_written: bool = True) -> Evidence:

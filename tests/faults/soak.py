@@ -2,9 +2,12 @@
 
     python -m tests.faults.soak --seconds 7200 --seed 7
 
-The order of faults follows from the seed alone, so a run can be repeated. Each lap has a topic of
-its own, judged and deleted at its end, so that disks do not fill. Prints each fault with its proof,
-each lap's verdict, and what the workers held until then. Exit code: that of the worst verdict.
+The order of faults follows from the seed alone, so a run can be repeated. The next one waits until
+the fleet copies again: where brokers need longer than 15 s to be back, faults are fewer, and how
+many they were is told. Each lap has a topic of its own, judged and deleted at its end, so that
+disks do not fill. Prints each fault with its proof, each lap's verdict, and what the workers held
+until then. Exit code: that of the worst verdict.
+
 A worker that holds more and more makes it UNKNOWN (`trend.py` says how much more), and so does a
 machine that does not reach `--rate`.
 
@@ -68,6 +71,7 @@ class Soak:
         self.trends = {name: Trend(name) for name in ("a", "b")}
         self.began = time.monotonic()
         self.warmed_s = 0.0
+        self.faults = 0
 
     @property
     def ran_s(self) -> float:
@@ -224,6 +228,7 @@ class Soak:
         while time.monotonic() - began < seconds:
             due = time.monotonic() + every_s
             self.dice.choice(self.table)()
+            self.faults += 1
             self.settle()
             hold_sync(max(0.0, due - time.monotonic()), reason="load between two faults")
         report = self.it.judged(patience_s=120, seconds=seconds)
@@ -281,6 +286,7 @@ def soak(seed: int, seconds: float, every_s: float, rate: float, kept: Path) -> 
             it.faults.clear()
             delete(it.east, f"soak-{number}")
             delete(it.west, f"east.soak-{number}")
+        print(f"{run.faults} faults in {run.ran_s:.0f} s")
         return max(worst, run.level(), key=_badness)
 
 

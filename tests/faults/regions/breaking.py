@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.core.errors import MirrorfleetError
+from mirrorfleet.kafka.coordinator import CoordinatorKind
 from tests.faultkit.bites import was_slowed
 from tests.faultkit.far import round_trip_s
 from tests.faultkit.hold import hold_sync
@@ -41,14 +42,20 @@ LOOKS: Final = 30
 
 
 def parts(it: Drill, side: str) -> dict[str, Callable[[], int]]:
-    """Who plays which part on a side: for the fleet, and for a load in transactions."""
-    roles = it.roles(side)
+    """Who plays which part on a side: for the fleet, and for a load in transactions.
+
+    The fleet has no group at the source that copying needs.
+    """
+    roles, workers = it.roles(side), f"mirrorfleet.{it.name}.mirror"
     writers = {"east": f"load-{it.name}-0-txn-lz4", "west": f"mirrorfleet.{it.name}.east.0"}
-    return {
+    found: dict[str, Callable[[], int]] = {
         "leader": lambda: roles.leader(it.copied(side)[0], 0),
         "controller": roles.controller,
         "coordinator": lambda: roles.coordinator_of(writers[side]),
     }
+    if side == "west":
+        found["group coordinator"] = lambda: roles.coordinator_of(workers, CoordinatorKind.GROUP)
+    return found
 
 
 def in_sync(it: Drill, side: str) -> None:
@@ -132,14 +139,14 @@ def moved(it: Drill, side: str) -> None:
         before = {number: meta.leader for number, meta in roles.partitions(topic).items()}
         roles.move_leaders([topic, *INTERNAL[side]])
 
-        def look() -> dict[int, int]:
+        def look() -> bool:
             now = {number: meta.leader for number, meta in roles.partitions(topic).items()}
-            return {n: leader for n, leader in now.items() if leader not in {-1, before.get(n)}}
+            return all(now.get(n) not in {None, -1, leader} for n, leader in before.items())
 
-        now = wait_until(look, deadline_s=ELECTED_S, what="moved leaders")
+        wait_until(look, deadline_s=ELECTED_S, what=f"{len(before)} moved leaders")
         heir = _heir(who, "coordinator", node)
-        leaders = f"{len(now)} of {len(before)} leaders moved"
-        fault.bit(now and heir, f"{leaders}, the coordinator from broker {node} to {heir}")
+        leaders = f"{len(before)} leaders moved"
+        fault.bit(before and heir, f"{leaders}, the coordinator from broker {node} to {heir}")
 
 
 def hole(it: Drill, name: str, gates: Sequence[Gate], seconds: float, **lines: Line | None) -> None:

@@ -15,6 +15,7 @@ import os
 import time
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -23,7 +24,7 @@ import httpx
 from mirrorfleet.core.errors import MirrorfleetError
 from mirrorfleet.runtime import metric_names
 from tests.faultkit.asked import Asked, ran, shape
-from tests.faultkit.bites import aborted_since
+from tests.faultkit.bites import aborted_in, aborted_within
 from tests.faultkit.estate import write_estate
 from tests.faultkit.hold import IS_LONG, asked_s, hold_sync
 from tests.faultkit.process import ServiceProcess, service
@@ -212,7 +213,7 @@ class Drill:
         """Stop the load, print the stalls of each fault, and hear the judge.
 
         UNKNOWN without the rate that was asked for, over `seconds` at least, and where no
-        transaction was open in faults that must have met one.
+        transaction was open in a fault that must have met one.
         """
         left_s = ran(self.asked, time.monotonic()).left_s(seconds)
         hold_sync(left_s, reason="load for as long as is demanded")
@@ -222,9 +223,9 @@ class Drill:
         ended_ms = now_ms()
         run = ran(self.asked, time.monotonic())
         records = self.stop_load()
-        for fault, following in zip(self.faults, [*self.faults[1:], None], strict=True):
-            until_ms = following.began_ms if following else ended_ms
-            self._tell(fault, stalls(times, fault.began_ms, until_ms)[0].seconds)
+        spans = [*pairwise([*(fault.began_ms for fault in self.faults), ended_ms])]
+        for fault, span in zip(self.faults, spans, strict=True):
+            self._tell(fault, stalls(times, *span)[0].seconds)
         names = zip(self.copied("east"), self.copied("west"), strict=True)
         report = judge(
             Copy(
@@ -234,23 +235,26 @@ class Drill:
                 patience_s=patience_s,
             ),
             demands=run.demands(acknowledged=records, seconds=seconds),
-            evidence=[*self._evidence()],
+            evidence=[*self._evidence(spans)],
             ran_s=run.seconds,
         )
         print(run.told(report.source_records), render(report), sep="\n")
         return report
 
-    def _evidence(self) -> Iterator[Evidence]:
-        """Of each fault, and of a transaction that was open in the first that must have met one."""
-        for fault in self.faults:
+    def _evidence(self, spans: Sequence[tuple[int, int]]) -> Iterator[Evidence]:
+        """Of each fault, and of a transaction that was open in each that must have met one.
+
+        The others are looked at, too, and told: whether a kill meets one is a matter of moments.
+        """
+        roles = self.roles("west")
+        copies = [At(name, n) for name in self.copied("west") for n in roles.partitions(name)]
+        aborted = aborted_in(data_directories(self.west), copies)
+        for fault, span in zip(self.faults, spans, strict=True):
             yield fault.evidence or Evidence(fault.name, bit=False, detail="nobody looked")
-        first = next((fault for fault in self.faults if fault.aborts), None)
-        if first is not None:
-            roles = self.roles("west")
-            copies = [At(name, n) for name in self.copied("west") for n in roles.partitions(name)]
-            found = aborted_since(first.name, first.began_ms, data_directories(self.west), copies)
+            found = aborted_within(fault.name, *span, aborted)
             print(f"{found.fault}: {found.detail}")
-            yield found
+            if fault.aborts:
+                yield found
 
     def others_stall_s(self, fault: Fault, victim: str) -> float:
         """The longest stall during a fault of partitions of other topics than one (of the source).

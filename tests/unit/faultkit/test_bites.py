@@ -5,7 +5,13 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
-from tests.faultkit.bites import aborted_since, has_left, was_slowed, was_throttled
+from tests.faultkit.bites import (
+    aborted_in,
+    aborted_within,
+    has_left,
+    was_slowed,
+    was_throttled,
+)
 from tests.judge.reading import At
 
 ABORT, COMMIT = 0, 1
@@ -27,17 +33,22 @@ def test_an_abort_marker_behind_the_begin_of_a_fault_proves_an_open_transaction(
     tmp_path: Path,
 ) -> None:
     write_marker(tmp_path, ORDERS, ABORT, 5_000)
-    found = aborted_since("frozen", 3_500, [tmp_path], [At("orders", 7), ORDERS])
+    found = aborted_within(
+        "frozen", 3_500, 6_000, aborted_in([tmp_path], [At("orders", 7), ORDERS])
+    )
     assert (found.fault, found.bit) == ("frozen, in open transactions", True)
     assert found.detail == "abort marker in orders-0 @ 40, 1.5 s after"
 
 
-def test_an_abort_before_the_fault_or_a_commit_after_it_proves_nothing(tmp_path: Path) -> None:
+def test_an_abort_before_the_fault_or_after_the_next_one_began_or_a_commit_proves_nothing(
+    tmp_path: Path,
+) -> None:
     write_marker(tmp_path, ORDERS, ABORT, 5_000)
     write_marker(tmp_path, At("orders", 1), COMMIT, 9_000)
-    both = [ORDERS, At("orders", 1)]
-    assert not aborted_since("frozen", 5_001, [tmp_path], both).bit
-    assert not aborted_since("frozen", 0, [tmp_path], []).bit
+    both = aborted_in([tmp_path], [ORDERS, At("orders", 1)])
+    assert not aborted_within("frozen", 5_001, 10_000, both).bit
+    assert not aborted_within("frozen", 3_500, 5_000, both).bit
+    assert not aborted_within("frozen", 0, 10_000, []).bit
 
 
 def test_a_line_is_slow_when_its_answers_are_and_were_not_before() -> None:
