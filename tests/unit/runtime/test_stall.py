@@ -36,6 +36,7 @@ async def main():
     await asyncio.sleep(0)
     {ending}
     shares_out_for_ever()
+    await asyncio.sleep(HANGS_S)  # a service lives on, and its thread has its turn
 
 log.configure()
 asyncio.run(main())
