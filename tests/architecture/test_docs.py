@@ -13,7 +13,13 @@ from typer.core import TyperGroup
 from services.cli.app import app
 from tests.architecture.source import ROOT, python_files, tracked
 
-DOCUMENTS = ("README.md", "ARCHITECTURE.md", "docs/guarantees.md", "docs/operations.md")
+DOCUMENTS = (
+    "README.md",
+    "ARCHITECTURE.md",
+    "docs/faults.md",
+    "docs/guarantees.md",
+    "docs/operations.md",
+)
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 QUOTED = re.compile(r"`([^`\n]+)`")
 PATH = re.compile(r"[\w.*{},-]+(?:/[\w.*{},-]*)+|\w+\.(?:py|md|toml|yml|yaml|lock)")
