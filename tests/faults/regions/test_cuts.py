@@ -83,6 +83,7 @@ def caught_up(lag: ServiceProcess, live: str, bulk: str) -> CatchingUp:
     return found
 
 
+@pytest.mark.long
 def test_after_a_long_cut_live_partitions_are_current_before_the_backlog_is_done(
     tmp_path: Path,
 ) -> None:
