@@ -16,6 +16,9 @@ import struct
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from tests.judge.reading import At
+from tests.judge.stalls import Line
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
@@ -70,6 +73,12 @@ def commit_times(log_directories: Iterable[Path], topic: str, partition: int) ->
     """When committed records of a partition became visible, each time, in ms and in order."""
     found = markers(log_directories, topic, partition)
     return sorted(marker.time_ms for marker in found if marker.type is MarkerType.COMMIT)
+
+
+def line_of(at: At, source: Iterable[Path], target: Iterable[Path]) -> Line:
+    """When a partition of the source `east` and its copy each showed more, by the brokers' logs."""
+    copy = At(f"east.{at.topic}", at.partition)
+    return Line(copy, times(source, *at), commit_times(target, *copy))
 
 
 def aborts(log_directories: Iterable[Path], topic: str, partition: int) -> list[Marker]:

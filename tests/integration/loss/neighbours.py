@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from tests.faultkit.hold import IS_LONG
-from tests.faultkit.markers import commit_times, times
+from tests.faultkit.markers import commit_times, line_of
 from tests.faultkit.regions import address, data_directories
 from tests.faultkit.traffic import traffic
 from tests.faultkit.waiting import wait_until
@@ -49,7 +49,7 @@ class Neighbours:
         """Wait until each copy has shown more than it does now."""
         since_ms = now_ms()
         wait_until(
-            lambda: all(self._copied_ms(at)[-1:] > [since_ms] for at in self.partitions),
+            lambda: all(self._last_ms(at) > since_ms for at in self.partitions),
             deadline_s=FLOWING_S,
             what="the neighbours to be copied",
         )
@@ -80,16 +80,13 @@ class Neighbours:
         assert [event for event in faults if event.get("topic") in topics] == []
 
     def _line(self, at: At, span: Span) -> Line:
-        shown = times(data_directories(self.fleet.east), *at)
-        inside = [each for each in shown if span.begin_ms <= each <= span.end_ms]
-        return Line(_copy(at), inside, self._copied_ms(at))
+        found = line_of(at, *map(data_directories, (self.fleet.east, self.fleet.west)))
+        inside = [each for each in found.source_ms if span.begin_ms <= each <= span.end_ms]
+        return replace(found, source_ms=inside)
 
-    def _copied_ms(self, at: At) -> list[int]:
-        return commit_times(data_directories(self.fleet.west), *_copy(at))
-
-
-def _copy(at: At) -> At:
-    return At(f"east.{at.topic}", at.partition)
+    def _last_ms(self, at: At) -> int:
+        shown = commit_times(data_directories(self.fleet.west), f"east.{at.topic}", at.partition)
+        return max(shown, default=0)
 
 
 @contextmanager

@@ -24,7 +24,7 @@ import httpx
 
 from tests.faultkit.asked import Asked, Ran, ran, shape
 from tests.faultkit.hold import IS_LONG, asked_s, hold_sync
-from tests.faultkit.markers import commit_times, times
+from tests.faultkit.markers import commit_times, line_of
 from tests.faultkit.regions import address, data_directories
 from tests.faultkit.stalls import slot_stall_s
 from tests.faultkit.traffic import traffic
@@ -229,9 +229,8 @@ class Workers(Fleet):
         return next(each.span for each in self.faults if each.span.begin_ms == fault.begin_ms)
 
     def _line(self, number: int) -> Line:
-        copy = At(f"east.{self.topic}", number)
-        shown = times(data_directories(self.east), self.topic, number)
-        return Line(copy, shown, commit_times(data_directories(self.west), *copy))
+        at, sides = At(self.topic, number), (self.east, self.west)
+        return line_of(at, *map(data_directories, sides))
 
     def _judged(self, fault: Fault, owned: list[Timeline], seen: list[Line]) -> Iterator[str]:
         moved = [line for line in owned if line.takings_in(fault.span)]

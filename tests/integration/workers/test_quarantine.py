@@ -15,7 +15,7 @@ from mirrorfleet.core.names import spare_id, transactional_id
 from services.local.region import RegionSpec
 from tests.faultkit.bites import abort_evidence, kill_in_transaction
 from tests.faultkit.hold import hold_sync
-from tests.faultkit.markers import commit_times, times
+from tests.faultkit.markers import line_of
 from tests.faultkit.regions import access, address, data_directories
 from tests.faultkit.roles import Roles
 from tests.faultkit.traffic import traffic
@@ -24,7 +24,7 @@ from tests.integration.mirror.fleet import Fleet, faults_of, wait_faults, wait_s
 from tests.integration.mirror.making import alter_topic
 from tests.integration.workers.fleet import MOVE_S, SECONDS, STEADY_S, now_ms
 from tests.judge.reading import At, ends_of
-from tests.judge.stalls import Line, Span, stalls, told
+from tests.judge.stalls import Span, stalls, told
 from tests.judge.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -42,12 +42,6 @@ WATCHED: Final = [At("east.ill-well", number) for number in range(WELL)]
 RATE: Final = 2_000
 STALL_S: Final = 5.0 + MOVE_S
 """A request that was on its way to the partition is waited for, up to the produce time-out."""
-
-
-def line(east: Region, live: list[Path], number: int) -> Line:
-    copy = At("east.ill-well", number)
-    shown = times(data_directories(east), "ill-well", number)
-    return Line(copy, shown, commit_times(live, *copy))
 
 
 @contextmanager
@@ -120,7 +114,9 @@ def test_a_partition_under_its_min_isr_is_left_behind_and_its_neighbours_go_on(
         evidence = abort_evidence("killed in quarantine", opened, live)
         report = fleet.judged(["ill-well", "ill-sick"])
 
-    found = stalls([line(east, live, number) for number in range(WELL)], ill)
+    source = data_directories(east)
+    lines = [line_of(At("ill-well", number), source, live) for number in range(WELL)]
+    found = stalls(lines, ill)
     print(f"the one stood still for {SECONDS:.0f} s and longer: its copy ended at {before}")
     print(told("one partition under its min ISR, the others of its slot", found, STALL_S))
     assert "quarantined" in faults[SOURCE]
