@@ -24,7 +24,7 @@ from tests.integration.mirror.fleet import Fleet, faults_of, wait_faults, wait_s
 from tests.integration.mirror.making import alter_topic
 from tests.integration.workers.fleet import MOVE_S, SECONDS, STEADY_S, now_ms
 from tests.judge.reading import At, ends_of
-from tests.judge.stalls import Span, stalls, told
+from tests.judge.stalls import Span, Stall, stalls, told
 from tests.judge.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -80,6 +80,15 @@ def wait_back(west: Region, mirror: ServiceProcess) -> None:
     wait_until(lambda: end(west) > since, deadline_s=60, what="the partition to be copied on")
 
 
+def watched(east: Region, live: list[Path], ill: Span) -> list[Stall]:
+    """The stalls of the slot's other partitions."""
+    source = data_directories(east)
+    lines = [line_of(At("ill-well", number), source, live) for number in range(WELL)]
+    found = stalls(lines, ill)
+    print(told("one partition under its min ISR, the others of its slot", found, STALL_S))
+    return found
+
+
 @pytest.mark.timeout(400)
 def test_a_partition_under_its_min_isr_is_left_behind_and_its_neighbours_go_on(
     east: Region, regions: Regions, tmp_path: Path
@@ -114,11 +123,8 @@ def test_a_partition_under_its_min_isr_is_left_behind_and_its_neighbours_go_on(
         evidence = abort_evidence("killed in quarantine", opened, live)
         report = fleet.judged(["ill-well", "ill-sick"])
 
-    source = data_directories(east)
-    lines = [line_of(At("ill-well", number), source, live) for number in range(WELL)]
-    found = stalls(lines, ill)
+    found = watched(east, live, ill)
     print(f"the one stood still for {SECONDS:.0f} s and longer: its copy ended at {before}")
-    print(told("one partition under its min ISR, the others of its slot", found, STALL_S))
     assert "quarantined" in faults[SOURCE]
     assert after == before
     assert (report.verdict, evidence.bit) == (Verdict.PASS, True), evidence
