@@ -153,9 +153,11 @@ class LinkGroups:
         factor = replicas_on((await self._target.metadata(None)).members)
         specs = mm2_topics(self.flow.link.source, replication_factor=factor)
         wanted = [NewTopic.of(spec) for spec in specs if spec.name != heartbeat.TOPIC]
-        for error in (await create_topics(self._target, wanted)).values():
+        for name, error in (await create_topics(self._target, wanted)).items():
             if error is not None and error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise error
+            if error is None and name == self._syncs_at.topic:
+                self._synced.clear()  # a topic of before may have been deleted with all of them
 
     async def look(self, copies: Copies) -> None:
         """One look at all groups. Raises: errors of both clusters; what was done stays done."""
@@ -303,7 +305,7 @@ class LinkGroups:
         )
 
     async def _write_checkpoints(self, points: Iterable[Checkpoint]) -> None:
-        changed = [point for point in points if self._ours.last(point) != point]
+        changed = [point for point in points if not self._ours.has(point)]
         if changed and self.is_ours is not None and not await self.is_ours():
             raise NotOursError(f"{self.flow.link}: another process is active, or nobody can say.")
         if changed:

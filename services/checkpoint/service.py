@@ -223,7 +223,7 @@ class CheckpointService:
         return await floors.look(sources, self._view.mapped)
 
     async def _follow_link(self, link: Link) -> None:
-        """Look at the groups of a link for ever; a look that fails is tried again."""
+        """Look at the groups of a link for ever; a look that fails is prepared and tried again."""
         health, hold = self._context.health.active, f"link {link}"
         groups = self._links[link]
         health.hold(hold, "not looked at yet")
@@ -240,6 +240,7 @@ class CheckpointService:
             except (MirrorfleetError, ExceptionGroup) as error:
                 if not is_ours(error):
                     raise
+                prepared = False  # a topic may be gone: operators clear what MM2 left
                 groups.report.trouble = describe(error)
                 health.hold(hold, groups.report.trouble)
                 _log.warning("a look failed", extra=fields(link=str(link), error=describe(error)))

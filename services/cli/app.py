@@ -222,7 +222,7 @@ def resolve(
     accept_gap: Annotated[
         str | None, typer.Option(help="FIRST..END: go on though these offsets are lost.")
     ] = None,
-    seek: Annotated[int | None, typer.Option(min=0, help="Go on at this offset.")] = None,
+    seek: Annotated[int | None, typer.Option(min=0, max=2**63 - 1, help="Go on at OFFSET.")] = None,
     skip: Annotated[bool, typer.Option("--skip", help="Leave one record out.")] = False,  # noqa: FBT002 - typer's way to say a switch
     estate: EstateOption = _ESTATE,
 ) -> int:
@@ -268,7 +268,7 @@ app.add_typer(offsets, name="offsets")
 @offsets.command()
 def translate(
     topic: Annotated[str, typer.Argument(help="TOPIC or TOPIC-PARTITION.")],
-    offset: Annotated[int, typer.Argument(min=0, help="The next offset to read.")],
+    offset: Annotated[int, typer.Argument(min=0, max=2**63 - 1, help="The next offset to read.")],
     target: IntoOption,
     source: FromOption = None,
     back: Annotated[bool, typer.Option("--back", help="From target to source.")] = False,  # noqa: FBT002 - typer's way to say a switch

@@ -21,11 +21,9 @@ from mirrorfleet.core.errors import MirrorfleetError, UnknownVersionError
 from mirrorfleet.core.ids import ClusterAlias, Link, PartitionIdentity, SlotNumber, TopicPartition
 from mirrorfleet.core.names import service_id
 from mirrorfleet.kafka.cluster import Cluster
-from mirrorfleet.kafka.control import ControlWriter
 from mirrorfleet.kafka.membership import SESSION_S, Membership
 from mirrorfleet.mapping.catalog import CatalogView, follow_catalog, open_source
 from mirrorfleet.mapping.runs import StoredMap
-from mirrorfleet.records import progress as progress_codec
 from mirrorfleet.records.events import EventKind
 from mirrorfleet.records.topics import ControlKind, control_topic
 from mirrorfleet.runtime import metric_names as names
@@ -39,6 +37,7 @@ from mirrorfleet.slots.recalling import check_versions
 from mirrorfleet.slots.trace_topics import Tracing, Upstream
 from mirrorfleet.slots.worker import SourceSide, Worker
 from services.mirror import reporting, settings
+from services.mirror.telling import Teller
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -56,11 +55,6 @@ GROUP: Final = "group"
 """What holds a worker back that is no member of the workers' group."""
 CHECK_S: Final = 10.0
 """For a look at the positions of a slot before it is taken; a leader that is away costs no more."""
-REPORT_S: Final = 5.0
-"""For a report: what is not written by then is old, and the next one is still in time for readers,
-who take an owner for silent after `overview.STALE_MS`."""
-RECOVERED_S: Final = 2.0
-"""Tried again and not refused for so long, a partition has recovered, even without records."""
 
 _log = logger(__name__)
 
@@ -151,7 +145,8 @@ class MirrorService:
             await owning.drained()
             member.cancel()  # the others take the slots while we say goodbye
             worker.event(EventKind.WORKER_STOPPED)
-            await self._tell(worker, ControlWriter(target, deadline_s=stop.remaining() / 3))
+            async with asyncio.TaskGroup() as last:
+                self._tell(Teller(worker, last, deadline_s=stop.remaining() / 3))
             keepers = [side.keeper for side in self._sides.values()]
             for task in [*background, *self._following, *keepers]:
                 task.cancel()
@@ -320,32 +315,25 @@ class MirrorService:
     # -- reports
 
     async def _report(self, worker: Worker) -> None:
-        writer = ControlWriter(worker.target, deadline_s=REPORT_S)
+        """Tell all in time, whatever of it takes how long to be written."""
         clock = worker.clock
-        while True:
-            slept_at = clock.monotonic()
-            await asyncio.sleep(self._settings.progress_s)
-            if clock.monotonic() - slept_at > SESSION_S and not await worker.confirm():
-                continue  # we overslept: what we would tell is another worker's to tell
-            await self._tell(worker, writer)
+        async with asyncio.TaskGroup() as tasks:
+            teller = Teller(worker, tasks)
+            while True:
+                slept_at = clock.monotonic()
+                await asyncio.sleep(self._settings.progress_s)
+                if clock.monotonic() - slept_at > SESSION_S and not await worker.confirm():
+                    continue  # we overslept: what we would tell is another worker's to tell
+                self._tell(teller)
 
-    async def _tell(self, worker: Worker, writer: ControlWriter) -> None:
-        try:
-            await self._report_once(worker, writer)
-        except MirrorfleetError as error:
-            _log.warning("events cannot be written", extra=fields(error=str(error)))
-
-    async def _report_once(self, worker: Worker, writer: ControlWriter) -> None:
-        now = worker.clock.monotonic()
+    def _tell(self, teller: Teller) -> None:
+        """Begin to tell how all stands now."""
+        now = self._context.clock.monotonic()
         ours = self._ours()
         copied = {r.number: reporting.copied(r) for r in ours if r.slot.partitions}
         self._loads.sample(copied, now)
         self._looks.look(ours, now)
-        async with asyncio.TaskGroup() as group:
-            for runner in await ours_still(worker, self._told_of()):
-                if not runner.is_lost:  # while the group was asked
-                    group.create_task(_report_slot(worker, writer, runner), name="report")
-        await worker.tell(writer)
+        teller.tell(self._told_of())
 
     def _ours(self) -> list[SlotRunner]:
         return self._owning.ours() if self._owning else []
@@ -367,29 +355,6 @@ class MirrorService:
             names.IN_FLIGHT,
             lambda: [((), float(self._worker.budget.used if self._worker else 0))],
         )
-
-
-async def _report_slot(worker: Worker, writer: ControlWriter, runner: SlotRunner) -> None:
-    """A partition of the topic that takes no write silences its own slot alone."""
-    now_ms, now = worker.clock.now_ms(), worker.clock.monotonic()
-    at = TopicPartition(control_topic(worker.fleet, ControlKind.PROGRESS), runner.number)
-    snapshot = reporting.snapshot(runner, now_ms, now)
-    try:
-        await writer.write(at, [progress_codec.encode(snapshot)], now_ms)
-    except MirrorfleetError as error:
-        _log.warning("progress cannot be written", extra=fields(error=str(error)))
-    for partition in runner.slot.partitions.values():
-        if now - partition.fault_since > RECOVERED_S:
-            worker.recovered(runner.link, partition)
-
-
-async def ours_still(worker: Worker, runners: list[SlotRunner]) -> list[SlotRunner]:
-    """Those of which we may tell. A slot that we do not copy may be another's by now: who is cut
-    off from the group's coordinator is not told, and its word would stand against the owner's.
-    """
-    if all(runner.untaken.since is None for runner in runners) or await worker.confirm():
-        return runners
-    return [runner for runner in runners if runner.untaken.since is None]
 
 
 _CONTROL: Final = (

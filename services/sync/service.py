@@ -4,8 +4,8 @@
     a look: source -> (target -> plan -> publish what exists -> change the target) until in step
 
 What a look is made of is `mirrorfleet.syncing`; here it goes on for ever, and is told. Links share
-the target, so that part is done by one link at a time. Nothing is derived from earlier looks but
-what a reader is told.
+the target, so that part is done by one link at a time; events are written beside the looks. Nothing
+is derived from earlier looks but what a reader is told.
 """
 
 from __future__ import annotations
@@ -39,8 +39,11 @@ if TYPE_CHECKING:
     from mirrorfleet.syncing.side import Side
 
 STARTING: Final = "catalog"
+EVENTS: Final = "events"
 _TROUBLE_S: Final = 5.0
-"""Pause after a look that failed."""
+"""Pause after a look, or a write of events, that failed."""
+_EVENTS_S: Final = 1.0
+"""Pause before events that came during a write, or wait for their topic to be made."""
 _LISTED: Final = 5
 """Changes that wait, in one event."""
 
@@ -75,6 +78,8 @@ class SyncService:
         self._reports: dict[Link, LinkReport] = {}
         self._forget()
         self._one_at_a_time = asyncio.Lock()
+        self._retired = False
+        """Whether links that are no longer in the estate were seen to since the begin."""
         register_gauges(context.metrics, context.clock, self._reports.values())
 
     async def serve(self, stop: Stop) -> None:
@@ -133,6 +138,7 @@ class SyncService:
         )
         health.release(STARTING)
         async with asyncio.TaskGroup() as group:
+            group.create_task(self._write_events(), name=EVENTS)
             for side in self._sides:
                 group.create_task(self._follow(side), name=f"link:{side.link}")
 
@@ -142,6 +148,7 @@ class SyncService:
         Raises: MirrorfleetError; all of it may be done again.
         """
         self._fleet.begin_anew()
+        self._retired = False
         await self._fleet.learn_defaults()
         errors = await self._open_sources()
         self._raise_if_vain(errors)
@@ -153,8 +160,7 @@ class SyncService:
         for side in self._sides:
             if side.source_cluster is not None and side.link not in refused:
                 await self._fleet.introduce(side, write=self._may_change(side))
-        if not refused:
-            await self._retire_links()
+        await self._retire_links()
 
     def _raise_if_vain(self, errors: Mapping[Link, MirrorfleetError]) -> None:
         """Raises: MirrorfleetError: no link can begin, and waiting helps none."""
@@ -186,15 +192,19 @@ class SyncService:
         return refused
 
     async def _retire_links(self) -> None:
-        """Mark what links copied that are no longer in the estate.
+        """Mark what links copied that are no longer in the estate, once after each begin.
 
-        Not while one is refused: it may be one of those, with another name.
+        Not while a source is away or refused: its link may be one of those, with another name.
+
+        Raises: MirrorfleetError; the next look does the rest.
         """
-        if self._settings.apply is Apply.MANUAL:
+        if self._retired or not all(side.known for side in self._sides):
             return
-        for link, entries in self._fleet.retired().items():
-            await self._store.publish(entries)
-            self._tell(EventKind.LINK_REMOVED, link, None, "it is not in the estate")
+        if self._settings.apply is not Apply.MANUAL:
+            for link, entries in self._fleet.retired().items():
+                await self._store.publish(entries)
+                self._tell(EventKind.LINK_REMOVED, link, None, "it is not in the estate")
+        self._retired = True
 
     # -- a link
 
@@ -218,7 +228,6 @@ class SyncService:
                 report.took_s = report.looked_at - started
                 cycle = self._context.metrics.histogram(names.SYNC_CYCLE, str(side.link))
                 cycle.observe(report.took_s)
-            await self._store.flush()
             await asyncio.sleep(pause)
 
     async def _meet(self, side: Side) -> None:
@@ -232,8 +241,7 @@ class SyncService:
                 await self._fleet.refuse(side)
                 raise
             await self._fleet.introduce(side, write=self._may_change(side))
-            if all(each.known for each in self._sides):
-                await self._retire_links()
+            await self._retire_links()
 
     async def _look(self, side: Side) -> float:
         """Look at both ends and bring the target in step; the pause until the next look."""
@@ -241,8 +249,10 @@ class SyncService:
         async with self._one_at_a_time:
             await self._mend_topics(side)
             await self._store.refresh()
+            await self._retire_links()
             tried: set[Change] = set()
             while True:
+                source = await self._fleet.renewed(side, source)  # our turn, or a step, took long
                 seen = await self._fleet.plan(side, source)
                 free = automatic(seen.plan, side.terms, self._settings.apply)
                 await self._publish(side, free)
@@ -283,6 +293,18 @@ class SyncService:
         _log.info("catalog published", extra=fields(link=str(side.link), count=count))
 
     # -- what is told
+
+    async def _write_events(self) -> None:
+        """Write what is told as it comes, for ever. No look waits for it: the topic may take none
+        for minutes, while the target takes all that a look has to change.
+        """
+        while True:
+            await self._store.waits.wait()
+            trouble = await self._store.flush()
+            text = f"cannot be written: {trouble}" if trouble else ""
+            self._context.health.active.note(EVENTS, text)
+            if self._store.waits.is_set():
+                await asyncio.sleep(_TROUBLE_S if trouble else _EVENTS_S)
 
     def _may_change(self, side: Side) -> bool:
         """Whether any rule of the link lets us act."""

@@ -295,7 +295,11 @@ class CopyPartition:
         self.walked_epoch = self.committed.leader_epoch
         if self.walked_to > self.source.last_stable:
             # past all that was seen: only an answer tells what is there, and one is asked for
-            self.source, self.pace, self.behind = SourceEnds(), Pace.LIVE, 0
+            self.ask_anew()
+
+    def ask_anew(self) -> None:
+        """Forget where the source ended: the live lane is told where it does now."""
+        self.source, self.pace, self.behind = SourceEnds(), Pace.LIVE, 0
 
     def spend(self, answer_bytes: int, now: float) -> None:
         """Count what was read against its `throttle`: bytes a second, as the source stores them.

@@ -11,7 +11,8 @@
     ├── UnsupportedError       the broker lacks an API or a version that we need
     ├── BrokerError            a Kafka error code; `retriable` follows the code
     ├── FencedError            another owner has the slot; drop it, never init a way back
-    └── NotOursError           nobody says that this process is the active one; not to be written
+    ├── NotOursError           nobody says that this process is the active one; not to be written
+    └── OutdatedError          what was decided on has changed meanwhile; not to be written
 
 `is_retriable` is the one place that decides on retry.
 """
@@ -104,6 +105,13 @@ class NotOursError(MirrorfleetError):
     """Raised before a write of the active process, which nobody says that we are at this moment.
 
     No word on what was to be written: a group without a coordinator says nothing for a while.
+    """
+
+
+class OutdatedError(MirrorfleetError):
+    """Raised before a write that follows from what somebody else has changed since it was read.
+
+    Not `retriable`: the same write stays wrong. Who reads and decides again may succeed.
     """
 
 

@@ -92,18 +92,24 @@ async def default_configs(
 ) -> dict[str, str] | BrokerError:
     """The configs that a topic of this name would get; nothing is created.
 
-    The name must be free. Raises: as `Cluster.ask`.
+    The name must be free. Raises: as `each_until_deadline`.
     """
-    request = _creation([NewTopic(name=name)], Mode.VALIDATE_ONLY, deadline_s or 5.0)
-    answer = await cluster.ask(request, CreateTopicsResponse, deadline_s=deadline_s)
-    topic = next((found for found in answer.topics if found.name == name), None)
-    if topic is None:
-        return left_out(f"defaults of {name}")
-    code = code_of(topic.error_code)
-    if code is ErrorCode.NONE:
-        code = error_code(int(topic.topic_config_error_code))
-    error = verdict(code, f"defaults of {name}", topic.error_message)
-    return error or {c.name: c.value for c in topic.configs or () if c.value is not None}
+    found: dict[str, str] = {}
+
+    async def attempt(_: list[str], left_s: float) -> dict[str, BrokerError | None]:
+        request = _creation([NewTopic(name=name)], Mode.VALIDATE_ONLY, left_s)
+        answer = await ask_controller(cluster, request, CreateTopicsResponse, left_s)
+        topic = next((each for each in answer.topics if each.name == name), None)
+        if topic is None:
+            return {name: left_out(f"defaults of {name}")}
+        code = code_of(topic.error_code)
+        if code is ErrorCode.NONE:
+            code = error_code(int(topic.topic_config_error_code))
+        found.update({c.name: c.value for c in topic.configs or () if c.value is not None})
+        return {name: verdict(code, f"defaults of {name}", topic.error_message)}
+
+    error = (await on_controller(cluster, "CreateTopics", [name], attempt, deadline_s))[name]
+    return error or found
 
 
 async def create_partitions(

@@ -6,6 +6,7 @@ deleted under it, it goes on at the log's new begin. New partitions are found by
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.core.error_codes import ErrorCode
@@ -15,7 +16,7 @@ from mirrorfleet.kafka.control_tailing import PartitionTail
 from mirrorfleet.kafka.offsets import EARLIEST, LATEST, OffsetSpec, list_offsets
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from mirrorfleet.core.ports import Clock
     from mirrorfleet.kafka.cluster import Cluster
@@ -23,10 +24,16 @@ if TYPE_CHECKING:
 
 LOOK_AGAIN_S: Final = 30.0
 """Between two looks for new partitions."""
+DEAF_S: Final = 90.0
+"""Who has not polled for so long cannot say that what is found then came just now. More than
+lies between two looks of `sync` at its slowest, and little beside the hour that a request lives."""
 
 
 class TopicTail:
-    """One topic. `caught_up`: whether all that was there at the start has been given out."""
+    """One topic.
+
+    `caught_up`: whether all that was there when we began to listen, or began again, is given out.
+    """
 
     def __init__(
         self, cluster: Cluster, topic: str, clock: Clock, *, since_ms: int | None = None
@@ -39,6 +46,8 @@ class TopicTail:
         self._tail = PartitionTail(cluster, topic)
         self._ends: dict[int, int] = {}
         self._looked_at: float | None = None
+        self._polled_at = math.inf
+        """When the last poll that succeeded began."""
 
     @property
     def caught_up(self) -> bool:
@@ -49,12 +58,13 @@ class TopicTail:
         )
 
     def came_ms(self, record: ControlRecord) -> int:
-        """When a record came, by our clock: now, unless it was there before we listened.
+        """When a record came, by our clock: now, unless it was there before we listened, or may
+        have come while nobody polled for `DEAF_S`.
 
         Then the broker's timestamp is all there is, and what is of our future is of now.
         """
         now_ms = self._clock.now_ms()
-        if record.offset >= self._ends.get(record.partition, 0):
+        if record.offset >= self._ends.get(record.partition, 0) and not self._was_deaf():
             return now_ms
         return min(record.timestamp, now_ms)
 
@@ -72,13 +82,22 @@ class TopicTail:
         if self._looked_at is None or now - self._looked_at >= LOOK_AGAIN_S:
             await self._look(deadline_s)
             self._looked_at = now
+        if self._was_deaf():
+            # what is there now came before we listen again, whichever poll brings it
+            self._ends |= await self._listed(self._tail.next_offsets, LATEST, deadline_s)
         try:
-            return await self._tail.poll(deadline_s=deadline_s, max_wait_ms=max_wait_ms)
+            found = await self._tail.poll(deadline_s=deadline_s, max_wait_ms=max_wait_ms)
         except BrokerError as error:
             if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
                 raise
             await self._begin(list(self._tail.next_offsets), EARLIEST, deadline_s)
-            return []
+            found = []
+        self._polled_at = now
+        return found
+
+    def _was_deaf(self) -> bool:
+        """Whether what is found may have lain there. A host can stand still in a poll, too."""
+        return self._clock.monotonic() - self._polled_at >= DEAF_S
 
     async def _look(self, deadline_s: float) -> None:
         topic = await self._cluster.topic(self._topic, refresh=True)
@@ -87,17 +106,23 @@ class TopicTail:
             first = self._first if self._looked_at is None else EARLIEST
             await self._begin(new, first, deadline_s)
 
-    async def _begin(self, numbers: Iterable[int], first: OffsetSpec, deadline_s: float) -> None:
-        at = [TopicPartition(self._topic, number) for number in numbers]
-        starts = await list_offsets(self._cluster, dict.fromkeys(at, first), deadline_s=deadline_s)
-        ends = await list_offsets(self._cluster, dict.fromkeys(at, LATEST), deadline_s=deadline_s)
-        for partition in at:
-            start, end = starts[partition], ends[partition]
-            if isinstance(start, BrokerError):
-                raise start
-            if isinstance(end, BrokerError):
-                raise end
+    async def _begin(self, numbers: Collection[int], first: OffsetSpec, deadline_s: float) -> None:
+        starts = await self._listed(numbers, first, deadline_s)
+        ends = await self._listed(numbers, LATEST, deadline_s)
+        self._ends |= ends
+        for number, start in starts.items():
             # no record of that time or later: -1
-            begin = start.offset if start.offset >= 0 else end.offset
-            self._tail.start(partition.partition, begin)
-            self._ends[partition.partition] = end.offset
+            self._tail.start(number, start if start >= 0 else ends[number])
+
+    async def _listed(
+        self, numbers: Iterable[int], spec: OffsetSpec, deadline_s: float
+    ) -> dict[int, int]:
+        """An offset of each partition. Raises: BrokerError of one; as `list_offsets`."""
+        wanted = {TopicPartition(self._topic, number): spec for number in numbers}
+        answers = await list_offsets(self._cluster, wanted, deadline_s=deadline_s)
+        found: dict[int, int] = {}
+        for at, listed in answers.items():
+            if isinstance(listed, BrokerError):
+                raise listed
+            found[at.partition] = listed.offset
+        return found

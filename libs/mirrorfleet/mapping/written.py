@@ -8,7 +8,7 @@ from typing import Final
 
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError
-from mirrorfleet.core.ids import TargetOffset, TopicPartition
+from mirrorfleet.core.ids import TargetOffset, TopicId, TopicPartition
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.control_tailing import PartitionTail
 from mirrorfleet.kafka.offsets import EARLIEST, LATEST, OffsetSpec, list_offsets
@@ -26,6 +26,9 @@ class WrittenTail:
         self._tail = PartitionTail(cluster, topic)
         self._last: dict[tuple[str, TopicPartition], Checkpoint] = {}
         self._written: dict[str, dict[TopicPartition, tuple[TargetOffset, ...]]] = {}
+        self._topic_id: TopicId | None = None
+        self._there: set[tuple[str, TopicPartition]] = set()
+        """Whose last checkpoint the topic has: it may be made again, or lose its tail."""
 
     def close(self) -> None:
         """Close the connections."""
@@ -36,8 +39,12 @@ class WrittenTail:
         return self._written.get(group, {})
 
     def last(self, point: Checkpoint) -> Checkpoint | None:
-        """The newest checkpoint of the same group and partition."""
+        """The newest checkpoint of the same group and partition; the topic may have lost it."""
         return self._last.get((point.group, point.partition))
+
+    def has(self, point: Checkpoint) -> bool:
+        """Whether the topic says just that of the group and partition."""
+        return (point.group, point.partition) in self._there and self.last(point) == point
 
     @property
     def groups(self) -> AbstractSet[str]:
@@ -49,28 +56,38 @@ class WrittenTail:
         for group in groups:
             for partition in self._written.pop(group, ()):
                 self._last.pop((group, partition), None)
+                self._there.discard((group, partition))
 
     async def refresh(self) -> None:
         """Read up to the topic's end now; a topic that is not there says nothing.
 
+        What one that is gone said of our own offsets stays known: they are still set.
         Raises: as `PartitionTail.poll`.
         """
         topic = (await self._cluster.metadata((self._at.topic,))).topics[self._at.topic]
         if topic.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            self._there.clear()
+            self._topic_id = None
             return
         end = await self._bound(LATEST)
-        if 0 not in self._tail.next_offsets or self._tail.next_offsets[0] > end:
-            self._tail.start(0, await self._bound(EARLIEST))
+        if topic.topic_id != self._topic_id or self._tail.next_offsets[0] > end:
+            await self._begin()
+            self._topic_id = topic.topic_id
         while (at := self._tail.next_offsets[0]) < end:
             try:
                 await self._read()
             except BrokerError as error:
                 if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
                     raise
-                self._tail.start(0, await self._bound(EARLIEST))
+                await self._begin()
             if self._tail.next_offsets[0] <= at:
                 # a log that lost its tail never comes there again while its only writer waits here
                 end = min(end, await self._bound(LATEST))
+
+    async def _begin(self) -> None:
+        """Read all of it, as nothing of before may be there."""
+        self._tail.start(0, await self._bound(EARLIEST))
+        self._there.clear()
 
     async def _read(self) -> None:
         deadline_s = self._cluster.settings.request_timeout_s
@@ -78,6 +95,7 @@ class WrittenTail:
             point = decode(record.key, record.value)
             if isinstance(point, Checkpoint):
                 self._last[point.group, point.partition] = point
+                self._there.add((point.group, point.partition))
                 self._written.setdefault(point.group, {})[point.partition] = point.written
 
     async def _bound(self, spec: OffsetSpec) -> int:

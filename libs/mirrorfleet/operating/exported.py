@@ -21,6 +21,16 @@ if TYPE_CHECKING:
 
 VERSION: Final = 1
 _SHOWN: Final = 10
+_MOST: Final = 2**63 - 1
+_BOUNDS: Final = {
+    "next_source": (0, _MOST),
+    "leader_epoch": (-1, 2**31 - 1),
+    "next_target": (0, _MOST),
+    "records": (0, _MOST),
+    "bytes": (0, _MOST),
+    "time_ms": (0, _MOST),
+}
+"""Beyond them a position cannot be written, or can be written and not be read."""
 _CORRECT: Final = "Nothing was written; correct the line or export again."
 
 
@@ -86,12 +96,19 @@ def positions_in(lines: Iterable[str], name: str) -> list[Position]:
 def position_in(line: str) -> Position:
     """The position that a line of an export carries.
 
-    Raises: CorruptBatchError, UnknownVersionError.
+    Raises: CorruptBatchError, also for numbers that no position can have; UnknownVersionError.
     """
     fields = Fields.parse(line.encode(), "exported position")
     fields.check_version(VERSION)
     parts = fields.values.get("identity")
-    found = Position(
+    wrong = [
+        f"{name} {fields.integer(name)} is not in {least}..{most}"
+        for name, (least, most) in _BOUNDS.items()
+        if not least <= fields.integer(name) <= most
+    ]
+    if wrong:
+        raise CorruptBatchError(f"exported position: {', '.join(wrong)} in {line.strip()}")
+    return Position(
         identity=parse_identity_list(parts if isinstance(parts, list) else []),
         next_source=SourceOffset(fields.integer("next_source")),
         leader_epoch=fields.integer("leader_epoch"),
@@ -100,16 +117,6 @@ def position_in(line: str) -> Position:
         bytes=fields.integer("bytes"),
         time_ms=fields.integer("time_ms"),
     )
-    numbers = {
-        "next_source": found.next_source,
-        "next_target": found.next_target,
-        "records": found.records,
-        "bytes": found.bytes,
-    }
-    below = ", ".join(name for name, number in numbers.items() if number < 0)
-    if below:
-        raise CorruptBatchError(f"exported position: {below} below 0 in {line.strip()}")
-    return found
 
 
 def unfit(

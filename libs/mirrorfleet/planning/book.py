@@ -21,6 +21,8 @@ from mirrorfleet.records.catalog import (
     Removed,
 )
 
+Acls = Mapping[AclBinding, tuple[ClusterId, ...]]
+
 
 class CatalogBook:
     """Entries by key, as the compacted topic holds them."""
@@ -46,6 +48,15 @@ class CatalogBook:
                 self.acls_of(acl.source_cluster).pop(acl.binding, None)
             case Removed(identity=PartitionIdentity() as identity):
                 self.partitions.pop(identity, None)
+
+    def is_same_as(self, other: CatalogBook) -> bool:
+        """Whether both hold the same entries, however these came."""
+        return (
+            self.partitions == other.partitions
+            and self.links == other.links
+            and self.config == other.config
+            and _held(self.acls) == _held(other.acls)
+        )
 
     def of_source(self, source: ClusterId) -> Iterator[CatalogPartition]:
         """Every entry with this source cluster, removed ones too."""
@@ -85,6 +96,11 @@ class CatalogBook:
     def highest_slot(self) -> int:
         """The highest slot number that any link has; -1 without links."""
         return max((slot for entry in self.links.values() for slot in entry.slots), default=-1)
+
+
+def _held(acls: Mapping[ClusterId, Acls]) -> dict[ClusterId, Acls]:
+    """Without the sources that were only asked about."""
+    return {source: each for source, each in acls.items() if each}
 
 
 def is_from(entry: CatalogPartition, source: ClusterId) -> bool:

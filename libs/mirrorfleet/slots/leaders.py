@@ -179,11 +179,12 @@ class Leaders:
             return
         self._begun += 1
         began, this = self._clock.monotonic(), self._begun
-        metadata = await self.cluster.metadata(sorted(self._topics))
+        asked = sorted(self._topics)
+        metadata = await self.cluster.metadata(asked)
         now = self._clock.monotonic()
         self._took_s = now - began
         self._leaderless = False
-        for name in self._topics:
+        for name in asked:  # and not those that are needed only since: of them no answer tells
             topic = metadata.topics.get(name)
             if topic is not None and topic.error is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
                 self._denied.add(name)

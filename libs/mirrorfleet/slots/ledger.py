@@ -70,12 +70,12 @@ def control_entries(
 def event_entry(runner: SlotRunner, events: Sequence[Event]) -> ControlEntry:
     """Entries of the ledger as a batch to send."""
     batch = control_batch([event_codec.encode(each) for each in events], runner.clock.now_ms())
-    return ControlEntry(_place(runner), batch, events)
+    return ControlEntry(place(runner), batch, events)
 
 
 def is_open(runner: SlotRunner) -> bool:
     """Whether it can be told now; in vain, all that the slot has fetched would be taken back."""
-    at = _place(runner)
+    at = place(runner)
     return runner.targets.of(*at) is not None and at not in runner.doubts.doubted
 
 
@@ -84,7 +84,8 @@ def must_wait(runner: SlotRunner, partition: CopyPartition) -> bool:
     return bool(partition.dropped or partition.left_out) and not is_open(runner)
 
 
-def _place(runner: SlotRunner) -> TopicPartition:
+def place(runner: SlotRunner) -> TopicPartition:
+    """Where the ledger is, of all slots."""
     return TopicPartition(control_topic(runner.fleet, ControlKind.EVENTS), 0)
 
 

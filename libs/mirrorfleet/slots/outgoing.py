@@ -154,7 +154,7 @@ class Pipe:
         """Send them in one request. Raises: AbortError."""
         try:
             answer = self.lane.send([item.entry for item in items], timeout_ms=timeout_ms)
-        except ConnectionLostError as error:
+        except (ConnectionLostError, DeadlineError) as error:  # what it ended with, may be long ago
             raise AbortError(f"the produce connection is lost: {error}") from error
         now = self.clock.monotonic()
         self._asked.append((now, items))

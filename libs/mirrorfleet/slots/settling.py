@@ -10,7 +10,9 @@ leaders are asked before anything is written, and the slot's positions say which
                            |                            copied to 278: commit it
 
 The slot's positions and segments are asked about as well, and before they are added to another
-transaction: one that is aborted would take back the positions of the one before.
+transaction: one that is aborted would take back the positions of the one before. So is the ledger,
+which is everybody's: what an owner before has left open there nobody could read past. How that
+ended its coordinator says, as it was when the slot was taken.
 """
 
 from __future__ import annotations
@@ -23,9 +25,9 @@ from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError, MirrorfleetError
 from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.kafka.inspection import describe_transactions
-from mirrorfleet.kafka.left_open import ENDED_S, ENDING, OPEN, by_end
+from mirrorfleet.kafka.left_open import ENDED_S, ENDING, OPEN, by_end, was_committed
 from mirrorfleet.kafka.transactions import TransactionVersion
-from mirrorfleet.records.topics import ControlKind, control_kind
+from mirrorfleet.slots import ledger
 from mirrorfleet.slots.endings import (
     control_of,
     described,
@@ -90,7 +92,9 @@ class Doubts:
         self.control_ends: dict[TopicPartition, int] = {}
         """Behind what was committed to each control partition, with whatever producer id."""
         self._beside: set[TopicPartition] = set()
-        """The ledger, once a commit wrote to it."""
+        """The ledger, from the first take on."""
+        self._before: dict[int, Fenced] = {}
+        """By producer id: what was open beside the positions when the id was taken."""
         self._silent = Silent(runner)
         runner.targets.on_change(self._renewed)
 
@@ -99,6 +103,15 @@ class Doubts:
         self._doubted = set(self._all())
         self._silent.partitions &= self._doubted
         self._asked.clear()
+
+    def admitted(self, at: TopicPartition) -> None:
+        """The slot writes to it from now on: it may have before, and the last marker be lacking."""
+        self._doubt(at)
+
+    def _doubt(self, at: TopicPartition) -> None:
+        self._doubted.add(at)
+        self._asked.pop(at, None)
+        self._silent.partitions.discard(at)
 
     def _reached_anew(self, nodes: Collection[int]) -> None:
         """Connections to these brokers ended at rest, and others may be made; but what they lead
@@ -141,7 +154,9 @@ class Doubts:
         self, name: str, producer: ProducerIdentity, last: TransactionDescription | None
     ) -> None:
         """We took an id whose last transaction was that."""
-        self._fenced[name] = Fenced(producer, last)
+        self._fenced[name] = self._before[producer.producer_id] = Fenced(producer, last)
+        self._beside.add(at := ledger.place(self._runner))
+        self._doubt(at)
 
     def settled(self, name: str) -> None:
         """Nothing is left open of it: what comes now is another transaction."""
@@ -204,7 +219,6 @@ class Doubts:
 
         Raises: AbortError when an earlier one is open there, or when nobody tells.
         """
-        self._beside.update(at for at in wanted if _is_ledger(at))
         doubted = sorted(self.doubted.intersection(wanted))
         if not doubted:
             return
@@ -279,10 +293,19 @@ class Doubts:
             for each in answer:
                 who, start = each.producer.producer_id, each.transaction_start
                 if start is not None and who == sender.producer.producer_id:
-                    found.ours[at] = start < end
+                    found.ours[at] = self._is_copied(at, each.producer, start, end)
                 elif start is not None and who == self._other and at not in control:
-                    found.others[at] = start < end
+                    found.others[at] = self._is_copied(at, each.producer, start, end)
         return found
+
+    def _is_copied(self, at: TopicPartition, whose: ProducerIdentity, start: int, end: int) -> bool:
+        """Whether what is open from `start` on was committed; `end` is what our positions say, and
+        of the ledger, where an owner before us wrote as well, what we have committed ourselves.
+        """
+        before = self._before.get(whose.producer_id)
+        if at not in self._beside or before is None or whose.epoch >= before.producer.epoch:
+            return start < end
+        return was_committed(before.last, at, whose.epoch, self._runner.transaction_version)
 
     async def _ended(self) -> None:
         """Wait until the coordinator has done all that it will do for the last transaction."""
@@ -343,11 +366,6 @@ class Doubts:
         if producer != sender.producer:
             runner.slot.sequences.clear()
         sender.producer = producer
-
-
-def _is_ledger(at: TopicPartition) -> bool:
-    kind = control_kind(at.topic)
-    return kind is not None and kind[1] is ControlKind.EVENTS
 
 
 def _copied_to(runner: SlotRunner) -> Iterator[tuple[TopicPartition, int]]:

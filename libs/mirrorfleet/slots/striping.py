@@ -16,6 +16,7 @@ from mirrorfleet.copying.limits import FarLine
 from mirrorfleet.copying.partition import CopyPartition, Pace, SourceEnds
 from mirrorfleet.copying.slot import Answer
 from mirrorfleet.copying.stripes import Booking, Fan, Part, Piece, Stripes
+from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import MirrorfleetError, deciding
 from mirrorfleet.kafka.fetcher import Fetched, FetchedPartition, FetchLane, FetchPoint
 from mirrorfleet.runtime.log import fields, logger
@@ -35,6 +36,9 @@ IDLE_S: Final = 10.0
 MEASURED_S: Final = 1.0
 """Between two looks at the rate; many round trips even between continents."""
 LOOK_S: Final = 0.05
+FRUITLESS: Final = 3
+"""Answers in a row with nothing, though the broker has not asked to wait: the end of a piece is not
+there any more. One alone may be of a slow remote tier (KIP-405)."""
 QUEUE_SHARE: Final = 2
 """Of the memory of the process that one partition's queue may have: pieces come in bursts, when the
 one in turn is there, and none asked for in the meantime would cost a round trip each time."""
@@ -209,7 +213,9 @@ class StripedLane:
         if piece.stale:
             memory.release(booked)
             return
-        while True:
+        fruitless = 0
+        while fruitless < FRUITLESS:
+            at = piece.at
             fetched, lease = await self._ask(lane, piece, memory, booked)
             try:
                 if not piece.stale:
@@ -218,8 +224,17 @@ class StripedLane:
                 lease.done()
             if piece.whole or piece.stale:
                 return
-            # The rest must not wait for memory that the pieces behind it hold.
-            memory.resize(0, booked)
+            fruitless = 0 if piece.at > at or fetched.throttle_ms else fruitless + 1
+            if fruitless < FRUITLESS:
+                # The rest must not wait for memory that the pieces behind it hold.
+                memory.resize(0, booked)
+        self._ask_anew(piece.partition)
+
+    def _ask_anew(self, partition: CopyPartition) -> None:
+        """The source ends before where we thought: nobody here would ever hear the true end."""
+        self._stripes.drop(partition)
+        partition.ask_anew()
+        self._runner.reroute()
 
     def _memory_of(self, partition: CopyPartition) -> Account:
         """Each partition has its own, or the one with most pieces would keep the others waiting."""
@@ -270,8 +285,7 @@ class StripedLane:
         runner, partition = self._runner, piece.partition
         for part in fetched.partitions:
             if part.is_refused:
-                self._stripes.drop(partition)
-                refused(runner, partition, part, self._node)
+                self._refused(piece, part)
                 return
             if part.preferred_replica >= 0:  # and no records: it is fetched elsewhere now
                 self._stripes.drop(partition)
@@ -280,6 +294,16 @@ class StripedLane:
                 return
             self._take(piece, part, fetched, lease)
         runner.wake()
+
+    def _refused(self, piece: Piece, part: FetchedPartition) -> None:
+        """Of what is behind the piece in turn a refusal is no word on our position."""
+        runner, partition = self._runner, piece.partition
+        self._stripes.drop(partition)
+        is_ahead = piece.at > partition.walked_to
+        if part.error is not ErrorCode.OFFSET_OUT_OF_RANGE or not is_ahead:
+            refused(runner, partition, part, self._node)
+        elif not replicas.refused(runner, partition, self._node, runner.clock.monotonic()):
+            self._ask_anew(partition)
 
     def _take(
         self, piece: Piece, found: FetchedPartition, fetched: Fetched, lease: FrameLease

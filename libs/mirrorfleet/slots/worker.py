@@ -112,20 +112,24 @@ class Worker:
     asked: deque[Command] = field(default_factory=lambda: deque(maxlen=EVENTS_KEPT))
     """What we ask of `sync`, until it is written."""
     _telling: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def tell(self, writer: ControlWriter) -> None:
-        """Write the events and requests that wait. Raises: as the writer; they go on waiting.
+        """Write the events that wait. Raises: as the writer; they go on waiting.
 
         One at a time: a worker's last words may meet what it reports every second.
         """
         async with self._telling:
+            at = TopicPartition(control_topic(self.fleet, ControlKind.EVENTS), 0)
             now_ms = self.clock.now_ms()
-            events, commands = (
-                TopicPartition(control_topic(self.fleet, kind), 0)
-                for kind in (ControlKind.EVENTS, ControlKind.COMMANDS)
-            )
-            await write_waiting(writer, events, self.events, event_codec.encode, now_ms)
-            await write_waiting(writer, commands, self.asked, command_codec.encode, now_ms)
+            await write_waiting(writer, at, self.events, event_codec.encode, now_ms)
+
+    async def ask(self, writer: ControlWriter) -> None:
+        """Write the requests that wait, as `tell` does, and whatever becomes of the events."""
+        async with self._asking:
+            at = TopicPartition(control_topic(self.fleet, ControlKind.COMMANDS), 0)
+            now_ms = self.clock.now_ms()
+            await write_waiting(writer, at, self.asked, command_codec.encode, now_ms)
 
     def write_at(self, level: int) -> None:
         """Write what a format level says from now on."""

@@ -6,7 +6,13 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from mirrorfleet.copying.schedule import backoff_s
-from mirrorfleet.core.errors import MirrorfleetError, NotOursError, RefusedError
+from mirrorfleet.core.errors import (
+    FencedError,
+    MirrorfleetError,
+    NotOursError,
+    OutdatedError,
+    RefusedError,
+)
 from mirrorfleet.runtime.log import fields, logger
 
 if TYPE_CHECKING:
@@ -15,6 +21,7 @@ if TYPE_CHECKING:
     from mirrorfleet.core.ports import Dice
 
 _log = logger(__name__)
+_PASSING = (NotOursError, OutdatedError, FencedError)
 
 
 async def begun(
@@ -27,7 +34,8 @@ async def begun(
     """Do `begin` until it succeeds; `tell` hears why not. It may be done again and again.
 
     A write that nobody's word allows us, or a refusal while nobody confirms our place (`is_ours`),
-    is no word on the estate: whoever watches the place ends us, or it is confirmed again.
+    is no word on the estate: whoever watches the place ends us, or it is confirmed again. Nor is
+    a write that an operator's command came before.
 
     Raises: MirrorfleetError that waiting does not help.
     """
@@ -37,7 +45,7 @@ async def begun(
             await begin()
         except MirrorfleetError as error:
             is_refusal = isinstance(error, RefusedError)
-            is_passing = isinstance(error, NotOursError) or (is_refusal and not await is_ours())
+            is_passing = isinstance(error, _PASSING) or (is_refusal and not await is_ours())
             if not (error.retriable or is_passing):
                 raise
             failures += 1

@@ -1,7 +1,8 @@
 """What workers ask of `sync`: another incarnation of a partition whose history is another one now.
 
 A request names the incarnation that stands still, so one that was met, or comes twice, is about
-nothing any more. Requests are read again after a restart, back to the longest that one lives.
+nothing any more. Requests are read again after a restart, back to the longest that one lives; one
+that came while nobody looked lives from when the broker had it.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ one link at a time.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mirrorfleet.config.connect import cluster_settings
 from mirrorfleet.config.flows import all_flows
@@ -42,6 +42,10 @@ if TYPE_CHECKING:
     from mirrorfleet.core.ports import Clock, Dice
     from mirrorfleet.planning.observed import SourceView
     from mirrorfleet.syncing.settings import SyncSettings
+
+FRESH_S: Final = 5.0
+"""What a look at a source showed is planned by for so long: meanwhile a topic may be deleted there,
+or made again with another id."""
 
 
 class Seen(NamedTuple):
@@ -78,6 +82,7 @@ class FleetSync:
             a_side(estate, entry, self.target, settings, clock)
             for entry in estate.links_into(target)
         ]
+        self._looked_at: dict[Link, float] = {}
 
     async def close(self) -> None:
         """Close every connection."""
@@ -209,7 +214,22 @@ class FleetSync:
 
     async def look(self, side: Side) -> SourceView:
         """What the source has now. Raises: MirrorfleetError."""
-        return await side.watch.look()
+        found = await side.watch.look()
+        # its end counts: a look that takes longer than its view is good for would never do
+        self._looked_at[side.link] = self.clock.monotonic()
+        return found
+
+    async def renewed(self, side: Side, source: SourceView) -> SourceView:
+        """`source`, or what another look shows when that one is too long ago to plan by.
+
+        A look confirms the topics of the one before it, so there are at least `confirm_s` between.
+
+        Raises: MirrorfleetError.
+        """
+        good_s = max(FRESH_S, self.settings.confirm_s)
+        if self.clock.monotonic() < self._looked_at[side.link] + good_s:
+            return source
+        return await self.look(side)
 
     async def plan(self, side: Side, source: SourceView) -> Seen:
         """Look at the target and say what must change there.

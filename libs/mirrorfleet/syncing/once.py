@@ -144,11 +144,16 @@ class Once:
         return [entry for entry in entries if entry is not None]
 
     def _retired_lines(self) -> list[PlannedChange]:
-        return [
-            PlannedChange(str(link), Kind.STOP, topic, "the link is not in the estate")
-            for link, entries in self._fleet.retired().items()
-            for topic in sorted({entry.target_topic for entry in entries})
-        ]
+        """None while a source is away: its link may be the one that seems to be gone, renamed."""
+        return (
+            []
+            if self._unreached
+            else [
+                PlannedChange(str(link), Kind.STOP, topic, "the link is not in the estate")
+                for link, entries in self._fleet.retired().items()
+                for topic in sorted({entry.target_topic for entry in entries})
+            ]
+        )
 
     async def _plan(self, side: Side) -> tuple[Plan, list[Refused]]:
         source = await self._fleet.look(side)
@@ -171,6 +176,7 @@ class Once:
         clock = fleet.clock
         until = clock.monotonic() + SETTLE_S
         while True:
+            source = await fleet.renewed(side, source)  # a step may take long
             part = within(side.link, (await fleet.plan(side, source)).plan, agreed)
             await fleet.publish(side, part)
             part = replace(part, publish=())

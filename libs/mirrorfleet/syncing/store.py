@@ -2,7 +2,9 @@
 
 What is written is an upsert of what should be. The catalog is written in transactions that only the
 active sync can commit: one that slept would give a partition a second slot. Before each use its end
-is compared with what was written here, so that the records of others are read, not overwritten.
+is compared with what was written here, so that the records of others are read, not overwritten; and
+once more when the id was taken, from when on nobody else can write: an operator's command may have
+come in between.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import BrokerError, MirrorfleetError, denied
+from mirrorfleet.core.errors import BrokerError, MirrorfleetError, OutdatedError, denied
 from mirrorfleet.core.ids import FleetName, TopicPartition
 from mirrorfleet.core.names import service_id
 from mirrorfleet.kafka.admin import NewTopic, create_partitions, create_topics
@@ -46,6 +48,9 @@ _RECORDS_A_WRITE: Final = 500
 _EVENTS_KEPT: Final = 50_000
 """Events that wait while the target does not take them, more than a look at 10,000 new topics has;
 the oldest go first."""
+_EVENTS_S: Final = 5.0
+"""Deadline of a write of events: what its topic does not take now is written later, and meanwhile
+somebody is told why."""
 
 _NEVER_AGAIN: Final = frozenset({ControlKind.CATALOG, ControlKind.REGISTRY})
 """An empty catalog says that nothing is copied, an empty registry that no record here is a copy.
@@ -61,15 +66,22 @@ class Store:
         self._cluster = cluster
         self._fleet = fleet
         self._clock = clock
-        self._writer = ControlWriter(cluster)
-        self._fenced = FencedWriter(cluster, service_id(fleet, "sync"), may_take=self._may_take)
+        self._writer = ControlWriter(cluster, deadline_s=_EVENTS_S)
+        self._fenced = FencedWriter(
+            cluster,
+            service_id(fleet, "sync"),
+            may_take=self._may_take,
+            on_taken=self._check_unchanged,
+        )
         self.is_ours: Callable[[], Awaitable[bool]] | None = None
         """Whether this process is the active one; None for an operator, who always may write."""
         self._catalog = TopicPartition(control_topic(fleet, ControlKind.CATALOG), 0)
         self._events = TopicPartition(control_topic(fleet, ControlKind.EVENTS), 0)
-        self._expected_end = 0
+        self._expected_end: int | None = None  # None: not read, nothing was decided on
         self._waiting: deque[Event] = deque(maxlen=_EVENTS_KEPT)
         self._dropped = 0
+        self.waits = asyncio.Event()
+        """Set while an event waits to be written."""
         self._flushing = asyncio.Lock()
         self._made = False
         self.book = CatalogBook()
@@ -89,7 +101,11 @@ class Store:
         return self.is_ours is None or await self.is_ours()
 
     async def take(self) -> None:
-        """Fence the sync that was active before: what it may still write is refused."""
+        """Fence the sync that was active before: what it may still write is refused.
+
+        What was read until now counts no longer: the next step is a `refresh`.
+        """
+        self._expected_end = None
         await self._fenced.take()
 
     async def wanted_topics(self, slots: int) -> tuple[list[TopicSpec], dict[str, int]]:
@@ -180,19 +196,42 @@ class Store:
         topic = self._catalog.topic
         known = (await self._cluster.metadata((topic,))).topics[topic]
         if known.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            self._expected_end = self._expected_end or 0
             return
         if known.error is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             raise self._denied("READ", topic)
+        end = await self._end()
+        if end == self._expected_end:
+            return
+        self.book, self._expected_end = await self._read(), end
+        _log.info("catalog read", extra=fields(topic=topic, count=len(self.book.partitions)))
+
+    async def _check_unchanged(self) -> None:
+        """Raises: OutdatedError when others have written since the catalog was read.
+
+        An attempt that was aborted, ours or theirs, moves the end and changes nothing.
+        """
+        if self._expected_end is None or (end := await self._end()) == self._expected_end:
+            return
+        if not (await self._read()).is_same_as(self.book):
+            raise OutdatedError(
+                f"the catalog of fleet {self._fleet} was changed by another process since it was"
+                " read; nothing that follows from what it said before was written.",
+                hint="A command is run again; `sync` looks again by itself.",
+            )
+        self._expected_end = end
+
+    async def _end(self) -> int:
         listed = (await list_offsets(self._cluster, {self._catalog: LATEST}))[self._catalog]
         if isinstance(listed, BrokerError):
             raise listed
-        if listed.offset == self._expected_end:
-            return
+        return listed.offset
+
+    async def _read(self) -> CatalogBook:
         book = CatalogBook()
-        for record in await read_to_end(self._cluster.settings, topic):
+        for record in await read_to_end(self._cluster.settings, self._catalog.topic):
             book.learn(catalog.decode(record.key, record.value))
-        self.book, self._expected_end = book, listed.offset
-        _log.info("catalog read", extra=fields(topic=topic, count=len(book.partitions)))
+        return book
 
     async def publish(
         self, entries: Iterable[CatalogEntry], forgotten: Iterable[CatalogAcl] = ()
@@ -200,6 +239,7 @@ class Store:
         """Write entries, then the generation that they make up; nothing at all without entries.
 
         Raises:
+            OutdatedError: somebody else has written since the last `refresh`; nothing was.
             MirrorfleetError: not all was written; what was is read back by the next `refresh`.
         """
         changed: list[CatalogEntry | Removed] = [*entries]
@@ -234,7 +274,8 @@ class Store:
             await self._fenced.write(
                 self._catalog, [_record(entry) for entry in part], self._clock.now_ms()
             )
-            self._expected_end += len(part) + COMMIT_MARKER
+            if self._expected_end is not None:
+                self._expected_end += len(part) + COMMIT_MARKER
             for entry in part:
                 self.book.learn(entry)
 
@@ -248,15 +289,16 @@ class Store:
         """Have an event written with the next `flush`."""
         self._dropped += len(self._waiting) == _EVENTS_KEPT
         self._waiting.append(event)
+        self.waits.set()
 
-    async def flush(self) -> None:
+    async def flush(self) -> str:
         """Write the waiting events; those that cannot be written wait on.
 
-        One at a time: links share the queue, and each flushes it after its look.
+        Gives why they cannot, "" when nothing went wrong. One at a time: there is one queue.
         """
         async with self._flushing:
             if not self._waiting:
-                return
+                return ""
             if self._dropped:
                 _log.warning("events dropped, too many waited", extra=fields(count=self._dropped))
                 self._dropped = 0
@@ -271,6 +313,10 @@ class Store:
                     )
             except MirrorfleetError as error:
                 _log.warning("events cannot be written", extra=fields(error=str(error)))
+                return str(error)
+            if not self._waiting:
+                self.waits.clear()
+            return ""
 
 
 def _record(entry: CatalogEntry | Removed) -> tuple[bytes, bytes | None]:

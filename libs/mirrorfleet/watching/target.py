@@ -7,7 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from mirrorfleet.core.errors import BrokerError
+from mirrorfleet.core.errors import (
+    BrokerError,
+    ConnectionLostError,
+    DeadlineError,
+    MirrorfleetError,
+)
 from mirrorfleet.core.ids import Link, TopicPartition
 from mirrorfleet.kafka.admin import default_configs
 from mirrorfleet.kafka.cluster import Cluster
@@ -30,6 +35,10 @@ class TargetWatch:
         self._configs_a_look = configs_a_look
         self._configs: dict[Link, ConfigMemory] = {}
         self._defaults: Mapping[str, str] = {}
+        self._probe = ""
+        """The name of a topic to ask for defaults with; empty once they are known."""
+        self._trouble = ""
+        """Why they are not, as it was logged last."""
 
     async def look(self, link: Link, wanted: Iterable[str], foreign: Iterable[str]) -> TargetView:
         """The `wanted` topics as far as they exist; of the `foreign` ones also if they are empty.
@@ -40,6 +49,7 @@ class TargetWatch:
             MirrorfleetError: the target does not answer.
         """
         metadata = await self.cluster.metadata(None)
+        await self._learn_again()
         names = set(wanted)
         there = [
             topic for name, topic in metadata.topics.items() if name in names and is_there(topic)
@@ -82,13 +92,33 @@ class TargetWatch:
     async def learn_defaults(self, topic: str) -> None:
         """Ask what the target would give a topic of this name; nothing is created.
 
-        What it does not tell us stays unknown. Raises: MirrorfleetError: it does not answer.
+        What it does not tell us is asked for again at each look.
+        Raises: MirrorfleetError: it does not answer.
         """
-        answer = await default_configs(self.cluster, topic)
-        if isinstance(answer, BrokerError):
-            _log.warning("no defaults known", extra=fields(topic=topic, error=str(answer)))
+        self._probe = topic
+        await self._ask_defaults(None)
+
+    async def _learn_again(self) -> None:
+        """A broker that restarts refuses for a moment only. No look fails for want of defaults."""
+        if not self._probe:
             return
-        self._defaults = answer
+        try:
+            await self._ask_defaults(self._answer_s)
+        except (ConnectionLostError, DeadlineError) as error:
+            self._unknown(error)
+
+    async def _ask_defaults(self, deadline_s: float | None) -> None:
+        answer = await default_configs(self.cluster, self._probe, deadline_s=deadline_s)
+        if isinstance(answer, BrokerError):
+            self._unknown(answer)
+        else:
+            self._defaults, self._probe, self._trouble = answer, "", ""
+
+    def _unknown(self, error: MirrorfleetError) -> None:
+        """Told once for each reason: who may not create topics is refused at every look."""
+        if self._trouble != str(error):
+            self._trouble = str(error)
+            _log.warning("no defaults known", extra=fields(topic=self._probe, error=str(error)))
 
     async def _empty(self, topics: Iterable[TopicMeta]) -> dict[str, bool | None]:
         """Whether each topic holds nothing; None when some partition does not answer.

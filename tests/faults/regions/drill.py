@@ -26,7 +26,7 @@ from mirrorfleet.runtime import metric_names
 from tests.faultkit.asked import Asked, ran, shape
 from tests.faultkit.bites import aborted_in, aborted_within
 from tests.faultkit.estate import write_estate
-from tests.faultkit.hold import IS_LONG, asked_s, hold_sync
+from tests.faultkit.hold import asked_rate, asked_s, hold_sync
 from tests.faultkit.process import ServiceProcess, service
 from tests.faultkit.regions import access, address, data_directories
 from tests.faultkit.roles import Roles
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 SECONDS: Final = asked_s(12)
 """Length of a fault that lasts: `make faults` gives 60."""
-RATE: Final = int(os.environ.get("MIRRORFLEET_FAULT_RATE", "20000" if IS_LONG else "5000"))
+RATE: Final = int(asked_rate(5_000))
 """Records a second; the short drills leave room for six brokers on two cores. 20,000 are 4 GB of
 disk a minute, three copies on each side."""
 SLOTS: Final = 8

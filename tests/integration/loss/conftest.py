@@ -12,7 +12,7 @@ import pytest
 from mirrorfleet.kafka.control import read_to_end
 from mirrorfleet.records.progress import PartitionProgress, Progress, decode
 from services.cli.__main__ import main
-from tests.faultkit.hold import hold_sync
+from tests.faultkit.hold import IS_LONG, asked_rate, hold_sync
 from tests.faultkit.regions import access
 from tests.faultkit.waiting import wait_until
 from tests.integration.loss.neighbours import Neighbours, neighbours_of
@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from tests.judge.verdict import Report
 
 BUSY: Final = "ls-busy"
-BUSY_PARTITIONS: Final = 6
-BUSY_RATE: Final = 500
+BUSY_PARTITIONS: Final = 24 if IS_LONG else 6
+BUSY_RATE: Final = asked_rate(500)
+SLOTS: Final = 8 if IS_LONG else 4
 FROZEN_S: Final = 1.0
 """Longer than a fetch waits at the source: none is under way any more."""
 
@@ -166,7 +167,7 @@ def neighbours(
         for name, policy in policies.items()
     ]
     rules.append({"name": "busy", "topics": [BUSY]})
-    fleet = Fleet("loss", east, west, tmp_path_factory.mktemp("loss"), rules=rules)
+    fleet = Fleet("loss", east, west, tmp_path_factory.mktemp("loss"), rules=rules, slots=SLOTS)
     with neighbours_of(fleet, [BUSY], partitions=BUSY_PARTITIONS, rate=BUSY_RATE) as made:
         yield made
 

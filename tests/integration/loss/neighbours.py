@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from tests.faultkit.asked import shape
 from tests.faultkit.hold import IS_LONG
 from tests.faultkit.markers import commit_times, line_of
 from tests.faultkit.regions import address, data_directories
@@ -96,5 +97,6 @@ def neighbours_of(
     """The traffic flows; topics that are not there are made, with so many partitions each."""
     wanted = [f"{topic}:{partitions}" for topic in topics]
     # other loads of the same cluster have other transactional ids
-    with traffic(address(fleet.east), wanted, rate=rate, seed=fleet.name) as load:
+    load_of = address(fleet.east), wanted
+    with traffic(*load_of, rate=rate, seed=fleet.name, more=shape(rate)) as load:
         yield Neighbours(fleet, [At(t, n) for t in topics for n in range(partitions)], load)

@@ -31,7 +31,13 @@ from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import DeadlineError, RefusedError
 from mirrorfleet.core.ids import ClusterId, TopicPartition
 from mirrorfleet.kafka.acls import delete_acls
-from mirrorfleet.kafka.admin import NewTopic, create_partitions, create_topics, delete_topics
+from mirrorfleet.kafka.admin import (
+    NewTopic,
+    create_partitions,
+    create_topics,
+    default_configs,
+    delete_topics,
+)
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.codec import Request, count_ms, milliseconds
 from mirrorfleet.kafka.metadata import Broker, Metadata
@@ -95,6 +101,7 @@ class Slow(Answering):
 
 CHANGES: dict[str, Callable[[Cluster], Awaitable[object]]] = {
     "create": lambda c: create_topics(c, [NewTopic(name="orders")], deadline_s=16.0),
+    "defaults": lambda c: default_configs(c, "orders", deadline_s=16.0),
     "grow": lambda c: create_partitions(c, {"orders": 9}, deadline_s=16.0),
     "delete": lambda c: delete_topics(c, ["orders"], deadline_s=16.0),
     "records": lambda c: delete_records(c, {AT: 7}, deadline_s=16.0),
@@ -146,6 +153,15 @@ async def test_a_controller_that_is_frozen_has_half_of_the_time_and_then_another
 
     assert west.nodes == [1, 2]
     assert 14 < west.given[0] <= 15
+
+
+async def test_what_a_topic_would_get_is_asked_of_the_controller() -> None:
+    west = Frozen()
+
+    with pytest.raises(RefusedError, match="not today"):
+        await default_configs(west, "orders", deadline_s=30.0)
+
+    assert west.nodes == [1, 2]
 
 
 async def test_records_are_not_waited_for_on_every_replica_for_long() -> None:

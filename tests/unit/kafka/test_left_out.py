@@ -21,7 +21,8 @@ async def nothing(*_: object, **__: object) -> SimpleNamespace:
     return SimpleNamespace(topics=(), transaction_states=())
 
 
-CLUSTER = cast("Cluster", SimpleNamespace(name="west", dice=SystemDice(), ask=nothing))
+KNOWN = SimpleNamespace(name="west", dice=SystemDice(), ask=nothing, controller=-1, brokers={})
+CLUSTER = cast("Cluster", KNOWN)
 
 
 async def test_an_id_that_its_coordinator_says_nothing_of_is_an_error_with_its_name(

@@ -16,6 +16,7 @@ from mirrorfleet.offsets.copies import Copies
 from mirrorfleet.offsets.floors import Seen, Sides
 from mirrorfleet.offsets.homes import GroupOffset
 from mirrorfleet.offsets.index import OffsetIndex
+from tests.fakes.clock import HandClock
 from tests.unit.mapping.targets import Target, away, deleted, hidden, made_again, source_of
 from tests.unit.views.making import entry
 
@@ -27,16 +28,6 @@ COPIED = (entry(0), entry(1), entry(0, topic="carts"))
 COPIES = Copies(COPIED, OffsetIndex())
 ORDERS = COPIED[:2]
 ID_OF_ORDERS = ORDERS[0].identity.source_topic_id
-
-
-class Clock:
-    now = 1_000.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def now_ms(self) -> int:
-        return 0
 
 
 @pytest.fixture(autouse=True)
@@ -90,7 +81,7 @@ Ask = Callable[[GroupAsker], Awaitable["GroupFacts"]]
 async def test_what_groups_have_read_and_its_copies_are_looked_for_once_in_a_while(
     ask: Ask, source: Callable[[], Target], target: Callable[[], Target], seen: Sides
 ) -> None:
-    here, there, clock = source_of(source(), topic_id=ID_OF_ORDERS), target(), Clock()
+    here, there, clock = source_of(source(), topic_id=ID_OF_ORDERS), target(), HandClock()
     asker = GroupAsker(here.cluster(), there.cluster(), clock, 1.0)
 
     facts = await ask(asker)
@@ -98,7 +89,7 @@ async def test_what_groups_have_read_and_its_copies_are_looked_for_once_in_a_whi
 
     assert facts.sides == {one.identity: seen for one in ORDERS}
     assert (here.asked, there.asked) == ([["orders"]], [["east.orders"]])
-    clock.now += KEPT_S
+    clock.seconds += KEPT_S
     await ask(asker)
     assert (here.asked, there.asked) == ([["orders"]] * 2, [["east.orders"]] * 2)
 
@@ -106,4 +97,4 @@ async def test_what_groups_have_read_and_its_copies_are_looked_for_once_in_a_whi
 @BOTH_PAGES
 async def test_a_target_that_is_away_is_an_error(ask: Ask) -> None:
     with pytest.raises(DeadlineError):
-        await ask(GroupAsker(source_of().cluster(), away().cluster(), Clock(), 1.0))
+        await ask(GroupAsker(source_of().cluster(), away().cluster(), HandClock(), 1.0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from mirrorfleet.core.errors import CorruptBatchError, UnknownVersionError
 from mirrorfleet.core.ids import SourceOffset, TargetOffset
 from mirrorfleet.mapping.catalog import CatalogView
 from mirrorfleet.operating.exported import line_of, position_in, positions_in, unfit
+from mirrorfleet.records import positions as codec
 from mirrorfleet.records.positions import Position
 from services.cli.__main__ import main
 from tests.unit.copying.making import entry, identity
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ONE = at_80()
+COUNT = "0..9223372036854775807"
 LINE = (
     '{"v":1,"link":"east->west","topic":"orders","identity":["source","AAAAAAAAAAAAAAAAAAAACg",0,'
     '"AAAAAAAAAAAAAAAAAAAACw",0],"next_source":80,"leader_epoch":3,"next_target":91,"records":80,'
@@ -91,10 +94,41 @@ def test_the_lines_of_an_export_are_its_positions() -> None:
     assert positions_in([LINE, "", LINE], "an export") == [ONE, ONE]
 
 
-def test_a_number_below_0_is_named() -> None:
-    line = line_of(replace(ONE, next_source=SourceOffset(-80), bytes=-1), entry())
-    with pytest.raises(CorruptBatchError, match=r"position: next_source, bytes below 0 in \{"):
-        position_in(line)
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"next_source": -80, "bytes": -1}, f"next_source -80 is not in {COUNT}, bytes -1 is not"),
+        ({"next_target": -1}, f"next_target -1 is not in {COUNT}"),
+        ({"time_ms": -1}, f"time_ms -1 is not in {COUNT}"),
+        ({"time_ms": 2**63}, f"time_ms {2**63} is not in {COUNT}"),
+        ({"records": 2**70}, f"records {2**70} is not in {COUNT}"),
+        ({"leader_epoch": -2}, "leader_epoch -2 is not in -1..2147483647"),
+        ({"leader_epoch": 2**31}, "leader_epoch 2147483648 is not in -1..2147483647"),
+    ],
+    ids=str,
+)
+def test_a_number_that_no_position_can_have_is_named_with_its_line(
+    wrong: dict[str, int], said: str
+) -> None:
+    line = json.dumps({**json.loads(LINE), **wrong})
+
+    with pytest.raises(CorruptBatchError) as refused:
+        positions_in([LINE, line], "an export")
+
+    assert refused.value.message.startswith(f"an export line 2: exported position: {said}")
+    assert line in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("most", "epoch"), [(0, -1), (2**63 - 1, 2**31 - 1)], ids=["least", "most"]
+)
+def test_the_least_and_the_most_of_each_number_is_written_and_read(most: int, epoch: int) -> None:
+    offsets = {"next_source": most, "next_target": most}
+    counts = {"records": most, "bytes": most, "time_ms": most, "leader_epoch": epoch}
+
+    found = position_in(json.dumps({**json.loads(LINE), **offsets, **counts}))
+
+    assert codec.decode(*codec.encode(found)) == found
 
 
 def test_every_line_that_does_not_fit_is_named() -> None:

@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 from mirrorfleet.runtime.deadline import Deadline
-
-
-class HandClock:
-    """A clock that a test turns."""
-
-    def __init__(self) -> None:
-        self.at = 100.0
-
-    def now_ms(self) -> int:
-        return 0
-
-    def monotonic(self) -> float:
-        return self.at
+from tests.fakes.clock import HandClock
 
 
 def test_each_step_takes_what_the_last_one_left() -> None:
     clock = HandClock()
     deadline = Deadline(clock, 10)
 
-    clock.at = 107.0
+    clock.seconds = 107.0
 
     assert deadline.remaining() == 3.0
 
@@ -31,6 +19,6 @@ def test_a_passed_deadline_leaves_nothing_and_never_less() -> None:
     clock = HandClock()
     deadline = Deadline(clock, 10)
 
-    clock.at = 200.0
+    clock.seconds = 200.0
 
     assert deadline.remaining() == 0.0

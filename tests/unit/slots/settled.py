@@ -31,6 +31,7 @@ COPY = TopicPartition("east.orders", 0)
 OTHER = TopicPartition("east.orders", 1)
 CONTROL_KINDS = (ControlKind.POSITIONS, ControlKind.SEGMENTS)
 CONTROL = POSITIONS, SEGMENTS = TopicPartition("positions", 2), TopicPartition("segments", 2)
+LEDGER = TopicPartition("__mirrorfleet.west.events", 0)
 STRANGER, SPARE = ProducerIdentity(99, 0), ProducerIdentity(8, 3)
 
 

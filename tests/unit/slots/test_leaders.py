@@ -209,6 +209,26 @@ async def test_all_who_ask_during_a_look_share_the_next_one() -> None:
     assert world.read == 2  # that under way may have been answered before they asked
 
 
+async def test_of_a_topic_that_is_needed_only_since_a_look_began_the_look_tells_nothing() -> None:
+    world, gate = World(), asyncio.Event()
+    read = world.table.cluster.metadata
+
+    async def slow(topics: list[str]) -> object:
+        await gate.wait()
+        return await read(topics)
+
+    world.table.cluster.metadata = slow  # type: ignore[assignment, method-assign]  # a stub
+    async with asyncio.TaskGroup() as group:
+        group.create_task(world.table.renew())
+        await asyncio.sleep(0)
+        world.table.need(["audit"])
+        gate.set()
+    world.now += 60.0
+
+    assert not world.table.lacks("audit", 0)
+    assert world.table.absent_for("audit") == 0.0
+
+
 async def test_a_topic_that_nobody_needs_is_forgotten_after_a_while_and_may_come_back() -> None:
     """A transaction may have it still; and with all that ever were each look would take longer."""
     world = World()

@@ -7,7 +7,6 @@ import asyncio
 import pytest
 
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.kafka.transactions import TransactionVersion
 from mirrorfleet.records.events import Event, EventKind
 from mirrorfleet.slots.outgoing import AbortError, ControlEntry
@@ -141,17 +140,3 @@ async def test_a_connection_that_is_lost_at_rest_in_an_open_transaction_aborts_w
     with pytest.raises(AbortError, match="the connection to target broker 0 was lost"):
         await asyncio.gather(world.copied(0, batches=2), lose())
     assert "commit" not in world.log.seen
-
-
-async def test_the_ledger_is_in_doubt_with_the_rest_once_a_commit_wrote_to_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    world = World(monkeypatch, TransactionVersion.V2)
-    ledger = TopicPartition("__mirrorfleet.f.events", 0)
-    world.doubts.renew()
-    assert ledger not in world.doubts.doubted
-
-    await world.doubts.settle(world.sender)
-    await world.doubts.clear(world.sender, {ledger})
-    world.doubts.renew()
-    assert ledger in world.doubts.doubted

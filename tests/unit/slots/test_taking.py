@@ -28,13 +28,16 @@ if TYPE_CHECKING:
 
 OTHER = TopicId(int=77)
 NOTHING_NEW = Starts({}, {})
+NO_DOUBTS = SimpleNamespace(doubted=frozenset(), admitted=lambda _: None)
 
 
 async def test_what_waited_through_a_take_waits_since_before_it_and_all_else_since_then() -> None:
     made = slot()
     sides = SimpleNamespace(topic_id=lambda topic: None)
     clock = SimpleNamespace(monotonic=lambda: 100.0, now_ms=lambda: 5)
-    runner = SimpleNamespace(slot=made, clock=clock, unstarted={}, sources=sides, targets=sides)
+    runner = SimpleNamespace(
+        slot=made, clock=clock, unstarted={}, sources=sides, targets=sides, doubts=NO_DOUBTS
+    )
     since = []
     for end, moved_to in ((50, 0), (0, 0), (50, 1)):
         partition = partition_of(made)
@@ -77,7 +80,7 @@ async def test_a_partition_that_begins_with_a_loss_waits_for_the_ledger_and_its_
         sources=source,
         targets=target,
         fleet="west",
-        doubts=SimpleNamespace(doubted=frozenset()),
+        doubts=NO_DOUBTS,
         report_fault=lambda _: None,
         wedges=SimpleNamespace(left_behind=frozenset()),
     )
@@ -128,6 +131,7 @@ async def copied_on(
             slot=made,
             clock=SimpleNamespace(monotonic=lambda: 100.0, now_ms=lambda: 5),
             unstarted={},
+            doubts=NO_DOUBTS,
             sources=Topics({"orders": source}),
             targets=Topics(copies),
         )

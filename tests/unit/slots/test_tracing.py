@@ -25,6 +25,7 @@ from mirrorfleet.runtime.telemetry import OFF, Telemetry
 from mirrorfleet.slots.trace_topics import Tracing
 from mirrorfleet.slots.tracing import Announcer, LinkTraces
 from mirrorfleet.wire.copybatch import CopyBatch
+from tests.fakes.clock import HandClock
 from tests.unit.copying.making import LINK, SOURCE_TOPIC, TARGET_TOPIC, slot
 
 SLOT = SlotNumber(0)
@@ -40,19 +41,6 @@ BEFORE = SampledBatch(
     committed_ms=NOW_MS - 5_750,
     hop=1,
 )
-
-
-class Clock:
-    """A clock of two faces that shows the same moment on both."""
-
-    def __init__(self) -> None:
-        self.seconds = 100.0
-
-    def monotonic(self) -> float:
-        return self.seconds
-
-    def now_ms(self) -> int:
-        return NOW_MS + round((self.seconds - 100.0) * 1000)
 
 
 class Kept(Telemetry):
@@ -75,7 +63,7 @@ class World:
     """One link with its traces, and one partition of it."""
 
     per_second: float = 1.0
-    clock: Clock = field(default_factory=Clock)
+    clock: HandClock = field(default_factory=lambda: HandClock(wall_ms=NOW_MS))
     telemetry: Kept = field(default_factory=Kept)
     announcer: Announcer = field(default_factory=Announcer)
     metrics: Metrics = field(default_factory=Metrics)

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from mirrorfleet.core.errors import DeadlineError, MirrorfleetError, NotOursError, RefusedError
+from mirrorfleet.core.errors import (
+    DeadlineError,
+    FencedError,
+    MirrorfleetError,
+    NotOursError,
+    OutdatedError,
+    RefusedError,
+)
 from mirrorfleet.standby.beginning import begun
 
 
@@ -54,9 +61,10 @@ async def test_a_refusal_while_nobody_confirms_our_place_is_waited_out() -> None
     assert (work.tries, work.told) == (2, ["the same cluster at both ends"])
 
 
-async def test_a_write_that_nobody_allows_is_waited_out_also_where_the_place_is_ours_by_then() -> (
-    None
-):
-    work = Work(NotOursError("another process is active, or nobody can say"))
+@pytest.mark.parametrize("why", [NotOursError, OutdatedError, FencedError])
+async def test_a_write_that_others_came_before_is_waited_out_also_where_the_place_is_ours_by_then(
+    why: type[MirrorfleetError],
+) -> None:
+    work = Work(why("another process is active, or nobody can say"))
     await work.run()
     assert (work.tries, work.told) == (2, ["another process is active, or nobody can say"])

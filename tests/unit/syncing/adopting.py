@@ -24,7 +24,8 @@ from mirrorfleet.syncing.side import Side
 from mirrorfleet.syncing.store import Store
 from mirrorfleet.watching.source import SourceWatch
 from mirrorfleet.watching.target import TargetWatch
-from tests.unit.planning.samples import EAST, WEST, copied, orders
+from tests.fakes.clock import HandClock
+from tests.unit.planning.samples import EAST, OTHER_ID, SOURCE_ID, WEST, copied, orders
 
 COPY = "east.orders"
 DEFAULTS = {"compression.type": "gzip"}
@@ -52,9 +53,18 @@ class Clusters:
         """Whether we may see the copy."""
         self.compression = "gzip"
         self.asked = 0
+        self.there = True
+        """Whether the source has the topic."""
+        self.topic_id = SOURCE_ID
+        self.looks = 0
+        """How often the source was looked at."""
+        self.created: list[str] = []
 
     async def source(self) -> SourceView:
-        topic = orders(1)
+        self.looks += 1
+        if not self.there:
+            return SourceView(cluster=EAST, topics={})
+        topic = orders(1, topic_id=self.topic_id)
         wanted = {topic.name: topic.topic_id}
         return SourceView(cluster=EAST, topics={topic.name: topic}, wanted=wanted)
 
@@ -70,6 +80,7 @@ class Clusters:
         self, _: Cluster, topics: Sequence[NewTopic], *, deadline_s: float
     ) -> dict[str, BrokerError | None]:
         exists = ErrorCode.TOPIC_ALREADY_EXISTS
+        self.created += [each.name for each in topics]
         return {each.name: BrokerError(exists, f"create {each.name}") for each in topics}
 
     async def alter_configs(
@@ -80,6 +91,22 @@ class Clusters:
             return {name: BrokerError(self.refuses, f"configs of {name}") for name in changes}
         self.compression = changes[COPY][0].value or ""
         return dict.fromkeys(changes)
+
+
+class Slow(Clusters):
+    """Makes the copy in a minute, in which the topic is made again at the source."""
+
+    def __init__(self, clock: HandClock) -> None:
+        super().__init__()
+        self.clock = clock
+        self.shown, self.compression = False, "producer"
+
+    async def create_topics(
+        self, _: Cluster, topics: Sequence[NewTopic], *, deadline_s: float
+    ) -> dict[str, BrokerError | None]:
+        self.clock.seconds += 60
+        self.topic_id, self.shown = OTHER_ID, True
+        return {each.name: None for each in topics}
 
 
 def connect(monkeypatch: pytest.MonkeyPatch, clusters: Clusters) -> None:

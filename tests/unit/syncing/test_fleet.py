@@ -21,19 +21,22 @@ from mirrorfleet.core.ids import NO_TOPIC_ID, ClusterAlias, ClusterId, SlotNumbe
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.metadata import PartitionMeta, TopicMeta
 from mirrorfleet.planning.access import AclEdit, AclStep
+from mirrorfleet.planning.observed import SourceView
 from mirrorfleet.planning.plan import Growth, Plan
 from mirrorfleet.records.catalog import CatalogAcl, CatalogEntry, CatalogLink, RuleBeginning
 from mirrorfleet.syncing import making as syncing_making
-from mirrorfleet.syncing.fleet import FleetSync
+from mirrorfleet.syncing.fleet import FRESH_S, FleetSync
 from mirrorfleet.syncing.making import ChangeKind, Done
 from mirrorfleet.syncing.settings import SyncSettings
 from mirrorfleet.syncing.side import Side
 from mirrorfleet.syncing.store import Store
+from mirrorfleet.watching.source import SourceWatch
 from mirrorfleet.watching.target import TargetWatch
+from tests.fakes.clock import HandClock, NoDice
 from tests.unit.copying import making
-from tests.unit.planning.samples import CLAIM
+from tests.unit.planning.samples import CLAIM, EAST
 from tests.unit.policy.test_crossing import an_acl
-from tests.unit.syncing.test_making import Broker, HandClock, NoDice, creating
+from tests.unit.syncing.test_making import Broker, creating
 
 ESTATE = """
 estate: e
@@ -273,3 +276,24 @@ def test_who_begins_anew_has_no_claims_of_looks_before(fleet: FleetSync) -> None
     fleet.begin_anew()
 
     assert [side.claims for side in fleet.sides] == [(), ()]
+
+
+@pytest.mark.parametrize(("confirm_s", "good_s"), [(0.7, FRESH_S), (10.0, 10.0)])
+async def test_a_source_is_looked_at_again_when_a_plan_needs_it_and_no_topic_confirmed_too_early(
+    monkeypatch: pytest.MonkeyPatch, confirm_s: float, good_s: float
+) -> None:
+    async def look(_: SourceWatch) -> SourceView:
+        clock.seconds += 60  # however long it takes itself
+        return SourceView(cluster=EAST, topics={})
+
+    monkeypatch.setattr(SourceWatch, "look", look)
+    estate = parse_estate(ESTATE, "e.yaml", directory=Path())
+    settings, clock = SyncSettings(confirm_s=confirm_s), HandClock()
+    fleet = FleetSync(estate, ClusterAlias("west"), settings, clock, NoDice())
+    east, _ = fleet.sides
+    first = await fleet.look(east)
+
+    clock.seconds += good_s - 0.5
+    assert await fleet.renewed(east, first) is first
+    clock.seconds += 0.5
+    assert await fleet.renewed(east, first) is not first

@@ -21,6 +21,7 @@ from mirrorfleet.records.topics import TopicSpec
 from mirrorfleet.syncing import making
 from mirrorfleet.syncing.making import FOR_NOW, Change, ChangeKind, Done, TargetChanges
 from mirrorfleet.syncing.settings import SyncSettings
+from tests.fakes.clock import HandClock, NoDice
 from tests.unit.planning.samples import LINK
 
 A = Claim(LINK, "all", "a", "east.a")
@@ -32,26 +33,6 @@ UNSEEN = (
     "User:ANONYMOUS may not DESCRIBE Topic:east.a on west (or it is being deleted): it is there and"
     " not shown. `mirrorfleet acls` prints what is needed."
 )
-
-
-class HandClock:
-    """A clock that a test turns."""
-
-    def __init__(self) -> None:
-        self.at = 100.0
-
-    def now_ms(self) -> int:
-        return int(self.at * 1000)
-
-    def monotonic(self) -> float:
-        return self.at
-
-
-class NoDice:
-    """No jitter."""
-
-    def uniform(self, low: float, high: float) -> float:
-        return (low + high) / 2
 
 
 class Broker:
@@ -173,10 +154,10 @@ async def looks(made: TargetChanges, clock: HandClock, number: int = 40) -> list
     for _ in range(number):
         step = made.next_step(LINK, creating(A), set())
         if step.changes_topics:
-            asked_at.append(clock.at)
+            asked_at.append(clock.seconds)
             await make(made, step)
         made.forget(LINK, creating(A))
-        clock.at += 0.5
+        clock.seconds += 0.5
     return asked_at
 
 
@@ -217,7 +198,7 @@ async def test_success_ends_the_refusal(
     broker.refuses["east.a"] = ErrorCode.POLICY_VIOLATION
     await make(made, made.next_step(LINK, creating(A), set()))
     broker.refuses.clear()
-    clock.at += 5
+    clock.seconds += 5
 
     await make(made, made.next_step(LINK, creating(A), set()))
 

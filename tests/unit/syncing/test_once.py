@@ -19,9 +19,9 @@ from mirrorfleet.syncing.once import SETTLE_S, Once, Outcome, Refused
 from mirrorfleet.syncing.settings import SyncSettings
 from mirrorfleet.syncing.side import Side
 from mirrorfleet.watching.source import SourceWatch
-from tests.unit.planning.samples import CLAIM, LINK
-from tests.unit.syncing.adopting import COPY, Clusters, an_estate, connect, opened
-from tests.unit.syncing.test_making import HandClock, NoDice
+from tests.fakes.clock import HandClock, NoDice
+from tests.unit.planning.samples import CLAIM, LINK, OTHER_ID
+from tests.unit.syncing.adopting import COPY, Clusters, Slow, an_estate, connect, opened
 
 
 async def applied(clusters: Clusters, monkeypatch: pytest.MonkeyPatch) -> Outcome:
@@ -110,6 +110,9 @@ class SlowFleet:
     async def look(self, _: Side) -> None:
         pass
 
+    async def renewed(self, *_: object) -> None:
+        pass
+
     async def plan(self, *_: object) -> SimpleNamespace:
         return SimpleNamespace(plan=self._plan if self.made < 5 else Plan())
 
@@ -118,7 +121,7 @@ class SlowFleet:
 
     async def make(self, *_: object) -> None:
         self.made += 1
-        self.clock.at += SETTLE_S * 0.9
+        self.clock.seconds += SETTLE_S * 0.9
 
     def _next_step(self, _: Link, part: Plan, __: set[Change]) -> Plan:
         return part
@@ -135,6 +138,21 @@ async def test_many_changes_may_take_longer_than_the_last_one_needs_to_settle() 
     assert fleet.made == 5
 
 
+async def test_a_topic_that_is_made_again_while_its_copy_is_made_is_copied_as_what_it_is_now(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slow = Slow(HandClock())
+    connect(monkeypatch, slow)
+    fleet = FleetSync(an_estate(), ClusterAlias("west"), SyncSettings(), slow.clock, NoDice())
+    opened(fleet)
+    once = Once(fleet)
+
+    outcome = await once.apply((await once.preview()).changes)
+
+    assert [each.kind for each in outcome.made] == [Kind.LINK, Kind.CREATE, Kind.COPY]
+    assert [each.source_topic_id for each in fleet.store.book.partitions] == [OTHER_ID]
+
+
 async def test_a_copy_that_exists_and_is_not_shown_is_not_made_and_the_missing_right_is_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -148,3 +166,13 @@ async def test_a_copy_that_exists_and_is_not_shown_is_not_made_and_the_missing_r
     (refused,) = outcome.refused
     assert (refused.topic, refused.reason) == ("orders", "refused-by-target")
     assert f"may not DESCRIBE Topic:{COPY} on west" in refused.detail
+
+
+@pytest.mark.parametrize("is_away", [False, True])
+def test_no_link_is_stopped_while_a_source_is_away_which_may_be_it(*, is_away: bool) -> None:
+    fleet = SimpleNamespace(retired=lambda: {LINK: [SimpleNamespace(target_topic=COPY)]})
+    once = Once(cast("FleetSync", fleet))
+    if is_away:
+        once._unreached.append(Refused("south->west", "", "unreachable", "no answer"))
+
+    assert [each.kind for each in once._retired_lines()] == ([] if is_away else [Kind.STOP])

@@ -12,9 +12,9 @@ from mirrorfleet.planning.observed import AclsSeen
 from mirrorfleet.syncing.fleet import FleetSync
 from mirrorfleet.syncing.settings import SyncSettings
 from mirrorfleet.watching.acls import AclWatch
+from tests.fakes.clock import HandClock, NoDice
 from tests.unit.policy.test_crossing import an_acl
 from tests.unit.syncing.adopting import Clusters, connect, opened
-from tests.unit.syncing.test_making import HandClock, NoDice
 
 MUTUAL = "{protocol: SSL, cert_file: a.pem, key_file: a.pem, username: CN=mirrorfleet}"
 TOKEN = "{protocol: SASL_SSL, mechanism: OAUTHBEARER, token_file: a.pem, username: CN=mirrorfleet}"

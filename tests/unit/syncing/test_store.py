@@ -24,7 +24,7 @@ from mirrorfleet.records.formats import FIRST_LEVEL, KNOWN_LEVEL
 from mirrorfleet.records.topics import control_topics
 from mirrorfleet.syncing import store as module
 from mirrorfleet.syncing.store import Store
-from tests.unit.syncing.test_making import HandClock
+from tests.fakes.clock import HandClock
 
 
 class Writer:
@@ -34,6 +34,7 @@ class Writer:
         self.writes: list[list[object]] = []
         self.gate = asyncio.Event()
         self.refuses = False
+        self.deadline_s: float | None = None
 
     async def write(self, at: TopicPartition, entries: Sequence[object], now_ms: int) -> None:
         await self.gate.wait()
@@ -49,7 +50,12 @@ async def everything_there(topics: Sequence[str]) -> SimpleNamespace:
 @pytest.fixture
 def writer(monkeypatch: pytest.MonkeyPatch) -> Writer:
     made = Writer()
-    monkeypatch.setattr(module, "ControlWriter", lambda _: made)
+
+    def build(_: Cluster, *, deadline_s: float | None = None) -> Writer:
+        made.deadline_s = deadline_s
+        return made
+
+    monkeypatch.setattr(module, "ControlWriter", build)
     return made
 
 
@@ -126,12 +132,33 @@ async def test_events_that_are_refused_wait_for_the_next_flush(writer: Writer) -
     writer.gate.set()
     writer.refuses = True
     store.tell(an_event("first"))
-    await store.flush()
+    said = await store.flush()
+    waited = store.waits.is_set()
 
     writer.refuses = False
-    await store.flush()
+    assert await store.flush() == ""
 
+    assert "NOT_LEADER_OR_FOLLOWER" in said
+    assert (waited, store.waits.is_set()) == (True, False)
     assert writer.writes == [[encode(an_event("first"))]]
+
+
+async def test_an_event_that_is_told_during_a_write_waits_for_the_next_one(writer: Writer) -> None:
+    store = a_store()
+    store.tell(an_event("first"))
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(store.flush())
+        await asyncio.sleep(0)
+        store.tell(an_event("late"))
+        writer.gate.set()
+
+    assert (len(writer.writes), store.waits.is_set()) == (1, True)
+
+
+def test_events_do_not_wait_as_long_for_their_topic_as_a_request_may(writer: Writer) -> None:
+    a_store()
+    assert writer.deadline_s == 5.0
 
 
 def a_target(replicas: dict[str, int], live: int = 2) -> Cluster:

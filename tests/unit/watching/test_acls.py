@@ -12,8 +12,8 @@ from mirrorfleet.core.ids import ClusterId
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.watching import acls
 from mirrorfleet.watching.acls import AclWatch
+from tests.fakes.clock import HandClock
 from tests.unit.policy.test_crossing import an_acl
-from tests.unit.syncing.test_making import HandClock
 
 READ = an_acl("ALLOW User:a READ GROUP LITERAL app")
 NORTH, WEST = ClusterId("NORTH-ID"), ClusterId("WEST-ID")
@@ -30,9 +30,9 @@ async def test_an_acl_whose_fleet_forgot_it_since_it_was_read_is_not_the_sources
     watch = AclWatch(cluster, cluster, clock, period_s=5.0)
 
     first = await watch.look({READ: [(NORTH, WEST)]})
-    clock.at += 2.0
+    clock.seconds += 2.0
     cached = await watch.look({})
-    clock.at += 4.0
+    clock.seconds += 4.0
     read_again = await watch.look({})
 
     assert [each.passed for each in (first, cached, read_again)] == [{READ: None}, {READ: None}, {}]

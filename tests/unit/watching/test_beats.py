@@ -12,6 +12,7 @@ from mirrorfleet.core.ids import ClusterAlias
 from mirrorfleet.records import heartbeat
 from mirrorfleet.watching import beats as module
 from mirrorfleet.wire.records import Record
+from tests.fakes.clock import HandClock
 from tests.unit.records.making import LINK
 
 if TYPE_CHECKING:
@@ -19,14 +20,6 @@ if TYPE_CHECKING:
 
 NOW_MS = 1_000_000
 SETTINGS = ClusterSettings(alias=ClusterAlias("west"), bootstrap=("x:1",))
-
-
-class StoppedClock:
-    def now_ms(self) -> int:
-        return NOW_MS
-
-    def monotonic(self) -> float:
-        return 7.5
 
 
 class Tail:
@@ -63,7 +56,9 @@ async def test_a_heartbeat_of_a_host_that_is_ahead_took_less_than_nothing(
         if len(told) == 2:
             done.set()
 
-    following = module.follow_beats(SETTINGS, lambda: "east.heartbeats", StoppedClock(), on_beat)
+    following = module.follow_beats(
+        SETTINGS, lambda: "east.heartbeats", HandClock(seconds=7.5, wall_ms=NOW_MS), on_beat
+    )
     async with asyncio.TaskGroup() as group:
         task = group.create_task(following)
         await asyncio.wait_for(done.wait(), 5)

@@ -13,7 +13,7 @@ from uuid import UUID
 import pytest
 
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import BrokerError
+from mirrorfleet.core.errors import BrokerError, DeadlineError, MirrorfleetError
 from mirrorfleet.core.ids import ClusterAlias, ClusterId, Link, TopicPartition
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.configs import ConfigSource, ConfigValue
@@ -119,6 +119,40 @@ async def test_who_begins_anew_believes_no_config_that_was_read_before(
     await watch.look(LINK, names, [])
 
     assert target.asked == [50, 50]
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        BrokerError(ErrorCode.INVALID_REPLICATION_FACTOR, "defaults of probe"),
+        DeadlineError("west: no answer."),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+async def test_defaults_that_are_not_told_at_first_are_asked_for_at_each_look_until_they_are(
+    watch: TargetWatch, monkeypatch: pytest.MonkeyPatch, refusal: MirrorfleetError
+) -> None:
+    known = {"compression.type": "producer"}
+    first = BrokerError(ErrorCode.INVALID_REPLICATION_FACTOR, "defaults of probe")
+    answers: list[MirrorfleetError | dict[str, str]] = [first, refusal, known]
+    asked: list[str] = []
+
+    async def default_configs(
+        _: Cluster, name: str, *, deadline_s: float | None
+    ) -> dict[str, str] | BrokerError:
+        asked.append(name)
+        answer = answers.pop(0)
+        if isinstance(answer, dict | BrokerError):
+            return answer
+        raise answer
+
+    monkeypatch.setattr(target_module, "default_configs", default_configs)
+    await watch.learn_defaults("probe")
+
+    seen = [(await watch.look(LINK, [], [])).defaults for _ in range(3)]
+
+    assert seen == [{}, known, known]
+    assert asked == ["probe"] * 3
 
 
 async def test_a_broker_that_is_down_counts_while_it_has_replicas(

@@ -123,6 +123,9 @@ class World:
         mine = [one for one in self.read if one.partition == point.partition]
         return mine[-1] if mine else None
 
+    def has(self, point: Checkpoint) -> bool:
+        return self.last(point) == point
+
     def of(self, group: str) -> dict[TopicPartition, tuple[TargetOffset, ...]]:
         return {one.partition: one.written for one in self.read if one.group == group}
 

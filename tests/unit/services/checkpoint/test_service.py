@@ -27,7 +27,7 @@ from services.checkpoint import service as module
 from services.checkpoint.service import MAP, CheckpointService
 from tests.faultkit.waiting import until
 from tests.unit.copying.making import LINK, entry
-from tests.unit.standby.test_demotion import Fleet
+from tests.unit.standby.test_demotion import Fleet, nothing
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 REFUSED = AuthenticationError("SASL as User:copier failed.")
 NOT_ALLOWED = BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "west")
 NO_LEADER = BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, "west")
+NO_TOPIC = BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "west: writing checkpoints")
 
 
 class Map:
@@ -202,3 +203,33 @@ async def test_a_source_that_was_another_cluster_is_opened_when_it_is_at_its_add
     answering = "east"
     await following.service._open(LINK)
     assert following.service._sources[LINK].cluster_id == "east"
+
+
+async def test_topics_that_were_deleted_are_made_again_before_the_next_look(
+    following: Following, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An operator may clear what MM2 has left."""
+    service, done = following.service, list[str]()
+    groups = service._links[LINK]
+
+    async def prepare() -> None:
+        done.append("prepared")
+
+    async def look(_: object) -> None:
+        done.append("looked")
+        if done.count("looked") == 2:
+            raise NO_TOPIC
+
+    monkeypatch.setattr(service, "_open", nothing)
+    monkeypatch.setattr(groups, "prepare", prepare)
+    monkeypatch.setattr(groups, "look", look)
+    service._settings = service._settings.model_copy(update={"period_s": 0.0})
+    service._begun.set()
+
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(service._follow_link(LINK))
+        await until(lambda: done.count("looked") >= 4, deadline_s=5, what="looks that went well")
+        task.cancel()
+
+    assert done[:6] == ["prepared", "looked", "looked", "prepared", "looked", "looked"]
+    assert following.context.health.active.held() == {}

@@ -156,6 +156,14 @@ def test_a_link_of_which_no_rule_takes_groups_is_valid_with_a_warning(
         (["inspect", "orders", "--limit", "0"], "Invalid value for '--limit'"),
         (["inspect", "orders", "--limit", "1" + "0" * 30], "Invalid value for '--limit'"),
         (["validate", "-o", "xml"], "Invalid value for '--output'"),
+        (
+            ["resolve", "a-0", "--target", "west", "--seek", str(2**63)],
+            f"Input should be less than or equal to {2**63 - 1}",
+        ),
+        (
+            ["offsets", "translate", "a-0", str(2**63), "--target", "west"],
+            f"Input should be less than or equal to {2**63 - 1}",
+        ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -28,6 +28,7 @@ from services.console.access import Gate
 from services.console.board import Board
 from services.console.routes import Pages, add_pages
 from services.console.settings import ConsoleSettings
+from tests.fakes.clock import HandClock
 from tests.unit.mapping.targets import Target, source_of
 from tests.unit.records.making import LINK
 from tests.unit.views.making import NOW, entry, fleet, report, snapshot
@@ -40,14 +41,6 @@ clusters: {east: {bootstrap: "a:1"}, west: {bootstrap: "b:1"}}
 links: [{from: east, to: west, rules: [{name: all, topics: [".*"], groups: [".*"]}]}]
 """
 TOPICS = "/links/east/west/topics"
-
-
-class StoppedClock:
-    def now_ms(self) -> int:
-        return NOW
-
-    def monotonic(self) -> float:
-        return NOW / 1000
 
 
 @dataclass
@@ -86,7 +79,7 @@ def app_of(told: Told, tmp_path: Path, closing: asyncio.Event, most_streams: int
     file = tmp_path / "estate.yaml"
     file.write_text(ESTATE)
     estate = load_estate(file, {})
-    clock = StoppedClock()
+    clock = HandClock(seconds=NOW / 1000, wall_ms=NOW)
     clusters = {
         ClusterAlias(alias): ClusterWatch(ClusterAlias(alias), None, clock, "no secret")
         for alias in ("east", "west")

@@ -17,7 +17,7 @@ from mirrorfleet.kafka.metadata import Broker, Metadata, PartitionMeta, TopicMet
 from mirrorfleet.records.heartbeat import TOPIC
 from services.heartbeat import beats as module
 from services.heartbeat.beats import Beats
-from tests.unit.syncing.test_making import HandClock
+from tests.fakes.clock import HandClock
 
 ESTATE = """
 estate: e

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mirrorfleet.core.ids import ClusterId
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.mapping.catalog import CatalogView
 from mirrorfleet.records.catalog import CatalogLink
-from mirrorfleet.runtime.clock import SystemClock
 from services.lag import link as module
 from services.lag.service import LagService
+from tests.fakes.clock import HandClock
 from tests.faultkit.waiting import until
 from tests.unit.records.making import LINK
 from tests.unit.standby.test_demotion import Fleet
@@ -51,20 +51,6 @@ async def test_a_source_that_became_another_cluster_is_told_and_seen_again_when_
         looking.cancel()
 
 
-@dataclass
-class HandClock(SystemClock):
-    """A clock that is set by hand."""
-
-    wall_ms: int = 1_000_000
-    passed_s: float = 100.0
-
-    def now_ms(self) -> int:
-        return self.wall_ms
-
-    def monotonic(self) -> float:
-        return self.passed_s
-
-
 def test_what_a_heartbeat_took_is_not_known_while_its_hosts_clock_is_ahead() -> None:
     service = LagService(Fleet().context)
     watch, told = service._links[LINK], service._board.propagation
@@ -78,14 +64,14 @@ def test_what_a_heartbeat_took_is_not_known_while_its_hosts_clock_is_ahead() -> 
 
 
 def test_what_the_last_heartbeat_took_is_forgotten_though_our_clock_was_set_back() -> None:
-    clock = HandClock()
+    clock = HandClock(wall_ms=1_000_000)
     service = LagService(replace(Fleet().context, clock=clock))
     watch, told = service._links[LINK], service._board.propagation
     watch._beat_seen(clock.monotonic(), 30)
 
-    clock.wall_ms, clock.passed_s = 0, 109.0
+    clock.wall_ms, clock.seconds = 0, 109.0
     watch.check()
     assert told == {LINK: 30}
-    clock.passed_s = 111.0
+    clock.seconds = 111.0
     watch.check()
     assert told == {}

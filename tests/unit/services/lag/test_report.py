@@ -10,18 +10,11 @@ from mirrorfleet.lagging.board import Board
 from mirrorfleet.lagging.verdict import Limits
 from mirrorfleet.runtime.metrics import MAX_SERIES, Exposition, Metrics
 from services.lag import report, settings
+from tests.fakes.clock import HandClock
 from tests.unit.lagging.making import SLOT, entry, hear, said, snapshot
 from tests.unit.records.making import LINK
 
 NOW_MS = 20_000
-
-
-class Clock:
-    def now_ms(self) -> int:
-        return NOW_MS
-
-    def monotonic(self) -> float:
-        return 100.0
 
 
 def board(*positions: int, seen: bool = True) -> Board:
@@ -41,7 +34,7 @@ def board(*positions: int, seen: bool = True) -> Board:
 def scraped(board: Board) -> list[str]:
     metrics = Metrics()
     views = [report.LinkView(LINK, looked_at=97.0)]
-    report.Gauges(board, views, Clock()).register(metrics)
+    report.Gauges(board, views, HandClock(wall_ms=NOW_MS)).register(metrics)
     lines = Exposition(metrics).text().decode().splitlines()
     return [line for line in lines if line.startswith("mirrorfleet_")]
 
@@ -88,7 +81,7 @@ def many(topics: int) -> Board:
 def test_of_too_many_topics_the_worst_have_series_and_the_others_are_counted(gauge: str) -> None:
     topics = MAX_SERIES + 3
     metrics = Metrics()
-    report.Gauges(many(topics), [], Clock()).register(metrics)
+    report.Gauges(many(topics), [], HandClock(wall_ms=NOW_MS)).register(metrics)
     for _ in range(2):  # what is counted at a scrape shows at the next
         lines = Exposition(metrics).text().decode().splitlines()
 
@@ -123,7 +116,9 @@ def test_status_counts_verdicts_and_shows_what_is_not_fine() -> None:
     list(watched)[1].reported(said(5, partition=1, fault="too large"), NOW_MS, NOW_MS)
     watched.look(SLOT, NOW_MS)
 
-    found = report.status(watched, [report.LinkView(LINK, looked_at=97.0)], Clock())
+    found = report.status(
+        watched, [report.LinkView(LINK, looked_at=97.0)], HandClock(wall_ms=NOW_MS)
+    )
 
     assert found["links"] == [
         {

@@ -26,7 +26,6 @@ from services.mirror.reporting import (
     standing_still,
     status,
 )
-from services.mirror.service import ours_still
 from tests.unit.copying.making import LINK, entry, fetched, give, identity, partition_of, slot
 from tests.unit.wire.batches import patched
 
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from mirrorfleet.copying.slot import Slot
     from mirrorfleet.core.ids import PartitionIdentity
     from mirrorfleet.records.catalog import CatalogPartition
-    from mirrorfleet.slots.worker import Worker
 
 NOW_MS = 10_000_000
 HOUR_MS = 3_600_000
@@ -351,23 +349,6 @@ def test_a_paused_partition_tells_no_headroom_where_nothing_waited() -> None:
     partition.committed = replace(partition.committed, next_source=SourceOffset(25))
 
     assert dict(runner.gauges.headroom()) == {}
-
-
-@pytest.mark.parametrize(("is_member", "told"), [(True, [1, 2]), (False, [1])])
-async def test_of_a_slot_that_stands_only_a_member_tells(
-    *, is_member: bool, told: list[int]
-) -> None:
-    copied, stands = (
-        SimpleNamespace(number=number, untaken=SimpleNamespace(since=since))
-        for number, since in ((1, None), (2, 5.0))
-    )
-
-    async def confirm() -> bool:
-        return is_member
-
-    worker = cast("Worker", SimpleNamespace(confirm=confirm))
-    found = await ours_still(worker, cast("list[SlotRunner]", [copied, stands]))
-    assert [runner.number for runner in found] == told
 
 
 @pytest.mark.parametrize(

@@ -5,18 +5,16 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import pytest
 
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError
-from mirrorfleet.core.ids import ClusterId, FleetName, TopicPartition
+from mirrorfleet.core.ids import ClusterId
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.control_writer import ControlWriter
 from mirrorfleet.kafka.transactions import TransactionVersion
-from mirrorfleet.records import progress
 from mirrorfleet.records.catalog import CatalogConfig, CatalogLink
 from mirrorfleet.runtime.lifecycle import Stop
 from mirrorfleet.runtime.metrics import Exposition
@@ -27,7 +25,7 @@ from services.mirror import service as module
 from services.mirror.service import CATALOG, GROUP, MirrorService
 from tests.faultkit.waiting import until
 from tests.unit.config.making import RIGHT, parse
-from tests.unit.copying.making import LINK, entry, slot
+from tests.unit.copying.making import LINK, entry
 from tests.unit.standby.test_demotion import Fleet, for_ever, nothing
 from tests.unit.standby.test_leading import NOTHING, Group
 
@@ -36,7 +34,6 @@ if TYPE_CHECKING:
 
     from mirrorfleet.mapping.catalog import CatalogView
     from mirrorfleet.records.catalog import CatalogEntry
-    from mirrorfleet.slots.worker import Worker as SlotWorker
 
 
 class Members(Group):
@@ -143,42 +140,6 @@ async def test_a_link_with_nothing_to_copy_needs_no_worker(
             )
         )
         await until(lambda: not worker.owned, deadline_s=5, what="the link to be known")
-
-
-async def test_a_slot_whose_report_is_refused_silences_no_other_and_no_event(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    told: list[object] = []
-
-    async def write(_: ControlWriter, at: TopicPartition, *__: object) -> None:
-        if at.partition == 1:
-            raise BrokerError(ErrorCode.NOT_ENOUGH_REPLICAS, f"writing {at}")
-        told.append(at.partition)
-
-    async def tell(_: object) -> None:
-        told.append("events")
-
-    slots = [SimpleNamespace(number=n, is_lost=False, slot=slot(), link=LINK) for n in range(3)]
-    lost = SimpleNamespace(number=3, is_lost=True, slot=slot())
-    worker, service = Worker(monkeypatch), MirrorService(Fleet().context)
-    monkeypatch.setattr(ControlWriter, "write", write)
-    monkeypatch.setattr(service, "_told_of", lambda: [*slots, lost])
-    monkeypatch.setattr(module, "ours_still", ours_still)
-    monkeypatch.setattr(reporting, "snapshot", lambda *_: None)
-    monkeypatch.setattr(progress, "encode", lambda _: (b"", b""))
-    copying = SimpleNamespace(
-        clock=worker.context.clock, fleet=FleetName("west"), tell=tell, recovered=lambda *_: None
-    )
-
-    await service._report_once(
-        cast("SlotWorker", copying), ControlWriter(cast("Cluster", SimpleNamespace()))
-    )
-
-    assert told == [0, 2, "events"]
-
-
-async def ours_still(_: object, found: list[object]) -> list[object]:
-    return found
 
 
 async def test_a_worker_that_copies_none_of_its_slots_is_not_ready(

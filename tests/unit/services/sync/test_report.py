@@ -9,8 +9,8 @@ from mirrorfleet.planning.topics import Held, Reason
 from mirrorfleet.records.events import EventKind
 from mirrorfleet.runtime.metrics import Exposition, Metrics
 from services.sync.report import LinkReport, event_kind, register_gauges
+from tests.fakes.clock import HandClock
 from tests.unit.planning.samples import CLAIM, LINK
-from tests.unit.syncing.test_making import HandClock
 
 NAME = Held("a", Reason.NAME, "too long")
 GONE = Held("b", Reason.SOURCE_GONE, "gone")

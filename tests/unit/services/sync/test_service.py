@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 import pytest
@@ -16,15 +17,18 @@ from mirrorfleet.runtime.metrics import Metrics
 from mirrorfleet.syncing.fleet import FleetSync
 from mirrorfleet.syncing.store import Store
 from services.sync.service import SyncService
-from tests.unit.syncing.adopting import LACKING, Clusters, an_estate, connect, opened
-from tests.unit.syncing.test_making import HandClock, NoDice
+from tests.fakes.clock import HandClock, NoDice
+from tests.faultkit.waiting import until
+from tests.unit.planning.samples import OTHER_ID
+from tests.unit.syncing.adopting import COPY, LACKING, Clusters, Slow, an_estate, connect, opened
 
 
 class World:
     """A sync without loops: a test looks."""
 
     def __init__(self, clusters: Clusters) -> None:
-        self.clusters, self.clock = clusters, HandClock()
+        self.clusters = clusters
+        self.clock = clusters.clock if isinstance(clusters, Slow) else HandClock()
         self.told: list[Event] = []
         estate, west = an_estate(), ClusterAlias("west")
         context = Context(
@@ -77,7 +81,7 @@ async def test_a_refused_config_of_an_adopted_topic_is_held_told_once_and_tried_
     held = [await sync.look(), await sync.look()]
     asked = clusters.asked
     clusters.refuses = None
-    sync.clock.at += 5
+    sync.clock.seconds += 5
     ended = await sync.look()
 
     assert held == [["config-refused"], ["config-refused"]]
@@ -117,3 +121,34 @@ async def test_who_becomes_the_active_one_again_believes_nothing_of_before(
         await sync.service._begin()
 
     assert (len(before), sync.side.claims) == (1, ())
+
+
+@pytest.mark.parametrize(
+    ("waited_s", "looks", "created"), [(0.0, 1, [COPY]), (60.0, 2, [])], ids=["at once", "late"]
+)
+async def test_a_topic_that_is_gone_when_its_link_gets_its_turn_is_not_created(
+    world: Callable[[Clusters], World], waited_s: float, looks: int, created: list[str]
+) -> None:
+    """A turn that comes at once costs no second look."""
+    clusters = Clusters()
+    clusters.shown = False
+    sync = world(clusters)
+
+    async with asyncio.TaskGroup() as group, sync.service._one_at_a_time:
+        group.create_task(sync.look())
+        await until(lambda: clusters.looks, deadline_s=5, what="a look at the source")
+        clusters.there = False
+        sync.clock.seconds += waited_s
+
+    assert (clusters.created, clusters.looks) == (created, looks)
+
+
+async def test_a_topic_that_is_made_again_during_a_long_step_is_copied_as_what_it_is_now(
+    world: Callable[[Clusters], World],
+) -> None:
+    sync = world(Slow(HandClock()))
+
+    await sync.look()
+
+    entries = sync.service._store.book.partitions
+    assert [identity.source_topic_id for identity in entries] == [OTHER_ID]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -13,6 +14,7 @@ from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import (
     BrokerError,
     ConnectionLostError,
+    DeadlineError,
     MirrorfleetError,
     NotOursError,
     RefusedError,
@@ -24,17 +26,21 @@ from mirrorfleet.records.events import Event, EventKind
 from mirrorfleet.runtime.lifecycle import Stop
 from mirrorfleet.syncing.fleet import FleetSync
 from mirrorfleet.syncing.store import Store
+from mirrorfleet.watching.source import SourceWatch
 from services.sync.service import SyncService
+from tests.faultkit.waiting import until
 from tests.unit.config.making import parse
 from tests.unit.copying.making import entry
 from tests.unit.services.mirror.test_sources import EAST, SOUTH, TWO, WEST
 from tests.unit.standby.test_demotion import Fleet, for_ever, nothing
 
 if TYPE_CHECKING:
+    from mirrorfleet.kafka.control_writer import ControlWriter
     from mirrorfleet.syncing.side import Side
 
 OLD = Link(ClusterAlias("old"), WEST)
 """Copied once, and no longer in the estate."""
+EVENT = Event(kind=EventKind.LINK_REFUSED, time_ms=1, writer="sync", detail="another cluster.")
 
 
 class Meeting:
@@ -42,8 +48,13 @@ class Meeting:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.answering = {EAST: "east", SOUTH: "south", WEST: "west"}
+        self.away: set[ClusterAlias] = set()
+        self.not_retired: list[MirrorfleetError] = []
+        """Each fails a write of what links copied."""
 
         async def meet(cluster: Cluster) -> None:
+            if cluster.settings.alias in self.away:
+                raise ConnectionLostError("no answer.")
             # as the first answer does: what was opened once is that cluster until it is forgotten
             answering = ClusterId(self.answering[cluster.settings.alias])
             if cluster.cluster_id not in ("", answering):
@@ -52,6 +63,8 @@ class Meeting:
 
         async def publish(store: Store, entries: list[CatalogLink | CatalogPartition]) -> None:
             for each in entries:
+                if self.not_retired and isinstance(each, CatalogPartition):
+                    raise self.not_retired.pop()
                 store.book.learn(each)
 
         monkeypatch.setattr(Cluster, "open", meet)
@@ -122,6 +135,52 @@ async def test_no_link_is_retired_while_one_is_refused_which_may_be_it(
     assert sync.book.partitions[copy.identity].state is CatalogState.REMOVED
 
 
+async def test_no_link_is_retired_while_a_source_is_away_which_may_be_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sync = Meeting(monkeypatch)
+    sync.known_as(OLD.source, "south", 1)
+    copy = entry(link=OLD)
+    sync.book.learn(copy)
+    sync.away.add(SOUTH)
+
+    await sync.begin()
+    assert sync.known == [EAST]
+    assert sync.book.partitions[copy.identity].state is CatalogState.ACTIVE
+
+    sync.away.clear()
+    sync.answering[SOUTH] = "another"
+    await sync.meet(SOUTH)
+    assert sync.book.partitions[copy.identity].state is CatalogState.REMOVED
+
+
+async def test_a_link_that_could_not_be_retired_is_retired_by_a_later_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def silent(*_: object) -> None:
+        raise DeadlineError("west does not answer.")
+
+    sync = Meeting(monkeypatch)
+    copy = entry(link=OLD)
+    sync.book.learn(copy)
+    sync.away.add(SOUTH)
+    await sync.begin()
+    sync.away.clear()
+    sync.not_retired.append(DeadlineError("not in time."))
+    with pytest.raises(DeadlineError, match="not in time"):
+        await sync.meet(SOUTH)
+    assert sync.known == [EAST, SOUTH]
+    assert sync.book.partitions[copy.identity].state is CatalogState.ACTIVE
+
+    monkeypatch.setattr(SourceWatch, "look", nothing)
+    monkeypatch.setattr(SyncService, "_mend_topics", nothing)
+    monkeypatch.setattr(FleetSync, "plan", silent)  # what else a look does is not the matter here
+    with pytest.raises(DeadlineError, match="west does not answer"):
+        await sync.service._look(sync.side(EAST))
+
+    assert sync.book.partitions[copy.identity].state is CatalogState.REMOVED
+
+
 async def test_of_two_sources_that_are_one_cluster_neither_is_taken_first_come(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -155,24 +214,88 @@ async def test_a_look_that_may_not_write_now_is_no_refusal_of_its_link(
     await sync.begin()
     events: list[Event] = []
     monkeypatch.setattr(Store, "tell", lambda _, event: events.append(event))
-    failed = asyncio.Event()
 
     async def look(*_: object) -> None:
         raise error
 
-    async def flush(_: Store) -> None:
-        failed.set()
+    def held() -> bool:
+        return str(error) in sync.reasons().get("link east->west", "")
+
+    monkeypatch.setattr(SyncService, "_look", look)
+    async with asyncio.TaskGroup() as group:
+        following = group.create_task(sync.service._follow(sync.side(EAST)))
+        await until(held, deadline_s=5, what="the look that failed")
+        following.cancel()
+
+    assert [event.kind for event in events] == told
+
+
+async def test_a_look_does_not_wait_for_events_to_be_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sync = Meeting(monkeypatch)
+    looks = Counter[ClusterAlias]()
+    writing: list[bool] = []
+
+    async def look(_: SyncService, side: Side) -> float:
+        looks[side.link.source] += 1
+        return 0.01
+
+    async def flush(_: Store) -> str:
+        writing.append(True)
         await for_ever()
+        return ""
 
     monkeypatch.setattr(SyncService, "_look", look)
     monkeypatch.setattr(Store, "flush", flush)
-    following = asyncio.ensure_future(sync.service._follow(sync.side(EAST)))
-    async with asyncio.timeout(5):
-        await failed.wait()
-    following.cancel()
+    await sync.service._fleet.target.open()
+    sync.service._store.tell(EVENT)
+    async with asyncio.TaskGroup() as group:
+        working = group.create_task(sync.service._work())
+        await until(lambda: writing, deadline_s=5, what="a write of events")
+        looks.clear()
+        await until(
+            lambda: min(looks[EAST], looks[SOUTH]) >= 3, deadline_s=5, what="three looks each"
+        )
+        working.cancel()
 
-    assert [event.kind for event in events] == told
-    assert str(error) in sync.reasons()["link east->west"]
+    assert writing == [True]
+
+
+class Ledger:
+    """Takes no event while a test wants it so."""
+
+    def __init__(self) -> None:
+        self.full = True
+        self.written = 0
+
+    async def write(self, _: object, entries: list[object], __: int) -> None:
+        if self.full:
+            raise DeadlineError("NOT_ENOUGH_REPLICAS.")
+        self.written += len(entries)
+
+
+async def test_events_that_cannot_be_written_are_said_until_they_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def there(*_: object) -> bool:
+        return True
+
+    sync, ledger = Meeting(monkeypatch), Ledger()
+    notes = sync.service._context.health.active.notes
+    monkeypatch.setattr("services.sync.service._TROUBLE_S", 0.01)
+    monkeypatch.setattr(Store, "_is_there", there)
+    sync.service._store._writer = cast("ControlWriter", ledger)
+    sync.service._store.tell(EVENT)
+    async with asyncio.TaskGroup() as group:
+        writing = group.create_task(sync.service._write_events())
+        text = await until(lambda: notes().get("events", ""), deadline_s=5, what="a note")
+        ledger.full = False
+        await until(lambda: "events" not in notes(), deadline_s=5, what="no note any more")
+        writing.cancel()
+
+    assert "NOT_ENOUGH_REPLICAS" in text
+    assert ledger.written == 1
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,74 @@
+"""What a striped lane does where the source ends before where it was thought to."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mirrorfleet.copying.budget import FrameLease
+from mirrorfleet.copying.partition import Pace
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.kafka.fetcher import Fetched
+from mirrorfleet.slots.striping import FRUITLESS
+from tests.faultkit.waiting import until
+from tests.unit.slots.striped import World
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+
+@pytest.fixture
+async def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    return World(monkeypatch)
+
+
+def fruitless(world: World, throttle_ms: int = 0) -> Callable[..., Awaitable[Fetched]]:
+    """A source that has nothing there: it takes its time, and answers nothing."""
+
+    async def fetch(**_: int) -> Fetched:
+        await asyncio.sleep(0)
+        world.asked.append(0)
+        return Fetched(bytearray(), [world.part(bytearray(), [])], throttle_ms)
+
+    return fetch
+
+
+async def test_a_piece_whose_end_is_not_there_any_more_is_given_up_and_the_true_end_asked_for(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The source lost its tail, or compacted it: the lane would wait for ever, and serve nobody."""
+    monkeypatch.setattr(world, "fetch", fruitless(world))
+    (piece,) = world.pieces(1, 1)
+    async with asyncio.timeout(5):
+        await world.fetch_piece(piece)
+
+    partition = world.partition
+    assert (partition.pace, partition.source.last_stable) == (Pace.LIVE, -1)
+    assert (len(world.asked), world.rerouted, world.budget.used) == (FRUITLESS, 1, 0)
+
+
+async def test_a_broker_that_asks_to_wait_is_waited_for(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as throttled:
+        throttled.setattr(world, "fetch", fruitless(world, throttle_ms=100))
+        (piece,) = world.pieces(1, 1)
+        fetching = asyncio.create_task(world.fetch_piece(piece))
+        await until(lambda: len(world.asked) > 2 * FRUITLESS, deadline_s=5, what="many answers")
+    await asyncio.wait_for(fetching, 5)
+
+    assert (piece.whole, world.rerouted) == (True, 0)
+
+
+async def test_a_refusal_of_what_is_not_in_turn_is_no_word_on_our_position(world: World) -> None:
+    """The source was cut behind it: what is in turn is there, and is not thrown away for ever."""
+    _, second = world.pieces(2, 1)
+    part = world.part(bytearray(), [])._replace(error=ErrorCode.OFFSET_OUT_OF_RANGE)
+    account = world.budget.account()
+    world.lane._arrived(second, Fetched(bytearray(), [part], 0), FrameLease(account, 0))
+
+    assert world.examined == []
+    assert (world.partition.pace, world.partition.source.last_stable) == (Pace.LIVE, -1)
+    assert (world.partition.held_until, world.rerouted) == (0.0, 1)
