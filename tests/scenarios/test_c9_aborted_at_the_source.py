@@ -51,20 +51,22 @@ def test_c9_records_of_aborted_transactions_are_not_copied(
 
 
 FORGETS = 3
+A_SECOND = 64 << 10
+"""Bytes that one answer brings of a throttled partition, with a second of pause behind it."""
 
 
-def omitting(regions: Regions, topic: str) -> Region:
+def omitting(regions: Regions, topic: str, *, size: int = 20) -> Region:
     """A region whose leader of a topic leaves an aborted transaction out of what it tells.
 
     It was away, and appended two aborted transactions of one producer and the begin of another
-    one's in one go (`mirrorfleet.wire.aborted`).
+    one's in one go (`mirrorfleet.wire.aborted`). The records of the second have `size` bytes.
     """
     (east,) = regions(RegionSpec(name="east", brokers=3))
     create_on(east, topic, [2, FORGETS], min_insync_replicas=1)
     east.broker(FORGETS).stop()
     one, other = transactional(east, "one"), transactional(east, "other")
     abort(one, topic, numbered(1_000, 1_003))
-    abort(one, topic, numbered(1_003, 1_006))
+    abort(one, topic, numbered(1_003, 1_006, size=size))
     put(east, topic, numbered(0, 500, size=1_000))
     commit(other, topic, numbered(500, 501))
     east.broker(FORGETS).start()
@@ -92,3 +94,23 @@ def test_c9_not_even_those_that_a_broker_of_the_source_does_not_tell_of(
     assert report.verdict is Verdict.PASS
     assert len(values(west, "east.c9b-payments")) == 501
     assert "the source's broker left aborted transactions out of its list" in log
+
+
+@pytest.mark.timeout(300)
+def test_c9_nor_those_whose_marker_comes_long_after_them(
+    regions: Regions, west: Region, tmp_path: Path
+) -> None:
+    """It is behind the end of an answer, and the next answer comes when all would be committed."""
+    east = omitting(regions, "c9c-payments", size=A_SECOND)
+    rules: list[dict[str, object]] = [
+        {"name": "slow", "topics": ["c9c-.*"], "throttle": A_SECOND},
+    ]
+    fleet = Fleet("c9c", east, west, tmp_path, topics=["payments:1"], rules=rules)
+    with fleet.sync(), fleet.mirror() as mirror:
+        report = fleet.judged(records=501)
+        log = mirror.text()
+
+    assert report.verdict is Verdict.PASS
+    assert len(values(west, "east.c9c-payments")) == 501
+    assert "the source's broker left aborted transactions out of its list" in log
+    assert "were copied before the source said so" not in log

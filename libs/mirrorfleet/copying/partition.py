@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, Self
 
+from mirrorfleet.copying.withheld import Withheld
 from mirrorfleet.core.ids import PartitionIdentity, SourceOffset, TargetOffset, TopicPartition
 from mirrorfleet.records import progress
 from mirrorfleet.records.positions import Position
@@ -123,6 +124,8 @@ class CopyPartition:
     """Aborted transactions that the source's broker did not list, since that was told last."""
     undecided: dict[int, int] = field(default_factory=dict)
     """Producers with transactional records of which no marker came yet: the first offset."""
+    withheld: Withheld = field(default_factory=Withheld)
+    """Those of them that are not sent before their marker came."""
     aborts: list[LateAbort] = field(default_factory=list)
     """Aborted transactions that are known from their markers alone, until a commit passes them."""
     copied_aborted: bool = False
@@ -168,6 +171,12 @@ class CopyPartition:
         Markers alone count, unlike in `Slot.lag`: a commit that should pass them and fails is seen.
         """
         return self.source.last_stable > self.committed.next_source
+
+    @property
+    def sendable(self) -> bool:
+        """Whether the head of the queue may be sent."""
+        at = self.withheld.at if self.withheld else None
+        return bool(self.queue) and (at is None or self.queue[0].batch.next_offset <= at)
 
     @property
     def moved(self) -> bool:
@@ -286,6 +295,7 @@ class CopyPartition:
         if fault is not None and fault.reason.at_a_record:
             self.fault = fault if fault.offset <= self.committed.next_source else None
         self.undecided, self.spoiled = {}, False
+        self.withheld.trust()
         while self.queue:
             self.queue.popleft().lease.done()
         self.queued_bytes = 0

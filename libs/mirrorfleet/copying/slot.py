@@ -7,8 +7,7 @@ it was, so that an answer that was asked for before is known as stale.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, takewhile
 from typing import TYPE_CHECKING
 
 from mirrorfleet.copying.budget import FrameLease, MemoryBudget
@@ -17,12 +16,12 @@ from mirrorfleet.copying.partition import (
     CopyPartition,
     Pace,
     Queued,
-    SourceEnds,
     begun_at,
     limits_of,
 )
 from mirrorfleet.copying.snapshots import Snapshots
 from mirrorfleet.copying.urgency import NOTHING, RANK, STANDING_S, Urgency, rank
+from mirrorfleet.copying.withheld import LONGEST_S
 from mirrorfleet.records.catalog import CatalogPartition, CatalogState
 from mirrorfleet.wire.copybatch import bytes_beside
 from mirrorfleet.wire.engine import merged, walk_fetched
@@ -30,8 +29,9 @@ from mirrorfleet.wire.merging import MERGE_UP_TO, UNLIMITED
 from mirrorfleet.wire.rewrite import next_sequence
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from mirrorfleet.copying.answer import Answer
     from mirrorfleet.copying.transaction import Touch
     from mirrorfleet.core.ids import (
         PartitionIdentity,
@@ -41,17 +41,7 @@ if TYPE_CHECKING:
         TopicPartition,
     )
     from mirrorfleet.records.positions import Fence, Position
-    from mirrorfleet.wire.copybatch import AbortedTransaction, CopyBatch, LateAbort
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """One partition's part of a fetch answer: a byte range and the source's own numbers."""
-
-    start: int
-    end: int
-    source: SourceEnds
-    aborted: Sequence[AbortedTransaction]
+    from mirrorfleet.wire.copybatch import CopyBatch, LateAbort
 
 
 class Slot:
@@ -219,6 +209,8 @@ class Slot:
                 partition.undecided,
             )
             partition.undecided = walked.undecided
+            if walked.undecided or partition.withheld:
+                partition.withheld.heed(walked, partition.walked_to, answer.epoch, now)
             if walked.late and self._undone(partition, walked.late):
                 return
             lease.grow(
@@ -236,7 +228,34 @@ class Slot:
             if walked.fault is not None:
                 fault = walked.fault
                 self.fault(partition, Fault(reason_of(fault.kind), fault.offset, fault.detail), now)
+        if partition.withheld and self._must_trust(partition):
+            partition.withheld.trust()
+        self._offer(partition)
         partition.paced(answer.end - answer.start)
+
+    def _offer(self, partition: CopyPartition) -> None:
+        """It is ready if it has something that may be sent."""
+        if partition.sendable:
+            self._ready[partition] = None
+
+    def _must_trust(self, partition: CopyPartition) -> bool:
+        """Whether there is no room to read on to the markers, or none can come any more."""
+        ends = partition.source
+        is_over = partition.at_end and ends.last_stable == ends.high_watermark
+        full = partition.queued_bytes >= self._queue_bytes
+        return is_over or full or not self._budget.has_room(MERGE_UP_TO)
+
+    def trust(self, now: float) -> bool:
+        """Send what waits for its markers for too long; whether there was any."""
+        late = [
+            each
+            for each in self.partitions.values()
+            if each.withheld and (now - each.withheld.since >= LONGEST_S or self._must_trust(each))
+        ]
+        for partition in late:
+            partition.withheld.trust()
+            self._offer(partition)
+        return bool(late)
 
     def _undone(self, partition: CopyPartition, late: Sequence[LateAbort]) -> bool:
         """Go back before what was aborted; False when the open transaction has it: never commit."""
@@ -257,7 +276,6 @@ class Slot:
         partition.queued_bytes += batch.size
         if partition.first_timestamp < 0:
             partition.first_timestamp = batch.oldest_timestamp
-        self._ready[partition] = None
 
     # -- faults
 
@@ -316,13 +334,14 @@ class Slot:
         del self._ready[partition]
         if queue and self._budget.has_room(max(MERGE_UP_TO, share)):
             head = self._merged(partition, head, share, limit)
-        if queue:
-            self._ready[partition] = None  # to the end: the others first
+        self._offer(partition)  # to the end: the others first
         return head
 
     def _merged(self, partition: CopyPartition, head: Queued, share: int, limit: int) -> Queued:
         queue = partition.queue
-        run = chain((head.batch,), (queued.batch for queued in queue))
+        run: Iterable[CopyBatch] = chain((head.batch,), (queued.batch for queued in queue))
+        if (at := partition.withheld.at) is not None:
+            run = takewhile(lambda batch: batch.next_offset <= at, run)
         if (found := merged(run, partition.terms, share, limit)) is None:
             return head
         taken = [head, *(queue.popleft() for _ in range(found.taken - 1))]

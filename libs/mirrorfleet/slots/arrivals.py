@@ -11,9 +11,9 @@ from mirrorfleet.slots import replicas
 from mirrorfleet.slots.healing import source_denied
 
 if TYPE_CHECKING:
+    from mirrorfleet.copying.answer import Answer
     from mirrorfleet.copying.budget import FrameLease
     from mirrorfleet.copying.partition import CopyPartition
-    from mirrorfleet.copying.slot import Answer
     from mirrorfleet.kafka.fetcher import FetchedPartition
     from mirrorfleet.slots.runner import SlotRunner
 

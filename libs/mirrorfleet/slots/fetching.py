@@ -11,11 +11,11 @@ import asyncio
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from mirrorfleet.copying.answer import Answer
 from mirrorfleet.copying.budget import FrameLease, Weight
 from mirrorfleet.copying.cadence import rest_s
 from mirrorfleet.copying.partition import CopyPartition, Pace, SourceEnds
 from mirrorfleet.copying.schedule import FetchWindow, backoff_s, commit_interval
-from mirrorfleet.copying.slot import Answer
 from mirrorfleet.core.errors import MirrorfleetError
 from mirrorfleet.kafka.fetcher import Fetched, FetchLane, FetchPoint
 from mirrorfleet.kafka.low_water import FAR_S
@@ -285,6 +285,7 @@ class _Lane:
                 continue
             if part.preferred_replica >= 0:
                 replicas.prefer(runner, partition, part.preferred_replica, now)
-            answer = Answer(part.start, part.end, SourceEnds.of(part), part.aborted)
+            epoch = replicas.epoch_of(partition, self._asked[partition].at)
+            answer = Answer(part.start, part.end, SourceEnds.of(part), part.aborted, epoch)
             deliver(runner, partition, fetched.buffer, answer, lease)
         runner.wake()

@@ -281,6 +281,8 @@ def look_again(runner: SlotRunner, now: float) -> None:
 
     What metadata hides is asked for again, and tried when it is shown.
     """
+    if runner.slot.trust(now):
+        runner.wake()
     if runner.unstarted:
         runner.sources.ask()
     for partition in runner.slot.partitions.values():

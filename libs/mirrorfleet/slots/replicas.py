@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from mirrorfleet.copying.withheld import FOLLOWER
 from mirrorfleet.slots.leaders import LeaderAt
 
 if TYPE_CHECKING:
@@ -34,6 +35,11 @@ def fetched_from(runner: SlotRunner, partition: CopyPartition, now: float) -> Le
         partition.replica = None
         return leader
     return LeaderAt(partition.replica, leader.epoch)
+
+
+def epoch_of(partition: CopyPartition, at: LeaderAt) -> int:
+    """The leader's epoch in which a broker was asked; of a replica nothing is sure."""
+    return FOLLOWER if partition.replica == at.node else at.epoch
 
 
 def prefer(runner: SlotRunner, partition: CopyPartition, node: int, now: float) -> None:

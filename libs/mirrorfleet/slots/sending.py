@@ -243,7 +243,7 @@ class Sender:
             if not (room := pipe.room_bytes):
                 full.append(pipe)
                 continue
-            waiting = [each for each in partitions if each.queue]  # a source may take all back
+            waiting = [each for each in partitions if each.sendable]  # a source may take all back
             if items := self._round(transaction, node, waiting, min(most, room)):
                 pipe.claim(items)
                 requests.append(Request(pipe, items))

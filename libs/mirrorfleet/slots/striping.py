@@ -11,10 +11,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
+from mirrorfleet.copying.answer import Answer
 from mirrorfleet.copying.budget import FrameLease
 from mirrorfleet.copying.limits import FarLine
 from mirrorfleet.copying.partition import CopyPartition, Pace, SourceEnds
-from mirrorfleet.copying.slot import Answer
 from mirrorfleet.copying.stripes import Booking, Fan, Part, Piece, Stripes
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import MirrorfleetError, deciding
@@ -22,12 +22,12 @@ from mirrorfleet.kafka.fetcher import Fetched, FetchedPartition, FetchLane, Fetc
 from mirrorfleet.runtime.log import fields, logger
 from mirrorfleet.slots import replicas
 from mirrorfleet.slots.arrivals import deliver, refused
+from mirrorfleet.slots.leaders import LeaderAt
 from mirrorfleet.slots.waits import reserved
 
 if TYPE_CHECKING:
     from mirrorfleet.copying.budget import Account
     from mirrorfleet.kafka.connection import Connection
-    from mirrorfleet.slots.leaders import LeaderAt
     from mirrorfleet.slots.runner import SlotRunner
 
 ANSWER_S: Final = 10.0
@@ -314,7 +314,8 @@ class StripedLane:
         lease.hold()
         part = Part(piece.at, fetched.buffer, found.start, found.end, found.aborted, lease)
         for each in self._stripes.answered(piece, part):
-            answer = Answer(each.start, each.end, partition.source, each.aborted)
+            epoch = replicas.epoch_of(partition, LeaderAt(self._node, piece.leader_epoch))
+            answer = Answer(each.start, each.end, partition.source, each.aborted, epoch)
             deliver(self._runner, partition, each.buffer, answer, each.lease)
             self._booking.weight.weighed(each.end - each.start, each.lease.took)
             each.lease.settled()

@@ -12,7 +12,8 @@ one is named at `end`, the other is that an abort marker is believed more than t
 (ProducerStateManager.lastStableOffset looks at other producers only, TransactionIndex
 .collectAbortedTxns stops at the first entry that reaches the end of what was read; seen in 4.3.0.)
 Whoever trusts the list alone hands out 608..610. The walk of an answer finds an abort of what it
-passed; what passed in an answer before is for the partition to undo (`CopyPartition.learn`).
+passed; what passed in an answer before is for the partition to undo (`CopyPartition.learn`), and
+what may have to be undone is not sent for a while (`copying/withheld.py`).
 """
 
 from __future__ import annotations

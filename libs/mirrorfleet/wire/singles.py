@@ -67,6 +67,7 @@ class _Begun(NamedTuple):
     codec: Codec
     offset: SourceOffset
     time: int
+    epoch: int
 
 
 def allowed(terms: Terms) -> bool:
@@ -84,15 +85,15 @@ def gathered(
     begun = _begun(view, start, end)
     if begun is None or begun.offset < wanted or (begun.codec and opens <= 0):
         return None
-    codec, first, base_time = begun
+    codec, first, base_time, _ = begun
     room = _room(codec, min(MERGE_UP_TO, terms.max_batch_bytes))
     parts, undecided = list[bytes | bytearray | memoryview](), dict[int, int]()
     holes: list[tuple[SourceOffset, int]] = []
-    position, expected, count, epoch, latest = start, first, 0, -1, base_time
+    position, expected, count, epoch, latest = start, first, 0, begun.epoch, base_time
     for base, time, tail, of_epoch, after in _singles(view, start, end, codec, undecided):
         delta = time - base_time
-        if base < expected or not -_FAR < delta < _FAR:
-            break
+        if base < expected or of_epoch != epoch or not -_FAR < delta < _FAR:
+            break  # of another epoch: what is a batch has one
         deltas = write_varint(delta) + write_varint(count)
         head = write_varint(1 + len(deltas) + len(tail)) + b"\0" + deltas
         room -= len(head) + len(tail)
@@ -102,7 +103,7 @@ def gathered(
             holes.append((expected, base - expected))
         parts += (head, tail)
         latest = max(latest, time)
-        position, epoch, expected, count = after, of_epoch, SourceOffset(base + 1), count + 1
+        position, expected, count = after, SourceOffset(base + 1), count + 1
     if count < 2:
         return None
     batch = CopyBatch(
@@ -129,13 +130,13 @@ def _begun(view: memoryview, start: int, end: int) -> _Begun | None:
     """What the first of a run says; None where the next one has another codec, or there is none."""
     after = start
     if end - start > HEADER_SIZE:
-        base, length, _, _, _, bits, _, time, *_ = _HEADER.unpack_from(view, start)
+        base, length, epoch, _, _, bits, _, time, *_ = _HEADER.unpack_from(view, start)
         after += LENGTH_OVERHEAD + length
     if not _LEAST <= after - start - LENGTH_OVERHEAD < MERGE_BELOW or end - after < HEADER_SIZE:
         return None
     codec, following = bits & ~TRANSACTIONAL, _HEADER.unpack_from(view, after)[5]
     is_one = codec == following & ~TRANSACTIONAL and 0 <= codec <= Codec.ZSTD
-    return _Begun(Codec(codec), SourceOffset(base), time) if is_one else None
+    return _Begun(Codec(codec), SourceOffset(base), time, epoch) if is_one else None
 
 
 def _singles(

@@ -5,10 +5,11 @@ from __future__ import annotations
 import struct
 from uuid import UUID
 
+from mirrorfleet.copying.answer import Answer
 from mirrorfleet.copying.budget import FrameLease, MemoryBudget
 from mirrorfleet.copying.faults import Span
 from mirrorfleet.copying.partition import CopyPartition, SourceEnds, start_position
-from mirrorfleet.copying.slot import Answer, Slot
+from mirrorfleet.copying.slot import Slot
 from mirrorfleet.copying.urgency import Urgency
 from mirrorfleet.core.ids import (
     ClusterAlias,
@@ -106,11 +107,18 @@ def fetched(
 
 
 def give(
-    made: Slot, partition: CopyPartition, frame: bytearray, *, end: int, now: float = 1.0
+    made: Slot,
+    partition: CopyPartition,
+    frame: bytearray,
+    *,
+    end: int,
+    now: float = 1.0,
+    epoch: int | None = None,
 ) -> None:
-    """Hand a fetch answer to the slot; `end` is the last stable offset."""
+    """Hand a fetch answer to the slot; `end` is the last stable offset, `epoch` the leader's."""
     account = made._budget.account()
     account.resize(0, len(frame))
     lease = FrameLease(account, len(frame))
-    made.answered(partition, frame, Answer(0, len(frame), SourceEnds(end, end, 0), ()), lease, now)
+    answer = Answer(0, len(frame), SourceEnds(end, end, 0), (), epoch)
+    made.answered(partition, frame, answer, lease, now)
     lease.done()

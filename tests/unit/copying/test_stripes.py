@@ -3,10 +3,11 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mirrorfleet.copying.answer import Answer
 from mirrorfleet.copying.budget import FrameLease, MemoryBudget
 from mirrorfleet.copying.faults import FaultReason
 from mirrorfleet.copying.partition import CopyPartition, Pace, SourceEnds
-from mirrorfleet.copying.slot import Answer, Slot
+from mirrorfleet.copying.slot import Slot
 from mirrorfleet.copying.stripes import LEAST_BYTES, Part, Piece, Stripes
 from mirrorfleet.wire.batch import walk
 from tests.unit.copying.making import entry, fetched, give, identity, slot

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from mirrorfleet.copying.answer import Answer
 from mirrorfleet.copying.budget import FrameLease
 from mirrorfleet.copying.faults import Fault, FaultReason
 from mirrorfleet.copying.partition import Pace, SourceEnds
-from mirrorfleet.copying.slot import Answer
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.slots.arrivals import UNREADABLE_AGAIN_S, deliver, refused
 from mirrorfleet.slots.leaders import LeaderAt

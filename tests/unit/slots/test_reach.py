@@ -6,9 +6,9 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import cast
 
+from mirrorfleet.copying.answer import Answer
 from mirrorfleet.copying.budget import FrameLease, MemoryBudget
 from mirrorfleet.copying.partition import Pace, SourceEnds
-from mirrorfleet.copying.slot import Answer
 from mirrorfleet.copying.urgency import Urgency
 from mirrorfleet.records.catalog import Priority
 from mirrorfleet.slots.arrivals import deliver

@@ -78,6 +78,14 @@ def test_a_run_ends_where_the_target_takes_no_more() -> None:
     assert max(batch.size for batch in walked.batches) <= 1_000
 
 
+def test_a_run_ends_with_the_epoch_of_its_leader() -> None:
+    """By a batch's epoch it is known who appended it."""
+    records = some(6)
+    walked = fetched(*lone(records[:3], leader_epoch=4), *lone(records[3:], leader_epoch=5))
+    assert copied(walked) == records
+    assert [(batch.count, batch.leader_epoch) for batch in walked.batches] == [(3, 4), (3, 5)]
+
+
 def test_a_single_batch_alone_passes_as_it_is() -> None:
     (log,) = lone(some(1))
     (batch,) = fetched(log).batches

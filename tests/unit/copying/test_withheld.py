@@ -1,0 +1,135 @@
+"""What a broker may wrongly call committed is not sent before the marker of its end came."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirrorfleet.copying.budget import MemoryBudget
+from mirrorfleet.copying.slot import Slot
+from mirrorfleet.copying.withheld import FOLLOWER, LONGEST_S
+from mirrorfleet.core.ids import SlotNumber
+from tests.unit.copying.making import entry, give, partition_of, slot
+from tests.unit.wire.batches import batch_of, marker, some
+
+ALICE, BOB, END = 11, 12, 100
+BEFORE, NOW = 4, 5
+"""Leader epochs: of the one before, and of the one that is asked."""
+FIRST = batch_of(some(1), leader_epoch=BEFORE) + batch_of(
+    some(2, first=1), producer_id=ALICE, leader_epoch=BEFORE
+)
+OTHERS = batch_of(some(1, first=3), leader_epoch=BEFORE)
+
+
+def sent(made: Slot) -> list[int]:
+    """First offsets of all that may be sent now."""
+    found = []
+    while made.ready:
+        found.append(int(made.next_batch(partition_of(made)).batch.first))
+    return found
+
+
+def test_what_was_appended_before_the_leaders_epoch_waits_for_its_marker() -> None:
+    made = slot()
+    partition = partition_of(made)
+    give(made, partition, FIRST + OTHERS, end=END, epoch=NOW)
+    assert (sent(made), len(partition.queue)) == ([0], 2)
+
+    give(made, partition, marker(4, ALICE, 1), end=END, epoch=NOW)
+    assert (sent(made), len(partition.queue)) == ([1], 0)  # and what follows, in the same batch
+
+
+def test_what_the_marker_aborts_was_not_sent() -> None:
+    made = slot()
+    partition = partition_of(made)
+    give(made, partition, FIRST, end=END, epoch=NOW)
+    assert sent(made) == [0]
+    give(made, partition, marker(3, ALICE, 0), end=END, epoch=NOW)
+    assert (made.ready, partition.walked_to, partition.copied_aborted) == (False, 0, False)
+
+    give(made, partition, FIRST + marker(3, ALICE, 0), end=END, epoch=NOW)
+    assert (sent(made), partition.walked_to) == ([0], 4)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "firsts"),
+    [(BEFORE, [0]), (None, [0]), (NOW, [0]), (FOLLOWER, [0])],
+    ids=["the leader's own", "not known", "an earlier one", "a follower's"],
+)
+def test_only_of_what_it_appended_as_the_leader_a_broker_is_believed(
+    epoch: int | None, firsts: list[int]
+) -> None:
+    made = slot()
+    partition = partition_of(made)
+    give(made, partition, FIRST, end=END, epoch=epoch)
+
+    assert sent(made) == firsts
+    assert len(partition.queue) == (1 if epoch in {NOW, FOLLOWER} else 0)
+
+
+def test_a_transaction_that_was_begun_before_the_epoch_waits_and_one_begun_in_it_does_not() -> None:
+    made = slot()
+    partition = partition_of(made)
+    own = batch_of(some(1, first=3), producer_id=BOB, leader_epoch=NOW)
+    give(made, partition, FIRST + own, end=END, epoch=NOW)
+    assert sent(made) == [0]
+
+    give(made, partition, marker(4, ALICE, 1), end=END, epoch=NOW)
+    assert len(partition.undecided) == 1
+    assert (sent(made), len(partition.queue)) == ([1], 0)
+
+
+def test_the_next_transaction_of_the_same_producer_is_judged_by_itself() -> None:
+    made = slot()
+    partition = partition_of(made)
+    give(made, partition, FIRST, end=END, epoch=NOW)
+    own = batch_of(some(1, first=4), producer_id=ALICE, leader_epoch=NOW)
+    give(made, partition, marker(3, ALICE, 1) + own, end=END, epoch=NOW)
+
+    assert (sent(made), len(partition.queue)) == ([0], 0)
+
+
+def test_nothing_waits_for_ever() -> None:
+    made = slot()
+    partition = partition_of(made)
+    give(made, partition, FIRST, end=END, epoch=NOW, now=1.0)
+    give(made, partition, OTHERS, end=END, epoch=NOW, now=20.0)
+    assert sent(made) == [0]
+
+    assert not made.trust(1.0 + LONGEST_S - 0.1)
+    assert made.trust(1.0 + LONGEST_S)
+    assert sent(made) == [1]
+    give(made, partition, batch_of(some(1, first=4), leader_epoch=NOW), end=END, epoch=NOW)
+    assert sent(made) == [4]  # what was trusted once does not hold up what comes behind it
+
+
+def test_nor_where_the_log_ends_without_a_marker() -> None:
+    """Compaction may have taken it: no transaction is open up to there."""
+    made = slot()
+    partition = partition_of(made)
+    give(made, partition, FIRST, end=3, epoch=NOW)
+
+    assert (sent(made), len(partition.queue)) == ([0], 0)
+
+
+@pytest.mark.parametrize("short", ["queue", "memory"])
+def test_nor_where_there_is_no_room_to_read_on_to_the_marker(short: str) -> None:
+    budget = MemoryBudget(1 << 20)
+    made = Slot(SlotNumber(0), budget, queue_bytes=len(FIRST) if short == "queue" else 1 << 20)
+    partition = made.admit(entry(), slot().partitions[entry().identity].committed)
+    if short == "memory":
+        budget.account().resize(0, budget.limit)
+    give(made, partition, FIRST + OTHERS, end=END, epoch=NOW)
+
+    sent(made)
+    assert len(partition.queue) == 0
+
+
+def test_after_a_rewind_nothing_is_remembered() -> None:
+    made = slot()
+    partition = partition_of(made)
+    give(made, partition, FIRST, end=END, epoch=NOW)
+    made.rewind()
+    assert not partition.withheld
+
+    give(made, partition, FIRST + marker(3, ALICE, 1), end=END, epoch=NOW)
+    assert sent(made) == [0]
