@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from mirrorfleet.copying.budget import FrameLease
     from mirrorfleet.copying.faults import Fault, FaultReason, Span
     from mirrorfleet.records.catalog import CatalogPartition
-    from mirrorfleet.wire.copybatch import LateAbort
+    from mirrorfleet.wire.copybatch import LateAbort, Walked
     from mirrorfleet.wire.k01_fetch import FetchedPartition
 
 CATCH_UP_AFTER = 3
@@ -285,6 +285,13 @@ class CopyPartition:
         self.first_timestamp, self.last_timestamp = left.first_timestamp, left.last_timestamp
         if left.has_work:  # so it has stood still since then
             self.source, self.progress_at = left.source, left.progress_at
+
+    def walk_to(self, walked: Walked, now: float) -> None:
+        """Go on behind what was walked, copied or not."""
+        if walked.next_offset > self.walked_to:
+            if not self.moved:
+                self.moved_at = now
+            self.walked_to, self.walked_epoch = walked.next_offset, walked.leader_epoch
 
     def rewind(self) -> None:
         """Forget all that is not committed: queued batches go, fetching starts at the commit.

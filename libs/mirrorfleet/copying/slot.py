@@ -218,11 +218,7 @@ class Slot:
             )
             for batch in walked.batches:
                 self._queue(partition, batch, lease, now)
-            if walked.next_offset > partition.walked_to:
-                if not partition.moved:
-                    partition.moved_at = now
-                partition.walked_to = walked.next_offset
-                partition.walked_epoch = walked.leader_epoch
+            partition.walk_to(walked, now)
             partition.dropped.extend(walked.dropped)
             partition.omitted += walked.omitted
             if walked.fault is not None:
