@@ -69,6 +69,11 @@ class MemoryBudget:
         """A new holder."""
         return Account(self)
 
+    @property
+    def is_short(self) -> bool:
+        """Whether somebody waits for memory."""
+        return bool(self._waiting)
+
     def has_room(self, size: int) -> bool:
         """Whether `size` bytes more stay within the limit, the share of merged batches included."""
         return self.used - self.beside + size <= self.limit

@@ -21,7 +21,7 @@ from mirrorfleet.copying.partition import (
 )
 from mirrorfleet.copying.snapshots import Snapshots
 from mirrorfleet.copying.urgency import NOTHING, RANK, STANDING_S, Urgency, rank
-from mirrorfleet.copying.withheld import LONGEST_S
+from mirrorfleet.copying.withheld import SHORT_S
 from mirrorfleet.records.catalog import CatalogPartition, CatalogState
 from mirrorfleet.wire.copybatch import bytes_beside
 from mirrorfleet.wire.engine import merged, walk_fetched
@@ -224,34 +224,32 @@ class Slot:
             if walked.fault is not None:
                 fault = walked.fault
                 self.fault(partition, Fault(reason_of(fault.kind), fault.offset, fault.detail), now)
-        if partition.withheld and self._must_trust(partition):
-            partition.withheld.trust()
         self._offer(partition)
         partition.paced(answer.end - answer.start)
 
     def _offer(self, partition: CopyPartition) -> None:
-        """It is ready if it has something that may be sent."""
+        """It is ready if it has something that may be sent, or that waits for a marker in vain."""
+        if not partition.sendable and partition.withheld and self._waits_in_vain(partition):
+            partition.withheld.trust()
         if partition.sendable:
             self._ready[partition] = None
 
-    def _must_trust(self, partition: CopyPartition) -> bool:
-        """Whether there is no room to read on to the markers, or none can come any more."""
+    def _waits_in_vain(self, partition: CopyPartition) -> bool:
+        """Whether it is not read on to its markers, or its log ends before them."""
         ends = partition.source
         is_over = partition.at_end and ends.last_stable == ends.high_watermark
-        full = partition.queued_bytes >= self._queue_bytes
-        return is_over or full or not self._budget.has_room(MERGE_UP_TO)
+        is_full = partition.queued_bytes >= self._queue_bytes
+        return is_over or is_full or partition.fault is not None
 
-    def trust(self, now: float) -> bool:
-        """Send what waits for its markers for too long; whether there was any."""
-        late = [
-            each
-            for each in self.partitions.values()
-            if each.withheld and (now - each.withheld.since >= LONGEST_S or self._must_trust(each))
-        ]
-        for partition in late:
-            partition.withheld.trust()
-            self._offer(partition)
-        return bool(late)
+    def trust(self, now: float) -> None:
+        """Send what has waited for its markers for too long, the sooner where memory is short."""
+        for partition in self.partitions.values():
+            if withheld := partition.withheld:
+                withheld.expire(now)
+                is_short = withheld and not partition.sendable and self._budget.is_short
+                if is_short and now - withheld.since >= SHORT_S:
+                    withheld.trust()
+                self._offer(partition)
 
     def _undone(self, partition: CopyPartition, late: Sequence[LateAbort]) -> bool:
         """Go back before what was aborted; False when the open transaction has it: never commit."""
@@ -279,6 +277,7 @@ class Slot:
         """Stop one partition; batches before the fault are still sent."""
         partition.fault = fault
         partition.fault_since = now
+        self._offer(partition)
 
     def hold_back(self, partition: CopyPartition, until: float) -> None:
         """Leave a partition out for a while; nothing of it may be in the open transaction."""

@@ -55,6 +55,8 @@ class Part:
     end: int
     aborted: Sequence[AbortedTransaction]
     lease: FrameLease
+    epoch: int | None = None
+    """As `Answer` has it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -68,6 +70,8 @@ class Piece:
     max_bytes: int
     rewinds: int
     leader_epoch: int = -1
+    epoch: int | None = None
+    """By whom it is asked for, as `Answer` has it."""
     parts: deque[Part] = field(default_factory=deque)
     dropped: bool = False
     """Nobody wants it any more: its partition is read in another way, or has another leader."""

@@ -64,6 +64,8 @@ class _Asked(NamedTuple):
     rewinds: int
     offset: SourceOffset
     at: LeaderAt
+    epoch: int
+    """As `replicas.epoch_of`, which may be another one when the answer comes."""
 
 
 class Lanes:
@@ -185,8 +187,9 @@ class _Lane:
                 continue
             asked, to = before.get(partition), partition.walked_to
             kept += asked is not None
-            if asked is None or asked != (partition.rewinds, to, at):
-                asked = _Asked(partition.rewinds, to, at)
+            epoch = at.epoch if partition.replica is None else replicas.epoch_of(partition, at)
+            if asked is None or asked != (partition.rewinds, to, at, epoch):
+                asked = _Asked(partition.rewinds, to, at, epoch)
                 points.append(self._point_of(partition, at))
             wanted[partition] = asked
         if kept < len(before):
@@ -285,7 +288,7 @@ class _Lane:
                 continue
             if part.preferred_replica >= 0:
                 replicas.prefer(runner, partition, part.preferred_replica, now)
-            epoch = replicas.epoch_of(partition, self._asked[partition].at)
+            epoch = self._asked[partition].epoch
             answer = Answer(part.start, part.end, SourceEnds.of(part), part.aborted, epoch)
             deliver(runner, partition, fetched.buffer, answer, lease)
         runner.wake()

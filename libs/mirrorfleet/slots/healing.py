@@ -281,8 +281,7 @@ def look_again(runner: SlotRunner, now: float) -> None:
 
     What metadata hides is asked for again, and tried when it is shown.
     """
-    if runner.slot.trust(now):
-        runner.wake()
+    runner.slot.trust(now)
     if runner.unstarted:
         runner.sources.ask()
     for partition in runner.slot.partitions.values():

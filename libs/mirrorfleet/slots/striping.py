@@ -22,12 +22,12 @@ from mirrorfleet.kafka.fetcher import Fetched, FetchedPartition, FetchLane, Fetc
 from mirrorfleet.runtime.log import fields, logger
 from mirrorfleet.slots import replicas
 from mirrorfleet.slots.arrivals import deliver, refused
-from mirrorfleet.slots.leaders import LeaderAt
 from mirrorfleet.slots.waits import reserved
 
 if TYPE_CHECKING:
     from mirrorfleet.copying.budget import Account
     from mirrorfleet.kafka.connection import Connection
+    from mirrorfleet.slots.leaders import LeaderAt
     from mirrorfleet.slots.runner import SlotRunner
 
 ANSWER_S: Final = 10.0
@@ -172,17 +172,19 @@ class StripedLane:
     def _next(self) -> Piece | None:
         """A piece of a partition of ours; pieces of partitions that went elsewhere are dropped."""
         runner = self._runner
-        epochs: dict[CopyPartition, int] = {}
+        found: dict[CopyPartition, LeaderAt] = {}
         room = runner.budget.limit // QUEUE_SHARE
         for partition in runner.slot.wanted(Pace.CATCH_UP, runner.clock.monotonic(), room):
             at = self._at(partition)
             if at is not None:
-                epochs[partition] = at.epoch
+                found[partition] = at
                 self._stripes.of_epoch(partition, at.epoch)
         self._stripes.keep(self._keeps)
-        piece = self._stripes.next(list(epochs), self._room_for)
+        piece = self._stripes.next(list(found), self._room_for)
         if piece is not None:
-            piece.leader_epoch = epochs[piece.partition]
+            at = found[piece.partition]
+            piece.leader_epoch = at.epoch
+            piece.epoch = replicas.epoch_of(piece.partition, at)
         return piece
 
     def _room_for(self, partition: CopyPartition) -> int:
@@ -312,10 +314,10 @@ class StripedLane:
         if found.high_watermark >= partition.source.high_watermark:
             partition.source = SourceEnds.of(found)
         lease.hold()
-        part = Part(piece.at, fetched.buffer, found.start, found.end, found.aborted, lease)
+        taken = found.start, found.end, found.aborted
+        part = Part(piece.at, fetched.buffer, *taken, lease, piece.epoch)
         for each in self._stripes.answered(piece, part):
-            epoch = replicas.epoch_of(partition, LeaderAt(self._node, piece.leader_epoch))
-            answer = Answer(each.start, each.end, partition.source, each.aborted, epoch)
+            answer = Answer(each.start, each.end, partition.source, each.aborted, each.epoch)
             deliver(self._runner, partition, each.buffer, answer, each.lease)
             self._booking.weight.weighed(each.end - each.start, each.lease.took)
             each.lease.settled()

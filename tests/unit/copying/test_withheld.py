@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from mirrorfleet.copying.budget import MemoryBudget
+from mirrorfleet.copying.faults import Fault, FaultReason
 from mirrorfleet.copying.slot import Slot
-from mirrorfleet.copying.withheld import FOLLOWER, LONGEST_S
-from mirrorfleet.core.ids import SlotNumber
+from mirrorfleet.copying.withheld import FOLLOWER, LONGEST_S, SHORT_S
+from mirrorfleet.core.ids import SlotNumber, SourceOffset
 from tests.unit.copying.making import entry, give, partition_of, slot
 from tests.unit.wire.batches import batch_of, marker, some
 
@@ -95,11 +96,35 @@ def test_nothing_waits_for_ever() -> None:
     give(made, partition, OTHERS, end=END, epoch=NOW, now=20.0)
     assert sent(made) == [0]
 
-    assert not made.trust(1.0 + LONGEST_S - 0.1)
-    assert made.trust(1.0 + LONGEST_S)
+    made.trust(1.0 + LONGEST_S - 0.1)
+    assert sent(made) == []
+    made.trust(1.0 + LONGEST_S)
     assert sent(made) == [1]
     give(made, partition, batch_of(some(1, first=4), leader_epoch=NOW), end=END, epoch=NOW)
     assert sent(made) == [4]  # what was trusted once does not hold up what comes behind it
+
+
+def test_each_transaction_waits_from_when_it_came() -> None:
+    made = slot()
+    partition = partition_of(made)
+    give(made, partition, FIRST, end=END, epoch=NOW, now=1.0)
+    bobs = batch_of(some(1, first=4), producer_id=BOB, leader_epoch=BEFORE)
+    give(made, partition, marker(3, ALICE, 1) + bobs, end=END, epoch=NOW, now=LONGEST_S)
+    made.trust(1.0 + LONGEST_S)
+
+    sent(made)
+    assert [each.batch.first for each in partition.queue] == [4]
+
+
+def test_what_stands_still_sends_what_was_fetched() -> None:
+    """Its source was deleted, or it stands at a record: no marker is read on to."""
+    made = slot()
+    partition = partition_of(made)
+    give(made, partition, FIRST, end=END, epoch=NOW)
+    assert sent(made) == [0]
+
+    made.fault(partition, Fault(FaultReason.SOURCE_MISSING, SourceOffset(3), "gone"), 1.0)
+    assert sent(made) == [1]
 
 
 def test_nor_where_the_log_ends_without_a_marker() -> None:
@@ -108,20 +133,36 @@ def test_nor_where_the_log_ends_without_a_marker() -> None:
     partition = partition_of(made)
     give(made, partition, FIRST, end=3, epoch=NOW)
 
-    assert (sent(made), len(partition.queue)) == ([0], 0)
+    assert (sent(made), len(partition.queue)) == ([0, 1], 0)
 
 
-@pytest.mark.parametrize("short", ["queue", "memory"])
-def test_nor_where_there_is_no_room_to_read_on_to_the_marker(short: str) -> None:
-    budget = MemoryBudget(1 << 20)
-    made = Slot(SlotNumber(0), budget, queue_bytes=len(FIRST) if short == "queue" else 1 << 20)
+def test_nor_where_the_queue_is_full_of_what_waits() -> None:
+    made = Slot(SlotNumber(0), MemoryBudget(1 << 20), queue_bytes=len(FIRST))
     partition = made.admit(entry(), slot().partitions[entry().identity].committed)
-    if short == "memory":
-        budget.account().resize(0, budget.limit)
-    give(made, partition, FIRST + OTHERS, end=END, epoch=NOW)
+    give(made, partition, FIRST, end=END, epoch=NOW)
+    assert (sent(made), len(partition.queue)) == ([0], 1)  # what was sent made room to read on
 
-    sent(made)
-    assert len(partition.queue) == 0
+    large = batch_of(some(4, first=3, size=200), producer_id=ALICE, leader_epoch=BEFORE)
+    give(made, partition, large, end=END, epoch=NOW)
+    assert (sent(made), len(partition.queue)) == ([1], 0)
+
+
+async def test_nor_for_long_where_memory_is_short_which_it_may_hold_itself() -> None:
+    budget = MemoryBudget(1 << 20)
+    made = slot(budget=budget)
+    partition = partition_of(made)
+    give(made, partition, FIRST, end=END, epoch=NOW, now=1.0)
+    assert sent(made) == [0]
+    made.trust(1.0 + SHORT_S)
+    assert sent(made) == []
+
+    others, lane = budget.account(), budget.account()
+    others.resize(0, budget.limit)
+    budget.wait(lane, 1_000, lambda: None)
+    made.trust(1.0 + SHORT_S - 0.1)
+    assert sent(made) == []
+    made.trust(1.0 + SHORT_S)
+    assert sent(made) == [1]
 
 
 def test_after_a_rewind_nothing_is_remembered() -> None:

@@ -6,11 +6,13 @@ import asyncio
 from collections import deque
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
+from math import inf
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 from mirrorfleet.copying.cadence import Supply, supply_of
 from mirrorfleet.copying.partition import start_position
+from mirrorfleet.copying.withheld import FOLLOWER
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import DeadlineError
 from mirrorfleet.core.ids import SourceOffset
@@ -156,6 +158,23 @@ async def test_of_an_answer_only_what_was_rewound_meanwhile_is_thrown_away(
         assert source.asked[2] == {0: 0, 1: 2}
         assert [each.batch.first for each in held.queue] == []
         assert [each.batch.first for each in other.queue] == [SourceOffset(0), SourceOffset(1)]
+
+
+async def test_who_was_asked_is_remembered_until_its_answer_comes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of what a follower hands out nothing is sure, whoever is fetched from by then."""
+    source, told = Source(), list[int | None]()
+    runner = runner_of(entry(0))
+    partition = runner.slot.partitions[identity(0)]
+    monkeypatch.setattr(fetching, "deliver", lambda *given: told.append(given[3].epoch))
+    partition.replica, partition.replica_until = 1, inf
+    async with fetching_from(source, runner, monkeypatch):
+        partition.replica = None
+        await source.answered()
+        await source.answered()
+
+    assert told == [FOLLOWER, FOLLOWER, 0]
 
 
 async def test_the_next_incarnation_of_a_partition_takes_its_place_in_the_session(

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from mirrorfleet.copying.partition import SourceEnds
+from mirrorfleet.copying.withheld import FOLLOWER
 from mirrorfleet.core.errors import ConnectionLostError
 from mirrorfleet.kafka.fetcher import Fetched
+from mirrorfleet.slots import striping
 from mirrorfleet.slots.striping import StripedLane
 from mirrorfleet.wire.copybatch import A_BATCH
 from tests.faultkit.waiting import until
@@ -253,3 +255,17 @@ async def test_each_answers_list_of_aborted_transactions_is_kept_with_its_piece(
     copied = [(each.batch.first, each.batch.count) for each in queue]
     assert (copied, world.partition.walked_to) == ([(2, 1), (7, 1), (8, 1)], 15)
     assert world.partition.omitted == 0
+
+
+async def test_who_was_asked_is_remembered_until_its_answer_comes(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of what a follower hands out nothing is sure, whoever is fetched from by then."""
+    told: list[int | None] = []
+    monkeypatch.setattr(striping, "deliver", lambda *given: told.append(given[3].epoch))
+    world.partition.replica, world.partition.replica_until = NODE, inf
+    (piece,) = world.pieces(1, 1)
+    world.partition.replica = None
+    await world.fetch_piece(piece)
+
+    assert told == [FOLLOWER]
