@@ -108,12 +108,12 @@ def test_each_transaction_waits_from_when_it_came() -> None:
     made = slot()
     partition = partition_of(made)
     give(made, partition, FIRST, end=END, epoch=NOW, now=1.0)
-    bobs = batch_of(some(1, first=4), producer_id=BOB, leader_epoch=BEFORE)
-    give(made, partition, marker(3, ALICE, 1) + bobs, end=END, epoch=NOW, now=LONGEST_S)
+    bobs = batch_of(some(1, first=3), producer_id=BOB, leader_epoch=BEFORE)
+    give(made, partition, bobs, end=END, epoch=NOW, now=LONGEST_S)
     made.trust(1.0 + LONGEST_S)
 
-    sent(made)
-    assert [each.batch.first for each in partition.queue] == [4]
+    assert sent(made) == [0]
+    assert [each.batch.first for each in partition.queue] == [3]
 
 
 def test_what_stands_still_sends_what_was_fetched() -> None:
