@@ -104,11 +104,8 @@ class Doubts:
         self._silent.partitions &= self._doubted
         self._asked.clear()
 
-    def admitted(self, at: TopicPartition) -> None:
+    def doubt(self, at: TopicPartition) -> None:
         """The slot writes to it from now on: it may have before, and the last marker be lacking."""
-        self._doubt(at)
-
-    def _doubt(self, at: TopicPartition) -> None:
         self._doubted.add(at)
         self._asked.pop(at, None)
         self._silent.partitions.discard(at)
@@ -156,7 +153,7 @@ class Doubts:
         """We took an id whose last transaction was that."""
         self._fenced[name] = self._before[producer.producer_id] = Fenced(producer, last)
         self._beside.add(at := ledger.place(self._runner))
-        self._doubt(at)
+        self.doubt(at)
 
     def settled(self, name: str) -> None:
         """Nothing is left open of it: what comes now is another transaction."""

@@ -341,7 +341,7 @@ async def admit(
             healing.wait_for_start(runner, entry, starts.refused.get(entry.identity))
             continue
         partition = runner.slot.admit(entry, position)
-        runner.doubts.admitted(partition.target)
+        runner.doubts.doubt(partition.target)
         partition.reported = runner.unstarted.pop(entry.identity, partition).reported
         partition.progress_at = partition.progress_at or runner.clock.monotonic()
         await succession.check_identity(runner, partition)

@@ -145,15 +145,13 @@ class Once:
 
     def _retired_lines(self) -> list[PlannedChange]:
         """None while a source is away: its link may be the one that seems to be gone, renamed."""
-        return (
-            []
-            if self._unreached
-            else [
-                PlannedChange(str(link), Kind.STOP, topic, "the link is not in the estate")
-                for link, entries in self._fleet.retired().items()
-                for topic in sorted({entry.target_topic for entry in entries})
-            ]
-        )
+        if self._unreached:
+            return []
+        return [
+            PlannedChange(str(link), Kind.STOP, topic, "the link is not in the estate")
+            for link, entries in self._fleet.retired().items()
+            for topic in sorted({entry.target_topic for entry in entries})
+        ]
 
     async def _plan(self, side: Side) -> tuple[Plan, list[Refused]]:
         source = await self._fleet.look(side)

@@ -63,7 +63,7 @@ class World:
             control_partition=lambda kind: TopicPartition(f"__mirrorfleet.west.{kind}", 0),
             sources=SimpleNamespace(topic_id=self.names.get),
             targets=SimpleNamespace(topic_id=self.names.get, of=self.leader),
-            doubts=SimpleNamespace(doubted=set[TopicPartition](), admitted=lambda _: None),
+            doubts=SimpleNamespace(doubted=set[TopicPartition](), doubt=lambda _: None),
             retry=self.slot.heal,
             stop_partition=lambda partition, fault: self.slot.fault(partition, fault, self.now),
         )

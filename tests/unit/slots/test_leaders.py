@@ -189,15 +189,21 @@ async def test_whoever_asks_all_the_time_gets_a_share_of_the_time(
     assert set(pauses) == {rest}
 
 
-async def test_all_who_ask_during_a_look_share_the_next_one() -> None:
-    world, gate = World(), asyncio.Event()
-    read = world.table.cluster.metadata
+def answering_late(world: World) -> asyncio.Event:
+    """The cluster answers once the gate is open."""
+    gate, read = asyncio.Event(), world.table.cluster.metadata
 
     async def slow(topics: list[str]) -> object:
         await gate.wait()
         return await read(topics)
 
     world.table.cluster.metadata = slow  # type: ignore[assignment, method-assign]  # a stub
+    return gate
+
+
+async def test_all_who_ask_during_a_look_share_the_next_one() -> None:
+    world = World()
+    gate = answering_late(world)
     async with asyncio.TaskGroup() as group:
         group.create_task(world.table.renewed())
         await asyncio.sleep(0)
@@ -210,14 +216,8 @@ async def test_all_who_ask_during_a_look_share_the_next_one() -> None:
 
 
 async def test_of_a_topic_that_is_needed_only_since_a_look_began_the_look_tells_nothing() -> None:
-    world, gate = World(), asyncio.Event()
-    read = world.table.cluster.metadata
-
-    async def slow(topics: list[str]) -> object:
-        await gate.wait()
-        return await read(topics)
-
-    world.table.cluster.metadata = slow  # type: ignore[assignment, method-assign]  # a stub
+    world = World()
+    gate = answering_late(world)
     async with asyncio.TaskGroup() as group:
         group.create_task(world.table.renew())
         await asyncio.sleep(0)

@@ -58,7 +58,7 @@ class Slots:
         self.written: list[Position] = []
         self.beyond: int | None = None
         self.clock = SimpleNamespace(now_ms=lambda: 9, monotonic=lambda: 1.0)
-        self.doubts = SimpleNamespace(admitted=lambda _: None)
+        self.doubts = SimpleNamespace(doubt=lambda _: None)
         self.sources = self.targets = SimpleNamespace(topic_id=lambda _: None)
         self.target, self.number, self.mender = None, 0, self
 

@@ -160,7 +160,7 @@ class Ending:
             clock=SimpleNamespace(now_ms=lambda: 1),
             scout=SimpleNamespace(found=lambda new: None),
             fleet="west",
-            doubts=SimpleNamespace(doubted=frozenset(), admitted=lambda _: None),
+            doubts=SimpleNamespace(doubted=frozenset(), doubt=lambda _: None),
         )
         monkeypatch.setattr(ledger, "event_entry", lambda runner, events: events)
 

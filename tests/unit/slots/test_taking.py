@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 OTHER = TopicId(int=77)
 NOTHING_NEW = Starts({}, {})
-NO_DOUBTS = SimpleNamespace(doubted=frozenset(), admitted=lambda _: None)
+NO_DOUBTS = SimpleNamespace(doubted=frozenset(), doubt=lambda _: None)
 
 
 async def test_what_waited_through_a_take_waits_since_before_it_and_all_else_since_then() -> None:

@@ -75,7 +75,7 @@ def anew(made: Slot, monkeypatch: pytest.MonkeyPatch, *, end: int) -> SimpleName
         targets=side,
         stop_partition=lambda partition, fault: stopped.append(fault),
         fleet="west",
-        doubts=SimpleNamespace(doubted=frozenset(), admitted=lambda _: None),
+        doubts=SimpleNamespace(doubted=frozenset(), doubt=lambda _: None),
     )
 
 

@@ -118,13 +118,18 @@ async def test_a_source_that_became_another_cluster_leaves_the_other_links_alone
     assert sync.known == [EAST, SOUTH]
 
 
+def renamed(monkeypatch: pytest.MonkeyPatch) -> tuple[Meeting, CatalogPartition]:
+    """South is in the catalog under the alias that it had, with a partition that is copied."""
+    sync, copy = Meeting(monkeypatch), entry(link=OLD)
+    sync.known_as(OLD.source, "south", 1)
+    sync.book.learn(copy)
+    return sync, copy
+
+
 async def test_no_link_is_retired_while_one_is_refused_which_may_be_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    sync = Meeting(monkeypatch)
-    sync.known_as(OLD.source, "south", 1)
-    copy = entry(link=OLD)
-    sync.book.learn(copy)
+    sync, copy = renamed(monkeypatch)
 
     await sync.begin()
     assert "cluster.id south is in the catalog as 'old'" in sync.reasons()["link south->west"]
@@ -138,10 +143,7 @@ async def test_no_link_is_retired_while_one_is_refused_which_may_be_it(
 async def test_no_link_is_retired_while_a_source_is_away_which_may_be_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    sync = Meeting(monkeypatch)
-    sync.known_as(OLD.source, "south", 1)
-    copy = entry(link=OLD)
-    sync.book.learn(copy)
+    sync, copy = renamed(monkeypatch)
     sync.away.add(SOUTH)
 
     await sync.begin()
