@@ -107,6 +107,12 @@ TOTALS: Final = _struct(
     out_of_order=_LONG,
     displaced=_LONG,
 )
+"""A partition of which nothing was compared has no row."""
+
+READABLE: Final = _struct(
+    partition=_INT, source_records=_LONG, target_records=_LONG, mapped_records=_LONG
+)
+"""What each side holds of what is asked for, and how many records the map has, asked for or not."""
 
 SAMPLES: Final = _struct(
     time_ms=_LONG,

@@ -8,16 +8,8 @@ from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from mirrorfleet.kafka.groups import GroupOffsets
     from mirrorfleet.kafka.offsets import ListedOffset
-    from mirrorfleet.records.checkpoint import Checkpoint
-
-
-def are_same(points: Iterable[Checkpoint], one: GroupOffsets, other: GroupOffsets) -> bool:
-    """Whether nobody moved the group where it is ours to set; other links may, elsewhere."""
-    return all(one.get(point.partition) == other.get(point.partition) for point in points)
 
 
 def refusal(answer: ListedOffset | BrokerError | None) -> str:

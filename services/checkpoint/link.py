@@ -12,12 +12,12 @@ import asyncio
 import math
 from collections import Counter as Tally
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError, DeadlineError, NotOursError
-from mirrorfleet.core.ids import Link, TopicPartition
+from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.kafka.admin import NewTopic, create_topics
 from mirrorfleet.kafka.control import ControlWriter
 from mirrorfleet.kafka.groups import (
@@ -29,7 +29,7 @@ from mirrorfleet.kafka.groups import (
     list_groups,
 )
 from mirrorfleet.kafka.offsets import EARLIEST, LATEST, list_offsets
-from mirrorfleet.mapping.live import side_words, sides_seen
+from mirrorfleet.mapping.live import side_words, sides_seen, targets_seen
 from mirrorfleet.mapping.written import WrittenTail
 from mirrorfleet.offsets.copies import Copies
 from mirrorfleet.offsets.floors import Seen, Sides
@@ -38,7 +38,7 @@ from mirrorfleet.offsets.homes import (
     Decision,
     GroupOffset,
     GroupView,
-    Home,
+    are_same,
     checkpoints_of,
     cut_off,
     decide,
@@ -46,11 +46,14 @@ from mirrorfleet.offsets.homes import (
     settled,
     wanted_groups,
 )
+from mirrorfleet.offsets.keeping import kept
+from mirrorfleet.offsets.late import LateCopies, unset_words
+from mirrorfleet.offsets.looks import LinkReport
 from mirrorfleet.offsets.resting import Rest, own_places, rested
 from mirrorfleet.records import checkpoint, heartbeat, offset_sync
 from mirrorfleet.records.topics import mm2_topics, replicas_on
 from mirrorfleet.runtime.log import fields, logger
-from services.checkpoint.answers import are_same, is_silence, refusal
+from services.checkpoint.answers import is_silence, refusal
 from services.checkpoint.gone import GoneGroups
 
 if TYPE_CHECKING:
@@ -67,24 +70,6 @@ _THERE: Final = Sides(Seen.THERE, Seen.THERE)
 _PART: Final = 100
 """Groups that are checked and set at a time: who moves in between is overwritten."""
 _log = logger(__name__)
-
-
-@dataclass(slots=True)
-class LinkReport:
-    """The last look at a link. `looked_at` is monotonic, None before the first one in full."""
-
-    link: Link
-    decisions: dict[str, Decision] = field(default_factory=dict)
-    checkpoints: int = 0
-    refused: dict[str, str] = field(default_factory=dict)
-    """Groups that one of the clusters did not answer for, or did not take, and why; also topics
-    that cannot be spoken of, as "topic NAME": they are left out of every group."""
-    looked_at: float | None = None
-    trouble: str = ""
-
-    def homes(self) -> Mapping[Home, int]:
-        """Groups by home."""
-        return Tally(decision.home for decision in self.decisions.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +153,7 @@ class LinkGroups:
         seen = await self._see()
         starts = await self._starts(copies, seen)
         empty = await self._empty(copies, starts)
+        late = LateCopies(copies, starts)
         points: list[Checkpoint] = []
         decisions: dict[str, Decision] = {}
         for group, committed in seen.committed.items():
@@ -177,9 +163,11 @@ class LinkGroups:
             if mine:
                 view = self._view(group, tuple(mine), rest, seen, now)
                 cut = cut_off(mine, view.offsets, self._ours.last, copies, starts)
-                view = replace(view, cut=cut)
+                view = replace(view, cut=cut, late=late.among(mine))
                 decisions[group] = decide(view, home_again_s=self._settings.home_again_s)
                 points += decisions[group].checkpoints
+                if unset := decisions[group].unset:
+                    self.report.refused[group] = unset_words(unset)
             await asyncio.sleep(0)  # many groups: the lease is kept up in between
         await self._write_checkpoints(points)
         await self._commit(decisions, seen, now)
@@ -188,6 +176,31 @@ class LinkGroups:
         self.report.decisions = decisions
         self.report.looked_at = self._clock.monotonic()
         await self._let_go(seen)
+
+    async def keep(self, copies: Copies) -> None:
+        """Where looks fail, as while the source is away: what is ours on the target is set again in
+        time, before it forgets that. Raises: errors of the target.
+        """
+        now, deadline_s = self._clock.monotonic(), self._settings.request_s
+        if self._ours.groups and not self._old(self._ours.newest, now):
+            return
+        await self._ours.refresh()
+        old = self._old(self._ours.newest, now)
+        if not old or (self.is_ours is not None and not await self.is_ours()):
+            return
+        there = await list_groups(self._target, any_protocol=True, deadline_s=deadline_s)
+        offsets = await self._places(self._target, {point.group for point in old})
+        seen = _Seen({}, {}, there, offsets)
+        idle = {name: one for name, one in offsets.items() if seen.activity(name) is Activity.IDLE}
+        # asked once offsets are known: so they are of the same topics
+        live = await targets_seen(self._target, copies)
+        same = {entry.target for entry in copies if live[entry.identity] is Seen.THERE}
+        await self._commit(kept(old, idle, self._ours.of, same, copies, self.flow), seen, now)
+
+    def _old(self, points: Iterable[Checkpoint], now: float) -> list[Checkpoint]:
+        """Those whose offset was not set for so long that it has to be again."""
+        at, every_s = self._rewritten_at, self._settings.rewrite_s
+        return [p for p in points if now - at.get((p.group, p.partition), -math.inf) >= every_s]
 
     async def _see(self) -> _Seen:
         deadline_s = self._settings.request_s
@@ -288,10 +301,6 @@ class LinkGroups:
         now: float,
     ) -> GroupView:
         is_at_work = rest is not None and rest.is_at_work_at_source
-        written_at = {
-            point.partition: self._rewritten_at.get((group, point.partition), -math.inf)
-            for point in points
-        }
         return GroupView(
             source=Activity.ACTIVE if is_at_work else seen.groups[group].state.activity,
             target=seen.activity(group),
@@ -299,9 +308,7 @@ class LinkGroups:
             offsets=seen.offsets.get(group, {}),
             written=self._ours.of(group),
             idle_s=0.0 if rest is None else now - rest.since,
-            rewrite=frozenset(
-                at for at, when in written_at.items() if now - when >= self._settings.rewrite_s
-            ),
+            rewrite=frozenset(point.partition for point in self._old(points, now)),
         )
 
     async def _write_checkpoints(self, points: Iterable[Checkpoint]) -> None:

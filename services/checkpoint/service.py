@@ -244,6 +244,7 @@ class CheckpointService:
                 groups.report.trouble = describe(error)
                 health.hold(hold, groups.report.trouble)
                 _log.warning("a look failed", extra=fields(link=str(link), error=describe(error)))
+                await self._keep(link)
             else:
                 groups.report.trouble = ""
                 health.release(hold)
@@ -251,6 +252,15 @@ class CheckpointService:
             self._count(groups)
             took = self._context.clock.monotonic() - started
             await asyncio.sleep(max(self._settings.period_s - took, 0.1))
+
+    async def _keep(self, link: Link) -> None:
+        """What failed may be the source, and stay so for longer than the target remembers."""
+        try:
+            await self._links[link].keep(self._copies(link))
+        except (MirrorfleetError, ExceptionGroup) as error:
+            if not is_ours(error):
+                raise
+            _log.warning("offsets not kept", extra=fields(link=str(link), error=describe(error)))
 
     async def _open(self, link: Link) -> None:
         """Reach the source. Raises: RefusedError when its alias means another cluster now."""

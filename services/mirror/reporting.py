@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from mirrorfleet.copying.faults import Fault
     from mirrorfleet.copying.partition import CopyPartition
-    from mirrorfleet.core.ids import Link
+    from mirrorfleet.core.ids import Link, PartitionIdentity
     from mirrorfleet.runtime.metrics import Metrics
     from mirrorfleet.slots.runner import SlotRunner
 
@@ -39,6 +39,8 @@ UNTAKEN_S = 10.0
 """A slot changes hands in less; then it is told why it is not copied."""
 AWAY_S = 10.0
 """A leader moves, or a broker starts again, in less."""
+SILENT_S = 30.0
+"""A coordinator that moves, or whose broker starts again, answers in less."""
 TROUBLE_MOST = 300
 """Characters of it: each second's record has them."""
 
@@ -74,6 +76,17 @@ def standing_still(runners: Iterable[SlotRunner], now: float) -> str:
         return ""
     number, why = found[0]
     return f"none of {len(found)} slots is copied; slot {number}: {why}"
+
+
+def unconfirmed(group: str, silent_s: float, runners: Iterable[SlotRunner]) -> str:
+    """Why a worker copies nothing whose coordinator is silent: others have its slots by then.
+
+    "" while it copies: alone it loses none.
+    """
+    if silent_s < SILENT_S or any(runner.state == SlotState.COPYING for runner in runners):
+        return ""
+    lasts = duration(int(silent_s * 1000))
+    return f"{group}: its coordinator has named no member here for {lasts}; others copy its slots"
 
 
 def standing(partition: CopyPartition) -> Fault | None:
@@ -171,11 +184,11 @@ class Looks:
             )
 
 
-def copied(runner: SlotRunner) -> int:
-    """Bytes that the slot has copied since its partitions began; while it is taken none are known,
+def copied(runner: SlotRunner) -> dict[PartitionIdentity, int]:
+    """Bytes that each partition has copied since it began; while the slot is taken none are known,
     and all come at once.
     """
-    return sum(partition.committed.bytes for partition in runner.slot.partitions.values())
+    return {one: p.committed.bytes for one, p in runner.slot.partitions.items()}
 
 
 def headroom_s(partition: CopyPartition, now_ms: int, unread_s: float = 0.0) -> float | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.config.connect import cluster_settings
@@ -53,6 +53,8 @@ CLIENT: Final = "mirrorfleet-mirror"
 CATALOG: Final = "catalog"
 GROUP: Final = "group"
 """What holds a worker back that is no member of the workers' group."""
+CONNECT_S: Final = 3.0
+"""For all sources to be reached before we join; slots of the others are not given to us."""
 CHECK_S: Final = 10.0
 """For a look at the positions of a slot before it is taken; a leader that is away costs no more."""
 
@@ -78,10 +80,11 @@ class MirrorService:
         self._owning: Owning | None = None
         self._checked: set[SlotNumber] = set()
         self._shared: tuple[Slots, Slots] = (frozenset(), frozenset())
-        """All slots of the fleet, and those that copy something."""
+        """All slots of the fleet, and those that copy something from a source that we reach."""
         self._loads = LoadMeter()
         self._looks = reporting.Looks(time.process_time)
         self._changed, self._known = asyncio.Event(), asyncio.Event()
+        self._all_reached = asyncio.Event()
         self._tracing = Tracing(
             context.telemetry, context.metrics, context.clock, fleet=context.fleet
         )
@@ -183,15 +186,22 @@ class MirrorService:
         )
 
     async def _be_member(self, membership: Membership) -> None:
-        """Join the workers' group as soon as there are slots to share out."""
+        """Join the workers' group as soon as there are slots to share out, and we can copy them."""
         await self._known.wait()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CONNECT_S):
+                await self._all_reached.wait()
         await membership.run()
 
     def _outside(self, membership: Membership) -> str:
         """Why we get none of the slots that there are; "" for a member, who may be given none."""
-        if membership.share is not None or not self._known.is_set():
+        if not self._known.is_set():
             return ""
-        return membership.trouble or f"{membership.group}: not a member yet"
+        group = membership.group
+        if membership.share is None:
+            return membership.trouble or f"{group}: not a member yet"
+        why = reporting.unconfirmed(group, membership.silent_s, self._ours())
+        return why and (membership.trouble or why)
 
     # -- the catalog
 
@@ -229,10 +239,12 @@ class MirrorService:
                 by_slot.setdefault(entry.slot, {})[identity] = entry
                 sources[entry.slot] = entry.link.source
             await self._check_positions(n for n, s in sources.items() if s in self._sides)
-            busy: Slots = frozenset(by_slot)
-            self._shared = busy | self._view.slots, busy
+            busy: Slots = frozenset(n for n, s in sources.items() if s in self._sides)
+            self._shared = frozenset(by_slot) | self._view.slots, busy
             if self._shared[0]:
                 self._known.set()
+            if busy == by_slot.keys():
+                self._all_reached.set()
             for number, source in sources.items():
                 side = self._sides.get(source)
                 if side is not None:
@@ -273,9 +285,10 @@ class MirrorService:
         """Connect the source of a link, however long that takes; other links go on meanwhile."""
         context, hold = self._context, f"source {source}"
         cluster = await self._reach(source, hold, stop)
-        if cluster is None:
-            return
         context.health.release(hold)
+        if cluster is None:
+            self._connecting.discard(source)
+            return
         link = Link(source, context.target)
         leaders = Leaders(cluster, context.clock)
         context.health.watch(hold, lambda: leaders.trouble)
@@ -294,9 +307,12 @@ class MirrorService:
         self._changed.set()
 
     async def _reach(self, source: ClusterAlias, hold: str, stop: Stop) -> Cluster | None:
-        """The cluster that the catalog means by an alias, once it is there; None at the stop."""
+        """The cluster that the catalog means by an alias, once it is there.
+
+        None at the stop, and when nothing is copied from there any more: its link was removed.
+        """
         context, failures = self._context, 0
-        while not stop.is_set():
+        while not stop.is_set() and self._copies_from(source):
             # a new one each time: what was opened once is taken for that cluster for ever
             async with AsyncExitStack() as unless_reached:
                 try:
@@ -311,6 +327,9 @@ class MirrorService:
                     _log.warning("no source", extra=fields(source=source, error=str(error)))
             await stop.wait_at_most(backoff_s(failures, context.dice.uniform(0, 1)))
         return None
+
+    def _copies_from(self, source: ClusterAlias) -> bool:
+        return any(entry.link.source == source for entry in self._view.partitions.values())
 
     # -- reports
 

@@ -2,8 +2,9 @@
 
     read -> pack -> write -> read back -> free -> remove blocks that a longer one replaced
 
-Killed anywhere and run again it ends in the same (`transforms.compaction`). One task a slot and
-partition; the busiest partition bounds the time, its runs (not its records) count.
+The newest segment of each slot stays (`mapping.packing` says why). Killed anywhere and run again it
+ends in the same (`transforms.compaction`). One task a slot and partition; the busiest partition
+bounds the time, its runs (not its records) count.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ def work(job: Job) -> None:
     waiting = sum(each.end - each.start for each in ranges.values())
     say(f"segments: {waiting} offsets in {len(ranges)} slots")
     records = io.read_topic(job.session, target.options, topic, ranges)
+    keep = {row.partition: row.offset for row in compaction.newest(records).collect()}
     segments = compaction.segment_runs(records).persist()
     segments.count()  # before the archive: what another packer frees meanwhile is there by then
     archived = _archive(job).persist()
@@ -42,8 +44,9 @@ def work(job: Job) -> None:
     if lost:
         raise CorruptBatchError(f"{lost} runs were not read back; their segments are kept")
     say("archive: read back, complete")
-    target.admin.free(topic, {number: each.end for number, each in ranges.items()})
-    say(f"segments: {waiting} offsets freed")
+    until = {number: keep.get(number, each.end) for number, each in ranges.items()}
+    target.admin.free(topic, until)
+    say(f"segments: {sum(until[n] - each.start for n, each in ranges.items())} offsets freed")
     gone = compaction.covered(back).withColumnRenamed("slot", "partition")
     gone = gone.withColumn("value", F.lit(None).cast("binary")).persist()
     target.write(job.topic(ControlKind.ARCHIVE), gone)

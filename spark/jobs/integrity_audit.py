@@ -8,6 +8,9 @@ Of a partition that began anew only the incarnation that is copied now is compar
 with its first record in the map: what the target held before, adopted or of a former incarnation,
 is not compared. Where it started by a time, or at the end, so does the source. Skew: the busiest
 partition.
+
+Nothing compared is not intact: each such partition is named, with the reason. Where both sides hold
+records of it and the map knows none, the job fails. The report says when that was, and of what.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -47,11 +50,27 @@ class Settled(NamedTuple):
 
     source: Mapping[int, int]
     target: Mapping[int, int]
+    is_known: bool = True
+    """Otherwise nothing behind the map's end is compared."""
+
+
+class Scope(NamedTuple):
+    """What was looked at, whatever was found there."""
+
+    link: str
+    time_ms: int
+    """When it began: of what came later nothing is promised."""
+    settled: bool
+    partitions: Sequence[int]
+    """Those that are copied now."""
+    theirs: Mapping[int, Range]
+    readable: DataFrame
+    """`READABLE` of those that both sides have."""
 
 
 def work(job: Job) -> None:
     """Raises: RefusedError, CorruptBatchError, BrokerSideError."""
-    asked = job.arguments
+    asked, time_ms = job.arguments, time.time_ns() // 1_000_000
     folder = None if asked.output is None else writable(asked.output)
     link = str(Link(ClusterAlias(asked.source), job.alias))
     copied_now = _copied_now(job, link, asked.topic)
@@ -75,16 +94,19 @@ def work(job: Job) -> None:
     ours = still_there(ours, source.admin.ranges(asked.topic))
     theirs = still_there(theirs, job.target.admin.ranges(copied_to))
     events = told(job).where((F.col("link") == link) & (F.col("topic") == asked.topic))
+    limits = job.session.createDataFrame(held(asked, entries, ours, theirs, settled), schemas.HELD)
     audit = integrity.compare(
         one,
         other,
         mapped,
-        job.session.createDataFrame(held(asked, entries, ours, theirs, settled), schemas.HELD),
+        limits,
         slo.ledger(incarnations.told(events, copied_now)),
         compacted=entries[0].target_compacted,
         source_compacted=entries[0].source_compacted,
     )
-    _tell(job, audit, link, folder)
+    readable = integrity.readable(one, other, mapped, limits)
+    numbers = sorted(entry.partition for entry in entries)
+    _tell(job, audit, Scope(link, time_ms, settled.is_known, numbers, theirs, readable), folder)
 
 
 def _copied_now(job: Job, link: str, topic: str) -> DataFrame:
@@ -100,7 +122,7 @@ def _settled(job: Job, entries: Sequence[Row], copied_to: str) -> Settled:
     if settles(job.target.admin, job.topic(ControlKind.SEGMENTS)):
         return Settled(source, target)
     say("a transaction stays open in the map: nothing is compared behind the map's end")
-    return Settled({}, {})
+    return Settled({}, {}, is_known=False)
 
 
 def settles(admin: Admin, topic: str, *, within_s: float = SETTLES_S, poll_s: float = 0.2) -> bool:
@@ -198,12 +220,16 @@ def held(
     return rows
 
 
-def _tell(job: Job, audit: integrity.Audit, link: str, folder: Path | None) -> None:
+def _tell(job: Job, audit: integrity.Audit, scope: Scope, folder: Path | None) -> None:
     topic = job.arguments.topic
-    totals = [row.asDict() for row in audit.totals.orderBy("partition").collect()]
-    for row in totals:
-        print(f"{topic}-{row.pop('partition')}: {', '.join(f'{n} {v}' for n, v in row.items())}")
-    summed = {name: sum(row[name] for row in totals) for name in (totals[0] if totals else ())}
+    names = [name for name in schemas.columns(schemas.TOTALS) if name != "partition"]
+    totals = {row.partition: row for row in audit.totals.collect()}
+    left = _uncompared(scope, totals)
+    lines = {n: ", ".join(f"{name} {row[name]}" for name in names) for n, row in totals.items()}
+    lines |= {n: f"not compared: {why_not(n, scope.theirs, has)}" for n, has in left.items()}
+    for number in sorted(lines):
+        print(f"{topic}-{number}: {lines[number]}")
+    summed = {name: sum(row[name] for row in totals.values()) for name in names}
     findings = audit.findings.orderBy("partition", "kind", "source_first", "target_first")
     for row in findings.limit(SHOWN).collect():
         print(
@@ -211,11 +237,68 @@ def _tell(job: Job, audit: integrity.Audit, link: str, folder: Path | None) -> N
             f" target {row.target_first}..{row.target_last}, {row.records} records {row.detail}"
         )
     if folder is not None:
-        io.write_parquet(findings, folder / "integrity", {"link": link, "topic": topic})
-    job.report([Report(ReportKind.INTEGRITY, (link, topic), summed)])
+        io.write_parquet(findings, folder / "integrity", {"link": scope.link, "topic": topic})
+    _report(job, scope, len(totals), summed)
     bad = {name: count for name, count in summed.items() if name in _BAD and count}
     if bad:
-        raise RefusedError(f"the copy of {topic} over {link} is not intact: {bad}.")
+        raise RefusedError(f"the copy of {topic} over {scope.link} is not intact: {bad}.")
+    refuse_unmapped(topic, left.values())
+
+
+def _uncompared(scope: Scope, compared: Collection[int]) -> dict[int, Row | None]:
+    """The other partitions, with their `READABLE`; None where a side has no such partition."""
+    left = [number for number in scope.partitions if number not in compared]
+    found = scope.readable.where(F.col("partition").isin(left)).collect() if left else []
+    known = {row.partition: row for row in found}
+    return {number: known.get(number) for number in left}
+
+
+def why_not(number: int, theirs: Mapping[int, Range], has: Row | None) -> str:
+    """Why nothing of a partition was compared, by its `READABLE`."""
+    if has is None:
+        return f"the {'source' if number in theirs else 'target'} has no such partition"
+    if not has.source_records:
+        return "the source has no record of what is asked for"
+    if has.mapped_records:
+        return "of what is asked for nothing is copied yet, or one side holds none of it any more"
+    if has.target_records:
+        return "the offset map has nothing of it"
+    return "nothing of it is copied yet"
+
+
+def refuse_unmapped(topic: str, uncompared: Iterable[Row | None]) -> None:
+    """Where both sides hold records, a map that is lost must not look like a copy that is intact.
+
+    Raises: RefusedError.
+    """
+    known = [has for has in uncompared if has is not None and not has.mapped_records]
+    found = [has for has in known if has.source_records and has.target_records]
+    if not found:
+        return
+    one, others = found[0], len(found) - 1
+    more = f" So it is with {others} more of its partitions." if others else ""
+    raise RefusedError(
+        f"{topic}-{one.partition}: {one.source_records} records of the source and"
+        f" {one.target_records} of the target, and the offset map has none of them: nothing was"
+        f" compared.{more}",
+        hint="If the map or positions of it are lost, see `mirrorfleet status` and put positions"
+        " back with `mirrorfleet positions import`; else wait until something of it is copied.",
+    )
+
+
+def _report(job: Job, scope: Scope, compared: int, summed: Mapping[str, int]) -> None:
+    """With its date and range: it stays when later audits are refused before they write one."""
+    asked = job.arguments
+    fields: dict[str, object] = {
+        "time_ms": scope.time_ms,
+        "first": asked.first,
+        "end": asked.end,
+        "partitions": len(scope.partitions),
+        "compared": compared,
+        "settled": scope.settled,
+        **summed,
+    }
+    job.report([Report(ReportKind.INTEGRITY, (scope.link, asked.topic), fields)])
 
 
 def _options(parser: argparse.ArgumentParser) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from mirrorfleet.offsets.packing import FULL, Full
@@ -29,6 +29,11 @@ def segment_runs(segments: DataFrame) -> DataFrame:
     records = segments.select("partition", "offset", "value")
     runs = records.mapInArrow(coding.decode_segments, schemas.SEGMENT_RUNS)
     return runs.select(schemas.columns(schemas.SEGMENT_RUNS))
+
+
+def newest(segments: DataFrame) -> DataFrame:
+    """The last record of each slot: (partition, offset)."""
+    return segments.groupBy("partition").agg(F.max("offset").alias("offset"))
 
 
 def archive_runs(archive: DataFrame) -> DataFrame:
@@ -48,12 +53,19 @@ def problems(runs: DataFrame) -> DataFrame:
 
 
 def disagreements(segments: DataFrame, archived: DataFrame) -> DataFrame:
-    """Target offsets at which runs begin that say different things: (identity, target_start)."""
-    columns = list(schemas.RUN_COLUMNS)
-    runs = segments.select(columns).unionByName(archived.select(columns))
-    said = F.struct("source_start", "source_end", "target_end")
-    twice = runs.groupBy("identity", "target_start").agg(F.countDistinct(said).alias("versions"))
-    return twice.where("versions > 1").select("identity", "target_start")
+    """Where a run begins that contradicts the one before it: (identity, target_start).
+
+    Runs rise on both sides. One that does not is of a transaction that was aborted: a broker may
+    call it committed to a consumer (`wire/aborted.py`). Packed it would stay for ever.
+    """
+    said = ["identity", "target_start", "target_end", "source_start", "source_end"]
+    runs = segments.select(said).unionByName(archived.select(said)).distinct()
+    by_target = Window.partitionBy("identity").orderBy("target_start", "target_end")
+    source_before = F.lag("source_end").over(by_target)
+    target_before = F.lag("target_end").over(by_target)
+    rises = (F.col("source_start") >= source_before) & (F.col("target_start") >= target_before)
+    known = runs.withColumn("rises", F.coalesce(rises, F.lit(True)))
+    return known.where(~F.col("rises")).select("identity", "target_start")
 
 
 def new_runs(segments: DataFrame, archived: DataFrame) -> DataFrame:

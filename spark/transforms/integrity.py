@@ -184,6 +184,18 @@ def compare(
     return Audit(findings=_stretches(single), totals=_totals(facing, ordered, single))
 
 
+def readable(source: DataFrame, target: DataFrame, mapped: DataFrame, held: DataFrame) -> DataFrame:
+    """What each partition of `HELD` has, whether it can be compared or not: `READABLE`."""
+    inside = F.broadcast(held)
+    sides = _within(source, inside, "source"), _within(target, inside, "target"), mapped
+    names = schemas.columns(schemas.READABLE)
+    found = held.select("partition")
+    for records, name in zip(sides, names[1:], strict=True):
+        counts = records.groupBy("partition").agg(F.count("*").alias(name))
+        found = found.join(counts, on="partition", how="left")
+    return found.fillna(0, names).select(names)
+
+
 def _facing(ours: DataFrame, theirs: DataFrame, mapped: DataFrame) -> DataFrame:
     """Each record beside what stands where the map says that it is, if anything does."""
     expected = ours.join(mapped, on=["partition", "source_offset"], how="left").withColumnRenamed(

@@ -9,9 +9,10 @@ from typing import cast
 import pytest
 from pyspark.sql import Row
 
+from mirrorfleet.core.errors import RefusedError
 from spark.broker import Admin, Range
 from spark.jobs import integrity_audit
-from spark.jobs.integrity_audit import Settled, held, settles, told
+from spark.jobs.integrity_audit import Settled, held, refuse_unmapped, settles, told, why_not
 from spark.jobs.running import Job
 
 ALL = Namespace(first=0, end=None)
@@ -52,6 +53,51 @@ def test_what_an_adopted_topic_had_before_its_copy_is_not_compared() -> None:
 
     assert not source_from_map
     assert target_from_map
+
+
+def has(source: int, target: int, mapped: int, partition: int = 0) -> Row:
+    """What both sides and the map have of a partition of which nothing was compared."""
+    return Row(
+        partition=partition, source_records=source, target_records=target, mapped_records=mapped
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "why"),
+    [
+        (has(0, 0, 0), "the source has no record of what is asked for"),
+        (has(0, 7, 5), "the source has no record of what is asked for"),
+        (has(3, 0, 0), "nothing of it is copied yet"),
+        (has(3, 0, 5), "of what is asked for nothing is copied yet, or one side holds none of it"),
+        (has(3, 7, 5), "of what is asked for nothing is copied yet, or one side holds none of it"),
+        (has(3, 7, 0), "the offset map has nothing of it"),
+    ],
+)
+def test_why_nothing_of_a_partition_was_compared_is_told_as_far_as_it_is_known(
+    found: Row, why: str
+) -> None:
+    assert why_not(0, THEIRS, found).startswith(why)
+
+
+def test_a_partition_that_one_side_does_not_have_is_told_with_the_side() -> None:
+    assert why_not(0, THEIRS, None) == "the source has no such partition"
+    assert why_not(1, THEIRS, None) == "the target has no such partition"
+
+
+def test_only_records_on_both_sides_that_the_map_knows_nothing_of_are_refused() -> None:
+    fine = [None, has(3, 0, 0), has(0, 7, 0), has(0, 0, 0), has(3, 7, 5)]
+    refuse_unmapped("orders", fine)
+
+    with pytest.raises(RefusedError) as one:
+        refuse_unmapped("orders", [*fine, has(3, 7, 0, partition=4)])
+    with pytest.raises(RefusedError, match="So it is with 2 more of its partitions"):
+        refuse_unmapped("orders", [has(3, 7, 0), *fine, has(1, 1, 0), has(2, 2, 0)])
+
+    assert one.value.message == (
+        "orders-4: 3 records of the source and 7 of the target, and the offset map has none of"
+        " them: nothing was compared."
+    )
+    assert "mirrorfleet positions import" in one.value.hint
 
 
 class Writing:

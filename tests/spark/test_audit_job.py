@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -40,10 +41,10 @@ LINK = Link(ClusterAlias("east"), ClusterAlias("west"))
 BEGUN_MS = 50_000
 
 
-def records(*numbers: int, start: int = 0) -> list[Record]:
+def records(*numbers: int, start: int = 0, partition: int = 0) -> list[Record]:
     """These records, one after the other from offset `start`."""
     return [
-        (0, start + place, number, 0, None, b"%d" % number, None)
+        (partition, start + place, number, 0, None, b"%d" % number, None)
         for place, number in enumerate(numbers)
     ]
 
@@ -115,7 +116,12 @@ class Side:
         return frame(self.session, self.topics.get(topic, ()), schemas.RECORDS)
 
     def ranges(self, topic: str) -> dict[int, Range]:
-        return {0: Range(0, max((row[1] + 1 for row in self.topics.get(topic, ())), default=0))}
+        rows = self.topics.get(topic, ())
+        numbers = {0, *(row[0] for row in rows)}
+        return {
+            number: Range(0, max((row[1] + 1 for row in rows if row[0] == number), default=0))
+            for number in numbers
+        }
 
     def written(self, topic: str) -> dict[int, int]:
         return {number: each.end for number, each in self.ranges(topic).items()}
@@ -125,6 +131,7 @@ class Audit(Job):
     """A job on two sides."""
 
     sides: Mapping[str, Side]
+    written: list[Report]
 
     def cluster(self, alias: str) -> Cluster:
         return cast("Cluster", self.sides[alias])
@@ -133,7 +140,14 @@ class Audit(Job):
         return str(kind)
 
     def report(self, reports: Sequence[Report]) -> None:
-        assert len(reports) == 1
+        self.written.extend(reports)
+
+
+def reported() -> dict[str, object]:
+    """The fields of the report, which is written once, whatever comes of the audit."""
+    (report,) = Audit.written
+    assert (report.kind, report.about) == ("integrity", ("east->west", "orders"))
+    return dict(report.fields)
 
 
 Auditing = Callable[..., str]
@@ -143,11 +157,18 @@ Auditing = Callable[..., str]
 def audit(
     session: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Auditing:
-    def audited(source: Sequence[Record], **topics: Sequence[Record]) -> str:
+    def audited(
+        source: Sequence[Record],
+        *,
+        first: int = 0,
+        end: int | None = None,
+        **topics: Sequence[Record],
+    ) -> str:
         """What is printed."""
         copied = {"east.orders": topics.pop("target"), **topics}
         sides = {"east": Side(session, {"orders": source}), "west": Side(session, copied)}
         monkeypatch.setattr(Audit, "sides", sides, raising=False)
+        monkeypatch.setattr(Audit, "written", [], raising=False)
         monkeypatch.setattr(
             io,
             "read_topic",
@@ -155,7 +176,7 @@ def audit(
                 sides["east"] if topic == "orders" else sides["west"]
             ).read(topic),
         )
-        asked = Namespace(source="east", topic="orders", first=0, end=None, output=None)
+        asked = Namespace(source="east", topic="orders", first=first, end=end, output=None)
         estate = cast("Estate", None)
         integrity_audit.work(Audit(session, estate, ClusterAlias("west"), asked))
         return capsys.readouterr().out
@@ -248,3 +269,112 @@ def test_records_before_a_late_start_are_not_compared(audit: Auditing) -> None:
     }
 
     assert "source_records 2, target_records 2, matched 2" in audit(records(0, 1, 2, 3), **topics)
+
+
+def test_a_report_says_when_and_what_was_compared(audit: Auditing) -> None:
+    before_ms = time.time_ns() // 1_000_000
+
+    audit(records(0, 1, 2, 3), first=1, end=3, **MADE_AGAIN)
+
+    fields = reported()
+    time_ms = fields.pop("time_ms")
+    assert isinstance(time_ms, int)
+    assert before_ms <= time_ms <= time.time_ns() // 1_000_000
+    assert fields == {
+        "first": 1,
+        "end": 3,
+        "partitions": 1,
+        "compared": 1,
+        "settled": True,
+        "source_records": 2,
+        "target_records": 2,
+        "matched": 2,
+        "missing": 0,
+        "explained": 0,
+        "extra": 0,
+        "altered": 0,
+        "out_of_order": 0,
+        "displaced": 0,
+    }
+
+
+def test_a_report_says_that_nothing_behind_the_end_of_the_map_was_compared(
+    audit: Auditing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(integrity_audit, "settles", lambda _admin, _topic: False)
+
+    audit(records(0, 1, 2, 3), **MADE_AGAIN)
+
+    fields = reported()
+    assert (fields["settled"], fields["matched"], fields["end"]) == (False, 4, None)
+
+
+def test_records_on_both_sides_of_which_the_map_has_none_are_not_called_intact(
+    audit: Auditing, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copied = control(entry(FIRST, CatalogState.ACTIVE))
+
+    with pytest.raises(RefusedError, match="nothing was compared") as refused:
+        audit(records(0, 1, 2), target=records(0, 1, 2), catalog=copied)
+
+    assert "orders-0: 3 records of the source and 3 of the target" in refused.value.message
+    said = capsys.readouterr().out
+    assert said == "orders-0: not compared: the offset map has nothing of it\n"
+    fields = reported()
+    assert (fields["partitions"], fields["compared"], fields["missing"]) == (1, 0, 0)
+
+
+def test_a_partition_of_which_nothing_is_copied_yet_is_named_and_no_fault(audit: Auditing) -> None:
+    copied = control(entry(FIRST, CatalogState.ACTIVE))
+
+    said = audit(records(0, 1, 2), target=[], catalog=copied)
+
+    assert said == "orders-0: not compared: nothing of it is copied yet\n"
+    fields = reported()
+    assert (fields["partitions"], fields["compared"], fields["matched"]) == (1, 0, 0)
+
+
+def test_a_range_that_is_not_copied_yet_is_named_and_no_fault(audit: Auditing) -> None:
+    said = audit(records(0, 1, 2, 3, 4, 5), first=4, **MADE_AGAIN)
+
+    assert said.startswith("orders-0: not compared: of what is asked for nothing is copied yet")
+    fields = reported()
+    assert (fields["first"], fields["compared"]) == (4, 0)
+
+
+def test_a_partition_that_the_target_does_not_have_is_named_beside_one_that_is_intact(
+    audit: Auditing,
+) -> None:
+    other = replace(FIRST, partition=1)
+    topics = {
+        "target": records(0, 1, 2),
+        "catalog": control(entry(FIRST, CatalogState.ACTIVE), entry(other, CatalogState.ACTIVE)),
+        "segments": control(segment(FIRST, run(0, 0, 3))),
+        "positions": control(position(FIRST, 3)),
+    }
+
+    said = audit([*records(0, 1, 2), *records(5, partition=1)], **topics)
+
+    first, last = said.splitlines()
+    assert first.startswith("orders-0: source_records 3, target_records 3, matched 3, missing 0")
+    assert last == "orders-1: not compared: the target has no such partition"
+    fields = reported()
+    assert (fields["partitions"], fields["compared"], fields["matched"]) == (2, 1, 3)
+
+
+def test_what_is_missing_is_told_before_what_could_not_be_compared(
+    audit: Auditing, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = replace(FIRST, partition=1)
+    topics = {
+        "target": [*records(0, 1), *records(5, 6, partition=1)],
+        "catalog": control(entry(FIRST, CatalogState.ACTIVE), entry(other, CatalogState.ACTIVE)),
+        "segments": control(segment(FIRST, run(0, 0, 3))),
+        "positions": control(position(FIRST, 3)),
+    }
+
+    with pytest.raises(RefusedError, match=r"is not intact: \{'missing': 1\}"):
+        audit([*records(0, 1, 2), *records(5, 6, partition=1)], **topics)
+
+    assert "orders-1: not compared: the offset map has nothing of it" in capsys.readouterr().out
+    assert reported()["compared"] == 1

@@ -258,6 +258,15 @@ def test_a_segment_that_contradicts_the_archive_is_told(fleet: Fleet) -> None:
     assert [row.target_start for row in rows] == [11]
 
 
+def test_a_segment_that_goes_back_on_the_source_is_told(fleet: Fleet) -> None:
+    """As one of an aborted transaction, whose records were appended once more behind it."""
+    commit_each(fleet, [run(0, 0, 3), run(3, 4, 2), run(3, 8, 4), run(7, 13, 2)])
+
+    rows = compaction.disagreements(*fleet.decoded()).collect()
+
+    assert [row.target_start for row in rows] == [8]
+
+
 def test_a_broken_block_is_a_problem(fleet: Fleet) -> None:
     ((slot, key, value),) = [(0, *archive.encode(archive.Block(identity(), tuple(runs(0, 1)))))]
     fleet.put([(slot, key, value[:-1])])

@@ -253,6 +253,21 @@ def test_a_partition_that_the_map_does_not_know_is_compared_up_to_where_it_stand
     ]
 
 
+def test_what_both_sides_and_the_map_have_is_counted_where_nothing_is_compared_too(
+    audited: Audited,
+) -> None:
+    one, other = (
+        integrity.digests(frame(audited.session, side, schemas.RECORDS)) for side in (TEN, TEN[:6])
+    )
+    rows = [(0, 2, 8, 1, 5, None, None, False, True), (1, 0, 9, 0, 9, None, None, False, True)]
+    limits = frame(audited.session, rows, schemas.HELD)
+
+    found = integrity.readable(one, other, audited.mapped([run(0, 0, 3)]), limits)
+
+    counted = [tuple(row) for row in found.orderBy("partition").collect()]
+    assert counted == [(0, 6, 4, 3), (1, 0, 0, 0)]
+
+
 def from_map(*, source: bool) -> list[tuple[int | bool | None, ...]]:
     return [(*HELD[0], 10, 20, source, True)]
 

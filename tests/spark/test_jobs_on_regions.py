@@ -111,15 +111,14 @@ def test_the_map_is_packed_freed_and_says_the_same_as_before(
     fleet: Fleet, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = translated(fleet)
+    newest = [values(fleet.west, fleet.control("segments"), slot)[-1:] for slot in range(SLOTS)]
     assert len(before) == PARTITIONS + 1
 
     assert compact_offset_syncs.main(arguments(fleet)) == 0
 
     assert "bytes" in capsys.readouterr().out
-    assert [values(fleet.west, fleet.control("segments"), slot) for slot in range(SLOTS)] == [
-        [],
-        [],
-    ]
+    left = [values(fleet.west, fleet.control("segments"), slot) for slot in range(SLOTS)]
+    assert left == newest
     assert translated(fleet) == before
     assert compact_offset_syncs.main(arguments(fleet)) == 0
     assert translated(fleet) == before

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mirrorfleet.core.ids import SlotNumber
+    from mirrorfleet.core.ids import PartitionIdentity, SlotNumber
     from mirrorfleet.records.members import Loads
+
+    Copied = Mapping[PartitionIdentity, int]
 
 CAUGHT_UP_S: Final = 15.0
 """What a slot copies for so long after it came is what waited while it had no owner, not its load:
@@ -22,7 +24,7 @@ MEMORY_S: Final = 30.0
 
 @dataclass(slots=True)
 class _Rate:
-    bytes: int
+    copied: Copied
     came: float
     since: float
     at: float
@@ -35,20 +37,23 @@ class LoadMeter:
     def __init__(self) -> None:
         self._rates: dict[SlotNumber, _Rate] = {}
 
-    def sample(self, copied: Mapping[SlotNumber, int], now: float) -> None:
-        """Bytes copied in all, of each slot that is held; others are forgotten."""
+    def sample(self, copied: Mapping[SlotNumber, Copied], now: float) -> None:
+        """Bytes that each partition ever copied, of each slot that is held; others are forgotten.
+
+        Of a partition that joins its slot, all that it copied before is no load.
+        """
         self._rates = {slot: one for slot, one in self._rates.items() if slot in copied}
-        for slot, total in copied.items():
+        for slot, totals in copied.items():
             known = self._rates.get(slot)
-            if known is None or total < known.bytes:
-                self._rates[slot] = _Rate(total, now, now, now)
+            if known is None:
+                self._rates[slot] = _Rate(totals, now, now, now)
             elif now - known.came <= CAUGHT_UP_S:
-                known.bytes, known.since, known.at = total, now, now
+                known.copied, known.since, known.at = totals, now, now
             elif now > known.at:
                 passed = now - known.at
                 share = min(passed / min(max(now - known.since, passed), MEMORY_S), 1.0)
-                known.rate += share * ((total - known.bytes) / passed - known.rate)
-                known.bytes, known.at = total, now
+                known.rate += share * (_grown(known.copied, totals) / passed - known.rate)
+                known.copied, known.at = totals, now
 
     def loads(self) -> Loads:
         """Bytes a second of the slots that were watched for long enough."""
@@ -57,3 +62,8 @@ class LoadMeter:
             for slot, one in sorted(self._rates.items())
             if one.at - one.since >= SETTLED_S
         }
+
+
+def _grown(before: Copied, totals: Copied) -> int:
+    """Bytes that came since, of the partitions that were there before."""
+    return sum(max(totals[one] - was, 0) for one, was in before.items() if one in totals)

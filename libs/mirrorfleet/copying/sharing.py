@@ -1,11 +1,12 @@
 """Who gets which slots: decided by one member of the group for all, from what each one claims.
 
-    claims (generation, slots held, bytes a second) -> keep what one holds -> give away the rest,
-    the heaviest first -> even out
+    claims (generation, slots held, bytes a second) -> keep what one holds and can copy
+    -> give away the rest, the heaviest first, to who can -> even out
 
 Sticky, as KIP-54: a slot moves only when its owner is gone, or when that takes a fair part of the
 load from the busiest. Load is measured bytes; of slots that nobody measured a usual one is
-supposed, and where nothing was measured each slot counts the same.
+supposed, and where nothing was measured each slot counts the same. Who does not reach the source
+of a slot has it among those that it knows and not among its busy ones, and does not get it.
 A claim of an older generation loses: a member that slept is no owner any more.
 
 Weights are whole numbers. Each move then makes the sum of the members' squared loads smaller, so
@@ -15,7 +16,7 @@ to and fro for ever.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from mirrorfleet.core.ids import SlotNumber
@@ -52,8 +53,9 @@ def share(claims: Mapping[str, Claim]) -> dict[str, Share]:
     after = dict.fromkeys(sorted(claims), none)
     staying = [member for member in after if not claims[member].leaving] or list(after)
     for part in (busy, idle):
-        kept = {slot: before[slot] for slot in part if before.get(slot) in staying}
-        evening = _Evening(staying, _weights(part, claims, before), kept)
+        able = {slot: _able(slot, staying, claims) if part is busy else staying for slot in part}
+        kept = {slot: before[slot] for slot in part if before.get(slot) in able[slot]}
+        evening = _Evening(staying, _weights(part, claims, before), kept, able)
         for member, slots in evening.done().items():
             after[member] |= slots
     return {
@@ -67,10 +69,11 @@ def share(claims: Mapping[str, Claim]) -> dict[str, Share]:
 def has_drifted(claimed: Loads, now: Loads) -> bool:
     """Whether what a member carries is so different from what it claimed that others should know.
 
-    A slot that was not measured before is no change.
+    So is a slot that had not been measured, as none is when all workers start together. One that
+    is measured no more has another owner, who tells.
     """
     before = sum(load for slot, load in claimed.items() if slot in now)
-    after = sum(load for slot, load in now.items() if slot in claimed)
+    after = sum(now.values())
     return abs(after - before) > max(DRIFT * max(before, after), LEAST_DRIFT)
 
 
@@ -82,31 +85,61 @@ class _Evening:
         members: Iterable[str],
         weights: Mapping[SlotNumber, int],
         kept: Mapping[SlotNumber, str],
+        able: Mapping[SlotNumber, Collection[str]],
     ) -> None:
-        self._weights = weights
+        """`able`: who can copy a slot; somebody, of each."""
+        self._weights, self._able = weights, able
         self._slots: dict[str, set[SlotNumber]] = {member: set() for member in members}
         for slot, member in kept.items():
             self._slots[member].add(slot)
         for slot in sorted(weights.keys() - kept.keys(), key=lambda one: (-weights[one], one)):
-            self._slots[min(self._slots, key=self._load)].add(slot)
+            self._slots[min(able[slot], key=self._load)].add(slot)
 
     def done(self) -> dict[str, set[SlotNumber]]:
         """Move slots from the busiest to the idlest until they are even, or no slot is so light."""
         even = FAIR * sum(self._weights.values()) / max(len(self._slots), 1)
-        while self._slots:
-            most, least = max(self._slots, key=self._load), min(self._slots, key=self._load)
-            gap = self._load(most)[0] - self._load(least)[0]
-            light = [slot for slot in self._slots[most] if self._weights[slot] < gap]
-            if gap <= even or not light:
-                break
-            slot = min(light, key=lambda one: (abs(gap - 2 * self._weights[one]), -one))
+        while move := next(self._moves(even), None):
+            slot, most, least = move
             self._slots[most].remove(slot)
             self._slots[least].add(slot)
         return self._slots
 
+    def _moves(self, even: float) -> Iterator[tuple[SlotNumber, str, str]]:
+        """Which slot to move, from whom, to whom; from the busiest to the idlest where it can be.
+
+        Not one that would only have them change places: loads are never measured alike twice.
+        """
+        by_load = sorted(self._slots, key=self._load)
+        for most in sorted(self._slots, key=self._load, reverse=True):
+            for least in by_load:
+                gap = self._load(most)[0] - self._load(least)[0]
+                if gap <= even:
+                    break
+                light = [
+                    slot
+                    for slot, weight in self._weights.items()
+                    if slot in self._slots[most] and least in self._able[slot]
+                    if 2 * (gap - weight) >= min(even, weight)
+                ]
+                if light:
+                    fit = min(light, key=lambda one: (abs(gap - 2 * self._weights[one]), -one))
+                    yield fit, most, least
+
     def _load(self, member: str) -> tuple[int, int]:
         slots = self._slots[member]
         return sum(self._weights[slot] for slot in slots), len(slots)
+
+
+def _able(
+    slot: SlotNumber, members: Collection[str], claims: Mapping[str, Claim]
+) -> Collection[str]:
+    """Who reaches the source of a slot, or has not heard of it yet; everybody when nobody does."""
+    found = [
+        member
+        for member in members
+        if slot in claims[member].busy or slot not in claims[member].known
+    ]
+    return found or members
 
 
 def _weights(

@@ -61,7 +61,7 @@ class Withheld:
         """Take what came from offset `begun` on; `epoch` is the leader's, None: all is sure."""
         before, sure_from = self._of, _sure_from(walked, epoch)
         self._of = {
-            who: before.get(who) or _Waiting(SourceOffset(first), now)
+            who: before[who] if first < begun else _Waiting(SourceOffset(first), now)
             for who, first in walked.undecided.items()
             if (who in before if first < begun else first < sure_from)
         }

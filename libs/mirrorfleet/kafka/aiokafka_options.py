@@ -1,9 +1,10 @@
 """Settings of ours as options of aiokafka's clients, and its errors as ours.
 
-aiokafka finds no way to brokers that have all moved, nor to a renewed secret: `keep_up` gives its
-clients both. It connects in tasks of its own. They try again after a KafkaError, and any other
-error ends them, which no call of its consumer tells: so a token that is not to be had is a
-KafkaError there, and `check_tasks` looks whether they still run.
+aiokafka finds no way to brokers that have all moved, nor to a renewed secret, and waits at an
+address that is silent as long as for an answer: `keep_up` helps its clients. It connects in tasks
+of its own. They try again after a KafkaError, and any other error ends them, which no call of its
+consumer tells: so a token that is not to be had is a KafkaError there, and `check_tasks` looks
+whether they still run.
 """
 
 from __future__ import annotations
@@ -34,6 +35,9 @@ from mirrorfleet.kafka.tls import TlsContexts, make_context
 from mirrorfleet.kafka.tokens import TokenProvider, token_provider
 
 _MS: Final = 1000
+ADDRESS_S: Final = 5.0
+"""For each step of finding out whether an address answers, before the next one is tried: six times
+around the world for TCP, TLS and a login."""
 
 
 def client_options(settings: ClusterSettings) -> dict[str, object]:
@@ -85,6 +89,14 @@ class _KeepingUp(AIOKafkaClient):  # type: ignore[misc] # aiokafka has no types
     reads: Callable[[], str] | None = None
     last: str | None = None
     contexts: TlsContexts | None = None
+    trying: asyncio.Task[object] | None = None
+
+    @property
+    def _request_timeout_ms(self) -> int:
+        """Less while an address is tried: of three brokers one may be frozen."""
+        asked = int(self.__dict__["_request_timeout_ms"])
+        is_trying = self.trying is not None and asyncio.current_task() is self.trying
+        return min(asked, int(ADDRESS_S * _MS)) if is_trying else asked
 
     @property
     def _sasl_plain_password(self) -> str | None:
@@ -107,10 +119,13 @@ class _KeepingUp(AIOKafkaClient):  # type: ignore[misc] # aiokafka has no types
 
     async def bootstrap(self) -> None:
         """As aiokafka. Raises: KafkaConnectionError."""
+        self.trying = asyncio.current_task()
         try:
             await super().bootstrap()
         except RuntimeError as error:  # as below
             raise theirs.KafkaConnectionError(str(error)) from error
+        finally:
+            self.trying = None
 
     async def _get_conn(self, node_id: object, **how: object) -> _Connection | None:
         """A connection that takes a request now; None when there is none.
@@ -211,6 +226,25 @@ def drop_tasks(consumer: object) -> None:
             task.cancel()
     if inner._client._sync_task is not None and inner._client._sync_task.done():
         inner._client._sync_task = None
+
+
+class _Member(Protocol):
+    """Where a GroupCoordinator has its tasks."""
+
+    _coordination_task: asyncio.Task[None]
+    _heartbeat_task: asyncio.Task[None] | None
+    _commit_refresh_task: asyncio.Task[None] | None
+
+
+def drop_member(coordinator: object) -> None:
+    """End the tasks of a group's member, whose `close` may have been cut short.
+
+    While it looks for its broker, that is before they ended; and then they would beat for ever.
+    """
+    inner = cast("_Member", coordinator)
+    for task in (inner._coordination_task, inner._heartbeat_task, inner._commit_refresh_task):
+        if task is not None:
+            task.cancel()
 
 
 def translate(

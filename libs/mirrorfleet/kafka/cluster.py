@@ -34,6 +34,7 @@ from mirrorfleet.kafka.backoff import Attempts, SystemDice
 from mirrorfleet.kafka.call import call
 from mirrorfleet.kafka.codec import Request
 from mirrorfleet.kafka.connection import Connection
+from mirrorfleet.kafka.dedicated import Dedicated
 from mirrorfleet.kafka.leaders import LeaderCache
 from mirrorfleet.kafka.metadata import Broker, Metadata, TopicMeta, read_metadata
 from mirrorfleet.kafka.opening import Connector, TcpConnector
@@ -77,7 +78,7 @@ class Cluster:
         """Addresses of another cluster, by its own word: nothing is asked there but who it is."""
         self._leaders = LeaderCache()
         self._pool = Pool(self._open)
-        self._dedicated: set[Connection] = set()
+        self._dedicated = Dedicated()
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -135,8 +136,7 @@ class Cluster:
 
     async def close(self) -> None:
         """Close all connections, dedicated ones too."""
-        connections = [*await self._pool.close(), *self._dedicated]
-        self._dedicated.clear()
+        connections = [*await self._pool.close(), *self._dedicated.take_all()]
         for connection in connections:
             connection.close()
         for connection in connections:
@@ -178,8 +178,12 @@ class Cluster:
         )
         self._cluster_id, self._controller = found.cluster_id, found.controller
         self._brokers = found.brokers
+        self._dedicated.heed(found.brokers)
         self.settings.last_seen.addresses = tuple(each.address for each in found.brokers.values())
-        self._leaders.learn(found.topics.values(), asyncio.get_running_loop().time())
+        now = asyncio.get_running_loop().time()
+        self._leaders.learn(found.topics.values(), now)
+        if topics is None:
+            self._leaders.keep_only(found.topics, now)
         return found
 
     def _accept_ours(self, answer: MetadataResponse) -> None:
@@ -256,10 +260,7 @@ class Cluster:
         """
         broker = await self._broker(node_id, purpose)
         with self._doubting(node_id):
-            connection = await self._open(broker.host, broker.port)
-        self._dedicated = {kept for kept in self._dedicated if not kept.closed}
-        self._dedicated.add(connection)
-        return connection
+            return self._dedicated.add(await self._open(broker.host, broker.port), broker)
 
     async def shared(self, node_id: int) -> Connection:
         """The control connection to a broker; raises as `connect`."""

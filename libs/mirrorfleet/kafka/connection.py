@@ -334,11 +334,11 @@ class Connection(asyncio.BufferedProtocol):
         try:
             start = skip_tags(frame, 4) if waiting.flexible and not waiting.plain_answer else 4
             result = waiting.read(frame, start)
-        except (ValueError, IndexError, struct.error) as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, also no memory: who asked hears
             self._waiting.appendleft(waiting)
             self._fail(
                 ConnectionLostError(
-                    f"{self.peer} answered {waiting.what} with bytes we cannot read: {error}."
+                    f"{self.peer} answered {waiting.what} with bytes we cannot read: {error!r}."
                 )
             )
         else:
@@ -391,8 +391,8 @@ class Connection(asyncio.BufferedProtocol):
         if self._watch is not None:
             self._watch.cancel()
             self._watch = None
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.abort()
+        if self._transport is not None:
+            self._transport.abort()  # also one that waits for ever to send what is left
 
     def _release_writers(self) -> None:
         if self._drained is not None:

@@ -8,7 +8,7 @@ Works for classic and KIP-848 groups.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple, TypeVar
 
@@ -51,6 +51,20 @@ V = TypeVar("V")
 
 _NO_GENERATION: Final = -1
 _NO_EPOCH: Final = -1
+_MOST_PLACES: Final = 1_000
+_MOST_BYTES: Final = 256 * 1024
+"""Of one OffsetCommit, as its coordinator writes it down: see `commit_offsets`."""
+_RECORD_BYTES: Final = 100
+"""What the record of an offset takes beside its names and its metadata, and some more."""
+_OF_PARTITIONS: Final = frozenset(
+    {
+        ErrorCode.NONE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.OFFSET_METADATA_TOO_LARGE,
+    }
+)
+"""Answers to a commit that concern a partition alone; any other one is about its group."""
 _CONSUMER_PROTOCOLS: Final = frozenset({"consumer", ""})
 """A group that only ever had offsets set from outside has no protocol."""
 _NOT_OF_KIP_848: Final = frozenset(
@@ -184,14 +198,22 @@ async def commit_offsets(
 ) -> Results[str, None]:
     """Set offsets of groups that have no members; all of a group or, for the first error, unknown.
 
-    UNKNOWN_MEMBER_ID: the group has members by now, and nothing of it was set. `once`: nothing is
-    set again after a refusal or no answer, when the group may have moved.
+    A coordinator writes what one request commits as one batch, which max.message.bytes of
+    __consumer_offsets limits (1,048,588): a group of some 7,000 partitions would be refused whole,
+    for ever. So a group is set in parts, one after the other, and where it is refused itself
+    nothing more of it is sent. UNKNOWN_MEMBER_ID: it has members by now. `once`: nothing is set
+    again after a refusal or no answer, when the group may have moved.
     """
 
     async def set_one(node: int, name: str, left_s: float) -> BrokerError | None:
-        request = _commit_request(name, wanted[name])
-        answer = await cluster.ask(request, OffsetCommitResponse, node=node, deadline_s=left_s)
-        codes = [code_of(p.error_code) for topic in answer.topics for p in topic.partitions]
+        codes: list[ErrorCode] = []
+        for part in _parts(name, wanted[name]):
+            request = _commit_request(name, part)
+            answer = await cluster.ask(request, OffsetCommitResponse, node=node, deadline_s=left_s)
+            codes += [code_of(p.error_code) for topic in answer.topics for p in topic.partitions]
+            if not _OF_PARTITIONS.issuperset(codes):
+                break
+        codes.sort(key=_OF_PARTITIONS.__contains__)  # what is said of the group itself counts
         first = next((code for code in codes if code is not ErrorCode.NONE), ErrorCode.NONE)
         return verdict(first, f"{cluster.name}: OffsetCommit of group {name}")
 
@@ -267,6 +289,25 @@ def _offsets_of(group: OffsetFetchResponseGroup) -> GroupOffsets | BrokerError:
         for p in topic.partitions
         if code_of(p.error_code) is ErrorCode.NONE and p.committed_offset >= 0
     }
+
+
+def _parts(
+    group: str, offsets: Mapping[TopicPartition, GroupOffset]
+) -> Iterator[dict[TopicPartition, GroupOffset]]:
+    """Offsets of a group, as many at a time as its coordinator surely takes at once."""
+    part: dict[TopicPartition, GroupOffset] = {}
+    size = 0
+    for at, place in offsets.items():
+        # each record has the name of the group, too
+        texts = (group, at.topic, place.metadata)
+        more = _RECORD_BYTES + sum(len(text.encode()) for text in texts)
+        if part and (len(part) == _MOST_PLACES or size + more > _MOST_BYTES):
+            yield part
+            part, size = {}, 0
+        part[at] = place
+        size += more
+    if part:
+        yield part
 
 
 def _commit_request(

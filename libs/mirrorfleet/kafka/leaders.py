@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final, NamedTuple
 
 from mirrorfleet.core.error_codes import ErrorCode
@@ -51,6 +51,15 @@ class LeaderCache:
             else:
                 self._topics[topic.name] = self._newest(topic, now)
             self._stale.discard(topic.name)
+
+    def keep_only(self, names: Collection[str], now: float) -> None:
+        """Forget topics that an answer about all topics lacks, and whoever tells the truth, too."""
+        for name in self._told.keys() - set(names):
+            last = max((one.told_at for one in self._told[name].values()), default=-PUT_BACK_S)
+            if now - last >= PUT_BACK_S:
+                del self._told[name]
+                self._topics.pop(name, None)
+                self._stale.discard(name)
 
     def forget(self, name: str) -> None:
         """Have the topic asked for again; the epochs that we saw stay."""

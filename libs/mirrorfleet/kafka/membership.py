@@ -14,24 +14,20 @@ asked now and then for that reason, too: who was put out meanwhile begins anew.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, NamedTuple, Protocol, cast
 
 from aiokafka.client import AIOKafkaClient
 from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.consumer.subscription_state import SubscriptionState
-from aiokafka.coordinator.protocol import (
-    ConsumerProtocolMemberAssignment,
-    ConsumerProtocolMemberMetadata,
-)
 from aiokafka.errors import KafkaError
 from kio.schema.heartbeat.v3.request import HeartbeatRequest
 from kio.schema.heartbeat.v3.response import HeartbeatResponse
 from kio.schema.types import GroupId
 from kio.static.primitive import i32
 
-from mirrorfleet.copying.sharing import Share, has_drifted, share
+from mirrorfleet.copying.sharing import Share, has_drifted
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import (
     AuthenticationError,
@@ -43,29 +39,20 @@ from mirrorfleet.core.errors import (
 )
 from mirrorfleet.core.ids import SlotNumber
 from mirrorfleet.core.ports import Clock
-from mirrorfleet.kafka.aiokafka_options import client_options, keep_up, translate
+from mirrorfleet.kafka.aiokafka_options import client_options, drop_member, keep_up, translate
+from mirrorfleet.kafka.assigning import Assignor
 from mirrorfleet.kafka.call import call
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.codec import code_of
 from mirrorfleet.kafka.coordinator import COORDINATOR_MOVED, CoordinatorConnection, CoordinatorKind
 from mirrorfleet.kafka.leftovers import remove_leftovers
-from mirrorfleet.records.members import (
-    NO_LOADS,
-    Claim,
-    Loads,
-    Slots,
-    decode_claim,
-    decode_handed,
-    encode_claim,
-    encode_handed,
-)
+from mirrorfleet.records.members import NO_LOADS, Claim, Loads, Slots
 
 SESSION_S: Final = 6.0
 """A silent member is out after this: the least that brokers allow by default
 (group.min.session.timeout.ms)."""
 HEARTBEAT_S: Final = 0.5
 """Others hear of a member that comes or goes with their next one: a hand-over waits for that."""
-_PROTOCOL: Final = "mirrorfleet-1"
 _NEVER_MS: Final = float("inf")
 """aiokafka leaves a group that reads nothing for so long, for ever; ours reads nothing ever."""
 _OUTSIDE_S: Final = 5 * SESSION_S
@@ -88,7 +75,6 @@ _UNHEARD_S: Final = SESSION_S / 2
 _PUT_OUT_S: Final = 4 * HEARTBEAT_S
 """For aiokafka to hear by itself that we are out, and to join again at once."""
 _MS: Final = 1000
-_NOBODY: Final = Claim(-1, frozenset(), frozenset(), frozenset())
 
 
 class _Coordinator(Protocol):
@@ -100,21 +86,6 @@ class _Coordinator(Protocol):
     def check_errors(self) -> None: ...
     def request_rejoin(self) -> None: ...
     async def close(self) -> None: ...
-
-
-class _Metadata(Protocol):
-    """aiokafka's ConsumerProtocolMemberMetadata."""
-
-    @property
-    def user_data(self) -> bytes: ...
-
-
-class _Assignment(Protocol):
-    """aiokafka's ConsumerProtocolMemberAssignment."""
-
-    @property
-    def user_data(self) -> bytes: ...
-    def partitions(self) -> list[tuple[str, int]]: ...
 
 
 class _PutOut(NamedTuple):
@@ -165,11 +136,17 @@ class Membership:
         self._claimed_at = float("-inf")
         self._claimed = (*known(), False)
         self._changed = asyncio.Event()
+        self._given_at = float("-inf")
         self._coordinator: _Coordinator | None = None
         self._put_out = _PutOut("", float("inf"))
         self._asking = asyncio.Lock()
         self._unreached = 0
         self._asked = CoordinatorConnection(cluster, group, CoordinatorKind.GROUP)
+
+    @property
+    def silent_s(self) -> float:
+        """For how long nobody has said that we are a member; it is asked every few seconds."""
+        return self._clock.monotonic() - max(self.confirmed_at, self._given_at)
 
     async def run(self) -> None:
         """Stay a member until cancelled; then leave, so that the others need not wait.
@@ -277,6 +254,8 @@ class Membership:
                 async with asyncio.timeout(_LEAVE_S):
                     if coordinator is not None:
                         await coordinator.close()
+            if coordinator is not None:
+                drop_member(coordinator)
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LEAVE_S):
                     await client.close()
@@ -316,7 +295,7 @@ class Membership:
             heartbeat_interval_ms=int(HEARTBEAT_S * _MS),
             enable_auto_commit=False,
             max_poll_interval_ms=_NEVER_MS,
-            assignors=(_Assignor(self._topic, self._claim, self._take),),
+            assignors=(Assignor(self._topic, self._claim, self._take),),
         )
         return cast("_Coordinator", made)
 
@@ -338,6 +317,7 @@ class Membership:
         if self._coordinator is not None:
             self.generation = self._coordinator.generation
         self.share, self.knows_we_leave = given, self._claimed[2]
+        self._given_at = self._clock.monotonic()
         self.trouble = ""
         self._changed.set()
 
@@ -349,46 +329,3 @@ class Membership:
         settings = self._cluster.settings
         who, resource = settings.security.principal, f"Group:{self.group}"
         return denied(code, who, "READ", resource, settings.alias)
-
-
-class _Assignor:
-    """Our sharing in the form of an assignor of aiokafka."""
-
-    name: Final = _PROTOCOL
-
-    def __init__(
-        self, topic: str, claim: Callable[[], Claim], take: Callable[[Share], None]
-    ) -> None:
-        self._topic, self._claim, self._take = topic, claim, take
-
-    def metadata(self, topics: object) -> object:
-        """What we bring to a JoinGroup."""
-        del topics
-        return ConsumerProtocolMemberMetadata(0, [self._topic], encode_claim(self._claim()))
-
-    def assign(self, cluster: object, members: Mapping[str, _Metadata]) -> dict[str, object]:
-        """Decide for all."""
-        del cluster
-        shares = share({member: _claim_of(found) for member, found in members.items()})
-        return {
-            member: ConsumerProtocolMemberAssignment(
-                0, [(self._topic, sorted(one.slots))], encode_handed(one.handed)
-            )
-            for member, one in shares.items()
-        }
-
-    def on_assignment(self, assignment: _Assignment) -> None:
-        """What was decided for us."""
-        slots = frozenset(SlotNumber(number) for _, number in assignment.partitions())
-        try:
-            handed = decode_handed(assignment.user_data)
-        except MirrorfleetError:
-            handed = frozenset()  # shared out by another build: we do not wait for anybody
-        self._take(Share(slots, handed))
-
-
-def _claim_of(found: _Metadata) -> Claim:
-    try:
-        return decode_claim(found.user_data)
-    except MirrorfleetError:
-        return _NOBODY

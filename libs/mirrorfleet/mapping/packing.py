@@ -3,8 +3,10 @@
     read segments, read on in the archive -> read the blocks that they touch
     -> write blocks -> read them back -> remove covered blocks -> free
 
-Freed is only what was read back. Killed between any two steps and run again it gives the same
-archive (`offsets.packing` says why). Between its passes a packer keeps keys only (`BlockPlaces`).
+Freed is only what was read back, and never the newest segment: by it a new owner of the slot sees
+whether its positions are in step, and need not read the archive (`runs.read_ahead`). Killed
+between any two steps and run again it gives the same archive (`offsets.packing` says why). Between
+its passes a packer keeps keys only (`BlockPlaces`).
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ _LOOKED_AT: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """What a pass did. `left`: offsets of segments still there."""
+    """What a pass did. `left`: offsets of segments that are not packed."""
 
     segments: int = 0
     blocks: int = 0
@@ -100,7 +102,9 @@ class Packer:
             await asyncio.sleep(0)
         await self._write(written)
         await self._remove(remove)
-        await store.free(slot, until)
+        newest = next((one.offset for one in reversed(segments) if one.segment.runs), until)
+        is_alone = newest <= waiting.start and until < waiting.end  # others come behind it
+        await store.free(slot, until if is_alone else newest)
         return Packed(len(segments), len(written), len(remove), waiting.end - until)
 
     async def prune(self, floors: Mapping[PartitionIdentity, Floor]) -> int:

@@ -15,7 +15,7 @@ from mirrorfleet.core.errors import BrokerError
 from mirrorfleet.core.ids import FleetName, PartitionIdentity, SlotNumber, TargetOffset
 from mirrorfleet.core.ports import Clock
 from mirrorfleet.kafka.cluster import Cluster
-from mirrorfleet.mapping.blocks import decoded, live_blocks
+from mirrorfleet.mapping.blocks import BlockPlaces, decoded, live_blocks
 from mirrorfleet.mapping.store import KafkaMapStore, MapStore
 from mirrorfleet.offsets.ahead import standing
 from mirrorfleet.offsets.index import OffsetIndex
@@ -62,7 +62,7 @@ class StoredMap:
     async def ahead_of(
         self, slot: SlotNumber, copied: Mapping[PartitionIdentity, TargetOffset]
     ) -> set[PartitionIdentity]:
-        """Those that the last segments know to be copied farther; packed ones are not read."""
+        """Those that the stored map knows to be copied farther."""
         with self._opened() as store:
             return await read_ahead(store, slot, copied)
 
@@ -74,7 +74,7 @@ async def read_ahead(
     store: MapStore, slot: SlotNumber, copied: Mapping[PartitionIdentity, TargetOffset]
 ) -> set[PartitionIdentity]:
     """See `StoredMap.ahead_of`. What is lost of positions is their end, so it reads backwards, to
-    the first stretch that has a segment with which they are in step.
+    the first stretch that has a segment with which they are in step; the archive is behind them.
     """
     begin, end = await store.bounds(ControlKind.SEGMENTS, slot)
     found: set[PartitionIdentity] = set()
@@ -93,9 +93,23 @@ async def read_ahead(
             continue  # freed meanwhile
         found.update(*(each.ahead for each in seen))
         if any(each.in_step for each in seen):
-            break
+            return found
         at, size = first, size * _GROWTH
-    return found
+    return found if at > begin else found | await _packed_ahead(store, slot, copied)
+
+
+async def _packed_ahead(
+    store: MapStore, slot: SlotNumber, copied: Mapping[PartitionIdentity, TargetOffset]
+) -> set[PartitionIdentity]:
+    """By the keys of the blocks; none is held."""
+    places = BlockPlaces(store, slot)
+    await places.refresh()
+    packed = places.keys().items()
+    return {
+        identity
+        for identity, keys in packed
+        if identity in copied and any(key.end > copied[identity] for key in keys)
+    }
 
 
 async def _segments(

@@ -47,6 +47,11 @@ class WrittenTail:
         return (point.group, point.partition) in self._there and self.last(point) == point
 
     @property
+    def newest(self) -> Iterable[Checkpoint]:
+        """The newest checkpoint of each group and partition."""
+        return self._last.values()
+
+    @property
     def groups(self) -> AbstractSet[str]:
         """Groups that something was written for."""
         return self._written.keys()

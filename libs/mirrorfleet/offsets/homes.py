@@ -19,6 +19,8 @@ checkpoint again:
     checkpoint of before   90 -> 180     as translated now   90 -> 140     180 is too far
     its heir               90 -> 140, written 140, 180                     set back is begun
     once it is set         90 -> 140, written 140                          180 would be progress
+
+Where copying began behind a group it stays where it is on the target: see `late`.
 """
 
 from __future__ import annotations
@@ -79,6 +81,8 @@ class GroupView:
     """Where an offset that is right is written again, before the target forgets it."""
     cut: frozenset[TopicPartition] = frozenset()
     """Where what we wrote is too far since the target lost what it had: see `cut_off`."""
+    late: Mapping[TopicPartition, int] = field(default_factory=dict)
+    """Where copying began behind the group, with where the target's log begins: see `late`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,16 +90,19 @@ class Decision:
     """`why` is a sentence for people; `commits` are those `checkpoints` whose offset is to be set.
 
     They carry in `written` what may stand there afterwards, whether or not the commit succeeds.
+    `unset` have no place on the target that anybody knows.
     """
 
     home: Home
     why: str
     commits: tuple[Checkpoint, ...] = ()
     checkpoints: tuple[Checkpoint, ...] = ()
+    unset: tuple[Checkpoint, ...] = ()
 
 
 def decide(view: GroupView, *, home_again_s: float) -> Decision:
     """What to do for the group on the target."""
+    view, unset = _placed(view)
     if view.target is Activity.ACTIVE:
         return _left_alone(view, "it has members on the target")
     foreign = [point.partition for point in view.checkpoints if _is_foreign(view, point.partition)]
@@ -110,7 +117,16 @@ def decide(view: GroupView, *, home_again_s: float) -> Decision:
         for point in view.checkpoints
     )
     commits = tuple(point for point in points if point.partition in due)
-    return Decision(Home.SOURCE, "its offsets on the target are ours", commits, points)
+    return Decision(Home.SOURCE, "its offsets on the target are ours", commits, points, unset)
+
+
+def are_same(
+    points: Iterable[Checkpoint],
+    one: Mapping[TopicPartition, GroupOffset],
+    other: Mapping[TopicPartition, GroupOffset],
+) -> bool:
+    """Whether nobody moved the group where it is ours to set; other links may, elsewhere."""
+    return all(one.get(point.partition) == other.get(point.partition) for point in points)
 
 
 def settled(commits: Iterable[Checkpoint]) -> list[Checkpoint]:
@@ -146,6 +162,25 @@ def cut_off(
         if answer is not None and max(answer.offset, starts[point.partition]) < last.target:
             found.add(point.partition)
     return frozenset(found)
+
+
+def _placed(view: GroupView) -> tuple[GroupView, tuple[Checkpoint, ...]]:
+    """With checkpoints that lead a group over nothing that it may lack, and those that cannot be.
+
+    What is below the begin of the target's log it cannot read there anyway.
+    """
+    points: list[Checkpoint] = []
+    unset: list[Checkpoint] = []
+    for point in view.checkpoints:
+        start, now = view.late.get(point.partition), view.offsets.get(point.partition)
+        if start is None:
+            points.append(point)
+        elif now is None:
+            unset.append(point)
+        else:
+            stays = min(point.target, max(now.offset, start))
+            points.append(replace(point, target=TargetOffset(stays)))
+    return replace(view, checkpoints=tuple(points)), tuple(unset)
 
 
 def _left_alone(view: GroupView, why: str) -> Decision:

@@ -212,14 +212,15 @@ def _blocks(
     end = newest.end if newest is not None else TargetOffset(0)
     begin = min((key.first for key in keys), default=TargetOffset(0))
     read = [key for key in keys if key in stored]  # by `needed` all that may have one of them
-    _check_packed(stored, read, [r for r in runs if r.target_start < end and r.target_end > begin])
+    packed = [run for run in runs if run.target_start < end and run.target_end > begin]
+    decoded = _check_packed(stored, read, packed)
     # who packed them was killed before it freed, and then they were pruned: that is done once more
     for part in _cut((run for run in runs if run.target_end <= begin), full):
         yield Block(identity, part)
     fresh = [run for run in runs if run.target_start >= end]
     if not fresh:
         return
-    base = _runs_of(stored, newest) if newest is not None else ()
+    base = () if newest is None else decoded.get(newest) or _runs_of(stored, newest)
     rows = (*(() if full.reached(base) else base), *fresh)
     for part in _cut(rows, full):
         yield Block(identity, part)
@@ -238,18 +239,26 @@ def _cut(runs: Iterable[Run], full: Full) -> Iterator[tuple[Run, ...]]:
         yield tuple(kept)
 
 
-def _check_packed(stored: Stored, keys: Collection[BlockKey], runs: list[Run]) -> None:
-    """That runs which an archive block covers are in it: only then may their segments go."""
+def _check_packed(
+    stored: Stored, keys: Collection[BlockKey], runs: list[Run]
+) -> dict[BlockKey, tuple[Run, ...]]:
+    """That runs which an archive block covers are in it: only then may their segments go.
+
+    Gives the blocks that it decoded, which takes a while.
+    """
+    decoded: dict[BlockKey, tuple[Run, ...]] = {}
     known: dict[BlockKey, frozenset[Run]] = {}
     for run in runs:
         for key in keys:
             if key.first <= run.target_start and run.target_end <= key.end:
                 if key not in known:
-                    known[key] = frozenset(_runs_of(stored, key))
+                    decoded[key] = _runs_of(stored, key)
+                    known[key] = frozenset(decoded[key])
                 if run in known[key]:
                     break
         else:
             raise CorruptBatchError(f"archive: no block has {run}, which is in its range")
+    return decoded
 
 
 def _runs_of(stored: Stored, key: BlockKey) -> tuple[Run, ...]:

@@ -1,7 +1,7 @@
 """`failback`: groups that worked on the target go on at home, at the first record not read there.
 
     offsets of both sides, what checkpoint wrote -> catalog, map -> log starts, topics as they are
-    -> shown, agreed to -> looked at again -> OffsetCommit on the source, one request a group
+    -> shown, agreed to -> looked at again -> OffsetCommit on the source, a group after the other
 
 Only groups without members on either side: one that reads on would be somewhere else in a moment,
 and a coordinator takes an offset from outside for an empty group only.
@@ -180,7 +180,7 @@ async def _with_ends(source: Cluster, target: Cluster, found: Sequence[Return]) 
 async def make_returns(source: Cluster, target: Cluster, agreed: Iterable[Return]) -> list[Return]:
     """Set what is due of groups that nothing keeps, and that stand where they stood when shown.
 
-    A coordinator may refuse a part of a request: then `trouble` and `done` say what was set.
+    A coordinator may refuse a part of a group: then `trouble` and `done` say what was set.
     """
     found = list(agreed)
     names = [one.group for one in found if one.due and not one.trouble]

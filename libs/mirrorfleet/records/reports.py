@@ -7,7 +7,11 @@ The window of a report is in its fields and not in its key: each hour has anothe
 compaction would keep them all. Keys of an older build had it. The jobs' folders have the history.
 
 JSON. The fields of a value are the columns of the job's frame (`spark.schemas`: SLO, TOTALS). An
-unknown version or a broken record is Skipped and counted by the reader.
+audit's are sums over the partitions, and say of what: `time_ms` when it began, `first` and `end` as
+asked for (`end` null: all), how many `partitions` are copied and how many were `compared`, and
+`settled`: whether what is behind the map's end was compared, too. An older build's are sums only.
+
+An unknown version or a broken record is Skipped and counted by the reader.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ class Mender:
     async def ahead_of(
         self, copied: Mapping[PartitionIdentity, TargetOffset]
     ) -> set[PartitionIdentity]:
-        """Those that the last segments know to be copied farther. Raises: MirrorfleetError."""
+        """Those that the stored map knows to be copied farther. Raises: MirrorfleetError."""
         return await self._worker.stored_map.ahead_of(self._runner.number, copied)
 
     async def runs_behind(self, identity: PartitionIdentity, first: TargetOffset) -> list[Run]:

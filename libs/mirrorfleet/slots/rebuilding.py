@@ -1,7 +1,7 @@
 """Positions that are gone, or older than the copy: made again from the map, or refused.
 
     no position, nothing was ever copied              begin, as every new partition
-    none, or one that the last segments are ahead of:
+    none, or one that the map is ahead of:
         the map ends where the target does            the end of the map is the position
         the map is short, or gone                     stop: a guess would lose or repeat records
 
@@ -96,7 +96,7 @@ def without_lost(runner: SlotRunner, entries: Sequence[CatalogPartition]) -> lis
 async def _older_than_the_map(
     runner: SlotRunner, entries: Sequence[CatalogPartition]
 ) -> set[PartitionIdentity]:
-    """Partitions whose position lacks what the slot's last segments have."""
+    """Partitions whose position lacks what the slot's map has."""
     known = runner.slot.known
     if not known:
         return set()  # the whole map is read for them

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
 
@@ -10,6 +11,8 @@ from mirrorfleet.records.overview import duration
 UNKNOWN: Final = "unknown"
 _STEPS: Final = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _EXACT_BELOW: Final = 10_000
+_MOMENTS: Final = frozenset({"time", "start", "end"})
+"""What a field in milliseconds since 1970 is called, before `_ms`; others are lengths of time."""
 
 
 def count(value: int | None) -> str:
@@ -56,6 +59,23 @@ def moment(time_ms: int | None) -> str:
         return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
     except (OverflowError, ValueError, OSError):
         return f"{time_ms} ms"
+
+
+def pairs(fields: Mapping[str, object]) -> list[tuple[str, str]]:
+    """Names and values of a report, which says what each is by its name alone.
+
+    What is null is not known, or was not asked for: it is left out.
+    """
+    return [_pair(name, value) for name, value in fields.items() if value is not None]
+
+
+def _pair(name: str, value: object) -> tuple[str, str]:
+    if isinstance(value, bool):
+        return name, "yes" if value else "no"
+    what = name.removesuffix("_ms")
+    if isinstance(value, int) and what != name and what.split("_")[-1] in _MOMENTS:
+        return what, moment(value)
+    return name, str(value)
 
 
 def plural(number: int, one: str, many: str = "") -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict
 
 from mirrorfleet.records.samples import Verdict
+from mirrorfleet.views.format import pairs
 
 
 class Model(BaseModel):
@@ -121,6 +122,11 @@ class ReportView(Model):
     kind: str
     about: list[str | int]
     fields: dict[str, object]
+
+    @property
+    def shown(self) -> list[tuple[str, str]]:
+        """The fields as the page shows them."""
+        return pairs(self.fields)
 
 
 class EstateView(Model):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import socket
+from dataclasses import replace
 
 import pytest
 
 from mirrorfleet.config.cluster_settings import ClusterSettings, Security
 from mirrorfleet.core.ids import ClusterAlias
-from mirrorfleet.kafka import dialing
+from mirrorfleet.kafka import aiokafka_options, dialing
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.control import ControlTail
 from mirrorfleet.kafka.dialing import Address
@@ -70,6 +72,47 @@ async def test_a_cluster_is_found_where_another_client_saw_it_last() -> None:
             await old.die()
             await after.metadata(())
             assert after.brokers[1].port == new.address[1]
+
+
+async def test_a_follower_tries_the_next_address_soon_when_one_is_silent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A frozen broker takes connections and never answers. Within a request's time-out all are
+    tried: it was as long as what each address was given, so the first silent one used it up.
+    """
+    held: list[asyncio.StreamWriter] = []
+    monkeypatch.setattr(random, "shuffle", lambda _: None)
+    monkeypatch.setattr(aiokafka_options, "ADDRESS_S", 0.3)
+
+    async def hold(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        held.append(writer)
+
+    async with LoginBroker() as broker, await asyncio.start_server(hold, "127.0.0.1") as frozen:
+        broker.records.append(b"there")
+        silent = f"127.0.0.1:{frozen.sockets[0].getsockname()[1]}"
+        known = settings(broker, Security(), request_timeout_s=5.0)
+        known = replace(known, bootstrap=(silent, *known.bootstrap))
+        async with asyncio.timeout(10), ControlTail(known, "t") as tail:
+            assert (await anext(tail)).value == b"there"
+        assert held
+        for writer in held:
+            writer.close()
+
+
+async def test_a_connection_ends_when_its_broker_is_elsewhere_though_its_address_answers() -> None:
+    """Another broker of the cluster has the address now, as a pod may: it leads nothing of ours."""
+    async with FakeBroker() as one, FakeBroker() as other:
+        one.brokers = {1: one.address}
+        async with Cluster(settings(one, Security())) as cluster:
+            lane = await cluster.connect(1, purpose="a test")
+            await cluster.metadata(())
+            before = lane.closed
+
+            one.brokers = other.brokers = {1: other.address}
+            await cluster.metadata(())
+            assert (before, lane.closed) == (False, True)
+            again = await cluster.connect(1, purpose="a test")
+            assert again.peer.startswith(f"127.0.0.1:{other.address[1]}")
 
 
 class InOrder:

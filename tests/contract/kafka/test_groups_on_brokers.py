@@ -1,5 +1,5 @@
-"""Groups of the new protocol (KIP-848) on a real broker of Kafka 4.3: set from outside while nobody
-is in them, and only then.
+"""Groups on a real broker of Kafka 4.3: set from outside while nobody is in them, and only then,
+also those of the new protocol (KIP-848); however many offsets they have.
 """
 
 from __future__ import annotations
@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from uuid import uuid4
 
+import pytest
 from confluent_kafka import Consumer
 
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError
 from mirrorfleet.core.ids import TopicPartition
+from mirrorfleet.kafka import groups as module
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.groups import (
     GroupDescription,
@@ -101,3 +103,26 @@ async def test_a_group_of_the_new_protocol_is_set_when_it_is_empty_and_left_alon
     assert await group.put(7) is None
     assert await group.stands() == {group.at: GroupOffset(7, "m")}
     assert await group.state() is GroupState.EMPTY
+
+
+async def test_offsets_that_a_coordinator_does_not_take_at_once_are_set_in_parts(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """1.2 MB of them: it would write 1,048,588 bytes at most for one request.
+
+    As many partitions without metadata would be more than a broker for tests should hold.
+    """
+    topic, group = await new_topic(cluster, 300), f"many-{uuid4().hex[:8]}"
+    places = {
+        TopicPartition(topic.name, number): GroupOffset(number, "m" * 4_000)
+        for number in range(300)
+    }
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "_MOST_BYTES", 1 << 30)
+        refused = (await commit_offsets(cluster, {group: places}))[group]
+    assert isinstance(refused, BrokerError)
+    assert (await fetch_offsets(cluster, [group]))[group] == {}
+
+    assert await commit_offsets(cluster, {group: places}) == {group: None}
+
+    assert (await fetch_offsets(cluster, [group]))[group] == places

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import httpx
@@ -146,6 +147,9 @@ def test_a_target_that_is_down_costs_no_memory_however_fast_the_source(
             finally:
                 started(brokers)
         mirror.check_alive()
+        it.settle(mirror)
+        it.end_load()
+        waited, began = lag(mirror), time.monotonic()
         wait_until(
             memory.is_current,
             deadline_s=FLOWING_S + down_s,
@@ -153,6 +157,7 @@ def test_a_target_that_is_down_costs_no_memory_however_fast_the_source(
             ignoring=(httpx.HTTPError,),
         )
         print(f"resident memory: {memory.before_mb:.0f} MB before, {memory.peak_mb:.0f} at most")
+        print(f"{waited} records waited, copied in {time.monotonic() - began:.0f} s")
         report = it.judged(patience_s=120)
 
     assert report.verdict is Verdict.PASS, render(report)

@@ -91,6 +91,52 @@ def test_a_group_of_nobody_has_no_shares() -> None:
     assert share({}) == {}
 
 
+def test_a_worker_that_does_not_reach_the_source_of_slots_is_given_none_of_them() -> None:
+    """As one behind a firewall, or with an older estate: they would stand still."""
+    rest = slots(6, 7)
+    found = share({"a": claim(1, ALL, ALL), "b": Claim(-1, slots(), ALL, rest)})
+    assert found == {"a": Share(ALL - rest, slots()), "b": Share(rest, rest)}
+    nothing = share({"a": claim(1, ALL, ALL), "b": Claim(-1, slots(), ALL, slots())})
+    assert nothing == {"a": Share(ALL, slots()), "b": Share(slots(), slots())}
+
+
+def test_what_a_worker_was_given_and_cannot_reach_goes_to_one_that_can() -> None:
+    """It came first, and alone."""
+    found = share({"a": Claim(1, ALL, ALL, slots(0, 1)), "b": claim(-1, slots(), ALL)})
+    rest = ALL - slots(0, 1)
+    assert found == {"a": Share(slots(0, 1), slots()), "b": Share(rest, rest)}
+
+
+def test_slots_whose_source_nobody_reaches_are_shared_out_all_the_same() -> None:
+    """Whoever reaches it first begins."""
+    found = share({name: Claim(-1, slots(), ALL, slots()) for name in ("a", "b")})
+    assert [len(each.slots) for each in found.values()] == [4, 4]
+    reached = slots(0)  # of a source that one of two cannot reach, and it is the one that leaves
+    claims = {"a": Claim(1, reached, ALL, reached, leaving=True)}
+    claims["b"] = Claim(1, ALL - reached, ALL, slots())
+    assert share(claims) == {"a": Share(slots(), slots()), "b": Share(ALL, reached)}
+
+
+def test_of_three_the_idlest_is_given_slots_though_the_busiest_has_none_to_give() -> None:
+    six = slots(0, 1, 2, 3, 4)
+    claims = {"a": loaded(1, {0: 9000}, six), "b": loaded(1, dict.fromkeys(range(1, 5), 100), six)}
+    found = share({**claims, "c": claim(-1, slots(), six)})
+    assert found == {
+        "a": Share(slots(0), slots()),
+        "b": Share(slots(1, 2), slots()),
+        "c": Share(slots(3, 4), slots(3, 4)),
+    }
+
+
+def test_a_slot_too_many_does_not_go_to_and_fro_with_each_new_measurement() -> None:
+    even = slots(0, 1, 2, 3, 4)
+    measured = {
+        "a": loaded(1, {0: 101, 1: 103, 2: 99}, even),
+        "b": loaded(1, {3: 98, 4: 100}, even),
+    }
+    assert not any(each.handed for each in share(measured).values())
+
+
 def loaded(generation: int, loads: dict[int, int], known: Slots) -> Claim:
     measured = {SlotNumber(slot): load for slot, load in loads.items()}
     return Claim(generation, frozenset(measured), known, known, loads=measured)
@@ -167,9 +213,19 @@ def test_whatever_is_claimed_each_slot_is_given_to_one_member(
         ({0: 10 << 20}, {0: 30 << 20}, True),
         ({0: 30 << 20}, {0: 10 << 20}, True),
         ({0: 100}, {0: 10_000}, False),
-        ({}, {0: 30 << 20}, False),
+        ({}, {0: 30 << 20}, True),
+        ({}, {0: 10_000}, False),
+        ({0: 10 << 20, 1: 30 << 20}, {0: 11 << 20}, False),
     ],
-    ids=["little", "three times as much", "a third", "next to nothing", "measured first"],
+    ids=[
+        "little",
+        "three times as much",
+        "a third",
+        "next to nothing",
+        "measured first",
+        "next to nothing, measured first",
+        "given away since",
+    ],
 )
 def test_load_is_shared_out_anew_when_it_is_quite_another(
     claimed: dict[int, int], now: dict[int, int], *, drifted: bool

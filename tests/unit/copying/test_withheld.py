@@ -89,6 +89,19 @@ def test_the_next_transaction_of_the_same_producer_is_judged_by_itself() -> None
     assert (sent(made), len(partition.queue)) == ([0], 0)
 
 
+def test_a_transaction_that_is_decided_does_not_wait_for_the_next_one_of_its_producer() -> None:
+    made = slot()
+    partition = partition_of(made)
+    give(made, partition, FIRST, end=END, epoch=FOLLOWER, now=1.0)
+    assert sent(made) == [0]
+    another = batch_of(some(1, first=4), producer_id=ALICE, leader_epoch=BEFORE)
+    give(made, partition, marker(3, ALICE, 1) + another, end=END, epoch=FOLLOWER, now=LONGEST_S)
+    assert sent(made) == [1]
+
+    made.trust(1.0 + LONGEST_S)  # the first one is over: the other waits from when it came
+    assert (sent(made), len(partition.queue)) == ([], 1)
+
+
 def test_nothing_waits_for_ever() -> None:
     made = slot()
     partition = partition_of(made)

@@ -116,10 +116,27 @@ async def test_an_answer_that_cannot_be_read_ends_the_connection() -> None:
     asked = connection.request(26, 3, (), refuse, flexible=True, deadline_s=LONG_S)
     behind = ask(connection)
     answer(connection, 1, b"\0")
-    with pytest.raises(ConnectionLostError, match="EndTxn v3 with bytes we cannot read: nonsense"):
+    with pytest.raises(
+        ConnectionLostError, match=r"EndTxn v3 with bytes we cannot read: ValueError\('nonsense'\)"
+    ):
         await asked
     with pytest.raises(ConnectionLostError):
         await behind
+
+
+async def test_an_answer_that_is_read_without_memory_is_waited_for_by_nobody() -> None:
+    """It fits, and what is made of it does not."""
+
+    def refuse(frame: bytes | bytearray, start: int) -> None:
+        raise MemoryError
+
+    connection, transport = connected()
+    asked = connection.request(26, 3, (), refuse, flexible=True, deadline_s=LONG_S)
+    answer(connection, 1, b"\0")
+    with pytest.raises(ConnectionLostError, match="MemoryError"):
+        async with asyncio.timeout(5):
+            await asked
+    assert transport.aborted
 
 
 async def test_an_answer_for_which_there_is_no_memory_ends_the_connection(

@@ -40,7 +40,7 @@ from mirrorfleet.kafka.groups import (
 from mirrorfleet.offsets.homes import GroupOffset
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from mirrorfleet.kafka.cluster import Cluster
     from mirrorfleet.kafka.codec import Request
@@ -48,16 +48,23 @@ if TYPE_CHECKING:
 ORDERS = TopicPartition("orders", 0)
 PROTOCOLS = ("consumer", "", "connect", "streams", "share")
 WANTED = {"a": {ORDERS: GroupOffset(5)}, "b": {ORDERS: GroupOffset(6)}}
+MANY = {
+    "a": {TopicPartition("orders", number): GroupOffset(number) for number in range(2_500)},
+    "b": {ORDERS: GroupOffset(6)},
+}
 
 
 class Brokers:
-    """A cluster of one broker, which answers about all groups but those it is silent about."""
+    """A cluster of one broker, which answers about all groups but those it is silent about.
+
+    `refuses` are answers to commits, by their number.
+    """
 
     name = "west"
     brokers = (1,)
 
-    def __init__(self, *silent: str) -> None:
-        self.silent = silent
+    def __init__(self, *silent: str, refuses: Mapping[int, Code] | None = None) -> None:
+        self.silent, self.refuses = silent, refuses or {}
         self.commits: list[OffsetCommitRequest] = []
 
     async def metadata(self, _: object) -> None:
@@ -79,9 +86,17 @@ class Brokers:
         self.commits.append(request)
         if request.group_id in self.silent:
             raise DeadlineError("west: no answer")
-        done = OffsetCommitResponsePartition(partition_index=i32(0), error_code=Code.none)
+        code = self.refuses.get(len(self.commits), Code.none)
+        done = OffsetCommitResponsePartition(partition_index=i32(0), error_code=code)
         topic = OffsetCommitResponseTopic(name=TopicName("orders"), partitions=(done,))
         return OffsetCommitResponse(throttle_time=milliseconds(0), topics=(topic,))
+
+    def parts(self) -> list[tuple[str, list[int]]]:
+        """Groups and partitions of each commit."""
+        return [
+            (str(one.group_id), [int(p.partition_index) for t in one.topics for p in t.partitions])
+            for one in self.commits
+        ]
 
 
 class NoClassicGroups:
@@ -153,6 +168,56 @@ async def test_of_a_broker_that_falls_silent_what_it_set_counts_and_nothing_is_s
     assert isinstance(done["b"], BrokerError)
     assert done["b"].code is ErrorCode.NETWORK_EXCEPTION
     assert [str(each.group_id) for each in brokers.commits] == ["a", "b"]
+
+
+async def test_a_group_of_many_partitions_is_set_a_part_after_the_other() -> None:
+    """Its coordinator writes what a request has as one batch, which has a largest size."""
+    brokers = Brokers()
+    done = await commit_offsets(cast("Cluster", brokers), MANY, once=True, deadline_s=1.0)
+
+    parts = brokers.parts()
+    assert done == {"a": None, "b": None}
+    assert [(group, len(part)) for group, part in parts] == [
+        ("a", 1_000),
+        ("a", 1_000),
+        ("a", 500),
+        ("b", 1),
+    ]
+    assert [at for group, part in parts if group == "a" for at in part] == list(range(2_500))
+
+
+async def test_a_group_with_much_metadata_is_set_in_smaller_parts() -> None:
+    brokers = Brokers()
+    places = {TopicPartition("orders", n): GroupOffset(n, "m" * 4_000) for n in range(100)}
+
+    await commit_offsets(cast("Cluster", brokers), {"a": places}, once=True, deadline_s=1.0)
+
+    assert [len(part) for _, part in brokers.parts()] == [63, 37]
+
+
+@pytest.mark.parametrize(
+    ("refuses", "sent", "said"),
+    [
+        ({2: Code.unknown_member_id}, 2, ErrorCode.UNKNOWN_MEMBER_ID),
+        ({1: Code.invalid_commit_offset_size}, 1, ErrorCode.INVALID_COMMIT_OFFSET_SIZE),
+        ({1: Code.topic_authorization_failed}, 3, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        (
+            {1: Code.topic_authorization_failed, 2: Code.unknown_member_id},
+            2,
+            ErrorCode.UNKNOWN_MEMBER_ID,
+        ),
+    ],
+    ids=["joined meanwhile", "refused at once", "a topic", "a topic, and joined meanwhile"],
+)
+async def test_of_a_group_that_is_refused_itself_no_more_is_sent_and_others_are_set(
+    refuses: dict[int, Code], sent: int, said: ErrorCode
+) -> None:
+    brokers = Brokers(refuses=refuses)
+    done = await commit_offsets(cast("Cluster", brokers), MANY, once=True, deadline_s=1.0)
+
+    assert isinstance(done["a"], BrokerError)
+    assert (done["a"].code, done["b"]) == (said, None)
+    assert [group for group, _ in brokers.parts()] == ["a"] * sent + ["b"]
 
 
 async def test_a_group_whose_members_are_kept_from_us_is_not_one_without_members() -> None:

@@ -59,6 +59,18 @@ def test_a_topic_that_is_gone_is_not_remembered() -> None:
     assert cache.topic("orders") is None
 
 
+def test_a_topic_that_answers_about_all_have_lacked_for_long_is_not_remembered() -> None:
+    cache = LeaderCache()
+    cache.learn([topic((1, 5))], NOW)
+    cache.keep_only(["orders"], NOW + 2 * PUT_BACK_S)
+    cache.keep_only([], NOW + PUT_BACK_S - 1)
+    assert remembered(cache) == [(1, 5)]  # a broker that was cut off may lack it
+    cache.keep_only([], NOW + PUT_BACK_S)
+    assert cache.topic("orders") is None
+    cache.learn([topic((2, 4))], NOW + PUT_BACK_S)
+    assert remembered(cache) == [(2, 4)]
+
+
 def test_an_earlier_epoch_that_all_answers_have_is_that_of_a_cluster_put_back() -> None:
     cache = LeaderCache()
     cache.learn([topic((1, 5))], NOW)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
@@ -27,6 +28,8 @@ from mirrorfleet.runtime.clock import SystemClock
 from tests.faultkit.waiting import until
 
 if TYPE_CHECKING:
+    from aiokafka.consumer.group_coordinator import GroupCoordinator
+
     from mirrorfleet.kafka.cluster import Cluster
 
 A_MONTH_S = 31 * 86_400.0
@@ -119,6 +122,36 @@ async def test_a_member_stays_one_for_weeks_without_reading_anything(
         await until(lambda: len(network.asked) >= 5, deadline_s=10, what="heartbeats")
         assert set(network.asked) == {"HeartbeatRequest"}
         running.cancel()
+
+
+async def test_a_member_that_begins_anew_leaves_no_task_of_its_client_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """aiokafka looks for its coordinator, and is given up before it has ended its heartbeats."""
+    network = Network()
+    monkeypatch.setattr(membership, "AIOKafkaClient", lambda **_: network)
+    monkeypatch.setattr(membership, "keep_up", lambda *_: None)
+    monkeypatch.setattr(membership, "remove_leftovers", done_for)
+    monkeypatch.setattr(membership, "HEARTBEAT_S", 0.05)
+    monkeypatch.setattr(membership, "_LEAVE_S", 0.1)
+    mine, before = member(), asyncio.all_tasks()
+    running = asyncio.create_task(mine.run())
+    await until(lambda: mine.share, deadline_s=10, what="a share")
+    coordinator = cast("GroupCoordinator", mine._coordinator)
+    looks = asyncio.Event()
+
+    async def look(*_: object) -> None:
+        looks.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(network, "coordinator_lookup", look)
+    coordinator.coordinator_dead()
+    async with asyncio.timeout(10):
+        await looks.wait()
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running
+    await until(lambda: asyncio.all_tasks() <= before, deadline_s=5, what="all tasks to end")
 
 
 async def done_for(*_: object) -> list[object]:

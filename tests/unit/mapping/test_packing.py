@@ -62,13 +62,24 @@ async def test_a_pass_writes_reads_back_and_frees_in_this_order() -> None:
         "archive",
         "free",
     ]
-    assert store.kept == SEGMENTS[3:]
+    assert store.kept == SEGMENTS[2:]  # by the newest one positions are seen to be in step
 
 
 async def test_few_segments_are_left_for_later() -> None:
     store = ListStore(SEGMENTS)
     assert await Packer(store, SLOT).pack(at_least=19) == Packed(left=18)
     assert store.calls == ["bounds segments"]
+
+
+async def test_the_newest_segment_stays_however_often_it_is_packed() -> None:
+    store = ListStore(SEGMENTS)
+    for _ in range(3):
+        await Packer(store, SLOT).pack()
+        assert store.kept == SEGMENTS[-1:]
+    assert len(store.log) == len(await live_blocks(store, SLOT))  # nothing is written anew
+    store.append(Segment(SLOT, 2_000, ()))  # which says nothing of any partition
+    await Packer(store, SLOT).pack()
+    assert store.kept[0] == SEGMENTS[-1]
 
 
 async def test_nothing_to_pack_is_nothing_to_do() -> None:
@@ -88,7 +99,7 @@ async def test_killed_at_any_step_and_run_again_it_gives_the_same_archive(lives:
     await pack_all(store)
 
     assert await live_blocks(store, SLOT) == await live_blocks(whole, SLOT)
-    assert store.kept == []
+    assert store.kept == SEGMENTS[-1:]
 
 
 def appended(store: ListStore, *segments: Segment) -> None:
@@ -105,7 +116,7 @@ async def test_a_later_pass_reads_what_came_since_and_not_the_whole_archive() ->
     store.read.clear()
     store.append(segment(60))
 
-    assert (await packer.pack()).segments == 1
+    assert (await packer.pack()).segments == 2  # and the one that is kept
 
     # from the newest block of each partition on: each is in a segment of three at least
     assert old > 100
@@ -128,7 +139,7 @@ async def test_one_that_packs_on_after_another_one_did_loses_nothing() -> None:
     assert [answers(mine, one) for one in PARTITIONS] == [
         answers(theirs, one) for one in PARTITIONS
     ]
-    assert store.kept == []
+    assert store.kept == SEGMENTS[-1:]
 
 
 STEPS = st.lists(
@@ -173,10 +184,10 @@ async def test_a_block_that_is_not_where_it_was_seen_frees_nothing_and_all_is_re
 
     with pytest.raises(CorruptBatchError, match="not where they were seen"):
         await packer.pack()
-    assert store.kept == SEGMENTS[3:]
+    assert store.kept == SEGMENTS[2:]
 
     await packer.pack()
-    assert store.kept == []
+    assert store.kept == SEGMENTS[-1:]
 
 
 async def test_an_archive_that_was_made_anew_is_read_from_its_begin() -> None:
@@ -188,7 +199,7 @@ async def test_an_archive_that_was_made_anew_is_read_from_its_begin() -> None:
     known = await read_maps(store, SLOT, PARTITIONS)
     first = known.of(PARTITIONS[0])
     assert first is not None
-    assert first.first == (30, 18)
+    assert first.first == (20, 12)  # of the segment that was kept
 
 
 async def test_a_key_alone_removes_no_block() -> None:
@@ -207,7 +218,7 @@ async def test_a_key_alone_removes_no_block() -> None:
         await packer.pack()
 
     assert before <= set(await live_blocks(store, SLOT))
-    assert store.kept == SEGMENTS[3:]
+    assert store.kept == SEGMENTS[2:]
 
 
 async def test_a_block_that_the_source_still_has_is_read_once_to_know_it() -> None:
@@ -274,7 +285,7 @@ async def test_what_was_pruned_before_its_segments_were_freed_is_packed_once_mor
     await packer.pack()
 
     assert pruned > 0
-    assert store.kept == []
+    assert store.kept == SEGMENTS[-1:]
     assert await packer.prune(floors) == pruned
 
 
@@ -336,8 +347,9 @@ async def test_a_pass_ends_at_its_weight_of_runs_and_the_next_one_goes_on_behind
         passes.append(await packer.pack(at_least=5, most_weight=90))
 
     # behind ten segments, and before the marker of the last one
-    assert [(each.segments, each.left) for each in passes] == [(10, 41), (10, 21), (10, 1)]
-    assert store.kept == []
+    told = [(each.segments, each.left) for each in passes]
+    assert told == [(10, 41), (10, 23), (10, 5), (3, 0)]
+    assert store.kept == BUSY[-1:]
     await Packer(whole, SLOT).pack()
     assert await live_blocks(store, SLOT) == await live_blocks(whole, SLOT)
 

@@ -73,13 +73,24 @@ async def test_it_does_not_read_all_segments_of_what_is_not_copied_any_more(
     assert store.calls.count("segments") == 2
 
 
-async def test_what_is_packed_and_freed_is_not_read() -> None:
-    store = store_of((ONE,), (OTHER,))
-    await Packer(store, SLOT).pack(most_offsets=20)
-    assert store.kept == []
+async def test_the_archive_is_not_read_while_the_newest_segment_is_in_step() -> None:
+    store = store_of(*[(ONE, OTHER)] * 20)
+    await Packer(store, SLOT).pack()
     store.calls.clear()
-    assert await read_ahead(store, SLOT, copied(0, 0)) == set()
-    assert "archive" not in store.calls
+    assert await read_ahead(store, SLOT, copied(200, 200)) == set()
+    assert store.calls == ["bounds segments", "segments"]
+
+
+@pytest.mark.parametrize("freed", [0, 1], ids=["the newest segment is there", "all are freed"])
+async def test_what_was_packed_before_its_positions_were_lost_is_found_as_well(freed: int) -> None:
+    """Burst, pack, an unclean election of the positions: the segments are in the archive."""
+    store = store_of(*[(ONE,)] * 3, *[(OTHER,)] * 3)
+    await Packer(store, SLOT).pack()
+    await store.free(SLOT, store.start + 2 * freed)
+
+    assert await read_ahead(store, SLOT, copied(30, 30)) == set()
+    assert await read_ahead(store, SLOT, copied(30, 20)) == {OTHER}
+    assert await read_ahead(store, SLOT, copied(20, 20)) == {ONE, OTHER}
 
 
 class Freeing(ListStore):

@@ -163,6 +163,7 @@ async def test_what_a_topic_has_lost_is_not_there_and_is_known_as_ours_all_the_s
     await tail.refresh()
     assert tail.has(POINT)
     assert not tail.has(replace(POINT, metadata="another"))
+    assert list(tail.newest) == [OTHER, POINT]
 
     lose(topic)
     await tail.refresh()

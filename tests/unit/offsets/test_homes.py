@@ -59,7 +59,7 @@ def point(target: int = 7, source: int = 7, *written: int) -> Checkpoint:
     return Checkpoint("g1", COPY, SourceOffset(source), TargetOffset(target), "", ours)
 
 
-def view(
+def view(  # noqa: PLR0913 - a group has that many parts, all by name
     *,
     on_target: int | None = None,
     ours: tuple[int, ...] = (),
@@ -68,7 +68,9 @@ def view(
     idle_s: float = 0.0,
     rewrite: bool = False,
     cut: bool = False,
+    late: int | None = None,
 ) -> GroupView:
+    """`late`: where the target's log begins, if copying began behind the group, at 7."""
     return GroupView(
         source=source,
         target=target,
@@ -78,6 +80,7 @@ def view(
         idle_s=idle_s,
         rewrite=frozenset({COPY} if rewrite else ()),
         cut=frozenset({COPY} if cut else ()),
+        late={} if late is None else {COPY: late},
     )
 
 
@@ -105,6 +108,13 @@ def view(
         (view(on_target=9, ours=(6, 9)), Home.SOURCE, [point(7, 7, 7, 9)]),
         (view(on_target=9, ours=(6, 9), target=ACTIVE), Home.TARGET, []),
         (view(on_target=8, ours=(6, 9)), Home.TARGET, []),
+        (view(on_target=4, late=0, idle_s=300), Home.SOURCE, []),
+        (view(on_target=4, late=0, ours=(4,)), Home.SOURCE, []),
+        (view(on_target=4, late=0, ours=(4,), rewrite=True), Home.SOURCE, [point(4, 7, 4)]),
+        (view(on_target=4, late=5, ours=(4,)), Home.SOURCE, [point(5, 7, 5, 4)]),
+        (view(on_target=9, late=0, ours=(9,)), Home.SOURCE, []),
+        (view(on_target=4, late=0), Home.TARGET, []),
+        (view(late=0), Home.SOURCE, []),
     ],
     ids=[
         "nothing there yet",
@@ -128,6 +138,13 @@ def view(
         "a set back is gone on with",
         "a set back is not gone on with while active on the target",
         "own progress ends a set back",
+        "back, and copying began behind it",
+        "ours, and copying began behind it",
+        "copying began behind it, and where it stands is written again in time",
+        "copying began behind it, and retention took where it stands",
+        "copying began behind it, and it is behind that on the target",
+        "moved on the target, and copying began behind it",
+        "nothing there, and copying began behind it",
     ],
 )
 def test_a_group_has_one_home(seen: GroupView, home: Home, commits: list[Checkpoint]) -> None:
@@ -157,6 +174,25 @@ def test_a_group_has_one_home(seen: GroupView, home: Home, commits: list[Checkpo
 def test_what_is_not_set_now_is_remembered(seen: GroupView, remembered: tuple[int, ...]) -> None:
     found = decide(seen, home_again_s=300)
     assert (found.commits, [one.written for one in found.checkpoints]) == ((), [remembered])
+
+
+@pytest.mark.parametrize("seen", [view(late=0), view(late=0, ours=(4,))])
+def test_what_has_no_place_that_anybody_knows_is_told_and_what_was_written_of_it_stays(
+    seen: GroupView,
+) -> None:
+    found = decide(seen, home_again_s=300)
+    assert (found.unset, found.checkpoints) == ((point(),), ())
+
+
+@pytest.mark.parametrize("ours", [(), (4,)])
+def test_where_copying_began_behind_a_group_its_checkpoint_is_where_it_stands(
+    ours: tuple[int, ...],
+) -> None:
+    """Also for who asks MirrorMaker 2's own tools where it goes on."""
+    away = decide(view(on_target=4, late=0), home_again_s=300)
+    back = decide(view(on_target=4, late=0, ours=ours, idle_s=300), home_again_s=300)
+
+    assert (away.checkpoints, back.checkpoints) == ((point(4, 7),), (point(4, 7, 4),))
 
 
 def test_a_group_that_moved_and_came_home_is_followed_also_when_it_stops() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirrorfleet.views.format import count, moment, plural, short, size, span
+from mirrorfleet.views.format import count, moment, pairs, plural, short, size, span
 
 
 def test_what_is_not_known_is_never_a_number() -> None:
@@ -29,3 +29,31 @@ def test_sizes_times_and_counts() -> None:
     )
     assert moment(1_700_000_000_000) == "2023-11-14 22:13:20"
     assert moment(10**20) == f"{10**20} ms"
+
+
+def test_of_a_report_times_are_moments_lengths_stay_and_what_is_null_is_left_out() -> None:
+    fields = {
+        "time_ms": 1_700_000_000_000,
+        "window_start_ms": 0,
+        "window_end_ms": 3_600_000,
+        "worst_lag_ms": 61_000,
+        "time_lag_ms": 5,
+        "first": 0,
+        "end": None,
+        "freshness": 0.5,
+        "settled": True,
+        "start_ms": "of a newer build",
+    }
+
+    assert pairs(fields) == [
+        ("time", "2023-11-14 22:13:20"),
+        ("window_start", "1970-01-01 00:00:00"),
+        ("window_end", "1970-01-01 01:00:00"),
+        ("worst_lag_ms", "61000"),
+        ("time_lag_ms", "5"),
+        ("first", "0"),
+        ("freshness", "0.5"),
+        ("settled", "yes"),
+        ("start_ms", "of a newer build"),
+    ]
+    assert pairs({"settled": False, "time_ms": None}) == [("settled", "no")]

@@ -137,6 +137,10 @@ class World:
         self.topic += [one for one in points if isinstance(one, Checkpoint)]
 
     @property
+    def newest(self) -> list[Checkpoint]:
+        return list({(one.group, one.partition): one for one in self.read}.values())
+
+    @property
     def groups(self) -> set[str]:
         return {one.group for one in self.read}
 

@@ -223,6 +223,7 @@ async def test_topics_that_were_deleted_are_made_again_before_the_next_look(
     monkeypatch.setattr(service, "_open", nothing)
     monkeypatch.setattr(groups, "prepare", prepare)
     monkeypatch.setattr(groups, "look", look)
+    monkeypatch.setattr(groups, "keep", nothing)
     service._settings = service._settings.model_copy(update={"period_s": 0.0})
     service._begun.set()
 
@@ -233,3 +234,32 @@ async def test_topics_that_were_deleted_are_made_again_before_the_next_look(
 
     assert done[:6] == ["prepared", "looked", "looked", "prepared", "looked", "looked"]
     assert following.context.health.active.held() == {}
+
+
+async def test_while_a_source_cannot_be_reached_what_is_ours_is_kept_and_the_trouble_is_told(
+    following: Following, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever becomes of that: the target may be away as well."""
+    service, kept = following.service, list[bool]()
+    groups, away = service._links[LINK], DeadlineError("east: no answer.")
+
+    async def open_source(_: object) -> None:
+        raise away
+
+    async def keep(_: object) -> None:
+        reasons = following.context.health.active.held()
+        kept.append(reasons == {f"link {LINK}": str(away)})
+        raise DeadlineError("west: no answer.")
+
+    monkeypatch.setattr(service, "_open", open_source)
+    monkeypatch.setattr(groups, "keep", keep)
+    service._settings = service._settings.model_copy(update={"period_s": 0.0})
+    service._begun.set()
+
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(service._follow_link(LINK))
+        await until(lambda: len(kept) >= 2, deadline_s=5, what="offsets to be kept")
+        task.cancel()
+
+    assert all(kept)
+    assert groups.report.trouble == str(away)

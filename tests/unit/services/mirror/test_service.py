@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from mirrorfleet.copying.lifecycle import SlotState
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError
 from mirrorfleet.core.ids import ClusterId
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
     from mirrorfleet.mapping.catalog import CatalogView
     from mirrorfleet.records.catalog import CatalogEntry
+    from mirrorfleet.records.members import Slots
 
 
 class Members(Group):
@@ -41,6 +44,7 @@ class Members(Group):
 
     generation = 1
     knows_we_leave = False
+    silent_s = 0.0
 
     def wake(self) -> None:
         self.news.set()
@@ -150,6 +154,60 @@ async def test_a_worker_that_copies_none_of_its_slots_is_not_ready(
     worker = Worker(monkeypatch)
     async with worker.serving():
         await until(lambda: worker.reasons.get("slots") == said, deadline_s=5, what="the reason")
+
+
+async def test_a_worker_whose_coordinator_is_silent_and_whose_slots_others_copy_is_not_ready(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One that is cut off from the broker of its group alone: it has no other trouble."""
+    worker = Worker(monkeypatch)
+    async with worker.serving():
+        worker.publish(entry())
+        worker.group.give(NOTHING)
+        await until(lambda: not worker.reasons, deadline_s=5, what="a member")
+        worker.group.silent_s = reporting.SILENT_S
+        said = "its coordinator has named no member here for 30s; others copy its slots"
+        assert worker.reasons == {GROUP: f"mirrorfleet.west.mirror: {said}"}
+
+        copying = SimpleNamespace(state=SlotState.COPYING)
+        with monkeypatch.context() as alone:
+            alone.setattr(worker.service, "_ours", lambda: [copying])
+            alone.setattr(reporting, "standing_still", lambda *_: "")
+            assert worker.reasons == {}  # alone it loses none
+
+
+async def test_a_worker_joins_when_it_reaches_its_sources_or_says_which_slots_it_cannot_copy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    joined = asyncio.Event()
+    known: list[Callable[[], tuple[Slots, Slots]]] = []
+    worker = Worker(monkeypatch)
+
+    def member(*_: object, **how: Callable[[], tuple[Slots, Slots]]) -> Members:
+        known.append(how["known"])
+        return worker.group
+
+    async def run(_: Members) -> None:
+        joined.set()
+        await for_ever()
+
+    reached = asyncio.Event()
+
+    async def away(*_: object) -> None:
+        await reached.wait()
+
+    monkeypatch.setattr(module, "Membership", member)
+    monkeypatch.setattr(Members, "run", run)
+    monkeypatch.setattr(module, "open_source", away)
+    monkeypatch.setattr(module, "CONNECT_S", 0.2)
+    async with worker.serving():
+        worker.publish(entry())
+        async with asyncio.timeout(5):
+            await joined.wait()
+        slot = frozenset({entry().slot})
+        assert known[0]() == (slot, frozenset())
+        reached.set()
+        await until(lambda: known[0]() == (slot, slot), deadline_s=5, what="a claim to the slot")
 
 
 async def test_a_worker_stops_at_once_though_a_source_is_away_and_its_last_word_is_not_taken(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.core.ids import ClusterAlias, ClusterId, Link, SlotNumber
 from mirrorfleet.kafka.cluster import Cluster
-from mirrorfleet.records.catalog import CatalogLink
+from mirrorfleet.records.catalog import CatalogLink, CatalogPartition, CatalogState
 from tests.faultkit.waiting import until
 from tests.unit.config.making import RIGHT
 from tests.unit.copying.making import LINK, entry, identity
@@ -73,6 +73,26 @@ async def test_a_source_that_became_another_cluster_leaves_the_other_links_alone
         assert "source south" not in worker.reasons
 
 
+async def test_a_source_whose_link_was_removed_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def meet(cluster: Cluster) -> None:
+        cluster._cluster_id = cluster._cluster_id or ClusterId(cluster.settings.alias)
+
+    worker = Worker(monkeypatch)
+    monkeypatch.setattr(Cluster, "open", meet)
+    async with worker.serving():
+        await until_south_is_held(worker)
+        _, copied = published(Link(SOUTH, WEST), SlotNumber(0))
+        assert isinstance(copied, CatalogPartition)
+        worker.publish(replace(copied, state=CatalogState.REMOVED))
+        await until(
+            lambda: "source south" not in worker.reasons, deadline_s=10, what="south to be let go"
+        )
+        worker.publish(copied)
+        await until(lambda: "source south" in worker.reasons, deadline_s=5, what="it to be missed")
+
+
 async def test_a_source_that_this_estate_does_not_know_yet_leaves_the_other_links_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -85,4 +105,4 @@ async def test_a_source_that_this_estate_does_not_know_yet_leaves_the_other_link
     monkeypatch.setattr(Cluster, "open", meet)
     async with worker.serving():
         await until_south_is_held(worker)
-    assert "south" in worker.reasons["source south"]
+        assert "south" in worker.reasons["source south"]

@@ -1,0 +1,195 @@
+"""While the source is away, offsets of ours are set again before the target forgets them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mirrorfleet.core.errors import DeadlineError
+from mirrorfleet.core.ids import SourceOffset, TargetOffset
+from mirrorfleet.kafka.groups import ListedGroup
+from mirrorfleet.offsets.homes import GroupOffset
+from mirrorfleet.records.checkpoint import Checkpoint
+from services.checkpoint import link as link_module
+from tests.unit.services.checkpoint.test_coming_home import WORKING
+from tests.unit.services.checkpoint.test_link import (
+    ANOTHER_TOPIC,
+    DAY_S,
+    EMPTY,
+    World,
+    copied,
+    installed,
+    places,
+    there,
+)
+
+if TYPE_CHECKING:
+    from mirrorfleet.kafka.cluster import Cluster
+    from services.checkpoint.link import LinkGroups
+
+PLACES = {there(0): GroupOffset(5), there(1): GroupOffset(5)}
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    return installed(monkeypatch)
+
+
+def lose_the_source(
+    world: World, monkeypatch: pytest.MonkeyPatch, groups: dict[str, ListedGroup] = EMPTY
+) -> None:
+    """`groups` are those of the target."""
+
+    async def list_groups(
+        cluster: Cluster, *, any_protocol: bool = False, deadline_s: float
+    ) -> dict[str, ListedGroup]:
+        if cluster.name == "east":
+            raise DeadlineError("east: ListGroups: gave up")
+        assert any_protocol
+        world.asked = 0
+        return groups
+
+    monkeypatch.setattr(link_module, "list_groups", list_groups)
+    world.commits.clear()
+
+
+async def turn(link: LinkGroups) -> None:
+    """As the service does it."""
+    with pytest.raises(DeadlineError):
+        await link.look(copied())
+    await link.keep(copied())
+
+
+async def test_what_is_ours_is_set_again_in_time_while_the_source_is_away(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = world.link()
+    await link.look(copied())
+    lose_the_source(world, monkeypatch)
+    told = list(world.topic)
+
+    for days, commits in ((0.0, 0), (0.5, 0), (0.5, 1), (0.0, 1), (0.5, 1), (0.5, 2)):
+        world.now += days * DAY_S
+        await turn(link)
+        assert world.commits == [PLACES] * commits
+
+    assert (world.topic, link.report.refused) == (told, {})
+
+
+async def test_a_process_that_knows_of_no_look_sets_what_is_ours_at_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody can tell how old it is."""
+    await world.link().look(copied())
+    lose_the_source(world, monkeypatch)
+    link = world.link()
+
+    for _ in range(2):
+        await link.keep(copied())
+
+    assert world.commits == [PLACES]
+
+
+async def test_where_another_process_is_active_nothing_is_set(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def another_has_it() -> bool:
+        return False
+
+    await world.link().look(copied())
+    lose_the_source(world, monkeypatch)
+    link = world.link()
+    link.is_ours = another_has_it
+
+    await link.keep(copied())
+
+    assert world.commits == []
+
+
+async def test_a_group_that_went_anywhere_by_itself_is_left_alone(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = world.link()
+    await link.look(copied())
+    lose_the_source(world, monkeypatch)
+    world.target[there(1)] = GroupOffset(9)
+    world.now += DAY_S
+
+    await turn(link)
+
+    assert world.commits == []
+
+
+async def test_a_group_that_moves_while_we_ask_is_left_alone(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = world.link()
+    await link.look(copied())
+    lose_the_source(world, monkeypatch)
+    world.meanwhile = {there(1): GroupOffset(9)}
+    world.now += DAY_S
+
+    await turn(link)
+
+    assert (world.commits, link.commits["raced"]) == ([], 1)
+
+
+async def test_a_group_that_is_at_work_on_the_target_is_left_alone(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = world.link()
+    await link.look(copied())
+    lose_the_source(world, monkeypatch, WORKING)
+    world.now += DAY_S
+
+    await turn(link)
+
+    assert world.commits == []
+
+
+async def test_a_place_that_we_only_followed_from_is_left_alone(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last checkpoint leads elsewhere: the group had read more on the target."""
+    followed = (TargetOffset(9),)
+    world.topic = [Checkpoint("g", there(0), SourceOffset(5), TargetOffset(5), "", followed)]
+    world.source, world.target = places(5), {there(0): GroupOffset(9)}
+    link = world.link()
+    await link.look(copied())
+    lose_the_source(world, monkeypatch)
+    world.now += DAY_S
+
+    await turn(link)
+
+    assert world.commits == []
+
+
+@pytest.mark.parametrize("is_deleted", [True, False], ids=["deleted", "made again"])
+async def test_no_offset_is_set_on_a_topic_that_is_not_the_one_of_the_map(
+    world: World, monkeypatch: pytest.MonkeyPatch, *, is_deleted: bool
+) -> None:
+    link = world.link()
+    await link.look(copied())
+    lose_the_source(world, monkeypatch)
+    world.is_deleted, world.topic_id = is_deleted, ANOTHER_TOPIC
+    world.now += DAY_S
+
+    await turn(link)
+
+    assert world.commits == []
+
+
+async def test_a_group_that_the_target_hides_is_told(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = world.link()
+    await link.look(copied())
+    lose_the_source(world, monkeypatch)
+    world.is_hidden = True
+    world.now += DAY_S
+
+    await turn(link)
+
+    assert world.commits == []
+    assert "GROUP_AUTHORIZATION_FAILED" in link.report.refused["g"]
