@@ -4,15 +4,23 @@
     segments    the same                brokers 1, 2 and 3
     positions   100 |                   brokers 2 and 3, and 3 was behind
 
-Who goes on from the position that is left copies records twice that are there already.
+Who goes on from the position that is left copies records twice that are there already. So it is
+when segments were packed meanwhile, and all of them freed, as builds before did.
 """
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from mirrorfleet.core.ids import FleetName, SlotNumber
+from mirrorfleet.kafka.cluster import Cluster
+from mirrorfleet.mapping.packing import Packer
+from mirrorfleet.mapping.store import KafkaMapStore
+from mirrorfleet.records.topics import ControlKind
+from mirrorfleet.runtime.clock import SystemClock
 from services.local.region import Region, RegionSpec
 from tests.faultkit.waiting import wait_until
 from tests.integration.loss.conftest import Drill
@@ -41,10 +49,22 @@ if TYPE_CHECKING:
 TOPIC: Final = "pc-orders"
 LATER: Final = range(150, 170)
 LAST: Final = range(170, 190)
+SLOT: Final = SlotNumber(0)
+
+
+async def pack(target: Region, name: str) -> None:
+    """Have all of the map in the archive, and no segment."""
+    async with Cluster(target.settings()) as cluster:
+        store = KafkaMapStore(cluster, FleetName(name), SystemClock())
+        try:
+            assert (await Packer(store, SLOT).pack()).segments
+            await store.free(SLOT, (await store.bounds(ControlKind.SEGMENTS, SLOT)).end)
+        finally:
+            store.close()
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("owner", ["another", "same"])
+@pytest.mark.parametrize("owner", ["another", "same", "packed"])
 def test_positions_that_an_unclean_election_took_repeat_nothing(
     owner: str, east: Region, regions: Regions, tmp_path: Path
 ) -> None:
@@ -64,7 +84,9 @@ def test_positions_that_an_unclean_election_took_repeat_nothing(
             for count in range(len(PORTIONS)):
                 copy_through(drill, (topic,), [KEPT, *PORTIONS[: count + 1]])
             before = ends(trio, positions)
-            if owner == "another":
+            if owner == "packed":
+                asyncio.run(pack(trio, fleet.name))
+            if owner != "same":
                 mirror.kill()
             forget(trio)
             evidence = wait_forgotten(trio, (positions,), before)
@@ -77,7 +99,7 @@ def test_positions_that_an_unclean_election_took_repeat_nothing(
                 drill.fill(topic, LATER.start, LATER.stop)
         with fleet.mirror("b") as mirror:
             copy_through(Drill(fleet, mirror), (topic,), [KEPT, LOST, LATER, LAST])
-            if owner == "another":
+            if owner != "same":
                 wait_until(
                     lambda: fleet.events("positions-rebuilt"),
                     deadline_s=FLOWING_S,

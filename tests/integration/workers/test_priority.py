@@ -6,19 +6,18 @@ import asyncio
 import os
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import httpx
 import pytest
 
 from mirrorfleet.kafka.control import read_to_end
 from mirrorfleet.records import positions
 from mirrorfleet.records.positions import Position
 from tests.faultkit.bites import middle
-from tests.faultkit.regions import access
 from tests.faultkit.roles import Roles
 from tests.faultkit.waiting import wait_until
-from tests.integration.mirror.fleet import FLOWING_S, Fleet
+from tests.integration.mirror.fleet import FLOWING_S, Fleet, slots_of
 from tests.integration.mirror.making import Made, create, put
 from tests.integration.workers.fleet import now_ms
-from tests.judge.reading import At, ReadingError, ends_of
 from tests.judge.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -26,15 +25,17 @@ if TYPE_CHECKING:
 
     from mirrorfleet.core.ids import PartitionIdentity, TopicId
     from services.local.region import Region
+    from tests.faultkit.process import ServiceProcess
 
 PARTITIONS: Final = 8
+SLOTS: Final = 4
 BLOBS: Final = 300
 """Of 100 KB to each partition of each topic: 480 MB in all. Of each partition 5 to 11 MB (measured)
 come before all slots know of their backlogs (`copying.partition.CATCH_UP_AFTER`)."""
 MORE_BLOBS: Final = 500
 """An heir has less left to copy, and the same few MB of each partition come first again."""
 BEGUN: Final = 0.125
-"""Of what is urgent: the first worker is killed when it has copied so much."""
+"""Of one topic: the first worker is killed when it has copied so much."""
 
 
 class Copied(NamedTuple):
@@ -82,7 +83,7 @@ def with_backlog(name: str, east: Region, west: Region, directory: Path, blobs: 
         create(east, topic, PARTITIONS)
         numbers = range(PARTITIONS * blobs)
         put(east, topic, (Made(b"%06d" % n + blob, partition=n % PARTITIONS) for n in numbers))
-    return Fleet(name, east, west, directory, rules=rules, slots=4)
+    return Fleet(name, east, west, directory, rules=rules, slots=SLOTS)
 
 
 @pytest.mark.long
@@ -108,20 +109,22 @@ def test_high_priority_is_copied_first_by_the_heir_of_a_worker_that_died_with_a_
     east: Region, west: Region, tmp_path: Path
 ) -> None:
     fleet = with_backlog("heir", east, west, tmp_path, MORE_BLOBS)
-    copies = [At("east.heir-urgent", number) for number in range(PARTITIONS)]
     everything = PARTITIONS * MORE_BLOBS
 
-    def has_begun() -> bool:
-        ends = ends_of(access(west), copies)
-        return sum(each.committed for each in ends.values()) > BEGUN * everything
+    def has_begun(worker: ServiceProcess) -> bool:
+        """By its own word: asking brokers takes about as long as all of it."""
+        slots = slots_of(worker)
+        waits = sum(int(str(slot["lag_records"])) for slot in slots)
+        is_known = len(slots) == SLOTS and not any(slot["lag_unknown"] for slot in slots)
+        return is_known and waits < (2 - BEGUN) * everything
 
     with fleet.sync():
         with fleet.mirror("first") as first:
             wait_until(
-                has_begun,
+                lambda: has_begun(first),
                 deadline_s=FLOWING_S,
                 what="a part of what is urgent",
-                ignoring=(ReadingError,),  # not there yet
+                ignoring=(httpx.HTTPError,),
             )
             first.kill()  # at once: all of it takes two seconds
             killed_ms = now_ms()

@@ -176,38 +176,55 @@ async def test_a_worker_whose_coordinator_is_silent_and_whose_slots_others_copy_
             assert worker.reasons == {}  # alone it loses none
 
 
-async def test_a_worker_joins_when_it_reaches_its_sources_or_says_which_slots_it_cannot_copy(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    joined = asyncio.Event()
-    known: list[Callable[[], tuple[Slots, Slots]]] = []
-    worker = Worker(monkeypatch)
+class Joining(Worker):
+    """Tells when it joins the group, and which slots it claims then."""
 
-    def member(*_: object, **how: Callable[[], tuple[Slots, Slots]]) -> Members:
-        known.append(how["known"])
-        return worker.group
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, connect_s: float) -> None:
+        super().__init__(monkeypatch)
+        self.joined, self.reached = asyncio.Event(), asyncio.Event()
+        self._known: list[Callable[[], tuple[Slots, Slots]]] = []
+        monkeypatch.setattr(module, "Membership", self._member)
+        monkeypatch.setattr(self.group, "run", self._run)
+        monkeypatch.setattr(module, "open_source", self._open)
+        monkeypatch.setattr(module, "CONNECT_S", connect_s)
 
-    async def run(_: Members) -> None:
-        joined.set()
+    def claims(self) -> tuple[Slots, Slots]:
+        (known,) = self._known
+        return known()
+
+    def _member(self, *_: object, **how: Callable[[], tuple[Slots, Slots]]) -> Members:
+        self._known.append(how["known"])
+        return self.group
+
+    async def _run(self) -> None:
+        self.joined.set()
         await for_ever()
 
-    reached = asyncio.Event()
+    async def _open(self, *_: object) -> None:
+        await self.reached.wait()
 
-    async def away(*_: object) -> None:
-        await reached.wait()
 
-    monkeypatch.setattr(module, "Membership", member)
-    monkeypatch.setattr(Members, "run", run)
-    monkeypatch.setattr(module, "open_source", away)
-    monkeypatch.setattr(module, "CONNECT_S", 0.2)
-    async with worker.serving():
+async def test_a_worker_that_reaches_its_sources_joins_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    worker, slot = Joining(monkeypatch, connect_s=60.0), frozenset({entry().slot})
+    worker.reached.set()
+    async with asyncio.timeout(5), worker.serving():
         worker.publish(entry())
-        async with asyncio.timeout(5):
-            await joined.wait()
-        slot = frozenset({entry().slot})
-        assert known[0]() == (slot, frozenset())
-        reached.set()
-        await until(lambda: known[0]() == (slot, slot), deadline_s=5, what="a claim to the slot")
+        await worker.joined.wait()
+        assert worker.claims() == (slot, slot)
+
+
+async def test_a_worker_that_does_not_reach_a_source_joins_and_says_which_slots_it_cannot_copy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    worker, slot = Joining(monkeypatch, connect_s=0.2), frozenset({entry().slot})
+    async with asyncio.timeout(10), worker.serving():
+        worker.publish(entry())
+        await worker.joined.wait()
+        assert worker.claims() == (slot, frozenset())
+        worker.reached.set()
+        await until(lambda: worker.claims() == (slot, slot), deadline_s=5, what="a claim to it")
 
 
 async def test_a_worker_stops_at_once_though_a_source_is_away_and_its_last_word_is_not_taken(
