@@ -114,9 +114,9 @@ def test_high_priority_is_copied_first_by_the_heir_of_a_worker_that_died_with_a_
     def has_begun(worker: ServiceProcess) -> bool:
         """By its own word: asking brokers takes about as long as all of it."""
         slots = slots_of(worker)
-        waits = sum(int(str(slot["lag_records"])) for slot in slots)
-        is_known = len(slots) == SLOTS and not any(slot["lag_unknown"] for slot in slots)
-        return is_known and waits < (2 - BEGUN) * everything
+        told = ("partitions", "lag_unknown", "lag_records")
+        there, unknown, waits = (sum(int(str(slot[name])) for slot in slots) for name in told)
+        return (there, unknown) == (2 * PARTITIONS, 0) and waits < (2 - BEGUN) * everything
 
     with fleet.sync():
         with fleet.mirror("first") as first:
