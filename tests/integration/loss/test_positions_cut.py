@@ -89,8 +89,7 @@ def test_positions_that_an_unclean_election_took_repeat_nothing(
             if owner != "same":
                 mirror.kill()
             forget(trio)
-            evidence = wait_forgotten(trio, (positions,), before)
-            assert evidence.bit, evidence
+            assert (found := wait_forgotten(trio, (positions,), before)).bit, found
             trio.broker(LEADER).restart()
             if owner == "same":
                 copy_through(drill, (topic,), [KEPT, LOST, LATER])
