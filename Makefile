@@ -137,11 +137,12 @@ test-spark: $(SPARK) brokers ## the tests of the Spark jobs
 	@time $(PY) -m pytest tests/spark --durations=10
 
 .PHONY: check
-check: $(READY) ## format, lint, types, layers; changes nothing
+check: $(READY) ## format, lint, types, layers, sizes; changes nothing
 	@$(PY) -m ruff format --check
 	@$(PY) -m ruff check
 	@$(PY) -m mypy
 	@$(VENV)/bin/lint-imports --no-cache --no-logo
+	@$(PY) -m pytest -q tests/architecture/test_sizes.py
 
 .PHONY: fmt
 fmt: $(READY) ## format and fix what can be fixed
