@@ -36,7 +36,8 @@ def kept(
     for point in points:
         now = idle.get(point.group, {}).get(point.partition)
         stands = now is not None and now.offset == point.target and now.offset in point.written
-        if stands and point.partition in there and _is_taken(point, copies, flow):
+        is_there = point.partition in there
+        if stands and is_there and is_copied_for(point.group, point.partition, copies, flow):
             again = replace(point, written=(point.target,))
             found.setdefault(point.group, []).append(again)
     return {
@@ -44,7 +45,3 @@ def kept(
         for group, mine in found.items()
         if not own_places(idle[group], written_of(group), copies)
     }
-
-
-def _is_taken(point: Checkpoint, copies: Copies, flow: Flow) -> bool:
-    return is_copied_for(point.group, point.partition, copies, flow)

@@ -54,6 +54,16 @@ def lose_the_source(
     world.commits.clear()
 
 
+async def looked_once(
+    world: World, monkeypatch: pytest.MonkeyPatch, groups: dict[str, ListedGroup] = EMPTY
+) -> LinkGroups:
+    """A link whose source was lost after one good look."""
+    link = world.link()
+    await link.look(copied())
+    lose_the_source(world, monkeypatch, groups)
+    return link
+
+
 async def turn(link: LinkGroups) -> None:
     """As the service does it."""
     with pytest.raises(DeadlineError):
@@ -64,9 +74,7 @@ async def turn(link: LinkGroups) -> None:
 async def test_what_is_ours_is_set_again_in_time_while_the_source_is_away(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    link = world.link()
-    await link.look(copied())
-    lose_the_source(world, monkeypatch)
+    link = await looked_once(world, monkeypatch)
     told = list(world.topic)
 
     for days, commits in ((0.0, 0), (0.5, 0), (0.5, 1), (0.0, 1), (0.5, 1), (0.5, 2)):
@@ -110,9 +118,7 @@ async def test_where_another_process_is_active_nothing_is_set(
 async def test_a_group_that_went_anywhere_by_itself_is_left_alone(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    link = world.link()
-    await link.look(copied())
-    lose_the_source(world, monkeypatch)
+    link = await looked_once(world, monkeypatch)
     world.target[there(1)] = GroupOffset(9)
     world.now += DAY_S
 
@@ -124,9 +130,7 @@ async def test_a_group_that_went_anywhere_by_itself_is_left_alone(
 async def test_a_group_that_moves_while_we_ask_is_left_alone(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    link = world.link()
-    await link.look(copied())
-    lose_the_source(world, monkeypatch)
+    link = await looked_once(world, monkeypatch)
     world.meanwhile = {there(1): GroupOffset(9)}
     world.now += DAY_S
 
@@ -138,9 +142,7 @@ async def test_a_group_that_moves_while_we_ask_is_left_alone(
 async def test_a_group_that_is_at_work_on_the_target_is_left_alone(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    link = world.link()
-    await link.look(copied())
-    lose_the_source(world, monkeypatch, WORKING)
+    link = await looked_once(world, monkeypatch, WORKING)
     world.now += DAY_S
 
     await turn(link)
@@ -155,9 +157,7 @@ async def test_a_place_that_we_only_followed_from_is_left_alone(
     followed = (TargetOffset(9),)
     world.topic = [Checkpoint("g", there(0), SourceOffset(5), TargetOffset(5), "", followed)]
     world.source, world.target = places(5), {there(0): GroupOffset(9)}
-    link = world.link()
-    await link.look(copied())
-    lose_the_source(world, monkeypatch)
+    link = await looked_once(world, monkeypatch)
     world.now += DAY_S
 
     await turn(link)
@@ -169,9 +169,7 @@ async def test_a_place_that_we_only_followed_from_is_left_alone(
 async def test_no_offset_is_set_on_a_topic_that_is_not_the_one_of_the_map(
     world: World, monkeypatch: pytest.MonkeyPatch, *, is_deleted: bool
 ) -> None:
-    link = world.link()
-    await link.look(copied())
-    lose_the_source(world, monkeypatch)
+    link = await looked_once(world, monkeypatch)
     world.is_deleted, world.topic_id = is_deleted, ANOTHER_TOPIC
     world.now += DAY_S
 
@@ -183,9 +181,7 @@ async def test_no_offset_is_set_on_a_topic_that_is_not_the_one_of_the_map(
 async def test_a_group_that_the_target_hides_is_told(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    link = world.link()
-    await link.look(copied())
-    lose_the_source(world, monkeypatch)
+    link = await looked_once(world, monkeypatch)
     world.is_hidden = True
     world.now += DAY_S
 

@@ -30,7 +30,7 @@ from tests.unit.copying.making import LINK, entry
 from tests.unit.standby.test_demotion import Fleet, nothing
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
 REFUSED = AuthenticationError("SASL as User:copier failed.")
 NOT_ALLOWED = BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "west")
@@ -205,6 +205,16 @@ async def test_a_source_that_was_another_cluster_is_opened_when_it_is_at_its_add
     assert following.service._sources[LINK].cluster_id == "east"
 
 
+async def follow(service: CheckpointService, done: Callable[[], bool], what: str) -> None:
+    """Its link, look after look, until so much is done."""
+    service._settings = service._settings.model_copy(update={"period_s": 0.0})
+    service._begun.set()
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(service._follow_link(LINK))
+        await until(done, deadline_s=5, what=what)
+        task.cancel()
+
+
 async def test_topics_that_were_deleted_are_made_again_before_the_next_look(
     following: Following, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -224,13 +234,7 @@ async def test_topics_that_were_deleted_are_made_again_before_the_next_look(
     monkeypatch.setattr(groups, "prepare", prepare)
     monkeypatch.setattr(groups, "look", look)
     monkeypatch.setattr(groups, "keep", nothing)
-    service._settings = service._settings.model_copy(update={"period_s": 0.0})
-    service._begun.set()
-
-    async with asyncio.TaskGroup() as group:
-        task = group.create_task(service._follow_link(LINK))
-        await until(lambda: done.count("looked") >= 4, deadline_s=5, what="looks that went well")
-        task.cancel()
+    await follow(service, lambda: done.count("looked") >= 4, what="looks that went well")
 
     assert done[:6] == ["prepared", "looked", "looked", "prepared", "looked", "looked"]
     assert following.context.health.active.held() == {}
@@ -253,13 +257,7 @@ async def test_while_a_source_cannot_be_reached_what_is_ours_is_kept_and_the_tro
 
     monkeypatch.setattr(service, "_open", open_source)
     monkeypatch.setattr(groups, "keep", keep)
-    service._settings = service._settings.model_copy(update={"period_s": 0.0})
-    service._begun.set()
-
-    async with asyncio.TaskGroup() as group:
-        task = group.create_task(service._follow_link(LINK))
-        await until(lambda: len(kept) >= 2, deadline_s=5, what="offsets to be kept")
-        task.cancel()
+    await follow(service, lambda: len(kept) >= 2, what="offsets to be kept")
 
     assert all(kept)
     assert groups.report.trouble == str(away)

@@ -37,6 +37,11 @@ def published(link: Link, slot: SlotNumber) -> tuple[CatalogEntry, CatalogEntry]
     )
 
 
+async def meet_by_alias(cluster: Cluster) -> None:
+    """Each alias is the cluster of its name."""
+    cluster._cluster_id = cluster._cluster_id or ClusterId(cluster.settings.alias)
+
+
 async def until_south_is_held(worker: Worker) -> None:
     """Both links are in the catalog, and only east can be copied."""
     for number, link in enumerate((Link(SOUTH, WEST), LINK)):
@@ -76,11 +81,8 @@ async def test_a_source_that_became_another_cluster_leaves_the_other_links_alone
 async def test_a_source_whose_link_was_removed_is_not_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def meet(cluster: Cluster) -> None:
-        cluster._cluster_id = cluster._cluster_id or ClusterId(cluster.settings.alias)
-
     worker = Worker(monkeypatch)
-    monkeypatch.setattr(Cluster, "open", meet)
+    monkeypatch.setattr(Cluster, "open", meet_by_alias)
     async with worker.serving():
         await until_south_is_held(worker)
         _, copied = published(Link(SOUTH, WEST), SlotNumber(0))
@@ -97,12 +99,8 @@ async def test_a_source_that_this_estate_does_not_know_yet_leaves_the_other_link
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """`sync` has a newer estate, with one more link."""
-
-    async def meet(cluster: Cluster) -> None:
-        cluster._cluster_id = cluster._cluster_id or ClusterId(cluster.settings.alias)
-
     worker = Worker(monkeypatch)
-    monkeypatch.setattr(Cluster, "open", meet)
+    monkeypatch.setattr(Cluster, "open", meet_by_alias)
     async with worker.serving():
         await until_south_is_held(worker)
         assert "south" in worker.reasons["source south"]
