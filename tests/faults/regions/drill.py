@@ -146,7 +146,7 @@ class Drill:
         self, rate: float = RATE, topics: Sequence[str] = (), more: Sequence[str] = ()
     ) -> None:
         """Begin to make traffic at the source, in all topics or in some of them."""
-        seed = f"{self.name}-{len(self.loads)}"
+        seed, self.made = f"{self.name}-{len(self.loads)}", None
         run = traffic(
             address(self.east),
             topics or self.topics,
