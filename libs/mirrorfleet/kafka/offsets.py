@@ -36,6 +36,7 @@ from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.codec import code_of, patience
 from mirrorfleet.kafka.each import LeaderEpochs, Results, on_leaders, verdict
+from mirrorfleet.kafka.together import both_of
 from mirrorfleet.wire.k01_fetch import Isolation
 
 _CONSUMER: Final = BrokerId(-1)
@@ -106,13 +107,16 @@ async def log_bounds(
 
     Raises: BrokerError of the partition; as `list_offsets`.
     """
-    start = (await list_offsets(cluster, {at: EARLIEST}, isolation=isolation))[at]
-    end = (await list_offsets(cluster, {at: LATEST}, isolation=isolation))[at]
+    starts, ends = await both_of(  # one request cannot ask twice about a partition
+        list_offsets(cluster, {at: EARLIEST}, isolation=isolation),
+        list_offsets(cluster, {at: LATEST}, isolation=isolation),
+    )
+    start, end = starts[at], ends[at]
     if isinstance(start, BrokerError):
         raise start
     if isinstance(end, BrokerError):
         raise end
-    return start.offset, end.offset
+    return start.offset, max(start.offset, end.offset)  # records may be deleted between the two
 
 
 async def offset_for_leader_epoch(

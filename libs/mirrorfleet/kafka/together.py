@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterable
+from typing import TypeVar
 
 from mirrorfleet.core.errors import MirrorfleetError, deciding
+
+T = TypeVar("T")
+U = TypeVar("U")
 
 
 async def all_of(work: Iterable[Coroutine[object, object, None]]) -> None:
@@ -24,3 +28,17 @@ async def all_of(work: Iterable[Coroutine[object, object, None]]) -> None:
         raise next(error for error in errors if not isinstance(error, MirrorfleetError))
     if ours:
         raise deciding(BaseExceptionGroup("requests side by side", ours))
+
+
+async def both_of(
+    one: Coroutine[object, object, T], other: Coroutine[object, object, U]
+) -> tuple[T, U]:
+    """What two of them give. Raises: as `all_of`."""
+    first: list[T] = []
+    second: list[U] = []
+    await all_of((_into(first, one), _into(second, other)))
+    return first[0], second[0]
+
+
+async def _into(place: list[T], work: Coroutine[object, object, T]) -> None:
+    place.append(await work)

@@ -43,21 +43,15 @@ def transactions_of(runner: SlotRunner, name: str) -> Transactions:
     return Transactions(runner.target, name, runner.transaction_version, dice=runner.dice)
 
 
-async def open_in(
-    runner: SlotRunner,
-    name: str,
-    others: Collection[TopicPartition] = (),
-    deadline_s: float | None = None,
-) -> set[TopicPartition]:
-    """Where an id of the slot has a transaction open: of where its positions and segments go, and
-    of others.
+async def open_in(runner: SlotRunner, name: str) -> set[TopicPartition]:
+    """Where an id of the slot has a transaction open, of where its positions and segments go.
 
     Raises: as `described`.
     """
-    found = await described(runner, name, deadline_s)
+    found = await described(runner, name)
     if found is None:
         return set()
-    return set(open_of(await ask_control(runner, others, deadline_s), found.producer))
+    return set(open_of(await ask_control(runner), found.producer))
 
 
 async def ask_control(

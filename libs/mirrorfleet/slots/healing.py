@@ -49,7 +49,8 @@ REFUSALS: Final = 5
 FAILURES: Final = 2 * REFUSALS
 """And so many that say nothing of the batch: half a minute, as the waits between them double."""
 
-_BEFORE_THE_FIRST: Final = SourceOffset(-1)
+NOWHERE: Final = SourceOffset(-1)
+"""The place of a fault of a partition that has no position."""
 _GONE: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 
 
@@ -153,12 +154,12 @@ def wait_for_start(runner: SlotRunner, entry: CatalogPartition, error: BrokerErr
     fault = None
     if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
         text = source_denied(runner, entry.source_topic)
-        fault = Fault(FaultReason.SOURCE_DENIED, _BEFORE_THE_FIRST, text)
+        fault = Fault(FaultReason.SOURCE_DENIED, NOWHERE, text)
     elif code in _GONE:
         text = f"{runner.link.source} has no topic {entry.source_topic}, or hides it"
-        fault = Fault(FaultReason.SOURCE_MISSING, _BEFORE_THE_FIRST, text)
+        fault = Fault(FaultReason.SOURCE_MISSING, NOWHERE, text)
     elif code is ErrorCode.INVALID_REQUEST:
-        fault = Fault(FaultReason.SOURCE_CORRUPT, _BEFORE_THE_FIRST, str(error))
+        fault = Fault(FaultReason.SOURCE_CORRUPT, NOWHERE, str(error))
     hold(runner, entry, fault)
 
 
@@ -174,7 +175,7 @@ def hold(runner: SlotRunner, entry: CatalogPartition, fault: Fault | None) -> No
 
 def hold_lost(runner: SlotRunner, entry: CatalogPartition, text: str) -> None:
     """Keep a partition apart that was copied before, nobody knows how far."""
-    hold(runner, entry, Fault(FaultReason.POSITION_LOST, _BEFORE_THE_FIRST, text))
+    hold(runner, entry, Fault(FaultReason.POSITION_LOST, NOWHERE, text))
 
 
 def is_lost(waiting: CopyPartition) -> bool:

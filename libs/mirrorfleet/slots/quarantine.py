@@ -33,7 +33,8 @@ from mirrorfleet.core.errors import BrokerError, DeadlineError, FencedError, Mir
 from mirrorfleet.core.ids import SourceOffset, TopicPartition
 from mirrorfleet.core.names import spare_id, transactional_id
 from mirrorfleet.kafka.configs import ConfigValue, describe_configs
-from mirrorfleet.kafka.left_open import ENDING, OPEN
+from mirrorfleet.kafka.left_open import ENDING, OPEN, open_of
+from mirrorfleet.kafka.together import both_of
 from mirrorfleet.kafka.transactions import NotAddedError
 from mirrorfleet.policy.naming import is_own_topic
 from mirrorfleet.records.positions import Barrier, Quarantine
@@ -149,26 +150,36 @@ class Wedges:
 
         Raises: WedgedError; `left_behind` says because of which partitions.
         """
-        if self.left_behind or not self.is_owner or self._runner.formats.quarantine is None:
-            return
-        both, suspects = await self._pending(), self._suspects
+        if self._may_leave:
+            await self._judge(await self._described())
+
+    @property
+    def _may_leave(self) -> bool:
+        """Whether the slot could go on without some, as things are."""
+        is_able = self._runner.formats.quarantine is not None
+        return is_able and self.is_owner and not self.left_behind
+
+    async def _judge(self, found: TransactionDescription | None) -> None:
+        """As `check`, from what was found just now."""
+        both, suspects = _pending_in(found), self._suspects
         began = self._runner.clock.monotonic()
         while both and not both <= suspects and self._runner.clock.monotonic() - began < LOOK_S:
             await asyncio.sleep(BETWEEN_S)
-            both &= await self._pending()
-        if not both:
+            found = await self._described()
+            both &= _pending_in(found)
+        if found is None or not both:
             return  # it goes on
         sick = await self.sick_of(both)
         blamed = both if both <= suspects else sick
         if not blamed or any(is_own_topic(at.topic) for at in blamed):
             return  # the target is slow, or there is nowhere to write positions to
         try:
-            lacking = await endings.open_in(self._runner, self.main_id, both - blamed, ASK_S)
+            answers = await endings.ask_control(self._runner, both - blamed, ASK_S)
         except MirrorfleetError as error:
             _log.info("cannot be known yet", extra=fields(error=str(error)))
             return
-        if not lacking:  # else nobody could read up to a record of the spare id
-            self.leave(blamed)
+        if not open_of(answers, found.producer):
+            self.leave(blamed)  # else nobody could read up to a record of the spare id
 
     async def sick_of(self, suspects: Collection[TopicPartition]) -> frozenset[TopicPartition]:
         """Those without a leader, or with fewer replicas in sync than their topic asks for.
@@ -179,9 +190,11 @@ class Wedges:
         target, asked = self._runner.target, sorted({at.topic for at in suspects})
         copied = {partition.target.topic for partition in self._runner.slot.partitions.values()}
         try:
-            found = await target.metadata(asked)
-            configs = await describe_configs(
-                target, sorted(copied.union(asked)), keys=[_LEAST], deadline_s=ASK_S
+            found, configs = await both_of(
+                target.metadata(asked),
+                describe_configs(
+                    target, sorted(copied.union(asked)), keys=[_LEAST], deadline_s=ASK_S
+                ),
             )
         except MirrorfleetError as error:
             _log.info("who is in sync cannot be known", extra=fields(error=str(error)))
@@ -203,6 +216,7 @@ class Wedges:
             self._stable_s = min(2 * self._stable_s, STABLE_MOST_S) if soon else STABLE_S
         self.left_behind, self._is_healed = self.left_behind | frozenset(more), False
         self._suspects = frozenset()
+        self._runner.setbacks.over()  # what was in the way is known: it is not waited for
         names = ", ".join(sorted(map(str, more)))
         raise WedgedError(f"{self.main_id} has not ended its transaction in {names}")
 
@@ -234,9 +248,10 @@ class Wedges:
         if waited_s < STUCK_S or now - self._looked_at < STUCK_S:
             return
         self._looked_at = now
-        await self.check()
         few = [ack for ack in acks if ack.error is ErrorCode.NOT_ENOUGH_REPLICAS]
-        found = await self._described() if few else None
+        found = await self._described() if few or self._may_leave else None
+        if self._may_leave:
+            await self._judge(found)
         added = found.partitions if found is not None and found.state == OPEN else ()
         for ack in few:
             at = TopicPartition(ack.topic, ack.partition)
@@ -289,11 +304,6 @@ class Wedges:
             self.left_behind, self._healed_at = frozenset(), self._runner.clock.monotonic()
             raise HealedError("the last transaction of the main id has ended: all go on")
 
-    async def _pending(self) -> frozenset[TopicPartition]:
-        """Partitions that still lack the marker of the main id's last transaction."""
-        found = await self._described()
-        return frozenset(found.partitions if found and found.state in ENDING else ())
-
     async def _described(self) -> TransactionDescription | None:
         """The main id as its coordinator has it, if that can be known."""
         try:
@@ -302,6 +312,11 @@ class Wedges:
             text = fields(slot=self._runner.number, error=str(error))
             _log.info("transaction not described", extra=text)
             return None
+
+
+def _pending_in(found: TransactionDescription | None) -> frozenset[TopicPartition]:
+    """Partitions that still lack the marker of the last transaction."""
+    return frozenset(found.partitions if found and found.state in ENDING else ())
 
 
 def _least_of(answer: dict[str, ConfigValue] | BrokerError) -> int:
@@ -327,8 +342,11 @@ async def divert(runner: SlotRunner) -> Sender:
     left = tuple(sorted(runner.wedges.left_behind))
     record = Quarantine(owner=runner.owner, producer=producer, partitions=left, time_ms=now_ms)
     try:
-        await sender.commit_control([barrier_entry(runner, record)])
-        found = await recall(runner.target, taking.begin_reading(runner), record)
+        hint, _ = await both_of(
+            taking.commit_first(runner, sender, barrier_entry(runner, record)),
+            runner.doubts.learn(),  # the main id is its owner's: it may be asked about at any time
+        )
+        found = await recall(runner.target, taking.begin_reading(runner), record, hint)
         taking.heed(runner, found.fence())
         if found.owner() != runner.owner:
             raise FencedError(f"slot {runner.number}: {found.owner()} took it meanwhile.")
@@ -338,7 +356,6 @@ async def divert(runner: SlotRunner) -> Sender:
         for entry in runner.entries.values():
             if healing.is_left_behind(runner, entry.identity):
                 _leave(runner, entry)
-        await runner.doubts.learn()
         await taking.admit_known(runner, sender)
     except BaseException:
         sender.close()
@@ -355,7 +372,8 @@ def _leave(runner: SlotRunner, entry: CatalogPartition) -> None:
     position = known or start_position(entry.identity, SourceOffset(0), runner.clock.now_ms())
     left = begun_at(entry, position)
     text = f"{entry.target_topic}-{entry.identity.partition} takes no marker: too few replicas?"
-    left.fault = Fault(FaultReason.QUARANTINED, position.next_source, text)
+    at = healing.NOWHERE if known is None or known.fault else known.next_source
+    left.fault = Fault(FaultReason.QUARANTINED, at, text)
     before = runner.unstarted.get(entry.identity)
     left.reported = None if before is None else before.reported  # each abort of v1 comes by here
     runner.unstarted[entry.identity] = left

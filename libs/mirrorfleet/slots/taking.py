@@ -7,6 +7,7 @@ it is final and seen.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -20,9 +21,8 @@ from mirrorfleet.core.errors import (
     denied,
 )
 from mirrorfleet.core.ids import PartitionIdentity, ProducerIdentity
-from mirrorfleet.kafka.offsets import (
-    log_bounds,
-)
+from mirrorfleet.kafka.offsets import log_bounds
+from mirrorfleet.kafka.together import both_of
 from mirrorfleet.kafka.transactions import Transactions
 from mirrorfleet.records.positions import Barrier, Fence, Healed, Position
 from mirrorfleet.records.topics import ControlKind
@@ -45,7 +45,9 @@ if TYPE_CHECKING:
 
     from mirrorfleet.copying.recall import Recall
     from mirrorfleet.core.ids import TopicPartition
+    from mirrorfleet.kafka.inspection import TransactionDescription
     from mirrorfleet.records.catalog import CatalogPartition
+    from mirrorfleet.slots.outgoing import ControlEntry
     from mirrorfleet.slots.runner import SlotRunner
 
 FENCE_LOOK_S: Final = 1.5
@@ -60,11 +62,15 @@ _HELD: Final = frozenset({SlotState.FENCING, SlotState.READING, SlotState.COPYIN
 _log = logger(__name__)
 
 
+Hint = tuple[int, int]
+"""Where the positions began and ended a moment ago (`log_bounds`)."""
+
+
 class Prepared(NamedTuple):
     """What can be done before a slot is ours: connections, and where its positions end about."""
 
     transactions: Transactions
-    hint: tuple[int, int]
+    hint: Hint
     at: float
     """When that was: what was committed since is read whole (monotonic seconds)."""
 
@@ -107,7 +113,7 @@ async def take(runner: SlotRunner) -> Sender:
     barrier = Barrier(owner=runner.owner, producer=producer, time_ms=runner.clock.now_ms())
     sender = Sender(runner, transactions, producer)
     try:
-        await sender.commit_control([barrier_entry(runner, barrier)])
+        hint = await commit_first(runner, sender, barrier_entry(runner, barrier), hint)
         steps.append(runner.clock.monotonic())
         begin_reading(runner)
         found, barrier = await recalled(runner, sender, barrier, hint)
@@ -123,6 +129,27 @@ async def take(runner: SlotRunner) -> Sender:
     runner.move(SlotState.COPYING)
     _tell(runner, [*steps, runner.clock.monotonic()])
     return sender
+
+
+async def commit_first(
+    runner: SlotRunner, sender: Sender, entry: ControlEntry, hint: Hint | None = None
+) -> Hint | None:
+    """Commit what everything before it is read up to, and ask meanwhile where that ends about.
+
+    Raises: as `take`.
+    """
+    if hint is not None:
+        await sender.commit_control([entry])
+        return hint
+    _, found = await both_of(sender.commit_control([entry]), _hint(runner))
+    return found
+
+
+async def _hint(runner: SlotRunner) -> Hint | None:
+    """Nobody who tells keeps nobody from going on: who reads asks again then."""
+    with suppress(MirrorfleetError):
+        return await log_bounds(runner.target, runner.control_partition(ControlKind.POSITIONS))
+    return None
 
 
 def begin_reading(runner: SlotRunner) -> TopicPartition:
@@ -142,7 +169,7 @@ async def admit_known(runner: SlotRunner, sender: Sender) -> None:
 
 
 async def recalled(
-    runner: SlotRunner, sender: Sender, barrier: Barrier, hint: tuple[int, int] | None
+    runner: SlotRunner, sender: Sender, barrier: Barrier, hint: Hint | None
 ) -> tuple[Recall, Barrier]:
     """What was committed with either id of the slot before we took it, and up to which barrier.
 
@@ -170,7 +197,7 @@ async def _end_quarantine(runner: SlotRunner, sender: Sender, before: Barrier) -
     return barrier
 
 
-def _prepared(runner: SlotRunner) -> tuple[Transactions, tuple[int, int]] | None:
+def _prepared(runner: SlotRunner) -> tuple[Transactions, Hint] | None:
     """What is ready for this take, and new enough."""
     found, runner.prepared = runner.prepared, None
     if found is None:
@@ -222,8 +249,9 @@ async def fence_settled(runner: SlotRunner, transactions: Transactions) -> Produ
     Raises: as `take`; WedgedError of an owner whose last transaction cannot end.
     """
     try:
-        await endings.ask_control(runner)  # else the id would be taken, and nothing settled
-        last = await runner.doubts.last_of(transactions.transactional_id)
+        _, last = await both_of(  # else the id would be taken, and nothing settled
+            endings.ask_control(runner), _last_of(runner, transactions)
+        )
         producer = await _fence(runner, transactions)
         runner.doubts.fenced(transactions.transactional_id, producer, last)
         producer = await endings.settle_control(runner, transactions, producer, last)
@@ -232,6 +260,18 @@ async def fence_settled(runner: SlotRunner, transactions: Transactions) -> Produ
     except BaseException:
         transactions.close()
         raise
+
+
+async def _last_of(runner: SlotRunner, transactions: Transactions) -> TransactionDescription | None:
+    """What was written last with the id; its coordinator is connected to meanwhile."""
+
+    async def connect() -> None:
+        with suppress(MirrorfleetError):  # who asks it for an id tries again, for longer
+            await transactions.connect(PREPARE_S)
+
+    name = transactions.transactional_id
+    last, _ = await both_of(runner.doubts.last_of(name), connect())
+    return last
 
 
 async def _fence(runner: SlotRunner, transactions: Transactions) -> ProducerIdentity:

@@ -18,7 +18,7 @@ from mirrorfleet.core.errors import (
 from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.kafka.cluster import PartitionLeader
 from mirrorfleet.kafka.each import LeaderEpochs, Results, on_leaders
-from mirrorfleet.kafka.together import all_of
+from mirrorfleet.kafka.together import all_of, both_of
 
 if TYPE_CHECKING:
     from mirrorfleet.kafka.cluster import Cluster
@@ -95,3 +95,23 @@ async def test_who_is_cancelled_while_one_of_several_fails_ends() -> None:
         await asyncio.wait([working])
 
     assert working.cancelled()
+
+
+async def test_two_give_what_each_gives_and_the_error_of_either() -> None:
+    asked = asyncio.Event()
+
+    async def wait() -> int:
+        await asked.wait()
+        return 1
+
+    async def tell() -> str:
+        asked.set()
+        return "told"
+
+    async def fail() -> str:
+        asked.set()
+        raise ConnectionLostError("gone")
+
+    assert await both_of(wait(), tell()) == (1, "told")  # side by side
+    with pytest.raises(ConnectionLostError):
+        await both_of(wait(), fail())

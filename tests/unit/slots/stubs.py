@@ -141,6 +141,9 @@ class Coordinator:
             return producer
         return ProducerIdentity(producer.producer_id, producer.epoch + 1)
 
+    async def connect(self, deadline_s: float) -> None:
+        pass
+
     async def init_producer_id(self, *, timeout_ms: int, deadline_s: float) -> ProducerIdentity:
         del timeout_ms, deadline_s
         self._target.seen.append("init")

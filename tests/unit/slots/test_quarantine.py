@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from mirrorfleet.copying.recall import Recall
+from mirrorfleet.copying.schedule import Setbacks
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError, DeadlineError, FencedError
 from mirrorfleet.core.ids import ProducerIdentity, TopicPartition
@@ -45,6 +46,17 @@ async def test_what_is_pending_in_two_looks_is_left_behind(world: World, state: 
 
     assert world.wedges.left_behind == {SICK}
     assert world.wedges.id_in_use == SPARE
+
+
+async def test_once_it_is_known_what_is_in_the_way_nothing_is_waited_for(world: World) -> None:
+    setbacks: Setbacks = world.runner.setbacks
+    for _ in range(4):
+        setbacks.another(world.now)
+    world.looks = [("PrepareAbort", (SICK,))] * 2
+    with pytest.raises(WedgedError):
+        await world.wedges.check()
+    setbacks.another(world.now)
+    assert setbacks.wait_s(1.0) <= 0.1
 
 
 @pytest.mark.parametrize(
@@ -200,11 +212,11 @@ async def test_a_partition_with_too_few_replicas_ends_the_transaction_that_waits
     world: World,
 ) -> None:
     few = ack(ErrorCode.NOT_ENOUGH_REPLICAS)
-    world.looks = [("Ongoing", (WELL,))] * 2  # the coordinator has not added it
+    world.looks = [("Ongoing", (WELL,))]  # the coordinator has not added it
     await world.wedges.refused([few], 0.5)
     assert world.looks == []
     world.now += 1.0
-    world.looks = [("Ongoing", (WELL, SICK))] * 2
+    world.looks = [("Ongoing", (WELL, SICK))]
     with pytest.raises(AbortError, match=r"east\.orders-0 has too few") as caught:
         await world.wedges.refused([few], 1.0)
 
@@ -270,8 +282,15 @@ class Sender:
 def diverting(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
     """The target under the spare id, with `world.log` in front of the quarantine record."""
 
-    async def recalled(target: object, at: TopicPartition, until: Entry, *_: object) -> Recall:
+    async def bounds(_: object, at: TopicPartition) -> tuple[int, int]:
+        assert at == CONTROL
+        return 0, 9
+
+    async def recalled(
+        target: object, at: TopicPartition, until: Entry, hint: tuple[int, int] | None
+    ) -> Recall:
         del target, at
+        assert hint in {(0, 9), None}
         found = Recall(encode(until))
         for one in (*world.log, until):
             found.take(*encode(one))
@@ -295,6 +314,7 @@ def diverting(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
     world.wedges.left_behind = frozenset({SICK})
     monkeypatch.setattr(endings, "transactions_of", lambda runner, name: world.used(name))
     monkeypatch.setattr(taking, "fence_settled", fence)
+    monkeypatch.setattr(taking, "log_bounds", bounds)
     world.runner.doubts = SimpleNamespace(learn=learn)
     monkeypatch.setattr(taking, "admit_known", admit)
     monkeypatch.setattr(quarantine, "Sender", lambda *_: Sender(world))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
@@ -12,6 +13,8 @@ import pytest
 from mirrorfleet.copying.faults import Fault, FaultReason
 from mirrorfleet.copying.lifecycle import SlotState
 from mirrorfleet.copying.partition import SourceEnds
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import BrokerError
 from mirrorfleet.core.ids import SourceOffset, TopicId, TopicPartition
 from mirrorfleet.kafka.offsets import ListedOffset, OffsetSpec
 from mirrorfleet.records.catalog import CatalogLoss
@@ -23,6 +26,7 @@ from tests.unit.copying.making import SOURCE_TOPIC, entry, identity, partition_o
 
 if TYPE_CHECKING:
     from mirrorfleet.records.catalog import CatalogPartition
+    from mirrorfleet.slots.outgoing import ControlEntry
     from mirrorfleet.slots.runner import SlotRunner
     from mirrorfleet.slots.sending import Sender
 
@@ -255,3 +259,30 @@ async def test_what_was_prepared_is_used_for_the_hand_over_that_it_was_made_for(
     assert (found is not None and found[1] == (3, 9)) == is_used
     assert closed == ([] if is_used else [True])
     assert runner.prepared is None
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_where_positions_end_is_asked_while_the_barrier_is_committed(
+    monkeypatch: pytest.MonkeyPatch, *, is_known: bool
+) -> None:
+    at, asked = TopicPartition("positions", 3), asyncio.Event()
+
+    async def bounds(_: object, where: TopicPartition) -> tuple[int, int]:
+        assert where == at
+        asked.set()
+        if is_known:
+            return 3, 9
+        raise BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "west")
+
+    async def commit(entries: list[ControlEntry]) -> None:
+        assert entries == [barrier]
+        await asked.wait()
+
+    barrier = cast("ControlEntry", object())
+    monkeypatch.setattr(taking, "log_bounds", bounds)
+    runner = cast("SlotRunner", SimpleNamespace(target=None, control_partition=lambda _: at))
+    sender = cast("Sender", SimpleNamespace(commit_control=commit))
+    found = await taking.commit_first(runner, sender, barrier)
+    assert found == ((3, 9) if is_known else None)
+    monkeypatch.setattr(taking, "log_bounds", None)  # it was asked before
+    assert await taking.commit_first(runner, sender, barrier, (1, 2)) == (1, 2)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
+from mirrorfleet.copying.schedule import Setbacks
 from mirrorfleet.core.errors import BrokerError
 from mirrorfleet.core.ids import FleetName, ProducerIdentity, SlotNumber, TopicPartition
 from mirrorfleet.core.names import spare_id
 from mirrorfleet.kafka import left_open
-from mirrorfleet.kafka.inspection import TransactionDescription
+from mirrorfleet.kafka.inspection import ActiveProducer, TransactionDescription
 from mirrorfleet.records.formats import LEVELS
 from mirrorfleet.slots import endings, quarantine
 from mirrorfleet.slots.quarantine import Wedges
@@ -53,13 +54,12 @@ class World:
         self.open_at: frozenset[TopicPartition] | Exception = frozenset()
         """Where leaders have something open of the main id."""
         made = slot(entry(0), entry(1))
-        sides = SimpleNamespace(topic_id=lambda topic: None, in_sync=self._in_sync)
         self.runner = SimpleNamespace(
             number=3,
             fleet=FleetName("west"),
             link=LINK,
             target=SimpleNamespace(metadata=self.metadata),
-            targets=sides,
+            targets=SimpleNamespace(topic_id=lambda topic: None, in_sync=self._in_sync),
             owner="me",
             slot=made,
             entries={one.entry.identity: one.entry for one in made.partitions.values()},
@@ -70,26 +70,28 @@ class World:
             move=lambda state: None,
             report_fault=lambda partition: None,
             control_partition=lambda kind: CONTROL,
+            setbacks=Setbacks(),
         )
         self.wedges = self.runner.wedges = Wedges(cast("SlotRunner", self.runner))
         self.wedges.is_owner = True
         monkeypatch.setattr(left_open, "describe_transactions", self._describe)
         monkeypatch.setattr(quarantine, "describe_configs", self._configs)
-        monkeypatch.setattr(endings, "open_in", self._open_in)
-        monkeypatch.setattr(quarantine, "BETWEEN_S", 0.0)
-        monkeypatch.setattr(quarantine, "AGAIN_S", 0.0)
+        monkeypatch.setattr(endings, "ask_control", self._ask_control)
+        for pause in ("BETWEEN_S", "AGAIN_S"):
+            monkeypatch.setattr(quarantine, pause, 0.0)
 
     def _in_sync(self, *at: str | int) -> int | None:
         topic, number = at
         return self.short.get(TopicPartition(str(topic), int(number)))
 
-    async def _open_in(
-        self, _: object, name: str, others: frozenset[TopicPartition], deadline_s: float
-    ) -> set[TopicPartition]:
-        assert (name, deadline_s) == (MAIN, quarantine.ASK_S)
+    async def _ask_control(
+        self, _: object, others: frozenset[TopicPartition], deadline_s: float
+    ) -> dict[TopicPartition, list[ActiveProducer]]:
+        assert deadline_s == quarantine.ASK_S
         if isinstance(self.open_at, Exception):
             raise self.open_at
-        return set(self.open_at & {CONTROL, *others})
+        here = ActiveProducer(PRODUCER, 0, 0, 100)
+        return {at: [here] if at in self.open_at else [] for at in (CONTROL, *others)}
 
     async def _configs(self, _: object, topics: list[str], **__: object) -> dict[str, object]:
         value = SimpleNamespace(value=str(self.least))
