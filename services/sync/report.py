@@ -49,6 +49,7 @@ class LinkReport:
     trouble: str = ""
     acl_policy: AclPolicy = AclPolicy.IGNORE
     acl_trouble: str = ""
+    loop_trouble: str = ""
     drift: tuple[PlannedChange, ...] = ()
     """Changes that wait for somebody to say yes."""
     told: frozenset[tuple[str, Reason]] = frozenset()
@@ -87,6 +88,7 @@ class LinkReport:
             "look_seconds": round(self.took_s, 3),
             "trouble": self.trouble,
             "acls": {"policy": self.acl_policy, "trouble": self.acl_trouble},
+            "loops": {"trouble": self.loop_trouble},
             "drift": [
                 {"kind": each.kind, "what": each.what, "detail": each.detail}
                 for each in self.drift[:SHOWN]
@@ -104,6 +106,7 @@ class LinkReport:
         parts = [
             f"{len(self.drift)} changes wait for `mirrorfleet apply`" if self.drift else "",
             f"ACLs do not follow: {self.acl_trouble}" if self.acl_trouble else "",
+            f"loops are not all seen: {self.loop_trouble}" if self.loop_trouble else "",
             f"{len(self.held)} held, the first: {self.held[0].detail}" if self.held else "",
         ]
         return "; ".join(filter(None, parts))

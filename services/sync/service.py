@@ -13,7 +13,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from mirrorfleet.core.errors import BrokerError, MirrorfleetError, RefusedError
+from mirrorfleet.core.errors import BrokerError, DeadlineError, MirrorfleetError, RefusedError
+from mirrorfleet.kafka.together import all_of
 from mirrorfleet.planning.pending import automatic, left_out, planned_changes
 from mirrorfleet.planning.rules import Apply
 from mirrorfleet.records.catalog import CatalogState
@@ -40,6 +41,10 @@ if TYPE_CHECKING:
 
 STARTING: Final = "catalog"
 EVENTS: Final = "events"
+REQUESTS: Final = "requests"
+_TAKE_OVER_S: Final = 3.0
+"""So long has a source to answer who becomes active: the links of others wait for none that is
+away, and its own link asks it again."""
 _TROUBLE_S: Final = 5.0
 """Pause after a look, or a write of events, that failed."""
 _EVENTS_S: Final = 1.0
@@ -150,7 +155,7 @@ class SyncService:
         self._fleet.begin_anew()
         self._retired = False
         await self._fleet.learn_defaults()
-        errors = await self._open_sources()
+        errors = await self._open_sources(_TAKE_OVER_S)
         self._raise_if_vain(errors)
         if any(map(self._may_change, self._sides)):
             await self._store.take()
@@ -168,16 +173,29 @@ class SyncService:
         if len(found) == len(self._sides) and not any(error.retriable for error in found):
             raise found[0]
 
-    async def _open_sources(self) -> dict[Link, MirrorfleetError]:
-        """Reach every source; why not, where it is away or refused: that is tried again later."""
+    async def _open_sources(self, limit_s: float | None = None) -> dict[Link, MirrorfleetError]:
+        """Reach all sources, side by side; why not, where one is away or refused: that is tried
+        again later.
+        """
         errors: dict[Link, MirrorfleetError] = {}
-        for side in self._sides:
+
+        async def reach(side: Side) -> None:
             try:
-                await self._fleet.open_source(side)
+                await self._reach(side, limit_s)
             except MirrorfleetError as error:
                 errors[side.link] = error
                 self._failed(side, error)
+
+        await all_of(map(reach, self._sides))
         return errors | await self._refuse()
+
+    async def _reach(self, side: Side, limit_s: float | None) -> None:
+        """Raises: MirrorfleetError; DeadlineError, too, when `limit_s` is over."""
+        try:
+            async with asyncio.timeout(limit_s):
+                await self._fleet.open_source(side)
+        except TimeoutError:
+            raise DeadlineError(f"{side.link.source} does not answer yet.") from None
 
     async def _refuse(self) -> dict[Link, RefusedError]:
         """Find the links that are not what they were, and leave them to a later meeting."""
@@ -322,13 +340,15 @@ class SyncService:
         report.skipped = seen.chosen.skipped
         report.pending = seen.plan.pending
         report.entries = len(self._store.book.slots_taken(side.cluster.cluster_id))
-        report.acl_trouble = side.acl_trouble
+        report.acl_trouble, report.loop_trouble = side.acl_trouble, side.watch.loop_trouble
         self._note_drift(report, waiting)
         held = [*seen.chosen.held, *seen.plan.held, *self._fleet.changes.held(side.link)]
         for each in report.news(held):
             topic = each.topic if each.topic != ACLS else None
             self._tell(event_kind(each.reason), side.link, topic, each.detail, each.reason)
-        self._context.health.active.note(f"link {side.link}", report.notes())
+        health, deaf = self._context.health.active, self._fleet.deaf
+        health.note(f"link {side.link}", report.notes())
+        health.note(REQUESTS, f"what workers ask for cannot be read: {deaf}" if deaf else "")
 
     def _note_drift(self, report: LinkReport, waiting: Plan) -> None:
         drift = tuple(planned_changes(report.link, waiting))

@@ -69,6 +69,11 @@ class ClusterDescription(NamedTuple):
     brokers: tuple[Broker, ...]
 
 
+def records_of(spec: TopicSpec) -> int:
+    """How many a controller makes of the creation of one (`controller.in_requests`)."""
+    return 1 + spec.partitions + len(spec.configs)
+
+
 async def create_topics(
     cluster: Cluster,
     topics: Sequence[NewTopic],

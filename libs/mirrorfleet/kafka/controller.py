@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from enum import Enum
 from typing import Final, TypeVar
 
@@ -15,10 +15,14 @@ from mirrorfleet.kafka.codec import Request
 from mirrorfleet.kafka.each import each_until_deadline
 
 R = TypeVar("R", bound=Entity)
+T = TypeVar("T")
 
 _LEAST_S: Final = 5.0
 """Least time for a change, which a controller first tells its brokers of."""
 _LOOK_S: Final = 5.0
+_RECORDS: Final = 5_000
+"""A controller makes 10,000 of one request, and else refuses all of it (QuorumController,
+MAX_RECORDS_PER_USER_OP): one for each topic, partition, config entry and ACL."""
 
 Answers = Mapping[str, BrokerError | None]
 """By name: done, or why not."""
@@ -29,6 +33,25 @@ class Mode(Enum):
 
     APPLY = False
     VALIDATE_ONLY = True
+
+
+def in_requests(
+    parts: Iterable[T], records: Callable[[T], int], most: int | None = None
+) -> Iterator[tuple[T, ...]]:
+    """Parts of a change by requests: as many as a controller takes at once, `most` at the most.
+
+    One that is too large by itself has a request of its own: what is wrong the controller says.
+    """
+    some, left = list[T](), _RECORDS
+    for part in parts:
+        size = records(part)
+        if some and (size > left or len(some) == most):
+            yield tuple(some)
+            some, left = [], _RECORDS
+        some.append(part)
+        left -= size
+    if some:
+        yield tuple(some)
 
 
 async def ask_controller(cluster: Cluster, request: Request, expect: type[R], left_s: float) -> R:

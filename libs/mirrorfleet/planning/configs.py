@@ -27,6 +27,8 @@ from mirrorfleet.policy.configs import MAX_BYTES, follows
 
 _FOREVER: Final = str(2**63 - 1)
 _EXACT: Final = {COMPRESSION: "producer", BEFORE_MAX: _FOREVER, AFTER_MAX: _FOREVER}
+NEEDED: Final = frozenset({*_EXACT, MAX_BYTES})
+"""What a copy needs to take the source's batches as they are; all else only follows the source."""
 
 
 class ConfigEdit(NamedTuple):
@@ -49,7 +51,8 @@ def first_configs(
     """The configs of a new target topic. `defaults`: what it would get without being asked.
 
     What decides whether a copy is exact is set whatever the default is, because defaults change.
-    A name that the target does not know (its version is another) is left out.
+    A name that the target does not know (its version is another) is left out, and so is the policy
+    of a source that does not let us read it.
     """
     wanted = {
         name: value
@@ -63,8 +66,8 @@ def first_configs(
         COMPRESSION: "producer",
         TIMESTAMP_TYPE: "CreateTime",
     }
-    if CLEANUP not in terms.configs_exclude:  # a copy that keeps all, of a source that does not
-        wanted[CLEANUP] = source.terms.cleanup_policy
+    if source.overrides is not None and CLEANUP not in terms.configs_exclude:
+        wanted[CLEANUP] = source.terms.cleanup_policy  # a copy must not keep what its source drops
     if source.terms.max_message_bytes > TopicTerms.of(defaults).max_message_bytes:
         wanted[MAX_BYTES] = str(source.terms.max_message_bytes)
     return wanted

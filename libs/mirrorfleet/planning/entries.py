@@ -59,6 +59,27 @@ class Topic:
     def _has_source(self) -> bool:
         return self.source.topic_id in {entry.identity.source_topic_id for entry in self.entries}
 
+    @property
+    def is_others(self) -> bool | None:
+        """Whether its target topic is none of the fleet's: it has records of others, and is not
+        adopted. None while nobody can tell.
+        """
+        if not self.is_new or self.target is None or self.terms.adopt or self._has_target():
+            return False
+        return None if self.target.empty is None else not self.target.empty
+
+    @property
+    def is_back(self) -> bool:
+        """Whether what has ended for a later incarnation, which lives, seems to be there again."""
+        living = [entry for entry in self.entries if entry.state is not CatalogState.REMOVED]
+        if self.target is None or len(living) == len(self.entries):
+            return False
+        later = {number: one.identity.incarnation for number, one in _latest(living).items()}
+        return any(
+            one.state is CatalogState.REMOVED and later.get(number, -1) > one.identity.incarnation
+            for number, one in self.current(self.target).items()
+        )
+
     def trouble(self) -> Held | None:
         """What forbids to go on with the history that the catalog knows, or to begin one."""
         link = self.view.link
@@ -86,6 +107,8 @@ class Topic:
                 Reason.SOURCE_RECREATED,
                 f"{self.claim.source_topic} is another topic now ({self.source.topic_id})",
             )
+        if self.is_back and self.claim.source_topic not in self.view.returned:
+            return self._former(self.target)
         return None
 
     def current(self, target: TargetTopic) -> dict[int, CatalogPartition]:
@@ -114,6 +137,15 @@ class Topic:
             f"{self.claim.target_topic} on {self.view.link.target} has records {whose};"
             " `adopt: true` in the rule takes it as it is and copies behind what it has, from the"
             f" rule's start on ({self.start}); restart `sync` with it",
+        )
+
+    def _former(self, target: TargetTopic) -> Held:
+        source, link = self.source, self.view.link
+        return self._held(
+            Reason.FORMER_TOPIC,
+            f"{source.name} on {link.source} ({source.topic_id}) and {target.name} on {link.target}"
+            f" ({target.topic_id}) are what was copied before one of them was made again: a broker"
+            " that lags says so; if it stays so, that copy goes on by itself",
         )
 
     def _held(self, reason: Reason, detail: str) -> Held:

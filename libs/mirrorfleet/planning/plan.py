@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from mirrorfleet.core.errors import HOW_TO_GRANT
 from mirrorfleet.core.ids import Link, PartitionIdentity, SlotNumber
 from mirrorfleet.planning.access import AclEdit, acl_edits
 from mirrorfleet.planning.beginnings import beginning, topics_at_begin
@@ -17,7 +18,7 @@ from mirrorfleet.planning.book import CatalogBook
 from mirrorfleet.planning.configs import ConfigEdit, config_edits
 from mirrorfleet.planning.entries import Topic, begun_anew, changed
 from mirrorfleet.planning.observed import AclsSeen, SourceView, TargetView
-from mirrorfleet.planning.rules import RuleTerms
+from mirrorfleet.planning.rules import ConfigPolicy, RuleTerms
 from mirrorfleet.planning.slot_load import SlotLoad
 from mirrorfleet.planning.topics import Held, Reason, new_topic, undecided
 from mirrorfleet.policy.claims import Claim
@@ -71,6 +72,8 @@ class Plan:
     ended: Mapping[str, str] = field(default_factory=dict)
     """Why a source topic is not copied any more, where `publish` ends it."""
     held: tuple[Held, ...] = ()
+    back: frozenset[str] = frozenset()
+    """Source topics of which one side, or both, seem to be what they were before: `returned`."""
 
     @property
     def changes_topics(self) -> bool:
@@ -108,6 +111,8 @@ class LinkFacts:
     """Requests for another incarnation, by the one that stands still."""
     unaltered: frozenset[str] = frozenset()
     """Target topics whose configs the target refuses to change now."""
+    returned: frozenset[str] = frozenset()
+    """Those that were in `Plan.back` for longer than any broker lags."""
 
     @property
     def link(self) -> Link:
@@ -131,13 +136,16 @@ class _Draft:
     publish: list[CatalogPartition] = field(default_factory=list)
     ended: dict[str, str] = field(default_factory=dict)
     held: list[Held] = field(default_factory=list)
+    back: set[str] = field(default_factory=set)
+    others: dict[Claim, bool | None] = field(default_factory=dict)
+    """Of each claim whether its target topic is none of the fleet's, as far as anybody can tell."""
 
     def done(self, view: LinkFacts) -> Plan:
         return Plan(
             create=tuple(self.create),
             grow=tuple(self.grow),
             alter=tuple(self.alter),
-            acls=_acls(view),
+            acls=_acls(view, self.others),
             publish=tuple(self.publish),
             known=frozenset(
                 entry.identity for entry in self.publish if entry.identity in view.book.partitions
@@ -145,6 +153,7 @@ class _Draft:
             begun=beginning(view),
             ended=self.ended,
             held=tuple(self.held),
+            back=frozenset(self.back),
         )
 
 
@@ -159,19 +168,26 @@ def plan(view: LinkFacts) -> Plan:
     at_begin = topics_at_begin(view)
     for claim in view.claims:
         entries = copies.pop((claim.source_topic, claim.target_topic), [])
-        there = at_begin.get(claim.rule, frozenset())
-        _plan_topic(Topic(view, claim, entries, there), load, draft)
+        topic = Topic(view, claim, entries, at_begin.get(claim.rule, frozenset()))
+        draft.others[claim] = topic.is_others
+        if topic.is_back:
+            draft.back.add(claim.source_topic)
+        _plan_topic(topic, load, draft)
     _leave(view, copies, draft)
     return draft.done(view)
 
 
-def _acls(view: LinkFacts) -> tuple[AclEdit, ...]:
-    """Also of topics that are held: a right to read what is there does no harm to the copy."""
+def _acls(view: LinkFacts, others: Mapping[Claim, bool | None]) -> tuple[AclEdit, ...]:
+    """Also of topics that are held: a right to read what is there does no harm to the copy.
+
+    But none on a topic of `others`, and none new where it may be one: the source has no say there.
+    """
     if view.acls is None:
         return ()
     flow, us = view.flow, view.acls.us
-    crossings = Crossings(flow, view.claims, us)
-    unsure = Crossings(flow, undecided(flow, view.source, view.book), us)
+    crossings = Crossings(flow, (each for each in view.claims if others[each] is False), us)
+    untold = (each for each in view.claims if others[each] is None)
+    unsure = Crossings(flow, (*undecided(flow, view.source, view.book), *untold), us)
     ours = view.book.acls_of(view.source.cluster)
     return acl_edits(flow.acls, view.acls.seen, ours, crossings, unsure)
 
@@ -186,8 +202,9 @@ def _plan_topic(topic: Topic, load: SlotLoad, draft: _Draft) -> None:
         draft.held.append(trouble)
         return
     view, target = topic.view, topic.target
-    if unread := _unread(topic):
-        draft.held.append(Held(topic.claim.source_topic, Reason.TARGET_UNREAD, unread))
+    untold = _untold(topic)
+    if untold is not None:
+        draft.held.append(untold)
         return
     if target is None:
         spec = new_topic(
@@ -210,15 +227,31 @@ def _plan_topic(topic: Topic, load: SlotLoad, draft: _Draft) -> None:
     draft.publish.extend(changed(topic, target, load))
 
 
-def _unread(topic: Topic) -> str:
-    """What of the copy must be known and nobody tells; the next look may know it."""
-    target = topic.target
-    if target is not None and target.unread:
-        return f"the configs of {target.name} cannot be read: they decide how it is copied"
-    if target is not None and target.empty is None and topic.is_new:  # just created, perhaps
+def _untold(topic: Topic) -> Held | None:
+    """What must be known of either side and nobody tells; the next look may know it."""
+    name, target = topic.claim.source_topic, topic.target
+    if target is None:
+        follows = topic.terms.configs is ConfigPolicy.FOLLOW
+        guessed = follows and topic.source.overrides is None
+        return Held(name, Reason.UNREADABLE, _denied(topic)) if guessed else None
+    if target.unread:
+        text = f"the configs of {target.name} cannot be read: they decide how it is copied"
+        return Held(name, Reason.TARGET_UNREAD, text)
+    if target.empty is None and topic.is_new:  # just created, perhaps
         why = "some partition of it has no leader, or one that does not answer"
-        return f"nobody says whether {target.name} is empty: {why}"
-    return ""
+        text = f"nobody says whether {target.name} is empty: {why}"
+        return Held(name, Reason.TARGET_UNREAD, text)
+    return None
+
+
+def _denied(topic: Topic) -> str:
+    name = topic.claim.source_topic
+    return (
+        f"we may not DESCRIBE_CONFIGS Topic:{name} on {topic.view.link.source}, and a copy without"
+        " its configs would keep, or delete, what it does not: none is made."
+        f" {HOW_TO_GRANT} Or say `configs: ignore` in its rule and restart `sync`: then it is made"
+        " with the target's own"
+    )
 
 
 def _leave(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from mirrorfleet.core.ids import ClusterAlias, ClusterId
 from mirrorfleet.planning.book import CatalogBook
@@ -37,6 +38,7 @@ class Reason(StrEnum):
     TARGET_GONE = "target-gone"
     TARGET_RECREATED = LossCause.TARGET_RECREATED.value
     TARGET_UNREAD = "target-unread"
+    FORMER_TOPIC = "former-topic"
     UNREADABLE = "unreadable"
     NO_IDS = "no-topic-ids"
     REFUSED = "refused-by-target"
@@ -46,7 +48,12 @@ class Reason(StrEnum):
     @property
     def may_pass(self) -> bool:
         """Whether one look may be mistaken: metadata of a broker that lags."""
-        return self in {Reason.SOURCE_GONE, Reason.TARGET_GONE, Reason.TARGET_UNREAD}
+        return self in _MAY_PASS
+
+
+_MAY_PASS: Final = frozenset(
+    {Reason.SOURCE_GONE, Reason.TARGET_GONE, Reason.TARGET_UNREAD, Reason.FORMER_TOPIC}
+)
 
 
 @dataclass(frozen=True, slots=True, order=True)

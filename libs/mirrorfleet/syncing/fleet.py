@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 FRESH_S: Final = 5.0
 """What a look at a source showed is planned by for so long: meanwhile a topic may be deleted there,
 or made again with another id."""
+BACK_S: Final = 30.0
+"""No broker that is of any use lags for so long: what all looks show meanwhile is so."""
 
 
 class Seen(NamedTuple):
@@ -104,6 +106,12 @@ class FleetSync:
             side.watch.begin_anew()
             side.acls.forget()
             side.claims = ()
+            side.back = {}
+
+    @property
+    def deaf(self) -> str:
+        """Why requests of workers cannot be read; "" while they are."""
+        return self._anew.trouble
 
     async def learn_defaults(self) -> None:
         """Learn what a new topic gets on the target. Raises: MirrorfleetError: no answer."""
@@ -237,7 +245,7 @@ class FleetSync:
         Raises: RefusedError: as `check_alone`; MirrorfleetError.
         """
         await self.check_alone()
-        book = self.store.book
+        book, now = self.store.book, self.clock.monotonic()
         others = [claim for each in self.sides if each is not side for claim in each.claims]
         chosen = choose(
             side.flow,
@@ -270,8 +278,11 @@ class FleetSync:
             acls=await self._acls(side, source),
             anew=await self._anew.open(),
             unaltered=self.changes.unaltered(side.link),
+            returned=frozenset(topic for topic, at in side.back.items() if at <= now - BACK_S),
         )
-        return Seen(source, chosen, plan(view))
+        planned = plan(view)
+        side.back = {topic: side.back.get(topic, now) for topic in planned.back}
+        return Seen(source, chosen, planned)
 
     async def publish(self, side: Side, planned: Plan) -> None:
         """Write what is copied now, and forget ACLs that are gone. Raises: MirrorfleetError."""

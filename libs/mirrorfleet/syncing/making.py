@@ -1,13 +1,14 @@
 """Changing a target: topics, their configs, ACLs. One refused change never holds up another.
 
 A refusal is remembered per link, thing and kind of change, shown as held, and tried again later
-and later; soon where it ends by itself. Success of the same change ends it.
+and later; soon where it ends by itself. Success of the same change ends it. Of a topic's configs
+Kafka takes all or none: where it refuses them, what the copy needs is asked for once more.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
@@ -15,10 +16,12 @@ from mirrorfleet.core.access import AclBinding, show
 from mirrorfleet.core.error_codes import DENIED, ErrorCode
 from mirrorfleet.core.errors import HOW_TO_GRANT, may_not
 from mirrorfleet.kafka.acls import create_acls, delete_acls
-from mirrorfleet.kafka.admin import NewTopic, create_partitions, create_topics
+from mirrorfleet.kafka.admin import NewTopic, create_partitions, create_topics, records_of
 from mirrorfleet.kafka.configs import AlterOp, ConfigChange, incremental_alter_configs
+from mirrorfleet.kafka.controller import in_requests
 from mirrorfleet.planning.access import AclStep
-from mirrorfleet.planning.plan import Creation, Plan
+from mirrorfleet.planning.configs import NEEDED
+from mirrorfleet.planning.plan import Alteration, Creation, Plan
 from mirrorfleet.planning.rules import factor_words
 from mirrorfleet.planning.topics import Held, Reason
 
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from mirrorfleet.syncing.settings import SyncSettings
 
 K = TypeVar("K", str, AclBinding)
+T = TypeVar("T")
 
 FOR_NOW_S: Final = 4.0
 """A refusal that ends by itself is asked again after this at most: what waits is not copied."""
@@ -111,19 +115,22 @@ class TargetChanges:
         def topics(kind: ChangeKind) -> Callable[[Claim], bool]:
             return lambda claim: due(_of_topic(claim, kind))
 
-        created = topics(ChangeKind.CREATED)
-        creations = [each for each in plan.create if created(each.claim)]
-        grown, altered = topics(ChangeKind.GROWN), topics(ChangeKind.ALTERED)
+        created, grown = topics(ChangeKind.CREATED), topics(ChangeKind.GROWN)
+        altered = topics(ChangeKind.ALTERED)
+        most = self._settings.topics_a_request
+        acls = (
+            each
+            for each in plan.acls
+            if each.step in _ACL_KINDS
+            and due(Change(link, _ACL_KINDS[each.step], acl=each.binding))
+        )
         step = Plan(
-            create=tuple(creations[: self._settings.topics_a_request]),
-            grow=tuple(each for each in plan.grow if grown(each.claim)),
-            alter=tuple(each for each in plan.alter if altered(each.claim)),
-            acls=tuple(
-                each
-                for each in plan.acls
-                if each.step in _ACL_KINDS
-                and due(Change(link, _ACL_KINDS[each.step], acl=each.binding))
+            create=_first(
+                (e for e in plan.create if created(e.claim)), lambda e: records_of(e.spec), most
             ),
+            grow=_first((e for e in plan.grow if grown(e.claim)), lambda e: e.partitions - e.now),
+            alter=_first((e for e in plan.alter if altered(e.claim)), lambda e: len(e.edits)),
+            acls=_first(acls, lambda _: 1),
         )
         tried.update(_changes(link, step))
         return step
@@ -140,7 +147,9 @@ class TargetChanges:
         yield await self._acls(link, step, AclStep.REMOVE)
         yield await self._create(step)
         yield await self._grow(step)
-        yield await self._alter(step)
+        done, fitting = await self._alter(step)
+        yield done
+        yield await self._fit(fitting)
 
     def held(self, link: Link) -> tuple[Held, ...]:
         """What the target refuses now; ACLs as one."""
@@ -206,21 +215,28 @@ class TargetChanges:
             },
         )
 
-    async def _alter(self, step: Plan) -> list[Done]:
-        if not step.alter:
-            return []
-        changes = {each.claim.target_topic: _altered(each.edits) for each in step.alter}
-        answers = await incremental_alter_configs(
+    async def _alter(self, step: Plan) -> tuple[list[Done], list[Alteration]]:
+        """What was made, and what copies need of that which was refused."""
+        answers = await self._configs(step.alter)
+        refused = [each for each in step.alter if _is_final(answers[each.claim.target_topic])]
+        asked = {_of_topic(each.claim, ChangeKind.ALTERED): _edits(each) for each in step.alter}
+        return self._settle(answers, asked), [each for each in map(_needed, refused) if each.edits]
+
+    async def _fit(self, parts: Sequence[Alteration]) -> list[Done]:
+        """Make parts of changes whose refusal stays, for the rest."""
+        answers = await self._configs(parts)
+        return [
+            Done(_of_topic(each.claim, ChangeKind.ALTERED), _edits(each))
+            for each in parts
+            if answers[each.claim.target_topic] is None
+        ]
+
+    async def _configs(self, parts: Sequence[Alteration]) -> Mapping[str, BrokerError | None]:
+        if not parts:
+            return {}
+        changes = {each.claim.target_topic: _altered(each.edits) for each in parts}
+        return await incremental_alter_configs(
             self._cluster, changes, deadline_s=self._settings.change_s
-        )
-        return self._settle(
-            answers,
-            {
-                _of_topic(
-                    each.claim, ChangeKind.ALTERED
-                ): f"{each.claim.target_topic}: {', '.join(map(str, each.edits))}"
-                for each in step.alter
-            },
         )
 
     async def _acls(self, link: Link, step: Plan, what: AclStep) -> list[Done]:
@@ -279,9 +295,31 @@ class TargetChanges:
         refusal.retry_at = self._clock.monotonic() + pause * self._dice.uniform(0.8, 1.2)
 
 
+def _first(
+    parts: Iterable[T], records: Callable[[T], int], most: int | None = None
+) -> tuple[T, ...]:
+    """What the first request takes of them."""
+    return next(in_requests(parts, records, most), ())
+
+
 def _ends_by_itself(code: ErrorCode) -> bool:
     """Brokers that are down count for no replica (StripedReplicaPlacer): until they are back."""
     return code.retriable or code is ErrorCode.INVALID_REPLICATION_FACTOR
+
+
+def _is_final(error: BrokerError | None) -> bool:
+    """Whether it is what was asked for that is refused, and neither who asks nor when."""
+    return error is not None and not error.retriable and error.code not in DENIED
+
+
+def _needed(refused: Alteration) -> Alteration:
+    """The part that the copy needs; without edits where that is all, or nothing, of it."""
+    edits = tuple(each for each in refused.edits if each.name in NEEDED)
+    return replace(refused, edits=edits if len(edits) < len(refused.edits) else ())
+
+
+def _edits(each: Alteration) -> str:
+    return f"{each.claim.target_topic}: {', '.join(map(str, each.edits))}"
 
 
 def _of_topic(claim: Claim, kind: ChangeKind) -> Change:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.config.connect import cluster_settings
@@ -29,7 +29,8 @@ CLIENT: Final = "mirrorfleet-sync"
 @dataclass(slots=True)
 class Side:
     """`known`: its source is what it was, and the catalog has it with its slots, if anything may be
-    written for it at all; `claims` are those of the last look.
+    written for it at all; `claims` are those of the last look, `back` its `Plan.back`, each with
+    since when.
     """
 
     flow: Flow
@@ -43,6 +44,7 @@ class Side:
     claims: tuple[Claim, ...] = ()
     acl_trouble: str = ""
     known: bool = False
+    back: dict[str, float] = field(default_factory=dict)
 
     @property
     def link(self) -> Link:

@@ -18,10 +18,11 @@ from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError, MirrorfleetError, OutdatedError, denied
 from mirrorfleet.core.ids import FleetName, TopicPartition
 from mirrorfleet.core.names import service_id
-from mirrorfleet.kafka.admin import NewTopic, create_partitions, create_topics
+from mirrorfleet.kafka.admin import NewTopic, create_partitions, create_topics, records_of
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.control import ControlWriter, read_to_end
 from mirrorfleet.kafka.control_writer import write_waiting
+from mirrorfleet.kafka.controller import in_requests
 from mirrorfleet.kafka.fenced_writer import FencedWriter
 from mirrorfleet.kafka.offsets import LATEST, list_offsets
 from mirrorfleet.planning.book import CatalogBook
@@ -145,7 +146,8 @@ class Store:
         """
         specs, short = await self.wanted_topics(slots)
         await self._create(specs)
-        self._raise_first("ALTER", await create_partitions(self._cluster, short) if short else {})
+        for some in in_requests(short.items(), lambda count: count[1]):
+            self._raise_first("ALTER", await create_partitions(self._cluster, dict(some)))
         if specs or short:
             _log.info("control topics made", extra=fields(fleet=self._fleet, count=len(specs)))
 
@@ -166,10 +168,12 @@ class Store:
 
     async def _create(self, specs: Sequence[TopicSpec]) -> list[str]:
         """The names of those that were not there. Raises: as `ensure_topics`."""
-        missing = [NewTopic.of(spec) for spec in specs]
-        answers = await create_topics(self._cluster, missing) if missing else {}
-        self._raise_first("CREATE", answers)
-        return sorted(name for name, error in answers.items() if error is None)
+        made: list[str] = []
+        for some in in_requests(specs, records_of):
+            answers = await create_topics(self._cluster, [NewTopic.of(spec) for spec in some])
+            self._raise_first("CREATE", answers)
+            made += (name for name, error in answers.items() if error is None)
+        return sorted(made)
 
     def _raise_first(self, operation: str, answers: dict[str, BrokerError | None]) -> None:
         for name, error in answers.items():

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from mirrorfleet.core.access import AclBinding
 from mirrorfleet.core.error_codes import DENIED, ErrorCode
-from mirrorfleet.core.errors import BrokerError, CorruptBatchError, UnknownVersionError
+from mirrorfleet.core.errors import BrokerError, CorruptBatchError, UnknownVersionError, may_not
 from mirrorfleet.core.ids import ClusterId, TopicId, TopicPartition
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.control import read_to_end
@@ -60,6 +60,11 @@ class SourceWatch:
         self._seen: frozenset[str] = frozenset()
         self.unconfirmed = 0
 
+    @property
+    def loop_trouble(self) -> str:
+        """Why a copy could go back to where it came from, and what helps; "" when none can."""
+        return self._catalogs.trouble
+
     async def look(self) -> SourceView:
         """What the source has now. `unconfirmed` topics wait for the next look.
 
@@ -103,6 +108,8 @@ class OtherCatalogs:
         self._cluster = cluster
         self._ends: dict[str, int] = {}
         self._books: dict[str, CatalogBook] = {}
+        self._denied: set[str] = set()
+        """Catalogs that we may not read as they are now."""
         self._origins = Origins()
         self.acl_ways: Mapping[AclBinding, list[tuple[ClusterId, ...]]] = {}
 
@@ -111,6 +118,19 @@ class OtherCatalogs:
         """Whether the source is the target of some fleet."""
         return bool(self._books)
 
+    @property
+    def trouble(self) -> str:
+        """Which catalogs may not be read, what follows, and what to grant; "" when all may be."""
+        if not self._denied:
+            return ""
+        settings = self._cluster.settings
+        topics = f"Topic:{', '.join(sorted(self._denied))}"
+        text = may_not(settings.security.principal, "READ", topics, settings.alias)
+        return (
+            f"{text}, where another fleet says which topics are its copies: one whose name does not"
+            " tell could go back to where it came from. Grant this READ"
+        )
+
     async def refresh(self, topics: Iterable[str]) -> None:
         """Read each catalog among `topics` again if it has grown.
 
@@ -118,10 +138,10 @@ class OtherCatalogs:
             MirrorfleetError: a catalog that is there cannot be read, and it is no matter of access.
         """
         before = dict(self._ends)
-        for topic in topics:
-            known = control_kind(topic)
-            if known is not None and known[1] is ControlKind.CATALOG:
-                await self._read(topic)
+        catalogs = [topic for topic in topics if _is_catalog(topic)]
+        self._denied.intersection_update(catalogs)
+        for topic in catalogs:
+            await self._read(topic)
         if before != self._ends:
             self._origins = origins_in(self._books.values())
             self.acl_ways = acls_in(self._books.values())
@@ -145,11 +165,19 @@ class OtherCatalogs:
                 raise
             # Names still tell, and what was read before; who has `.*` both ways under other aliases
             # is asked to grant READ, which the next look notices.
-            _log.warning("origins are unknown", extra=fields(topic=topic, error=str(error)))
+            if topic not in self._denied:
+                _log.warning("origins are unknown", extra=fields(topic=topic, error=str(error)))
+            self._denied.add(topic)
             self._books.setdefault(topic, CatalogBook())
             return
+        self._denied.discard(topic)
         self._books[topic] = _book_of([(each.key, each.value) for each in records])
         self._ends[topic] = listed.offset
+
+
+def _is_catalog(topic: str) -> bool:
+    known = control_kind(topic)
+    return known is not None and known[1] is ControlKind.CATALOG
 
 
 def _source_topic(topic: TopicMeta, configs: Configs) -> SourceTopic:

@@ -91,6 +91,7 @@ class Scene:
     defaults: Mapping[str, str] = field(default_factory=lambda: {"compression.type": "producer"})
     """What a topic gets at the target without being asked."""
     unaltered: frozenset[str] = frozenset()
+    returned: frozenset[str] = frozenset()
 
 
 PLAIN = Scene()
@@ -141,6 +142,7 @@ def planned(
         acls=scene.acls,
         anew=scene.anew,
         unaltered=scene.unaltered,
+        returned=scene.returned,
         slots=SLOTS,
     )
     return plan(view)

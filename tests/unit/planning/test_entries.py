@@ -16,6 +16,7 @@ from mirrorfleet.records.catalog import CatalogPartition, CatalogState
 from tests.unit.planning.samples import (
     LINK,
     OTHER_ID,
+    PLAIN,
     SOURCE_ID,
     TARGET_ID,
     UNCLAIMED,
@@ -97,6 +98,51 @@ def test_a_copy_that_ended_waits_until_its_new_target_says_whether_it_is_empty()
 
     assert result.pending == 0
     assert [each.reason for each in result.held] == [Reason.TARGET_UNREAD]
+
+
+# -- what has ended, and seems to be there again
+
+
+RECREATED = RuleTerms(on_source_loss="record-gap")
+
+
+def shown_as_before(scene: Scene = PLAIN) -> Plan:
+    """The source topic was made again and is copied so; this look shows the one of before."""
+    old = published(2, RECREATED)
+    made = planned(orders(2, topic_id=OTHER_ID), copied(2), entries=old, terms=RECREATED)
+    return planned(orders(2), copied(2), entries=made.publish, terms=RECREATED, scene=scene)
+
+
+def test_what_has_ended_for_a_later_incarnation_is_not_begun_again_by_one_look() -> None:
+    result = shown_as_before()
+
+    (held,) = result.held
+    assert (held.reason, held.reason.may_pass) == (Reason.FORMER_TOPIC, True)
+    assert str(SOURCE_ID) in held.detail
+    assert (result.pending, result.back) == (0, frozenset({"orders"}))
+
+
+def test_what_has_ended_and_is_there_again_for_long_goes_on() -> None:
+    result = shown_as_before(Scene(returned=frozenset({"orders"})))
+
+    assert (result.held, result.back) == ((), frozenset({"orders"}))
+    assert [
+        (each.identity.partition, each.identity.incarnation, each.state) for each in result.publish
+    ] == [(0, 1, "removed"), (1, 1, "removed"), (0, 0, "active"), (1, 0, "active")]
+
+
+def test_of_a_recreated_target_in_two_minds_the_topic_of_before_is_not_taken_for_it() -> None:
+    """One partition began anew there, the other one waits for a word."""
+    old = published(2)
+    asked_for = asked_anew(old[0], "offset:0", Reason.TARGET_RECREATED)
+    scene = Scene(anew={old[0].identity: asked_for})
+    there = copied(2, topic_id=NEW_TARGET, empty=False)
+    new = planned(orders(2), there, entries=old, scene=scene).publish
+
+    result = planned(orders(2), copied(2, empty=False), entries=(*old, *new))
+
+    assert held_reasons(*result.held) == [("orders", Reason.FORMER_TOPIC)]
+    assert result.pending == 0
 
 
 # -- what is given up

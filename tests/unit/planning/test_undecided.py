@@ -10,6 +10,7 @@ from mirrorfleet.core.access import AclBinding
 from mirrorfleet.planning.access import AclEdit, AclStep
 from mirrorfleet.planning.observed import AclsSeen
 from mirrorfleet.planning.plan import AclsView
+from mirrorfleet.planning.rules import ConfigPolicy, RuleTerms
 from mirrorfleet.planning.topics import Reason
 from mirrorfleet.policy.filters import NameFilter
 from mirrorfleet.policy.flows import AclPolicy, Flow, FlowRule
@@ -126,6 +127,20 @@ def test_a_target_topic_whose_configs_are_not_told_yet_waits() -> None:
 
     assert result.pending == 0
     assert [(each.reason, each.reason.may_pass) for each in result.held] == [UNREAD]
+
+
+def test_a_topic_whose_configs_we_may_not_read_is_not_created_by_guess() -> None:
+    source = replace(orders(1), overrides=None)
+
+    (held,) = planned(source, None).held
+    (made,) = planned(source, None, terms=RuleTerms(configs=ConfigPolicy.IGNORE)).create
+    there = planned(source, copied(1), entries=published(1))
+
+    assert (held.reason, planned(source, None).pending) == (Reason.UNREADABLE, 0)
+    assert "may not DESCRIBE_CONFIGS Topic:orders on east" in held.detail
+    assert "`configs: ignore`" in held.detail
+    assert "cleanup.policy" not in made.spec.configs
+    assert (there.pending, there.held) == (0, ())
 
 
 def test_configs_that_are_not_told_after_a_restart_change_neither_target_nor_catalog() -> None:

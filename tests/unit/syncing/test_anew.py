@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import BrokerError, CorruptBatchError, MirrorfleetError
 from mirrorfleet.core.ids import FleetName, TopicPartition
 from mirrorfleet.kafka import control_following
 from mirrorfleet.kafka.control_reading import ControlRecord
 from mirrorfleet.kafka.offsets import LATEST, ListedOffset, OffsetSpec
 from mirrorfleet.records import commands
 from mirrorfleet.records.commands import LONGEST_MS, Command
+from mirrorfleet.syncing import anew
 from mirrorfleet.syncing.anew import AnewRequests
 from tests.fakes.clock import HandClock
 from tests.unit.records.test_commands import ONE
@@ -33,6 +37,10 @@ class Log:
         self.clock = HandClock(wall_ms=1_000_000_000)
         self.records: list[ControlRecord] = []
         self.next_offsets: dict[int, int] = {}
+        self.fails: MirrorfleetError | None = None
+        self.frozen = False
+        self.polls = 0
+        self.closed = 0
 
     def ask(self, *, behind_ms: int = 0) -> Command:
         """A request for an hour; the clocks of its writer and its broker may be behind ours."""
@@ -63,9 +71,17 @@ class Log:
 
     async def poll(self, *, deadline_s: float, max_wait_ms: int) -> list[ControlRecord]:
         del deadline_s, max_wait_ms
+        self.polls += 1
+        if self.fails is not None:
+            raise self.fails
+        if self.frozen:
+            await asyncio.Event().wait()
         begin = self.next_offsets[0]
         self.next_offsets[0] = len(self.records)
         return self.records[begin:]
+
+    def close(self) -> None:
+        self.closed += 1
 
 
 @pytest.fixture
@@ -120,3 +136,40 @@ async def test_a_request_lives_from_when_it_comes_while_we_look_whatever_its_clo
 
     assert open_at_once == {ONE.identity: command}
     assert await requests.open() == {}
+
+
+async def test_while_nobody_leads_the_topic_what_was_read_before_counts_and_that_is_said(
+    log: Log, requests: AnewRequests
+) -> None:
+    command = log.ask()
+    before = await requests.open()
+    log.fails = BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, "commands")
+    meanwhile, trouble = await requests.open(), requests.trouble
+    log.fails, polls = None, log.polls
+
+    await requests.open()
+    asked_at_once = log.polls > polls
+    log.clock.seconds += 60
+    await requests.open()
+
+    assert before == meanwhile == {ONE.identity: command}
+    assert "LEADER_NOT_AVAILABLE" in trouble
+    assert (asked_at_once, requests.trouble) == (False, "")
+    log.fails = CorruptBatchError("no batch.")
+    with pytest.raises(CorruptBatchError):
+        await requests.open()
+
+
+async def test_a_leader_that_is_frozen_holds_up_no_link(
+    log: Log, requests: AnewRequests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(anew, "_DEADLINE_S", 0.01)
+    command = log.ask()
+    await requests.open()
+    log.frozen = True
+
+    async with asyncio.timeout(5):
+        assert await requests.open() == {ONE.identity: command}
+
+    assert "not read to its end" in requests.trouble
+    assert log.closed == 1  # what it answers later is nobody's

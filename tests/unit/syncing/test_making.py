@@ -148,6 +148,32 @@ async def test_a_topic_whose_config_is_refused_is_copied_and_held_by_another_wor
     assert held == [("a", Reason.REFUSED), ("b", Reason.CONFIG_REFUSED)]
 
 
+async def test_what_a_copy_needs_is_altered_though_the_target_refuses_what_goes_with_it(
+    made: TargetChanges, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[list[str]] = []
+
+    async def no_retention(
+        _: Cluster, changes: Mapping[str, Sequence[ConfigChange]], *, deadline_s: float
+    ) -> dict[str, BrokerError | None]:
+        (names,) = [[each.name for each in some] for some in changes.values()]
+        asked.append(names)
+        refused = BrokerError(ErrorCode.POLICY_VIOLATION, "configs of east.a")
+        return dict.fromkeys(changes, refused if "retention.ms" in names else None)
+
+    monkeypatch.setattr(making, "incremental_alter_configs", no_retention)
+    size = ConfigEdit("max.message.bytes", "1048588", "5000000")
+    kept = ConfigEdit("retention.ms", None, "60000")
+
+    done = await make(made, Plan(alter=(Alteration(A, (size, kept)),)))
+    again = await make(made, Plan(alter=(Alteration(A, (kept,)),)))
+
+    assert asked == [[size.name, kept.name], [size.name], [kept.name]]
+    assert [(each.change.topic, each.detail) for each in done] == [("a", f"east.a: {size}")]
+    assert again == []
+    assert [(each.topic, each.reason) for each in made.held(LINK)] == [("a", Reason.CONFIG_REFUSED)]
+
+
 async def looks(made: TargetChanges, clock: HandClock, number: int = 40) -> list[float]:
     """So many, of which each wants the topic to be created: when it was asked for."""
     asked_at: list[float] = []
@@ -254,3 +280,26 @@ async def test_a_refusal_that_nobody_wants_any_more_is_forgotten(
     made.forget(LINK, Plan(grow=(Growth(A, 4, 1),)))
 
     assert made.held(LINK) == ()
+
+
+async def test_no_request_makes_more_records_than_a_controller_takes_at_once(
+    broker: Broker, clock: HandClock
+) -> None:
+    """50 topics of 200 partitions would be refused, all of them, again and again."""
+    large, tried = changes(clock, SyncSettings()), set[Change]()
+    claims = [Claim(LINK, "all", f"t{number}", f"east.t{number}") for number in range(60)]
+    specs = [TopicSpec(each.target_topic, 200, 1, {"retention.ms": "1"}) for each in claims]
+    edit = ConfigEdit("retention.ms", None, "60000")
+    plan = Plan(
+        create=tuple(map(Creation, claims, specs)),
+        grow=tuple(Growth(each, 300, 100) for each in claims),
+        alter=tuple(Alteration(each, (edit,) * 100) for each in claims),
+    )
+    while (step := large.next_step(LINK, plan, tried)).changes_target:
+        await make(large, step)
+
+    sizes = [len(names) for names in broker.asked]
+    assert max(sizes) <= 50  # 24 of 202 records, 50 of 100
+    assert sizes.count(24) == 2
+    assert sum(sizes) == 3 * 60
+    assert len(large.next_step(LINK, creating(*claims), set()).create) == 50  # small ones

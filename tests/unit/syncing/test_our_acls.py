@@ -26,7 +26,8 @@ estate: e
 clusters:
   east: {{bootstrap: "h:1", security: {security}}}
   west: {{bootstrap: "h:2", security: {security}}}
-links: [{{from: east, to: west, acls: {policy}, rules: [{{name: all, topics: [orders]}}]}}]
+links:
+  - {{from: east, to: west, acls: {policy}, rules: [{{name: all, topics: [orders], adopt: true}}]}}
 """
     (directory / "a.pem").touch()
     estate = parse_estate(text, "e.yaml", directory=directory)

@@ -263,3 +263,30 @@ def test_a_new_fleet_begins_at_the_newest_format_and_one_that_has_a_catalog_keep
     assert store.level == KNOWN_LEVEL
     store.book.learn(CatalogConfig(generation=4, format_level=FIRST_LEVEL))
     assert store.level == FIRST_LEVEL
+
+
+async def test_a_fleet_of_many_slots_asks_for_no_more_than_a_controller_makes_at_once(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[list[str]] = []
+    grown: list[list[str]] = []
+
+    async def create(_: Cluster, topics: Sequence[NewTopic]) -> dict[str, BrokerError | None]:
+        made.append([topic.name for topic in topics])
+        return {topic.name: None for topic in topics}
+
+    async def grow(_: Cluster, counts: dict[str, int]) -> dict[str, BrokerError | None]:
+        grown.append(list(counts))
+        return dict.fromkeys(counts)
+
+    monkeypatch.setattr(module, "create_topics", create)
+    monkeypatch.setattr(module, "create_partitions", grow)
+    fleet = FleetName("west")
+    names = {spec.name for spec in control_topics(fleet, slots=4_000, replication_factor=1)}
+    await Store(a_target({"other": 1}), fleet, HandClock()).ensure_topics(4_000)
+    there = dict.fromkeys(sorted(names), 1)
+    await Store(a_target(there), fleet, HandClock()).ensure_topics(4_000)
+
+    assert {name for some in made for name in some} == names
+    assert len(made) > 2
+    assert len(grown) > 2

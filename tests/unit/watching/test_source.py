@@ -9,9 +9,10 @@ from uuid import UUID
 
 import pytest
 
+from mirrorfleet.config.cluster_settings import ClusterSettings
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError
-from mirrorfleet.core.ids import ClusterId, TopicId, TopicPartition
+from mirrorfleet.core.ids import ClusterAlias, ClusterId, TopicId, TopicPartition
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.configs import ConfigSource, ConfigValue
 from mirrorfleet.kafka.metadata import Metadata, PartitionMeta, TopicMeta
@@ -109,32 +110,65 @@ async def test_who_begins_anew_believes_no_config_that_was_read_before(
     assert told == {"orders": "2592000000", "stock": "2592000000"}
 
 
-async def test_a_catalog_that_we_may_not_read_any_more_is_remembered_and_read_once_we_may(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    read: list[object] = []
-    denied = [False]
+class Catalogs:
+    """Those of the source, which has nine records in each, and lets us read them or not."""
 
-    async def ends(_: object, wanted: dict[TopicPartition, object]) -> dict[TopicPartition, object]:
+    def __init__(self) -> None:
+        self.denied = False
+        self.read: list[str] = []
+
+    async def ends(
+        self, _: object, wanted: dict[TopicPartition, object]
+    ) -> dict[TopicPartition, object]:
         return {at: ListedOffset(9, -1, 0) for at in wanted}
 
-    async def read_to_end(_: object, topic: str) -> list[object]:
-        if denied[0]:
+    async def read_to_end(self, _: object, topic: str) -> list[object]:
+        if self.denied:
             raise BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, topic)
-        read.append(topic)
+        self.read.append(topic)
         return []
 
-    monkeypatch.setattr(source, "list_offsets", ends)
-    monkeypatch.setattr(source, "read_to_end", read_to_end)
+
+@pytest.fixture
+def there(monkeypatch: pytest.MonkeyPatch) -> Catalogs:
+    made = Catalogs()
+    monkeypatch.setattr(source, "list_offsets", made.ends)
+    monkeypatch.setattr(source, "read_to_end", made.read_to_end)
+    return made
+
+
+async def test_a_catalog_that_we_may_not_read_any_more_is_remembered_and_read_once_we_may(
+    there: Catalogs,
+) -> None:
     watch = OtherCatalogs(cast("Cluster", SimpleNamespace(settings=None)))
     await watch._read("catalog")
     book = watch._books["catalog"]
 
-    denied[0] = True
+    there.denied = True
     watch._ends["catalog"] = 8  # it has grown
     await watch._read("catalog")
     assert watch._books["catalog"] is book
 
-    denied[0] = False
+    there.denied = False
     await watch._read("catalog")
-    assert len(read) == 2
+    assert len(there.read) == 2
+
+
+@pytest.mark.parametrize("ends_by", ["the right", "deletion"])
+async def test_a_catalog_that_we_may_not_read_is_trouble_until_we_may_or_it_is_gone(
+    there: Catalogs, ends_by: str
+) -> None:
+    topic = "__mirrorfleet.other.catalog"
+    east = ClusterSettings(alias=ClusterAlias("east"), bootstrap=("nowhere:1",))
+    watch = SourceWatch(Cluster(east), lambda _: True, configs_a_look=1)
+    catalogs = watch._catalogs
+
+    there.denied = True
+    await catalogs.refresh([topic, "orders"])
+    told = watch.loop_trouble
+    there.denied = ends_by == "deletion"
+    await catalogs.refresh(["orders"] if there.denied else [topic, "orders"])
+
+    assert f"may not READ Topic:{topic} on east" in told
+    assert "could go back to where it came from. Grant this READ" in told
+    assert watch.loop_trouble == ""

@@ -60,10 +60,11 @@ def test_the_status_of_a_link_is_ready_for_json() -> None:
     report.news([NAME])
     report.drift = (PlannedChange("east->west", Kind.GROW, "east.orders", "1 -> 2 partitions"),)
     report.acl_trouble = "east has no ACL authorizer"
+    report.loop_trouble = "we may not READ it"
 
     assert report.notes() == (
         "1 changes wait for `mirrorfleet apply`; ACLs do not follow: east has no ACL authorizer;"
-        " 1 held, the first: too long"
+        " loops are not all seen: we may not READ it; 1 held, the first: too long"
     )
     assert report.status(12.5) == {
         "link": "east->west",
@@ -77,6 +78,7 @@ def test_the_status_of_a_link_is_ready_for_json() -> None:
         "look_seconds": 0.123,
         "trouble": "",
         "acls": {"policy": "ignore", "trouble": "east has no ACL authorizer"},
+        "loops": {"trouble": "we may not READ it"},
         "drift": [{"kind": "add-partitions", "what": "east.orders", "detail": "1 -> 2 partitions"}],
         "drift_changes": 1,
         "held": [{"topic": "a", "reason": "name", "detail": "too long"}],

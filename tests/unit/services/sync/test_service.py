@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from mirrorfleet.core.errors import DeadlineError
 from mirrorfleet.core.ids import ClusterAlias
+from mirrorfleet.records.catalog import CatalogState
 from mirrorfleet.records.events import Event, EventKind
 from mirrorfleet.runtime.entry import Context
 from mirrorfleet.runtime.health import Health
 from mirrorfleet.runtime.lifecycle import Lifecycle
 from mirrorfleet.runtime.metrics import Metrics
-from mirrorfleet.syncing.fleet import FleetSync
+from mirrorfleet.syncing.fleet import BACK_S, FleetSync
 from mirrorfleet.syncing.store import Store
+from mirrorfleet.watching.source import SourceWatch
 from services.sync.service import SyncService
 from tests.fakes.clock import HandClock, NoDice
 from tests.faultkit.waiting import until
@@ -152,3 +155,49 @@ async def test_a_topic_that_is_made_again_during_a_long_step_is_copied_as_what_i
 
     entries = sync.service._store.book.partitions
     assert [identity.source_topic_id for identity in entries] == [OTHER_ID]
+
+
+async def test_what_has_ended_and_seems_to_be_there_again_goes_on_when_that_lasts(
+    world: Callable[[Clusters], World],
+) -> None:
+    clusters = Clusters()
+    clusters.compression = "producer"
+    sync = world(clusters)
+    await sync.look()
+    book = sync.service._store.book
+    (old,) = book.partitions.values()
+    later = replace(old.identity, source_topic_id=OTHER_ID, incarnation=1)
+    book.learn(replace(old, state=CatalogState.REMOVED))
+    book.learn(replace(old, identity=later))
+
+    held = await sync.look()
+    before = [each.state for each in book.partitions.values()]
+    sync.clock.seconds += BACK_S
+    lasting = await sync.look()
+
+    assert (held, before) == (["former-topic"], [CatalogState.REMOVED, CatalogState.ACTIVE])
+    assert lasting == []
+    assert [each.state for each in book.partitions.values()] == ["active", "removed"]
+
+
+async def test_what_we_may_not_read_of_others_is_told_and_does_not_make_it_unready(
+    world: Callable[[Clusters], World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clusters = Clusters()
+    clusters.refuses = None
+    sync = world(clusters)
+    health, requests = sync.service._context.health.active, sync.service._fleet._anew
+    monkeypatch.setattr(SourceWatch, "loop_trouble", "no READ")
+    requests.trouble = "no leader"
+
+    await sync.look()
+    told = health.notes()
+    monkeypatch.setattr(SourceWatch, "loop_trouble", "")
+    requests.trouble = ""
+    await sync.look()
+
+    assert told == {
+        "link east->west": "loops are not all seen: no READ",
+        "requests": "what workers ask for cannot be read: no leader",
+    }
+    assert (health.notes(), health.held()) == ({}, {})
