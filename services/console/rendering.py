@@ -23,6 +23,8 @@ RETRY: Final = "retry: 2000\n\n"
 """Milliseconds after which a browser connects again."""
 STILL: Final = "event: still\ndata: -\n\n"
 """Nothing new. An event: a script never sees a comment, and silence is a dead connection."""
+STILL_S: Final = 1.0
+"""So often it is said while a page takes long to make: clusters may have to be asked for it."""
 PATIENCE_S: Final = 5.0
 """For the next event, at least: then the page says that it is not live, and connects again."""
 
@@ -85,7 +87,13 @@ async def stream(
     yield f"event: patience\ndata: {max(PATIENCE_S, 3 * period_s) * 1000:.0f}\n\n"
     last = ""
     while not closing.is_set():
-        html = await render()
+        making = asyncio.ensure_future(render())
+        try:
+            while not (await asyncio.wait({making}, timeout=STILL_S))[0]:
+                yield STILL
+        finally:
+            making.cancel()  # nobody reads on
+        html = making.result()
         yield event(html) if html != last else STILL
         last = html
         try:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
+from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Final
 
 from fastapi import FastAPI, Request
@@ -62,7 +64,8 @@ class Pages:
         return HTMLResponse(rendering.whole("problem.html", values), status_code=status)
 
     async def _stream(self, request: Request, template: str, view: View) -> Response:
-        await self._values(request, view)
+        if not iscoroutinefunction(view):
+            view()  # what asks clusters may take longer than a script waits for an answer
 
         async def render() -> str:
             try:
@@ -152,15 +155,15 @@ def _add_groups(app: FastAPI, pages: Pages) -> None:
 
     @app.get("/links/{source}/{target}/groups")
     async def groups(request: Request, link: OfLink, part: Part) -> Response:
-        return await pages.show(request, "groups.html", lambda: board.groups(link, part))
+        return await pages.show(request, "groups.html", partial(board.groups, link, part))
 
     @app.get("/links/{source}/{target}/group")
     async def group(request: Request, link: OfLink, name: str, part: Part) -> Response:
-        return await pages.show(request, "group.html", lambda: board.group(link, name, part))
+        return await pages.show(request, "group.html", partial(board.group, link, name, part))
 
     @app.get("/translate")
     async def translate(request: Request) -> Response:
-        return await pages.show(request, "translate.html", lambda: _translation(request, pages))
+        return await pages.show(request, "translate.html", partial(_translation, request, pages))
 
 
 class Asked(BaseModel):

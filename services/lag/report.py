@@ -68,7 +68,7 @@ def row(lag: PartitionLag, standing: Standing) -> dict[str, object]:
         "eta_ms": lag.eta_ms,
         "headroom_ms": lag.headroom_ms,
         "state": None if said is None else said.state,
-        "position": None if said is None else said.next_source,
+        "position": None if said is None else said.position,
         "source_end": lag.ends.end,
         "as_of_ms": standing.as_of_ms,
     }

@@ -225,16 +225,18 @@ class Gauges:
     """Numbers that are computed when they are asked for, of the slots that are ours to tell of.
 
     That nobody has a slot must be seen: `ours` are those that were lost, too, and `links` those
-    that have something to copy, by us or others.
+    that have something to copy, by us or others. `surely` are those that no other worker copies:
+    what is summed over workers is told of these.
     """
 
     def __init__(
         self,
         runners: Callable[[], Iterable[SlotRunner]],
+        surely: Callable[[], Iterable[SlotRunner]],
         ours: Callable[[], Iterable[SlotRunner]],
         links: Callable[[], Iterable[Link]],
     ) -> None:
-        self._runners, self._ours, self._links = runners, ours, links
+        self._runners, self._surely, self._ours, self._links = runners, surely, ours, links
 
     def register(self, metrics: Metrics) -> None:
         """Have them asked at each scrape."""
@@ -261,7 +263,7 @@ class Gauges:
     def partitions(self) -> Iterator[tuple[Labels, float]]:
         """Partitions by link and state."""
         tally: Tally[Labels] = Tally()
-        for runner in self._runners():
+        for runner in self._surely():
             for partition in partitions_of(runner):
                 tally[str(runner.link), state_word(runner, partition)] += 1
         yield from tally.items()
@@ -269,7 +271,7 @@ class Gauges:
     def faulted(self) -> Iterator[tuple[Labels, float]]:
         """Partitions that stand still, by link and reason."""
         tally: Tally[Labels] = Tally()
-        for runner in self._runners():
+        for runner in self._surely():
             for partition in partitions_of(runner):
                 fault = standing(partition)
                 if fault is not None:
@@ -294,7 +296,7 @@ class Gauges:
         """Offsets behind that are known, and partitions of which they are not."""
         behind: Tally[Labels] = Tally()
         unknown: Tally[Labels] = Tally()
-        for runner in self._runners():
+        for runner in self._surely():
             link, found = str(runner.link), partitions_of(runner)
             for p in found:
                 key, offsets = (link, p.entry.source_topic), lag(runner, p)

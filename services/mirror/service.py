@@ -77,6 +77,7 @@ class MirrorService:
         self._connecting: set[ClusterAlias] = set()
         self._following: list[asyncio.Task[None]] = []
         self._worker: Worker | None = None
+        self._membership: Membership | None = None
         self._owning: Owning | None = None
         self._checked: set[SlotNumber] = set()
         self._shared: tuple[Slots, Slots] = (frozenset(), frozenset())
@@ -122,7 +123,7 @@ class MirrorService:
         context = self._context
         targets = Leaders(target, context.clock, Role.TARGET)
         context.health.watch(f"target {context.target}", lambda: targets.trouble)
-        membership = self._make_membership(target)
+        self._membership = membership = self._make_membership(target)
         context.health.watch(GROUP, lambda: self._outside(membership))
         context.health.watch(
             "slots", lambda: reporting.standing_still(self._ours(), context.clock.monotonic())
@@ -360,6 +361,13 @@ class MirrorService:
     def _told_of(self) -> list[SlotRunner]:
         return self._owning.told_of() if self._owning else []
 
+    def _surely(self) -> list[SlotRunner]:
+        """Without those that others may copy by now: we do not, and nobody calls them ours."""
+        told, membership = self._told_of(), self._membership
+        if membership is None or membership.silent_s < reporting.SILENT_S:
+            return told
+        return [runner for runner in told if runner.untaken.since is None]
+
     def _links(self) -> list[Link]:
         """Of which somebody must hold slots: all, until the catalog says that one has nothing."""
         context = self._context
@@ -369,7 +377,8 @@ class MirrorService:
 
     def _register_gauges(self) -> None:
         metrics = self._context.metrics
-        reporting.Gauges(self._told_of, self._ours, self._links).register(metrics)
+        told = self._told_of, self._surely, self._ours, self._links
+        reporting.Gauges(*told).register(metrics)
         metrics.on_scrape(
             names.IN_FLIGHT,
             lambda: [((), float(self._worker.budget.used if self._worker else 0))],

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.ids import SourceOffset
 from mirrorfleet.records.incarnations import LossCause
+from mirrorfleet.records.progress import BEFORE_THE_FIRST
 from mirrorfleet.wire.copybatch import FaultKind
 
 
@@ -129,11 +130,13 @@ class Fault:
         return self == told
 
     def __str__(self) -> str:
-        where = f"at source offset {self.offset}" if self.offset >= 0 else "before the first record"
+        where = f"at source offset {self.offset}" if self.offset >= 0 else BEFORE_THE_FIRST
         return f"{self.reason} {where}: {self.detail}"
 
 
-_STANDS: Final = re.compile("([a-z-]+) (?:at source offset ([0-9]+)|before the first record): ")
+_STANDS: Final = re.compile(
+    f"([a-z-]+) (?:at source offset ([0-9]+)|{re.escape(BEFORE_THE_FIRST)}): "
+)
 
 
 def standing_in(text: str) -> tuple[str, SourceOffset] | None:

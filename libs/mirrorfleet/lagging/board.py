@@ -204,6 +204,7 @@ class Board:
         for identity, lag in self._slots.get(slot, {}).items():
             listened_ms = now_ms - max(self._born_ms[identity], self._woke_ms)
             if not self._is_deaf(lag, now_ms, listened_ms):
+                lag.is_blind = self.hearing.is_blind(slot)
                 self._look(lag, now_ms, period_ms, told)
         return told
 

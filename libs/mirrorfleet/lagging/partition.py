@@ -78,6 +78,7 @@ class PartitionLag:
         "ends",
         "entry",
         "heard_ms",
+        "is_blind",
         "progress",
         "sampled_ms",
         "sampled_verdict",
@@ -91,6 +92,7 @@ class PartitionLag:
         self.progress: PartitionProgress | None = None
         self.heard_ms: int | None = None
         """When the mirror spoke last."""
+        self.is_blind = False  # as `Facts` has it
         self.trouble = ""
         """Why its slot is not copied."""
         self.standing: Standing | None = None
@@ -137,8 +139,9 @@ class PartitionLag:
         rated_ms = at_ms if stored_ms is None else stored_ms
         self._records.seen(progress.records, rated_ms)
         self._bytes.seen(progress.bytes, rated_ms)
-        for drain in (self._drain, self._long_drain):
-            drain.seen(progress.next_source, rated_ms)
+        if progress.position is not None:
+            self._drain.seen(progress.position, rated_ms)
+            self._long_drain.seen(progress.position, rated_ms)
         if progress.log_start >= 0:
             self._log_start.seen(progress.log_start, rated_ms)
         if progress.high_watermark >= 0:
@@ -192,6 +195,8 @@ class PartitionLag:
         as_of = self._as_of(now_ms)
         lag, time_lag = self._lag(as_of, now_ms - limits.fresh_ms)
         verdict, rule = judge(self._facts(now_ms, lag, time_lag, limits), limits)
+        if self.is_blind and verdict is Verdict.UNKNOWN:
+            lag = time_lag = None  # it may stand elsewhere by now
         self.standing = Standing(as_of, lag, time_lag, verdict, rule)
         self._remember(as_of, lag, time_lag)
         return self.standing
@@ -305,9 +310,9 @@ class PartitionLag:
     def _lag(self, as_of: int, fresh_from: int) -> tuple[int | None, int | None]:
         """(offsets, ms); nothing known is None, and 0 only what was seen to be 0."""
         end, seen, said = self.ends.end, self.ends.seen_ms, self.progress
-        if end is None or seen is None or said is None:
+        position = None if said is None else said.position
+        if end is None or seen is None or said is None or position is None:
             return None, None
-        position = said.next_source
         fresh = seen >= fresh_from
         if position >= end:
             return (0, 0) if fresh and not self._beyond() else (None, None)
@@ -344,6 +349,7 @@ class PartitionLag:
             state=PAUSED if not active else "" if said is None else said.state,
             fault="" if said is None else said.fault,
             trouble=self.trouble,
+            is_blind=self.is_blind,
             silent_ms=None if self.heard_ms is None else max(0, now_ms - self.heard_ms),
             unseen_ms=None if ends.seen_ms is None else max(0, now_ms - ends.seen_ms),
             beyond=self._beyond(),

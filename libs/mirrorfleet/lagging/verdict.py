@@ -56,6 +56,8 @@ class Facts:
     fault: str
     trouble: str
     """Why its slot is not copied; empty while it is."""
+    is_blind: bool = False
+    """Whether we could not see it if the worker spoke."""
     silent_ms: int | None
     """Since the worker's last word; None when there never was one."""
     unseen_ms: int | None
@@ -95,11 +97,13 @@ def _paused(facts: Facts, _: Limits) -> tuple[Verdict, str] | None:
 
 def _silent(facts: Facts, limits: Limits) -> tuple[Verdict, str] | None:
     """Burrow's STOP: nobody commits any more."""
+    if facts.silent_ms is not None and facts.silent_ms <= limits.silent_ms:
+        return None
+    if facts.is_blind and facts.before is not Verdict.STOPPED:
+        return Verdict.UNKNOWN, "the target does not tell here whether its worker has written"
     if facts.silent_ms is None:
         return Verdict.STOPPED, "no worker has ever reported it"
-    if facts.silent_ms > limits.silent_ms:
-        return Verdict.STOPPED, f"STOP: its worker has been silent for {duration(facts.silent_ms)}"
-    return None
+    return Verdict.STOPPED, f"STOP: its worker has been silent for {duration(facts.silent_ms)}"
 
 
 def _faulted(facts: Facts, _: Limits) -> tuple[Verdict, str] | None:

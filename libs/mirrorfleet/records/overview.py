@@ -63,7 +63,7 @@ def _row(
         "partition": entry.identity.partition,
         "target_topic": entry.target_topic,
         "state": entry.state if known is None else known.state,
-        "position": None if known is None else known.next_source,
+        "position": None if known is None else known.position,
         "high_watermark": known.high_watermark if known is not None and read else None,
         "lag_records": None if known is None or is_silent(said, now_ms) else known.lag_records,
         "slot": entry.slot,

@@ -33,6 +33,8 @@ WAITING: Final = "waiting"
 """The state of a partition whose backlog waits, because its worker has a more urgent one."""
 UNREACHABLE: Final = "unreachable"
 """The state of a partition whose source leader does not answer: what it has by now is not known."""
+BEFORE_THE_FIRST: Final = "before the first record"
+"""Where a fault says that a partition stands which has no position."""
 _BLIND: Final = frozenset({FAULTED, PAUSED, UNREACHABLE})
 SNAPSHOTS: Final = 60
 """A slot's last snapshot is among so many offsets: one a second is written, traces as seldom."""
@@ -64,6 +66,11 @@ class PartitionProgress:
     oldest_uncopied_ms: int | None
     state: str
     fault: str = ""
+
+    @property
+    def position(self) -> SourceOffset | None:
+        """`next_source`; None where nobody knows it: 0 is a place, and not its."""
+        return None if f" {BEFORE_THE_FIRST}: " in self.fault else self.next_source
 
     @property
     def lag_records(self) -> int | None:

@@ -163,6 +163,10 @@ class Told:
 
     def _measure(self, snapshot: Progress, partition: PartitionProgress) -> None:
         at = partition.identity
+        if partition.position is None:
+            self._anchors.pop(at, None)
+            self._rates.pop(at, None)
+            return
         here = _Anchor(
             time_ms=snapshot.time_ms,
             records=partition.records,

@@ -212,6 +212,9 @@ def _place(one: Standing) -> Iterator[str]:
     entry, known = one.entry, one.known
     if known is None:
         return
+    if known.position is None:
+        yield "Nobody knows which record is the next one to copy."
+        return
     yield (
         f"The next record to copy is source offset {count(known.next_source)}; on the target it"
         f" will get offset {count(known.next_target)} of {entry.target_topic} or a later one."

@@ -35,11 +35,15 @@ class StallWatch:
         self._topic = control_topic(fleet, ControlKind.PROGRESS)
         self._board = board
         self._ends = EndsWatch(cluster, clock, self.ended)
+        self._seen: set[SlotNumber] = set()
+        """Of the look that is on its way."""
 
     def ended(self, tp: TopicPartition, end: int, at_ms: int) -> None:
         """A look found it there; when does not matter."""
         del at_ms
-        self._board.hearing.ended(SlotNumber(tp.partition), end)
+        slot = SlotNumber(tp.partition)
+        self._seen.add(slot)
+        self._board.hearing.ended(slot, end)
 
     async def run(self) -> None:
         """Look until nothing came for as long as a worker may be silent, though it spoke.
@@ -50,9 +54,12 @@ class StallWatch:
         looks = 1 + ceil(limit_ms / (LOOK_S * 1000))  # so many span the limit
         while True:
             await asyncio.sleep(LOOK_S)
+            slots = self._board.slots
+            self._seen.clear()
             with suppress(MirrorfleetError):  # what is not seen shows no stall
-                await self._ends.look([TopicPartition(self._topic, at) for at in self._board.slots])
+                await self._ends.look([TopicPartition(self._topic, at) for at in slots])
                 await self._ends.look_at_refused()
+            self._board.hearing.unseen(set(slots) - self._seen)
             stalled = self._board.hearing.stalled(looks)
             if stalled:
                 where = ", ".join(f"{self._topic}-{slot}" for slot in sorted(stalled)[:3])

@@ -93,8 +93,12 @@ if (live && window.EventSource) {
     });
     now.addEventListener("error", () => {
       const ended = now.readyState === EventSource.CLOSED;
-      if (ended) clearTimeout(timer);
       say("off", ended ? "not live" : "connection lost, trying again");
+      if (!ended) return;
+      // What was answered may be of a console that has just begun, or full: an EventSource ends
+      // for good then, and the page would show for ever what was true before.
+      clearTimeout(timer);
+      timer = setTimeout(connect, 3 * patience);
     });
     heard();
   }

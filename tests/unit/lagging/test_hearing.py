@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from mirrorfleet.core.ids import SlotNumber
 from mirrorfleet.lagging.board import Board
 from mirrorfleet.lagging.hearing import Hearing
@@ -58,14 +60,21 @@ def board() -> Board:
     return made
 
 
-def verdicts(watched: Board, *, end_moves: bool) -> list[Verdict]:
-    """What is told in a minute after the last word, while the end of its partition moves or not."""
+def verdicts(
+    watched: Board, *, end_moves: bool, seen_for: int = 60, blind: bool = False
+) -> list[Verdict]:
+    """What is told in a minute after the last word, while the end of its partition moves or not;
+    it is seen for so many seconds, then the leader tells nothing.
+    """
     found = []
     next(iter(watched)).end_seen(10, SECOND)
     hear(watched, snapshot(SECOND, said(10)), SECOND)
     watched.hearing.came(SLOT, 0)
     for second in range(1, 60):
-        watched.hearing.ended(SLOT, second if end_moves else 1)
+        if second <= seen_for:
+            watched.hearing.ended(SLOT, second if end_moves else 1)
+        elif blind:
+            watched.hearing.unseen([SLOT])
         next(iter(watched)).end_seen(10, second * SECOND)
         told = watched.look(SLOT, second * SECOND)
         found += [change.new for change in told.changes]
@@ -75,6 +84,26 @@ def verdicts(watched: Board, *, end_moves: bool) -> list[Verdict]:
 def test_a_worker_is_silent_when_it_writes_nothing_and_not_when_we_do_not_hear_it() -> None:
     assert verdicts(board(), end_moves=True) == []
     assert verdicts(board(), end_moves=False) == [Verdict.STOPPED]
+
+
+@pytest.mark.parametrize("end_moves", [True, False], ids=["written, not come", "all came"])
+def test_who_cannot_see_whether_a_worker_writes_calls_it_neither_silent_nor_fine(
+    *, end_moves: bool
+) -> None:
+    watched = board()
+    assert verdicts(watched, end_moves=end_moves, seen_for=2, blind=True) == [Verdict.UNKNOWN]
+
+    (lag,) = watched
+    assert lag.standing is not None
+    assert (lag.standing.lag_records, lag.standing.time_lag_ms) == (None, None)
+    watched.hearing.ended(SLOT, 1)
+    (change,) = watched.look(SLOT, 61 * SECOND).changes
+    assert change.new is Verdict.STOPPED  # it is seen again, and wrote nothing
+
+
+def test_who_was_silent_before_nobody_could_see_it_is_called_so_still() -> None:
+    watched = board()
+    assert verdicts(watched, end_moves=False, seen_for=30, blind=True) == [Verdict.STOPPED]
 
 
 def test_what_was_lacked_of_a_slot_is_forgotten_with_it() -> None:

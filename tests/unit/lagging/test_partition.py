@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from mirrorfleet.core.ids import SourceOffset
 from mirrorfleet.lagging.partition import PartitionLag
 from mirrorfleet.lagging.verdict import Limits
+from mirrorfleet.records.progress import BEFORE_THE_FIRST
 from mirrorfleet.records.samples import FOREVER_MS, Verdict
 from tests.unit.lagging.making import entry, said
 
@@ -327,3 +328,20 @@ def test_a_paused_partition_is_stopped_by_will() -> None:
 
     assert (standing.verdict, standing.rule) == (Verdict.STOPPED, "paused in the catalog")
     assert lag.sample(standing, 7).next_source == SourceOffset(90)
+
+
+def test_one_that_has_no_position_has_no_lag_and_its_first_one_is_no_progress() -> None:
+    """Positions that were lost are put back: from 0, which was none, a log was not copied."""
+    lag = PartitionLag(entry())
+    for second in range(10):
+        lag.end_seen(10**9, second * SECOND)
+        fault = f"position-lost {BEFORE_THE_FIRST}: it is gone"
+        lag.reported(said(0, state="faulted", fault=fault), second * SECOND, second * SECOND)
+        standing = lag.look(second * SECOND, LIMITS)
+    assert (standing.verdict, standing.lag_records) == (Verdict.FAULTED, None)
+
+    for second in range(10, 20):
+        lag.end_seen(10**9, second * SECOND)
+        lag.reported(said(10**8 + second), second * SECOND, second * SECOND)
+        lag.look(second * SECOND, LIMITS)
+    assert (lag.eta_ms or FOREVER_MS) > 3_600_000

@@ -129,3 +129,11 @@ def test_a_paused_partition_needs_no_owner_and_a_removed_one_is_not_shown() -> N
 )
 def test_durations_are_short(milliseconds: int, text: str) -> None:
     assert duration(milliseconds) == text
+
+
+def test_where_no_position_is_known_none_is_shown() -> None:
+    fault = "position-lost before the first record: it is gone"
+    lost = replace(PARTITION, next_source=SourceOffset(0), fault=fault)
+    (row,) = fleet_rows([ACTIVE], [replace(SNAPSHOT, partitions=(lost,))], 2000)
+
+    assert (row["position"], row["problem"]) == (None, fault)

@@ -168,3 +168,15 @@ def test_sampled_batches_are_no_snapshot_and_nothing_that_was_skipped() -> None:
     told.apply(ControlKind.PROGRESS, *traces.encode(SlotNumber(0), []))
 
     assert told == Told()
+
+
+def test_a_position_that_is_put_back_after_it_was_lost_is_no_progress() -> None:
+    nowhere = {"next_source": SourceOffset(0), "fault": "position-lost before the first record: x"}
+    first = snapshot(report(ENTRY, **nowhere, records=0), time_ms=NOW - 9_000)
+    second = snapshot(report(ENTRY), time_ms=NOW - 5_000)
+    third = snapshot(report(ENTRY), time_ms=NOW - 1_000)
+
+    assert fleet([ENTRY], first, second).told.rate(ENTRY.identity, NOW) is None
+    assert fleet([ENTRY], first, second, third).told.rate(ENTRY.identity, NOW) == Rate(
+        0.0, 0.0, 0.0, 0.0
+    )

@@ -94,3 +94,14 @@ async def test_a_stream_of_which_nothing_comes_because_nothing_is_written_goes_o
     world: World,
 ) -> None:
     assert await world.watched() == ""
+
+
+async def test_of_a_slot_whose_leader_tells_no_end_nobody_sees_whether_it_is_silent(
+    world: World,
+) -> None:
+    world.refusals = LOOKS
+
+    assert await world.watched() == ""
+    assert world.board.hearing.is_blind(SLOT)
+    world.watch.ended(AT, 1, 0)
+    assert not world.board.hearing.is_blind(SLOT)

@@ -338,6 +338,27 @@ async def test_a_stream_sends_what_has_changed_and_ends_when_the_service_does() 
     ]
 
 
+async def test_a_stream_is_not_silent_while_a_page_takes_long_to_make(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rendering, "STILL_S", 0.01)
+    closing, asked = asyncio.Event(), asyncio.Event()
+
+    async def render() -> str:
+        await asked.wait()
+        closing.set()
+        return "<p>1</p>"
+
+    sent = []
+    async for chunk in rendering.stream(render, closing, 0.01):
+        sent.append(chunk)
+        if chunk == rendering.STILL:
+            asked.set()
+
+    assert sent[2] == rendering.STILL
+    assert sent[-1] == "event: page\ndata: <p>1</p>\n\n"
+
+
 async def test_the_stream_of_a_page_is_its_live_part_and_further_ones_are_turned_away(
     tmp_path: Path,
 ) -> None:

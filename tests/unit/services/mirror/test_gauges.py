@@ -42,6 +42,9 @@ HOUR_MS = 3_600_000
 class Runner:
     """As much of a slot's runner as is told of."""
 
+    surely = True
+    """Whether no other worker can have the slot by now."""
+
     def __init__(self, made: Slot) -> None:
         self.slot, self.number, self.owner = made, SlotNumber(0), "worker-1"
         self.link: Link = LINK
@@ -77,7 +80,8 @@ class Runner:
 
     @property
     def gauges(self) -> Gauges:
-        return Gauges(lambda: [cast("SlotRunner", self)], list, list)
+        told = [cast("SlotRunner", self)]
+        return Gauges(lambda: told, lambda: told if self.surely else [], list, list)
 
     @property
     def told(self) -> Progress:
@@ -107,14 +111,14 @@ def copying(state: CatalogState = CatalogState.ACTIVE) -> tuple[Runner, CopyPart
 def test_a_link_whose_slots_were_all_lost_is_seen_to_have_no_worker() -> None:
     """A series that vanishes raises no alert; what the slots are at is their owner's to tell."""
     lost = cast("SlotRunner", SimpleNamespace(link="east->west", state=SlotState.LOST))
-    gauges = Gauges(list, lambda: [lost], list)
+    gauges = Gauges(list, list, lambda: [lost], list)
 
     assert list(gauges.owned()) == [(("east->west",), 0)]
     assert list(gauges.since_progress()) == []
 
 
 def test_a_link_of_which_no_slot_was_ever_given_is_seen_to_have_no_worker() -> None:
-    assert list(Gauges(list, list, lambda: [LINK]).owned()) == [(("east->west",), 0)]
+    assert list(Gauges(list, list, list, lambda: [LINK]).owned()) == [(("east->west",), 0)]
 
 
 def test_a_source_that_does_not_answer_for_a_while_is_told_and_no_lag_of_its_topic() -> None:
@@ -213,6 +217,20 @@ def test_a_slot_that_cannot_be_taken_is_told_as_it_was_left_and_why() -> None:
         "the slot is not copied: the coordinator does not answer.",
         15,
     )
+
+
+def test_what_is_summed_over_workers_is_not_told_of_a_slot_that_another_one_may_copy() -> None:
+    runner, partition = copying()
+    partition.fault = Fault(FaultReason.SOURCE_CORRUPT, SourceOffset(10), "x")
+    runner.fails("the coordinator does not answer.", after_s=31.0)
+    assert dict(runner.gauges.faulted()) == {("east->west", "source-corrupt"): 1}
+    runner.surely = False
+
+    gauges = runner.gauges
+    assert [dict(each()) for each in (gauges.faulted, gauges.partitions, gauges.record_lag)] == (
+        [{}, {}, {}]
+    )
+    assert dict(gauges.since_progress()) == {("east->west", "0"): 31.0}
 
 
 def test_a_slot_that_a_new_worker_cannot_take_is_told_without_positions_but_with_why() -> None:
