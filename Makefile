@@ -207,6 +207,7 @@ lock: $(READY) ## resolve the hash locks again
 
 .PHONY: clean
 clean: ## remove everything that was made: brokers, environment, downloads, caches
-	@if [ -e $(READY) ]; then $(PY) -m tests.demo down; $(PY) -m services.local down; fi
+	@if [ -e $(READY) ]; then $(PY) -m tests.demo down; for found in .local/*/*/region.json; do \
+		[ ! -e "$$found" ] || $(PY) -m services.local down --name "$$(basename "$${found%/*/*}")"; done; fi
 	@rm -rf $(VENV) .local .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -112,7 +112,7 @@ def fence(
     estate: EstateOption = _ESTATE,
     output: OutputOption = Output.TABLE,
 ) -> int:
-    """Stop a link now, also workers out of reach: nothing is copied until the fence is lifted."""
+    """Stop a link now, also workers out of reach: its slots stand until the fence is lifted."""
     from services.cli import fence as command  # noqa: PLC0415 - loaded when used
 
     why = reason or "no reason was given"

@@ -117,7 +117,7 @@ def status(*, name: Name = "pair", output: Format = Output.TABLE) -> None:
 @app.command()
 def broker(action: Action, region: str, node_id: int = 1, *, name: Name = "pair") -> None:
     """Start, stop or kill one broker, as tests of failures do."""
-    found = [r for r in pair.find(name) if r.name == region and node_id <= len(r.brokers)]
+    found = [r for r in pair.find(name) if r.name == region and 0 < node_id <= len(r.brokers)]
     if not found:
         raise LocalError(f"{name} has no broker {node_id} in a region {region}.")
     one = found[0].broker(node_id)

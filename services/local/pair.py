@@ -39,8 +39,8 @@ def up(name: str, specs: Sequence[RegionSpec], ports: str = "", home: Path = HOM
     place = _place(name, home)
     with locked(home / f"{name}.lock"):
         regions = find(name, home)
-        if not regions:
-            _clear(place)  # of a start that was cut short
+        if len(regions) < len(specs):
+            _clear(place)  # of a start that was cut short: no broker ran yet
             try:
                 return start_regions(with_ports(specs, ports), place)
             except BaseException:
@@ -81,7 +81,7 @@ def _placed(spec: RegionSpec, port: int, *, asked: bool) -> RegionSpec:
     taken = [one for one in range(port, port + spec.brokers) if not is_free(one)]
     if taken and asked:
         raise LocalError(
-            f"port {taken[0]} of {HOST} was asked for ({spec.name}) and is taken.",
+            f"port {taken[0]} of {HOST} was asked for ({spec.name}) and cannot be had.",
             hint=f"See by whom with `ss -ltnp sport = :{taken[0]}`, or use --ports auto.",
         )
     if taken:

@@ -23,7 +23,7 @@ _giving, _given = threading.Lock(), set[int]()
 
 def is_free(port: int) -> bool:
     """Whether a broker could listen there now."""
-    with socket.socket() as probe, suppress(OSError):
+    with socket.socket() as probe, suppress(OSError, OverflowError):
         # as Kafka does: an old connection in TIME_WAIT does not count
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         probe.bind((HOST, port))

@@ -53,7 +53,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.demo")
     parser.add_argument("action", choices=("up", "down"))
     if parser.parse_args(arguments).action == "down":
-        down()
+        if not down():
+            say(f"not all of the demo could be ended: {HOME} is kept, it says what runs")
+            return 1
         say("nothing of the demo is left")
         return 0
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -238,18 +240,24 @@ def where_to_look(urls: dict[str, str], bootstraps: dict[str, str]) -> str:
     return "\n".join(lines)
 
 
-def down() -> None:
-    """End services and brokers and remove what they wrote; fine when there is nothing."""
+def down() -> bool:
+    """End services and brokers and remove what they wrote; fine when there is nothing.
+
+    False where brokers may be left: then what says where they are is kept.
+    """
     for process in reversed(detached.load(PROCESSES).values()):
         process.stop()
-    subprocess.run(
+    ended = subprocess.run(
         mirrorfleet("local", "down", "--name", NAME),
         cwd=ROOT,
         stdout=subprocess.DEVNULL,
         timeout=LOCAL_S,
         check=False,
     )
+    if ended.returncode:
+        return False
     shutil.rmtree(HOME, ignore_errors=True)
+    return True
 
 
 if __name__ == "__main__":

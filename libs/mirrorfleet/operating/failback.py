@@ -70,8 +70,8 @@ class Return:
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """Both sides at one moment. `awake`: who has members at home, which concerns only those who
-    come back; `troubles`: who has them on the target, or for whom a cluster does not answer.
+    """Both sides at one moment. `awake`: who has members on either, which concerns only those who
+    come back; `troubles`: for whom a cluster does not answer.
     """
 
     troubles: Mapping[str, str]
@@ -127,9 +127,9 @@ async def _look(source: Cluster, target: Cluster, names: Sequence[str]) -> _Look
         for cluster, answers in ((source, home), (target, there)):
             if isinstance(answer := answers[name], BrokerError):
                 troubles[name] = f"{cluster.name}: {answer}"
-        for (cluster, listed), told in zip(states, (awake, troubles), strict=True):
+        for cluster, listed in states:
             if state_of(listed, name).activity is Activity.ACTIVE:
-                told[name] = f"it has members on {cluster.name}: stop them, and say it again"
+                awake[name] = f"it has members on {cluster.name}: stop them, and say it again"
     return _Look(troubles, awake, _answered(home, troubles), _answered(there, troubles))
 
 

@@ -194,36 +194,37 @@ async def _outside(
     target: Cluster,
     sources: Mapping[ClusterAlias, Callable[[], Cluster]],
 ) -> list[str]:
-    """Positions that the logs of either side do not have any more, or not yet."""
+    """Positions that the logs of either side do not have yet.
+
+    What retention took of a source since then is in nobody's way: the mirror meets it, and tells
+    the range.
+    """
     entries = [view.partitions[one.identity] for one in missing]
-    bounds: dict[ClusterAlias, tuple[_Offsets, _Offsets]] = {}
+    source_ends: dict[ClusterAlias, _Offsets] = {}
     for alias in {entry.link.source for entry in entries}:
         wanted = [entry.source for entry in entries if entry.link.source == alias]
-        bounds[alias] = await _source_bounds(alias, sources[alias], wanted)
+        source_ends[alias] = await _source_ends(alias, sources[alias], wanted)
     copied_to = (entry.target for entry in entries)
     target_ends = await _listed(target, copied_to, LATEST, Isolation.READ_UNCOMMITTED)
     troubles = []
     for one, entry in zip(missing, entries, strict=True):
-        starts, ends = bounds[entry.link.source]
-        first, end = starts[entry.source], ends[entry.source]
-        if not first <= one.next_source <= end:
-            troubles.append(
-                f"{name_of(entry)} has [{first}, {end}) at the source, not {one.next_source}"
-            )
+        end = source_ends[entry.link.source][entry.source]
+        if one.next_source > end:
+            text = f"{name_of(entry)} ends at {end} at the source, below {one.next_source}"
+            troubles.append(text)
         elif one.next_target > target_ends[entry.target]:
             end = target_ends[entry.target]
             troubles.append(f"{entry.target} ends at {end}, below {one.next_target}")
     return troubles
 
 
-async def _source_bounds(
+async def _source_ends(
     alias: ClusterAlias, open_one: Callable[[], Cluster], wanted: Sequence[TopicPartition]
-) -> tuple[_Offsets, _Offsets]:
-    """Where logs of a source begin and end. Raises: MirrorfleetError; its hint says a way on."""
+) -> _Offsets:
+    """Where logs of a source end. Raises: MirrorfleetError; its hint says a way on."""
     try:
         async with open_one() as source:
-            starts = await _listed(source, wanted, EARLIEST)
-            return starts, await _listed(source, wanted, LATEST, Isolation.READ_UNCOMMITTED)
+            return await _listed(source, wanted, LATEST, Isolation.READ_UNCOMMITTED)
     except MirrorfleetError as error:
         way_on = f"Nothing was written. A file without the lines of {alias} needs nothing of it."
         error.hint = f"{error.hint} {way_on}".lstrip()
@@ -278,7 +279,10 @@ class _Behind:
 
     async def _behind(self, at: TopicPartition, one: Position, start: int, end: int) -> str:
         name, position = name_of(self.view.partitions[one.identity]), one.next_target
-        first = await first_committed(self.target, at, max(start, position), end)
+        if end <= position + 1:
+            first = None  # a commit is a record and a marker, and of ours one marker may be there
+        else:
+            first = await first_committed(self.target, at, max(start, position), end)
         if first is not None:
             return f"{name} was copied on: {at} has records from {first} on, behind {position}"
         if start > position + 1:  # one more is the marker of the last commit
@@ -344,11 +348,19 @@ async def _write(
 async def _committed(target: Cluster, at: TopicPartition) -> dict[PartitionIdentity, Position]:
     """A slot's positions, all that are committed.
 
-    Raises: BrokerError CONCURRENT_TRANSACTIONS: its spare id hides some behind what it has open.
+    Raises: BrokerError CONCURRENT_TRANSACTIONS: its spare id hides some behind what it has open;
+    RefusedError while its owner goes on with that: it is not fenced, and would write over ours.
     """
     _, end = await log_bounds(target, at, isolation=Isolation.READ_UNCOMMITTED)
     bounds = await log_bounds(target, at)
     if bounds[1] < end:
         raise BrokerError(ErrorCode.CONCURRENT_TRANSACTIONS, f"{target.name}: reading {at}")
-    found = (await recall(target, at, None, bounds)).positions()
+    recalled = await recall(target, at, None, bounds)
+    if recalled.quarantine() is not None:
+        raise RefusedError(
+            f"{target.name}: the owner of slot {at.partition} goes on without a partition whose"
+            " copy takes nothing, and would write over this.",
+            hint="Import again when `mirrorfleet status` shows no quarantined partition.",
+        )
+    found = recalled.positions()
     return {identity: one for identity, one in found.items() if one.fault is None}

@@ -12,7 +12,7 @@ import pytest
 from mirrorfleet.operating import positions
 from services.cli import positions as command
 from services.cli.__main__ import main
-from tests.unit.operating.test_putting_back import IDLE, World
+from tests.unit.operating.stored import IDLE, World
 
 if TYPE_CHECKING:
     from pathlib import Path

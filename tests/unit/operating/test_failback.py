@@ -203,6 +203,15 @@ async def test_a_group_with_members_on_either_side_stays(awake: str) -> None:
     assert list(region.east.committed) == ["g2"]
 
 
+async def test_a_group_that_works_on_the_target_alone_is_in_nobodys_way() -> None:
+    region = Region({"g1": SEEN}, {"g1": READ, "own": {}})
+    region.west.active.add("own")
+
+    (only,) = await region.made()
+
+    assert (only.group, only.trouble) == ("g1", "")
+
+
 @pytest.mark.parametrize("side", ["east", "west"])
 async def test_a_group_that_moved_while_somebody_thought_stays(side: str) -> None:
     region = Region({"g1": SEEN, "g2": SEEN}, {"g1": READ, "g2": READ})

@@ -2,46 +2,37 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from mirrorfleet.config.load import load_estate
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import BrokerError, ConnectionLostError, FencedError, RefusedError
+from mirrorfleet.core.errors import BrokerError, ConnectionLostError, RefusedError
 from mirrorfleet.core.ids import (
     ClusterAlias,
-    FleetName,
-    PartitionIdentity,
+    ProducerIdentity,
     SourceOffset,
-    TargetOffset,
     TopicPartition,
 )
 from mirrorfleet.kafka import fenced_writer
 from mirrorfleet.kafka.backoff import SystemDice
-from mirrorfleet.kafka.fenced_writer import by_order
-from mirrorfleet.kafka.offsets import EARLIEST, ListedOffset, OffsetSpec
-from mirrorfleet.mapping.catalog import CatalogView
 from mirrorfleet.operating import positions
 from mirrorfleet.operating.positions import Imported, import_positions, import_with
-from mirrorfleet.records import positions as codec
-from mirrorfleet.records.positions import Position
+from mirrorfleet.records.positions import Position, Quarantine
 from mirrorfleet.runtime.clock import SystemClock
-from mirrorfleet.wire.k01_fetch import Isolation
-from tests.unit.copying.making import entry
 from tests.unit.operating.making import at_80
+from tests.unit.operating.stored import AHEAD, FLEET, IDLE, MARKED, Copy, World
 
 if TYPE_CHECKING:
     from mirrorfleet.config.model import Estate
     from mirrorfleet.kafka.cluster import Cluster
 
-FLEET = FleetName("west")
 ESTATE = """\
 estate: demo
 clusters: {east: {bootstrap: "h:1"}, north: {bootstrap: "h:2"}, west: {bootstrap: "h:3"}}
@@ -49,112 +40,6 @@ links:
   - {from: east, to: west, rules: [{name: orders, topics: [orders]}]}
   - {from: north, to: west, rules: [{name: bills, topics: [bills]}]}
 """
-POSITIONS = TopicPartition("__mirrorfleet.west.positions", 0)
-
-
-class Copy(NamedTuple):
-    """The log of a copy: where it begins, its committed records, its end."""
-
-    start: int
-    records: tuple[int, ...]
-    end: int
-
-
-SOURCE = Copy(0, (), 300)
-IDLE = Copy(0, tuple(range(91)), 92)
-"""Copied as far as the export says, and the marker of that."""
-AHEAD = Copy(0, (*range(91), 92, 93), 95)
-
-
-@dataclass
-class World:
-    """A target made of dicts, and what a worker does before each take of the slot's id."""
-
-    copies: dict[int, Copy]
-    stored: dict[PartitionIdentity, Position] = field(default_factory=dict)
-    meanwhile: deque[Callable[[], None]] = field(default_factory=deque)
-    taken_back: int = 0
-    """So many times the owner is faster than the write."""
-    hidden: int = 0
-    """Offsets of the positions that are open."""
-    written: list[codec.Entry] = field(default_factory=list)
-    read: list[TopicPartition] = field(default_factory=list)
-    requests: int = 0
-    """For offsets of logs."""
-
-    def standing(self, number: int, source: int, copy: int) -> None:
-        """A partition has a position now."""
-        at = replace(
-            at_80(number), next_source=SourceOffset(source), next_target=TargetOffset(copy)
-        )
-        self.stored[at.identity] = at
-
-    async def read_catalog(self, *_: object) -> CatalogView:
-        view = CatalogView()
-        for number in self.copies:
-            view.apply(entry(number))
-        return view
-
-    async def read_control(
-        self, _: object, __: str, take: Callable[[SimpleNamespace], None]
-    ) -> bool:
-        for key, value in map(codec.encode, self.stored.values()):
-            take(SimpleNamespace(key=key, value=value))
-        return True
-
-    async def log_bounds(
-        self, _: object, at: TopicPartition, *, isolation: Isolation = Isolation.READ_COMMITTED
-    ) -> tuple[int, int]:
-        assert at == POSITIONS
-        return 0, 7 - (self.hidden if isolation is Isolation.READ_COMMITTED else 0)
-
-    async def list_offsets(
-        self,
-        _: object,
-        wanted: Mapping[TopicPartition, OffsetSpec],
-        *,
-        isolation: Isolation = Isolation.READ_COMMITTED,
-    ) -> dict[TopicPartition, ListedOffset]:
-        del isolation
-        self.requests += 1
-        found = {}
-        for at, spec in wanted.items():
-            copy = self.copies[at.partition] if at.topic != "orders" else SOURCE
-            found[at] = ListedOffset(copy.start if spec == EARLIEST else copy.end, -1, 0)
-        return found
-
-    async def first_committed(
-        self, _: object, at: TopicPartition, start: int, end: int
-    ) -> int | None:
-        self.read.append(at)
-        return next((n for n in self.copies[at.partition].records if start <= n < end), None)
-
-    async def recall(self, *_: object) -> SimpleNamespace:
-        return SimpleNamespace(positions=lambda: dict(self.stored))
-
-    def writer(
-        self,
-        _: object,
-        name: str,
-        *,
-        on_taken: Callable[[], Awaitable[object]] = by_order,
-        **__: object,
-    ) -> SimpleNamespace:
-        assert name == "mirrorfleet.west.east.0"
-
-        async def write(
-            at: TopicPartition, entries: Iterable[tuple[bytes, bytes | None]], _: int
-        ) -> None:
-            assert at == POSITIONS
-            if self.meanwhile:
-                self.meanwhile.popleft()()
-            await on_taken()
-            if self.taken_back:
-                self.taken_back -= 1
-                raise FencedError("another owner has it")
-            self.written += [codec.decode(key, value) for key, value in entries]
-
-        return SimpleNamespace(write=write, close=lambda: None)
 
 
 @pytest.fixture
@@ -234,9 +119,10 @@ async def test_an_import_that_ended_halfway_says_so_and_is_run_again(
 async def test_a_copy_whose_end_has_not_moved_is_not_read_again_while_its_slot_is_ours(
     world: World,
 ) -> None:
-    await put_back([0, 1])
+    world.copies = {0: MARKED, 1: MARKED, 2: IDLE}
+    assert await put_back([0, 1, 2]) == Imported(3, 0)
 
-    assert sorted(at.partition for at in world.read) == [0, 1]
+    assert sorted(at.partition for at in world.read) == [0, 1]  # where nothing came none is read
 
 
 async def test_the_offsets_of_all_positions_are_asked_for_at_once(world: World) -> None:
@@ -258,8 +144,28 @@ async def test_a_position_that_a_log_does_not_have_is_refused(world: World) -> N
 
     assert refused.value.message == (
         "east.orders-0 ends at 90, below 91;"
-        " orders-2 of east->west has [0, 300) at the source, not 301."
+        " orders-2 of east->west ends at 300 at the source, below 301."
     )
+    assert world.written == []
+
+
+async def test_what_retention_took_of_the_source_since_is_for_the_mirror_to_tell(
+    world: World,
+) -> None:
+    world.source = Copy(200, (), 300)
+
+    assert await put_back([0]) == Imported(1, 0)
+
+
+async def test_nothing_is_written_while_its_owner_goes_on_with_the_spare_id(world: World) -> None:
+    world.quarantine = Quarantine(
+        owner="b", producer=ProducerIdentity(7, 1), partitions=(TopicPartition("c", 1),), time_ms=1
+    )
+
+    with pytest.raises(RefusedError, match="owner of slot 0 goes on without") as refused:
+        await put_back([0])
+
+    assert "mirrorfleet status" in refused.value.hint
     assert world.written == []
 
 

@@ -106,3 +106,13 @@ def test_of_a_start_that_was_cut_short_down_leaves_nothing(tmp_path: Path) -> No
     assert pair.down("pair", tmp_path) == []
 
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_start_that_was_cut_short_between_two_regions_begins_anew(
+    tmp_path: Path, taken: set[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[Region] = []
+    monkeypatch.setattr(pair, "find", lambda *_: ["east alone"])
+    monkeypatch.setattr(pair, "start_regions", lambda *_: started)
+
+    assert pair.up("kafka", SPECS, home=tmp_path) is started

@@ -25,3 +25,7 @@ def test_a_port_that_was_given_is_never_given_again(monkeypatch: pytest.MonkeyPa
     assert ports.free_ports(1) == [10_004]
     with pytest.raises(LocalError, match="has no 1 free ports"):
         ports.free_ports(1)
+
+
+def test_what_is_no_port_is_not_free() -> None:
+    assert not ports.is_free(70_000)
