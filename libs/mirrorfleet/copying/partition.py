@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from mirrorfleet.copying.withheld import Withheld
 from mirrorfleet.core.ids import PartitionIdentity, SourceOffset, TargetOffset, TopicPartition
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 CATCH_UP_AFTER = 3
 """Answers in a row that left more behind than they brought: then the partition is catching up."""
+A_DROP: Final = 97
+"""Bytes that a record takes up which policy dropped: a tuple, its offset, a place in a list."""
 _NOTHING = TargetOffset(0)
 
 
@@ -177,6 +179,11 @@ class CopyPartition:
         """Whether the head of the queue may be sent."""
         at = self.withheld.at if self.withheld else None
         return bool(self.queue) and (at is None or self.queue[0].batch.next_offset <= at)
+
+    @property
+    def waiting_bytes(self) -> int:
+        """What is held of it until a commit: its queue, and what the ledger is still to be told."""
+        return self.queued_bytes + A_DROP * len(self.dropped)
 
     @property
     def moved(self) -> bool:

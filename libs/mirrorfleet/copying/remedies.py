@@ -7,9 +7,10 @@
     target recreated, short  stop   stop                            anew, from the missing range
     a record not taken       stop   without that record             stop
 
-"Anew" is another incarnation of the partition: an offset means something else from there on, on
-one side or on both. What the source no longer has of a missing range is a gap. Requests say which
-range they mean, so that one that comes late, or twice, finds another state and does nothing.
+A record that is not taken is waited with for a while (`slots/mending.py`). "Anew" is another
+incarnation of the partition: an offset means something else from there on, on one side or on both.
+What the source no longer has of a missing range is a gap. Requests say which range they mean, so
+that one that comes late, or twice, finds another state and does nothing.
 """
 
 from __future__ import annotations

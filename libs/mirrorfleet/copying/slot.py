@@ -181,7 +181,7 @@ class Slot:
                 waiting.progress_at = now  # that is not to stand still
             found = [p for p in found if RANK[p.entry.priority] <= turn]
         full = self._queue_bytes if queue_bytes is None else queue_bytes
-        return [p for p in found if p.queued_bytes < full]
+        return [p for p in found if p.waiting_bytes < full]
 
     def waits(self, partition: CopyPartition) -> bool:
         """Whether its backlog is not fetched now, because the worker has a more urgent one."""
@@ -369,11 +369,14 @@ class Slot:
         return None if end < 0 else max(0, end - self.settled(partition))
 
     def moved_without_data(self, now: float, after_s: float) -> list[CopyPartition]:
-        """Partitions whose position went on by skipping only, longer ago than `after_s`."""
+        """Partitions whose position went on by skipping only, longer ago than `after_s`, or past so
+        much that the ledger is to be told of that it is not fetched soon.
+        """
+        most = self._queue_bytes // 2
         return [
             p
             for p in self.partitions.values()
-            if p.moved and not p.queue and now - p.moved_at >= after_s
+            if p.moved and not p.queue and (now - p.moved_at >= after_s or p.waiting_bytes > most)
         ]
 
     def committed(self, positions: Sequence[Position], now: float) -> None:

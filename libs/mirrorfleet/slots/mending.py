@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.copying.faults import TARGET_LOSSES, Fault, FaultReason, Span
-from mirrorfleet.copying.partition import LeftOut
+from mirrorfleet.copying.partition import LeftOut, limits_of
 from mirrorfleet.copying.remedies import Remedy, Step, by_policy, by_request, passed_over
 from mirrorfleet.core.errors import BrokerError, MirrorfleetError
 from mirrorfleet.core.ids import SourceOffset
@@ -42,6 +42,11 @@ if TYPE_CHECKING:
 
 LOOK_S: Final = 0.5
 ASK_AGAIN_S: Final = 30.0
+PATIENT_S: Final = 20.0
+"""A record that the target does not take waits so long before its rule leaves it out: the source
+may take it since a moment ago, and `sync` brings the copy's configs in step, also after a kill."""
+TRUSTED_S: Final = 3600.0
+"""Then limits that did not change are waited for no more."""
 
 _FOUND_BY_FETCHING: Final = frozenset(
     {FaultReason.RETENTION_OVERTOOK, FaultReason.SOURCE_TRUNCATED, FaultReason.SOURCE_CORRUPT}
@@ -60,6 +65,8 @@ class Mender:
         self._losses: dict[PartitionIdentity, CopyPartition] = {}
         """Whose loss is to be looked into, the next one first."""
         self._looked_into: dict[PartitionIdentity, float] = {}
+        self._limits: dict[PartitionIdentity, tuple[object, float]] = {}
+        """What the target took, and since when that is waited for."""
         self._looking: asyncio.Task[None] | None = None
         self._looked_at = -math.inf
 
@@ -141,6 +148,8 @@ class Mender:
             fault = replace(fault, lost=Span(stands_at, max(fault.lost.end, stands_at)))
             partition.fault = fault
         step: Step | str | None = by_policy(fault, partition.entry.on_source_loss)
+        if fault.reason.by_terms and self._may_be_taken(partition):
+            step = None  # an operator's word counts at once
         if step is None and command is not None:
             end = await self._source_end(partition) if command.action is Action.SEEK else None
             step = by_request(fault, stands_at, command, end)
@@ -148,6 +157,15 @@ class Mender:
             requests.refuse(self._worker, command, step)
         elif isinstance(step, Step):
             await self._take(sender, partition, fault, step)
+
+    def _may_be_taken(self, partition: CopyPartition) -> bool:
+        """Whether the target's configs may be about to follow the source's."""
+        limits, now = limits_of(partition.entry), self._runner.clock.monotonic()
+        known, since = self._limits.get(partition.identity, (None, now))
+        if known != limits or now - since > TRUSTED_S:
+            self._limits[partition.identity] = limits, now
+            return True
+        return now - since < PATIENT_S
 
     async def _take(
         self, sender: Sender, partition: CopyPartition, fault: Fault, step: Step

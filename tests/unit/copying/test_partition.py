@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from mirrorfleet.copying.faults import Fault, FaultReason
-from mirrorfleet.copying.partition import SourceEnds
+from mirrorfleet.copying.partition import A_DROP, Pace, SourceEnds
 from mirrorfleet.core.ids import SourceOffset
+from mirrorfleet.wire.copybatch import Dropped, FaultKind
 from tests.unit.copying.making import BIG, fetched, give, partition_of, slot
 
 
@@ -61,3 +62,21 @@ def test_a_refused_record_is_known_until_a_commit_is_behind_it() -> None:
         known.append(partition.terms.refused is not None)
 
     assert known == [True, False]
+
+
+def test_records_that_policy_drops_take_up_room_until_the_ledger_is_told_of_them() -> None:
+    """A stretch without keys brings nothing to send: only this keeps it from being fetched on."""
+    made = slot()  # 1 MB a partition
+    partition = partition_of(made)
+    counts = [100, (1 << 20) // 2 // A_DROP + 1, (1 << 20) // A_DROP + 1]
+    seen = []
+    for count in counts:
+        drops = [Dropped(SourceOffset(n), FaultKind.NULL_KEY) for n in range(count)]
+        partition.dropped, partition.walked_to = drops, SourceOffset(count)
+        partition.moved_at = 100.0
+        is_told_now = partition in made.moved_without_data(100.0, 5.0)
+        seen.append((partition in made.wanted(Pace.LIVE, 100.0), is_told_now))
+
+    assert seen == [(True, False), (True, True), (False, True)]
+    partition.rewind()
+    assert made.wanted(Pace.LIVE, 100.0) == [partition]

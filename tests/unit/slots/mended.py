@@ -22,7 +22,7 @@ from mirrorfleet.records.events import Event
 from mirrorfleet.records.formats import FIRST_LEVEL, LEVELS
 from mirrorfleet.slots.leaders import LeaderAt
 from mirrorfleet.slots.ledger import control_entries
-from mirrorfleet.slots.mending import Mender
+from mirrorfleet.slots.mending import PATIENT_S, Mender
 from mirrorfleet.slots.outgoing import ControlEntry
 from mirrorfleet.slots.requests import Requests
 from mirrorfleet.slots.runner import SlotRunner
@@ -83,6 +83,12 @@ class World:
 
     def stand(self, reason: FaultReason, lost: Span | None = None, at: int = 0) -> None:
         self.slot.fault(self.partition, Fault(reason, SourceOffset(at), "why", lost), self.now)
+
+    async def stand_for_long(self, reason: FaultReason, at: int) -> None:
+        """It is seen, and so long ago that nothing is waited for."""
+        self.stand(reason, at=at)
+        await self.work()
+        self.now += PATIENT_S
 
     def ask(self, action: Action, first: int, end: int) -> None:
         command = replace(asked(action, first, end), id="r1", expires_ms=8, writer="operator")

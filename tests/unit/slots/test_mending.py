@@ -17,6 +17,7 @@ from mirrorfleet.core.ids import (
 from mirrorfleet.kafka.offsets import ListedOffset
 from mirrorfleet.records.commands import Action
 from mirrorfleet.slots import mending, target_loss
+from mirrorfleet.slots.mending import PATIENT_S
 from mirrorfleet.slots.outgoing import ControlEntry
 from mirrorfleet.wire.reshape import copied_records
 from tests.unit.copying.making import entry, fetched, give, identity, slot, span
@@ -133,7 +134,7 @@ async def test_good_records_that_an_abort_took_back_are_copied_before_a_corrupt_
 
 async def test_a_record_is_left_out_and_told_with_the_commit_that_passes_it() -> None:
     world = World("record-gap")
-    world.stand(R.RECORD_TOO_LARGE, at=1)
+    await world.stand_for_long(R.RECORD_TOO_LARGE, at=1)
 
     await world.work()
     give(world.slot, world.partition, fetched((0, [b"a", b"b", b"c"])), end=3)
@@ -144,9 +145,48 @@ async def test_a_record_is_left_out_and_told_with_the_commit_that_passes_it() ->
     assert world.commit(3) == [f"{POSITIONS}-0", f"{EVENTS}-0"]
 
 
-async def test_what_is_left_out_is_told_also_when_its_partition_was_left_behind_meanwhile() -> None:
+async def test_a_record_that_the_source_takes_since_a_moment_ago_is_not_lost_by_its_rule() -> None:
+    """`sync` raises the copy's limits after the source's."""
     world = World("record-gap")
     world.stand(R.RECORD_TOO_LARGE, at=1)
+    await world.work()
+    assert world.partition.left_out == []
+
+    world.slot.renew(replace(world.partition.entry, target_max_batch_bytes=5_000_000))
+    assert world.partition.fault is None
+    give(world.slot, world.partition, fetched((0, [b"a", b"b", b"c"])), end=3)
+    assert world.partition.queue[0].batch.holes == ()
+
+
+async def test_a_flood_of_records_that_are_not_taken_waits_once_for_each_limit() -> None:
+    world = World("record-gap")
+    await world.stand_for_long(R.RECORD_TOO_LARGE, at=0)
+    await world.work()
+    world.stand(R.RECORD_TOO_LARGE, at=1)
+    await world.work()
+    assert len(world.partition.left_out) == 2
+
+    world.slot.renew(replace(world.partition.entry, target_max_batch_bytes=5_000_000))
+    world.stand(R.RECORD_TOO_LARGE, at=2)
+    await world.work()
+    assert len(world.partition.left_out) == 2
+    world.now += PATIENT_S
+    await world.work()
+    assert len(world.partition.left_out) == 3
+
+
+async def test_an_operator_need_not_wait_until_a_rule_leaves_a_record_out() -> None:
+    world = World("record-gap")
+    world.stand(R.RECORD_TOO_LARGE)
+    world.ask(Action.SKIP, 0, 1)
+
+    await world.work()
+    assert [each.request for each in world.partition.left_out] == ["r1"]
+
+
+async def test_what_is_left_out_is_told_also_when_its_partition_was_left_behind_meanwhile() -> None:
+    world = World("record-gap")
+    await world.stand_for_long(R.RECORD_TOO_LARGE, at=1)
     await world.work()
 
     world.slot.forget_all()  # another producer id, without this partition
