@@ -11,6 +11,9 @@ know nothing of bytes, so a piece is as many offsets as made the wanted bytes la
 several answers, and an answer may reach into the next piece: what comes twice is known by its
 offset, because every answer is walked from where the partition stands. So seams need no cutting.
 
+A broker sends the batch with the first offset whole, so one that lies across a seam comes twice. A
+piece has at least twice the bytes of the largest batch lately: none crosses the line many times.
+
 A piece ends at most at the last stable offset that was known: behind it there is nothing to wait
 for on many connections.
 
@@ -68,6 +71,7 @@ class Piece:
     end: SourceOffset | None
     at: SourceOffset
     max_bytes: int
+    """What its next answer may bring: all of it, and later what is left."""
     rewinds: int
     leader_epoch: int = -1
     epoch: int | None = None
@@ -91,6 +95,13 @@ class Piece:
         """Whether its answer is of no use: dropped, or asked for before a rewind."""
         return self.dropped or self.rewinds != self.partition.rewinds
 
+    def drop(self) -> None:
+        """Forget it, and give its memory back."""
+        self.dropped = True
+        for part in self.parts:
+            part.lease.done()
+        self.parts.clear()
+
 
 class Stripes:
     """The pieces that are on the way, of all partitions that one slot reads from one broker."""
@@ -99,6 +110,8 @@ class Stripes:
         self._set_bytes = self._most_bytes = self._piece_bytes = piece_bytes
         self._pieces: dict[CopyPartition, deque[Piece]] = {}
         self._bytes_an_offset: dict[CopyPartition, float] = {}
+        self._largest: dict[CopyPartition, int] = {}
+        """Bytes of the largest batch of each one's last answer."""
         self._turns = 0
         self._turn_of: dict[CopyPartition, int] = {}
         """When each was given a piece last: on few connections all have none on the way again and
@@ -129,10 +142,13 @@ class Stripes:
     def drop(self, partition: CopyPartition) -> None:
         """Forget the pieces of a partition, and give their memory back."""
         for piece in self._pieces.pop(partition, ()):
-            piece.dropped = True
-            for part in piece.parts:
-                part.lease.done()
-            piece.parts.clear()
+            piece.drop()
+
+    def cut(self, piece: Piece) -> None:
+        """Forget a piece and all that is behind it; what is before it goes on."""
+        pieces = self._pieces.get(piece.partition)
+        while pieces and pieces[-1].first >= piece.first:
+            pieces.pop().drop()
 
     def of_epoch(self, partition: CopyPartition, leader_epoch: int) -> None:
         """Drop the pieces of a partition that an earlier leader was asked for."""
@@ -153,9 +169,8 @@ class Stripes:
 
         Without an estimate there is one open piece, which is whole after its first answer.
         """
-        whole = int(self._piece_bytes * SPARE)
         open_ones = [each for each in partitions if self._left(each) > 0]
-        able = [e for e in open_ones if not self.on_the_way(e) or room_for(e) >= whole]
+        able = [e for e in open_ones if not self.on_the_way(e) or room_for(e) >= self._whole(e)]
         if not able:
             return None
         partition = min(able, key=self._place)
@@ -167,9 +182,9 @@ class Stripes:
         if known is None:
             end, size = None, min(room, self._piece_bytes)
         else:
-            offsets = max(1, int(min(room, whole) / SPARE / known))
+            offsets = max(1, int(min(room, self._whole(partition)) / SPARE / known))
             end = SourceOffset(min(first + offsets, partition.source.last_stable))
-            size = max(min(int((end - first) * known * SPARE), room), LEAST_BYTES)
+            size = max(min(self._bytes_of(partition, end - first), room), LEAST_BYTES)
         piece = Piece(partition, first, end, first, size, partition.rewinds)
         self._pieces.setdefault(partition, deque()).append(piece)
         return piece
@@ -179,20 +194,27 @@ class Stripes:
 
         Bytes that are no batches end the piece: whoever delivers them finds the fault.
         """
-        before, after = piece.at, piece.at
-        used = part.start
+        partition, before, after = piece.partition, piece.at, piece.at
+        begin: int = before
+        used, largest = part.start, 0
         try:
             for header in walk(memoryview(part.buffer), part.start, part.end):
+                if used == part.start:  # the first one may begin before what was asked for
+                    begin = min(before, header.base_offset)
                 after = max(after, header.next_offset)
+                largest = max(largest, header.end - used)
                 used = header.end
         except CorruptBatchError:
             piece.end = after
         piece.at = after
-        if piece.end is None and after > before:
-            piece.end = after
         piece.parts.append(part)
-        self._learn(piece.partition, used - part.start, after - before)
-        return self._in_turn(piece.partition)
+        if after > before:
+            piece.end = after if piece.end is None else piece.end
+            self._learn(partition, used - part.start, after - begin)
+            self._largest[partition] = largest
+            left = self._bytes_of(partition, max(piece.end - after, 0))
+            piece.max_bytes = min(piece.max_bytes, left)
+        return self._in_turn(partition)
 
     def _place(self, partition: CopyPartition) -> tuple[int, int]:
         return self.on_the_way(partition), self._turn_of.get(partition, 0)
@@ -221,16 +243,23 @@ class Stripes:
         return partition.source.last_stable - self._next_first(partition)
 
     def _next_first(self, partition: CopyPartition) -> SourceOffset:
-        """Where the next piece begins; an answer that reached further is no reason to ask again."""
-        pieces = self._pieces.get(partition)
-        if not pieces:
-            return partition.walked_to
-        last = pieces[-1]
-        return max(last.at, last.end if last.end is not None else last.at)
+        """Where the next piece begins: behind all that any answer has reached.
+
+        What a piece holds beyond its end is delivered before those behind it, or dropped with them.
+        """
+        pieces = self._pieces.get(partition, ())
+        reached = [max(each.at, each.end or each.at) for each in pieces]
+        return max([partition.walked_to, *reached])
+
+    def _whole(self, partition: CopyPartition) -> int:
+        """Bytes to ask for where memory has room: of large batches at least two."""
+        return int(max(self._piece_bytes, 2 * self._largest.get(partition, 0)) * SPARE)
+
+    def _bytes_of(self, partition: CopyPartition, offsets: int) -> int:
+        """What to ask for to have so many offsets, by the estimate that there is."""
+        return int(offsets * self._bytes_an_offset[partition] * SPARE)
 
     def _learn(self, partition: CopyPartition, size: int, offsets: int) -> None:
-        if offsets <= 0 or size <= 0:
-            return
         newest = size / offsets
         known = self._bytes_an_offset.get(partition)
         self._bytes_an_offset[partition] = (
@@ -280,10 +309,11 @@ class Booking:
 class Fan:
     """How many connections are worth having: doubled as long as that brings more.
 
-    Measured again and again, because lines and neighbours change.
+    Measured again and again, because lines and neighbours change. A broker, or what is before it,
+    may take fewer than that.
     """
 
-    __slots__ = ("_best", "_most", "count")
+    __slots__ = ("_best", "_limit", "_most", "_worth")
 
     GAIN: Final = 1.25
     """So much more must twice the connections bring."""
@@ -294,15 +324,28 @@ class Fan:
     buffers allow, that is 67 MB/s to begin with, however far the source is."""
 
     def __init__(self, most: int, rtt_s: float) -> None:
-        self._most = max(1, most)
+        self._most = self._limit = max(1, most)
         self._best = 0.0
-        self.count = min(max(self.LEAST, round(rtt_s / self.EACH_S)), self._most)
+        self._worth = min(max(self.LEAST, round(rtt_s / self.EACH_S)), self._most)
+
+    @property
+    def count(self) -> int:
+        """Connections to have now."""
+        return min(self._worth, self._limit)
 
     def measured(self, bytes_s: float) -> None:
         """What all connections together brought while each had work."""
         if bytes_s > self._best * self.GAIN:
             self._best = bytes_s
-            self.count = min(self.count * 2, self._most)
+            self._worth = min(self.count * 2, self._most)
         elif bytes_s < self._best * self.LOSS:
             self._best = bytes_s
-            self.count = max(2, self.count // 2)
+            self._worth = max(2, self.count // 2)
+
+    def limit(self, count: int) -> None:
+        """One more was refused: there are not to be more than so many."""
+        self._limit = max(1, min(self._limit, count))
+
+    def relax(self) -> None:
+        """That is a while ago: twice as many may be tried."""
+        self._limit = min(self._limit * 2, self._most)

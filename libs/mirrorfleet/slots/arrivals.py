@@ -24,7 +24,7 @@ UNREADABLE_S: Final = 30.0
 """A broker whose disk fails gives its partitions to others by then."""
 UNREADABLE_AGAIN_S: Final = 1.0
 
-_UNREADABLE: Final = frozenset(
+UNREADABLE: Final = frozenset(
     {
         ErrorCode.CORRUPT_MESSAGE,
         ErrorCode.KAFKA_STORAGE_ERROR,
@@ -100,7 +100,7 @@ def refused(
     elif part.error is ErrorCode.OFFSET_OUT_OF_RANGE or part.diverging_epoch is not None:
         partition.held_until = now + 1.0
         runner.examine(partition)
-    elif part.error in _UNREADABLE:
+    elif part.error in UNREADABLE:
         _unreadable(runner, partition, part.error, now)
     else:
         # Stale metadata, an election, a replica that lags, a topic that comes or goes.

@@ -3,7 +3,8 @@
 One connection brings at most a socket buffer per round trip. Here each connection asks for a piece
 of offsets of its own (`copying/stripes`), without a fetch session: a session would be one more
 thing to keep at the broker for every connection, and every request is about another piece anyway.
-Their number is found by measuring: twice as many as long as that brings more.
+Their number is found by measuring: twice as many as long as that brings more. Whether the broker
+is there is for the first of them to find out: where a further one cannot be made the others go on.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from mirrorfleet.core.errors import MirrorfleetError, deciding
 from mirrorfleet.kafka.fetcher import Fetched, FetchedPartition, FetchLane, FetchPoint
 from mirrorfleet.runtime.log import fields, logger
 from mirrorfleet.slots import replicas
-from mirrorfleet.slots.arrivals import deliver, refused
+from mirrorfleet.slots.arrivals import UNREADABLE, UNREADABLE_AGAIN_S, deliver, refused
 from mirrorfleet.slots.waits import reserved
 
 if TYPE_CHECKING:
@@ -36,6 +37,9 @@ IDLE_S: Final = 10.0
 MEASURED_S: Final = 1.0
 """Between two looks at the rate; many round trips even between continents."""
 LOOK_S: Final = 0.05
+MORE_S: Final = 30.0
+"""After so long more connections are tried than the broker took: it may have been busy, and a
+backlog takes hours. Where it has a limit (`max.connections.per.ip`) they are for nothing."""
 FRUITLESS: Final = 3
 """Answers in a row with nothing, though the broker has not asked to wait: the end of a piece is not
 there any more. One alone may be of a slow remote tier (KIP-405)."""
@@ -62,6 +66,8 @@ class StripedLane:
         self._share = self._table.join()
         self._connections = self._fetching = self._busiest = 0
         self._starved = self._was_starved = False
+        self._looking = asyncio.Lock()
+        self._more_at, self._refusal = 0.0, ""
         self._received = 0
         self._worked_at = runner.clock.monotonic()
 
@@ -73,7 +79,7 @@ class StripedLane:
     async def run(self, first: Connection) -> None:
         """Fetch until no partition is left for a while; the caller closes `first`.
 
-        Raises: MirrorfleetError when any of the connections is lost.
+        Raises: MirrorfleetError when any connection is lost that was made.
         """
         lines = self._runner.limits.lines
         lines[self._node] = self._line
@@ -116,6 +122,7 @@ class StripedLane:
             self._starved = False
             await self._runner.room(LOOK_S)
             now = clock.monotonic()
+            self._starved |= self._looking.locked()  # one waits still that looked before that
             self._was_starved |= self._starved
             if now - since >= MEASURED_S:
                 self._measured((self._received - before) / (now - since))
@@ -124,6 +131,10 @@ class StripedLane:
     def _measured(self, bytes_s: float) -> None:
         """One more second, in which the line brought so many bytes."""
         self._line.bytes_s, self._line.connections = bytes_s, self._connections
+        now = self._runner.clock.monotonic()
+        if now >= self._more_at:
+            self._more_at = now + MORE_S
+            self._fan.relax()
         if not self._starved:
             self._fan.measured(bytes_s)
         # Who has nothing to ask for wants no more seats than it had use for.
@@ -139,35 +150,70 @@ class StripedLane:
 
     @property
     def _idle(self) -> bool:
-        return self._runner.clock.monotonic() - self._worked_at > IDLE_S
+        """Whether nothing is on the way, since a while; one answer may take longer than that."""
+        return not self._fetching and self._runner.clock.monotonic() - self._worked_at > IDLE_S
 
     async def _serve(self, connection: Connection | None) -> None:
         """One connection: piece after piece, each to its end."""
-        runner = self._runner
-        purpose = f"fetch-{runner.number}-striped"
         opened = connection
         try:
-            opened = opened or await runner.source.connect(self._node, purpose=purpose)
+            if opened is None:
+                opened = await self._another()
+            if opened is None:
+                return
             lane = FetchLane(opened, deadline_s=ANSWER_S, in_session=False)
-            while not self._idle and self._connections <= self._fan.count:
-                if connection is None and self._share.has_too_many:
-                    return
-                piece = self._next()
-                if piece is None:
-                    self._starved = True
-                    await runner.room(LOOK_S)
-                    continue
-                self._worked_at = runner.clock.monotonic()
-                self._fetching += 1
-                self._busiest = max(self._busiest, self._fetching)
-                try:
-                    await self._fetch_piece(lane, piece)
-                finally:
-                    self._fetching -= 1
+            while self._is_of_use(connection):
+                piece = self._next() or await self._sought(connection)
+                if piece is not None:
+                    await self._work(lane, piece)
         finally:
             self._connections -= 1
             if connection is None and opened is not None:
                 opened.close()
+
+    async def _another(self) -> Connection | None:
+        """One more connection; None where it cannot be made: those that there are go on."""
+        purpose = f"fetch-{self._runner.number}-striped"
+        try:
+            return await self._runner.source.connect(self._node, purpose=purpose)
+        except MirrorfleetError as error:
+            # Others are being made yet: each that fails as well makes it one less.
+            self._fan.limit(self._connections - 1)
+            self._more_at = self._runner.clock.monotonic() + MORE_S
+            if str(error) != self._refusal:
+                self._refusal = str(error)
+                _log.info("no further connection", extra=fields(error=self._refusal))
+            return None
+
+    def _is_of_use(self, connection: Connection | None) -> bool:
+        """Whether one goes on; `connection` is the first one, or None for one that has a seat."""
+        if self._idle or self._connections > self._fan.count:
+            return False
+        return connection is not None or not self._share.has_too_many
+
+    async def _sought(self, connection: Connection | None) -> Piece | None:
+        """For one that found nothing: a piece, or None when it has waited a little for one.
+
+        One at a time looks and waits, the next one when that has a piece: a bell would wake all of
+        them, each to go through all partitions.
+        """
+        self._starved = True
+        async with self._looking:
+            if not self._is_of_use(connection):
+                return None
+            piece = self._next()
+            if piece is None:
+                await self._runner.room(LOOK_S)
+            return piece
+
+    async def _work(self, lane: FetchLane, piece: Piece) -> None:
+        self._fetching += 1
+        self._busiest = max(self._busiest, self._fetching)
+        try:
+            await self._fetch_piece(lane, piece)
+        finally:
+            self._fetching -= 1
+            self._worked_at = self._runner.clock.monotonic()
 
     def _next(self) -> Piece | None:
         """A piece of a partition of ours; pieces of partitions that went elsewhere are dropped."""
@@ -229,6 +275,7 @@ class StripedLane:
             fruitless = 0 if piece.at > at or fetched.throttle_ms else fruitless + 1
             if fruitless < FRUITLESS:
                 # The rest must not wait for memory that the pieces behind it hold.
+                booked = self._booking.of(piece.ask_bytes)
                 memory.resize(0, booked)
         self._ask_anew(piece.partition)
 
@@ -275,7 +322,8 @@ class StripedLane:
             lane.forget(point.topic_id, point.partition, point.topic)
         got = len(fetched.buffer)
         took_s = runner.clock.monotonic() - asked_at
-        self._stripes.timed(took_s)
+        if piece.at == piece.first:  # the rest of one is less, and quick on any line
+            self._stripes.timed(took_s)
         self._booking.timed(took_s)
         kept = self._booking.weight.of(got)  # until it is walked, which may be later
         memory.resize(booked, kept)
@@ -300,12 +348,33 @@ class StripedLane:
     def _refused(self, piece: Piece, part: FetchedPartition) -> None:
         """Of what is behind the piece in turn a refusal is no word on our position."""
         runner, partition = self._runner, piece.partition
-        self._stripes.drop(partition)
         is_ahead = piece.at > partition.walked_to
+        if is_ahead and part.error in UNREADABLE and partition.replica != self._node:
+            self._unreadable_ahead(piece, part.error)
+            return
+        self._stripes.drop(partition)
         if part.error is not ErrorCode.OFFSET_OUT_OF_RANGE or not is_ahead:
             refused(runner, partition, part, self._node)
         elif not replicas.refused(runner, partition, self._node, runner.clock.monotonic()):
             self._ask_anew(partition)
+
+    def _unreadable_ahead(self, piece: Piece, error: ErrorCode) -> None:
+        """A segment of a tiered log may be gone, with all before it there: that is delivered first.
+        What the refusal means is judged when the piece is in turn.
+        """
+        partition = piece.partition
+        self._stripes.cut(piece)
+        partition.held_until = self._runner.clock.monotonic() + UNREADABLE_AGAIN_S
+        _log.info(
+            "the source cannot read its log ahead of us",
+            extra=fields(
+                link=str(self._runner.link),
+                topic=partition.entry.source_topic,
+                partition=partition.identity.partition,
+                offset=piece.at,
+                error=error.name,
+            ),
+        )
 
     def _take(
         self, piece: Piece, found: FetchedPartition, fetched: Fetched, lease: FrameLease

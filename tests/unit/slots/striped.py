@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
@@ -13,7 +14,6 @@ from mirrorfleet.copying.limits import Limits
 from mirrorfleet.copying.partition import Pace, SourceEnds
 from mirrorfleet.copying.seats import Seats
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import ConnectionLostError
 from mirrorfleet.kafka.fetcher import Fetched, FetchedPartition, FetchPoint
 from mirrorfleet.slots import striping
 from mirrorfleet.slots.leaders import LeaderAt
@@ -29,6 +29,18 @@ if TYPE_CHECKING:
 
 NODE, REPLICA, SEATS = 1, 3, 8
 END = 100
+
+
+async def stopped(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+
+
+async def turns(count: int = 20) -> None:
+    """Let the tasks of a lane go on, which never wait for long."""
+    for _ in range(count):
+        await asyncio.sleep(0)
 
 
 class World:
@@ -48,7 +60,6 @@ class World:
         self.diverging: tuple[int, int] | None = None
         self.examined: list[object] = []
         self.connects = self.rerouted = 0
-        self.fails = asyncio.Event()
         self.runner = SimpleNamespace(
             number=0,
             slot=self.slot,
@@ -67,6 +78,7 @@ class World:
             reroute=self.reroute,
             report_fault=lambda partition: None,
             examine=self.examined.append,
+            source_moved=lambda partition, error: None,
             link="east->west",
         )
         monkeypatch.setattr(striping, "FetchLane", self._lane)
@@ -78,10 +90,11 @@ class World:
         return self
 
     async def connect(self, node: int, *, purpose: str) -> object:
+        """It is being made for ever."""
         del node, purpose
         self.connects += 1
-        await self.fails.wait()
-        raise ConnectionLostError("the line is cut")
+        await asyncio.Event().wait()
+        raise AssertionError("nobody sets it")
 
     def reroute(self) -> None:
         self.rerouted += 1

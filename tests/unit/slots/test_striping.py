@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from math import inf
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
@@ -19,7 +18,7 @@ from mirrorfleet.slots.striping import StripedLane
 from mirrorfleet.wire.copybatch import A_BATCH
 from tests.faultkit.waiting import until
 from tests.unit.copying.making import BIG, entry, fetched
-from tests.unit.slots.striped import NODE, REPLICA, SEATS, World
+from tests.unit.slots.striped import NODE, REPLICA, SEATS, World, stopped, turns
 from tests.unit.wire.batches import batch_of, marker, some
 
 if TYPE_CHECKING:
@@ -31,20 +30,13 @@ async def world(monkeypatch: pytest.MonkeyPatch) -> World:
     return World(monkeypatch)
 
 
-async def stopped(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    with suppress(asyncio.CancelledError):
-        await task
-
-
 async def test_a_leader_that_names_a_replica_is_not_asked_for_the_piece_again(
     world: World,
 ) -> None:
     world.preferred = REPLICA
     running = asyncio.create_task(world.run())
     await until(lambda: world.rerouted, deadline_s=5, what="the replica to be preferred")
-    for _ in range(20):
-        await asyncio.sleep(0)
+    await turns()
     await stopped(running)
     assert (world.partition.replica, world.rerouted, len(world.asked)) == (REPLICA, 1, 1)
 
@@ -74,14 +66,20 @@ async def test_seats_come_back_also_from_connections_that_never_began(world: Wor
 
 
 async def test_a_lane_has_answered_once_bytes_came_and_ends_with_its_connections(
-    world: World,
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert not world.lane.answered
-    running = asyncio.create_task(world.run())
-    await until(lambda: world.lane.answered, deadline_s=5, what="an answer")
-    world.fails.set()
+    answered: list[bool] = []
+
+    async def fetch(**asked: int) -> Fetched:
+        answered.append(world.lane.answered)
+        if len(answered) > 1:
+            raise ConnectionLostError("the line is cut")
+        return await World.fetch(world, **asked)
+
+    monkeypatch.setattr(world, "fetch", fetch)
     with pytest.raises(ConnectionLostError):
-        await running
+        await world.run()
+    assert answered == [False, True]
     assert world.connects > 1
     other = world.seats.at(NODE, SEATS).join()
     assert [other.take() for _ in range(SEATS)] == [True] * SEATS
@@ -215,6 +213,20 @@ async def test_a_partition_whose_history_is_another_one_is_examined_and_its_piec
     assert world.examined == [world.partition]
     assert (first.dropped, second.dropped) == (True, True)
     assert (len(world.partition.queue), world.partition.walked_to) == (0, 0)
+
+
+async def test_of_a_piece_that_takes_two_answers_only_the_rest_is_asked_for_again(
+    world: World,
+) -> None:
+    (piece,) = world.pieces(1, offsets=2)
+
+    await world.fetch_piece(piece)
+
+    first, second = world.asked
+    assert second < first / 2
+    for queued in world.partition.queue:
+        queued.lease.done()
+    assert (world.budget.used, world.budget.beside) == (0, 0)
 
 
 async def test_each_answers_list_of_aborted_transactions_is_kept_with_its_piece(

@@ -18,6 +18,8 @@ from tests.unit.slots.striped import World
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from mirrorfleet.copying.stripes import Piece
+
 
 @pytest.fixture
 async def world(monkeypatch: pytest.MonkeyPatch) -> World:
@@ -62,13 +64,41 @@ async def test_a_broker_that_asks_to_wait_is_waited_for(
     assert (piece.whole, world.rerouted) == (True, 0)
 
 
+def refuse(world: World, piece: Piece, error: ErrorCode) -> None:
+    part = world.part(bytearray(), [])._replace(error=error)
+    account = world.budget.account()
+    world.lane._arrived(piece, Fetched(bytearray(), [part], 0), FrameLease(account, 0))
+
+
 async def test_a_refusal_of_what_is_not_in_turn_is_no_word_on_our_position(world: World) -> None:
     """The source was cut behind it: what is in turn is there, and is not thrown away for ever."""
     _, second = world.pieces(2, 1)
-    part = world.part(bytearray(), [])._replace(error=ErrorCode.OFFSET_OUT_OF_RANGE)
-    account = world.budget.account()
-    world.lane._arrived(second, Fetched(bytearray(), [part], 0), FrameLease(account, 0))
+    refuse(world, second, ErrorCode.OFFSET_OUT_OF_RANGE)
 
     assert world.examined == []
     assert (world.partition.pace, world.partition.source.last_stable) == (Pace.LIVE, -1)
     assert (world.partition.held_until, world.rerouted) == (0.0, 1)
+
+
+async def test_what_is_before_a_log_that_cannot_be_read_is_delivered_and_then_that_is_judged(
+    world: World,
+) -> None:
+    """A segment of a tiered log is gone, far ahead of the piece in turn."""
+    partition, (first, second, third, fourth) = world.partition, world.pieces(4, 1)
+    refuse(world, third, ErrorCode.UNKNOWN_SERVER_ERROR)
+
+    dropped = [each.dropped for each in (first, second, third, fourth)]
+    assert (dropped, world.lane._next()) == ([False, False, True, True], None)
+    partition.held_until = 0.0  # a while later
+    anew = world.lane._next()
+    assert anew is not None
+    await world.fetch_piece(second)
+    await world.fetch_piece(first)
+    assert (anew.first, partition.walked_to, partition.unreadable_since) == (2, 2, None)
+
+    before = world.runner.clock.monotonic()
+    refuse(world, anew, ErrorCode.UNKNOWN_SERVER_ERROR)
+    since = partition.unreadable_since
+    assert since is not None
+    assert since >= before
+    assert anew.dropped
