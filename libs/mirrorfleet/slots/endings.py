@@ -87,8 +87,10 @@ async def settle_control(
     The barrier's own marker would commit it: positions of a transaction that was aborted would
     count. Gives the identity to go on with. Raises: what a broker or a network fails with.
     """
-    found = open_of(await ask_control(runner), producer)
-    version = transactions.version
+    answers = await ask_control(runner)
+    found, version = open_of(answers, producer), transactions.version
+    if transactions.transactional_id == runner.transactional_id:
+        runner.doubts.answered(answers)
     ends = {at: was_committed(last, at, each.producer.epoch, version) for at, each in found.items()}
     for committed, some in by_end(ends):
         tell(runner, word_of(committed=committed), len(some), what="markers for its positions")

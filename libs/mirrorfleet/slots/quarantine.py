@@ -103,6 +103,8 @@ class Wedges:
     def __init__(self, runner: SlotRunner) -> None:
         self._runner = runner
         self._looked_at = 0.0
+        self._is_open = False
+        """The transaction that is about to be aborted was seen open: the one before has ended."""
         self._is_healed = False
         self._healed_at, self._stable_s = -inf, STABLE_S
         slot = runner.fleet, runner.link.source, runner.number
@@ -220,6 +222,12 @@ class Wedges:
         names = ", ".join(sorted(map(str, more)))
         raise WedgedError(f"{self.main_id} has not ended its transaction in {names}")
 
+    async def before_abort(self) -> None:
+        """As `check`, unless that was seen just now."""
+        is_open, self._is_open = self._is_open, False
+        if not is_open:
+            await self.check()
+
     async def after(self, error: AbortError) -> None:
         """The transaction was aborted: its own markers may be what cannot be written.
 
@@ -256,6 +264,7 @@ class Wedges:
         for ack in few:
             at = TopicPartition(ack.topic, ack.partition)
             if at in added:
+                self._is_open = True
                 raise AbortError(f"{at} has too few replicas in sync", ack=ack)
 
     async def added(
@@ -335,8 +344,10 @@ async def divert(runner: SlotRunner) -> Sender:
         return await taking.take(runner)  # which waits until it is lifted
     runner.move(SlotState.FENCING)
     runner.slot.forget_all()
+    steps = [runner.clock.monotonic()]
     transactions = endings.transactions_of(runner, runner.wedges.spare_id)
     producer = await taking.fence_settled(runner, transactions)
+    steps.append(runner.clock.monotonic())
     sender = Sender(runner, transactions, producer)
     now_ms = runner.clock.now_ms()
     left = tuple(sorted(runner.wedges.left_behind))
@@ -346,7 +357,9 @@ async def divert(runner: SlotRunner) -> Sender:
             taking.commit_first(runner, sender, barrier_entry(runner, record)),
             runner.doubts.learn(),  # the main id is its owner's: it may be asked about at any time
         )
+        steps.append(runner.clock.monotonic())
         found = await recall(runner.target, taking.begin_reading(runner), record, hint)
+        steps.append(runner.clock.monotonic())
         taking.heed(runner, found.fence())
         if found.owner() != runner.owner:
             raise FencedError(f"slot {runner.number}: {found.owner()} took it meanwhile.")
@@ -363,6 +376,7 @@ async def divert(runner: SlotRunner) -> Sender:
     runner.move(SlotState.COPYING)
     names = ", ".join(map(str, left))
     _log.warning("goes on without %s", names, extra=fields(slot=runner.number))
+    taking.tell(runner, [*steps, runner.clock.monotonic()])
     return sender
 
 

@@ -248,7 +248,7 @@ class SlotRunner:
         if self._worker.version is TransactionVersion.V1:
             healing.after_refusal(self, error)
             raise RetakeError(f"aborted: {error}") from error
-        await self.wedges.check()
+        await self.wedges.before_abort()
         await sender.abort()
         self.doubts.closed()
         self.doubts.renew()

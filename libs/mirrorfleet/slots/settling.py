@@ -110,6 +110,11 @@ class Doubts:
         self._asked.pop(at, None)
         self._silent.partitions.discard(at)
 
+    def answered(self, some: Collection[TopicPartition]) -> None:
+        """Their leaders said just now what the id in use has open there; that is ended."""
+        self._doubted.difference_update(some)
+        self._silent.partitions.difference_update(some)
+
     def _reached_anew(self, nodes: Collection[int]) -> None:
         """Connections to these brokers ended at rest, and others may be made; but what they lead
         is in doubt: one that stopped may lack the marker of the last commit.

@@ -127,7 +127,7 @@ async def take(runner: SlotRunner) -> Sender:
         raise
     runner.wedges.is_owner = True
     runner.move(SlotState.COPYING)
-    _tell(runner, [*steps, runner.clock.monotonic()])
+    tell(runner, [*steps, runner.clock.monotonic()])
     return sender
 
 
@@ -288,7 +288,7 @@ async def _fence(runner: SlotRunner, transactions: Transactions) -> ProducerIden
         raise _explained(runner, error) from error
 
 
-def _tell(runner: SlotRunner, steps: list[float]) -> None:
+def tell(runner: SlotRunner, steps: list[float]) -> None:
     """Where the time of a take-over went: each step is a wait of the slot's partitions."""
     words = ("fenced", "barrier", "read", "checked")
     took = (

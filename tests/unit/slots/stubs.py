@@ -124,6 +124,8 @@ class Lane:
 class Coordinator:
     """The transaction coordinator; v2 gives the next epoch at each end."""
 
+    transactional_id = "t"
+
     def __init__(self, target: Target, version: TransactionVersion) -> None:
         self._target = target
         self.version = version
@@ -172,6 +174,9 @@ class Wedges:
     avoided: frozenset[TopicPartition] = frozenset()
 
     async def check(self) -> None:
+        pass
+
+    async def before_abort(self) -> None:
         pass
 
     async def refused(self, acks: Sequence[ProduceAck], waited_s: float) -> None:

@@ -71,3 +71,20 @@ async def test_open_positions_end_as_their_transaction_did_before_a_barrier_is_w
     await endings.settle_control(runner, coordinator, taken, last)
     assert world.log.seen[:2] == [f"add {POSITIONS}", end]
     assert (world.log.seen[-1] == "init") is (version is V1)
+
+
+@pytest.mark.parametrize(("name", "waits"), [("t", False), ("t.spare", True)])
+async def test_what_was_asked_when_the_id_in_use_was_taken_is_not_asked_once_more(
+    monkeypatch: pytest.MonkeyPatch, name: str, *, waits: bool
+) -> None:
+    world = World(monkeypatch)
+    world.doubts.renew()
+    coordinator = Coordinator(world.log, V2)
+    coordinator.transactional_id = name
+
+    await endings.settle_control(
+        cast("SlotRunner", world.runner), cast("Transactions", coordinator), PRODUCER, None
+    )
+
+    assert world.doubts.must_wait is waits
+    assert {COPY, OTHER} <= world.doubts.doubted

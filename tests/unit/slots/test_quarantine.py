@@ -219,6 +219,10 @@ async def test_a_partition_with_too_few_replicas_ends_the_transaction_that_waits
     world.looks = [("Ongoing", (WELL, SICK))]
     with pytest.raises(AbortError, match=r"east\.orders-0 has too few") as caught:
         await world.wedges.refused([few], 1.0)
+    await world.wedges.before_abort()  # it was seen open
+    world.looks = [("CompleteCommit", ())]
+    await world.wedges.before_abort()
+    assert world.looks == []
 
     world.looks = [("PrepareAbort", (SICK, WELL)), ("PrepareAbort", (SICK,))]
     with pytest.raises(WedgedError):
