@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from mirrorfleet.records.catalog import CatalogPartition
     from mirrorfleet.slots.runner import SlotRunner
 
-STUCK_S: Final = 0.25
+STUCK_S: Final = 0.2
 """A first request is refused for so long, and again as long: it is looked up why."""
 FIRST_DEADLINE_S: Final = 10.0
 """A marker that cannot be written for so long means a target partition in trouble."""
@@ -64,10 +64,6 @@ ADD_LOOK_S: Final = 3.0
 """The same for v1, where an answer that is not waited for costs a new epoch."""
 ADD_BUSY_S: Final = 2.0
 """What passes is waited for that long before."""
-LOOK_S: Final = 0.2
-"""Markers that take longer cannot be written; of those of suspects alone that is known before."""
-BETWEEN_S: Final = 0.05
-"""Between two looks within these."""
 ASK_S: Final = 2.0
 """For one answer of the target; without one nothing is left behind."""
 AGAIN_S: Final = 0.5
@@ -164,16 +160,14 @@ class Wedges:
     async def _judge(self, found: TransactionDescription | None) -> None:
         """As `check`, from what was found just now."""
         both, suspects = _pending_in(found), self._suspects
-        began = self._runner.clock.monotonic()
-        while both and not both <= suspects and self._runner.clock.monotonic() - began < LOOK_S:
-            await asyncio.sleep(BETWEEN_S)
-            found = await self._described()
-            both &= _pending_in(found)
-        if found is None or not both:
+        if not both:
             return  # it goes on
         sick = await self.sick_of(both)
-        blamed = both if both <= suspects else sick
-        if not blamed or any(is_own_topic(at.topic) for at in blamed):
+        if not both <= suspects:  # of suspects alone it is known that they take nothing
+            found = await self._described()
+            both &= _pending_in(found)
+        blamed = both if both <= suspects else sick & both
+        if found is None or not blamed or any(is_own_topic(at.topic) for at in blamed):
             return  # the target is slow, or there is nowhere to write positions to
         try:
             answers = await endings.ask_control(self._runner, both - blamed, ASK_S)

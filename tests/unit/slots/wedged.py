@@ -77,8 +77,7 @@ class World:
         monkeypatch.setattr(left_open, "describe_transactions", self._describe)
         monkeypatch.setattr(quarantine, "describe_configs", self._configs)
         monkeypatch.setattr(endings, "ask_control", self._ask_control)
-        for pause in ("BETWEEN_S", "AGAIN_S"):
-            monkeypatch.setattr(quarantine, pause, 0.0)
+        monkeypatch.setattr(quarantine, "AGAIN_S", 0.0)
 
     def _in_sync(self, *at: str | int) -> int | None:
         topic, number = at
