@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, Protocol
+from collections.abc import Callable, Hashable, Mapping
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from mirrorfleet.config.flows import flow_of
 from mirrorfleet.core.errors import MirrorfleetError, RefusedError
@@ -55,9 +55,34 @@ class Followed(Protocol):
 
 
 _KEPT_S: Final = 0.5
-"""A look at all partitions of a link serves every page of that half second ..."""
+"""What was seen or shown serves everybody of that half second ..."""
 _SHARE: Final = 10
-"""... and for ten times as long as it took, so that looking costs a tenth of a core at most."""
+"""... and for ten times as long as it took, so that each costs a tenth of a core at most."""
+_MOST: Final = 64
+"""Pages that are kept: who reads on, or filters, wants another one each time."""
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class _Kept(Generic[K, V]):
+    """What many ask for at once, made once."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._known: dict[K, tuple[float, V]] = {}
+
+    def of(self, key: K, make: Callable[[], V]) -> V:
+        """What was made lately, or now."""
+        begun, known = self._clock.monotonic(), self._known.get(key)
+        if known is not None and begun < known[0]:
+            return known[1]
+        found = make()
+        ended = self._clock.monotonic()
+        if len(self._known) >= _MOST:
+            self._known.clear()
+        self._known[key] = ended + max(_KEPT_S, _SHARE * (ended - begun)), found
+        return found
 
 
 class Board:
@@ -77,10 +102,17 @@ class Board:
             entry.link: flow_of(estate, entry) for entry in estate.links
         }
         self._askers: dict[Link, GroupAsker] = {}
-        self._looks: dict[Link, tuple[float, LinkSeen]] = {}
+        self._looks: _Kept[Link, LinkSeen] = _Kept(clock)
+        self._estates: _Kept[None, EstateView] = _Kept(clock)
+        self._links: _Kept[tuple[Link, Wanted], LinkPage] = _Kept(clock)
+        self._topics: _Kept[tuple[Link, str, Wanted], TopicPage | None] = _Kept(clock)
+        self._events: _Kept[Wanted, EventsPage] = _Kept(clock)
 
     def estate(self) -> EstateView:
         """Everything at a glance."""
+        return self._estates.of(None, self._estate_now)
+
+    def _estate_now(self) -> EstateView:
         now_ms = self._clock.now_ms()
         clusters = [
             watch.view(self._fleets[alias].fleet() if alias in self._fleets else None)
@@ -91,11 +123,15 @@ class Board:
 
     def link(self, link: Link, wanted: Wanted) -> LinkPage:
         """A link with its topics. Raises: RefusedError."""
-        return pages.link_page(self._look(link), wanted, self._clock.now_ms())
+        seen, now_ms = self._look(link), self._clock.now_ms()
+        return self._links.of((link, wanted), lambda: pages.link_page(seen, wanted, now_ms))
 
     def topic(self, link: Link, topic: str, wanted: Wanted) -> TopicPage:
         """A topic with its partitions. Raises: RefusedError."""
-        found = pages.topic_page(self._look(link), topic, wanted, self._clock.now_ms())
+        seen, now_ms = self._look(link), self._clock.now_ms()
+        found = self._topics.of(
+            (link, topic, wanted), lambda: pages.topic_page(seen, topic, wanted, now_ms)
+        )
         if found is None:
             raise RefusedError(f"{link} copies no topic {topic!r}.", hint=self._why_not(link))
         return found
@@ -114,8 +150,8 @@ class Board:
 
     def events(self, wanted: Wanted) -> EventsPage:
         """What happened in all fleets."""
-        fleets = [watch.fleet() for watch in self._fleets.values()]
-        return pages.events_page(fleets, wanted, self._clock.now_ms())
+        fleets, now_ms = [each.fleet() for each in self._fleets.values()], self._clock.now_ms()
+        return self._events.of(wanted, lambda: pages.events_page(fleets, wanted, now_ms))
 
     async def groups(self, link: Link, wanted: Wanted) -> GroupsPage:
         """Groups of a link; a cluster that does not answer is a word on the page."""
@@ -176,14 +212,8 @@ class Board:
 
     def _look(self, link: Link) -> LinkSeen:
         self._flow(link)
-        begun = self._clock.monotonic()
-        known = self._looks.get(link)
-        if known is not None and begun < known[0]:
-            return known[1]
-        seen = pages.look(self._fleets[link.target].fleet(), link, self._clock.now_ms())
-        ended = self._clock.monotonic()
-        self._looks[link] = (ended + max(_KEPT_S, _SHARE * (ended - begun)), seen)
-        return seen
+        fleet, now_ms = self._fleets[link.target].fleet(), self._clock.now_ms()
+        return self._looks.of(link, lambda: pages.look(fleet, link, now_ms))
 
     def _why_not(self, link: Link) -> str:
         fleet = self._fleets[link.target].fleet()

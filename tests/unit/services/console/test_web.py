@@ -21,9 +21,12 @@ from mirrorfleet.mapping.fleet_watch import ClusterWatch
 from mirrorfleet.offsets.index import OffsetIndex
 from mirrorfleet.records.events import Event
 from mirrorfleet.records.segments import Run
+from mirrorfleet.views import pages
 from mirrorfleet.views.groups import GroupFacts
+from mirrorfleet.views.models import LinkPage
+from mirrorfleet.views.pages import LinkSeen, Wanted
 from mirrorfleet.views.told import Fleet
-from services.console import rendering
+from services.console import board, rendering
 from services.console.access import Gate
 from services.console.board import Board
 from services.console.routes import Pages, add_pages
@@ -317,48 +320,6 @@ async def test_the_right_token_gets_through(web: httpx.AsyncClient) -> None:
     assert (await web.delete("/", headers=right)).status_code == 405
 
 
-async def test_a_stream_sends_what_has_changed_and_ends_when_the_service_does() -> None:
-    closing = asyncio.Event()
-    states = iter(["<p>1</p>", "<p>1</p>", "<p>2</p>\n<p>3</p>"])
-
-    async def render() -> str:
-        found = next(states)
-        if "2" in found:
-            closing.set()
-        return found
-
-    sent = [chunk async for chunk in rendering.stream(render, closing, 0.01)]
-
-    assert sent == [
-        "retry: 2000\n\n",
-        "event: patience\ndata: 5000\n\n",
-        "event: page\ndata: <p>1</p>\n\n",
-        "event: still\ndata: -\n\n",
-        "event: page\ndata: <p>2</p>\ndata: <p>3</p>\n\n",
-    ]
-
-
-async def test_a_stream_is_not_silent_while_a_page_takes_long_to_make(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(rendering, "STILL_S", 0.01)
-    closing, asked = asyncio.Event(), asyncio.Event()
-
-    async def render() -> str:
-        await asked.wait()
-        closing.set()
-        return "<p>1</p>"
-
-    sent = []
-    async for chunk in rendering.stream(render, closing, 0.01):
-        sent.append(chunk)
-        if chunk == rendering.STILL:
-            asked.set()
-
-    assert sent[2] == rendering.STILL
-    assert sent[-1] == "event: page\ndata: <p>1</p>\n\n"
-
-
 async def test_the_stream_of_a_page_is_its_live_part_and_further_ones_are_turned_away(
     tmp_path: Path,
 ) -> None:
@@ -378,6 +339,22 @@ async def test_the_stream_of_a_page_is_its_live_part_and_further_ones_are_turned
         transport=httpx.ASGITransport(none_left), base_url="http://console"
     ) as client:
         assert (await client.get("/?live=1")).status_code == 204
+
+
+async def test_a_page_that_many_watch_is_made_once_for_all_of_them(
+    web: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[object] = []
+
+    def link_page(seen: LinkSeen, wanted: Wanted, now_ms: int) -> LinkPage:
+        made.append(wanted)
+        return pages.link_page(seen, wanted, now_ms)
+
+    monkeypatch.setattr(board, "pages", SimpleNamespace(**{**vars(pages), "link_page": link_page}))
+    for path in ("/links/east/west", "/api/links/east/west", "/links/east/west?q=x"):
+        assert (await web.get(path)).status_code == 200
+
+    assert len(made) == 2  # who filters sees another one
 
 
 def test_the_live_part_is_the_page_without_its_frame() -> None:
