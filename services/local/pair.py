@@ -81,7 +81,7 @@ def _placed(spec: RegionSpec, port: int, *, asked: bool) -> RegionSpec:
     taken = [one for one in range(port, port + spec.brokers) if not is_free(one)]
     if taken and asked:
         raise LocalError(
-            f"port {taken[0]} of {HOST} was asked for ({spec.name}) and cannot be had.",
+            f"port {taken[0]} of {HOST} was asked for ({spec.name}) and is taken, or is no port.",
             hint=f"See by whom with `ss -ltnp sport = :{taken[0]}`, or use --ports auto.",
         )
     if taken:
