@@ -71,7 +71,7 @@ def with_ports(specs: Sequence[RegionSpec], ports: str) -> list[RegionSpec]:
     first: list[int] = []
     with suppress(ValueError):
         first = [int(part) for part in ports.split(",")] if ports else list(DEFAULT_PORTS.values())
-    if len(first) != len(specs):
+    if len(first) != len(specs) or not all(0 < one < 1 << 16 for one in first):
         raise LocalError(f"--ports {ports} is neither auto nor like 19092,29092.")
     return [_placed(spec, port, asked=bool(ports)) for spec, port in zip(specs, first, strict=True)]
 
@@ -81,7 +81,7 @@ def _placed(spec: RegionSpec, port: int, *, asked: bool) -> RegionSpec:
     taken = [one for one in range(port, port + spec.brokers) if not is_free(one)]
     if taken and asked:
         raise LocalError(
-            f"port {taken[0]} of {HOST} was asked for ({spec.name}) and is taken, or is no port.",
+            f"port {taken[0]} of {HOST} was asked for ({spec.name}) and is taken.",
             hint=f"See by whom with `ss -ltnp sport = :{taken[0]}`, or use --ports auto.",
         )
     if taken:

@@ -50,7 +50,7 @@ def test_auto_takes_any_ports(taken: set[int]) -> None:
     assert ports_of(with_ports(SPECS, "auto")) == [0, 0]
 
 
-@pytest.mark.parametrize("text", ["19092", "19092,x", "1,2,3"])
+@pytest.mark.parametrize("text", ["19092", "19092,x", "1,2,3", "0,19092", "19092,70000"])
 def test_ports_that_are_no_pair_of_numbers_are_refused(taken: set[int], text: str) -> None:
     with pytest.raises(LocalError, match=r"neither auto nor like 19092,29092"):
         with_ports(SPECS, text)
