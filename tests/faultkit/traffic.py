@@ -10,12 +10,16 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
+from tests.faultkit.process import BOUND
 from tests.load.tally import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 ROOT = Path(__file__).resolve().parents[2]
+
+BOUND_TO_US = [sys.executable, "-I", "-S", str(BOUND)]
+"""A load that nobody ends fills the disk."""
 
 READY_S = 60.0
 """Deadline for topics, producers and open transactions to stand."""
@@ -33,7 +37,7 @@ class Traffic:
 
     def __init__(self, arguments: Sequence[str]) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.load", *arguments],
+            [*BOUND_TO_US, sys.executable, "-m", "tests.load", *arguments],
             cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -22,9 +22,11 @@ from __future__ import annotations
 import argparse
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -58,6 +60,8 @@ SHORT_S: Final = 5.0
 SLOW: Final = Line(delay_s=0.05, slice_bytes=8_000)
 LASTING: Final = "a"
 """The worker that is frozen and cut off but never ended, so that what leaks in it adds up."""
+LEAST_FREE: Final = 10_000_000_000
+"""Bytes of the disk; a lap writes 40 GB, which its end deletes."""
 WARM_LAPS: Final = 2
 """In these it makes its connections and buffers; what it holds from then on should be level."""
 
@@ -230,6 +234,9 @@ class Soak:
             self.dice.choice(self.table)()
             self.faults += 1
             self.settle()
+            free = shutil.disk_usage(self.it.directory).free
+            if free < LEAST_FREE:
+                raise OSError(f"only {free / 1e9:.1f} GB of the disk are left")
             hold_sync(max(0.0, due - time.monotonic()), reason="load between two faults")
         report = self.it.judged(patience_s=120, seconds=seconds)
         if number == WARM_LAPS:
@@ -246,14 +253,19 @@ class Soak:
 
 def keep(it: Drill, directory: Path, kept: Path) -> None:
     """Copy what tells how a lap went wrong."""
-    shutil.copytree(directory / "logs", kept / "logs", dirs_exist_ok=True)
+    _copied(directory / "logs", kept / "logs")
     names = [*it.copied("east"), *it.copied("west"), "__mirrorfleet", "__transaction_state"]
     for side in ("east", "west"):
         for data in data_directories(it.pair[side].region):
             for found in (each for name in names for each in data.glob(f"{name}*-*")):
-                to = kept / side / data.parent.name / found.name
-                shutil.copytree(found, to, dirs_exist_ok=True)
+                _copied(found, kept / side / data.parent.name / found.name)
     print(f"kept for a look: {kept}", flush=True)
+
+
+def _copied(found: Path, to: Path) -> None:
+    """As far as it can be: files of a broker that runs come and go."""
+    with suppress(OSError):  # shutil.Error is one
+        shutil.copytree(found, to, dirs_exist_ok=True)
 
 
 def soak(seed: int, seconds: float, every_s: float, rate: float, kept: Path) -> Verdict:
@@ -275,6 +287,10 @@ def soak(seed: int, seconds: float, every_s: float, rate: float, kept: Path) -> 
             try:
                 report = run.lap(number, min(LAP_S, left_s), every_s)
             except Exception:
+                with suppress(Exception):  # whatever it says: nothing may grow while it is copied
+                    it.end_load()
+                for load in it.loads:
+                    load.kill()
                 keep(it, Path(directory), to)
                 raise
             told = f"lap {number} after {run.ran_s:.0f} s: {report.verdict.name}"
@@ -303,6 +319,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--rate", type=float, default=RATE, metavar="N", help="records a second")
     parser.add_argument("--keep", type=Path, default=Path(".local/soak"), metavar="DIR")
     asked = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that nothing is left behind
     told = f"{asked.rate:,.0f} records/s, a fault every {asked.every:.0f} s"
     print(f"soak: seed {asked.seed}, {asked.seconds:.0f} s, {told}")
     verdict = soak(asked.seed, asked.seconds, asked.every, asked.rate, asked.keep)

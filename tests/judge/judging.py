@@ -177,14 +177,24 @@ def _judged(copy: Copy, portion: Sequence[_Task]) -> list[Finding]:
     """Judge a portion; a partition whose records are not the same on both sides again, alone.
 
     Each time its answers end somewhere else (`reading.ANSWERS`): a broker that hands out what was
-    aborted does so for one of them, what is lost or too much is so in all.
+    aborted does so for one of them, what is lost or too much is so in all. What is committed is in
+    every answer, so of two readings of a side the shorter one is right, and none is agreed to that
+    has more than one before.
     """
     found = _judge_portion(copy, portion)
     for number, task in enumerate(portion):
         for answer_bytes in ANSWERS:
             if _is_uneven(found[number]):
-                (found[number],) = _judge_portion(copy, [task], answer_bytes)
+                (again,) = _judge_portion(copy, [task], answer_bytes)
+                found[number] = again if _is_within(again, found[number]) else found[number]
     return found
+
+
+def _is_within(again: Finding, before: Finding) -> bool:
+    return (
+        again.source_records <= before.source_records
+        and again.target_records <= before.target_records
+    )
 
 
 def _is_uneven(finding: Finding) -> bool:

@@ -69,12 +69,17 @@ stall of the copy of one among very many is measured with."""
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What a lane is to do. `pool`: recipes that all lanes share; `rate`: its records a second."""
+    """What a lane is to do. `pool`: recipes that all lanes share; `rate`: its records a second.
+
+    `stride`: steps through the pool. Transactions that stay with one partition for long would leave
+    all others without a marker, and markers tell when the source showed what.
+    """
 
     client: Mapping[str, str]
     pool: Sequence[Recipe]
     seed: str
     rate: float
+    stride: int = 1
 
 
 def _is_fatal(error: KafkaException | SystemError) -> bool:
@@ -134,8 +139,9 @@ class Lane:
     def _send(self, count: int, stop: Event | None) -> int:
         """Hand `count` records to librdkafka; fewer when told to stop while its queue is full."""
         producer, pool, now_ms = self._producer, self.job.pool, int(time.time() * 1000)
+        stride = self.job.stride
         for done in range(count):
-            recipe = pool[self._number % len(pool)]
+            recipe = pool[self._number * stride % len(pool)]
             self._produce_one(producer, recipe, now_ms)
             if stop is not None and stop.is_set():
                 return done + 1

@@ -105,7 +105,8 @@ def make(load: Load, stop: threading.Event, on_ready: Callable[[], None]) -> Tal
 
 
 def _lane(load: Load, pool: Sequence[Recipe], spec: LaneSpec, rate: float) -> Lane:
-    return Lane(spec, Job(load.client, pool, load.seed, rate))
+    stride = load.sticky + 1 if spec.transactions_per_s and load.sticky > 1 else 1
+    return Lane(spec, Job(load.client, pool, load.seed, rate, stride))
 
 
 def _run(lanes: Sequence[Lane], stop: threading.Event) -> list[Exception]:

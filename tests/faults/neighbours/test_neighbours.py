@@ -73,6 +73,17 @@ def refused(it: Drill, mirror: ServiceProcess, at: At) -> tuple[bool, str]:
         alter_topic(it.west, at.topic, **{"min.insync.replicas": "2"})
 
 
+def taken_back(it: Drill, at: At) -> None:
+    """Wait until it is copied again: its neighbours may stand once more for that."""
+    before = ends_of(access(it.west), [at])[at].committed
+    wait_until(
+        lambda: ends_of(access(it.west), [at])[at].committed > before,
+        deadline_s=FLOWING_S,
+        what="the partition to be copied again",
+    )
+    hold_sync(REFUSED_S, reason="what stands for it is seen")
+
+
 def dated_by_brokers(it: Drill) -> None:
     """Make the many with dates that brokers give: those of the source are when it showed a batch.
 
@@ -131,6 +142,7 @@ def test_a_partition_under_min_isr_holds_up_no_other(tmp_path: Path) -> None:
             it.settle(mirror, HOLD_S + STEADY_S)  # as long as the fault: to compare with
             with it.fault(f"one of {MANY + 1} partitions under min ISR") as fault:
                 fault.bit(*refused(it, mirror, At("east.isr-one", 0)))
+                taken_back(it, At("east.isr-one", 0))
             it.settle(mirror)
         finally:
             started([missing])

@@ -240,12 +240,8 @@ class Drill:
             hold_sync(left_s, reason="load for as long as is demanded")
         source = self.roles("east")
         copied = {source.topic_id(name) for name in self.copied("east")}
-        times = commits(self.pair["west"].settings(), self.name).of(copied)
-        ended_ms = now_ms()
         run, records = self.end_load()
-        spans = [*pairwise([*(fault.began_ms for fault in self.faults), ended_ms])]
-        for fault, span in zip(self.faults, spans, strict=True):
-            self._tell(fault, stalls(times, *span)[0].seconds)
+        spans = [*pairwise([*(fault.began_ms for fault in self.faults), now_ms()])]
         names = zip(self.copied("east"), self.copied("west"), strict=True)
         report = judge(
             Copy(
@@ -258,6 +254,10 @@ class Drill:
             evidence=[*self._evidence(spans)],
             ran_s=run.seconds,
         )
+        # by now all is copied: what stood to the end of the load counts to its commit
+        times = commits(self.pair["west"].settings(), self.name).of(copied)
+        for fault, span in zip(self.faults, spans, strict=True):
+            self._tell(fault, stalls(times, *span)[0].seconds)
         print(run.told(report.source_records), render(report), sep="\n")
         return report
 
@@ -329,14 +329,19 @@ def drill(  # noqa: PLR0913 - estates have that many parts, all by name
         services={"sync": {"period_s": 0.5}, **(services or {})},
         security=security,
     )
-    with ExitStack() as stack:
+    with ExitStack() as after, ExitStack() as stack:
         sync = stack.enter_context(
             service("sync", estate=estate, target="west", logs=directory / "logs")
         )
         made = Drill(name, pair, directory, stack, wanted, estate, sync)
+        after.callback(_delete, made)  # when neither load nor worker is left
         yield made
-    for side in pair:  # the next drill has the same disk
-        with suppress(MirrorfleetError):  # of a region that a failed one has left in ruins
+
+
+def _delete(made: Drill) -> None:
+    """The next drill has the same disk, also after one that failed."""
+    for side in made.pair:
+        with suppress(MirrorfleetError):  # of a region that it has left in ruins
             made.roles(side).delete(made.copied(side))
 
 
@@ -367,6 +372,12 @@ def resident_mb(process: ServiceProcess) -> float:
     """Memory of a process that is in RAM now."""
     pages = int(Path(f"/proc/{process.pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / MEGABYTE
+
+
+def most_mb(process: ServiceProcess) -> float:
+    """The most memory that a process ever had in RAM, whoever looked."""
+    lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
 
 
 def descriptors(process: ServiceProcess) -> int:

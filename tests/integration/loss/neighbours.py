@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from tests.faultkit.asked import shape
+from tests.faultkit.asked import Asked, ran, shape
 from tests.faultkit.hold import IS_LONG
 from tests.faultkit.markers import commit_times, line_of
 from tests.faultkit.regions import address, data_directories
@@ -45,6 +45,7 @@ class Neighbours:
     fleet: Fleet
     partitions: Sequence[At]
     load: Traffic
+    asked: Asked
 
     def wait_flowing(self) -> None:
         """Wait until each copy has shown more than it does now."""
@@ -71,10 +72,13 @@ class Neighbours:
 
     def judge(self) -> None:
         """None of them has lost or repeated anything, or stopped, through all that happened."""
-        self.load.stop()
+        run = ran([self.asked], time.monotonic())
+        made = self.load.stop()
         began = time.monotonic()
         topics = sorted({at.topic for at in self.partitions})
-        report = self.fleet.judged(topics)
+        demands = run.demands(acknowledged=made.records, seconds=0.0)
+        report = self.fleet.judged(topics, demands=demands, ran_s=run.seconds)
+        print(run.told(report.source_records))
         print(f"neighbours judged in {time.monotonic() - began:.1f} s")
         assert report.verdict is Verdict.PASS
         faults = self.fleet.events("partition-faulted")
@@ -99,4 +103,5 @@ def neighbours_of(
     # other loads of the same cluster have other transactional ids
     load_of = address(fleet.east), wanted
     with traffic(*load_of, rate=rate, seed=fleet.name, more=shape(rate)) as load:
-        yield Neighbours(fleet, [At(t, n) for t in topics for n in range(partitions)], load)
+        asked = Asked(rate, time.monotonic())
+        yield Neighbours(fleet, [At(t, n) for t in topics for n in range(partitions)], load, asked)

@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from tests.judge import judging
-from tests.judge.compare import compare
+from tests.judge.compare import Kind, compare
 from tests.judge.judging import Copy, _compared
 from tests.judge.log import Log
 from tests.judge.reading import ANSWERS, Ends, Reading
@@ -86,3 +86,21 @@ def test_what_the_source_has_is_what_it_gives_in_answers_of_every_size(
 
     assert sum(each.count for each in found.anomalies) == lost
     assert sizes == [0, *ANSWERS][:read]
+
+
+def test_no_second_reading_that_has_more_than_the_first_makes_what_is_too_much_right(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A mirror copied what was aborted; a broker hands that out when the source is read again."""
+    readings = iter([2, 3, 2])
+
+    def judged(copy: Copy, portion: list[object], answer_bytes: int = 0) -> list[Finding]:
+        del copy, portion, answer_bytes
+        source = log(next(readings))
+        found = tuple(compare(source, log(3)))
+        return [replace(EXACT, source_records=len(source), target_records=3, anomalies=found)]
+
+    monkeypatch.setattr(judging, "_judge_portion", judged)
+    (found,) = judging._judged(COPY, [cast("judging._Task", None)])
+
+    assert [each.kind for each in found.anomalies] == [Kind.EXTRA]
