@@ -122,7 +122,7 @@ def put_back(
     newest.write_text("\n".join(lines))
     wrong.write_text("\n".join([*lines[:2], lines[2].replace(":100,", ":101,")]))
     assert drill.run("positions", "import", str(wrong)) == 1
-    assert "has [0, 100) at the source, not 101" in capsys.readouterr().err
+    assert "ends at 100 at the source, below 101" in capsys.readouterr().err
     assert drill.run("positions", "import", str(newest)) == 0
     assert "3 positions put back, 0 were there already" in capsys.readouterr().out
     fill(drill, 100, 120)
