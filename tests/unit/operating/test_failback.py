@@ -204,8 +204,8 @@ async def test_a_group_with_members_on_either_side_stays(awake: str) -> None:
 
 
 async def test_a_group_that_works_on_the_target_alone_is_in_nobodys_way() -> None:
-    region = Region({"g1": SEEN}, {"g1": READ, "own": {}})
-    region.west.active.add("own")
+    region = Region({"g1": SEEN}, {"g1": READ, "g-own": {}})
+    region.west.active.add("g-own")
 
     (only,) = await region.made()
 
