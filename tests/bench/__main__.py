@@ -30,13 +30,14 @@ from typing import TYPE_CHECKING, Final
 from services.local.security import Kind
 from tests.bench import calibration, footprint, judged, verdicts
 from tests.bench.latency import delays
-from tests.bench.measure import Drain, Ends, Window, costs, drain, peak_rss_mb, steady
+from tests.bench.measure import Drain, Ends, Window, costs, drain, steady
 from tests.bench.plots import draw
 from tests.bench.rows import Figures, Row, cell, comparison, figures, median, save, table
 from tests.bench.sides import HOME, pair, settle
 from tests.bench.systems import FLEET, PEERS, Bench, Delivery, System, fleets, running
 from tests.bench.workloads import FAR, WARMING, WORKLOADS, Workload, create, delete, fill
 from tests.faultkit.pipes import Line
+from tests.faultkit.process import peak_rss_mb
 from tests.judge.render import render
 
 if TYPE_CHECKING:

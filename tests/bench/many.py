@@ -13,12 +13,12 @@ import sys
 import time
 from typing import TYPE_CHECKING, Final
 
-from tests.bench.measure import costs, peak_rss_mb
+from tests.bench.measure import costs
 from tests.bench.sides import pair
 from tests.bench.workloads import Workload, create, fill
 from tests.faultkit.estate import write_estate
 from tests.faultkit.hold import hold_sync
-from tests.faultkit.process import service
+from tests.faultkit.process import peak_rss_mb, service
 from tests.faultkit.waiting import wait_until
 from tests.judge.reading import At, ReadingError, ends_of, partitions_of
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from tests.faultkit.process import peak_rss_mb
 from tests.faultkit.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -28,14 +29,6 @@ def cpu_s(pid: int) -> float:
     """User and system seconds of a process so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS
-
-
-def peak_rss_mb(pid: int) -> float:
-    """Most resident memory that a process ever had."""
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmHWM"):
-            return int(line.split()[1]) / 1024
-    return 0.0
 
 
 def brokers_cpu_s(region: Region) -> float:

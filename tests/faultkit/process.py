@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 ROOT = Path(__file__).resolve().parents[2]
-BOUND = Path(__file__).with_name("bound.py")
+BOUND_TO_US = (sys.executable, "-I", "-S", str(Path(__file__).with_name("bound.py")))
+"""Begins a command that dies with us."""
 
 HTTP_S = 5.0
 """Deadline of one HTTP request."""
@@ -39,6 +40,14 @@ SMALL_BYTES = 4 << 20
 
 GONE_S = 10.0
 """Deadline for a process to be gone after SIGKILL."""
+
+
+def peak_rss_mb(pid: int) -> float:
+    """Most resident memory that a process ever had."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmHWM"):
+            return int(line.split()[1]) / 1024
+    return 0.0
 
 
 class DiedError(AssertionError):
@@ -60,7 +69,7 @@ class RunningProcess:
         self._log_start = log.stat().st_size if log.exists() else 0
         with log.open("ab") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(BOUND), *command],
+                [*BOUND_TO_US, *command],
                 cwd=ROOT,
                 env={**os.environ, **(environment or {})},
                 stdin=subprocess.DEVNULL,

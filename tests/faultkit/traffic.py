@@ -10,16 +10,13 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
-from tests.faultkit.process import BOUND
+from tests.faultkit.process import BOUND_TO_US
 from tests.load.tally import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 ROOT = Path(__file__).resolve().parents[2]
-
-BOUND_TO_US = [sys.executable, "-I", "-S", str(BOUND)]
-"""A load that nobody ends fills the disk."""
 
 READY_S = 60.0
 """Deadline for topics, producers and open transactions to stand."""

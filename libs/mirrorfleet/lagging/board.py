@@ -204,7 +204,6 @@ class Board:
         for identity, lag in self._slots.get(slot, {}).items():
             listened_ms = now_ms - max(self._born_ms[identity], self._woke_ms)
             if not self._is_deaf(lag, now_ms, listened_ms):
-                lag.is_blind = self.hearing.is_blind(slot)
                 self._look(lag, now_ms, period_ms, told)
         return told
 
@@ -219,7 +218,8 @@ class Board:
         )
 
     def _look(self, lag: PartitionLag, now_ms: int, period_ms: int, told: Told) -> None:
-        standing = lag.look(now_ms, self.limits)
+        is_blind = self.hearing.is_blind(lag.entry.slot)
+        standing = lag.look(now_ms, self.limits, is_blind=is_blind)
         old, new = lag.sampled_verdict, standing.verdict
         passed = standing.as_of_ms - lag.sampled_ms
         if new is Verdict.IDLE:

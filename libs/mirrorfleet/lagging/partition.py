@@ -78,7 +78,6 @@ class PartitionLag:
         "ends",
         "entry",
         "heard_ms",
-        "is_blind",
         "progress",
         "sampled_ms",
         "sampled_verdict",
@@ -92,7 +91,6 @@ class PartitionLag:
         self.progress: PartitionProgress | None = None
         self.heard_ms: int | None = None
         """When the mirror spoke last."""
-        self.is_blind = False  # as `Facts` has it
         self.trouble = ""
         """Why its slot is not copied."""
         self.standing: Standing | None = None
@@ -189,13 +187,15 @@ class PartitionLag:
 
     # -- what is found
 
-    def look(self, now_ms: int, limits: Limits) -> Standing:
+    def look(self, now_ms: int, limits: Limits, *, is_blind: bool = False) -> Standing:
         """Judge it as of now, or as of the last word of the mirror when that is fresh."""
         self._forget_future(now_ms)
         as_of = self._as_of(now_ms)
         lag, time_lag = self._lag(as_of, now_ms - limits.fresh_ms)
-        verdict, rule = judge(self._facts(now_ms, lag, time_lag, limits), limits)
-        if self.is_blind and verdict is Verdict.UNKNOWN:
+        facts = self._facts(now_ms, lag, time_lag, limits)
+        facts.is_blind = is_blind
+        verdict, rule = judge(facts, limits)
+        if is_blind and verdict is Verdict.UNKNOWN:
             lag = time_lag = None  # it may stand elsewhere by now
         self.standing = Standing(as_of, lag, time_lag, verdict, rule)
         self._remember(as_of, lag, time_lag)
@@ -349,7 +349,6 @@ class PartitionLag:
             state=PAUSED if not active else "" if said is None else said.state,
             fault="" if said is None else said.fault,
             trouble=self.trouble,
-            is_blind=self.is_blind,
             silent_ms=None if self.heard_ms is None else max(0, now_ms - self.heard_ms),
             unseen_ms=None if ends.seen_ms is None else max(0, now_ms - ends.seen_ms),
             beyond=self._beyond(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mirrorfleet.core.ids import NO_TOPIC_ID, PartitionIdentity, SlotNumber, TopicId
@@ -68,7 +69,7 @@ class Topic:
             return False
         return None if self.target.empty is None else not self.target.empty
 
-    @property
+    @cached_property
     def is_back(self) -> bool:
         """Whether what has ended for a later incarnation, which lives, seems to be there again."""
         living = [entry for entry in self.entries if entry.state is not CatalogState.REMOVED]

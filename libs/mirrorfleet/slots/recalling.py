@@ -14,13 +14,15 @@ if TYPE_CHECKING:
     from mirrorfleet.kafka.cluster import Cluster
 
 READ_DEADLINE_S: Final = 120.0
+Hint = tuple[int, int]
+"""Where the positions began and ended a moment ago (`log_bounds`)."""
 
 
 async def recall(
     target: Cluster,
     at: TopicPartition,
     barrier: codec.Entry | None,
-    hint: tuple[int, int] | None = None,
+    hint: Hint | None = None,
 ) -> Recall:
     """Everything that was committed before `barrier`; without one, before the read began.
 

@@ -37,7 +37,7 @@ from mirrorfleet.slots import (
     target_loss,
 )
 from mirrorfleet.slots.entries import barrier_entry
-from mirrorfleet.slots.recalling import recall
+from mirrorfleet.slots.recalling import Hint, recall
 from mirrorfleet.slots.sending import Sender
 
 if TYPE_CHECKING:
@@ -60,10 +60,6 @@ PREPARED_FOR_S: Final = 30.0
 _HELD: Final = frozenset({SlotState.FENCING, SlotState.READING, SlotState.COPYING})
 
 _log = logger(__name__)
-
-
-Hint = tuple[int, int]
-"""Where the positions began and ended a moment ago (`log_bounds`)."""
 
 
 class Prepared(NamedTuple):

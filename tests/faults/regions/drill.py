@@ -374,12 +374,6 @@ def resident_mb(process: ServiceProcess) -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / MEGABYTE
 
 
-def most_mb(process: ServiceProcess) -> float:
-    """The most memory that a process ever had in RAM, whoever looked."""
-    lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
-
-
 def descriptors(process: ServiceProcess) -> int:
     """File descriptors that a process has open now."""
     return len(list(Path(f"/proc/{process.pid}/fd").iterdir()))

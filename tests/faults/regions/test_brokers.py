@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from tests.faultkit.hold import IS_LONG, hold_sync
+from tests.faultkit.process import peak_rss_mb
 from tests.faultkit.waiting import wait_until
 from tests.faults.regions.breaking import (
     INTERNAL,
@@ -28,7 +29,6 @@ from tests.faults.regions.drill import (
     SLOTS,
     drill,
     lag,
-    most_mb,
     resident_mb,
     states,
 )
@@ -108,22 +108,9 @@ def test_all_bootstrap_addresses_are_replaced_and_a_running_fleet_follows(
     assert report.verdict is Verdict.PASS, render(report)
 
 
-class Memory:
-    """The most that a worker had in RAM whenever somebody looked."""
-
-    def __init__(self, mirror: ServiceProcess) -> None:
-        self.mirror = mirror
-        self.before_mb = self.peak_mb = resident_mb(mirror)
-
-    def look(self) -> float:
-        """Look again."""
-        self.peak_mb = max(self.peak_mb, resident_mb(self.mirror))
-        return self.peak_mb
-
-    def is_current(self) -> bool:
-        """Look, and whether the worker copies all slots and less than a second's load waits."""
-        self.look()
-        return states(self.mirror) == {"copying": SLOTS} and lag(self.mirror) < RATE
+def is_current(mirror: ServiceProcess) -> bool:
+    """Whether the worker copies all slots and less than a second's load waits."""
+    return states(mirror) == {"copying": SLOTS} and lag(mirror) < RATE
 
 
 @pytest.mark.long
@@ -135,16 +122,14 @@ def test_a_target_that_is_down_costs_no_memory_however_fast_the_source(
         it.start_load(rate=RATE)
         mirror = it.mirror()
         it.settle(mirror)
-        memory = Memory(mirror)
+        before_mb = resident_mb(mirror)
         with it.fault(f"target down for {down_s:.0f} s", aborts=True) as fault:
             brokers = pair["west"].region.brokers
             for broker in brokers:
                 broker.kill()
             try:
                 fault.bit(all(broker.pid is None for broker in brokers), "no broker runs")
-                for _ in range(int(down_s)):
-                    hold_sync(1.0, reason="the target is down")
-                    memory.look()
+                hold_sync(down_s, reason="the target is down")
             finally:
                 started(brokers)
         mirror.check_alive()
@@ -152,16 +137,15 @@ def test_a_target_that_is_down_costs_no_memory_however_fast_the_source(
         it.end_load()
         waited, began = lag(mirror), time.monotonic()
         wait_until(
-            memory.is_current,
+            lambda: is_current(mirror),
             deadline_s=FLOWING_S + down_s,
             what="all that had come meanwhile to be copied",
             ignoring=(httpx.HTTPError,),
         )
-        print(f"resident memory: {memory.before_mb:.0f} MB before, {memory.peak_mb:.0f} at most")
         print(f"{waited} records waited, copied in {time.monotonic() - began:.0f} s")
         report = it.judged(patience_s=120)
-        memory.peak_mb = most_mb(mirror)
-        print(f"resident memory at most, up to the end: {memory.peak_mb:.0f} MB")
+        peak_mb = peak_rss_mb(mirror.pid)
+        print(f"resident memory: {before_mb:.0f} MB before, {peak_mb:.0f} at most")
 
     assert report.verdict is Verdict.PASS, render(report)
-    assert memory.peak_mb < RSS_MB
+    assert peak_mb < RSS_MB

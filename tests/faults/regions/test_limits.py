@@ -16,9 +16,10 @@ from tests.faultkit.bites import was_throttled
 from tests.faultkit.disk import fill, has_ended
 from tests.faultkit.far import far_pair
 from tests.faultkit.hold import IS_LONG, hold_sync
+from tests.faultkit.process import peak_rss_mb
 from tests.faultkit.waiting import wait_until
 from tests.faults.regions.breaking import started
-from tests.faults.regions.drill import RSS_MB, SECONDS, SLOTS, drill, resident_mb
+from tests.faults.regions.drill import RSS_MB, SECONDS, SLOTS, drill
 from tests.judge.render import render
 from tests.judge.verdict import Verdict
 
@@ -136,7 +137,6 @@ def test_a_target_whose_disks_are_full_is_waited_for(
         mirror = it.mirror()
         it.settle(mirror)
         brokers = pair["west"].region.brokers
-        peak_mb = resident_mb(mirror)
         with it.fault("no room on any target broker", aborts=True) as fault:
             try:
                 for broker in brokers:
@@ -146,15 +146,14 @@ def test_a_target_whose_disks_are_full_is_waited_for(
                 )
                 fault.bit(True, "all ended")
                 hold_sync(HOLD_S, reason="the target has no room")
-                peak_mb = max(peak_mb, resident_mb(mirror))
             finally:
                 for broker in brokers:
                     broker.kill()
                 started(brokers)
         it.settle(mirror)
-        peak_mb = max(peak_mb, resident_mb(mirror))
-        print(f"resident memory: at most {peak_mb:.0f} MB")
         report = it.judged(patience_s=90)
+        peak_mb = peak_rss_mb(mirror.pid)
+        print(f"resident memory: at most {peak_mb:.0f} MB")
         mirror.check_alive()
 
     assert report.verdict is Verdict.PASS, render(report)

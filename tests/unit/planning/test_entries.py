@@ -13,6 +13,7 @@ from mirrorfleet.planning.rules import RuleTerms
 from mirrorfleet.planning.topics import Held, Reason
 from mirrorfleet.policy.naming import Naming
 from mirrorfleet.records.catalog import CatalogPartition, CatalogState
+from tests.unit.planning.anew import asked_anew, first_of_two
 from tests.unit.planning.samples import (
     LINK,
     OTHER_ID,
@@ -26,7 +27,7 @@ from tests.unit.planning.samples import (
     orders,
     planned,
 )
-from tests.unit.planning.test_plan import asked_anew, held_reasons, published
+from tests.unit.planning.test_plan import held_reasons, published
 
 NEW_SOURCE, NEW_TARGET = UUID(int=11), UUID(int=12)
 OTHERS = Scene(flow=a_flow("others"))
@@ -133,11 +134,7 @@ def test_what_has_ended_and_is_there_again_for_long_goes_on() -> None:
 
 def test_of_a_recreated_target_in_two_minds_the_topic_of_before_is_not_taken_for_it() -> None:
     """One partition began anew there, the other one waits for a word."""
-    old = published(2)
-    asked_for = asked_anew(old[0], "offset:0", Reason.TARGET_RECREATED)
-    scene = Scene(anew={old[0].identity: asked_for})
-    there = copied(2, topic_id=NEW_TARGET, empty=False)
-    new = planned(orders(2), there, entries=old, scene=scene).publish
+    _, old, new = first_of_two(copied(2, topic_id=NEW_TARGET, empty=False))
 
     result = planned(orders(2), copied(2, empty=False), entries=(*old, *new))
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mirrorfleet.core.ids import ClusterId, PartitionIdentity, SlotNumber, SourceOffset
+from mirrorfleet.core.ids import ClusterId, PartitionIdentity, SlotNumber
 from mirrorfleet.planning.configs import ConfigEdit
 from mirrorfleet.planning.plan import Growth, Plan
 from mirrorfleet.planning.rules import RuleTerms
 from mirrorfleet.planning.topics import Held, Reason
 from mirrorfleet.records.catalog import CatalogLoss, CatalogPartition, CatalogState, Priority
-from mirrorfleet.records.commands import Action, Command
+from tests.unit.planning.anew import asked_anew, first_of_two
 from tests.unit.planning.samples import (
     CLAIM,
     EAST,
@@ -279,28 +279,6 @@ def test_a_recreated_source_topic_with_fewer_partitions_leaves_none_of_the_old_o
     ] == [(0, 0, "removed"), (1, 0, "removed"), (0, 1, "active")]
 
 
-def asked_anew(
-    old: CatalogPartition, start: str, cause: Reason | str = "source-truncated"
-) -> Command:
-    return Command(
-        id="one",
-        action=Action.BEGIN_ANEW,
-        identity=old.identity,
-        link=LINK,
-        topic="orders",
-        first=SourceOffset(40),
-        end=SourceOffset(60),
-        time_ms=1,
-        expires_ms=2,
-        writer="worker",
-        start=start,
-        cause=cause,
-        records=20,
-        request="two",
-        detail="why",
-    )
-
-
 def test_a_worker_gets_the_incarnation_that_it_asks_for_and_its_neighbour_stays() -> None:
     old = published(2)
     anew = {old[1].identity: asked_anew(old[1], "offset:40")}
@@ -328,11 +306,8 @@ def test_a_request_that_was_met_changes_nothing_and_its_loss_stays_told() -> Non
 
 
 def test_one_partition_of_a_recreated_target_begins_anew_and_the_others_wait_for_a_word() -> None:
-    old = published(2)
-    asked = asked_anew(old[0], "offset:0", Reason.TARGET_RECREATED)
-    scene = Scene(anew={old[0].identity: asked})
     there = copied(2, topic_id=OTHER_ID, empty=False)
-    new = planned(orders(2), there, entries=old, scene=scene).publish
+    scene, old, new = first_of_two(there)
 
     again = planned(orders(2), there, entries=(*old, *new), scene=scene)
 

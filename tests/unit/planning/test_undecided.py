@@ -16,6 +16,7 @@ from mirrorfleet.policy.filters import NameFilter
 from mirrorfleet.policy.flows import AclPolicy, Flow, FlowRule
 from mirrorfleet.policy.naming import Naming
 from mirrorfleet.records.catalog import CatalogPartition, CatalogState
+from tests.unit.planning.anew import asked_anew
 from tests.unit.planning.samples import (
     LINK,
     OTHER_ID,
@@ -25,7 +26,7 @@ from tests.unit.planning.samples import (
     orders,
     planned,
 )
-from tests.unit.planning.test_plan import asked_anew, published
+from tests.unit.planning.test_plan import published
 from tests.unit.policy.test_crossing import an_acl
 
 READ = an_acl("ALLOW User:a READ TOPIC LITERAL orders")
