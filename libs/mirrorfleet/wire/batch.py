@@ -43,7 +43,8 @@ LOG_APPEND_TIME: Final = 0x08
 TRANSACTIONAL: Final = 0x10
 CONTROL: Final = 0x20
 
-_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+"""The header of magic 2."""
 _LENGTH_AND_MAGIC: Final = struct.Struct(">iib")
 _LEGACY: Final = struct.Struct(">qiIbb")
 _TIMESTAMP: Final = struct.Struct(">q")
@@ -121,7 +122,7 @@ def walk(buffer: Buffer, start: int = 0, end: int | None = None) -> Iterator[Bat
     """
     stop = len(buffer) if end is None else end
     position = start
-    unpack, new = _HEADER.unpack_from, tuple.__new__
+    unpack, new = HEADER.unpack_from, tuple.__new__
     while stop - position >= _THROUGH_MAGIC:
         length, _, magic = _LENGTH_AND_MAGIC.unpack_from(buffer, position + 8)
         if magic not in _LEAST_LENGTH or length < _LEAST_LENGTH[magic]:

@@ -1,6 +1,7 @@
 """The copying path's one entry: fetched bytes in, batches for the target out.
 
-    fetched range -> walk -> verify -> classify -> PASS: a view of the payload, nothing else
+    fetched range -> runs that go as they are (`passing`)
+                  -> walk -> verify -> classify -> PASS: a view of the payload, nothing else
                                                 -> else: rebuilt, split or skipped
 
 Nothing is raised for bad bytes: a fault stops the partition at an offset and everything before
@@ -41,6 +42,7 @@ from mirrorfleet.wire.copybatch import (
 )
 from mirrorfleet.wire.legacy import legacy_records
 from mirrorfleet.wire.merging import merged
+from mirrorfleet.wire.passing import passed
 from mirrorfleet.wire.reencode import Rebuilt, admit, fitted, lacks_keys, rebuild
 from mirrorfleet.wire.reshape import (
     before,
@@ -154,21 +156,35 @@ class _Walk:
         self._legacy_codec = Codec.NONE
 
     def walk_from(self, start: int, end: int) -> int | None:
-        """Take batches up to the end, a fault, or a run that went into one batch: where to go on.
+        """Take batches up to the end, a fault, or one that ended a run: where to go on.
 
         Batches of an aborted transaction may be among those of a run, so then there is none.
         """
-        gathers = self._aborted is None and singles.allowed(self._terms)
+        runs = self._aborted is None and singles.allowed(self._terms)
+        if runs:
+            start = self._pass(start, end)
         for header in walk(self._view, start, end):
             if header.magic != MAGIC:
                 self.take_legacy(header)
-            elif header.count == 1 and gathers and (after := self._gather(header.start, end)):
+            elif header.count == 1 and runs and (after := self._gather(header.start, end)):
                 return after
             elif not self.fault:  # as it is when old messages before it hold one
                 self.take(header)
             if self.fault:
                 break
+            if runs and header.magic == MAGIC and (header.count != 1 or header.is_control):
+                return header.end  # what follows may go as it is again
         return None
+
+    def _pass(self, start: int, end: int) -> int:
+        """Take the batches that go as they are up to the first that does not: where it begins."""
+        run = passed(self._view, start, end, self.position, self._terms)
+        if run.batches:
+            self._batches += run.batches
+            last = run.batches[-1]
+            self.position, self._leader_epoch = last.next_offset, last.leader_epoch
+            self._undecided = {**run.undecided, **self._undecided}
+        return run.end
 
     def _gather(self, start: int, end: int) -> int | None:
         """Take the run of batches of one record that begins there; the byte after it."""

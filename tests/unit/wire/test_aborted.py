@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
@@ -214,7 +215,7 @@ def test_however_many_aborts_the_list_lacks_an_answer_is_walked_twice_at_most(
     for offset in range(0, 90, 3):
         log += [batch_of(some(2, first=offset), producer_id=ALICE), marker(offset + 2, ALICE, 0)]
     assert fetched(*log).omitted == 30
-    assert walks == [0, 0]
+    assert sum(after <= before for before, after in pairwise(walks)) == 1
     walks.clear()
     assert fetched(*(marker(offset, BOB, 0) for offset in range(30))).omitted == 0
-    assert walks == [0]
+    assert walks == sorted(set(walks))
