@@ -25,7 +25,7 @@ from mirrorfleet.copying.withheld import SHORT_S
 from mirrorfleet.records.catalog import CatalogPartition, CatalogState
 from mirrorfleet.wire.copybatch import bytes_beside
 from mirrorfleet.wire.engine import merged, walk_fetched
-from mirrorfleet.wire.merging import MERGE_UP_TO, UNLIMITED
+from mirrorfleet.wire.merging import MERGE_UP_TO, UNLIMITED, goes_alone
 from mirrorfleet.wire.rewrite import next_sequence
 
 if TYPE_CHECKING:
@@ -327,13 +327,15 @@ class Slot:
         head = queue.popleft()
         partition.queued_bytes -= head.batch.size
         del self._ready[partition]
-        if queue and self._budget.has_room(max(MERGE_UP_TO, share)):
+        if queue and not goes_alone(head.batch, queue[0].batch, share):
             head = self._merged(partition, head, share, limit)
         self._offer(partition)  # to the end: the others first
         return head
 
     def _merged(self, partition: CopyPartition, head: Queued, share: int, limit: int) -> Queued:
         queue = partition.queue
+        if not self._budget.has_room(max(MERGE_UP_TO, share)):
+            return head
         run: Iterable[CopyBatch] = chain((head.batch,), (queued.batch for queued in queue))
         if (at := partition.withheld.at) is not None:
             run = takewhile(lambda batch: batch.next_offset <= at, run)

@@ -76,6 +76,17 @@ class Merged(NamedTuple):
     taken: int
 
 
+def goes_alone(first: CopyBatch, second: CopyBatch, share: int) -> bool:
+    """Whether `merged` would surely find nothing: of a backlog that is nearly always so."""
+    size = first.size
+    if first.count <= PACK_RECORDS and size < PACK_BELOW:
+        return False  # it may be opened and put together with compressed ones
+    if first.attributes or second.attributes:
+        return True
+    both = size + second.size + _GROWTH_PER_RECORD * (first.count + second.count)
+    return both > _worth(second, share)
+
+
 def merged(
     batches: Iterable[CopyBatch], terms: Terms, share: int = 0, limit: int = UNLIMITED
 ) -> Merged | None:

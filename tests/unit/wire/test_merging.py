@@ -6,6 +6,8 @@ from dataclasses import replace
 from random import Random
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from mirrorfleet.core.ids import SourceOffset
 from mirrorfleet.wire.codecs import Codec
@@ -17,6 +19,7 @@ from mirrorfleet.wire.merging import (
     PACK_MOST,
     PACK_RECORDS,
     Merged,
+    goes_alone,
     merged,
 )
 from tests.unit.wire.batches import (
@@ -247,3 +250,56 @@ def assert_left_out(found: Merged | None, at: int, codec: int) -> None:
     """Plain batches before a wrong one stay apart as well: they are put together in one go."""
     may = at if at > 1 and codec != Codec.NONE else 0
     assert (found.taken if found else 0) == may
+
+
+COUNTS = st.sampled_from((1, 2, 32, 33, 64, 65, 128, 129))
+BYTES = st.sampled_from((100, 2_000, 2_100, 7_900, 8_300, 32_000, 33_000, 60_000))
+SHAPES = st.tuples(COUNTS, BYTES, st.sampled_from((0, LZ4)))
+RANDOM = Random(3).randbytes(60_000)
+
+
+def shaped(first: int, count: int, size: int, codec: int) -> CopyBatch:
+    """A batch of so many records with so many bytes, which codecs cannot make fewer."""
+    each = max(1, size // count)
+    records = [Seen(first + n, TIME, None, RANDOM[n * each : (n + 1) * each]) for n in range(count)]
+    return copy_of(records, codec=codec)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(SHAPES, min_size=2, max_size=4), st.sampled_from((0, 50_000, 112_000)))
+def test_what_goes_alone_at_first_sight_is_not_merged(
+    shapes: list[tuple[int, int, int]], share: int
+) -> None:
+    batches = [shaped(1_000 * n, *shape) for n, shape in enumerate(shapes)]
+    if goes_alone(batches[0], batches[1], share):
+        assert merged(batches, Terms(), share) is None
+
+
+@pytest.mark.parametrize(
+    ("shape", "share"),
+    [
+        ((64, 60_000, 0), 112_000),
+        ((129, 60_000, 0), 130_000),
+        ((65, 60_000, LZ4), 0),
+        ((65, 2_000, LZ4), 0),
+    ],
+)
+def test_a_backlog_of_large_batches_is_seen_at_first_sight(
+    shape: tuple[int, int, int], share: int
+) -> None:
+    assert goes_alone(shaped(0, *shape), shaped(1_000, *shape), share)
+
+
+@pytest.mark.parametrize(
+    ("shape", "share"),
+    [
+        ((64, 60_000, 0), 130_000),
+        ((64, 7_000, LZ4), 0),
+        ((1, 100, 0), 0),
+        ((128, 8_300, 0), 112_000),
+    ],
+)
+def test_what_may_be_merged_is_looked_at_more_closely(
+    shape: tuple[int, int, int], share: int
+) -> None:
+    assert not goes_alone(shaped(0, *shape), shaped(1_000, *shape), share)
