@@ -215,15 +215,16 @@ class FrameLease:
         return self._made + (self._size + self._beside if self._beside else 0)
 
     def another(self, size: int, beside: int) -> FrameLease:
-        """For `size` bytes made from this frame, which need it no longer; `beside`: as `grow`."""
+        """For `size` bytes made from this frame, which need it no longer; `beside`: as `hold`."""
         self._made += size + beside
         self._take(size + beside)
         made = FrameLease(self._account, size, self.asked_at)
         made._know(beside)
         return made
 
-    def grow(self, beside: int) -> None:
-        """What is known of batches that need the frame takes so many bytes."""
+    def hold(self, batches: int = 1, beside: int = 0) -> None:
+        """So many more batches need the frame; what is known of them takes `beside` bytes."""
+        self._pending += batches
         self._take(beside)
         self._know(beside)
 
@@ -240,10 +241,6 @@ class FrameLease:
     def _know(self, beside: int) -> None:
         self._beside += beside
         self._account.budget.beside += beside
-
-    def hold(self) -> None:
-        """One more batch keeps this frame."""
-        self._pending += 1
 
     def done(self) -> None:
         """A batch (or the walk) needs the frame no longer."""

@@ -177,7 +177,7 @@ class CopyPartition:
     @property
     def sendable(self) -> bool:
         """Whether the head of the queue may be sent."""
-        at = self.withheld.at if self.withheld else None
+        at = self.withheld.at
         return bool(self.queue) and (at is None or self.queue[0].batch.next_offset <= at)
 
     @property

@@ -213,11 +213,7 @@ class Slot:
                 partition.withheld.heed(walked, partition.walked_to, answer.epoch, now)
             if walked.late and self._undone(partition, walked.late):
                 return
-            lease.grow(
-                bytes_beside([b for b in walked.batches if isinstance(b.payload, memoryview)])
-            )
-            for batch in walked.batches:
-                self._queue(partition, batch, lease, now)
+            self._queue(partition, walked.batches, lease, now)
             partition.walk_to(walked, now)
             partition.dropped.extend(walked.dropped)
             partition.omitted += walked.omitted
@@ -229,9 +225,11 @@ class Slot:
 
     def _offer(self, partition: CopyPartition) -> None:
         """It is ready if it has something that may be sent, or that waits for a marker in vain."""
-        if not partition.sendable and partition.withheld and self._waits_in_vain(partition):
+        may_be_sent = partition.sendable
+        if not may_be_sent and partition.withheld and self._waits_in_vain(partition):
             partition.withheld.trust()
-        if partition.sendable:
+            may_be_sent = partition.sendable
+        if may_be_sent:
             self._ready[partition] = None
 
     def _waits_in_vain(self, partition: CopyPartition) -> bool:
@@ -260,16 +258,19 @@ class Slot:
         return not partition.spoiled
 
     def _queue(
-        self, partition: CopyPartition, batch: CopyBatch, lease: FrameLease, now: float
+        self, partition: CopyPartition, batches: list[CopyBatch], frame: FrameLease, now: float
     ) -> None:
-        if isinstance(batch.payload, memoryview):
-            lease.hold()
-        else:  # made anew: it has bytes of its own and keeps no frame
-            lease = lease.another(batch.size, bytes_beside((batch,)))
-        partition.queue.append(Queued(batch, lease, now, partition.pace))
-        partition.queued_bytes += batch.size
-        if partition.first_timestamp < 0:
-            partition.first_timestamp = batch.oldest_timestamp
+        views = [batch for batch in batches if isinstance(batch.payload, memoryview)]
+        frame.hold(len(views), bytes_beside(views))
+        queue, pace = partition.queue, partition.pace
+        for batch in batches:
+            lease = frame
+            if not isinstance(batch.payload, memoryview):  # made anew: it keeps no frame
+                lease = frame.another(batch.size, bytes_beside((batch,)))
+            queue.append(Queued(batch, lease, now, pace))
+            partition.queued_bytes += batch.size
+        if batches and partition.first_timestamp < 0:
+            partition.first_timestamp = batches[0].oldest_timestamp
 
     # -- faults
 

@@ -41,16 +41,13 @@ class _Waiting(NamedTuple):
 class Withheld:
     """What waits of one partition."""
 
+    at: SourceOffset | None = None
+    """Nothing from here on may be sent; None when all may."""
     _of: dict[int, _Waiting] = field(default_factory=dict)
     """By producer."""
 
     def __bool__(self) -> bool:
         return bool(self._of)
-
-    @property
-    def at(self) -> SourceOffset | None:
-        """Nothing from here on may be sent; None when all may."""
-        return min((each.first for each in self._of.values()), default=None)
 
     @property
     def since(self) -> float:
@@ -60,19 +57,25 @@ class Withheld:
     def heed(self, walked: Walked, begun: SourceOffset, epoch: int | None, now: float) -> None:
         """Take what came from offset `begun` on; `epoch` is the leader's, None: all is sure."""
         before, sure_from = self._of, _sure_from(walked, epoch)
-        self._of = {
-            who: before[who] if first < begun else _Waiting(SourceOffset(first), now)
-            for who, first in walked.undecided.items()
-            if (who in before if first < begun else first < sure_from)
-        }
+        self._keep(
+            {
+                who: before[who] if first < begun else _Waiting(SourceOffset(first), now)
+                for who, first in walked.undecided.items()
+                if (who in before if first < begun else first < sure_from)
+            }
+        )
 
     def expire(self, now: float) -> None:
         """Send what has waited for `LONGEST_S`."""
-        self._of = {who: e for who, e in self._of.items() if now - e.since < LONGEST_S}
+        self._keep({who: e for who, e in self._of.items() if now - e.since < LONGEST_S})
 
     def trust(self) -> None:
         """Send all of it though: no marker can come, or it was taken back."""
-        self._of = {}
+        self._keep({})
+
+    def _keep(self, these: dict[int, _Waiting]) -> None:
+        self._of = these
+        self.at = min((each.first for each in these.values()), default=None)
 
 
 def _sure_from(walked: Walked, epoch: int | None) -> SourceOffset:

@@ -8,13 +8,13 @@ base sequence are known only then.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple
 
 from mirrorfleet.core.ids import SourceOffset
 
-A_BATCH: Final = 704
+A_BATCH: Final = 744
 """Bytes of a batch in a queue, its view and its stamps (tracemalloc, CPython 3.11)."""
 A_HOLE: Final = 99
 """Bytes of a hole, as measured."""
@@ -44,11 +44,11 @@ class CopyBatch:
     holes: tuple[tuple[SourceOffset, int], ...] = ()
     """(first missing source offset, how many) inside [first, next_offset); sorted."""
     leader_epoch: int = -1
+    size: int = field(init=False)
+    """Bytes of the whole batch, header included. Kept, for each batch is asked ten times."""
 
-    @property
-    def size(self) -> int:
-        """Bytes of the whole batch, header included."""
-        return 61 + len(self.payload)
+    def __post_init__(self) -> None:
+        self.size = 61 + len(self.payload)
 
     @property
     def oldest_timestamp(self) -> int:

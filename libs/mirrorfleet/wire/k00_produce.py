@@ -168,8 +168,8 @@ def _read_ack(buffer: bytes | bytearray, position: int, topic: str) -> tuple[Pro
     position += 30
     code = error_code(error) if error else ErrorCode.NONE
     if buffer[position : position + 3] == b"\1\0\0":  # no record error, no message, no tag
-        plain = ProduceAck(topic, partition, code, base, append_time, start, None, (), None)
-        return plain, position + 3
+        plain = (topic, partition, code, base, append_time, start, None, (), None)
+        return tuple.__new__(ProduceAck, plain), position + 3  # half of the time: one a batch
     record_errors, position = _read_record_errors(buffer, position)
     message, position = read_compact_string(buffer, position)
     leader, position = _read_leader(buffer, position)

@@ -76,8 +76,7 @@ class Lane(_Lane):
         return True
 
     def _deliver(self, fetched: Fetched, lease: FrameLease) -> None:
-        lease.hold()
-        lease.grow(int(self.beside * len(fetched.buffer)))
+        lease.hold(1, int(self.beside * len(fetched.buffer)))
         asyncio.get_running_loop().call_later(ACKNOWLEDGED_S, self._acknowledged, fetched, lease)
 
     def _acknowledged(self, fetched: Fetched, lease: FrameLease) -> None:
