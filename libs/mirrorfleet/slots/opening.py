@@ -45,6 +45,14 @@ class Request(NamedTuple):
     items: list[Outgoing]
 
 
+class Able(NamedTuple):
+    """A broker that takes more now, and the partitions that have something for it."""
+
+    node: int
+    pipe: Pipe
+    partitions: list[CopyPartition]
+
+
 class Additions:
     """What a transaction has added to itself by requests of its own."""
 

@@ -186,6 +186,10 @@ class Pipe:
         except (ConnectionLostError, DeadlineError) as error:
             raise AbortError(f"the produce connection takes nothing: {error}") from error
 
+    def takes(self, depth: int) -> bool:
+        """Whether another request may follow at once, where so many may be without an answer."""
+        return len(self.flights) < depth and not self.lane.connection.must_wait
+
     @property
     def waiting(self) -> list[Outgoing]:
         """What is in the oldest request without an answer; the others wait behind it."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 from itertools import chain
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.copying.cadence import Cadence, Supply, supply_of
@@ -20,12 +21,11 @@ from mirrorfleet.copying.faults import Action, produce_action
 from mirrorfleet.copying.schedule import LONGEST_BYTES, busy_for, commit_interval, must_close
 from mirrorfleet.copying.transaction import SpoiledError, TargetBehindError, Transaction
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.ids import NO_TOPIC_ID, ProducerIdentity, TopicId, TopicPartition
-from mirrorfleet.kafka.producer import ProduceEntry
+from mirrorfleet.core.ids import NO_TOPIC_ID, ProducerIdentity, TopicPartition
 from mirrorfleet.kafka.transactions import Transactions, TransactionVersion
 from mirrorfleet.slots import ledger
 from mirrorfleet.slots.endings import control_of
-from mirrorfleet.slots.opening import Additions, Begun, Request, by_node
+from mirrorfleet.slots.opening import Able, Additions, Begun, Request, by_node
 from mirrorfleet.slots.outgoing import (
     AbortError,
     ControlEntry,
@@ -38,25 +38,16 @@ from mirrorfleet.slots.outgoing import (
     refusal,
     undone,
 )
-from mirrorfleet.wire.rewrite import stamp
+from mirrorfleet.slots.rounds import Rounds, stamped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mirrorfleet.copying.partition import CopyPartition
     from mirrorfleet.kafka.producer import ProduceAck
     from mirrorfleet.slots.runner import SlotRunner
-    from mirrorfleet.wire.copybatch import CopyBatch
 
 FIRST_AGAIN_S: Final = 0.02
 """Between two tries of a transaction's first request, while old markers are being written."""
-OPENED_MOST: Final = 4_096
-"""Records of compressed batches that are put together for a request, some 3 us each; then it goes,
-and others have their turn."""
-OPENED_A_BATCH: Final = 4
-"""What opening a batch counts beside its records."""
-GOOD_REQUEST: Final = 448 * 1024
-"""Bytes of data from which on what a request costs by itself is little beside them."""
 
 
 class Sender:
@@ -71,9 +62,7 @@ class Sender:
         self.pipes = Pipes(runner)
         self._begun = Begun(Additions(runner, transactions))
         self.committed_at = runner.clock.monotonic()
-        self._cadence = Cadence(runner.commits)
-        self._opened = 0
-        """As `OPENED_MOST` counts, in the last round of requests."""
+        self._cadence, self._rounds = Cadence(runner.commits), Rounds(runner)
 
     # -- transactions
 
@@ -207,17 +196,10 @@ class Sender:
         return much or must_close(age_s, longest, policy)
 
     async def _fill(self, transaction: Transaction, supply: Supply) -> bool:
-        """Send one round to every broker with room; whether anything was sent."""
+        """Send what is at hand to every broker with room; whether anything was sent."""
         until = self._cadence.takes_until(transaction.opened_at, supply)
-        able: list[tuple[int, Pipe, list[CopyPartition]]] = []
-        for node, partitions in by_node(self._runner, transaction, until).items():
-            pipe = await self.pipes.to(node)
-            if len(pipe.flights) >= self._runner.depth.limit:
-                continue
-            if pipe.lane.connection.must_wait and not pipe.silence_s:
-                await pipe.room()
-            able.append((node, pipe, partitions))
-        requests, full = self._rounds(transaction, able)
+        able = await self._able(transaction, until)
+        requests, full = self._rounds.next(transaction, self.producer, able)
         if not requests:
             if full and not transaction.touched:  # none is open: that would not wait for them
                 await self._runner.woken(min(each.wait_s(self._runner.wake) for each in full))
@@ -228,63 +210,45 @@ class Sender:
         for pipe, items in requests:
             if pipe.opened:
                 self._send(pipe, items)
-        await self._send_firsts(transaction, [each for each in requests if not each.pipe.opened])
-        if self._opened:  # that took up to some 10 ms of the loop, which is everybody's
+        if firsts := [each for each in requests if not each.pipe.opened]:
+            await self._send_firsts(transaction, firsts)
+        elif until == inf and self._transactions.version is TransactionVersion.V2:
+            self._send_on(transaction, able)
+        if self._rounds.opened:  # that took up to some 10 ms of the loop, which is everybody's
             await asyncio.sleep(0)
         return True
 
-    def _rounds(
-        self, transaction: Transaction, able: list[tuple[int, Pipe, list[CopyPartition]]]
-    ) -> tuple[list[Request], list[Pipe]]:
-        """A request for each broker that is known to take more, and the others."""
-        most, requests, full = self._runner.settings.request_bytes, [], []
-        self._opened = 0
-        for node, pipe, partitions in able:
-            if not (room := pipe.room_bytes):
-                full.append(pipe)
+    async def _able(self, transaction: Transaction, until: float) -> list[Able]:
+        """The brokers that take more, with what has waited for them since `until` or longer."""
+        able: list[Able] = []
+        for node, partitions in by_node(self._runner, transaction, until).items():
+            pipe = await self.pipes.to(node)
+            if len(pipe.flights) >= self._runner.depth.limit:
                 continue
-            waiting = [each for each in partitions if each.sendable]  # a source may take all back
-            if items := self._round(transaction, node, waiting, min(most, room)):
-                pipe.claim(items)
-                requests.append(Request(pipe, items))
-        return requests, full
+            if pipe.lane.connection.must_wait and not pipe.silence_s:
+                await pipe.room()
+            able.append(Able(node, pipe, partitions))
+        return able
 
-    def _round(
-        self, transaction: Transaction, node: int, partitions: list[CopyPartition], left: int
-    ) -> list[Outgoing]:
-        """One batch of each partition, up to `left` bytes."""
-        items, opened = [], 0
-        now = self._runner.clock.monotonic()
-        next_batch, share = self._runner.slot.next_batch, GOOD_REQUEST // max(len(partitions), 1)
-        for partition in partitions:
-            waiting = len(partition.queue)
-            queued = next_batch(partition, share, left)
-            if queued.batch.attributes and (others := waiting - len(partition.queue) - 1):
-                opened += queued.batch.count + OPENED_A_BATCH * others
-            transaction.sent(partition, queued, now, node)
-            topic_id = partition.entry.identity.target_topic_id
-            items.append(self._outgoing(partition, partition.target, topic_id, queued.batch))
-            left -= queued.batch.size
-            if left <= 0 or opened >= OPENED_MOST:
-                break
-        self._opened += opened
-        return items
+    def _send_on(self, transaction: Transaction, able: list[Able]) -> None:
+        """Send all else of a backlog that the pipes take: a look at everything for each request
+        costs as much as the request.
 
-    def _outgoing(
-        self,
-        partition: CopyPartition | None,
-        at: TopicPartition,
-        topic_id: TopicId,
-        batch: CopyBatch,
-    ) -> Outgoing:
-        sequence = self._runner.slot.take_sequence(at, batch.count)
-        header = stamp(batch, self.producer, sequence, transactional=True)
-        entry = ProduceEntry(at.topic, topic_id, at.partition, header, batch.payload)
-        return Outgoing(partition, batch, entry)
+        Nothing was awaited since `able` was true. (v1 would be told of partitions before.)
+        """
+        depth = self._runner.depth.limit
+        while not self._rounds.opened and transaction.sent_bytes < LONGEST_BYTES:
+            able = [each for each in able if each.pipe.takes(depth)]
+            requests, _ = self._rounds.next(transaction, self.producer, able)
+            if not requests:
+                return
+            for pipe, items in requests:
+                self._send(pipe, items)
 
     def _control(self, entry: ControlEntry) -> Outgoing:
         topic_id = self._runner.targets.topic_id(entry.at.topic) or NO_TOPIC_ID
-        return self._outgoing(None, entry.at, topic_id, entry.batch)
+        made = stamped(self._runner, self.producer, entry.at, topic_id, entry.batch)
+        return Outgoing(None, entry.batch, made)
 
     # -- requests and answers
 
