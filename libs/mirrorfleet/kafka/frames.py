@@ -20,9 +20,6 @@ Frame = bytes | bytearray
 
 SCRATCH_BYTES: Final = 64 << 10
 BIG_FRAME: Final = SCRATCH_BYTES // 2
-GRAIN: Final = SCRATCH_BYTES
-"""A big frame takes up a multiple of this, filled or not, so that the place of one that is gone
-fits others: with each of its own size a third more of the heap were holes (measured)."""
 MAX_FRAME: Final = 300 << 20
 """No answer is that large; and a TLS alert read as a size (0x1503xxxx) is larger."""
 
@@ -133,8 +130,7 @@ class FrameReader:
         return found
 
     def _start_big(self, size: int, body: int) -> None:
-        self._frame = _unwritten(-(-size // GRAIN) * GRAIN)
-        del self._frame[size:]  # gives no memory back: less than half of it (PyByteArray_Resize)
+        self._frame = _unwritten(size)
         self._frame_view = memoryview(self._frame)
         self._got = self._have - body
         self._frame_view[: self._got] = self._scratch_view[body : self._have]
