@@ -36,13 +36,15 @@ from services.local.region import RegionSpec
 from tests.faultkit.bites import has_left
 from tests.faultkit.far import far_pair
 from tests.faultkit.hold import hold_sync
+from tests.faultkit.markers import markers
 from tests.faultkit.proxy import BLACK_HOLE, Line, Side
 from tests.faultkit.regions import data_directories
-from tests.faultkit.waiting import NotInTimeError, wait_until
+from tests.faultkit.waiting import wait_until
 from tests.faults.regions import breaking
 from tests.faults.regions.drill import FLOWING_S, PARTITIONS, RATE, SLOTS, Drill, drill, states
 from tests.faults.regions.trend import Trend
 from tests.integration.mirror.making import delete
+from tests.judge.reading import At
 from tests.judge.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -101,15 +103,17 @@ class Soak:
             self.trends[name].look(worker, self.ran_s)
 
     def copy_begun(self) -> None:
-        """Wait for the lap's copies: without them slots are settled, and no fault meets a load."""
-        west, began = self.it.roles("west"), time.monotonic()
+        """Wait until the lap's copies grow: without them slots are settled, and no fault meets a
+        load. One that must abort transactions has none to abort before.
+        """
+        began = time.monotonic()
+        copies = [At(name, n) for name in self.it.copied("west") for n in range(PARTITIONS)]
         wait_until(
-            lambda: all(west.partitions(name) for name in self.it.copied("west")),
+            lambda: all(markers(data_directories(self.it.west), *at) for at in copies),
             deadline_s=FLOWING_S,
-            what="the copies of a lap",
-            ignoring=(NotInTimeError,),
+            what="a transaction in each copy of a lap",
         )
-        print(f"copies there after {time.monotonic() - began:.1f} s", flush=True)
+        print(f"copies grow after {time.monotonic() - began:.1f} s", flush=True)
 
     def mortal(self) -> str:
         """A worker that may be ended."""
