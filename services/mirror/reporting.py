@@ -51,6 +51,12 @@ def partitions_of(runner: SlotRunner) -> list[CopyPartition]:
     return [partition for each in known for partition in each]
 
 
+def _stood_s(partition: CopyPartition, now: float) -> float:
+    """How long ago it moved last; to wait for its `throttle` is not to stand still."""
+    paused_to = 0.0 if partition.queue else min(partition.spent_until, now)
+    return max(0.0, now - max(partition.progress_at, paused_to))
+
+
 def untaken_s(runner: SlotRunner, now: float) -> float:
     """For how long the slot is not copied though it is ours; 0 while it is."""
     since = runner.untaken.since
@@ -154,7 +160,7 @@ def _progress(
         log_start=SourceOffset(source.log_start),
         records=committed.records,
         bytes=committed.bytes,
-        last_progress_ms=now_ms - int(max(0.0, now - partition.progress_at) * 1000),
+        last_progress_ms=now_ms - int(_stood_s(partition, now) * 1000),
         oldest_uncopied_ms=oldest if oldest is not None and oldest >= 0 else None,
         state=state_word(runner, partition),
         fault=str(standing(partition) or ""),
@@ -254,7 +260,7 @@ class Gauges:
             now = runner.clock.monotonic()
             if runner.untaken.since is None:
                 behind = [p for p in partitions_of(runner) if p.has_work and p.fault is None]
-                waits = [now - p.progress_at for p in behind]
+                waits = [_stood_s(p, now) for p in behind]
             else:  # what waits at the source is not seen then
                 active = [e for e in runner.entries.values() if e.state is CatalogState.ACTIVE]
                 waits = [untaken_s(runner, now)] if active else []

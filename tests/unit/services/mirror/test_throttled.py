@@ -1,0 +1,19 @@
+"""A partition with a `throttle`: what is told of it while it waits for the next second."""
+
+from __future__ import annotations
+
+from tests.unit.copying.making import fetched, give
+from tests.unit.services.mirror.test_gauges import NOW_MS, copying
+
+
+def test_what_waits_for_its_throttle_does_not_stand_still_unless_the_target_takes_nothing() -> None:
+    runner, partition = copying()
+    partition.spent_until = runner.now + 16.0
+    runner.now += 15.0
+    assert dict(runner.gauges.since_progress()) == {("east->west", "0"): 0.0}
+    assert runner.told.partitions[0].last_progress_ms == NOW_MS
+    runner.now += 3.0
+    assert dict(runner.gauges.since_progress()) == {("east->west", "0"): 2.0}
+    give(runner.slot, partition, fetched((10, [b"a"])), end=25)
+    assert dict(runner.gauges.since_progress()) == {("east->west", "0"): 18.0}
+    assert runner.told.partitions[0].last_progress_ms == NOW_MS - 18_000
