@@ -234,9 +234,12 @@ class Sender:
         """Send all else of a backlog that the pipes take: a look at everything for each request
         costs as much as the request.
 
-        Nothing was awaited since `able` was true. (v1 would be told of partitions before.)
+        Nothing was awaited since `able` was true. (v1 would be told of partitions before.) A broker
+        that had no room for its first request a moment ago, and has some now, waits for the next
+        look: what follows a first request before its answer is taken for the first.
         """
         depth = self._runner.depth.limit
+        able = [each for each in able if each.pipe.opened]
         while not self._rounds.opened and transaction.sent_bytes < LONGEST_BYTES:
             able = [each for each in able if each.pipe.takes(depth)]
             requests, _ = self._rounds.next(transaction, self.producer, able)

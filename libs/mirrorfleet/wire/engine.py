@@ -183,7 +183,8 @@ class _Walk:
             self._batches += run.batches
             last = run.batches[-1]
             self.position, self._leader_epoch = last.next_offset, last.leader_epoch
-            self._undecided = {**run.undecided, **self._undecided}
+            for who, first in run.undecided.items():  # of hundreds, at each marker, only the new
+                self._undecided.setdefault(who, first)
         return run.end
 
     def _gather(self, start: int, end: int) -> int | None:

@@ -272,11 +272,32 @@ async def test_the_others_go_on_while_one_broker_wants_silence() -> None:
 
 async def test_where_all_brokers_with_something_to_get_want_silence_none_is_begun() -> None:
     target, sender, runner = await begun(1)
-    quiet(runner, 2, 0.4)  # longer than a busy transaction
     give_one(runner, 0, 1)
     before = now()
+    quiet(runner, 2, 0.4)  # longer than a busy transaction
 
     assert not await sender.transact()
     assert target.seen == []
     assert now() - before >= 0.4
     assert await sender.transact()
+
+
+async def test_a_broker_that_has_room_again_within_a_look_gets_its_first_request_in_the_next_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _, sender, runner = await begun(2)
+    limited, free = runner.allowances[2], Allowance.room
+    looks = iter([0, 0, 1, 0])  # a second request is made before the first one is answered
+
+    def room_of(allowance: Allowance, now_s: float) -> int:
+        return next(looks, 1) if allowance is limited else free(allowance, now_s)
+
+    monkeypatch.setattr(Allowance, "room", room_of)
+    for number in (0, 1):
+        partition = runner.slot.partitions[identity(number)]
+        give(runner.slot, partition, fetched(*((at, [ALONE]) for at in (1, 2, 3))), end=9)
+
+    while runner.slot.ready:
+        await sender.transact()
+
+    assert all(p.committed.next_source == 4 for p in runner.slot.partitions.values())
