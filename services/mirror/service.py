@@ -338,13 +338,14 @@ class MirrorService:
         """Tell all in time, whatever of it takes how long to be written."""
         clock = worker.clock
         async with asyncio.TaskGroup() as tasks:
-            teller = Teller(worker, tasks)
+            teller, is_sure = Teller(worker, tasks), True
             while True:
                 slept_at = clock.monotonic()
                 await asyncio.sleep(self._settings.progress_s)
-                if clock.monotonic() - slept_at > SESSION_S and not await worker.confirm():
-                    continue  # we overslept: what we would tell is another worker's to tell
-                self._tell(teller)
+                is_sure = is_sure and clock.monotonic() - slept_at <= SESSION_S
+                is_sure = is_sure or await worker.confirm()
+                if is_sure:  # else we overslept: what we would tell is another worker's to tell
+                    self._tell(teller)
 
     def _tell(self, teller: Teller) -> None:
         """Begin to tell how all stands now."""

@@ -15,6 +15,7 @@ from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError, DeadlineError
 from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.kafka.control_writer import ControlWriter
+from mirrorfleet.kafka.membership import SESSION_S
 from mirrorfleet.records import progress
 from mirrorfleet.records.events import EventKind
 from mirrorfleet.records.overview import STALE_MS
@@ -135,6 +136,35 @@ def test_healthy_slots_are_heard_of_in_time_and_requests_are_written_whatever_ta
     assert target.worker.events  # they wait on
     for silent in (at(1), EVENTS):  # again and again, and never twice at a time
         assert LASTS_S / STALE_MS * 1000 < target.tries[silent] <= LASTS_S / REPORT_S
+
+
+def test_who_overslept_tells_nothing_until_the_coordinator_knows_it_as_a_member_again(
+    target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept_s = 0.0
+
+    class Slept(LoopClock):
+        def monotonic(self) -> float:
+            return super().monotonic() + slept_s
+
+    target.worker.clock, target.is_member = Slept(), False
+    service = MirrorService(replace(Fleet().context, settings={"progress_s": 1.0}))
+    monkeypatch.setattr(service, "_told_of", lambda: [runner(0)])
+
+    async def reports() -> None:
+        nonlocal slept_s
+        async with asyncio.TaskGroup() as tasks:
+            task = tasks.create_task(service._report(target.worker))
+            await hold(0.5, reason="in the middle of a sleep")
+            slept_s = SESSION_S
+            await hold(4.0, reason="several reports long")
+            assert not target.written
+            target.is_member = True
+            await hold(1.0, reason="a report long")
+            assert target.written[at(0)]
+            task.cancel()
+
+    in_virtual_time(reports())
 
 
 async def test_a_slot_whose_report_is_refused_silences_no_other_and_no_event(
