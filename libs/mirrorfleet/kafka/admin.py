@@ -140,7 +140,22 @@ async def create_partitions(
         answer = await ask_controller(cluster, request, CreatePartitionsResponse, left_s)
         return _verdicts("grow", answer.results)
 
-    return await on_controller(cluster, "CreatePartitions", counts, attempt, deadline_s)
+    found = await on_controller(cluster, "CreatePartitions", counts, attempt, deadline_s)
+    return found if mode is Mode.VALIDATE_ONLY else await _without_done(cluster, counts, found)
+
+
+async def _without_done(
+    cluster: Cluster, counts: Mapping[str, int], found: dict[str, BrokerError | None]
+) -> dict[str, BrokerError | None]:
+    """A growth whose answer was lost is refused when it is asked for again, though it is done."""
+    refused = [
+        name
+        for name, error in found.items()
+        if error is not None and error.code is ErrorCode.INVALID_PARTITIONS
+    ]
+    topics = (await cluster.metadata(refused)).topics if refused else {}
+    done = [n for n in refused if n in topics and len(topics[n].partitions) == counts[n]]
+    return {**found, **dict.fromkeys(done)}
 
 
 async def delete_topics(

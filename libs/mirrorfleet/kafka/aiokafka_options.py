@@ -5,6 +5,10 @@ address that is silent as long as for an answer: `keep_up` helps its clients. It
 of its own. They try again after a KafkaError, and any other error ends them, which no call of its
 consumer tells: so a token that is not to be had is a KafkaError there, and `check_tasks` looks
 whether they still run.
+
+And it has brokers make each topic that it asks about and that is missing, where they may
+(auto.create.topics.enable, Kafka's default): a control topic that was deleted too, with their own
+number of partitions, replicas and retention. No client of this process does, nor Faust's.
 """
 
 from __future__ import annotations
@@ -17,9 +21,11 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final, Protocol, cast
 
+from aiokafka import client as clients
 from aiokafka import errors as theirs
 from aiokafka.abc import AbstractTokenProvider
 from aiokafka.client import AIOKafkaClient
+from aiokafka.protocol.metadata import MetadataRequest
 
 from mirrorfleet.config.cluster_settings import ClusterSettings, Mechanism
 from mirrorfleet.core.error_codes import ErrorCode, error_code
@@ -38,6 +44,16 @@ _MS: Final = 1000
 ADDRESS_S: Final = 5.0
 """For each step of finding out whether an address answers, before the next one is tried: six times
 around the world for TCP, TLS and a login."""
+
+
+class _Looking(MetadataRequest):  # type: ignore[misc] # aiokafka has no types
+    """Asks what is there, and makes nothing of it."""
+
+    def __init__(self, topics: list[str] | None = None) -> None:
+        super().__init__(topics, allow_auto_topic_creation=False)
+
+
+clients.MetadataRequest = _Looking
 
 
 def client_options(settings: ClusterSettings) -> dict[str, object]:

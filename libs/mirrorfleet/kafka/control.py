@@ -94,6 +94,8 @@ class ControlTail:
         self._consumer: _Consumer | None = None
         self._ready: deque[ControlRecord] = deque()
         self._behind: dict[TopicPartition, int] = {}
+        self._next: dict[int, int] = {}
+        """Behind the last record that came, by partition."""
         self._told = False
 
     @property
@@ -182,6 +184,7 @@ class ControlTail:
             if not answer and self._behind:
                 answer = await self._consumer.getmany(timeout_ms=_POLL_MS)
             for (topic, partition), messages in answer.items():
+                self._go_on(partition, messages[0].offset, messages[-1].offset)
                 self._ready.extend(
                     ControlRecord(topic, partition, m.offset, m.timestamp, m.key or b"", m.value)
                     for m in messages
@@ -189,6 +192,17 @@ class ControlTail:
             await self._notice_ends(self._consumer)
         except KafkaError as error:
             raise translate(error, self._where, self._options) from error
+
+    def _go_on(self, partition: int, first: int, last: int) -> None:
+        """Raises: ConnectionLostError where aiokafka has silently begun anew, so that who follows
+        does, too: what was read may not be there any more.
+        """
+        if first < (expected := self._next.get(partition, 0)):
+            raise ConnectionLostError(
+                f"{self._where}, partition {partition}: its log was cut or made again: record"
+                f" {first} comes after {expected - 1}."
+            )
+        self._next[partition] = last + 1
 
     def _check(self, consumer: _Consumer) -> None:
         """Raises: KafkaError, ConnectionLostError when nothing may come for ever, which `getmany`

@@ -1,7 +1,8 @@
 """A whole control topic followed for people: from its begin or from a time on, then for ever.
 
 Unlike `PartitionTail`, on which correctness rests, a reader for people may jump: where records were
-deleted under it, it goes on at the log's new begin. New partitions are found by and by.
+deleted under it, it goes on at the log's new begin. New partitions are found by and by, and so are
+those that have no leader when it begins.
 """
 
 from __future__ import annotations
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 
 LOOK_AGAIN_S: Final = 30.0
 """Between two looks for new partitions."""
+LACKS_S: Final = 2.0
+"""The same while some have no leader: who begins in an outage hears of the others meanwhile."""
+LEADERS_S: Final = 5.0
+"""They are waited for that long at first, and for `LACKS_S` then."""
 DEAF_S: Final = 90.0
 """Who has not polled for so long cannot say that what is found then came just now. More than
 lies between two looks of `sync` at its slowest, and little beside the hour that a request lives."""
@@ -46,6 +51,8 @@ class TopicTail:
         self._tail = PartitionTail(cluster, topic)
         self._ends: dict[int, int] = {}
         self._looked_at: float | None = None
+        self._lacks: frozenset[int] = frozenset()
+        """Partitions that could not be begun."""
         self._polled_at = math.inf
         """When the last poll that succeeded began."""
 
@@ -79,9 +86,10 @@ class TopicTail:
         ConnectionLostError, AuthenticationError, CorruptBatchError.
         """
         now = self._clock.monotonic()
-        if self._looked_at is None or now - self._looked_at >= LOOK_AGAIN_S:
-            await self._look(deadline_s)
-            self._looked_at = now
+        again_s = LACKS_S if self._lacks else LOOK_AGAIN_S
+        if self._looked_at is None or now - self._looked_at >= again_s:
+            await self._look(min(deadline_s, LACKS_S if self._lacks else LEADERS_S))
+            self._looked_at = self._clock.monotonic()
         if self._was_deaf():
             # what is there now came before we listen again, whichever poll brings it
             self._ends |= await self._listed(self._tail.next_offsets, LATEST, deadline_s)
@@ -101,28 +109,51 @@ class TopicTail:
 
     async def _look(self, deadline_s: float) -> None:
         topic = await self._cluster.topic(self._topic, refresh=True)
-        new = sorted(topic.partitions.keys() - self._tail.next_offsets.keys())
-        if new:
-            first = self._first if self._looked_at is None else EARLIEST
-            await self._begin(new, first, deadline_s)
+        new = topic.partitions.keys() - self._tail.next_offsets.keys()
+        there = new if self._looked_at is None else self._lacks & new
+        for numbers, first in ((there, self._first), (new - there, EARLIEST)):
+            if numbers:
+                await self._begin(sorted(numbers), first, deadline_s)
 
     async def _begin(self, numbers: Collection[int], first: OffsetSpec, deadline_s: float) -> None:
-        starts = await self._listed(numbers, first, deadline_s)
-        ends = await self._listed(numbers, LATEST, deadline_s)
+        """Begin those that have a leader. Raises: BrokerError where none has, or of another reason;
+        as `list_offsets`.
+        """
+        starts = await self._led(numbers, first, deadline_s)
+        ends = await self._led(starts, LATEST, deadline_s)
         self._ends |= ends
-        for number, start in starts.items():
+        for number, end in ends.items():
             # no record of that time or later: -1
-            self._tail.start(number, start if start >= 0 else ends[number])
+            self._tail.start(number, starts[number] if starts[number] >= 0 else end)
+        self._lacks = self._lacks.union(numbers) - ends.keys()
+
+    async def _led(
+        self, numbers: Iterable[int], spec: OffsetSpec, deadline_s: float
+    ) -> dict[int, int]:
+        answers = await self._asked(numbers, spec, deadline_s)
+        found = {n: each for n, each in answers.items() if not isinstance(each, BrokerError)}
+        for error in (each for each in answers.values() if isinstance(each, BrokerError)):
+            if not error.retriable or not (found or self._tail.next_offsets):
+                raise error
+        return found
 
     async def _listed(
         self, numbers: Iterable[int], spec: OffsetSpec, deadline_s: float
     ) -> dict[int, int]:
         """An offset of each partition. Raises: BrokerError of one; as `list_offsets`."""
+        found: dict[int, int] = {}
+        for number, offset in (await self._asked(numbers, spec, deadline_s)).items():
+            if isinstance(offset, BrokerError):
+                raise offset
+            found[number] = offset
+        return found
+
+    async def _asked(
+        self, numbers: Iterable[int], spec: OffsetSpec, deadline_s: float
+    ) -> dict[int, int | BrokerError]:
         wanted = {TopicPartition(self._topic, number): spec for number in numbers}
         answers = await list_offsets(self._cluster, wanted, deadline_s=deadline_s)
-        found: dict[int, int] = {}
-        for at, listed in answers.items():
-            if isinstance(listed, BrokerError):
-                raise listed
-            found[at.partition] = listed.offset
-        return found
+        return {
+            at.partition: each if isinstance(each, BrokerError) else each.offset
+            for at, each in answers.items()
+        }

@@ -92,6 +92,10 @@ async def test_topics_grow_and_never_shrink(cluster: Cluster) -> None:
         return len((await cluster.topic(topic.name, refresh=True)).partitions) == 3
 
     await until(grown, deadline_s=10, what="three partitions")
+    again = await create_partitions(cluster, {topic.name: 3})  # as when the answer was lost
+    assert again == {topic.name: None}
+    checked = await create_partitions(cluster, {topic.name: 3}, mode=Mode.VALIDATE_ONLY)
+    assert code(checked[topic.name]) is ErrorCode.INVALID_PARTITIONS
     shrunk = await create_partitions(cluster, {topic.name: 1})
     assert code(shrunk[topic.name]) is ErrorCode.INVALID_PARTITIONS
 

@@ -8,8 +8,10 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
+from aiokafka import client as clients
 from aiokafka.client import AIOKafkaClient, ConnectionGroup
 from aiokafka.errors import KafkaConnectionError, NodeNotReadyError
+from aiokafka.protocol.metadata import MetadataRequest_v1, MetadataRequest_v5
 from aiokafka.structs import BrokerMetadata
 
 from mirrorfleet.config.cluster_settings import ClusterSettings, Mechanism, Protocol, Security
@@ -22,6 +24,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 HOST = "127.0.0.1"
+
+
+def test_no_client_has_brokers_make_the_topics_that_it_asks_about() -> None:
+    asked = clients.MetadataRequest(["gone"])
+    assert asked.build(MetadataRequest_v5).to_object() == {
+        "topics": ["gone"],
+        "allow_auto_topic_creation": False,
+    }
+    assert asked.build(MetadataRequest_v1).to_object() == {"topics": ["gone"]}
 
 
 async def test_the_password_is_read_for_each_connection_and_the_last_one_kept_without_a_file(

@@ -7,13 +7,18 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import BrokerError
 from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.kafka import control_following as module
-from mirrorfleet.kafka.control_following import DEAF_S, TopicTail
+from mirrorfleet.kafka.control_following import DEAF_S, LACKS_S, TopicTail
 from mirrorfleet.kafka.control_reading import ControlRecord
+from mirrorfleet.kafka.offsets import EARLIEST, LATEST, OffsetSpec
 from tests.fakes.clock import HandClock
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from mirrorfleet.kafka.cluster import Cluster
 
 TOPIC = "__mirrorfleet.west.progress"
@@ -30,13 +35,24 @@ class Log:
         self.poll_s = 0.0
         """How long a poll takes."""
         self.next_offsets: dict[int, int] = {}
+        self.partitions = {0}
+        self.leaderless: set[int] = set()
+        self.trouble = ErrorCode.LEADER_NOT_AVAILABLE
+        self.asked: list[tuple[list[int], OffsetSpec]] = []
 
     async def topic(self, _name: str, *, refresh: bool) -> SimpleNamespace:
         del refresh
-        return SimpleNamespace(partitions={0: None})
+        return SimpleNamespace(partitions=dict.fromkeys(self.partitions))
 
-    async def list_offsets(self, *_: object, **__: object) -> dict[TopicPartition, SimpleNamespace]:
-        return {TopicPartition(TOPIC, 0): SimpleNamespace(offset=self.end)}
+    async def list_offsets(
+        self, _cluster: object, wanted: Mapping[TopicPartition, OffsetSpec], **_: object
+    ) -> dict[TopicPartition, SimpleNamespace | BrokerError]:
+        for spec in set(wanted.values()):
+            numbers = [at.partition for at, each in wanted.items() if each == spec]
+            self.asked.append((numbers, spec))
+        there = SimpleNamespace(offset=self.end)
+        away = BrokerError(self.trouble, "away")
+        return {at: away if at.partition in self.leaderless else there for at in wanted}
 
     def start(self, partition: int, offset: int) -> None:
         self.next_offsets[partition] = offset
@@ -109,3 +125,60 @@ async def test_what_a_poll_brings_that_our_host_was_stopped_in_came_when_the_bro
     log.poll_s = DEAF_S
 
     assert (await came(tail))[-1] == LONG_AGO_MS
+
+
+async def test_who_begins_while_some_have_no_leader_hears_the_others_and_begins_those_soon(
+    log: Log, tail: TopicTail
+) -> None:
+    log.partitions, log.leaderless = {0, 1, 2}, {1, 2}
+    await came(tail)
+    assert log.next_offsets == {0: 5}
+    assert log.asked[0] == ([0, 1, 2], EARLIEST)
+
+    log.clock.seconds += LACKS_S
+    log.leaderless = {2}
+    await came(tail)
+    assert log.next_offsets == {0: 5, 1: 5}
+
+    log.leaderless.clear()
+    log.clock.seconds += LACKS_S
+    await came(tail)
+    assert log.next_offsets == {0: 5, 1: 5, 2: 5}
+    log.asked.clear()
+    log.clock.seconds += LACKS_S
+    await came(tail)
+    assert not log.asked  # it looks for new ones now and then
+
+
+async def test_those_that_had_no_leader_begin_where_the_others_did(log: Log) -> None:
+    since = TopicTail(cast("Cluster", log), TOPIC, log.clock, since_ms=LONG_AGO_MS)
+    log.partitions, log.leaderless = {0, 1}, {1}
+    await came(since)
+    log.leaderless.clear()
+    log.partitions = {0, 1, 2}
+    log.asked.clear()
+    log.clock.seconds += LACKS_S
+
+    await came(since)
+
+    assert [each for each in log.asked if each[1] != LATEST] == [
+        ([1], OffsetSpec(LONG_AGO_MS)),
+        ([2], EARLIEST),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("away", "trouble"),
+    [
+        ({0, 1}, ErrorCode.LEADER_NOT_AVAILABLE),
+        ({1}, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+    ],
+    ids=["none-has-a-leader", "not-allowed"],
+)
+async def test_who_can_begin_none_or_may_not_is_told(
+    log: Log, tail: TopicTail, away: set[int], trouble: ErrorCode
+) -> None:
+    log.partitions, log.leaderless, log.trouble = {0, 1}, away, trouble
+
+    with pytest.raises(BrokerError, match=trouble.name):
+        await came(tail)
