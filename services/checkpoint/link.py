@@ -29,6 +29,7 @@ from mirrorfleet.kafka.groups import (
     list_groups,
 )
 from mirrorfleet.kafka.offsets import EARLIEST, LATEST, list_offsets
+from mirrorfleet.mapping.before_copies import BeforeCopies
 from mirrorfleet.mapping.live import side_words, sides_seen, targets_seen
 from mirrorfleet.mapping.written import WrittenTail
 from mirrorfleet.offsets.copies import Copies
@@ -111,6 +112,7 @@ class LinkGroups:
         self._ours = WrittenTail(target, self._checkpoints.topic)
         self._echoes = WrittenTail(source, checkpoint.topic_name(flow.link.target))
         self._gone = GoneGroups(source, target)
+        self._before = BeforeCopies(target)
         self._idle_since: dict[str, Rest] = {}
         self._rewritten_at: dict[tuple[str, TopicPartition], float] = {}
         self._silent: set[TopicPartition] = set()
@@ -163,7 +165,7 @@ class LinkGroups:
             if mine:
                 view = self._view(group, tuple(mine), rest, seen, now)
                 cut = cut_off(mine, view.offsets, self._ours.last, copies, starts)
-                view = replace(view, cut=cut, late=late.among(mine))
+                view = replace(view, cut=cut, late=await self._before.late(late, mine))
                 decisions[group] = decide(view, home_again_s=self._settings.home_again_s)
                 points += decisions[group].checkpoints
                 if unset := decisions[group].unset:
