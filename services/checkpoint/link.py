@@ -12,7 +12,8 @@ import asyncio
 import math
 from collections import Counter as Tally
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.core.error_codes import ErrorCode
@@ -20,15 +21,10 @@ from mirrorfleet.core.errors import BrokerError, DeadlineError, NotOursError
 from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.kafka.admin import NewTopic, create_topics
 from mirrorfleet.kafka.control import ControlWriter
-from mirrorfleet.kafka.groups import (
-    GroupOffsets,
-    GroupState,
-    ListedGroup,
-    commit_offsets,
-    fetch_offsets,
-    list_groups,
-)
+from mirrorfleet.kafka.groups import GroupOffsets, commit_offsets, fetch_offsets, list_groups
 from mirrorfleet.kafka.offsets import EARLIEST, LATEST, list_offsets
+from mirrorfleet.mapping.before_copies import BeforeCopies
+from mirrorfleet.mapping.groups_seen import GroupsSeen
 from mirrorfleet.mapping.live import side_words, sides_seen, targets_seen
 from mirrorfleet.mapping.written import WrittenTail
 from mirrorfleet.offsets.copies import Copies
@@ -46,7 +42,7 @@ from mirrorfleet.offsets.homes import (
     settled,
     wanted_groups,
 )
-from mirrorfleet.offsets.keeping import kept
+from mirrorfleet.offsets.keeping import kept, placeless, placeless_words
 from mirrorfleet.offsets.late import LateCopies, unset_words
 from mirrorfleet.offsets.looks import LinkReport
 from mirrorfleet.offsets.resting import Rest, own_places, rested
@@ -70,21 +66,6 @@ _THERE: Final = Sides(Seen.THERE, Seen.THERE)
 _PART: Final = 100
 """Groups that are checked and set at a time: who moves in between is overwritten."""
 _log = logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """Both sides at one look."""
-
-    groups: Mapping[str, ListedGroup]
-    committed: Mapping[str, GroupOffsets]
-    there: Mapping[str, ListedGroup]
-    offsets: Mapping[str, GroupOffsets]
-
-    def activity(self, group: str) -> Activity:
-        """Whether the group has members on the target; one that is not listed has none."""
-        listed = self.there.get(group)
-        return (listed.state if listed else GroupState.DEAD).activity
 
 
 class LinkGroups:
@@ -111,6 +92,7 @@ class LinkGroups:
         self._ours = WrittenTail(target, self._checkpoints.topic)
         self._echoes = WrittenTail(source, checkpoint.topic_name(flow.link.target))
         self._gone = GoneGroups(source, target)
+        self._before = BeforeCopies(target)
         self._idle_since: dict[str, Rest] = {}
         self._rewritten_at: dict[tuple[str, TopicPartition], float] = {}
         self._silent: set[TopicPartition] = set()
@@ -163,7 +145,7 @@ class LinkGroups:
             if mine:
                 view = self._view(group, tuple(mine), rest, seen, now)
                 cut = cut_off(mine, view.offsets, self._ours.last, copies, starts)
-                view = replace(view, cut=cut, late=late.among(mine))
+                view = replace(view, cut=cut, late=await self._before.late(late, mine))
                 decisions[group] = decide(view, home_again_s=self._settings.home_again_s)
                 points += decisions[group].checkpoints
                 if unset := decisions[group].unset:
@@ -171,6 +153,7 @@ class LinkGroups:
             await asyncio.sleep(0)  # many groups: the lease is kept up in between
         await self._write_checkpoints(points)
         await self._commit(decisions, seen, now)
+        await self._keep_placeless(points, copies, starts.keys(), seen, now)
         self._tell_refused()
         await self._write_syncs(copies)
         self.report.decisions = decisions
@@ -190,19 +173,34 @@ class LinkGroups:
             return
         there = await list_groups(self._target, any_protocol=True, deadline_s=deadline_s)
         offsets = await self._places(self._target, {point.group for point in old})
-        seen = _Seen({}, {}, there, offsets)
-        idle = {name: one for name, one in offsets.items() if seen.activity(name) is Activity.IDLE}
+        seen = GroupsSeen({}, {}, there, offsets)
         # asked once offsets are known: so they are of the same topics
         live = await targets_seen(self._target, copies)
         same = {entry.target for entry in copies if live[entry.identity] is Seen.THERE}
-        await self._commit(kept(old, idle, self._ours.of, same, copies, self.flow), seen, now)
+        await self._commit(kept(old, seen.idle, self._ours.of, same, copies, self.flow), seen, now)
+
+    async def _keep_placeless(
+        self,
+        points: Iterable[Checkpoint],
+        copies: Copies,
+        there: AbstractSet[TopicPartition],
+        seen: GroupsSeen,
+        now: float,
+    ) -> None:
+        """What the look has no place for is told, and as in `keep` set again in time."""
+        bare = placeless(self._ours.newest, points, seen.committed, self._echoes.of, copies)
+        stands = kept(bare, seen.idle, self._ours.of, there, copies, self.flow)
+        for group, one in stands.items():
+            self.report.refused.setdefault(group, placeless_words(one.commits))
+        old = self._old((point for one in stands.values() for point in one.commits), now)
+        await self._commit(kept(old, seen.idle, self._ours.of, there, copies, self.flow), seen, now)
 
     def _old(self, points: Iterable[Checkpoint], now: float) -> list[Checkpoint]:
         """Those whose offset was not set for so long that it has to be again."""
         at, every_s = self._rewritten_at, self._settings.rewrite_s
         return [p for p in points if now - at.get((p.group, p.partition), -math.inf) >= every_s]
 
-    async def _see(self) -> _Seen:
+    async def _see(self) -> GroupsSeen:
         deadline_s = self._settings.request_s
         groups = await list_groups(self._source, deadline_s=deadline_s)
         committed = await self._places(self._source, wanted_groups(self.flow, groups))
@@ -211,7 +209,7 @@ class LinkGroups:
         # a group that is not listed may be hidden from us: only an answer says that it has nothing
         offsets = await self._places(self._target, committed)
         usable = {group: found for group, found in committed.items() if group in offsets}
-        return _Seen(groups, usable, there, offsets)
+        return GroupsSeen(groups, usable, there, offsets)
 
     async def _places(self, cluster: Cluster, groups: Iterable[str]) -> dict[str, GroupOffsets]:
         """Whose coordinator was away at the last look is asked apart: all groups would wait."""
@@ -238,7 +236,7 @@ class LinkGroups:
                 found[group] = answer
         return found
 
-    async def _starts(self, copies: Copies, seen: _Seen) -> dict[TopicPartition, int]:
+    async def _starts(self, copies: Copies, seen: GroupsSeen) -> dict[TopicPartition, int]:
         entries = (copies.by_source(at) for one in seen.committed.values() for at in one)
         targets = {entry.target: entry for entry in entries if entry is not None}
         wanted = targets.keys()
@@ -279,7 +277,7 @@ class LinkGroups:
         )
 
     def _rest(
-        self, group: str, own: GroupOffsets, copies: Copies, seen: _Seen, now: float
+        self, group: str, own: GroupOffsets, copies: Copies, seen: GroupsSeen, now: float
     ) -> Rest | None:
         """None while the group has members on the target, or nothing of its own there."""
         before = self._idle_since.pop(group, None)
@@ -297,7 +295,7 @@ class LinkGroups:
         group: str,
         points: tuple[Checkpoint, ...],
         rest: Rest | None,
-        seen: _Seen,
+        seen: GroupsSeen,
         now: float,
     ) -> GroupView:
         is_at_work = rest is not None and rest.is_at_work_at_source
@@ -320,7 +318,9 @@ class LinkGroups:
             await self._writer.write(self._checkpoints, entries, self._clock.now_ms())
             self.report.checkpoints += len(changed)
 
-    async def _commit(self, decisions: Mapping[str, Decision], seen: _Seen, now: float) -> None:
+    async def _commit(
+        self, decisions: Mapping[str, Decision], seen: GroupsSeen, now: float
+    ) -> None:
         """Set the offsets, a part of the groups after the other.
 
         What a broker that does not answer leaves is for the next look: each part would wait for it.
@@ -331,7 +331,7 @@ class LinkGroups:
             if not await self._commit_part(part, seen, now):
                 return
 
-    async def _commit_part(self, due: Mapping[str, Decision], seen: _Seen, now: float) -> bool:
+    async def _commit_part(self, due: Mapping[str, Decision], seen: GroupsSeen, now: float) -> bool:
         """Set offsets, unless somebody moved them since we looked. False: a broker was silent."""
         deadline_s = self._settings.request_s
         found = await fetch_offsets(self._target, due, once=True, deadline_s=deadline_s)
@@ -363,7 +363,7 @@ class LinkGroups:
         await self._write_checkpoints(points)
         return not any(is_silence(one) for one in (*found.values(), *answers.values()))
 
-    async def _let_go(self, seen: _Seen) -> None:
+    async def _let_go(self, seen: GroupsSeen) -> None:
         """Of groups that both sides have lost. The topic keeps what was written."""
         known = self._ours.groups | self._echoes.groups | self._idle_since.keys()
         listed = seen.groups.keys() | seen.there.keys()

@@ -14,7 +14,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import BrokerError, MirrorfleetError
+from mirrorfleet.core.errors import (
+    BrokerError,
+    ConnectionLostError,
+    DeadlineError,
+    MirrorfleetError,
+    deciding,
+)
 from mirrorfleet.core.ids import TopicId, TopicPartition
 from mirrorfleet.kafka.backoff import Attempts
 from mirrorfleet.kafka.cluster import Cluster
@@ -24,7 +30,9 @@ from mirrorfleet.kafka.together import all_of
 
 _WAIT_MS: Final = 500
 _LOOK_AGAIN_S: Final = 1.0
-"""Between two looks for a leader of what has none."""
+"""Between two looks for a leader of what has none, or for a broker that could not be reached."""
+Nodes = dict[int, list[FetchPoint]]
+"""What is wanted of each broker."""
 
 
 class PartitionTail:
@@ -38,10 +46,13 @@ class PartitionTail:
         self._taken: list[ControlRecord] = []
         self._topic_id: TopicId | None = None
         self._looked_at = -math.inf
+        self._away: dict[int, tuple[float, MirrorfleetError]] = {}
+        """Brokers that could not be reached, with until when they are not asked again."""
         self.out_of_range: set[int] = set()
         """Partitions that OFFSET_OUT_OF_RANGE was raised for, until they are started or stopped."""
-        self.leaderless: dict[int, BrokerError] = {}
-        """Partitions that the last poll left out."""
+        self.leaderless: dict[int, MirrorfleetError] = {}
+        """Partitions that the last poll left out: nobody leads them, or we cannot reach who does.
+        """
 
     def start(self, partition: int, offset: int) -> None:
         """Read this partition from `offset` on; a running poll does not see it yet."""
@@ -69,7 +80,8 @@ class PartitionTail:
         """The next records, in order in each partition; none after `max_wait_ms` without any.
 
         Leader moves and lost connections are followed until the deadline. A partition without a
-        leader is left out while another one has one: see `leaderless`.
+        leader, or whose leader cannot be reached, is left out while others are read: see
+        `leaderless`.
         Raises: BrokerError OFFSET_OUT_OF_RANGE and what else a retry cannot help, DeadlineError,
         AuthenticationError, CorruptBatchError.
         """
@@ -77,23 +89,78 @@ class PartitionTail:
         while True:
             try:
                 await self._round(max_wait_ms)
-                # What one broker gave before another one failed waits here: it is not read again.
-                taken, self._taken = self._taken, []
-                return taken
+                return self._given()
             except MirrorfleetError as error:
                 self.close()
                 self._cluster.forget_leaders(self._topic)
                 if not error.retriable:
                     raise
+                if self._taken:
+                    return self._given()  # who has answered does not wait for who has not
                 await attempts.pause(error)
 
-    async def _round(self, max_wait_ms: int) -> None:
-        nodes = await self._points()
-        await all_of(self._fetch(node, points, max_wait_ms) for node, points in nodes.items())
+    def _given(self) -> list[ControlRecord]:
+        """What was taken: positions are behind it, so it is not read again."""
+        taken, self._taken = self._taken, []
+        return taken
 
-    async def _points(self) -> dict[int, list[FetchPoint]]:
+    async def _round(self, max_wait_ms: int) -> None:
+        """Ask each broker once. Raises: as `poll`; of brokers that are away only if all are."""
+        nodes = self._without_away(await self._points())
+        failed: dict[int, MirrorfleetError] = {}
+        await all_of(
+            self._tried(node, points, max_wait_ms, failed) for node, points in nodes.items()
+        )
+        for node, error in failed.items():
+            self.leaderless.update((point.partition, error) for point in nodes[node])
+        is_away = [
+            isinstance(each, ConnectionLostError | DeadlineError) for each in failed.values()
+        ]
+        if failed and not (all(is_away) and len(failed) < len(nodes)):
+            raise deciding(BaseExceptionGroup("brokers", list(failed.values())))
+        if failed:
+            self._cluster.forget_leaders(self._topic)
+
+    async def _tried(
+        self,
+        node: int,
+        points: list[FetchPoint],
+        max_wait_ms: int,
+        failed: dict[int, MirrorfleetError],
+    ) -> None:
+        """Fetch of one broker, and note why that failed.
+
+        One that is away is not asked again for as long as the others waited for it: they may have
+        waited for a time limit, and it is not to slow down each poll. Raises: what is not ours.
+        """
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        try:
+            await self._fetch(node, points, max_wait_ms)
+        except MirrorfleetError as error:
+            failed[node] = error
+            if isinstance(error, ConnectionLostError | DeadlineError):
+                now = loop.time()
+                self._away[node] = (now + max(now - began, _LOOK_AGAIN_S), error)
+            if (lane := self._lanes.pop(node, None)) is not None:
+                lane.close()
+
+    def _without_away(self, nodes: Nodes) -> Nodes:
+        """Without brokers that are not to be asked yet; all of them when no other is left."""
+        now = asyncio.get_running_loop().time()
+        self._away = {node: told for node, told in self._away.items() if now < told[0]}
+        near = {node: points for node, points in nodes.items() if node not in self._away}
+        if not near:
+            return nodes
+        for node in nodes.keys() - near.keys():
+            _, error = self._away[node]
+            self.leaderless.update((point.partition, error) for point in nodes[node])
+            self._look_for_leaders()
+        return near
+
+    async def _points(self) -> Nodes:
         """What is wanted of each broker. Raises: BrokerError; also when nothing has a leader."""
-        nodes: dict[int, list[FetchPoint]] = {}
+        nodes: Nodes = {}
         topic = await self._cluster.topic(self._topic)
         before, self._topic_id = self._topic_id, topic.topic_id
         if before not in (None, topic.topic_id):

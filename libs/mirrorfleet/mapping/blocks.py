@@ -18,7 +18,7 @@ from contextlib import aclosing
 from typing import Final
 
 from mirrorfleet.core.ids import PartitionIdentity, SlotNumber
-from mirrorfleet.mapping.store import MapStore
+from mirrorfleet.mapping.store import MapStore, StoredEntry
 from mirrorfleet.records.archive import Block, BlockKey, decode, decode_key, encode_key
 from mirrorfleet.records.topics import ControlKind
 
@@ -41,11 +41,22 @@ async def live_blocks(
 ) -> dict[BlockKey, bytes]:
     """The last value of each key, without those that were removed.
 
-    Raises: as `decode_key`; errors of the store.
+    Read on until the end stands still: a block may be replaced by one behind the end of before and
+    be cleaned away while we read. What replaces it was written before it was removed, so it is
+    there by then. Raises: as `decode_key`; errors of the store.
     """
     found: dict[BlockKey, bytes] = {}
     begin, end = await store.bounds(ControlKind.ARCHIVE, slot)
-    async with aclosing(store.archive(slot, begin, end)) as entries:
+    while begin < end:
+        await _read_into(found, store.archive(slot, begin, end), wanted)
+        begin, end = end, (await store.bounds(ControlKind.ARCHIVE, slot)).end
+    return found
+
+
+async def _read_into(
+    found: dict[BlockKey, bytes], stored: AsyncGenerator[StoredEntry, None], wanted: Wanted
+) -> None:
+    async with aclosing(stored) as entries:
         seen = 0
         async for entry in entries:
             key = decode_key(entry.key)
@@ -56,7 +67,6 @@ async def live_blocks(
             seen += 1
             if seen % _A_STEP == 0:
                 await asyncio.sleep(0)
-    return found
 
 
 async def decoded(stored: dict[BlockKey, bytes]) -> AsyncGenerator[Block, None]:

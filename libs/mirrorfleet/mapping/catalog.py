@@ -100,26 +100,34 @@ class CatalogView:
 
     def check_source(self, alias: ClusterAlias, cluster: ClusterId, fleet: FleetName) -> None:
         """An alias that now means another cluster would mix two histories. Raises: RefusedError."""
-        recorded = self.links.get(alias)
-        if recorded is not None and recorded.source_cluster != cluster:
+        if self.knows_other(alias, cluster):
             raise RefusedError(
                 f"alias {alias} means cluster {cluster} now, but the catalog of fleet {fleet}"
-                f" knows it as {recorded.source_cluster}.",
+                f" knows it as {self.links[alias].source_cluster}.",
                 hint="Give the new cluster a new alias, or correct its bootstrap in the estate.",
             )
+
+    def knows_other(self, alias: ClusterAlias, cluster: ClusterId) -> bool:
+        """Whether the catalog means another cluster than this by the alias."""
+        recorded = self.links.get(alias)
+        return recorded is not None and recorded.source_cluster != cluster
 
 
 async def open_source(source: Cluster, view: CatalogView, fleet: FleetName) -> None:
     """Reach a source, and see that it is the cluster that the catalog means by its alias.
 
     One that is not is forgotten: what answers at its address the next time may be the right one.
+    So is one that was opened before the catalog said so, and that another now answers for: it would
+    refuse the right one for ever. The right one stays known, whoever has its address meanwhile.
     Raises: RefusedError; as `Cluster.open`.
     """
-    await source.open()
+    alias = source.settings.alias
     try:
-        view.check_source(source.settings.alias, source.cluster_id, fleet)
+        await source.open()
+        view.check_source(alias, source.cluster_id, fleet)
     except RefusedError:
-        await source.forget()
+        if view.knows_other(alias, source.cluster_id):
+            await source.forget()
         raise
 
 

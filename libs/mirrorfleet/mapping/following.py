@@ -17,7 +17,12 @@ from contextlib import aclosing
 from typing import Final
 
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import BrokerError
+from mirrorfleet.core.errors import (
+    BrokerError,
+    ConnectionLostError,
+    DeadlineError,
+    MirrorfleetError,
+)
 from mirrorfleet.core.ids import FleetName, SlotNumber, TopicPartition
 from mirrorfleet.kafka.backoff import Attempts
 from mirrorfleet.kafka.cluster import Cluster
@@ -30,7 +35,8 @@ from mirrorfleet.records.topics import ControlKind, control_topic
 
 _IDLE_S: Final = 0.2
 _LOOK_AGAIN_S: Final = 1.0
-"""Between two looks for the leaders of slots that could not be loaded."""
+"""Between two looks for the leaders of slots that could not be loaded; longer where a look took
+longer, so that what is followed goes on in between."""
 _KINDS: Final = (ControlKind.SEGMENTS, ControlKind.ARCHIVE)
 _RECORDS_A_STEP: Final = 200
 """Decoded without a pause; then the loop serves others."""
@@ -49,8 +55,8 @@ class MapFollower:
         self._wanted: set[SlotNumber] = set()
         self._ends: dict[SlotNumber, int] = {}
         self._read: set[SlotNumber] = set()
-        self._unloaded: dict[SlotNumber, BrokerError] = {}
-        self._looked_at = -math.inf
+        self._unloaded: dict[SlotNumber, MirrorfleetError] = {}
+        self._look_again_at = -math.inf
 
     def want(self, slots: Iterable[SlotNumber]) -> None:
         """Follow these slots, too."""
@@ -72,8 +78,10 @@ class MapFollower:
         return frozenset(self._wanted - self._read)
 
     @property
-    def leaderless(self) -> Mapping[SlotNumber, BrokerError]:
-        """Slots that stand still because a partition of theirs has no leader; others go on."""
+    def leaderless(self) -> Mapping[SlotNumber, MirrorfleetError]:
+        """Slots that stand still because a partition of theirs has no leader, or one that cannot
+        be reached; others go on.
+        """
         tail = {SlotNumber(slot): error for slot, error in self._tail.leaderless.items()}
         return tail | self._unloaded
 
@@ -152,32 +160,52 @@ class MapFollower:
                 return
 
     async def _load_wanted(self) -> None:
-        """Load what has leaders; for the others nobody waits."""
+        """Load what has leaders that answer; for the others nobody waits.
+
+        Raises: as `follow`; of what a retry can help only when no slot at all is followed.
+        """
         wanted = self._wanted - self._ends.keys()
-        now = asyncio.get_running_loop().time()
-        if now - self._looked_at < _LOOK_AGAIN_S:
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        if began < self._look_again_at:
             wanted -= self._unloaded.keys()
         elif self._unloaded:
-            self._looked_at = now
             for kind in _KINDS:
                 self._cluster.forget_leaders(control_topic(self._fleet, kind))
+        away: dict[int, MirrorfleetError] = {}
         for slot in sorted(wanted):
-            error = await self._leader_error(slot)
-            if error is None:
-                await self._load(slot)
-                self._unloaded.pop(slot, None)
-            else:
-                self._unloaded[slot] = error
+            await self._load_or_note(slot, away)
+        if wanted & self._unloaded.keys():
+            now = clock()
+            self._look_again_at = now + max(now - began, _LOOK_AGAIN_S)
+        if not self._ends:
+            for error in self._unloaded.values():
+                if not _is_leaderless(error):
+                    raise error
 
-    async def _leader_error(self, slot: SlotNumber) -> BrokerError | None:
-        """Why a slot cannot be loaded now; asking its partitions would tell at the deadline."""
-        for kind in _KINDS:
+    async def _load_or_note(self, slot: SlotNumber, away: dict[int, MirrorfleetError]) -> None:
+        """`away`: brokers that could not be reached, which other slots do not wait for again."""
+        try:
+            for kind in _KINDS:
+                await self._reach(TopicPartition(control_topic(self._fleet, kind), slot), away)
+            await self._load(slot)
+        except MirrorfleetError as error:
+            if not error.retriable:
+                raise
+            self._unloaded[slot] = error
+        else:
+            self._unloaded.pop(slot, None)
+
+    async def _reach(self, at: TopicPartition, away: dict[int, MirrorfleetError]) -> None:
+        """Asking a partition that nobody leads or reaches would tell at the deadline only."""
+        node = (await self._cluster.leader(at)).node_id
+        if node not in away:
             try:
-                await self._cluster.leader(TopicPartition(control_topic(self._fleet, kind), slot))
-            except BrokerError as error:
-                if error.code is ErrorCode.LEADER_NOT_AVAILABLE:
-                    return error
-        return None
+                await self._cluster.shared(node)
+            except (ConnectionLostError, DeadlineError) as error:
+                away[node] = error
+        if node in away:
+            raise away[node]
 
     async def _load(self, slot: SlotNumber) -> None:
         segments = await self._store.bounds(ControlKind.SEGMENTS, slot)
@@ -186,3 +214,7 @@ class MapFollower:
                 self.index.add_block(block)
         self._tail.start(slot, segments.start)
         self._ends[slot] = segments.end
+
+
+def _is_leaderless(error: MirrorfleetError) -> bool:
+    return isinstance(error, BrokerError) and error.code is ErrorCode.LEADER_NOT_AVAILABLE

@@ -1,4 +1,5 @@
-"""What of ours is written again where no look is possible, as while the source is away. Pure.
+"""What of ours is written again where no look is possible, as while the source is away, and where
+a look has no place, as while a copy that began anew has no record yet. Pure.
 
 The target forgets an offset that nobody writes (offsets.retention.minutes, 7 days by default) of a
 group without members, and that is what a group is until it is needed there. Nothing is translated:
@@ -7,13 +8,20 @@ the same offset is set once more, where it is still what the last checkpoint say
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.offsets.copies import Copies
-from mirrorfleet.offsets.homes import Decision, GroupOffset, Home, Written, is_copied_for
+from mirrorfleet.offsets.homes import (
+    Decision,
+    GroupOffset,
+    Home,
+    Written,
+    is_copied_for,
+    own_progress,
+)
 from mirrorfleet.offsets.resting import own_places
 from mirrorfleet.policy.flows import Flow
 from mirrorfleet.records.checkpoint import Checkpoint
@@ -41,7 +49,42 @@ def kept(
             again = replace(point, written=(point.target,))
             found.setdefault(point.group, []).append(again)
     return {
-        group: Decision(Home.SOURCE, "nobody can look at the source", tuple(mine), tuple(mine))
+        group: Decision(Home.SOURCE, "what is set is kept", tuple(mine), tuple(mine))
         for group, mine in found.items()
         if not own_places(idle[group], written_of(group), copies)
     }
+
+
+def placeless(
+    newest: Iterable[Checkpoint],
+    points: Iterable[Checkpoint],
+    committed: Mapping[str, Mapping[TopicPartition, GroupOffset]],
+    echoes_of: Callable[[str], Written],
+    copies: Copies,
+) -> list[Checkpoint]:
+    """Those of the `newest` checkpoints that a look has no place for, as the map has nothing of the
+    copy yet, though the group has progress at the source: `committed`, but for our echoes there.
+
+    `points` are the checkpoints of the look.
+    """
+    placed = {(point.group, point.partition) for point in points}
+    found: list[Checkpoint] = []
+    for point in newest:
+        entry = copies.by_target(point.partition)
+        there = committed.get(point.group, {})
+        if entry is None or entry.source not in there or (point.group, point.partition) in placed:
+            continue
+        own = own_progress({entry.source: there[entry.source]}, echoes_of(point.group))
+        if own and copies.to_target(entry.source, point.source) is None:
+            found.append(point)
+    return found
+
+
+def placeless_words(points: Sequence[Checkpoint]) -> str:
+    """Why offsets of a group do not follow."""
+    first, more = points[0], len(points) - 1
+    others = f" and {more} more" if more else ""
+    return (
+        f"no place yet in {first.partition}{others}: the copy began anew, and nothing that it has"
+        f" since is known. The group stays at {first.target}, which is kept, until there is."
+    )

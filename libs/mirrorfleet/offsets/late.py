@@ -11,11 +11,20 @@ there somebody must give it one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
-from mirrorfleet.core.ids import SourceOffset, TopicPartition
+from mirrorfleet.core.ids import PartitionIdentity, SourceOffset, TargetOffset, TopicPartition
 from mirrorfleet.offsets.copies import Copies
 from mirrorfleet.offsets.index import Found
 from mirrorfleet.records.checkpoint import Checkpoint
+
+
+class FirstCopied(NamedTuple):
+    """The first record that was copied, on both sides, and by which incarnation it is known."""
+
+    identity: PartitionIdentity
+    source: SourceOffset
+    target: TargetOffset
 
 
 class LateCopies:
@@ -24,31 +33,38 @@ class LateCopies:
     def __init__(self, copies: Copies, starts: Mapping[TopicPartition, int]) -> None:
         self._copies = copies
         self._starts = starts
-        self._firsts: dict[TopicPartition, SourceOffset] = {}
+        self._firsts: dict[TopicPartition, FirstCopied | None] = {}
 
     def among(self, points: Iterable[Checkpoint]) -> dict[TopicPartition, int]:
-        """Where a group stands before the first record that was copied, and the target has records
-        before that one, too: where the target's log begins.
-        """
-        return {
-            point.partition: self._starts[point.partition]
-            for point in points
-            if point.source < self._first(point.partition)
-        }
+        """Where a group stands before the first record that was copied, and the target's log begins
+        before that one, too: where it does.
 
-    def _first(self, at: TopicPartition) -> SourceOffset:
+        What lies there may be records of others, or only what was aborted: the map cannot tell.
+        """
+        found: dict[TopicPartition, int] = {}
+        for point in points:
+            first = self.first(point.partition)
+            if first is not None and point.source < first.source:
+                found[point.partition] = self._starts[point.partition]
+        return found
+
+    def first(self, at: TopicPartition) -> FirstCopied | None:
+        """The first record of a copy that something lies before on the target."""
         if at not in self._firsts:
             self._firsts[at] = self._looked_up(at)
         return self._firsts[at]
 
-    def _looked_up(self, at: TopicPartition) -> SourceOffset:
-        """The first record that was copied; 0, which nothing is before, of any other copy."""
+    def _looked_up(self, at: TopicPartition) -> FirstCopied | None:
         entry = self._copies.by_target(at)
         first = None if entry is None else self._copies.to_target(entry.source, 0)
-        if first is None or first.found is not Found.BEFORE or first.offset <= self._starts[at]:
-            return SourceOffset(0)
+        if entry is None or first is None:
+            return None
+        if first.found is not Found.BEFORE or first.offset <= self._starts[at]:
+            return None
         back = self._copies.to_source(at, first.offset)
-        return SourceOffset(0 if back is None else back.offset)
+        if back is None:
+            return None
+        return FirstCopied(entry.identity, SourceOffset(back.offset), TargetOffset(first.offset))
 
 
 def unset_words(unset: Sequence[Checkpoint]) -> str:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from mirrorfleet.core.errors import ConnectionLostError, RefusedError
+from mirrorfleet.core.ids import ClusterId, FleetName, Link
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.coordinator import CoordinatorKind, find_coordinator
+from mirrorfleet.mapping.catalog import CatalogView, open_source
+from mirrorfleet.records.catalog import CatalogLink
 from tests.contract.kafka.test_faults_on_fake import settings
 from tests.fakes import broker as fake
 from tests.fakes.broker import FakeBroker
@@ -56,3 +59,35 @@ async def test_another_cluster_at_a_former_broker_says_nothing_while_the_estates
             await first.die()
             with pytest.raises(ConnectionLostError):
                 await cluster.metadata(())
+
+
+def catalog_of(source: Cluster, known: str) -> CatalogView:
+    view, here = CatalogView(), ClusterId("target")
+    link = Link(source.settings.alias, source.settings.alias)
+    view.apply(
+        CatalogLink(link=link, source_cluster=ClusterId(known), target_cluster=here, slots=())
+    )
+    return view
+
+
+async def test_a_source_that_was_opened_as_another_cluster_is_taken_once_it_is_right() -> None:
+    async with FakeBroker() as broker, Cluster(settings(broker.bootstrap)) as source:
+        view, fleet = catalog_of(source, "right"), FleetName("f")
+        broker.cluster_id = "right"
+
+        with pytest.raises(RefusedError):
+            await open_source(source, view, fleet)
+        await open_source(source, view, fleet)
+
+        assert source.cluster_id == "right"
+
+
+async def test_the_right_source_stays_known_while_another_cluster_has_its_address() -> None:
+    async with FakeBroker() as broker, Cluster(settings(broker.bootstrap)) as source:
+        view, fleet = catalog_of(source, "fake-cluster"), FleetName("f")
+        broker.cluster_id = "stranger"
+
+        for _ in range(2):
+            with pytest.raises(RefusedError, match="cluster fake-cluster is now stranger"):
+                await open_source(source, view, fleet)
+        assert source.cluster_id == "fake-cluster"

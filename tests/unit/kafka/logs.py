@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 from uuid import UUID
 
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import BrokerError
+from mirrorfleet.core.errors import BrokerError, ConnectionLostError
 from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.kafka import control_tailing
 from mirrorfleet.kafka.backoff import SystemDice
@@ -37,8 +37,14 @@ class Logs:
         self.leaders = dict.fromkeys(partitions, 1)
         self.topic_id = UUID(int=7)
         self.polls = 0
+        self.unreachable: set[int] = set()
+        """Brokers that no connection comes to, nor is left of."""
+        self.refusing: set[int] = set()
+        """Partitions whose leader says that it is none."""
+        self.tried: list[int] = []
+        """Brokers that somebody wanted to connect to."""
         self._known = dict(self.leaders)
-        monkeypatch.setattr(control_tailing, "FetchLane", lambda *_, **__: Lane(self))
+        monkeypatch.setattr(control_tailing, "FetchLane", lambda at, **__: Lane(self, at.node))
         monkeypatch.setattr(control_tailing, "_LOOK_AGAIN_S", 0.0)
 
     @property
@@ -63,17 +69,26 @@ class Logs:
         del self.leaders[partition]
         self.forget_leaders(TOPIC)
 
-    async def connect(self, _: int, *, purpose: str) -> SimpleNamespace:
+    async def connect(self, node: int, *, purpose: str) -> SimpleNamespace:
         del purpose
-        return SimpleNamespace(closed=False)
+        self.tried.append(node)
+        self.check(node)
+        return SimpleNamespace(closed=False, node=node)
+
+    async def shared(self, node: int) -> SimpleNamespace:
+        return await self.connect(node, purpose="control")
+
+    def check(self, node: int) -> None:
+        if node in self.unreachable:
+            raise ConnectionLostError(f"west: broker {node} is unreachable")
 
 
 class Lane:
     """As a broker answers."""
 
-    def __init__(self, logs: Logs) -> None:
+    def __init__(self, logs: Logs, node: int) -> None:
         self.connection = SimpleNamespace(closed=False)
-        self._logs = logs
+        self._logs, self._node = logs, node
         self._wanted: dict[int, FetchPoint] = {}
 
     def want(self, point: FetchPoint) -> None:
@@ -85,13 +100,14 @@ class Lane:
     async def fetch(self, *, max_bytes: int, max_wait_ms: int) -> Fetched:
         del max_bytes, max_wait_ms
         await asyncio.sleep(0)
+        self._logs.check(self._node)
         self._logs.polls += 1
         frame, parts = bytearray(), []
         for point in self._wanted.values():
             start = len(frame)
             log = self._logs.records[point.partition]
             error, diverging = _verdict(log, point)
-            if point.partition not in self._logs.leaders:
+            if point.partition not in self._logs.leaders.keys() - self._logs.refusing:
                 error = ErrorCode.NOT_LEADER_OR_FOLLOWER
             if error is ErrorCode.NONE and diverging is None:
                 for at in range(point.offset, len(log)):

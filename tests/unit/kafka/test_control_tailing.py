@@ -8,6 +8,7 @@ import pytest
 
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError, DeadlineError
+from mirrorfleet.kafka import control_tailing
 from mirrorfleet.kafka.control_tailing import PartitionTail
 from tests.unit.kafka.logs import TOPIC, Logs
 
@@ -57,6 +58,82 @@ async def test_when_nothing_has_a_leader_it_is_waited_for_until_the_deadline(log
         logs.lose_leader(partition)
 
     with pytest.raises(DeadlineError, match="LEADER_NOT_AVAILABLE"):
+        await polled(tail)
+
+
+def lead_from_two_brokers(logs: Logs) -> None:
+    logs.leaders[1] = 2
+    logs.forget_leaders(TOPIC)
+
+
+@pytest.mark.parametrize("was_open", [False, True], ids=["never open", "open before"])
+async def test_a_broker_that_cannot_be_reached_holds_up_no_other_and_is_read_when_it_can(
+    logs: Logs, *, was_open: bool
+) -> None:
+    tail = tail_of(logs)
+    lead_from_two_brokers(logs)
+    if was_open:
+        assert await polled(tail) == []
+    logs.unreachable = {2}
+    logs.write(1, b"b")
+
+    for value in (b"a", b"c"):
+        logs.write(0, value)
+        assert await polled(tail) == [value]
+        assert {at: str(error) for at, error in tail.leaderless.items()} == {
+            1: "west: broker 2 is unreachable"
+        }
+    assert await polled(tail) == []
+    logs.unreachable = set()
+    assert await polled(tail) == [b"b"]
+    assert not tail.leaderless
+
+
+async def test_a_broker_that_could_not_be_reached_is_not_tried_at_each_poll_but_its_heir_is(
+    logs: Logs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tail = tail_of(logs)
+    lead_from_two_brokers(logs)
+    logs.unreachable = {2}
+    logs.write(1, b"b")
+    monkeypatch.setattr(control_tailing, "_LOOK_AGAIN_S", 60.0)
+
+    for _ in range(3):
+        assert await polled(tail) == []
+        assert tail.leaderless.keys() == {1}
+    assert logs.tried == [1, 2]
+    logs.leaders[1] = 1
+    logs.forget_leaders(TOPIC)
+    assert await polled(tail) == [b"b"]
+    assert not tail.leaderless
+
+
+async def test_when_no_broker_can_be_reached_they_are_waited_for_until_the_deadline(
+    logs: Logs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tail = tail_of(logs)
+    lead_from_two_brokers(logs)
+    logs.unreachable = {1, 2}
+    monkeypatch.setattr(control_tailing, "_LOOK_AGAIN_S", 60.0)
+
+    with pytest.raises(DeadlineError, match="is unreachable"):
+        await polled(tail)
+    logs.unreachable = set()
+    logs.write(1, b"b")
+    assert await polled(tail) == [b"b"]
+
+
+async def test_what_one_broker_gave_is_given_out_while_another_refuses_and_that_is_told(
+    logs: Logs,
+) -> None:
+    tail = tail_of(logs)
+    lead_from_two_brokers(logs)
+    logs.refusing = {1}
+    logs.write(0, b"a")
+
+    assert await polled(tail) == [b"a"]
+    assert tail.leaderless.keys() == {1}
+    with pytest.raises(DeadlineError, match="NOT_LEADER_OR_FOLLOWER"):
         await polled(tail)
 
 

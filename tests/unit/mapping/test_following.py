@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from mirrorfleet.core.errors import DeadlineError
+from mirrorfleet.core.errors import ConnectionLostError, DeadlineError
 from mirrorfleet.core.ids import FleetName, SlotNumber, SourceOffset
 from mirrorfleet.mapping import following
 from mirrorfleet.mapping.following import MapFollower
@@ -16,7 +16,7 @@ from mirrorfleet.mapping.store import Bounds, StoredEntry
 from mirrorfleet.offsets.index import Found
 from mirrorfleet.records.segments import Segment, encode_segment
 from mirrorfleet.records.topics import ControlKind
-from tests.unit.kafka.logs import Logs
+from tests.unit.kafka.logs import TOPIC, Logs
 from tests.unit.offsets.making import PARTITIONS, run_of
 
 if TYPE_CHECKING:
@@ -31,8 +31,11 @@ class Store:
     def __init__(self, logs: Logs) -> None:
         self._logs = logs
         self.loads = 0
+        self.silent: set[SlotNumber] = set()
 
     async def bounds(self, kind: ControlKind, slot: SlotNumber) -> Bounds:
+        if slot in self.silent:
+            raise DeadlineError(f"slot {slot} says nothing")
         return Bounds(0, len(self._logs.records[slot]) if kind is ControlKind.SEGMENTS else 0)
 
     async def archive(self, *_: object) -> AsyncGenerator[StoredEntry, None]:
@@ -115,6 +118,54 @@ async def test_a_slot_without_a_leader_stops_no_other_and_is_read_when_it_has_on
     assert world.known(slot, 1) == [0]
     assert not world.follower.leaderless
     assert not world.follower.unread
+
+
+async def test_slots_whose_broker_cannot_be_reached_stop_no_other_and_are_read_when_it_can(
+    world: World,
+) -> None:
+    slot, other = SLOTS
+    world.logs.leaders[slot] = 2
+    world.logs.forget_leaders(TOPIC)
+    world.logs.unreachable = {2}
+    world.copy(slot, 0)
+    for number in range(3):
+        world.copy(other, number)
+        await world.steps(2)
+        assert (world.known(slot, 1), world.known(other, 3)) == ([], [*range(number + 1)])
+        assert world.follower.leaderless.keys() == world.follower.unread == {slot}
+
+    world.logs.unreachable = set()
+    await world.follower.catch_up()
+
+    assert world.known(slot, 1) == [0]
+    assert not world.follower.leaderless
+
+
+async def test_a_slot_that_does_not_answer_while_it_is_loaded_stops_no_other(world: World) -> None:
+    slot, other = SLOTS
+    world.store.silent = {slot}
+    world.copy(slot, 0)
+    world.copy(other, 0)
+
+    await world.steps(2)
+
+    assert (world.known(slot, 1), world.known(other, 1)) == ([], [0])
+    assert world.follower.leaderless.keys() == {slot}
+    world.store.silent = set()
+    await world.follower.catch_up()
+    assert world.known(slot, 1) == [0]
+
+
+async def test_slots_of_a_broker_that_cannot_be_reached_do_not_wait_for_it_one_after_the_other(
+    world: World,
+) -> None:
+    world.logs.unreachable = {1}
+
+    with pytest.raises(ConnectionLostError):  # nothing is followed, and who asks is told
+        await world.follower.step()
+
+    assert world.logs.tried == [1]
+    assert world.follower.leaderless.keys() == set(SLOTS)
 
 
 async def test_a_slot_that_loses_its_leader_while_it_is_followed_stops_no_other(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from mirrorfleet.mapping import before_copies
 from mirrorfleet.offsets.copies import Copies
 from mirrorfleet.offsets.homes import GroupOffset
 from mirrorfleet.offsets.index import OffsetIndex
@@ -16,6 +17,8 @@ from tests.unit.services.checkpoint.test_coming_home import LOOK_S, WORKING, lis
 from tests.unit.services.checkpoint.test_link import EMPTY, World, installed, places, there
 
 if TYPE_CHECKING:
+    from mirrorfleet.core.ids import TopicPartition
+    from mirrorfleet.kafka.cluster import Cluster
     from services.checkpoint.link import LinkGroups
 
 
@@ -23,9 +26,23 @@ if TYPE_CHECKING:
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     """The group is at work at the source, and stands before what is copied from there."""
     made = installed(monkeypatch)
+    holding(monkeypatch, 0)
     listing(monkeypatch, WORKING, EMPTY)
     made.source = places(10)
     return made
+
+
+def holding(monkeypatch: pytest.MonkeyPatch, *offsets: int) -> list[tuple[int, int]]:
+    """The target has committed records there; what it was asked: start and end."""
+    asked: list[tuple[int, int]] = []
+
+    async def first_committed(_: Cluster, at: TopicPartition, start: int, end: int) -> int | None:
+        assert at == there(0)
+        asked.append((start, end))
+        return next((offset for offset in offsets if offset >= start), None)
+
+    monkeypatch.setattr(before_copies, "first_committed", first_committed)
+    return asked
 
 
 def adopted() -> Copies:
@@ -72,3 +89,16 @@ async def test_a_group_without_a_place_before_that_record_is_told_and_not_set(
     world.source = places(50)
     await link.look(adopted())
     assert (world.target, link.report.refused) == ({there(0): GroupOffset(500)}, {})
+
+
+async def test_a_group_before_a_copy_that_begins_behind_what_was_aborted_is_set(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = holding(monkeypatch, 500)
+    link = world.link()
+
+    for _ in range(2):
+        await link.look(adopted())
+
+    assert (world.target, link.report.refused) == ({there(0): GroupOffset(500)}, {})
+    assert asked == [(0, 500)]

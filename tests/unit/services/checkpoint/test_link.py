@@ -17,6 +17,7 @@ from mirrorfleet.core.ids import ClusterId, TargetOffset, TopicId, TopicPartitio
 from mirrorfleet.kafka.groups import GroupOffsets, GroupState, ListedGroup
 from mirrorfleet.kafka.metadata import Metadata, TopicMeta
 from mirrorfleet.kafka.offsets import ListedOffset
+from mirrorfleet.mapping.groups_seen import GroupsSeen
 from mirrorfleet.offsets.copies import Copies
 from mirrorfleet.offsets.homes import GroupOffset
 from mirrorfleet.offsets.index import OffsetIndex
@@ -27,7 +28,7 @@ from mirrorfleet.records import checkpoint
 from mirrorfleet.records.checkpoint import Checkpoint
 from mirrorfleet.runtime.clock import SystemClock
 from services.checkpoint import link as link_module
-from services.checkpoint.link import LinkGroups, _Seen
+from services.checkpoint.link import LinkGroups
 from services.checkpoint.report import shut_out
 from services.checkpoint.settings import CheckpointSettings
 from tests.unit.copying.making import LINK, SOURCE_TOPIC, TARGET_TOPIC, entry, identity
@@ -228,7 +229,7 @@ def test_how_long_a_group_is_idle_counts_from_when_we_look_again() -> None:
     link = LinkGroups(a_flow("orders"), cluster, cluster, CheckpointSettings(), SystemClock())
 
     def idle_s(now: float) -> float:
-        seen = _Seen(EMPTY, {"g": {}}, EMPTY, {"g": {there(0): GroupOffset(5)}})
+        seen = GroupsSeen(EMPTY, {"g": {}}, EMPTY, {"g": {there(0): GroupOffset(5)}})
         rest = link._rest("g", {}, copied(), seen, now)
         return link._view("g", (), rest, seen, now).idle_s
 
