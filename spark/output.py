@@ -10,6 +10,11 @@ from typing import Final
 
 from mirrorfleet.core.errors import RefusedError
 
+NOT_INTACT: Final = 2
+"""Exit code of a job that did all its work and found a fault: run again at once it finds the same.
+
+argparse ends with it too, where it cannot read the arguments: nor does that mend itself.
+"""
 _LONGEST_REASON: Final = 400
 _TRACEBACK: Final = "Traceback (most recent call last):"
 _NO_TIME: Final = "long overflow"

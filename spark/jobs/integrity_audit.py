@@ -11,6 +11,7 @@ partition.
 
 Nothing compared is not intact: each such partition is named, with the reason. Where both sides hold
 records of it and the map knows none, the job fails. The report says when that was, and of what.
+Exit 2: all was done, and the copy is not intact.
 """
 
 from __future__ import annotations
@@ -32,7 +33,14 @@ from mirrorfleet.records.reports import Report, ReportKind
 from mirrorfleet.records.topics import ControlKind
 from spark import io, schemas
 from spark.broker import Admin, Range
-from spark.jobs.running import Job, catalog_entries, happened, refuse_problems, run
+from spark.jobs.running import (
+    Job,
+    NotIntactError,
+    catalog_entries,
+    happened,
+    refuse_problems,
+    run,
+)
 from spark.output import say, writable
 from spark.transforms import coding, compaction, incarnations, integrity, slo
 
@@ -241,7 +249,7 @@ def _tell(job: Job, audit: integrity.Audit, scope: Scope, folder: Path | None) -
     _report(job, scope, len(totals), summed)
     bad = {name: count for name, count in summed.items() if name in _BAD and count}
     if bad:
-        raise RefusedError(f"the copy of {topic} over {scope.link} is not intact: {bad}.")
+        raise NotIntactError(f"the copy of {topic} over {scope.link} is not intact: {bad}.")
     refuse_unmapped(topic, left.values())
 
 
@@ -269,7 +277,7 @@ def why_not(number: int, theirs: Mapping[int, Range], has: Row | None) -> str:
 def refuse_unmapped(topic: str, uncompared: Iterable[Row | None]) -> None:
     """Where both sides hold records, a map that is lost must not look like a copy that is intact.
 
-    Raises: RefusedError.
+    Raises: NotIntactError.
     """
     known = [has for has in uncompared if has is not None and not has.mapped_records]
     found = [has for has in known if has.source_records and has.target_records]
@@ -277,7 +285,7 @@ def refuse_unmapped(topic: str, uncompared: Iterable[Row | None]) -> None:
         return
     one, others = found[0], len(found) - 1
     more = f" So it is with {others} more of its partitions." if others else ""
-    raise RefusedError(
+    raise NotIntactError(
         f"{topic}-{one.partition}: {one.source_records} records of the source and"
         f" {one.target_records} of the target, and the offset map has none of them: nothing was"
         f" compared.{more}",
