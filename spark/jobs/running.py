@@ -137,8 +137,9 @@ def catalog_entries(job: Job) -> DataFrame:
 
 
 def happened(job: Job) -> DataFrame:
-    """Every event that is still kept: `EVENTS`."""
-    records = job.target.read(job.topic(ControlKind.EVENTS)).select("value")
+    """Every event that is still kept: `EVENTS`, dated by the broker as the catalog is."""
+    records = job.target.read(job.topic(ControlKind.EVENTS))
+    records = records.select("timestamp_ms", "timestamp_type", "value")
     return records.mapInArrow(coding.decode_events, schemas.EVENTS)
 
 
