@@ -10,8 +10,21 @@ from typing import Final
 
 from mirrorfleet.core.errors import RefusedError
 
+NOT_INTACT: Final = 2
+"""Exit code of a job that did all its work and found a fault: run again at once it finds the same.
+
+argparse ends with it too, where it cannot read the arguments: nor does that mend itself.
+"""
 _LONGEST_REASON: Final = 400
 _TRACEBACK: Final = "Traceback (most recent call last):"
+_NO_TIME: Final = "long overflow"
+_NO_TIME_SAID: Final = (
+    "a record has a timestamp that Spark cannot hold (long overflow, beyond 9.2e15 ms): its"
+    " producer most likely writes nanoseconds where Kafka has milliseconds. Mend the producer;"
+    " Spark reads the topic again when retention has taken, or kafka-delete-records has deleted,"
+    " such records"
+)
+"""Spark counts microseconds in 64 bits, Kafka takes any number of milliseconds."""
 _PYTHON_ERROR: Final = re.compile(r"^[\w.]+(?:Error|Exception)\b.*", re.MULTILINE)
 
 
@@ -39,6 +52,8 @@ def writable(folder: str) -> Path:
 def reason(error: Exception) -> str:
     """The line that says something, of what may be a page of Java around a page of Python."""
     text = str(error)
+    if _NO_TIME in text:
+        return _NO_TIME_SAID
     _, raised, traceback = text.rpartition(_TRACEBACK)
     if raised and (python := _PYTHON_ERROR.search(traceback)):
         return python[0].rstrip()[:_LONGEST_REASON]

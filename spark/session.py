@@ -25,6 +25,9 @@ SHIPPED: Final = {"mirrorfleet": PROJECT / "libs" / "mirrorfleet", "spark": PROJ
 SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "2000",
+    # a record of segments or archive has up to 4 MB: 2000 of them are gigabytes, in Java and again
+    # in Python; most others have less than 1 kB, and fewer in a batch would only cost calls
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(16 * 1024 * 1024),
 }
 
 LOCAL: Final = {

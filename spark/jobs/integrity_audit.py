@@ -9,8 +9,10 @@ with its first record in the map: what the target held before, adopted or of a f
 is not compared. Where it started by a time, or at the end, so does the source. Skew: the busiest
 partition.
 
-Nothing compared is not intact: each such partition is named, with the reason. Where both sides hold
-records of it and the map knows none, the job fails. The report says when that was, and of what.
+Nothing compared is not intact: each such partition is named, with the reason. The job fails where
+both sides hold records of it and the map knows none, where the source holds records that nothing
+copies, and where the target has no partition any more of which the map has records. The report
+says when that was, and of what. Exit 2: all was done, and the copy is not intact.
 """
 
 from __future__ import annotations
@@ -32,7 +34,15 @@ from mirrorfleet.records.reports import Report, ReportKind
 from mirrorfleet.records.topics import ControlKind
 from spark import io, schemas
 from spark.broker import Admin, Range
-from spark.jobs.running import Job, catalog_entries, happened, refuse_problems, run
+from spark.jobs.running import (
+    Job,
+    NotIntactError,
+    catalog_entries,
+    happened,
+    refuse_problems,
+    run,
+)
+from spark.jobs.uncompared import refuse_gone, refuse_uncopied
 from spark.output import say, writable
 from spark.transforms import coding, compaction, incarnations, integrity, slo
 
@@ -62,10 +72,14 @@ class Scope(NamedTuple):
     """When it began: of what came later nothing is promised."""
     settled: bool
     partitions: Sequence[int]
-    """Those that are copied now."""
+    """Those that are copied now, and those that the source has."""
+    uncopied: Mapping[int, Range]
+    """Of the source, without a live entry in the catalog: what is asked for of them."""
     theirs: Mapping[int, Range]
     readable: DataFrame
     """`READABLE` of those that both sides have."""
+    mapped: DataFrame
+    """`POSITIONS`."""
 
 
 def work(job: Job) -> None:
@@ -84,7 +98,8 @@ def work(job: Job) -> None:
     settled = _settled(job, entries, copied_to)
     mapped = _positions(job, entries).persist()
     say(f"map: {mapped.count()} records")
-    ours = source.admin.ranges(asked.topic)
+    numbers = [entry.partition for entry in entries]
+    ours, uncopied = shared(asked, source.admin.ranges(asked.topic), numbers)
     theirs = job.target.admin.ranges(copied_to)
     compared = integrity.FIELDS[:-1] if entries[0].target_append_time else integrity.FIELDS
     one = io.read_topic(job.session, source.options, asked.topic, ours)
@@ -105,8 +120,9 @@ def work(job: Job) -> None:
         source_compacted=entries[0].source_compacted,
     )
     readable = integrity.readable(one, other, mapped, limits)
-    numbers = sorted(entry.partition for entry in entries)
-    _tell(job, audit, Scope(link, time_ms, settled.is_known, numbers, theirs, readable), folder)
+    numbers = sorted({*numbers, *uncopied})
+    scope = Scope(link, time_ms, settled.is_known, numbers, uncopied, theirs, readable, mapped)
+    _tell(job, audit, scope, folder)
 
 
 def _copied_now(job: Job, link: str, topic: str) -> DataFrame:
@@ -180,6 +196,22 @@ def _positions(job: Job, entries: Sequence[Row]) -> DataFrame:
     return mapped
 
 
+def shared(
+    asked: argparse.Namespace, source: Mapping[int, Range], copied: Collection[int]
+) -> tuple[dict[int, Range], dict[int, Range]]:
+    """All of the source that is copied, and what is asked for of the partitions that are not."""
+    ours = {number: each for number, each in source.items() if number in copied}
+    rest = {
+        number: Range(
+            max(asked.first, each.start),
+            each.end if asked.end is None else min(asked.end, each.end),
+        )
+        for number, each in source.items()
+        if number not in copied
+    }
+    return ours, rest
+
+
 def still_there(read: Mapping[int, Range], now: Mapping[int, Range]) -> dict[int, Range]:
     """What was read without what retention took meanwhile, of which a part may have been read."""
     return {
@@ -226,7 +258,7 @@ def _tell(job: Job, audit: integrity.Audit, scope: Scope, folder: Path | None) -
     totals = {row.partition: row for row in audit.totals.collect()}
     left = _uncompared(scope, totals)
     lines = {n: ", ".join(f"{name} {row[name]}" for name in names) for n, row in totals.items()}
-    lines |= {n: f"not compared: {why_not(n, scope.theirs, has)}" for n, has in left.items()}
+    lines |= {n: f"not compared: {_why(scope, n, has)}" for n, has in left.items()}
     for number in sorted(lines):
         print(f"{topic}-{number}: {lines[number]}")
     summed = {name: sum(row[name] for row in totals.values()) for name in names}
@@ -241,8 +273,11 @@ def _tell(job: Job, audit: integrity.Audit, scope: Scope, folder: Path | None) -
     _report(job, scope, len(totals), summed)
     bad = {name: count for name, count in summed.items() if name in _BAD and count}
     if bad:
-        raise RefusedError(f"the copy of {topic} over {scope.link} is not intact: {bad}.")
+        raise NotIntactError(f"the copy of {topic} over {scope.link} is not intact: {bad}.")
     refuse_unmapped(topic, left.values())
+    refuse_uncopied(topic, scope.link, scope.uncopied)
+    lacking = [number for number in left if number not in scope.theirs]
+    refuse_gone(topic, scope.link, _mapped(scope.mapped, set(lacking) - scope.uncopied.keys()))
 
 
 def _uncompared(scope: Scope, compared: Collection[int]) -> dict[int, Row | None]:
@@ -251,6 +286,21 @@ def _uncompared(scope: Scope, compared: Collection[int]) -> dict[int, Row | None
     found = scope.readable.where(F.col("partition").isin(left)).collect() if left else []
     known = {row.partition: row for row in found}
     return {number: known.get(number) for number in left}
+
+
+def _mapped(mapped: DataFrame, numbers: Collection[int]) -> dict[int, int]:
+    """How many records the map has of these partitions; those without any are left out."""
+    if not numbers:
+        return {}
+    wanted = mapped.where(F.col("partition").isin(list(numbers)))
+    found = wanted.groupBy("partition").agg(F.count("*").alias("records")).collect()
+    return {row.partition: row.records for row in found}
+
+
+def _why(scope: Scope, number: int, has: Row | None) -> str:
+    if number in scope.uncopied:
+        return "the catalog has no entry of it: nothing copies it"
+    return why_not(number, scope.theirs, has)
 
 
 def why_not(number: int, theirs: Mapping[int, Range], has: Row | None) -> str:
@@ -269,7 +319,7 @@ def why_not(number: int, theirs: Mapping[int, Range], has: Row | None) -> str:
 def refuse_unmapped(topic: str, uncompared: Iterable[Row | None]) -> None:
     """Where both sides hold records, a map that is lost must not look like a copy that is intact.
 
-    Raises: RefusedError.
+    Raises: NotIntactError.
     """
     known = [has for has in uncompared if has is not None and not has.mapped_records]
     found = [has for has in known if has.source_records and has.target_records]
@@ -277,7 +327,7 @@ def refuse_unmapped(topic: str, uncompared: Iterable[Row | None]) -> None:
         return
     one, others = found[0], len(found) - 1
     more = f" So it is with {others} more of its partitions." if others else ""
-    raise RefusedError(
+    raise NotIntactError(
         f"{topic}-{one.partition}: {one.source_records} records of the source and"
         f" {one.target_records} of the target, and the offset map has none of them: nothing was"
         f" compared.{more}",

@@ -2,7 +2,8 @@
 
     python -m spark.jobs.slo_report --estate estate.yaml --target west [--master spark://...]
 
-Results go to standard output, progress to standard error. Exit 0, or 1 with a message.
+Results go to standard output, progress to standard error. Exit 0; 1 with a message when the job
+could not do its work; 2 with a message when it did, and what it looked at is not intact.
 """
 
 from __future__ import annotations
@@ -30,9 +31,13 @@ from mirrorfleet.records.topics import ControlKind
 from spark import io, schemas
 from spark.broker import Admin
 from spark.kafka_options import client_options
-from spark.output import reason, say
+from spark.output import NOT_INTACT, reason, say
 from spark.session import open_session
 from spark.transforms import coding
+
+
+class NotIntactError(RefusedError):
+    """Raised when all the work is done and reported, and what was looked at is not intact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +118,7 @@ def run(
         work(job)
     except MirrorfleetError as error:
         print(f"error: {error}", file=sys.stderr)
-        return 1
+        return NOT_INTACT if isinstance(error, NotIntactError) else 1
     except (PySparkException, Py4JError, OSError) as error:
         print(f"error: {name}: {reason(error)}", file=sys.stderr)
         return 1
@@ -132,8 +137,9 @@ def catalog_entries(job: Job) -> DataFrame:
 
 
 def happened(job: Job) -> DataFrame:
-    """Every event that is still kept: `EVENTS`."""
-    records = job.target.read(job.topic(ControlKind.EVENTS)).select("value")
+    """Every event that is still kept: `EVENTS`, dated by the broker as the catalog is."""
+    records = job.target.read(job.topic(ControlKind.EVENTS))
+    records = records.select("timestamp_ms", "timestamp_type", "value")
     return records.mapInArrow(coding.decode_events, schemas.EVENTS)
 
 

@@ -4,8 +4,10 @@
     python -m spark.jobs.schedule --output reports --check
 
 Each job is a process of its own, one after the other; one that fails or hangs keeps no other from
-its turn, and comes again after five minutes. What ran last is in `schedule.json` in the output
-folder; `--check` reads it (exit 0: alive, and every job ended well), as a health check does.
+its turn. One that could not do its work comes again after five minutes; one that did, also where
+it found a copy that is not intact (exit 2), at its next turn. What ran last is in `schedule.json`
+in the output folder; `--check` reads it (exit 0: alive, and every job ended with 0), as a health
+check does.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from pathlib import Path
 from typing import Final
 
 from mirrorfleet.core.errors import RefusedError
-from spark.output import say, writable
+from spark.output import NOT_INTACT, say, writable
 
 STATE: Final = "schedule.json"
 POLL_S: Final = 1.0
@@ -35,6 +37,7 @@ ENDS_S: Final = 5.0
 """From SIGTERM to SIGKILL. A job may be killed anywhere: run again it ends in the same."""
 STOPPED: Final = -1
 """Exit code of a job that this program ended."""
+_DONE: Final = (0, NOT_INTACT)
 
 Clock = Callable[[], float]
 
@@ -74,8 +77,15 @@ class Schedule:
         say(f"{task.name}: begins")
         code = self._wait(task, stop, began + self.every_s)
         self.ended[task.name] = {"ended_ms": int(self.wall() * 1000), "exit": code}
-        self.due[task.name] = began + (self.every_s if code == 0 else min(RETRY_S, self.every_s))
+        self.due[task.name] = self._due(code, began)
         say(f"{task.name}: exit {code} after {self.clock() - began:.0f} s")
+
+    def _due(self, code: int, began: float) -> float:
+        """When a job comes again. One that reads for hours must never run without a pause."""
+        if code in _DONE:
+            return began + self.every_s
+        # one that took longer than its time would take as long again
+        return self.clock() + (self.every_s if code == STOPPED else min(RETRY_S, self.every_s))
 
     def _wait(self, task: Task, stop: threading.Event, until: float) -> int:
         child = subprocess.Popen(task.command)

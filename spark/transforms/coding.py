@@ -26,6 +26,7 @@ Batches = Iterable[pa.RecordBatch]
 Row = dict[str, object]
 _BEST_ROWS: Final = 2000
 _IDENTITY_VERSION: Final = 0
+_LOG_APPEND_TIME: Final = 1
 
 _HOLES = pa.list_(pa.struct([("start", pa.int64()), ("size", pa.int64())]))
 _PAYLOADS = pa.list_(pa.struct([("records", pa.int64()), ("crc", pa.int64())]))
@@ -154,9 +155,8 @@ def decode_partitions(batches: Batches) -> Iterator[pa.RecordBatch]:
 
 
 def decode_events(batches: Batches) -> Iterator[pa.RecordBatch]:
-    """(value) to `EVENTS`; what cannot be read is skipped."""
-    decoded = (events.decode(_maybe_bytes(row["value"])) for row in _rows(batches))
-    return _arrow(_EVENTS, (_event(one) for one in decoded if isinstance(one, events.Event)))
+    """(timestamp_ms, timestamp_type, value) to `EVENTS`; what cannot be read is skipped."""
+    return _arrow(_EVENTS, (row for record in _rows(batches) for row in _event(record)))
 
 
 def pack_blocks(full: Full) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
@@ -271,9 +271,14 @@ def _sample(sample: samples.Sample) -> Row:
     }
 
 
-def _event(event: events.Event) -> Row:
-    return {
-        "time_ms": event.time_ms,
+def _event(record: Row) -> Iterator[Row]:
+    event = events.decode(_maybe_bytes(record["value"]))
+    if not isinstance(event, events.Event):
+        return
+    # events are compared with what brokers date; a worker's clock may be hours off
+    by_broker = record["timestamp_type"] == _LOG_APPEND_TIME
+    yield {
+        "time_ms": record["timestamp_ms"] if by_broker else event.time_ms,
         "kind": event.kind,
         "link": None if event.link is None else str(event.link),
         "topic": event.topic,

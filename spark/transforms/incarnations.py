@@ -39,7 +39,8 @@ def current(entries: DataFrame) -> DataFrame:
 def told(events: DataFrame, incarnations: DataFrame) -> DataFrame:
     """`EVENTS` of one topic of a link: those that speak of the incarnations that are copied now.
 
-    By the clocks of `sync`, which removes the former one, and of the worker, which tells.
+    By the clocks of the target's brokers, which date the entry that removes the former one and
+    each event. Only where the events topic does not stamp its records, by that of the worker.
     """
     since = incarnations.select("partition", "since_ms")
     lately = F.col("since_ms").isNull() | (F.col("time_ms") >= F.col("since_ms"))

@@ -12,8 +12,17 @@ from pyspark.sql import Row
 from mirrorfleet.core.errors import RefusedError
 from spark.broker import Admin, Range
 from spark.jobs import integrity_audit
-from spark.jobs.integrity_audit import Settled, held, refuse_unmapped, settles, told, why_not
-from spark.jobs.running import Job
+from spark.jobs.integrity_audit import (
+    Settled,
+    held,
+    refuse_unmapped,
+    settles,
+    shared,
+    told,
+    why_not,
+)
+from spark.jobs.running import Job, NotIntactError
+from spark.jobs.uncompared import refuse_gone, refuse_uncopied
 
 ALL = Namespace(first=0, end=None)
 OURS, THEIRS = {0: Range(5, 100)}, {0: Range(7, 90)}
@@ -98,6 +107,29 @@ def test_only_records_on_both_sides_that_the_map_knows_nothing_of_are_refused() 
         " them: nothing was compared."
     )
     assert "mirrorfleet positions import" in one.value.hint
+
+
+def test_of_partitions_that_nothing_copies_only_those_with_records_asked_for_are_refused() -> None:
+    source = {0: Range(0, 9), 4: Range(5, 5), 5: Range(2, 8), 6: Range(0, 3), 7: Range(3, 20)}
+
+    ours, rest = shared(Namespace(first=3, end=10), source, {0})
+    refuse_uncopied("orders", "east->west", {4: rest[4], 6: rest[6]})
+    with pytest.raises(NotIntactError) as refused:
+        refuse_uncopied("orders", "east->west", rest)
+
+    assert ours == {0: Range(0, 9)}
+    assert refused.value.message == (
+        "orders-5: the source has offsets 3..7, and nothing copies them over east->west: the"
+        " catalog has no entry of this partition. So it is with 1 more of its partitions."
+    )
+    assert "`mirrorfleet plan` says why" in refused.value.hint
+
+
+def test_records_of_the_map_in_a_partition_that_the_target_lacks_are_refused() -> None:
+    refuse_gone("orders", "east->west", {})
+
+    with pytest.raises(NotIntactError, match="orders-1: 5 records were copied over east->west"):
+        refuse_gone("orders", "east->west", {3: 1, 1: 5})
 
 
 class Writing:

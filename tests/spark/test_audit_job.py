@@ -15,93 +15,30 @@ from mirrorfleet.config.model import Estate
 from mirrorfleet.core.errors import RefusedError
 from mirrorfleet.core.ids import (
     ClusterAlias,
-    Link,
-    PartitionIdentity,
-    SlotNumber,
-    SourceOffset,
-    TargetOffset,
 )
-from mirrorfleet.records import catalog, events, positions
-from mirrorfleet.records.catalog import CatalogPartition, CatalogState
+from mirrorfleet.records import catalog
+from mirrorfleet.records.catalog import CatalogState
 from mirrorfleet.records.reports import Report
-from mirrorfleet.records.segments import Run, Segment, encode_segment
 from mirrorfleet.records.topics import ControlKind
 from spark import io, schemas
 from spark.broker import Range
 from spark.jobs import integrity_audit
-from spark.jobs.running import Cluster, Job
-from tests.spark.frames import frame, identity, run
-
-Keyed = tuple[bytes | None, bytes | None]
-Record = tuple[int, int, int, int, bytes | None, bytes | None, None]
-
-FIRST = identity()
-AGAIN = replace(identity(source=2), incarnation=1)
-LINK = Link(ClusterAlias("east"), ClusterAlias("west"))
-BEGUN_MS = 50_000
-
-
-def records(*numbers: int, start: int = 0, partition: int = 0) -> list[Record]:
-    """These records, one after the other from offset `start`."""
-    return [
-        (partition, start + place, number, 0, None, b"%d" % number, None)
-        for place, number in enumerate(numbers)
-    ]
-
-
-def control(*entries: Keyed, at: int = BEGUN_MS) -> list[Record]:
-    return [(0, n, at, 0, key, value, None) for n, (key, value) in enumerate(entries)]
-
-
-def partition(
-    of: PartitionIdentity, state: CatalogState, start: str = "earliest"
-) -> CatalogPartition:
-    return CatalogPartition(
-        identity=of,
-        link=LINK,
-        source_topic="orders",
-        target_topic="east.orders",
-        slot=SlotNumber(0),
-        state=state,
-        start=start,
-    )
-
-
-def entry(of: PartitionIdentity, state: CatalogState, start: str = "earliest") -> Keyed:
-    return catalog.encode(partition(of, state, start))
-
-
-def segment(of: PartitionIdentity, *runs: Run) -> Keyed:
-    return None, encode_segment(Segment(SlotNumber(0), 1_000, ((of, runs),)))
-
-
-def position(of: PartitionIdentity, at: int) -> Keyed:
-    stands = positions.Position(
-        identity=of,
-        next_source=SourceOffset(at),
-        leader_epoch=0,
-        next_target=TargetOffset(0),
-        records=0,
-        bytes=0,
-        time_ms=0,
-    )
-    return positions.encode(stands)
-
-
-def gap(first: int, end: int, time_ms: int, cause: str) -> Keyed:
-    return events.encode(
-        events.Event(
-            kind="gap",
-            time_ms=time_ms,
-            writer="w",
-            cause=cause,
-            link=LINK,
-            topic="orders",
-            partition=0,
-            first=first,
-            end=end,
-        )
-    )
+from spark.jobs.running import Cluster, Job, NotIntactError
+from tests.spark.control_topics import (
+    AGAIN,
+    BEGUN_MS,
+    FIRST,
+    Keyed,
+    Record,
+    control,
+    entry,
+    gap,
+    partition,
+    position,
+    records,
+    segment,
+)
+from tests.spark.frames import frame, run
 
 
 class Side:
@@ -360,6 +297,39 @@ def test_a_partition_that_the_target_does_not_have_is_named_beside_one_that_is_i
     assert last == "orders-1: not compared: the target has no such partition"
     fields = reported()
     assert (fields["partitions"], fields["compared"], fields["matched"]) == (2, 1, 3)
+
+
+@pytest.mark.parametrize(
+    ("also", "said", "why"),
+    [
+        ((), "the catalog has no entry of it: nothing copies it", "has offsets 0..1, and nothing"),
+        (
+            (entry(replace(FIRST, partition=1), CatalogState.ACTIVE),),
+            "the target has no such partition",
+            "orders-1: 2 records were copied",
+        ),
+    ],
+)
+def test_a_partition_that_nothing_copies_and_one_whose_copy_is_gone_are_not_called_intact(
+    audit: Auditing,
+    capsys: pytest.CaptureFixture[str],
+    also: tuple[Keyed, ...],
+    said: str,
+    why: str,
+) -> None:
+    copied = {
+        "target": records(0),
+        "catalog": control(entry(FIRST, CatalogState.ACTIVE), *also),
+        "segments": control(
+            segment(FIRST, run(0, 0, 1)), segment(replace(FIRST, partition=1), run(0, 0, 2))
+        ),
+        "positions": control(position(FIRST, 1)),
+    }
+    with pytest.raises(NotIntactError, match=why):
+        audit([*records(0), *records(5, 6, partition=1)], **copied)
+
+    assert f"orders-1: not compared: {said}\n" in capsys.readouterr().out
+    assert (reported()["partitions"], reported()["compared"]) == (2, 1)
 
 
 def test_what_is_missing_is_told_before_what_could_not_be_compared(

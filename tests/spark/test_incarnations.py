@@ -1,11 +1,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from mirrorfleet.records.events import Event, encode
+from mirrorfleet.records.topics import ControlKind
 from spark import schemas
+from spark.jobs.running import Job, happened
 from spark.transforms import incarnations
 from tests.spark.frames import frame, plan
 
@@ -102,3 +106,29 @@ def test_no_plan_runs_python_a_row_at_a_time(known: Known) -> None:
 
     assert "Window" in text
     assert "EvalPython" not in text
+
+
+class Events:
+    """The events topic of a worker whose clock is an hour slow; one record, one row."""
+
+    def __init__(self, session: SparkSession, timestamp_type: int) -> None:
+        _, value = encode(Event(kind="gap", time_ms=REMOVED_MS - 900, writer="w", first=4, end=5))
+        row = (0, 0, REMOVED_MS + 9, timestamp_type, None, value, None)
+        self.target, self.records = self, frame(session, [row], schemas.RECORDS)
+
+    def read(self, _topic: str) -> DataFrame:
+        return self.records
+
+    def topic(self, kind: ControlKind) -> str:
+        return str(kind)
+
+
+@pytest.mark.parametrize(
+    ("timestamp_type", "time_ms"), [(1, REMOVED_MS + 9), (0, REMOVED_MS - 900)]
+)
+def test_an_event_is_dated_by_the_broker_where_that_stamps_it_and_not_by_the_workers_clock(
+    known: Known, timestamp_type: int, time_ms: int
+) -> None:
+    (row,) = happened(cast("Job", Events(known.session, timestamp_type))).collect()
+
+    assert (row.time_ms, row["first"]) == (time_ms, 4)

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from spark import io, schemas
@@ -39,3 +41,20 @@ def test_a_window_that_is_reported_again_is_replaced(session: SparkSession, tmp_
 
     left = session.read.parquet(str(tmp_path)).orderBy("window_start_ms")
     assert [tuple(row) for row in left.collect()] == [(3, 60_000), (2, 120_000)]
+
+
+def test_what_python_gets_at_once_is_bounded_by_bytes_where_records_are_large(
+    session: SparkSession,
+) -> None:
+    """Blocks of the archive have up to 4 MB, and 2000 records may be in a batch."""
+
+    def sizes(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield pa.RecordBatch.from_pydict({"bytes": [batch.nbytes]})
+
+    large = session.range(0, 40, 1, 1).selectExpr("repeat('x', 1024 * 1024) AS value")
+
+    found = [row["bytes"] for row in large.mapInArrow(sizes, "bytes long").collect()]
+
+    assert sum(found) > 40 * 2**20
+    assert max(found) < 20 * 2**20

@@ -213,7 +213,7 @@ def test_a_record_that_nobody_copied_is_named_and_the_job_fails(
     code = integrity_audit.main(arguments(fleet, "--source", "east", "--topic", TOPIC))
 
     said = capsys.readouterr()
-    assert code == 1
+    assert code == 2
     assert f"extra {TOPIC}-1: source None..None" in said.out
     assert "is not intact: {'extra': 1}" in said.err
 

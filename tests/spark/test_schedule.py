@@ -8,7 +8,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
+import pytest
+
+from mirrorfleet.core.errors import RefusedError
+from spark.jobs import running as jobs
 from spark.jobs import schedule
 from spark.jobs.schedule import Schedule, Task, check
 from tests.faultkit.waiting import wait_until
@@ -79,3 +84,19 @@ def test_the_check_reads_what_the_schedule_wrote(tmp_path: Path) -> None:
     with running(Schedule([task("good", "")], HOUR_S, tmp_path)):
         wait_exits(tmp_path, {"good": 0})
         assert check(tmp_path) == 0
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(jobs.NotIntactError("found"), 2), (RefusedError("not asked"), 1)]
+)
+def test_a_job_that_found_a_fault_ends_with_another_code_than_one_that_could_not_look(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, code: int
+) -> None:
+    def work(_job: jobs.Job) -> None:
+        raise error
+
+    estate = SimpleNamespace(cluster=lambda _alias: None)
+    monkeypatch.setattr(jobs, "load_estate", lambda *_: estate)
+    monkeypatch.setattr(jobs, "open_session", lambda *_, **_options: None)
+
+    assert jobs.run("audit", work, ["--estate", "e.yaml", "--target", "west"]) == code

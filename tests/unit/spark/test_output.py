@@ -35,6 +35,12 @@ Caused by: org.apache.spark.api.python.PythonException: {IN_PYTHON.lstrip()}
 \tat org.apache.spark.api.python.BasePythonRunner.handlePythonException(PythonRunner.scala:3)
 java.lang.IllegalStateError: this one says nothing
 """
+OVERFLOWN = """An error occurred while calling o60.count.
+: org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 failed 1 times
+Caused by: java.lang.ArithmeticException: long overflow
+\tat java.base/java.lang.Math.multiplyExact(Math.java:1004)
+\tat org.apache.spark.sql.catalyst.util.SparkDateTimeUtils.millisToMicros(DateTimeUtils.scala:5)
+"""
 UNKNOWN = "mirrorfleet.core.errors.UnknownVersionError: a catalog record has version 9"
 
 
@@ -63,3 +69,11 @@ def test_the_reason_of_a_failed_job_is_the_line_that_says_what_happened(
     text: str, said: str
 ) -> None:
     assert reason(ValueError(text)) == said
+
+
+def test_a_timestamp_that_spark_cannot_hold_is_told_with_who_wrote_it_and_what_to_do() -> None:
+    said = reason(ValueError(OVERFLOWN))
+
+    assert "timestamp that Spark cannot hold" in said
+    assert "nanoseconds where Kafka has milliseconds" in said
+    assert "when retention has taken" in said

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from spark.jobs.schedule import Schedule, Task, parser, tasks, trouble
+from spark.jobs.schedule import STOPPED, Schedule, Task, parser, tasks, trouble
+from spark.output import NOT_INTACT
 
 
 def test_the_jobs_are_processes_of_their_own_with_the_options_of_the_schedule() -> None:
@@ -85,6 +86,33 @@ def test_a_clock_that_is_set_back_keeps_no_job_from_its_turn(
     made.serve(stop)
 
     assert ran == [5.0, 3605.0, 7205.0]
+
+
+@pytest.mark.parametrize(
+    ("code", "lasts_s", "due_s"),
+    [
+        pytest.param(0, 3_000.0, 3_600.0, id="done"),
+        pytest.param(NOT_INTACT, 3_000.0, 3_600.0, id="done, and not intact"),
+        pytest.param(1, 3_000.0, 3_300.0, id="not done"),
+        pytest.param(STOPPED, 3_600.0, 7_200.0, id="ended, for it took too long"),
+    ],
+)
+def test_a_job_comes_again_soon_only_where_that_may_help_and_never_without_a_pause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, lasts_s: float, due_s: float
+) -> None:
+    now = [0.0]
+    made = Schedule([Task("a", ())], 3600.0, tmp_path, clock=lambda: now[0])
+
+    def wait(*_: object) -> int:
+        now[0] += lasts_s
+        return code
+
+    monkeypatch.setattr(made, "_wait", wait)
+    made.serve(Turns(rounds=1))
+
+    assert made.due == {"a": due_s}
+    said = trouble({"alive_ms": 0, "jobs": made.ended}, 0)
+    assert said == (f"a ended with {code}" if code else None)
 
 
 @pytest.mark.parametrize("minutes", ["0", "-1", "nan", "inf", "soon"])
