@@ -42,7 +42,7 @@ from spark.jobs.running import (
     refuse_problems,
     run,
 )
-from spark.jobs.uncompared import refuse_gone, refuse_uncopied
+from spark.jobs.uncompared import and_more, refuse_gone, refuse_uncopied
 from spark.output import say, writable
 from spark.transforms import coding, compaction, incarnations, integrity, slo
 
@@ -325,8 +325,7 @@ def refuse_unmapped(topic: str, uncompared: Iterable[Row | None]) -> None:
     found = [has for has in known if has.source_records and has.target_records]
     if not found:
         return
-    one, others = found[0], len(found) - 1
-    more = f" So it is with {others} more of its partitions." if others else ""
+    one, more = found[0], and_more(len(found) - 1)
     raise NotIntactError(
         f"{topic}-{one.partition}: {one.source_records} records of the source and"
         f" {one.target_records} of the target, and the offset map has none of them: nothing was"

@@ -8,6 +8,11 @@ from spark.broker import Range
 from spark.jobs.running import NotIntactError
 
 
+def and_more(others: int) -> str:
+    """What is added where other partitions are as the one that is named."""
+    return f" So it is with {others} more of its partitions." if others else ""
+
+
 def refuse_uncopied(topic: str, link: str, uncopied: Mapping[int, Range]) -> None:
     """A topic that grew where its copy could not has records that no line of the map is about.
 
@@ -16,8 +21,7 @@ def refuse_uncopied(topic: str, link: str, uncopied: Mapping[int, Range]) -> Non
     found = {number: each for number, each in uncopied.items() if each.end > each.start}
     if not found:
         return
-    first = min(found)
-    more = f" So it is with {len(found) - 1} more of its partitions." if len(found) > 1 else ""
+    first, more = min(found), and_more(len(found) - 1)
     raise NotIntactError(
         f"{topic}-{first}: the source has offsets {found[first].start}..{found[first].end - 1}, and"
         f" nothing copies them over {link}: the catalog has no entry of this partition.{more}",
@@ -33,8 +37,7 @@ def refuse_gone(topic: str, link: str, gone: Mapping[int, int]) -> None:
     """
     if not gone:
         return
-    first = min(gone)
-    more = f" So it is with {len(gone) - 1} more of its partitions." if len(gone) > 1 else ""
+    first, more = min(gone), and_more(len(gone) - 1)
     raise NotIntactError(
         f"{topic}-{first}: {gone[first]} records were copied over {link}, and the target has no"
         f" such partition: they are gone there.{more}",

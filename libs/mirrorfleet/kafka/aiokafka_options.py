@@ -19,6 +19,7 @@ import ssl
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Final, Protocol, cast
 
 from aiokafka import client as clients
@@ -46,14 +47,7 @@ ADDRESS_S: Final = 5.0
 around the world for TCP, TLS and a login."""
 
 
-class _Looking(MetadataRequest):  # type: ignore[misc] # aiokafka has no types
-    """Asks what is there, and makes nothing of it."""
-
-    def __init__(self, topics: list[str] | None = None) -> None:
-        super().__init__(topics, allow_auto_topic_creation=False)
-
-
-clients.MetadataRequest = _Looking
+clients.MetadataRequest = partial(MetadataRequest, allow_auto_topic_creation=False)
 
 
 def client_options(settings: ClusterSettings) -> dict[str, object]:

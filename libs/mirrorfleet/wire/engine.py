@@ -180,12 +180,15 @@ class _Walk:
         """Take the batches that go as they are up to the first that does not: where it begins."""
         run = passed(self._view, start, end, self.position, self._terms)
         if run.batches:
-            self._batches += run.batches
-            last = run.batches[-1]
-            self.position, self._leader_epoch = last.next_offset, last.leader_epoch
-            for who, first in run.undecided.items():  # of hundreds, at each marker, only the new
-                self._undecided.setdefault(who, first)
+            self._took(run.batches, run.undecided)
         return run.end
+
+    def _took(self, batches: list[CopyBatch], undecided: Mapping[int, int]) -> None:
+        """A run went as it is, or into one batch."""
+        self._batches += batches
+        self.position, self._leader_epoch = batches[-1].next_offset, batches[-1].leader_epoch
+        for who, first in undecided.items():  # of hundreds, at each marker, only the new
+            self._undecided.setdefault(who, first)
 
     def _gather(self, start: int, end: int) -> int | None:
         """Take the run of batches of one record that begins there; the byte after it."""
@@ -193,10 +196,7 @@ class _Walk:
         self._opens -= singles.OPENED_IN_VAIN if run is None else run.opened
         if run is None or (self._legacy and self._flush_legacy()):
             return None
-        self._batches.append(run.batch)
-        self.position, self._leader_epoch = run.batch.next_offset, run.batch.leader_epoch
-        if run.undecided:
-            self._undecided = {**run.undecided, **self._undecided}
+        self._took([run.batch], run.undecided)
         return run.end
 
     def take(self, header: BatchHeader) -> None:
