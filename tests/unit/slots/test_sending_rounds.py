@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -12,6 +13,7 @@ from mirrorfleet.kafka.producer import ProduceAck, ProduceEntry
 from mirrorfleet.kafka.transactions import TransactionVersion
 from mirrorfleet.slots import rounds
 from mirrorfleet.slots import sending as sending_module
+from mirrorfleet.slots.sending import Sender
 from mirrorfleet.wire.codecs import Codec
 from tests.faultkit.waiting import until
 from tests.unit.copying.making import ALONE, entry, fetched, give, identity
@@ -27,6 +29,24 @@ def give_small(runner: Runner, number: int, codec: Codec) -> None:
     batches = [(at, [b"a", b"b"]) for at in (0, 2, 4)]
     partition = runner.slot.partitions[identity(number)]
     give(runner.slot, partition, fetched(*batches, codec=codec), end=6)
+
+
+def give_large(runner: Runner, end: int = 1_000) -> None:
+    """Batches of which none is put together with others; with more at the source: a backlog."""
+    batches = [(offset, [ALONE]) for offset in range(BATCHES)]
+    give(runner.slot, runner.slot.partitions[identity()], fetched(*batches), end=end)
+
+
+@asynccontextmanager
+async def first_is_sent(sender: Sender, runner: Runner, target: Target) -> AsyncIterator[None]:
+    """A transaction whose first request waits for its answer; at the end all are answered."""
+    async with asyncio.TaskGroup() as group:
+        group.create_task(sender.transact())
+        await until(lambda: target.held, deadline_s=5, what="the first request")
+        yield
+        target.hold_data, runner.stopping = False, True
+        for reply in target.held:
+            reply()
 
 
 @pytest.mark.parametrize(
@@ -87,21 +107,14 @@ async def test_a_backlog_fills_the_pipe_without_a_look_for_each_request(
     target = Target()
     target.hold_data = True
     sender, runner = sender_of(target, version=version)
-    batches = [(offset, [ALONE]) for offset in range(BATCHES)]
-    give(runner.slot, runner.slot.partitions[identity()], fetched(*batches), end=end)
+    give_large(runner, end=end)
     seen: list[int] = []
     monkeypatch.setattr(runner.held_back, "look", lambda _may: seen.append(len(target.seen)))
 
-    async with asyncio.TaskGroup() as group:
-        sending = group.create_task(sender.transact())
-        await until(lambda: target.held, deadline_s=5, what="the first request")
+    async with first_is_sent(sender, runner, target):
         target.held.pop()()
         await until(lambda: len(target.held) == BATCHES - 1, deadline_s=5, what="the others")
         assert len(seen) in (looks, looks + 1)  # and one that finds nothing
-        target.hold_data, runner.stopping = False, True
-        for reply in target.held:
-            reply()
-        await sending
 
 
 async def test_what_came_after_its_beginning_is_not_of_a_transaction_without_a_backlog() -> None:
@@ -120,11 +133,8 @@ async def test_no_more_is_sent_to_a_connection_that_takes_nothing_now() -> None:
     target = Target()
     target.hold_data = True
     sender, runner = sender_of(target)
-    batches = [(offset, [ALONE]) for offset in range(BATCHES)]
-    give(runner.slot, runner.slot.partitions[identity()], fetched(*batches), end=1_000)
-    async with asyncio.TaskGroup() as group:
-        sending = group.create_task(sender.transact())
-        await until(lambda: target.held, deadline_s=5, what="the first request")
+    give_large(runner)
+    async with first_is_sent(sender, runner, target):
         lane = runner.lanes[0]
         real = lane.send
 
@@ -137,10 +147,6 @@ async def test_no_more_is_sent_to_a_connection_that_takes_nothing_now() -> None:
         await until(lambda: len(target.held) == BATCHES - 1, deadline_s=5, what="the others")
         sent = [each for each in target.seen if each == "ready" or each.startswith(DATA)]
         assert sent[2:5] == ["ready", f"{DATA}0", "ready"]
-        target.hold_data, runner.stopping = False, True
-        for reply in target.held:
-            reply()
-        await sending
 
 
 async def test_a_pipe_is_filled_as_deep_as_it_may_be() -> None:
@@ -148,18 +154,11 @@ async def test_a_pipe_is_filled_as_deep_as_it_may_be() -> None:
     target.hold_data = True
     sender, runner = sender_of(target)
     runner.depth = Depth(4)
-    batches = [(offset, [ALONE]) for offset in range(BATCHES)]
-    give(runner.slot, runner.slot.partitions[identity()], fetched(*batches), end=1_000)
-    async with asyncio.TaskGroup() as group:
-        sending = group.create_task(sender.transact())
-        await until(lambda: target.held, deadline_s=5, what="the first request")
+    give_large(runner)
+    async with first_is_sent(sender, runner, target):
         target.held.pop()()
         await until(lambda: target.held, deadline_s=5, what="the others")
         assert len(target.held) == 4
-        target.hold_data, runner.stopping = False, True
-        for reply in target.held:
-            reply()
-        await sending
 
 
 async def test_a_backlog_is_not_sent_beyond_what_an_abort_may_repeat(
@@ -167,8 +166,7 @@ async def test_a_backlog_is_not_sent_beyond_what_an_abort_may_repeat(
 ) -> None:
     monkeypatch.setattr(sending_module, "LONGEST_BYTES", 2 * len(ALONE) + 1_000)
     sender, runner = sender_of(Target())
-    batches = [(offset, [ALONE]) for offset in range(BATCHES)]
-    give(runner.slot, runner.slot.partitions[identity()], fetched(*batches), end=1_000)
+    give_large(runner)
 
     assert await sender.transact()
 
