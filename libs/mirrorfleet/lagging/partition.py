@@ -130,6 +130,8 @@ class PartitionLag:
             self._came_ms = now_ms
         if before is None:
             self._moved_ms = progress.last_progress_ms
+            if progress.lag_records == 0 and at_ms < now_ms - FRESH_MS:
+                self.ends.told(progress.next_source, at_ms)  # what came since is younger than that
         elif before.next_source != progress.next_source or progress.state == WAITING:
             self._moved_ms = at_ms  # to wait for its turn is not to stand still
         self.ends.forget_below(progress.next_source)

@@ -84,3 +84,38 @@ def test_a_sample_from_a_clock_ahead_of_ours_hides_a_cut_source_no_longer_than_o
     after.end_seen(50, 7_000)
 
     assert after.look(7_100, LIMITS).verdict is Verdict.UNKNOWN
+
+
+def away(state: str = "live", end: int | None = None) -> PartitionLag:
+    """The worker spoke last at 2 s, we begin at 300 s, and the source has 200 more by then."""
+    after = PartitionLag(entry(retention_ms=600_000))
+    after.reported(said(100, state=state, end=end), 2_000, 300_000)
+    after.end_seen(300, 300_500)
+    return after
+
+
+def test_what_came_while_neither_worker_nor_we_were_there_is_younger_than_its_last_word() -> None:
+    standing = (lag := away()).look(301_000, LIMITS)
+
+    assert standing.verdict is Verdict.STOPPED
+    assert standing.lag_records == 200
+    assert standing.time_lag_ms == 301_000 - (2_000 + 746)  # the first of 200 in 298.5 s
+    assert lag.headroom_ms == 600_000 - standing.time_lag_ms
+
+
+@pytest.mark.parametrize(("state", "end"), [("unreachable", None), ("live", 150)])
+def test_the_last_word_of_a_worker_that_had_not_all_says_nothing_of_when_records_came(
+    state: str, end: int | None
+) -> None:
+    assert away(state, end).look(301_000, LIMITS).time_lag_ms is None
+
+
+def test_a_sample_that_is_newer_than_the_last_word_of_the_worker_stays() -> None:
+    before = watched({0: 0, 1: 100, 20: 100, 60: 100}, {1: 100, 20: 100})
+    after = PartitionLag(entry())
+    after.restored(before.sample(before.look(60_000, LIMITS), None))
+    after.reported(said(100), 20_000, 300_000)
+    after.end_seen(300, 300_500)
+
+    time_lag_ms = after.look(301_000, LIMITS).time_lag_ms
+    assert time_lag_ms == 301_000 - (60_000 + 601)
