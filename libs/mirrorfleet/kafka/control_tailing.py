@@ -31,6 +31,9 @@ from mirrorfleet.kafka.together import all_of
 _WAIT_MS: Final = 500
 _LOOK_AGAIN_S: Final = 1.0
 """Between two looks for a leader of what has none, or for a broker that could not be reached."""
+_DOUBT_S: Final = 30.0
+"""Between two looks in any case: a leader that its cluster has lost, and we have not, serves what
+it has for ever and tells nobody of its heir (Java clients look each 5 min, metadata.max.age.ms)."""
 Nodes = dict[int, list[FetchPoint]]
 """What is wanted of each broker."""
 
@@ -43,6 +46,8 @@ class PartitionTail:
         self._topic = topic
         self._readings: dict[int, Reading] = {}
         self._lanes: dict[int, FetchLane] = {}
+        self._asked: dict[int, int] = {}
+        """The broker whose session has it, by partition."""
         self._taken: list[ControlRecord] = []
         self._topic_id: TopicId | None = None
         self._looked_at = -math.inf
@@ -75,6 +80,7 @@ class PartitionTail:
         for lane in self._lanes.values():
             lane.close()
         self._lanes.clear()
+        self._asked.clear()
 
     async def poll(self, *, deadline_s: float, max_wait_ms: int = _WAIT_MS) -> list[ControlRecord]:
         """The next records, in order in each partition; none after `max_wait_ms` without any.
@@ -155,12 +161,13 @@ class PartitionTail:
         for node in nodes.keys() - near.keys():
             _, error = self._away[node]
             self.leaderless.update((point.partition, error) for point in nodes[node])
-            self._look_for_leaders()
+            self._look_for_leaders(_LOOK_AGAIN_S)
         return near
 
     async def _points(self) -> Nodes:
         """What is wanted of each broker. Raises: BrokerError; also when nothing has a leader."""
         nodes: Nodes = {}
+        self._look_for_leaders(_DOUBT_S)
         topic = await self._cluster.topic(self._topic)
         before, self._topic_id = self._topic_id, topic.topic_id
         if before not in (None, topic.topic_id):
@@ -185,16 +192,25 @@ class PartitionTail:
                 last_fetched_epoch=reading.epoch,
                 max_bytes=FETCH_BYTES,
             )
+            self._move(point, leader.node_id)
             nodes.setdefault(leader.node_id, []).append(point)
         if self.leaderless:
             if not nodes:
                 raise next(iter(self.leaderless.values()))
-            self._look_for_leaders()
+            self._look_for_leaders(_LOOK_AGAIN_S)
         return nodes
 
-    def _look_for_leaders(self) -> None:
+    def _move(self, point: FetchPoint, node: int) -> None:
+        """A session that goes on without its leader must not bring what that one still has."""
+        before = self._asked.get(point.partition, node)
+        if before != node and before in self._lanes:
+            self._lanes[before].forget(point.topic_id, point.partition, point.topic)
+        self._asked[point.partition] = node
+
+    def _look_for_leaders(self, every_s: float) -> None:
+        """Have the next poll ask for them, when they were not asked for lately."""
         now = asyncio.get_running_loop().time()
-        if now - self._looked_at >= _LOOK_AGAIN_S:
+        if now - self._looked_at >= every_s:
             self._looked_at = now
             self._cluster.forget_leaders(self._topic)
 

@@ -41,6 +41,8 @@ class Logs:
         """Brokers that no connection comes to, nor is left of."""
         self.refusing: set[int] = set()
         """Partitions whose leader says that it is none."""
+        self.cut_off: dict[int, int] = {}
+        """Brokers that have lost their cluster, and what each log was as long as then."""
         self.tried: list[int] = []
         """Brokers that somebody wanted to connect to."""
         self._known = dict(self.leaders)
@@ -69,6 +71,12 @@ class Logs:
         del self.leaders[partition]
         self.forget_leaders(TOPIC)
 
+    def leads(self, node: int, partition: int) -> bool:
+        """Whether the broker takes itself for the leader."""
+        if node in self.cut_off:
+            return True
+        return self.leaders.get(partition) == node and partition not in self.refusing
+
     async def connect(self, node: int, *, purpose: str) -> SimpleNamespace:
         del purpose
         self.tried.append(node)
@@ -94,6 +102,10 @@ class Lane:
     def want(self, point: FetchPoint) -> None:
         self._wanted[point.partition] = point
 
+    def forget(self, topic_id: UUID, partition: int, topic: str) -> None:
+        del topic_id, topic
+        del self._wanted[partition]
+
     def close(self) -> None:
         self.connection.closed = True
 
@@ -105,9 +117,9 @@ class Lane:
         frame, parts = bytearray(), []
         for point in self._wanted.values():
             start = len(frame)
-            log = self._logs.records[point.partition]
+            log = self._logs.records[point.partition][: self._logs.cut_off.get(self._node)]
             error, diverging = _verdict(log, point)
-            if point.partition not in self._logs.leaders.keys() - self._logs.refusing:
+            if not self._logs.leads(self._node, point.partition):
                 error = ErrorCode.NOT_LEADER_OR_FOLLOWER
             if error is ErrorCode.NONE and diverging is None:
                 for at in range(point.offset, len(log)):
