@@ -84,6 +84,9 @@ class Broker:
         self.dice, self.name = SimpleNamespace(uniform=lambda low, high: low), "east"
         self.other_s = 0.0
 
+    def forget_leaders(self, topic: str) -> None:
+        """Memory is all that there is."""
+
     async def leaders(
         self, partitions: Collection[TopicPartition], *, deadline_s: float
     ) -> dict[TopicPartition, PartitionLeader]:

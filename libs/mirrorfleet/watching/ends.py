@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
 ANSWER_S: Final = 3.0
 """Longer than a broker takes for thousands of partitions; a lost one must not stop the others."""
+DOUBT_S: Final = 30.0
+"""Between two looks for leaders in any case: one that its cluster has lost, and we have not, would
+say for ever that the end stands still."""
 
 OnEnd = Callable[[TopicPartition, int, int], None]
 """Partition, last stable offset, and when (ms of the wall clock) it was there."""
@@ -32,6 +36,7 @@ class EndsWatch:
         self._cluster, self._clock, self._on_end = cluster, clock, on_end
         self.refused: dict[TopicPartition, BrokerError] = {}
         """Partitions that gave no answer the last time, and why."""
+        self._doubted_at = -math.inf
 
     async def look(self, wanted: Collection[TopicPartition]) -> int:
         """Ask once for each of `wanted` that answered before; how many answered now.
@@ -41,6 +46,11 @@ class EndsWatch:
         """
         for gone in self.refused.keys() - set(wanted):
             del self.refused[gone]
+        now = self._clock.monotonic()
+        if now - self._doubted_at >= DOUBT_S:
+            self._doubted_at = now
+            for topic in {tp.topic for tp in wanted}:
+                self._cluster.forget_leaders(topic)
         return await self._ask([tp for tp in wanted if tp not in self.refused])
 
     async def look_at_refused(self) -> int:

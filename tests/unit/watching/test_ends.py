@@ -27,13 +27,18 @@ class Source:
         self.asked: list[list[TopicPartition]] = []
         self.now = 0
         self.leaders_ms = 0
+        self.seconds = 0.0
+        self.forgotten: list[str] = []
 
     def now_ms(self) -> int:
         self.now += 100
         return self.now
 
     def monotonic(self) -> float:
-        return 0.0
+        return self.seconds
+
+    def forget_leaders(self, topic: str) -> None:
+        self.forgotten.append(topic)
 
     async def leaders(self, *_: object, **__: object) -> None:
         """From memory, the second time."""
@@ -75,6 +80,15 @@ async def test_a_partition_without_an_answer_is_asked_apart_until_it_answers(
     # the moment between question and answer
     assert seen[0] == (GOOD, 10, 150)
     assert (BAD, 7, 750) in seen
+
+
+async def test_a_leader_that_its_cluster_lost_is_not_believed_for_ever(source: Source) -> None:
+    watch = EndsWatch(cast("Cluster", source), source, lambda *_: None)
+
+    for source.seconds in (5.0, 34.0, 36.0, 60.0):
+        await watch.look([GOOD])
+
+    assert source.forgotten == ["orders", "orders"]
 
 
 async def test_a_partition_that_is_wanted_no_more_is_forgotten(source: Source) -> None:
