@@ -146,5 +146,11 @@ def register_gauges(
     metrics.on_scrape(names.GROUPS, homes)
     metrics.on_scrape(names.GROUPS_REFUSED, refused)
     metrics.on_scrape(names.CHECKPOINT_AGE, ages)
+
+    def map_age() -> _Samples:
+        at = known.complete_at
+        return [] if at is None else [((), clock.monotonic() - at)]
+
+    metrics.on_scrape(names.MAP_AGE, map_age)
     metrics.on_scrape(names.MAP_PIECES, lambda: [((), float(known.index.pieces))])
     metrics.on_scrape(names.MAP_BYTES, lambda: [((), float(known.index.nbytes))])

@@ -49,6 +49,8 @@ class PartitionTail:
         self._asked: dict[int, int] = {}
         """The broker whose session has it, by partition."""
         self._taken: list[ControlRecord] = []
+        self._ends: dict[int, int] = {}
+        """Where committed records ended when the leader answered last."""
         self._topic_id: TopicId | None = None
         self._looked_at = -math.inf
         self._away: dict[int, tuple[float, MirrorfleetError]] = {}
@@ -67,6 +69,7 @@ class PartitionTail:
     def stop(self, partition: int) -> None:
         """Read this partition no more, after OFFSET_OUT_OF_RANGE: no session has it then."""
         self._readings.pop(partition, None)
+        self._ends.pop(partition, None)
         self.leaderless.pop(partition, None)
         self.out_of_range.discard(partition)
 
@@ -74,6 +77,12 @@ class PartitionTail:
     def next_offsets(self) -> Mapping[int, int]:
         """Behind the last record given out, or the last marker seen, by partition."""
         return {number: reading.next_offset for number, reading in self._readings.items()}
+
+    @property
+    def left(self) -> int:
+        """Offsets that are not given out yet, as far as the leaders have told."""
+        at = self.next_offsets
+        return sum(max(0, end - at[number]) for number, end in self._ends.items())
 
     def close(self) -> None:
         """Close the connections."""
@@ -232,6 +241,7 @@ class PartitionTail:
                 self.out_of_range.add(found.partition)
             if error is not ErrorCode.NONE:
                 raise BrokerError(error, f"{self._cluster.name}: reading {reading.tp}")
+            self._ends[found.partition] = found.last_stable_offset
             self._taken.extend(reading.take(fetched, found))
 
 

@@ -57,6 +57,8 @@ class MapFollower:
         self._read: set[SlotNumber] = set()
         self._unloaded: dict[SlotNumber, MirrorfleetError] = {}
         self._look_again_at = -math.inf
+        self.complete_at: float | None = None
+        """When all that was committed was in the map for the last time (monotonic seconds)."""
 
     def want(self, slots: Iterable[SlotNumber]) -> None:
         """Follow these slots, too."""
@@ -146,6 +148,8 @@ class MapFollower:
             await asyncio.sleep(0)
         await self._ask_for_an_end(before)
         self._read |= self._ends.keys() - self.behind
+        if not (self.behind or self.leaderless or self._tail.left):
+            self.complete_at = asyncio.get_running_loop().time()
 
     async def _ask_for_an_end(self, before: Mapping[int, int]) -> None:
         """A log that lost its tail may not come to where it ended when it was loaded.

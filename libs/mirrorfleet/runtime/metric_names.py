@@ -137,6 +137,9 @@ CHECKPOINT_AGE: Final = _gauge(
 )
 MAP_PIECES: Final = _gauge("offset_map_pieces", "Pieces of the offset map in memory.")
 MAP_BYTES: Final = _gauge("offset_map_bytes", "Bytes of the offset map in memory.")
+MAP_AGE: Final = _gauge(
+    "seconds_since_offset_map_complete", "Since all that was copied was in the offset map."
+)
 PACKED: Final = _counter("packed_segments", "Segments packed into the archive and freed.", "slot")
 PACK_FAILURES: Final = _counter("pack_failures", "Passes over a slot that ended in an error.")
 

@@ -43,6 +43,8 @@ class Logs:
         """Partitions whose leader says that it is none."""
         self.cut_off: dict[int, int] = {}
         """Brokers that have lost their cluster, and what each log was as long as then."""
+        self.most: int | None = None
+        """Records of a partition in an answer."""
         self.tried: list[int] = []
         """Brokers that somebody wanted to connect to."""
         self._known = dict(self.leaders)
@@ -122,9 +124,9 @@ class Lane:
             if not self._logs.leads(self._node, point.partition):
                 error = ErrorCode.NOT_LEADER_OR_FOLLOWER
             if error is ErrorCode.NONE and diverging is None:
-                for at in range(point.offset, len(log)):
+                for at in range(point.offset, len(log))[: self._logs.most]:
                     frame += fetched((at, [log[at][1]]), epoch=log[at][0])
-            parts.append(_part(point, error, diverging, start, len(frame)))
+            parts.append(_part(point, error, diverging, (start, len(frame)), len(log)))
         return Fetched(frame, parts, 0)
 
 
@@ -144,20 +146,24 @@ def _verdict(
 
 
 def _part(
-    point: FetchPoint, error: ErrorCode, diverging: tuple[int, int] | None, start: int, end: int
+    point: FetchPoint,
+    error: ErrorCode,
+    diverging: tuple[int, int] | None,
+    span: tuple[int, int],
+    stable: int,
 ) -> FetchedPartition:
     return FetchedPartition(
         topic=point.topic,
         topic_id=point.topic_id,
         partition=point.partition,
         error=error,
-        high_watermark=0,
-        last_stable_offset=0,
+        high_watermark=stable,
+        last_stable_offset=stable,
         log_start_offset=0,
         diverging_epoch=diverging,
         current_leader=None,
         preferred_replica=-1,
         aborted=[],
-        start=start,
-        end=end,
+        start=span[0],
+        end=span[1],
     )

@@ -211,3 +211,34 @@ async def test_who_wants_the_map_of_now_is_done_where_segments_that_lost_their_t
 
     assert world.known(slot, 10) == list(range(7))
     assert world.known(other, 1) == [0]
+
+
+async def test_the_map_says_since_when_it_lacks_something(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slot, other = SLOTS
+    assert world.follower.complete_at is None
+    world.copy(slot, 0)
+    await world.follower.catch_up()
+    loop = asyncio.get_running_loop()
+    real, shift = loop.time, 0.0
+    monkeypatch.setattr(loop, "time", lambda: real() + shift)
+
+    async def lacks_s() -> float:
+        """How old the map is after a step."""
+        await world.follower.step()
+        assert world.follower.complete_at is not None
+        return round(loop.time() - world.follower.complete_at, -1)
+
+    assert await lacks_s() == 0.0
+    shift += 30.0  # an answer that lacks what is there already
+    world.logs.most = 1
+    world.copy(slot, 1, 2)
+    assert await lacks_s() == 30.0
+    assert await lacks_s() == 0.0
+    shift += 30.0
+    world.logs.lose_leader(other)
+    assert await lacks_s() == 30.0
+    world.logs.leaders[other] = 1
+    await world.follower.step()
+    assert await lacks_s() == 0.0

@@ -32,7 +32,7 @@ def test_who_is_shut_out_is_said_and_counted(groups: set[str], said: str) -> Non
         shut_out=groups, report=SimpleNamespace(link=LINK, homes=dict, looked_at=None)
     )
     link, metrics = cast("LinkGroups", looked), Metrics()
-    follower = cast("MapFollower", SimpleNamespace(index=OffsetIndex()))
+    follower = cast("MapFollower", SimpleNamespace(index=OffsetIndex(), complete_at=None))
     register_gauges(metrics, SystemClock(), [link], follower)
     families = {family.name: family for family in metrics.families()}
 
