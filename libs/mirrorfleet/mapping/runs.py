@@ -17,7 +17,7 @@ from mirrorfleet.core.ports import Clock
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.mapping.blocks import BlockPlaces, decoded, live_blocks
 from mirrorfleet.mapping.store import KafkaMapStore, MapStore
-from mirrorfleet.offsets.ahead import standing
+from mirrorfleet.offsets.ahead import Compared, Ends, compared, standing
 from mirrorfleet.offsets.index import OffsetIndex
 from mirrorfleet.records.archive import BlockKey
 from mirrorfleet.records.segments import Run, Segment
@@ -59,27 +59,27 @@ class StoredMap:
         with self._opened() as store:
             return await read_runs(store, slot, identity, first)
 
-    async def ahead_of(
+    async def compared_with(
         self, slot: SlotNumber, copied: Mapping[PartitionIdentity, TargetOffset]
-    ) -> set[PartitionIdentity]:
-        """Those that the stored map knows to be copied farther."""
+    ) -> Compared:
+        """Positions beside what was stored last. What is short is only looked for there."""
         with self._opened() as store:
-            return await read_ahead(store, slot, copied)
+            return await read_compared(store, slot, copied)
 
     def _opened(self) -> closing[KafkaMapStore]:
         return closing(KafkaMapStore(self._target, self._fleet, self._clock))
 
 
-async def read_ahead(
+async def read_compared(
     store: MapStore, slot: SlotNumber, copied: Mapping[PartitionIdentity, TargetOffset]
-) -> set[PartitionIdentity]:
-    """See `StoredMap.ahead_of`. What is lost of positions is their end, so it reads backwards, to
-    the first stretch that has a segment with which they are in step; the archive is behind them.
+) -> Compared:
+    """See `StoredMap.compared_with`. What is lost is an end, so it reads backwards, to the first
+    stretch that has a segment with which positions are in step; the archive is behind them.
     """
     begin, end = await store.bounds(ControlKind.SEGMENTS, slot)
-    found: set[PartitionIdentity] = set()
+    ends: Ends = {}
     at, size = end, _LAST
-    while at > begin and (found or end - at < _FARTHEST):
+    while at > begin and (compared(ends, copied).ahead or end - at < _FARTHEST):
         first = max(begin, at - size)
         try:
             async with aclosing(_segments(store, slot, first, at)) as segments:
@@ -91,25 +91,21 @@ async def read_ahead(
             if begin <= first:
                 raise
             continue  # freed meanwhile
-        found.update(*(each.ahead for each in seen))
+        for each in reversed(seen):
+            ends = each.ends | ends  # what is newer is known already
         if any(each.in_step for each in seen):
-            return found
+            return compared(ends, copied)
         at, size = first, size * _GROWTH
-    return found if at > begin else found | await _packed_ahead(store, slot, copied)
+    packed = {} if at > begin else await _packed_ends(store, slot)
+    return compared({one: packed[one] for one in packed.keys() & copied.keys()} | ends, copied)
 
 
-async def _packed_ahead(
-    store: MapStore, slot: SlotNumber, copied: Mapping[PartitionIdentity, TargetOffset]
-) -> set[PartitionIdentity]:
+async def _packed_ends(store: MapStore, slot: SlotNumber) -> Ends:
     """By the keys of the blocks; none is held."""
     places = BlockPlaces(store, slot)
     await places.refresh()
     packed = places.keys().items()
-    return {
-        identity
-        for identity, keys in packed
-        if identity in copied and any(key.end > copied[identity] for key in keys)
-    }
+    return {identity: max(key.end for key in keys) for identity, keys in packed if keys}
 
 
 async def _segments(

@@ -31,6 +31,7 @@ class EventKind(StrEnum):
     REWOUND = "rewound"
     REQUEST_REFUSED = "request-refused"
     POSITIONS_REBUILT = "positions-rebuilt"
+    MAP_SHORT = "map-short"
     TOPIC_CREATED = "topic-created"
     TOPIC_REFUSED = "topic-refused"
     TOPIC_VANISHED = "topic-vanished"

@@ -73,6 +73,9 @@ BYTES: Final = _counter("bytes", "Batch bytes committed on the target.", "link",
 FETCHED_BYTES: Final = _counter("fetched_bytes", "Bytes read from the source.", "link")
 DROPPED_RECORDS: Final = _counter("dropped_records", "Records left out by policy.", "link", "kind")
 GAPS: Final = _counter("gaps", "Ranges that were lost and passed, as the ledger has them.", "link")
+MAP_SHORT: Final = _counter(
+    "offset_map_short", "Copies of which the offset map was found to lack something.", "link"
+)
 TRANSACTIONS: Final = _counter("transactions", "Transactions of slots.", "link", "outcome")
 PROPAGATION: Final = _histogram(
     "propagation_seconds", LATENCY_S, "Fetch to acknowledgement of live batches.", "link"

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from mirrorfleet.copying.partition import CopyPartition
     from mirrorfleet.core.ids import PartitionIdentity, TargetOffset
+    from mirrorfleet.offsets.ahead import Compared
     from mirrorfleet.offsets.index import OffsetIndex
     from mirrorfleet.records.events import EventKind
     from mirrorfleet.records.segments import Run
@@ -80,11 +81,9 @@ class Mender:
         """All that is stored of some partitions of this slot. Raises: MirrorfleetError."""
         return await self._worker.stored_map.maps_of(self._runner.number, wanted)
 
-    async def ahead_of(
-        self, copied: Mapping[PartitionIdentity, TargetOffset]
-    ) -> set[PartitionIdentity]:
-        """Those that the stored map knows to be copied farther. Raises: MirrorfleetError."""
-        return await self._worker.stored_map.ahead_of(self._runner.number, copied)
+    async def compared_with(self, copied: Mapping[PartitionIdentity, TargetOffset]) -> Compared:
+        """Positions beside the stored map. Raises: MirrorfleetError."""
+        return await self._worker.stored_map.compared_with(self._runner.number, copied)
 
     async def runs_behind(self, identity: PartitionIdentity, first: TargetOffset) -> list[Run]:
         """The stored runs that end behind a target offset. Raises: MirrorfleetError."""

@@ -40,6 +40,7 @@ class LinkMeters:
         self._commits = metrics.counter(names.TRANSACTIONS, self._link, "committed")
         # What alerts watch begins at 0: a series that begins with the first loss has not changed.
         self._gaps = metrics.counter(names.GAPS, self._link)
+        self._short = metrics.counter(names.MAP_SHORT, self._link)
         metrics.counter(names.SLOT_LOSSES, self._link, FencedError.__name__)
         self._topics: dict[str, tuple[Counter, Counter]] = {}
 
@@ -84,6 +85,10 @@ class LinkMeters:
     def told(self, events: Iterable[Event]) -> None:
         """The ledger has these now."""
         self._gaps.value += sum(event.kind is EventKind.GAP for event in events)
+
+    def map_short(self, partitions: int) -> None:
+        """The offset map lacks something of so many."""
+        self._short.value += partitions
 
     def totals(self) -> Iterator[tuple[str, int, int]]:
         """(topic, records, bytes) committed since the start."""

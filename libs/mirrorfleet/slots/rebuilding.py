@@ -3,7 +3,8 @@
     no position, nothing was ever copied              begin, as every new partition
     none, or one that the map is ahead of:
         the map ends where the target does            the end of the map is the position
-        the map is short, or gone                     stop: a guess would lose or repeat records
+            the map is short, or gone                     stop: a guess would lose or repeat records
+    one that the map does not come up to              go on, and say which groups cannot be placed
 
 That something was copied is told by the map, by the slot's last progress, or by what this process
 knew. Segments are written in the transaction of their data, so the map is exact or not there. A
@@ -30,12 +31,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mirrorfleet.core.ids import PartitionIdentity
+    from mirrorfleet.offsets.ahead import Ends
     from mirrorfleet.offsets.index import PartitionMap
     from mirrorfleet.records.catalog import CatalogPartition
     from mirrorfleet.slots.runner import SlotRunner
     from mirrorfleet.slots.sending import Sender
 
 _NOTHING: Final = TargetOffset(0)
+_NAMED: Final = 3
+"""Partitions in one event."""
 
 _log = logger(__name__)
 
@@ -105,13 +109,34 @@ async def _older_than_the_map(
         for each in entries
     }
     try:
-        return await runner.mender.ahead_of(copied)
+        found = await runner.mender.compared_with(copied)
     except CorruptBatchError as error:
         _log.warning(
             "positions cannot be compared with segments",
             extra=fields(slot=runner.number, error=str(error)),
         )
         return set()
+    if found.short:
+        _tell_of_short(runner, found.short)
+    return found.ahead
+
+
+def _tell_of_short(runner: SlotRunner, short: Ends) -> None:
+    """Segments are lost, and nothing makes them again: whoever moves a group must know."""
+    named = [
+        f"{entry.target} [{short[identity]}, {runner.slot.known[identity].next_target})"
+        for identity, entry in runner.entries.items()
+        if identity in short
+    ]
+    more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+    text = (
+        f"slot {runner.number}: its segments lost what they had of the copies to"
+        f" {', '.join(named[:_NAMED])}{more}: records are whole, but a group whose place is among"
+        " these is set to the end of them, and skips what it has not read there. Set it by hand"
+    )
+    _log.error("the offset map is short", extra=fields(slot=runner.number, error=text))
+    runner.mender.tell(EventKind.MAP_SHORT, text)
+    runner.meters.map_short(len(named))
 
 
 def _fault_of(position: Position | None) -> PositionFault | None:

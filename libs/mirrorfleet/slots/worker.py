@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from mirrorfleet.kafka.cluster import Cluster
     from mirrorfleet.kafka.control import ControlWriter
     from mirrorfleet.kafka.transactions import TransactionVersion
+    from mirrorfleet.offsets.ahead import Compared
     from mirrorfleet.offsets.index import OffsetIndex
     from mirrorfleet.records.commands import Command
     from mirrorfleet.records.segments import Run
@@ -76,10 +77,10 @@ class StoredMap(Protocol):
         """The runs of a partition that end behind a target offset."""
         ...
 
-    async def ahead_of(
+    async def compared_with(
         self, slot: SlotNumber, copied: Mapping[PartitionIdentity, TargetOffset]
-    ) -> set[PartitionIdentity]:
-        """Those that the last segments know to be copied farther; packed ones are not read."""
+    ) -> Compared:
+        """Positions beside what was stored last; packed ones are not read."""
         ...
 
 

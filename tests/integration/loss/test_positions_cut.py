@@ -1,11 +1,12 @@
-"""The positions alone lose their last records: an unclean election of that topic, of no other.
+"""Positions or segments alone lose their last records: an unclean election of one topic, no other.
 
     copies      100 | 5 | 5 | 5 ...     broker 1
     segments    the same                brokers 1, 2 and 3
     positions   100 |                   brokers 2 and 3, and 3 was behind
 
 Who goes on from the position that is left copies records twice that are there already. So it is
-when segments were packed meanwhile, and all of them freed, as builds before did.
+when segments were packed meanwhile, and all of them freed, as builds before did. Who goes on with
+segments that are shorter than positions copies all once, but groups cannot be placed by them.
 """
 
 from __future__ import annotations
@@ -63,6 +64,43 @@ async def pack(target: Region, name: str) -> None:
             store.close()
 
 
+def copy_past(trio: Region, drill: Drill, topic: str) -> None:
+    """Copy what one broker has not any more."""
+    copy_through(drill, (topic,), [KEPT])
+    trio.broker(BEHIND).stop()
+    for count in range(len(PORTIONS)):
+        copy_through(drill, (topic,), [KEPT, *PORTIONS[: count + 1]])
+
+
+@pytest.mark.timeout(600)
+def test_segments_that_an_unclean_election_took_are_told_of(
+    east: Region, regions: Regions, tmp_path: Path
+) -> None:
+    (trio,) = regions(RegionSpec(name="trio", brokers=3))
+    topic = f"{TOPIC}-map"
+    rules: list[dict[str, object]] = [{"name": "all", "topics": [topic]}]
+    fleet = Fleet("cutmap", east, trio, tmp_path, rules=rules, slots=1)
+    segments = fleet.control("segments")
+    create_on(trio, segments, [LEADER, BEHIND], **UNCLEAN)
+    create_on(trio, f"east.{topic}", [APART])
+    create(east, topic)
+    with fleet.sync():
+        with fleet.mirror("a") as mirror:
+            copy_past(trio, Drill(fleet, mirror), topic)
+            before = ends(trio, segments)
+            mirror.kill()
+            forget(trio)
+            assert (found := wait_forgotten(trio, (segments,), before)).bit, found
+            trio.broker(LEADER).restart()
+        with fleet.mirror("b") as mirror:
+            (told,) = wait_until(
+                lambda: fleet.events("map-short"), deadline_s=FLOWING_S, what="word of the map"
+            )
+            copy_through(Drill(fleet, mirror), (topic,), [KEPT, LOST, LATER])
+    assert f"the copies to east.{topic}-0 [{KEPT.stop}, " in str(told["detail"])
+    assert fleet.judged([topic]).verdict is Verdict.PASS
+
+
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("owner", ["another", "same", "packed"])
 def test_positions_that_an_unclean_election_took_repeat_nothing(
@@ -79,10 +117,7 @@ def test_positions_that_an_unclean_election_took_repeat_nothing(
     with fleet.sync():
         with fleet.mirror("a") as mirror:
             drill = Drill(fleet, mirror)
-            copy_through(drill, (topic,), [KEPT])
-            trio.broker(BEHIND).stop()
-            for count in range(len(PORTIONS)):
-                copy_through(drill, (topic,), [KEPT, *PORTIONS[: count + 1]])
+            copy_past(trio, drill, topic)
             before = ends(trio, positions)
             if owner == "packed":
                 asyncio.run(pack(trio, fleet.name))

@@ -1,4 +1,4 @@
-"""Which positions are older than the last segments of their slot."""
+"""Which positions are older than the last segments of their slot, and which are newer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mirrorfleet.core.errors import BrokerError
 from mirrorfleet.core.ids import PartitionIdentity, SlotNumber, TargetOffset
 from mirrorfleet.mapping import runs
 from mirrorfleet.mapping.packing import Packer
-from mirrorfleet.mapping.runs import read_ahead
+from mirrorfleet.mapping.runs import read_compared
 from mirrorfleet.mapping.store import StoredSegments
 from mirrorfleet.records.segments import Segment
 from tests.unit.mapping.lists import ListStore
@@ -31,6 +31,12 @@ def store_of(*transactions: tuple[PartitionIdentity, ...]) -> ListStore:
             ends[each] = at + 10
         segments.append(Segment(SLOT, 1, tuple(made)))
     return ListStore(segments)
+
+
+async def read_ahead(
+    store: ListStore, slot: SlotNumber, copied: dict[PartitionIdentity, TargetOffset]
+) -> set[PartitionIdentity]:
+    return (await read_compared(store, slot, copied)).ahead
 
 
 def copied(one: int, other: int) -> dict[PartitionIdentity, TargetOffset]:
@@ -120,3 +126,21 @@ async def test_an_offset_that_is_out_of_range_without_anything_freed_is_an_error
     store = Broken([each.segment for each in store_of(*[(ONE,)] * 4)._segments])
     with pytest.raises(BrokerError):
         await read_ahead(store, SLOT, copied(0, 0))
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["followed by others", "packed and freed"])
+async def test_segments_that_lost_their_last_are_found_by_what_was_copied(*, packed: bool) -> None:
+    store = store_of(*[(ONE, OTHER)] * 20, (OTHER,))
+    if packed:
+        await Packer(store, SLOT).pack()
+        await store.free(SLOT, 2 * 21)
+
+    found = await read_compared(store, SLOT, copied(230, 210))
+
+    assert (found.ahead, found.short) == (set(), {ONE: 200})
+    assert (await read_compared(store, SLOT, copied(190, 240))) == ({ONE}, {OTHER: 210})
+
+
+async def test_an_older_segment_does_not_say_where_the_map_ends() -> None:
+    store = store_of(*[(ONE,)] * 2, (ONE, OTHER))
+    assert (await read_compared(store, SLOT, copied(30, 10))).short == {}

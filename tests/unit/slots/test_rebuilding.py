@@ -12,6 +12,7 @@ from mirrorfleet.copying.faults import FaultReason
 from mirrorfleet.copying.partition import start_position
 from mirrorfleet.core.errors import CorruptBatchError
 from mirrorfleet.core.ids import PartitionIdentity, SourceOffset, TargetOffset
+from mirrorfleet.offsets.ahead import Compared
 from mirrorfleet.offsets.index import OffsetIndex
 from mirrorfleet.records.positions import Position
 from mirrorfleet.slots import ledger, rebuilding, succession
@@ -24,6 +25,7 @@ from tests.unit.offsets.making import run_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from mirrorfleet.offsets.ahead import Ends
     from mirrorfleet.slots.runner import SlotRunner
     from mirrorfleet.slots.sending import Sender
 
@@ -52,6 +54,8 @@ class Slots:
         self.unstarted: dict[PartitionIdentity, object] = {}
         self.index = OffsetIndex()
         self.ahead: set[PartitionIdentity] | Exception = set()
+        self.short: Ends = {}
+        self.short_told = 0
         self.asked: Mapping[PartitionIdentity, TargetOffset] = {}
         self.told: list[str] = []
         self.reports: list[object] = []
@@ -60,7 +64,7 @@ class Slots:
         self.clock = SimpleNamespace(now_ms=lambda: 9, monotonic=lambda: 1.0)
         self.doubts = SimpleNamespace(doubt=lambda _: None)
         self.sources = self.targets = SimpleNamespace(topic_id=lambda _: None)
-        self.target, self.number, self.mender = None, 0, self
+        self.target, self.number, self.mender, self.meters = None, 0, self, self
 
         async def bounds(*_: object) -> tuple[int, int]:
             return 0, 1_000
@@ -80,13 +84,14 @@ class Slots:
         monkeypatch.setattr(succession, "last_told", last_told)
         monkeypatch.setattr(ledger, "control_entries", written)
 
-    async def ahead_of(
-        self, copied: Mapping[PartitionIdentity, TargetOffset]
-    ) -> set[PartitionIdentity]:
+    async def compared_with(self, copied: Mapping[PartitionIdentity, TargetOffset]) -> Compared:
         self.asked = copied
         if isinstance(self.ahead, Exception):
             raise self.ahead
-        return self.ahead
+        return Compared(self.ahead, self.short)
+
+    def map_short(self, partitions: int) -> None:
+        self.short_told += partitions
 
     async def maps_of(self, wanted: object) -> OffsetIndex:
         del wanted
@@ -202,6 +207,18 @@ async def test_what_stands_still_for_the_same_reason_is_told_as_what_stood_there
     slots.beyond = None
     await slots.take()
     assert slots.unstarted == {}
+
+
+async def test_a_map_that_lost_segments_stops_nobody_and_is_told(slots: Slots) -> None:
+    slots.short = {OTHER: TargetOffset(25)}
+
+    assert await slots.take() == {0: 100, 1: 30}
+    (told,) = slots.told
+    assert (
+        f"slot 0: its segments lost what they had of the copies to {entry(1).target} [25, 40)"
+        in told
+    )
+    assert (slots.written, slots.short_told) == ([], 1)
 
 
 async def test_segments_that_cannot_be_read_stop_nobody(slots: Slots) -> None:
