@@ -64,14 +64,6 @@ async def pack(target: Region, name: str) -> None:
             store.close()
 
 
-def copy_past(trio: Region, drill: Drill, topic: str) -> None:
-    """Copy what one broker has not any more."""
-    copy_through(drill, (topic,), [KEPT])
-    trio.broker(BEHIND).stop()
-    for count in range(len(PORTIONS)):
-        copy_through(drill, (topic,), [KEPT, *PORTIONS[: count + 1]])
-
-
 @pytest.mark.timeout(600)
 def test_segments_that_an_unclean_election_took_are_told_of(
     east: Region, regions: Regions, tmp_path: Path
@@ -86,7 +78,10 @@ def test_segments_that_an_unclean_election_took_are_told_of(
     create(east, topic)
     with fleet.sync():
         with fleet.mirror("a") as mirror:
-            copy_past(trio, Drill(fleet, mirror), topic)
+            drill = Drill(fleet, mirror)
+            copy_through(drill, (topic,), [KEPT])
+            trio.broker(BEHIND).stop()
+            copy_through(drill, (topic,), [KEPT, LOST])
             before = ends(trio, segments)
             mirror.kill()
             forget(trio)
@@ -117,7 +112,10 @@ def test_positions_that_an_unclean_election_took_repeat_nothing(
     with fleet.sync():
         with fleet.mirror("a") as mirror:
             drill = Drill(fleet, mirror)
-            copy_past(trio, drill, topic)
+            copy_through(drill, (topic,), [KEPT])
+            trio.broker(BEHIND).stop()
+            for count in range(len(PORTIONS)):
+                copy_through(drill, (topic,), [KEPT, *PORTIONS[: count + 1]])
             before = ends(trio, positions)
             if owner == "packed":
                 asyncio.run(pack(trio, fleet.name))
