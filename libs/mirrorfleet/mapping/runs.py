@@ -91,8 +91,8 @@ async def read_compared(
             if begin <= first:
                 raise
             continue  # freed meanwhile
-        for each in reversed(seen):
-            ends = each.ends | ends  # what is newer is known already
+        for identity, behind in (one for each in reversed(seen) for one in each.ends.items()):
+            ends.setdefault(identity, behind)  # not of an older one
         if any(each.in_step for each in seen):
             return compared(ends, copied)
         at, size = first, size * _GROWTH
