@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from mirrorfleet.config.flows import flow_of
@@ -164,7 +165,7 @@ class Board:
         copies, map_words = self._copies(link)
         trouble, facts = "", GroupFacts()
         try:
-            facts = await self._asker(link).page(choose, copies)
+            facts = self._with_copied(link, await self._asker(link).page(choose, copies))
         except MirrorfleetError as error:
             trouble = str(error)
         page = group_views.groups_page(
@@ -178,7 +179,7 @@ class Board:
         copies, map_words = self._copies(link)
         trouble, facts = "", GroupFacts()
         try:
-            facts = await self._asker(link).group(group, copies)
+            facts = self._with_copied(link, await self._asker(link).group(group, copies))
         except MirrorfleetError as error:
             trouble = str(error)
         if not trouble and group not in {**facts.source_states, **facts.target_states}:
@@ -225,6 +226,10 @@ class Board:
         watch.want_map()
         fleet = watch.fleet()
         return Copies(fleet.of_link(link), watch.index, fleet.losses), watch.map_words
+
+    def _with_copied(self, link: Link, facts: GroupFacts) -> GroupFacts:
+        seen = self._fleets[link.target].fleet().told.seen
+        return replace(facts, copied={at: seen[at].partition.next_source for at in seen})
 
     def _asker(self, link: Link) -> GroupAsker:
         """Raises: RefusedError when the settings of a cluster are wrong."""

@@ -50,7 +50,8 @@ class GroupFacts:
     """What both clusters said about some groups, by group. A group that is absent is not known.
 
     `refused` are groups that a cluster did not answer for, with its words. Members that it did not
-    tell are None. `sides` says of copies whether both have the topics still that the map is about.
+    tell are None. `sides` says of copies whether both have the topics still that the map is about,
+    `copied` up to which source offset their owners have copied: the map knows records only.
     """
 
     source_states: Mapping[str, str] = field(default_factory=dict)
@@ -60,6 +61,7 @@ class GroupFacts:
     source_members: Sequence[str] | None = ()
     target_members: Sequence[str] | None = ()
     sides: Mapping[PartitionIdentity, Sides] = field(default_factory=dict)
+    copied: Mapping[PartitionIdentity, int] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -142,8 +144,21 @@ def offset_rows(
             sides = facts.sides.get(entry.identity, _UNSURE)
             answer = answer_for(group, at, mine[at].offset, copies, flow)
             row = _offset_row(at, mine[at].offset, entry.target, answer, theirs, map_words)
-            rows.append(_checked(row, sides))
+            early = _early(answer, facts.copied.get(entry.identity, 0))
+            rows.append(_checked(_waiting(row, early) if early else row, sides))
     return rows
+
+
+def _early(answer: Answer | None, copied: int) -> int:
+    """Offsets before the group that are still to be copied: they will come behind it over there."""
+    if answer is None or answer.found is not Found.END:
+        return 0
+    return max(0, answer.asked - max(answer.copied_to, copied))
+
+
+def _waiting(row: GroupOffsetRow, early: int) -> GroupOffsetRow:
+    words = f"{row.words}; {count(early)} offsets before it are not copied yet"
+    return row.model_copy(update={"uncopied": early, "words": words})
 
 
 def _checked(row: GroupOffsetRow, sides: Sides) -> GroupOffsetRow:
@@ -247,6 +262,14 @@ def _group_words(
         return "behind", _behind_words(behind, facts.target_states.get(group, NO_GROUP))
     if blind := _blind_words(rows, map_words):
         return "unknown", blind
+    return _place_words(rows, unset)
+
+
+def _place_words(rows: Sequence[GroupOffsetRow], unset: int) -> tuple[str, str]:
+    """Of a group that stands nowhere else than the map says."""
+    if early := sum(row.uncopied > 0 for row in rows):
+        what = f"what it has read of {plural(early, 'partition')} is not all copied yet"
+        return "not copied", f"{what}: a consumer over there would read that again"
     if unset:
         return "partly", f"{plural(unset, 'partition')} of {len(rows)} not set on the target"
     return "in place", "it can go on over there where it stands here"

@@ -290,7 +290,7 @@ class GroupRow(Model):
     partitions: int
     """Partitions of this link with an offset of the group."""
     verdict: str
-    """In place, behind, ahead, partly, not set, none or unknown: see `words`."""
+    """In place, behind, ahead, not copied, partly, not set, none or unknown: see `words`."""
     words: str
 
 
@@ -322,6 +322,9 @@ class GroupOffsetRow(Model):
     """exact, end or before-copy."""
     target_offset: int | None
     """What the group has on the target."""
+    uncopied: int = 0
+    """Offsets before the group at the source that are not copied yet: they come behind its place.
+    """
     words: str
 
 

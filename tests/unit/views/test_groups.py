@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from mirrorfleet.core.ids import SourceOffset, TargetOffset, TopicPartition
+from mirrorfleet.core.ids import PartitionIdentity, SourceOffset, TargetOffset, TopicPartition
 from mirrorfleet.offsets.copies import Copies
 from mirrorfleet.offsets.floors import Seen, Sides
 from mirrorfleet.offsets.homes import GroupOffset
@@ -97,6 +97,29 @@ def test_a_group_is_compared_with_its_own_translation(
     }
 
 
+@pytest.mark.parametrize(
+    ("offset", "copied", "verdict"),
+    [
+        (99, {}, "not copied"),
+        (99, {A.identity: 98}, "not copied"),
+        (99, {A.identity: 99, B.identity: 0}, "in place"),  # markers behind the last record
+        (20, {}, "in place"),
+    ],
+)
+def test_a_group_is_not_in_place_while_what_it_has_read_is_still_to_be_copied(
+    offset: int, copied: dict[PartitionIdentity, int], verdict: str
+) -> None:
+    found = replace(facts({AT_A: offset, AT_B: 17}, {THERE_A: 10, THERE_B: 7}), copied=copied)
+
+    page = group_page("g", FLOW, found, copies(), Wanted(), map_words="", now_ms=NOW)
+
+    assert page.row is not None
+    assert page.row.verdict == verdict
+    left = offset - max(20, copied.get(A.identity, 0))
+    assert [one.uncopied for one in page.offsets] == [left, 0]
+    assert (f"; {left} offsets before it are not copied yet" in page.offsets[0].words) == bool(left)
+
+
 @pytest.mark.parametrize("state", ["Stable", "PreparingRebalance", "Unknown"])
 def test_a_group_with_members_on_the_target_is_not_said_to_be_set(state: str) -> None:
     """Checkpoint leaves it alone: who waits for that before a move would wait for ever."""
@@ -128,7 +151,13 @@ def test_each_offset_says_what_it_is_over_there() -> None:
 
     assert [(one.translated, one.found, one.target_offset, one.words) for one in page.offsets] == [
         (0, "before-copy", 2, "ahead by 2: a consumer would go on after these"),
-        (10, "end", 7, "behind by 3: a consumer would read these again"),
+        (
+            10,
+            "end",
+            7,
+            "behind by 3: a consumer would read these again;"
+            " 79 offsets before it are not copied yet",
+        ),
     ]
 
 
