@@ -155,8 +155,10 @@ def test_each_offset_says_what_it_is_over_there() -> None:
             10,
             "end",
             7,
-            "behind by 3: a consumer would read these again;"
-            " 79 offsets before it are not copied yet",
+            (
+                "behind by 3: a consumer would read these again;"
+                " 79 offsets before it are not copied yet"
+            ),
         ),
     ]
 
