@@ -71,7 +71,7 @@ def judge(
     untaken = "" if _stands_anyway(entry, seen) else why_untaken(of_slot, now_ms)
     if (
         sample is not None
-        and _is_current(sample, seen, now_ms)
+        and _is_current(entry, sample, seen, now_ms)
         and (not untaken or sample.verdict is Verdict.STOPPED)
     ):
         return Judged(sample.verdict, sample.rule, Judge.LAG, sample.time_ms)
@@ -90,8 +90,12 @@ def _stands_anyway(entry: CatalogPartition, seen: Reported | None) -> bool:
     return faulted or entry.state is CatalogState.PAUSED
 
 
-def _is_current(sample: Sample, seen: Reported | None, now_ms: int) -> bool:
-    """Fresh, and nothing became known since that it cannot have known: a fault, a silent owner."""
+def _is_current(
+    entry: CatalogPartition, sample: Sample, seen: Reported | None, now_ms: int
+) -> bool:
+    """Fresh, and nothing became known since that it cannot have known: a fault, a silent owner, or
+    that what waits does not move though all was well, as a lag service that died would have it.
+    """
     if now_ms - sample.time_ms > SAMPLE_STALE_MS:
         return False
     if seen is None:
@@ -99,8 +103,11 @@ def _is_current(sample: Sample, seen: Reported | None, now_ms: int) -> bool:
     heard_ms = seen.snapshot.time_ms
     if now_ms - heard_ms > STALE_MS:
         return sample.time_ms > heard_ms + STALE_MS
-    overtaken = heard_ms > sample.time_ms
-    return not overtaken or bool(seen.partition.fault) == (sample.verdict is Verdict.FAULTED)
+    if heard_ms <= sample.time_ms:
+        return True
+    if bool(seen.partition.fault) != (sample.verdict is Verdict.FAULTED):
+        return False
+    return not (sample.verdict.fine and _of_report(entry, seen, now_ms)[0] is Verdict.STUCK)
 
 
 def _of_report(entry: CatalogPartition, seen: Reported, now_ms: int) -> tuple[Verdict, str]:

@@ -115,6 +115,18 @@ def test_a_sample_from_before_the_owner_fell_silent_is_overtaken() -> None:
     assert after.judge is Judge.LAG
 
 
+def test_what_was_well_when_lag_died_is_stuck_when_its_owner_says_so() -> None:
+    well = sample(ENTRY, verdict=Verdict.IDLE, time_ms=NOW - 120_000)
+    stuck = reported(last_progress_ms=NOW - 60_000)
+
+    assert judge(ENTRY, stuck, well, NOW).verdict is Verdict.STUCK
+    assert judge(ENTRY, reported(), well, NOW).judge is Judge.LAG
+    later = replace(well, time_ms=NOW - 500)
+    assert judge(ENTRY, stuck, later, NOW).judge is Judge.LAG
+    behind = replace(well, verdict=Verdict.BEHIND)
+    assert judge(ENTRY, stuck, behind, NOW).judge is Judge.LAG
+
+
 def test_a_slot_that_its_owner_cannot_take_is_stopped_with_the_reason() -> None:
     state = held_up("fencing", "the coordinator does not answer")
     of_slot = replace(snapshot(), state=state)
