@@ -137,10 +137,10 @@ def environment() -> None:
 
 
 def main() -> None:
-    """Run a command; our errors become one line and exit code 1."""
+    """Run a command; our errors and the system's become one line and exit code 1."""
     try:
         app()
-    except MirrorfleetError as error:
+    except (MirrorfleetError, OSError) as error:
         say_error(str(error))
         sys.exit(1)
 

@@ -42,6 +42,9 @@ _MODELS: Final[tuple[tuple[tuple[str, ...], type[BaseModel]], ...]] = (
 )
 """Which model's keys are valid where; by parts, because a header's name may hold dots."""
 
+_NAMING: Final = re.compile(r"could not determine a constructor|found undefined (alias|tag handle)")
+"""What YAML says of a tag or an alias; behind it comes the name, which may be a secret."""
+_IN_QUOTES: Final = "text that begins with '!', '*' or '&' is to stand in quotes"
 _TEXT: Final = "tag:yaml.org,2002:str"
 _MERGE: Final = "tag:yaml.org,2002:merge"
 _READ_AS: Final = {
@@ -185,7 +188,9 @@ def _not_yaml(error: yaml.YAMLError, text: str) -> tuple[int, str]:
         return line, f"the character U+{error.character:04X}: {error.reason}"
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     line = mark.line + 1 if mark is not None else 0
-    return line, getattr(error, "problem", None) or "not readable"
+    what = str(getattr(error, "problem", None) or "not readable")
+    named = _NAMING.match(what)
+    return line, f"{named[0]}; {_IN_QUOTES}" if named else what
 
 
 def _mark(node: yaml.Node, path: str, lines: dict[str, int], problems: list[Problem]) -> None:

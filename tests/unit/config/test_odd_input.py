@@ -78,6 +78,14 @@ def test_what_may_be_a_secret_is_not_repeated(more: str, path: str) -> None:
     assert "hunter2" not in said
 
 
+@pytest.mark.parametrize("value", ["!hunter2", "*hunter2", "!hunter2!x y"])
+def test_a_secret_that_yaml_takes_for_a_tag_or_an_alias_is_not_repeated(value: str) -> None:
+    said = problems(f"{RIGHT}services:\n  console:\n    token: {value}\n")
+    assert said.startswith("estate.yaml:24 not YAML: ")
+    assert said.endswith("; text that begins with '!', '*' or '&' is to stand in quotes.")
+    assert "hunter" not in said
+
+
 def test_a_word_that_would_make_a_name_too_long_for_kafka_is_refused() -> None:
     text = """
 estate: WORD

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from services.local import pair
+from services.local import __main__, pair
 from services.local.broker import LocalError
 from services.local.pair import with_ports
 from services.local.region import Region, RegionSpec
@@ -54,6 +55,24 @@ def test_auto_takes_any_ports(taken: set[int]) -> None:
 def test_ports_that_are_no_pair_of_numbers_are_refused(taken: set[int], text: str) -> None:
     with pytest.raises(LocalError, match=r"neither auto nor like 19092,29092"):
         with_ports(SPECS, text)
+
+
+def test_what_the_system_refuses_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused(*_: object) -> None:
+        raise PermissionError(13, "Permission denied", ".local/pair.lock")
+
+    monkeypatch.setattr(pair, "down", refused)
+    monkeypatch.setattr(sys, "argv", ["local", "down"])
+
+    with pytest.raises(SystemExit) as ended:
+        __main__.main()
+
+    said = capsys.readouterr().err
+    assert ended.value.code == 1
+    assert "Permission denied: '.local/pair.lock'" in said
+    assert "Traceback" not in said
 
 
 # All of them lead into the test's own folder: code that forgets the check must harm nobody.
