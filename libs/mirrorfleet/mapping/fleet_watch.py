@@ -267,19 +267,22 @@ class FleetWatch:
             while True:
                 follower.want(self._shown.view.slots)
                 await follower.step()
-                if follower.behind or not self._is_read:
-                    total = len(self._shown.view.slots)
-                    trouble = next((f": {error}" for error in follower.leaderless.values()), "")
-                    self._say_map(
-                        f"{len(follower.behind)} of {total} slots are still being read{trouble}"
-                    )
-                else:
-                    self.index, self.map_words = follower.index, ""
+                if not follower.behind and self._is_read:
+                    self.index = follower.index
+                self.map_words = self._map_words(follower)
                 if not follower.slots:
                     await asyncio.sleep(_AGAIN_S)
         finally:
             follower.close()
             store.close()
+
+    def _map_words(self, follower: MapFollower) -> str:
+        """What a map lacks that is not whole, or that was whole and is not followed everywhere."""
+        total, lost = len(self._shown.view.slots), follower.leaderless
+        trouble = next((f": {error}" for error in lost.values()), "")
+        if follower.behind or not self._is_read:
+            return f"{len(follower.behind)} of {total} slots are still being read{trouble}"
+        return f"{len(lost)} of {total} slots are not followed now{trouble}" if lost else ""
 
     async def _forget(self, cluster: Cluster) -> None:
         """Let go for ever of what nobody can ask about any more; the packer does so in Kafka."""

@@ -15,7 +15,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.copying.faults import FaultReason, standing_in
-from mirrorfleet.core.errors import BrokerError, ConfigError, DeadlineError, RefusedError
+from mirrorfleet.core.errors import (
+    BrokerError,
+    ConfigError,
+    DeadlineError,
+    MirrorfleetError,
+    RefusedError,
+)
 from mirrorfleet.core.ids import FleetName, Link, SourceOffset, TopicPartition
 from mirrorfleet.core.names import control_topic
 from mirrorfleet.kafka.control import ControlWriter, read_up_to
@@ -91,6 +97,7 @@ async def resolve(
 
     Raises: RefusedError (it does not stand still, or not at that; nothing has changed),
     DeadlineError when no worker answers, or `sync` makes no new incarnation, and as `read_catalog`.
+    What was asked may be done all the same: whoever raises says until when.
     """
     entry = _entry(await read_catalog(target, fleet), link, at)
     told = _told(await newest_progress(target, fleet), entry)
@@ -104,13 +111,19 @@ async def resolve(
     try:
         tail.start(answers.partition, await _end(target, answers))
         since = await _end(target, requests)
-        await writer.write(requests, [commands.encode(command)], command.time_ms)
+        try:
+            await writer.write(requests, [commands.encode(command)], command.time_ms)
+        except DeadlineError as error:
+            raise _unheard(at, "nobody knows whether it was written", error) from None
         try:
             async with asyncio.timeout(PATIENCE_S):
                 return await _answer(tail, command)
         except TimeoutError:
-            until_ms = await _asked_until(target, requests, since, command, clock)
-            raise _unanswered(at, until_ms) from None
+            raise await _unanswered(target, requests, since, command, clock) from None
+        except MirrorfleetError as error:
+            if isinstance(error, RefusedError):
+                raise
+            raise _unheard(at, "its answer cannot be read", error) from None
     finally:
         tail.close()
         writer.close()
@@ -140,7 +153,22 @@ async def _asked_until(
     return max(found, default=None)
 
 
-def _unanswered(at: TopicPartition, until_ms: int | None) -> DeadlineError:
+def _unheard(at: TopicPartition, what: str, error: MirrorfleetError) -> DeadlineError:
+    return DeadlineError(
+        f"the request for {at}: {what}: {error}",
+        hint=f"A worker may still take it within {PATIENCE_S:g} s, and what it takes is done."
+        " See: mirrorfleet status.",
+    )
+
+
+async def _unanswered(
+    target: Cluster, requests: TopicPartition, since: int, command: Command, clock: Clock
+) -> DeadlineError:
+    at = TopicPartition(command.topic, command.identity.partition)
+    try:
+        until_ms = await _asked_until(target, requests, since, command, clock)
+    except MirrorfleetError as error:
+        return _unheard(at, "nobody knows whether a worker took it", error)
     if until_ms is None:
         return DeadlineError(
             f"no worker answered for {at} within {PATIENCE_S:g} s; the request has ended.",
@@ -156,7 +184,7 @@ def _unanswered(at: TopicPartition, until_ms: int | None) -> DeadlineError:
 
 async def _answer(tail: PartitionTail, command: Command) -> Event:
     while True:
-        for record in await tail.poll(deadline_s=_POLL_S):
+        for record in await _polled(tail):
             event = events.decode(record.value)
             if not isinstance(event, Event) or event.request != command.id:
                 continue
@@ -164,6 +192,15 @@ async def _answer(tail: PartitionTail, command: Command) -> Event:
                 where = f"{command.topic}-{command.identity.partition}"
                 raise RefusedError(f"{where}: {event.detail}", hint="Nothing has changed.")
             return event
+
+
+async def _polled(tail: PartitionTail) -> list[ControlRecord]:
+    """Also through a move of the ledger's leader, which is no answer."""
+    while True:
+        try:
+            return await tail.poll(deadline_s=_POLL_S)
+        except DeadlineError:
+            await asyncio.sleep(0)
 
 
 def _entry(view: CatalogView, link: Link, at: TopicPartition) -> CatalogPartition:

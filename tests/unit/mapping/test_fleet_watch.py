@@ -16,6 +16,7 @@ from mirrorfleet.core.ids import ClusterAlias, FleetName, SourceOffset, TargetOf
 from mirrorfleet.mapping import fleet_watch
 from mirrorfleet.mapping.fleet_watch import ClusterWatch, FleetWatch
 from mirrorfleet.mapping.floors import LogFloors
+from mirrorfleet.offsets.index import OffsetIndex
 from mirrorfleet.offsets.packing import Floor
 from mirrorfleet.records.catalog import CatalogState
 from mirrorfleet.runtime.clock import SystemClock
@@ -155,6 +156,43 @@ async def test_a_topic_that_is_missing_and_may_be_is_followed_once_it_is_there(
 
     assert set(said) == {""}  # the others were read on
     assert {since is None for since in broker.since[reports][1:]} == {not was_read}
+
+
+async def test_a_map_that_was_whole_and_loses_a_slot_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    follower = SimpleNamespace(
+        index=OffsetIndex(),
+        behind=set[int](),
+        leaderless=dict[int, Exception](),
+        slots=2,
+        want=lambda _: None,
+        step=lambda: asyncio.sleep(0),
+        close=lambda: None,
+    )
+    monkeypatch.setattr(fleet_watch, "MapFollower", lambda *_: follower)
+    monkeypatch.setattr(
+        fleet_watch, "KafkaMapStore", lambda *_: SimpleNamespace(close=lambda: None)
+    )
+    cluster = cast("Cluster", SimpleNamespace())
+    watch = watching(cluster, SystemClock(), [])
+    watch._is_read = True
+    for each in (entry(0), entry(1)):
+        watch._shown.view.apply(each)
+    watch.want_map()
+
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(watch._follow_map(cluster))
+        await until(lambda: not watch.map_words, deadline_s=5, what="a whole map")
+        follower.leaderless[1] = DeadlineError("broker 2 is unreachable")
+        await until(lambda: bool(watch.map_words), deadline_s=5, what="the word of a slot")
+        words = watch.map_words
+        follower.leaderless.clear()
+        await until(lambda: not watch.map_words, deadline_s=5, what="a whole map again")
+        task.cancel()
+
+    slots = len(watch._shown.view.slots)
+    assert words == f"1 of {slots} slots are not followed now: broker 2 is unreachable"
 
 
 async def test_what_both_logs_have_lost_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from mirrorfleet.copying.faults import Fault, FaultReason
-from mirrorfleet.core.errors import ConfigError, DeadlineError, MirrorfleetError, RefusedError
+from mirrorfleet.core.errors import (
+    AuthenticationError,
+    ConfigError,
+    DeadlineError,
+    MirrorfleetError,
+    RefusedError,
+)
 from mirrorfleet.core.ids import FleetName, SourceOffset, TopicPartition
 from mirrorfleet.kafka.control import ControlRecord
 from mirrorfleet.kafka.offsets import ListedOffset, OffsetSpec
@@ -73,6 +79,10 @@ class World:
     requests: list[tuple[bytes | None, int]] = field(default_factory=list)
     """Values and timestamps."""
     fault: str = TOLD.fault
+    polls: list[list[ControlRecord] | MirrorfleetError] = field(default_factory=list)
+    """What the ledger's next polls give; then nothing."""
+    silent: set[str] = field(default_factory=set)
+    """Of the target, what gives no answer: write, read."""
 
     async def read_catalog(self, *_: object) -> CatalogView:
         view = CatalogView()
@@ -99,14 +109,20 @@ class World:
     ) -> None:
         assert at == REQUESTS
         assert deadline_s > 0
+        if "read" in self.silent:
+            raise DeadlineError("gave up after 10 s")
         for offset in range(start_offset, end_offset):
             value, time_ms = self.requests[offset]
             stop(ControlRecord(at.topic, at.partition, offset, time_ms, b"", value))
 
     def tail(self, *_: object) -> SimpleNamespace:
         async def poll(*, deadline_s: float) -> list[ControlRecord]:
-            await asyncio.sleep(deadline_s)
-            return []
+            found = self.polls.pop(0) if self.polls else []
+            if isinstance(found, MirrorfleetError):
+                raise found
+            if not found:
+                await asyncio.sleep(deadline_s)
+            return found
 
         return SimpleNamespace(start=lambda *_: None, poll=poll, close=lambda: None)
 
@@ -115,6 +131,8 @@ class World:
             at: TopicPartition, entries: Sequence[tuple[bytes | None, bytes | None]], now_ms: int
         ) -> None:
             assert at == REQUESTS
+            if "write" in self.silent:
+                raise DeadlineError("gave up after 5 s")
             for _, value in entries:
                 self.requests.append((value, now_ms))
                 asked = commands.decode(value)
@@ -194,6 +212,43 @@ async def test_a_request_that_no_worker_takes_has_ended(
 
     assert "no worker answered for orders-0 within 0.05 s; the request has ended." in said
     assert "Does a mirror run?" in said
+
+
+STILL = "A worker may still take it within 0.05 s, and what it takes is done."
+
+
+@pytest.mark.parametrize(
+    ("silent", "what"),
+    [
+        ("write", "nobody knows whether it was written: gave up after 5 s"),
+        ("read", "nobody knows whether a worker took it: gave up after 10 s"),
+    ],
+)
+async def test_of_a_request_whose_end_nobody_knows_it_is_said_that_it_may_be_done(
+    world: World, silent: str, what: str
+) -> None:
+    world.silent = {silent}
+
+    said = await told()
+
+    assert f"the request for orders-0: {what}" in said
+    assert STILL in said
+
+
+async def test_a_ledger_that_cannot_be_read_any_more_does_not_end_a_request(world: World) -> None:
+    world.polls = [AuthenticationError("west: no such user")]
+
+    said = await told()
+
+    assert "its answer cannot be read: west: no such user" in said
+    assert STILL in said
+
+
+async def test_a_ledger_whose_leader_moves_is_asked_again(world: World) -> None:
+    world.polls = [DeadlineError("gave up after 10 s")] * 2
+
+    assert "no worker answered for orders-0 within 0.05 s; the request has ended." in await told()
+    assert world.polls == []
 
 
 @pytest.mark.parametrize(
