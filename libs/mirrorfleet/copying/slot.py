@@ -65,7 +65,8 @@ class Slot:
         self.snapshots = Snapshots()
         self.fence: Fence | None = None
         """An operator stopped the slot, as we read last."""
-        self.ever_known: set[PartitionIdentity] = set()  # that had a position once
+        self.ever_known: dict[PartitionIdentity, Position | None] = {}
+        """Positions as they were once; None where something is known to have been copied."""
         self.ends: dict[PartitionIdentity, int] = {}
         """High watermarks that were seen last of partitions that are left, -1 for none."""
         self.remembered: dict[PartitionIdentity, CopyPartition] = {}

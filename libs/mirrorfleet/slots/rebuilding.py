@@ -23,12 +23,13 @@ from mirrorfleet.core.ids import SourceOffset, TargetOffset
 from mirrorfleet.kafka.offsets import log_bounds
 from mirrorfleet.kafka.stored import first_committed
 from mirrorfleet.records.events import EventKind
+from mirrorfleet.records.incarnations import FROM_THE_START, offset_of
 from mirrorfleet.records.positions import Position, PositionFault
 from mirrorfleet.runtime.log import fields, logger
 from mirrorfleet.slots import healing, ledger, succession
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from mirrorfleet.core.ids import PartitionIdentity
     from mirrorfleet.offsets.ahead import Ends
@@ -59,7 +60,7 @@ async def rebuild(runner: SlotRunner, sender: Sender) -> None:
     if not missing:
         return
     copied = older | await _copied_before(runner, missing)
-    runner.slot.ever_known |= copied
+    runner.slot.ever_known |= dict.fromkeys(copied)
     if known and not copied:
         return  # new partitions of a slot that works
     maps = await runner.mender.maps_of({entry.identity for entry in missing})
@@ -151,9 +152,21 @@ async def _copied_before(
     return {
         entry.identity
         for entry in missing
-        if entry.identity in runner.slot.ever_known
+        if _had_something(entry, runner.slot.ever_known)
         or (entry.identity in told and told[entry.identity].records > 0)
     }
+
+
+def _had_something(
+    entry: CatalogPartition, known: Mapping[PartitionIdentity, Position | None]
+) -> bool:
+    """Whether who begins it as a new one could repeat or skip a record, by the position of once."""
+    if entry.identity not in known:
+        return False
+    position = known[entry.identity]
+    begins_alike = entry.start == FROM_THE_START or offset_of(entry.start) is not None
+    is_bare = position is not None and not position.records and position.fault is None
+    return not (is_bare and begins_alike)
 
 
 async def _made(

@@ -173,15 +173,39 @@ async def test_where_the_map_is_short_as_well_the_partition_stops_for_every_late
 
 async def test_one_whose_map_is_gone_too_is_never_begun_anew(slots: Slots) -> None:
     slots.log, slots.index = {}, OffsetIndex()
-    slots.slot.ever_known = {ONE}  # as this process, or its progress, knows
+    slots.slot.ever_known = {ONE: None}  # as this process, or its progress, knows
     assert await slots.take() == {}
     (kept,) = slots.written
     assert kept.identity == ONE
     assert kept.fault is not None
 
-    slots.slot.ever_known, slots.unstarted, slots.written = set(), {}, []
+    slots.slot.ever_known, slots.unstarted, slots.written = {}, {}, []
     assert await slots.take() == {}  # another process, and its progress says nothing any more
     assert set(slots.unstarted) == {ONE, OTHER}
+
+
+@pytest.mark.parametrize(
+    ("start", "records", "is_lost"),
+    [
+        ("earliest", 0, False),
+        ("offset:5", 0, False),
+        ("earliest", 1, True),
+        ("latest", 0, True),  # what has come since would be skipped
+    ],
+)
+async def test_one_that_never_had_a_record_begins_anew_when_all_positions_are_gone(
+    slots: Slots, start: str, records: int, *, is_lost: bool
+) -> None:
+    idle = replace(start_position(OTHER, SourceOffset(7), 1), records=records)
+    slots.entries[OTHER] = replace(slots.entries[OTHER], start=start)
+    slots.log[OTHER] = idle
+    await slots.take()
+
+    slots.log, slots.index = {}, OffsetIndex()
+    await slots.take()
+
+    assert {each.identity for each in slots.written if each.fault} >= {ONE}
+    assert any(each.identity == OTHER for each in slots.written) == is_lost
 
 
 async def test_who_goes_on_with_the_spare_id_does_not_copy_what_is_lost(slots: Slots) -> None:
