@@ -68,7 +68,8 @@ class Slot:
         self.ever_known: dict[PartitionIdentity, Position | None] = {}
         """Positions as they were once; None where something is known to have been copied."""
         self.ends: dict[PartitionIdentity, int] = {}
-        """High watermarks that were seen last of partitions that are left, -1 for none."""
+        """High watermarks that were seen last of partitions that are left, -1 where none was told.
+        """
         self.remembered: dict[PartitionIdentity, CopyPartition] = {}
         """As they were when a producer id ended, until they are admitted again."""
         self.left: dict[PartitionIdentity, CopyPartition] = {}
@@ -117,7 +118,8 @@ class Slot:
             self.known[identity] = partition.committed
             partition.rewind()
             self._ready.pop(partition, None)
-            self.ends[identity] = partition.source.high_watermark
+            if partition.source.high_watermark >= 0:  # else another owner may have told it
+                self.ends[identity] = partition.source.high_watermark
             at = (identity.source_topic_id, identity.partition)
             if self._by_source.get(at) is partition:  # not that of a later incarnation
                 del self._by_source[at]

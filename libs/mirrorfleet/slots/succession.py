@@ -168,7 +168,8 @@ async def tell_of_ended(runner: SlotRunner, sender: Sender) -> None:
         now = runner.sources.topic_id(entry.source_topic)
         if now is None or now == identity.source_topic_id:
             continue
-        slot.ends[identity] = partition.source.high_watermark
+        if partition.source.high_watermark >= 0:
+            slot.ends[identity] = partition.source.high_watermark
         known = slot.known.get(identity, partition.committed)  # as it was read again, perhaps
         first = max(slot.settled(partition), known.next_source)
         span = await _unread(runner, identity, first)
@@ -286,7 +287,8 @@ async def _unread(runner: SlotRunner, identity: PartitionIdentity, first: Source
 async def last_told(runner: SlotRunner) -> dict[PartitionIdentity, PartitionProgress]:
     """What the last snapshots of the slot say of each partition, whoever wrote them.
 
-    One that was copied counts more than one that waits to begin: an owner tells of both.
+    One that was copied counts more than one that waits to begin: an owner tells of both. So does
+    one whose source was seen: a topic that was made again shows no later owner where it ended.
 
     Raises: MirrorfleetError: the target does not answer.
     """
@@ -316,5 +318,9 @@ async def last_told(runner: SlotRunner) -> dict[PartitionIdentity, PartitionProg
 def _keep(seen: dict[PartitionIdentity, PartitionProgress], snapshot: Progress) -> None:
     for one in snapshot.partitions:
         before = seen.get(one.identity)
-        if before is None or one.records >= before.records:
+        if before is None or _weight(one) >= _weight(before):
             seen[one.identity] = one
+
+
+def _weight(told: PartitionProgress) -> tuple[int, bool]:
+    return told.records, told.high_watermark >= 0

@@ -6,14 +6,17 @@ import asyncio
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
-from mirrorfleet.core.ids import TopicPartition
+from mirrorfleet.core.ids import SourceOffset, TopicPartition
 from mirrorfleet.kafka.offsets import LATEST, ListedOffset, OffsetSpec
 from mirrorfleet.slots import succession
 from tests.unit.kafka.logs import Logs
+from tests.unit.views.making import entry, report, snapshot
 
 if TYPE_CHECKING:
     import pytest
 
+    from mirrorfleet.core.ids import PartitionIdentity
+    from mirrorfleet.records.progress import PartitionProgress
     from mirrorfleet.slots.runner import SlotRunner
 
 AT = TopicPartition("__mirrorfleet.west.progress", 0)
@@ -39,3 +42,11 @@ async def test_a_slot_is_not_held_up_by_progress_that_lost_its_tail(
         told = await succession.last_told(cast("SlotRunner", runner))
 
     assert told == {}
+
+
+def test_an_owner_that_saw_no_end_does_not_hide_the_end_that_one_before_saw() -> None:
+    seen: dict[PartitionIdentity, PartitionProgress] = {}
+    for end in (110, 120, -1):
+        succession._keep(seen, snapshot(report(entry(), high_watermark=SourceOffset(end))))
+
+    assert seen[entry().identity].high_watermark == 120

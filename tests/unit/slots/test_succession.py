@@ -202,6 +202,29 @@ async def test_the_gap_of_a_topic_with_fewer_partitions_is_told_once_whatever_co
     assert not ending.slot.left  # nothing is left to tell
 
 
+async def test_where_a_topic_ended_that_an_owner_of_before_saw_is_not_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever took the slot when the topic was gone has seen no end of its own."""
+    ending = Ending(monkeypatch)
+    ending.slot.ends = {identity(0): 90, identity(1): 90}
+    ending.slot.partitions[identity(0)].source = SourceEnds()
+
+    await ending.follow()
+
+    assert ending.told == [("gap", 0, 0, 90), ("gap", 1, 0, 70)]
+
+
+async def test_an_end_that_an_owner_of_before_saw_outlives_a_dismissal() -> None:
+    left = slot(entry(0))
+    left.ends[identity(0)] = 90
+    left.partitions[identity(0)].source = SourceEnds()
+
+    left.dismiss(identity(0))
+
+    assert left.ends == {identity(0): 90}
+
+
 async def test_a_gap_waits_for_a_ledger_that_is_away_and_the_slot_does_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
