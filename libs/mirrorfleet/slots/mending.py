@@ -116,7 +116,7 @@ class Mender:
             command = self._worker.requests.open_for(partition.identity, now_ms)
             if partition.fault is not None:
                 await self._mend(sender, partition, partition.fault, command)
-            elif command is not None and partition.reported is None:
+            elif command is not None and _is_copied(partition):
                 requests.refuse(self._worker, command, "it is being copied; nothing is in its way")
         self._refuse_unstarted(now_ms)
 
@@ -274,6 +274,11 @@ class Mender:
                 detail=f"{fault.detail}; goes on at {at}",
             )
         )
+
+
+def _is_copied(partition: CopyPartition) -> bool:
+    """Whether nothing is in its way: who took the slot just now has not met yet what is."""
+    return partition.reported is None and partition.source.last_stable >= 0
 
 
 def _is_unknown(fault: Fault) -> bool:

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from mirrorfleet.copying.faults import Fault, FaultReason, Span
-from mirrorfleet.copying.partition import CopyPartition
+from mirrorfleet.copying.partition import CopyPartition, SourceEnds
 from mirrorfleet.core.ids import (
     SourceOffset,
     TopicPartition,
@@ -230,6 +230,7 @@ async def test_a_request_that_does_not_fit_is_refused_once(*, stands: bool) -> N
     world = World()
     if stands:
         world.stand(R.RETENTION_OVERTOOK, span(0, 9))
+    world.partition.source = SourceEnds(9, 9, 0)
     world.ask(Action.ACCEPT_GAP, 0, 8)
 
     await world.work()
@@ -243,6 +244,20 @@ async def test_a_request_that_does_not_fit_is_refused_once(*, stands: bool) -> N
         else "it is being copied; nothing is in its way"
     )
     assert (world.written, world.partition.committed.next_source) == ([], 0)
+
+
+async def test_who_took_the_slot_just_now_meets_what_stands_before_it_answers_a_request() -> None:
+    """The owner before told what it stands at, and the operator asked; then that owner died."""
+    world = World()
+    world.ask(Action.SEEK, 0, 9)
+    await world.work()
+    assert list(world.worker.events) == []
+
+    world.stand(R.SOURCE_CORRUPT)
+    await world.work()
+
+    assert list(world.worker.events) == []
+    assert world.partition.committed.next_source == 9
 
 
 async def test_a_request_that_has_ended_is_not_met() -> None:
