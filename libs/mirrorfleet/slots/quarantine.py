@@ -39,7 +39,7 @@ from mirrorfleet.kafka.transactions import NotAddedError
 from mirrorfleet.policy.naming import is_own_topic
 from mirrorfleet.records.positions import Barrier, Quarantine
 from mirrorfleet.runtime.log import fields, logger
-from mirrorfleet.slots import endings, healing, lateness, taking
+from mirrorfleet.slots import endings, healing, lateness, rebuilding, taking
 from mirrorfleet.slots.entries import barrier_entry
 from mirrorfleet.slots.outgoing import AbortError
 from mirrorfleet.slots.recalling import recall
@@ -360,6 +360,7 @@ async def divert(runner: SlotRunner) -> Sender:
         runner.slot.known, runner.slot.snapshots.quarantine = found.positions(), record
         barrier = Barrier(owner=runner.owner, producer=producer, time_ms=now_ms)
         runner.slot.snapshots.barrier = barrier
+        await rebuilding.rebuild(runner, sender)  # what lost replicas may have lost positions, too
         for entry in runner.entries.values():
             if healing.is_left_behind(runner, entry.identity):
                 _leave(runner, entry)

@@ -48,12 +48,15 @@ _log = logger(__name__)
 async def rebuild(runner: SlotRunner, sender: Sender) -> None:
     """Fill in what is missing of the slot's positions; what cannot be is stopped.
 
+    What is left behind is looked at when it goes on: its log may not answer now.
+
     Raises: MirrorfleetError: a side does not answer; nothing is known then.
     """
     known = runner.slot.known
     for waiting in filter(healing.is_lost, runner.unstarted.values()):
         waiting.fault = None  # looked into again; what was told of it is not told once more
-    entries = await succession.not_followed(runner, list(runner.entries.values()))
+    able = [e for e in runner.entries.values() if not healing.is_left_behind(runner, e.identity)]
+    entries = await succession.not_followed(runner, able)
     older = await _older_than_the_map(runner, entries)
     older |= {e.identity for e in entries if _fault_of(known.get(e.identity))}
     missing = [e for e in entries if e.identity in older or e.identity not in known]

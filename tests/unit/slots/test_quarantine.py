@@ -13,17 +13,20 @@ from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError, DeadlineError, FencedError
 from mirrorfleet.core.ids import ProducerIdentity, TopicPartition
 from mirrorfleet.kafka.producer import ProduceAck
+from mirrorfleet.offsets.ahead import Compared
 from mirrorfleet.records.formats import LEVELS
 from mirrorfleet.records.positions import Barrier, Entry, Fence, encode
-from mirrorfleet.slots import endings, quarantine, taking
+from mirrorfleet.slots import endings, quarantine, rebuilding, succession, taking
 from mirrorfleet.slots.outgoing import AbortError, ControlEntry
 from mirrorfleet.slots.quarantine import HealedError, WedgedError
 from tests.unit.copying.making import identity
+from tests.unit.offsets.making import run_of
 from tests.unit.slots.wedged import CONTROL, MAIN, PRODUCER, SICK, SPARE, WELL, Look, World
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from mirrorfleet.core.ids import PartitionIdentity
     from mirrorfleet.slots import sending
     from mirrorfleet.slots.runner import SlotRunner
 
@@ -342,6 +345,31 @@ async def test_the_neighbours_go_on_and_the_one_says_why_it_stands(diverting: Wo
     await quarantine.divert(cast("SlotRunner", runner))
     assert runner.unstarted[identity(0)].reported is told  # it is not told again
     assert runner.taken_at == 700.0
+
+
+async def test_a_neighbour_whose_position_is_older_than_the_map_goes_on_where_that_ends(
+    diverting: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    diverting.compared = Compared({identity(1)}, {})
+    diverting.map.add(identity(1), [run_of(0, 50, 0)])
+
+    async def nothing(*_: object) -> dict[PartitionIdentity, object]:
+        return {}
+
+    async def bounds(*_: object) -> tuple[int, int]:
+        return 0, 50
+
+    async def first_committed(*_: object) -> None:
+        return None
+
+    monkeypatch.setattr(rebuilding, "first_committed", first_committed)
+    monkeypatch.setattr(rebuilding, "log_bounds", bounds)
+    monkeypatch.setattr(succession, "last_told", nothing)
+
+    await quarantine.divert(cast("SlotRunner", diverting.runner))
+
+    assert diverting.asked_of == {identity(1)}  # what is left behind waits
+    assert diverting.runner.slot.known[identity(1)].next_source == 50
 
 
 async def test_who_finds_another_owner_before_its_own_record_gives_up(diverting: World) -> None:

@@ -11,14 +11,19 @@ from mirrorfleet.core.ids import FleetName, ProducerIdentity, SlotNumber, TopicP
 from mirrorfleet.core.names import spare_id
 from mirrorfleet.kafka import left_open
 from mirrorfleet.kafka.inspection import ActiveProducer, TransactionDescription
+from mirrorfleet.offsets.ahead import Compared
+from mirrorfleet.offsets.index import OffsetIndex
 from mirrorfleet.records.formats import LEVELS
 from mirrorfleet.slots import endings, quarantine
 from mirrorfleet.slots.quarantine import Wedges
 from tests.unit.copying.making import LINK, entry, slot
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pytest
 
+    from mirrorfleet.core.ids import PartitionIdentity, TargetOffset
     from mirrorfleet.records.positions import Entry
     from mirrorfleet.slots.runner import SlotRunner
 
@@ -53,13 +58,21 @@ class World:
         """Partitions that have all replicas in sync, whatever the others have."""
         self.open_at: frozenset[TopicPartition] | Exception = frozenset()
         """Where leaders have something open of the main id."""
+        self.map = OffsetIndex()
+        self.compared = Compared(set(), {})
+        """What the stored map says of the positions of `asked_of`."""
+        self.asked_of: set[PartitionIdentity] = set()
         made = slot(entry(0), entry(1))
         self.runner = SimpleNamespace(
             number=3,
             fleet=FleetName("west"),
             link=LINK,
             target=SimpleNamespace(metadata=self.metadata),
+            sources=SimpleNamespace(topic_id=lambda topic: None),
             targets=SimpleNamespace(topic_id=lambda topic: None, in_sync=self._in_sync),
+            mender=SimpleNamespace(
+                compared_with=self._compare, maps_of=self._maps, tell=lambda *_: None
+            ),
             owner="me",
             slot=made,
             entries={one.entry.identity: one.entry for one in made.partitions.values()},
@@ -78,6 +91,13 @@ class World:
         monkeypatch.setattr(quarantine, "describe_configs", self._configs)
         monkeypatch.setattr(endings, "ask_control", self._ask_control)
         monkeypatch.setattr(quarantine, "AGAIN_S", 0.0)
+
+    async def _compare(self, copied: Mapping[PartitionIdentity, TargetOffset]) -> Compared:
+        self.asked_of = set(copied)
+        return self.compared
+
+    async def _maps(self, _: object) -> OffsetIndex:
+        return self.map
 
     def _in_sync(self, *at: str | int) -> int | None:
         topic, number = at
