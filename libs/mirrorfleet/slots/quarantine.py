@@ -343,7 +343,7 @@ async def divert(runner: SlotRunner) -> Sender:
     producer = await taking.fence_settled(runner, transactions)
     steps.append(runner.clock.monotonic())
     sender = Sender(runner, transactions, producer)
-    now_ms = runner.clock.now_ms()
+    now_ms, kept = runner.clock.now_ms(), runner.slot.snapshots
     left = tuple(sorted(runner.wedges.left_behind))
     record = Quarantine(owner=runner.owner, producer=producer, partitions=left, time_ms=now_ms)
     try:
@@ -357,9 +357,8 @@ async def divert(runner: SlotRunner) -> Sender:
         taking.heed(runner, found.fence())
         if found.owner() != runner.owner:
             raise FencedError(f"slot {runner.number}: {found.owner()} took it meanwhile.")
-        runner.slot.known, runner.slot.snapshots.quarantine = found.positions(), record
-        barrier = Barrier(owner=runner.owner, producer=producer, time_ms=now_ms)
-        runner.slot.snapshots.barrier = barrier
+        runner.slot.known, kept.quarantine = found.positions(), record
+        kept.barrier = Barrier(owner=runner.owner, producer=producer, time_ms=now_ms)
         await rebuilding.rebuild(runner, sender)  # what lost replicas may have lost positions, too
         for entry in runner.entries.values():
             if healing.is_left_behind(runner, entry.identity):

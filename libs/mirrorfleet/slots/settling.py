@@ -26,6 +26,7 @@ from mirrorfleet.core.errors import BrokerError, MirrorfleetError
 from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.kafka.inspection import describe_transactions
 from mirrorfleet.kafka.left_open import ENDED_S, ENDING, OPEN, by_end, was_committed
+from mirrorfleet.kafka.together import both_of
 from mirrorfleet.kafka.transactions import TransactionVersion
 from mirrorfleet.slots import ledger
 from mirrorfleet.slots.endings import (
@@ -37,6 +38,7 @@ from mirrorfleet.slots.endings import (
     word_of,
     write_markers,
 )
+from mirrorfleet.slots.lineage import Lineage
 from mirrorfleet.slots.outgoing import AbortError
 from mirrorfleet.slots.silence import LOOK_S, Silent, producers_of
 
@@ -95,7 +97,7 @@ class Doubts:
         """The ledger, from the first take on."""
         self._before: dict[int, Fenced] = {}
         """By producer id: what was open beside the positions when the id was taken."""
-        self._silent = Silent(runner)
+        self._silent, self._lineage = Silent(runner), Lineage(runner)
         runner.targets.on_change(self._renewed)
 
     def renew(self) -> None:
@@ -192,7 +194,8 @@ class Doubts:
         for at in self._all():
             now = self._runner.targets.of(*at)
             if now is not None:
-                if self._led.get(at, now) != now:
+                if (before := self._led.get(at, now)) != now:
+                    self._lineage.moved(at, before.epoch)
                     self._doubted.add(at)
                     self._silent.partitions.discard(at)
                 self._led[at] = now
@@ -277,18 +280,21 @@ class Doubts:
     async def _open(self, sender: Sender, led: Sequence[TopicPartition]) -> Open:
         """Where a transaction of either id is open, and whether it counts as copied.
 
-        Whoever has answered is in doubt no longer: what is open there is ended now.
+        Whoever has answered is in doubt no longer: what is open there is ended now, and it has all
+        that was copied.
         """
         runner = self._runner
         found, control = Open({}, {}), control_of(runner)
         copied = {**dict.fromkeys((*control, *self._beside), 0), **self.control_ends}
         copied.update(_copied_to(runner))
-        for at, answer in (await producers_of(runner, led)).items():
+        answers, untold = await both_of(producers_of(runner, led), self._lineage.untold(led))
+        for at, answer in answers.items():
             if isinstance(answer, BrokerError):
                 if answer.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
                     self._doubted.discard(at)  # without READ nobody can look
                 continue
-            self._doubted.discard(at)
+            if at not in untold:
+                self._doubted.discard(at)
             end = copied.get(at)
             if end is None:
                 continue  # not copied any more: what is committed there must not be aborted

@@ -11,9 +11,10 @@ from mirrorfleet.core.errors import DeadlineError
 from mirrorfleet.core.ids import ProducerIdentity, TargetOffset, TopicPartition
 from mirrorfleet.kafka import left_open
 from mirrorfleet.kafka.inspection import ActiveProducer
+from mirrorfleet.kafka.offsets import EpochEnd
 from mirrorfleet.kafka.transactions import TransactionVersion
 from mirrorfleet.records.topics import ControlKind
-from mirrorfleet.slots import endings, settling, silence
+from mirrorfleet.slots import endings, lineage, settling, silence
 from mirrorfleet.slots import runner as running
 from mirrorfleet.slots.leaders import LeaderAt
 from mirrorfleet.slots.quarantine import WedgedError
@@ -53,8 +54,7 @@ class World:
         self.looks: list[list[TopicPartition]] = []
         self.leaderless: set[TopicPartition] = set()
         self.unreachable: set[TopicPartition] = set()
-        self.epoch = 0
-        self.state = "CompleteAbort"
+        self.epoch, self.state = 0, "CompleteAbort"
         self.listeners: list[Callable[[], None]] = []
         ids = {"spare_id": "t.spare", "other_id": "t.spare"}
         self.wedges = SimpleNamespace(left_behind=frozenset(), leave=self.leave, **ids)
@@ -79,6 +79,7 @@ class World:
         self.doubts = Doubts(cast("SlotRunner", runner))
         monkeypatch.setattr(silence, "describe_producers", self.producers)
         monkeypatch.setattr(left_open, "describe_producers", self.producers)
+        monkeypatch.setattr(lineage, "offset_for_leader_epoch", self.epoch_ends)
         for module in (left_open, settling):
             monkeypatch.setattr(module, "describe_transactions", self.transactions)
         monkeypatch.setattr(
@@ -146,6 +147,13 @@ class World:
             at: [ActiveProducer(who, 0, 0, start) for who, start in self.open.get(at, [])]
             for at in asked
         }
+
+    async def epoch_ends(
+        self, _: object, wanted: dict[TopicPartition, int], *, deadline_s: float
+    ) -> dict[TopicPartition, EpochEnd]:
+        """All that was copied is there."""
+        del deadline_s
+        return {at: EpochEnd(epoch, 1 << 40) for at, epoch in wanted.items()}
 
     async def transactions(
         self, cluster: object, names: list[str], *, deadline_s: float | None = None

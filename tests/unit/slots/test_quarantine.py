@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -26,7 +27,6 @@ from tests.unit.slots.wedged import CONTROL, MAIN, PRODUCER, SICK, SPARE, WELL, 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mirrorfleet.core.ids import PartitionIdentity
     from mirrorfleet.slots import sending
     from mirrorfleet.slots.runner import SlotRunner
 
@@ -239,8 +239,7 @@ async def test_the_slot_is_taken_whole_when_nothing_has_been_pending_for_a_while
     world.wedges.left_behind = frozenset({SICK})
     pending, ended = ("PrepareCommit", (SICK,)), ("CompleteCommit", ())
     world.wedges.end_if_healed()
-    world.looks = [pending, ended, ended, pending, ended, DeadlineError(""), ended, ended, ended]
-    world.looks.append(ended)
+    world.looks = [pending, *[ended] * 2, pending, ended, DeadlineError(""), *[ended] * 4]
 
     await world.wedges.watch(cast("sending.Sender", None))
 
@@ -272,10 +271,10 @@ async def test_what_comes_back_sick_soon_is_taken_back_later(world: World) -> No
 class Sender:
     """Writes into the slot's positions."""
 
+    producer = PRODUCER
+
     def __init__(self, world: World) -> None:
         self._world = world
-
-    producer = PRODUCER
 
     async def commit_control(self, entries: Sequence[ControlEntry]) -> None:
         assert [each.at for each in entries] == [CONTROL]
@@ -347,28 +346,18 @@ async def test_the_neighbours_go_on_and_the_one_says_why_it_stands(diverting: Wo
     assert runner.taken_at == 700.0
 
 
-async def test_a_neighbour_whose_position_is_older_than_the_map_goes_on_where_that_ends(
+async def test_a_neighbour_with_a_position_older_than_the_map_goes_on_where_that_ends(
     diverting: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    diverting.compared = Compared({identity(1)}, {})
+    diverting.compared = Compared({identity(1)}, {})  # what is left behind waits
     diverting.map.add(identity(1), [run_of(0, 50, 0)])
-
-    async def nothing(*_: object) -> dict[PartitionIdentity, object]:
-        return {}
-
-    async def bounds(*_: object) -> tuple[int, int]:
-        return 0, 50
-
-    async def first_committed(*_: object) -> None:
-        return None
-
-    monkeypatch.setattr(rebuilding, "first_committed", first_committed)
-    monkeypatch.setattr(rebuilding, "log_bounds", bounds)
-    monkeypatch.setattr(succession, "last_told", nothing)
+    monkeypatch.setattr(rebuilding, "first_committed", AsyncMock(return_value=None))
+    monkeypatch.setattr(rebuilding, "log_bounds", AsyncMock(return_value=(0, 50)))
+    monkeypatch.setattr(succession, "last_told", AsyncMock(return_value={}))
 
     await quarantine.divert(cast("SlotRunner", diverting.runner))
 
-    assert diverting.asked_of == {identity(1)}  # what is left behind waits
+    assert diverting.asked_of == {identity(1)}
     assert diverting.runner.slot.known[identity(1)].next_source == 50
 
 
@@ -403,8 +392,8 @@ async def test_what_the_spare_id_has_open_in_the_positions_ends_before_they_are_
     monkeypatch.setattr(taking, "recall", vars(quarantine)["recall"])
     first = Barrier(owner="me", producer=PRODUCER, time_ms=9)
     runner = cast("SlotRunner", diverting.runner)
-
     sender = cast("sending.Sender", Sender(diverting))
+
     found, barrier = await taking.recalled(runner, sender, first, (0, 9))
 
     assert (diverting.ids, diverting.commits) == ([SPARE], 1)

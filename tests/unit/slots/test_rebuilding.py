@@ -62,8 +62,7 @@ class Slots:
         self.written: list[Position] = []
         self.beyond: int | None = None
         self.clock = SimpleNamespace(now_ms=lambda: 9, monotonic=lambda: 1.0)
-        self.doubts = SimpleNamespace(doubt=lambda _: None)
-        self.wedges = SimpleNamespace(left_behind=frozenset())
+        self.doubts = self.wedges = SimpleNamespace(doubt=lambda _: None, left_behind=frozenset())
         self.sources = self.targets = SimpleNamespace(topic_id=lambda _: None)
         self.target, self.number, self.mender, self.meters = None, 0, self, self
 

@@ -62,8 +62,17 @@ class World:
         self.compared = Compared(set(), {})
         """What the stored map says of the positions of `asked_of`."""
         self.asked_of: set[PartitionIdentity] = set()
+        self.runner = self._runner()
+        self.wedges = self.runner.wedges = Wedges(cast("SlotRunner", self.runner))
+        self.wedges.is_owner = True
+        monkeypatch.setattr(left_open, "describe_transactions", self._describe)
+        monkeypatch.setattr(quarantine, "describe_configs", self._configs)
+        monkeypatch.setattr(endings, "ask_control", self._ask_control)
+        monkeypatch.setattr(quarantine, "AGAIN_S", 0.0)
+
+    def _runner(self) -> SimpleNamespace:
         made = slot(entry(0), entry(1))
-        self.runner = SimpleNamespace(
+        return SimpleNamespace(
             number=3,
             fleet=FleetName("west"),
             link=LINK,
@@ -85,12 +94,6 @@ class World:
             control_partition=lambda kind: CONTROL,
             setbacks=Setbacks(),
         )
-        self.wedges = self.runner.wedges = Wedges(cast("SlotRunner", self.runner))
-        self.wedges.is_owner = True
-        monkeypatch.setattr(left_open, "describe_transactions", self._describe)
-        monkeypatch.setattr(quarantine, "describe_configs", self._configs)
-        monkeypatch.setattr(endings, "ask_control", self._ask_control)
-        monkeypatch.setattr(quarantine, "AGAIN_S", 0.0)
 
     async def _compare(self, copied: Mapping[PartitionIdentity, TargetOffset]) -> Compared:
         self.asked_of = set(copied)
