@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.config.connect import cluster_settings
@@ -57,7 +58,8 @@ class LinkWatch:
             group.create_task(self._look_at_ends(catalog), name="ends")
             group.create_task(self._look_at_refused(), name="refused ends")
             settings, clock = self._target.settings, self._context.clock
-            beats = follow_beats(settings, self._copied_heartbeats, clock, self._beat_seen)
+            topic_of = partial(self._copied_heartbeats, catalog)
+            beats = follow_beats(settings, topic_of, clock, self._beat_seen)
             group.create_task(beats, name="heartbeats")
 
     def check(self) -> None:
@@ -148,9 +150,9 @@ class LinkWatch:
         else:
             self._board.propagation[self.view.link] = took_ms
 
-    def _copied_heartbeats(self) -> str | None:
-        for lag in self._board:
-            entry = lag.entry
-            if entry.link == self.view.link and entry.source_topic == heartbeat.TOPIC:
+    def _copied_heartbeats(self, catalog: CatalogView) -> str | None:
+        """Of any slot: another instance may watch theirs, and what they take is the link's."""
+        for entry in catalog.of_link(self.view.link):
+            if entry.source_topic == heartbeat.TOPIC:
                 return entry.target_topic
         return None

@@ -14,11 +14,17 @@ from services.lag import link as module
 from services.lag.service import LagService
 from tests.fakes.clock import HandClock
 from tests.faultkit.waiting import until
+from tests.unit.lagging.making import entry
 from tests.unit.records.making import LINK
 from tests.unit.standby.test_demotion import Fleet
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pytest
+
+    from mirrorfleet.config.cluster_settings import ClusterSettings
+    from mirrorfleet.core.ports import Clock
 
 
 async def test_a_source_that_became_another_cluster_is_told_and_seen_again_when_it_is_back(
@@ -49,6 +55,36 @@ async def test_a_source_that_became_another_cluster_is_told_and_seen_again_when_
         assert f"source ends {LINK}" not in fleet.context.health.reasons()
         assert watch.view.refused is watch._ends.refused
         looking.cancel()
+
+
+async def test_heartbeats_of_a_slot_that_another_instance_watches_tell_how_long_they_take(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def away(_: Cluster) -> None:
+        await asyncio.Event().wait()
+
+    async def follow(
+        _: ClusterSettings,
+        topic_of: Callable[[], str | None],
+        clock: Clock,
+        on_beat: Callable[[float, int], None],
+    ) -> None:
+        await until(lambda: topic_of() == "east.heartbeats", deadline_s=5, what="their copy")
+        on_beat(clock.monotonic(), 30)
+
+    monkeypatch.setattr(Cluster, "open", away)
+    monkeypatch.setattr(module, "follow_beats", follow)
+    service, catalog = LagService(Fleet().context), CatalogView()
+    watch, board = service._links[LINK], service._board
+    async with asyncio.TaskGroup() as group:
+        looking = group.create_task(watch.run(catalog))
+        catalog.apply(entry(topic="heartbeats"))
+        board.want(catalog.partitions.values(), 0)
+        await until(lambda: board.propagation, deadline_s=5, what="a propagation time")
+        looking.cancel()
+
+    assert not len(board)
+    assert board.propagation == {LINK: 30}
 
 
 def test_what_a_heartbeat_took_is_not_known_while_its_hosts_clock_is_ahead() -> None:
