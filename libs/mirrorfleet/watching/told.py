@@ -43,7 +43,7 @@ class LastTold:
 async def last_told(
     cluster: Cluster, fleet: FleetName, slot: SlotNumber, partitions: int, now_ms: int
 ) -> LastTold:
-    """Read it for a slot of that many partitions; a snapshot is as old as its record.
+    """Read it for a slot of that many partitions; a snapshot or sample is as old as its record.
 
     Raises: BrokerError, connection errors.
     """
@@ -51,20 +51,24 @@ async def last_told(
     for record in await _last(cluster, fleet, ControlKind.PROGRESS, slot, progress.SNAPSHOTS):
         if traces.is_ours(record.key):
             continue
-        heard_ms = min(record.timestamp, now_ms)  # the broker's clock may be ahead of ours
-        snapshot = progress.decode(record.key, record.value, heard_ms=heard_ms)
+        snapshot = progress.decode(record.key, record.value, heard_ms=_heard_ms(record, now_ms))
         if isinstance(snapshot, Skipped):
             found.skipped += 1
         else:
             found.snapshot = snapshot, Place(record.offset, record.timestamp)
     most = max(LEAST_SAMPLES, SAMPLES_EACH * partitions)
     for record in await _last(cluster, fleet, ControlKind.SAMPLES, slot, most):
-        sample = samples.decode(record.key, record.value)
+        sample = samples.decode(record.key, record.value, heard_ms=_heard_ms(record, now_ms))
         if isinstance(sample, Skipped):
             found.skipped += 1
         else:
             found.samples.append(sample)
     return found
+
+
+def _heard_ms(record: Record, now_ms: int) -> int:
+    """When it was stored, and not by its writer's clock; the broker's may be ahead of ours."""
+    return min(record.timestamp, now_ms)
 
 
 async def _last(
