@@ -13,6 +13,7 @@ from mirrorfleet.records.overview import duration
 from mirrorfleet.records.progress import (
     FAULTED,
     STARTING,
+    THROTTLED,
     UNREACHABLE,
     WAITING,
     PartitionProgress,
@@ -127,7 +128,15 @@ def state_word(runner: SlotRunner, partition: CopyPartition) -> str:
         return UNREACHABLE
     if partition.source.last_stable < 0:
         return STARTING
-    return WAITING if runner.slot.waits(partition) else str(partition.pace)
+    return _pace_word(runner, partition)
+
+
+def _pace_word(runner: SlotRunner, partition: CopyPartition) -> str:
+    """How what its source has left comes over, or what that waits for."""
+    if runner.slot.waits(partition):
+        return WAITING
+    is_spent = partition.spent_until > runner.clock.monotonic()
+    return THROTTLED if is_spent and not partition.queue else str(partition.pace)
 
 
 def snapshot(runner: SlotRunner, now_ms: int, now: float) -> Progress:

@@ -22,7 +22,7 @@ from mirrorfleet.lagging.ends import CLOCK_STEP_MS, EndHistory
 from mirrorfleet.lagging.rate import Rate, eta_ms, time_for_ms
 from mirrorfleet.lagging.verdict import Facts, Limits, Trend, judge
 from mirrorfleet.records.catalog import CatalogState
-from mirrorfleet.records.progress import PAUSED, WAITING
+from mirrorfleet.records.progress import PAUSED, THROTTLED, WAITING
 from mirrorfleet.records.samples import FOREVER_MS, Sample, Verdict
 
 if TYPE_CHECKING:
@@ -132,8 +132,8 @@ class PartitionLag:
             self._moved_ms = progress.last_progress_ms
             if progress.lag_records == 0 and at_ms < now_ms - FRESH_MS:
                 self.ends.told(progress.next_source, at_ms)  # what came since is younger than that
-        elif before.next_source != progress.next_source or progress.state == WAITING:
-            self._moved_ms = at_ms  # to wait for its turn is not to stand still
+        elif before.next_source != progress.next_source or progress.state in {WAITING, THROTTLED}:
+            self._moved_ms = at_ms  # to wait for its turn, or its throttle, is not to stand still
         self.ends.forget_below(progress.next_source)
         self.progress, self.heard_ms = progress, at_ms
         rated_ms = at_ms if stored_ms is None else stored_ms

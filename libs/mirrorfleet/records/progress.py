@@ -31,6 +31,8 @@ PAUSED: Final = CatalogState.PAUSED.value
 """The state of a partition that the catalog has so; other states of the catalog are told, too."""
 WAITING: Final = "waiting"
 """The state of a partition whose backlog waits, because its worker has a more urgent one."""
+THROTTLED: Final = "throttled"
+"""The state of a partition of which nothing is fetched yet, because its `throttle` is used up."""
 UNREACHABLE: Final = "unreachable"
 """The state of a partition whose source leader does not answer: what it has by now is not known."""
 BEFORE_THE_FIRST: Final = "before the first record"

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.records.catalog import CatalogState
 from mirrorfleet.records.overview import STALE_MS, STUCK_MS, duration, why_untaken
-from mirrorfleet.records.progress import CATCH_UP, UNREACHABLE, WAITING
+from mirrorfleet.records.progress import CATCH_UP, THROTTLED, UNREACHABLE, WAITING
 from mirrorfleet.records.samples import HOLDS_MS, Verdict
 
 if TYPE_CHECKING:
@@ -36,6 +36,12 @@ SAMPLE_STALE_MS: Final = HOLDS_MS
 """A sample holds until the next one; quiet partitions are sampled less often than busy ones."""
 IDLE_MS: Final = 10_000
 """Nothing came for so long: idle."""
+_BACKLOG: Final = {
+    WAITING: "its backlog waits: its worker has a more urgent one",
+    THROTTLED: "what is left waits for its throttle",
+    CATCH_UP: "it works off its backlog on a connection of its own",
+}
+"""What the owner's word says of a backlog."""
 
 
 class Judge(StrEnum):
@@ -134,8 +140,6 @@ def _of_lag(partition: PartitionProgress, lag: int, still_ms: int) -> tuple[Verd
         return Verdict.OK, "nothing is left to copy"
     if still_ms > STUCK_MS:
         return Verdict.STUCK, f"{lag} records wait and nothing was copied for {duration(still_ms)}"
-    if partition.state == WAITING:
-        return Verdict.CATCHING_UP, "its backlog waits: its worker has a more urgent one"
-    if partition.state == CATCH_UP:
-        return Verdict.CATCHING_UP, "it works off its backlog on a connection of its own"
+    if partition.state in _BACKLOG:
+        return Verdict.CATCHING_UP, _BACKLOG[partition.state]
     return Verdict.OK, "it copies live"

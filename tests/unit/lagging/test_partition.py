@@ -243,6 +243,20 @@ def test_backlog_that_waits_for_a_more_urgent_one_is_not_stuck_nor_when_its_turn
     assert verdicts[100].rule.endswith("its worker has a more urgent backlog")
 
 
+def test_what_waits_for_its_throttle_is_not_stuck_until_it_stands_still_without_one() -> None:
+    lag = PartitionLag(entry())
+    verdicts = []
+    for second in range(61):
+        now_ms = second * SECOND
+        lag.end_seen(1_000, now_ms)
+        state = "throttled" if 2 <= second < 42 else "catch-up"
+        lag.reported(said(10, end=1_000, state=state), now_ms, now_ms)
+        verdicts.append(lag.look(now_ms, LIMITS).verdict)
+
+    assert not {Verdict.STUCK, Verdict.STOPPED} & set(verdicts[:56])
+    assert verdicts[60] is Verdict.STUCK
+
+
 def test_behind_and_faster_than_the_source_is_catching_up_with_an_eta() -> None:
     lag = behind(300)
     standing = lag.look(84_000, LIMITS)

@@ -10,6 +10,7 @@ def test_the_states_of_a_partition_are_these_words() -> None:
     words = progress.FAULTED, progress.STARTING, progress.PAUSED, progress.WAITING
     assert words == ("faulted", "starting", "paused", "waiting")
     assert (progress.CATCH_UP, progress.UNREACHABLE) == ("catch-up", "unreachable")
+    assert progress.THROTTLED == "throttled"
 
 
 def test_the_paces_of_a_partition_are_these_words() -> None:

@@ -49,6 +49,7 @@ def reported(time_ms: int = NOW - 500, **changed: object) -> Reported:
             Verdict.CATCHING_UP,
             "its backlog waits: its worker has a more urgent one",
         ),
+        ({"state": "throttled"}, Verdict.CATCHING_UP, "what is left waits for its throttle"),
         (
             {"last_progress_ms": NOW - 30_001},
             Verdict.STUCK,
