@@ -67,6 +67,7 @@ async def test_alive_status_and_metrics_are_answered() -> None:
     assert scrape.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
     assert "mirrorfleet_in_flight_bytes 5.0" in scrape.text
     assert "process_resident_memory_bytes" in scrape.text
+    assert "process_start_time_seconds" in scrape.text  # rules ask how old a process is
 
 
 async def test_nothing_can_be_written() -> None:
