@@ -285,6 +285,7 @@ class MirrorService:
     async def _connect(self, source: ClusterAlias, helpers: asyncio.TaskGroup, stop: Stop) -> None:
         """Connect the source of a link, however long that takes; other links go on meanwhile."""
         context, hold = self._context, f"source {source}"
+        context.health.hold(hold, "not reached yet")  # one that is silent refuses only much later
         cluster = await self._reach(source, hold, stop)
         context.health.release(hold)
         if cluster is None:

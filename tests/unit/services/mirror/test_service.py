@@ -227,6 +227,19 @@ async def test_a_worker_that_does_not_reach_a_source_joins_and_says_which_slots_
         await until(lambda: worker.claims() == (slot, slot), deadline_s=5, what="a claim to it")
 
 
+async def test_a_worker_that_has_reached_no_source_yet_is_not_ready(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    worker = Joining(monkeypatch, connect_s=0.2)
+    async with asyncio.timeout(10), worker.serving():
+        worker.publish(entry())
+        await worker.joined.wait()
+        worker.group.give(NOTHING)
+        assert worker.reasons == {"source east": "not reached yet"}
+        worker.reached.set()
+        await until(lambda: not worker.reasons, deadline_s=5, what="the source to be reached")
+
+
 async def test_a_worker_stops_at_once_though_a_source_is_away_and_its_last_word_is_not_taken(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
