@@ -14,6 +14,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
 
 import faust
+from faust.transport.drivers import aiokafka as driver
+from mode.threads import WorkerThread
 
 from mirrorfleet.config.cluster_settings import Mechanism
 from mirrorfleet.core.errors import ConfigError, ConnectionLostError
@@ -27,6 +29,8 @@ from mirrorfleet.runtime.lifecycle import describe
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
+
+    from mode.threads import ServiceThread
 
     from mirrorfleet.config.cluster_settings import ClusterSettings
 
@@ -80,6 +84,25 @@ class _App(Protocol):
     async def wait_until_stopped(self) -> None: ...
     @property
     def should_stop(self) -> bool: ...
+
+
+class _Thread(WorkerThread):
+    """A daemon: Faust's goodbye to a target that is silent must not hold the process."""
+
+    def __init__(self, service: ServiceThread) -> None:
+        super().__init__(service)
+        self.daemon = True
+
+
+class _Consumer(driver.Consumer):
+    def _new_consumer_thread(self) -> driver.AIOKafkaConsumerThread:
+        return driver.AIOKafkaConsumerThread(
+            self, loop=self.loop, beacon=self.beacon, Worker=_Thread
+        )
+
+
+class _Transport(driver.Transport):
+    Consumer = _Consumer
 
 
 class ProgressStream:
@@ -170,6 +193,7 @@ class ProgressStream:
             datadir=folder,
             loop=asyncio.get_running_loop(),
         )
+        app.transport = _Transport(app.conf.broker_consumer, app)
         topic = app.topic(
             self._topic, key_type=bytes, value_type=bytes, key_serializer=RAW, value_serializer=RAW
         )

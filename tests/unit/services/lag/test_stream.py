@@ -21,6 +21,8 @@ from tests.faultkit.waiting import until
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from faust.transport.drivers import aiokafka as driver
+
 
 class App:
     """A Faust that has nothing to say."""
@@ -146,3 +148,24 @@ async def test_a_faust_that_has_crashed_gives_no_slots_any_more(tmp_path: Path) 
     await app.crash(ConnectionError())
     await app.on_partitions_assigned.send(ours)
     assert given == [frozenset({3})]
+
+
+async def test_a_consumer_that_cannot_say_goodbye_does_not_hold_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = ClusterSettings(alias=ClusterAlias("west"), bootstrap=("127.0.0.1:1",))
+    stream = ProgressStream(settings, FleetName("m"), session_s=6.0, request_s=6.0)
+    app = cast("faust.App", stream._app(str(tmp_path), nothing, nothing))
+    consuming = cast("driver.Consumer", app.consumer)._thread
+    monkeypatch.setattr(consuming, "on_start", connected)
+
+    await consuming.start()
+    try:
+        assert consuming._thread is not None
+        assert consuming._thread.daemon
+    finally:
+        await consuming.stop()
+
+
+async def connected() -> None:
+    """There is no broker."""
