@@ -12,6 +12,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _READS: Final = frozenset({"GET", "HEAD"})
@@ -56,7 +58,7 @@ def refusal(method: str, authorization: str | None, token: str | None) -> Refusa
 class Gate:
     """ASGI middleware around everything that the console serves."""
 
-    def __init__(self, app: ASGIApp, token: str | None) -> None:
+    def __init__(self, app: ASGIApp, token: Callable[[], str | None]) -> None:
         self._app = app
         self._token = token
 
@@ -74,7 +76,9 @@ class Gate:
                 headers.setdefault("Cache-Control", "no-store")
             await send(message)
 
-        why = refusal(scope["method"], Headers(scope=scope).get("authorization"), self._token)
+        method = scope["method"]
+        token = None if method in _READS else self._token()
+        why = refusal(method, Headers(scope=scope).get("authorization"), token)
         if why is None:
             await self._app(scope, receive, send_with_headers)
             return

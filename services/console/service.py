@@ -45,8 +45,7 @@ class ConsoleService:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._settings = settings.parse(context.settings)
-        self._token = settings.token_of(context.estate, self._settings)
-        also_strike([self._token] if self._token else [])
+        self._token = settings.KeptToken(context.estate, self._settings)
         estate = context.estate
         self._clusters = {ClusterAlias(alias): self._watch(alias) for alias in estate.clusters}
         self._fleets = {
@@ -85,7 +84,7 @@ class ConsoleService:
             "clusters": [watch.view(None).model_dump() for watch in self._clusters.values()],
             "fleets": [self._fleet_status(watch) for watch in self._fleets.values()],
             "streams": self._pages.streams,
-            "read_only": self._token is None,
+            "read_only": self._settings.token is None,
         }
 
     def add_routes(self, app: FastAPI) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -12,6 +13,7 @@ from mirrorfleet.config.model import Estate
 from mirrorfleet.config.security import Secret
 from mirrorfleet.config.tuning import parse_tuning
 from mirrorfleet.core.errors import ConfigError
+from mirrorfleet.runtime.log import also_strike
 
 SHORTEST_TOKEN: Final = 16
 """Characters; a shorter one can be guessed."""
@@ -52,3 +54,22 @@ def token_of(estate: Estate, settings: ConsoleSettings) -> str | None:
             hint="Make one with: openssl rand -hex 32",
         )
     return value
+
+
+class KeptToken:
+    """The token as it is at each question; while its file is written anew, the last one."""
+
+    def __init__(self, estate: Estate, settings: ConsoleSettings) -> None:
+        """Raises: ConfigError, see `token_of`."""
+        self._estate, self._settings = estate, settings
+        self._last = self._read()
+
+    def __call__(self) -> str | None:
+        with suppress(ConfigError):
+            self._last = self._read()
+        return self._last
+
+    def _read(self) -> str | None:
+        found = token_of(self._estate, self._settings)
+        also_strike([found] if found else [])
+        return found

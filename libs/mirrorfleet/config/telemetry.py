@@ -1,13 +1,14 @@
 """Where traces go: from the estate's `telemetry` or the standard OTEL_ variables, ready to use.
 
 Also read by the exporter itself, from the process's environment: OTEL_EXPORTER_OTLP_HEADERS,
-_TIMEOUT, _COMPRESSION, _CERTIFICATE (each also as OTEL_EXPORTER_OTLP_TRACES_...), and
-OTEL_RESOURCE_ATTRIBUTES. Source of the names: OpenTelemetry, "OTLP Exporter Configuration".
+_COMPRESSION, _CERTIFICATE (each also as OTEL_EXPORTER_OTLP_TRACES_...), and
+OTEL_RESOURCE_ATTRIBUTES; not _TIMEOUT, for the deadline of a delivery is ours. Source of the
+names: OpenTelemetry, "OTLP Exporter Configuration".
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import unquote
@@ -26,11 +27,14 @@ _OURS: Final = "http/protobuf"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TelemetrySettings:
-    """`endpoint` is the whole address of the traces; `headers` are secret."""
+    """`endpoint` is the whole address of the traces; `headers` reads what is secret, as it is now.
+
+    It raises a ConfigError of a file that is missing or empty, as it is while it is written anew.
+    """
 
     endpoint: str
     traces_per_second: float
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    headers: Callable[[], Mapping[str, str]] = field(default=dict, repr=False)
 
 
 def telemetry_settings(estate: Estate) -> TelemetrySettings | None:
@@ -44,10 +48,15 @@ def telemetry_settings(estate: Estate) -> TelemetrySettings | None:
         return None
     model = estate.telemetry
     _check_protocol(estate.environment)
+
+    def headers() -> Mapping[str, str]:
+        return {name: _header(estate, name, secret) for name, secret in model.headers.items()}
+
+    headers()  # what is wrong with one is said at the start
     return TelemetrySettings(
         endpoint=endpoint,
         traces_per_second=model.traces_per_second,
-        headers={name: _header(estate, name, secret) for name, secret in model.headers.items()},
+        headers=headers,
     )
 
 

@@ -171,7 +171,7 @@ def _secrets(estate: Estate, target: ClusterAlias) -> tuple[str, ...]:
     for alias in sorted(aliases):
         found += cluster_settings(estate, alias, "mirrorfleet").security.secrets()
     traces = telemetry_settings(estate)
-    found += () if traces is None else traces.headers.values()
+    found += () if traces is None else traces.headers().values()
     found += header_secrets(estate.environment)
     return tuple(secret for secret in found if secret)
 

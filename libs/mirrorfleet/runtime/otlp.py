@@ -19,8 +19,9 @@ from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, Trace
 
 from mirrorfleet import __version__
 from mirrorfleet.config.telemetry import TelemetrySettings
+from mirrorfleet.core.errors import ConfigError
 from mirrorfleet.runtime import metric_names as names
-from mirrorfleet.runtime.log import logger
+from mirrorfleet.runtime.log import also_strike, logger
 from mirrorfleet.runtime.spans import SendError, SpanRecord
 
 TIMEOUT_S: Final = 5.0
@@ -50,16 +51,19 @@ class OtlpSender:
     """Sends spans of one process; called in a thread of its own."""
 
     def __init__(self, settings: TelemetrySettings, process: Mapping[str, str]) -> None:
-        """`process` are the attributes of what sends (OpenTelemetry's resource)."""
+        """`process` are the attributes of what sends (OpenTelemetry's resource).
+
+        Raises: ConfigError of a header.
+        """
         self._last_word = _LastWord()
         for name in _NOISY:
             noisy = logging.getLogger(name)
             noisy.handlers[:] = [self._last_word]
             noisy.propagate = False
             noisy.setLevel(logging.WARNING)
-        self._exporter = OTLPSpanExporter(
-            settings.endpoint, headers=dict(settings.headers) or None, timeout=TIMEOUT_S
-        )
+        self._settings = settings
+        self._headers = settings.headers()
+        self._exporter = self._make()
         if self._last_word.text:  # it has the value, which may be a credential
             _log.warning("a value of OTEL_EXPORTER_OTLP_* is not understood, and is not used")
         self._resource = Resource.create(dict(process))
@@ -67,10 +71,26 @@ class OtlpSender:
 
     def __call__(self, spans: Sequence[SpanRecord]) -> None:
         """Deliver them. Raises: SendError."""
+        self._renew()
         self._last_word.text = ""
         result = self._exporter.export([self._span(span) for span in spans])
         if result is not SpanExportResult.SUCCESS:
             raise SendError(self._last_word.text or "the collector did not take them")
+
+    def _make(self) -> OTLPSpanExporter:
+        headers = dict(self._headers) or None
+        return OTLPSpanExporter(self._settings.endpoint, headers=headers, timeout=TIMEOUT_S)
+
+    def _renew(self) -> None:
+        """Take headers that were changed; while a file is written anew, the last ones serve."""
+        try:
+            found = self._settings.headers()
+        except ConfigError:
+            return
+        if found != self._headers:
+            also_strike(found.values())
+            self._headers = found
+            self._exporter = self._make()
 
     def _span(self, span: SpanRecord) -> ReadableSpan:
         subject = f"{span.kind.name} {span.subject}"

@@ -56,7 +56,7 @@ def test_headers_are_secrets_from_the_environment_and_never_shown() -> None:
     found = settings(more, {"TOKEN": "hunter22"})
 
     assert found is not None
-    assert dict(found.headers) == {"authorization": "hunter22"}
+    assert dict(found.headers()) == {"authorization": "hunter22"}
     assert "hunter22" not in repr(found)
     with pytest.raises(ConfigError, match=r"telemetry.headers.authorization: .*TOKEN is not set"):
         settings(more)

@@ -1,27 +1,61 @@
-"""The exporter of traces, as it is made."""
+"""The exporter of traces, as it is made, and made anew."""
 
 from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING
 
-from mirrorfleet.config.telemetry import TelemetrySettings
+import pytest
+
+from mirrorfleet.config.telemetry import TelemetrySettings, telemetry_settings
 from mirrorfleet.runtime.otlp import OtlpSender
+from tests.faultkit.collector import collector
+from tests.unit.config.making import RIGHT, parse
+from tests.unit.runtime.test_spans import span
 
 if TYPE_CHECKING:
-    import pytest
+    from pathlib import Path
+
+
+@pytest.fixture(autouse=True)
+def _loggers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the exporter changes for its process, put back afterwards."""
+    for name in ("opentelemetry", "urllib3"):
+        noisy = logging.getLogger(name)
+        monkeypatch.setattr(noisy, "handlers", [])
+        monkeypatch.setattr(noisy, "propagate", True)
 
 
 def test_a_header_that_is_written_wrongly_is_told_without_its_value(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization: Bearer hunter2secret")
-    for name in ("opentelemetry", "urllib3"):
-        noisy = logging.getLogger(name)
-        monkeypatch.setattr(noisy, "handlers", [])
-        monkeypatch.setattr(noisy, "propagate", True)
 
     OtlpSender(TelemetrySettings(endpoint="http://nowhere:1/v1/traces", traces_per_second=1), {})
 
     assert "OTEL_EXPORTER_OTLP_* is not understood" in caplog.text
     assert "hunter2secret" not in caplog.text
+
+
+def test_a_header_in_a_file_is_read_for_each_delivery_and_the_last_one_kept_without_it(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "token"
+    file.write_text("first")
+    seen: list[str] = []
+    with collector() as otlp:
+        headers = "headers: {authorization: {file: token}}"
+        estate = parse(
+            f"{RIGHT}telemetry: {{endpoint: '{otlp.url}', {headers}}}\n", directory=tmp_path
+        )
+        settings = telemetry_settings(estate)
+        assert settings is not None
+        send = OtlpSender(settings, {})
+        for held in ("first", "second", "", None):
+            file.unlink()
+            if held is not None:
+                file.write_text(held)
+            send([span()])
+            seen.append(otlp.headers["authorization"])
+
+    assert seen == ["first", "second", "second", "second"]

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
 import pytest
+from fastapi import FastAPI
 
 from services.console.access import refusal
+from services.console.service import build
+from tests.unit.config.making import RIGHT, parse
+from tests.unit.standby.test_demotion import Fleet
 
 TOKEN = "sixteen or more letters"
 
@@ -47,3 +55,22 @@ def test_no_token_and_a_wrong_token_are_refused(sent: str | None, status: int) -
 def test_the_right_token_goes_on() -> None:
     assert refusal("POST", f"Bearer {TOKEN}", TOKEN) is None
     assert refusal("DELETE", f"bearer  {TOKEN}", TOKEN) is None
+
+
+async def test_a_token_that_was_changed_is_the_right_one_from_then_on(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("sixteen letters!")
+    text = RIGHT.replace("{env: WEST_PASSWORD}", "{file: token}")
+    estate = parse(f"{text}services: {{console: {{token: {{file: token}}}}}}\n", directory=tmp_path)
+    context = replace(Fleet().context, estate=estate, settings=estate.services["console"])
+    app = FastAPI()
+    build(context).add_routes(app)
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://console") as client:
+
+        async def sent(token: str) -> int:
+            headers = {"Authorization": f"Bearer {token}"}
+            return (await client.post("/api/access", headers=headers)).status_code
+
+        assert [await sent("sixteen letters!"), await sent("the second token")] == [204, 403]
+        (tmp_path / "token").write_text("the second token")
+        assert [await sent("sixteen letters!"), await sent("the second token")] == [403, 204]

@@ -94,7 +94,7 @@ def app_of(told: Told, tmp_path: Path, closing: asyncio.Event, most_streams: int
     settings = ConsoleSettings(refresh_s=0.1, most_streams=most_streams)
     board = Board(estate, clusters, {LINK.target: told}, clock, settings)
     app = FastAPI(openapi_url=None)
-    app.add_middleware(Gate, token=TOKEN)
+    app.add_middleware(Gate, token=lambda: TOKEN)
     add_pages(app, Pages(board, "demo", settings, closing))
     return app
 
