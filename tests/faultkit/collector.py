@@ -34,6 +34,7 @@ class Mood(StrEnum):
 
     TAKING = "200"
     FAILING = "500"
+    MOVED = "308"
     HANGING = "never"
 
 
@@ -81,6 +82,8 @@ class Collector:
         self.headers = dict(headers)
         if self.mood is Mood.HANGING:
             self.release.wait(HANG_S)
+        if self.mood is Mood.MOVED:
+            return 308
         if self.mood is not Mood.TAKING:
             return 500
         if path != "/v1/traces":
@@ -114,6 +117,8 @@ def collector(port: int = 0) -> Iterator[Collector]:
             status = made.take(self.path, dict(self.headers), body)
             try:
                 self.send_response(status)
+                if status == 308:
+                    self.send_header("location", f"{made.url}/moved")
                 self.end_headers()
             except OSError:
                 return  # it waited no longer

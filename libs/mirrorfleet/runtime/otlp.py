@@ -10,6 +10,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+import requests
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import Event, ReadableSpan
@@ -31,6 +32,7 @@ _KINDS: Final = {
     names.SpanKind.CLIENT: SpanKind.CLIENT,
     names.SpanKind.CONSUMER: SpanKind.CONSUMER,
 }
+_REDIRECTS: Final = range(300, 400)
 _NOISY: Final = ("opentelemetry", "urllib3")
 
 _log = logger(__name__)
@@ -63,6 +65,8 @@ class OtlpSender:
             noisy.setLevel(logging.WARNING)
         self._settings = settings
         self._headers = settings.headers()
+        self._session = requests.Session()
+        self._session.hooks["response"].append(_refuse_redirect)
         self._exporter = self._make()
         if self._last_word.text:  # it has the value, which may be a credential
             _log.warning("a value of OTEL_EXPORTER_OTLP_* is not understood, and is not used")
@@ -79,7 +83,9 @@ class OtlpSender:
 
     def _make(self) -> OTLPSpanExporter:
         headers = dict(self._headers) or None
-        return OTLPSpanExporter(self._settings.endpoint, headers=headers, timeout=TIMEOUT_S)
+        return OTLPSpanExporter(
+            self._settings.endpoint, headers=headers, timeout=TIMEOUT_S, session=self._session
+        )
 
     def _renew(self) -> None:
         """Take headers that were changed; while a file is written anew, the last ones serve."""
@@ -108,6 +114,16 @@ class OtlpSender:
             end_time=span.end_ns,
             instrumentation_scope=self._scope,
         )
+
+
+def _refuse_redirect(response: requests.Response, **_: object) -> None:
+    """The exporter follows none, so that headers go nowhere else, and takes each for a delivery.
+
+    Raises: SendError.
+    """
+    if response.status_code in _REDIRECTS:
+        response.close()
+        raise SendError(f"{response.status_code} {response.reason}: redirects are not followed")
 
 
 def _context(trace_id: int, span_id: int) -> SpanContext:

@@ -9,7 +9,8 @@ import pytest
 
 from mirrorfleet.config.telemetry import TelemetrySettings, telemetry_settings
 from mirrorfleet.runtime.otlp import OtlpSender
-from tests.faultkit.collector import collector
+from mirrorfleet.runtime.spans import SendError
+from tests.faultkit.collector import Mood, collector
 from tests.unit.config.making import RIGHT, parse
 from tests.unit.runtime.test_spans import span
 
@@ -59,3 +60,17 @@ def test_a_header_in_a_file_is_read_for_each_delivery_and_the_last_one_kept_with
             seen.append(otlp.headers["authorization"])
 
     assert seen == ["first", "second", "second", "second"]
+
+
+def test_spans_that_are_sent_to_an_address_that_redirects_are_not_delivered() -> None:
+    with collector() as otlp:
+        endpoint = f"{otlp.url}/v1/traces"
+        send = OtlpSender(TelemetrySettings(endpoint=endpoint, traces_per_second=1), {})
+        otlp.mood = Mood.MOVED
+        with pytest.raises(SendError, match="308 Permanent Redirect: redirects are not followed"):
+            send([span()])
+        otlp.mood = Mood.TAKING
+        send([span()])
+
+        assert otlp.requests == 2
+        assert len(otlp.spans()) == 1
