@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.config.connect import cluster_settings
-from mirrorfleet.core.errors import ConfigError
+from mirrorfleet.core.errors import MirrorfleetError
 from mirrorfleet.core.ids import ClusterAlias
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.mapping.fleet_watch import ClusterWatch, FleetWatch
@@ -99,7 +99,7 @@ class ConsoleService:
         try:
             found = cluster_settings(context.estate, alias, CLIENT)
             also_strike(found.security.secrets())
-        except ConfigError as error:
+        except MirrorfleetError as error:
             if alias == context.target:
                 raise
             return ClusterWatch(ClusterAlias(alias), None, context.clock, str(error))

@@ -18,7 +18,7 @@ from faust.transport.drivers import aiokafka as driver
 from mode.threads import WorkerThread
 
 from mirrorfleet.config.cluster_settings import Mechanism
-from mirrorfleet.core.errors import ConfigError, ConnectionLostError
+from mirrorfleet.core.errors import ConnectionLostError, MirrorfleetError
 from mirrorfleet.core.ids import FleetName, SlotNumber
 from mirrorfleet.core.names import control_topic, service_id
 from mirrorfleet.kafka.aiokafka_options import client_options
@@ -133,7 +133,7 @@ class ProgressStream:
             try:
                 secrets = self._secrets()
                 app = self._app(folder, on_record, on_slots)
-            except ConfigError as error:
+            except MirrorfleetError as error:
                 raise ConnectionLostError(f"{self._topic}: {error}") from error
             try:
                 await app.start()
@@ -161,13 +161,21 @@ class ProgressStream:
         """
         while True:
             await asyncio.sleep(LOOK_S)
-            with suppress(ConfigError):  # files that are being replaced
-                if self._secrets() != first:
-                    _credentials(self._settings)  # until all are there, the first ones serve
-                    raise ConnectionLostError("the password or a certificate was changed.")
+            if self._renewed(first):
+                raise ConnectionLostError("the password or a certificate was changed.")
+
+    def _renewed(self, first: _Secrets) -> bool:
+        """Whether they are others; until all of these are there, the first ones serve."""
+        try:
+            if self._secrets() == first:
+                return False
+            _credentials(self._settings)
+        except MirrorfleetError:  # files that are being replaced
+            return False
+        return True
 
     def _secrets(self) -> _Secrets:
-        """As they are now. Raises: ConfigError."""
+        """As they are now. Raises: ConfigError, ConnectionLostError."""
         security = self._settings.security
         is_secret = security.mechanism not in {None, Mechanism.OAUTHBEARER}
         password = security.read_password() if is_secret else None
@@ -217,7 +225,7 @@ class ProgressStream:
 
 
 def _credentials(settings: ClusterSettings) -> faust.auth.Credentials | None:
-    """How Faust says who we are; None for plain text. Raises: ConfigError."""
+    """How Faust says who we are; None for plain text. Raises: ConfigError, ConnectionLostError."""
     security = settings.security
     context = make_context(security) if security.protocol.tls else None
     if security.mechanism is Mechanism.OAUTHBEARER:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from mirrorfleet.config.redaction import redacted_repr
-from mirrorfleet.core.errors import ConfigError
+from mirrorfleet.core.errors import ConfigError, ConnectionLostError
 from mirrorfleet.core.ids import ClusterAlias
 
 
@@ -118,16 +118,21 @@ class Security:
     def read_password(self) -> str:
         """The password as it is now.
 
-        Raises: ConfigError when there is none, or its file cannot be read.
+        Raises: ConfigError when there is none, or its file cannot be read; ConnectionLostError
+        when that is empty, as it is for a moment when it is written in place.
         """
         if self.password_file is not None:
-            return read_secret_file(self.password_file)
+            found = read_secret_file(self.password_file)
+            if not found:
+                text = f"secret file {self.password_file} is empty."
+                raise ConnectionLostError(text, hint="Check what writes security.password.")
+            return found
         if self.password is None:
             raise ConfigError("no password is configured.", path="security.password")
         return self.password
 
     def secrets(self) -> tuple[str, ...]:
-        """What must not be logged, as it is now. Raises: ConfigError of a file."""
+        """What must not be logged, as it is now. Raises: as `read_password`."""
         password = self.password if self.password_file is None else self.read_password()
         found = (password, self.read_client_secret(), self.read_key_password())
         return tuple(secret for secret in found if secret)

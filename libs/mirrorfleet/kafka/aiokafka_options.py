@@ -53,7 +53,8 @@ clients.MetadataRequest = partial(MetadataRequest, allow_auto_topic_creation=Fal
 def client_options(settings: ClusterSettings) -> dict[str, object]:
     """Options that every aiokafka client of this cluster takes.
 
-    Raises: ConfigError when a secret or certificate file cannot be read.
+    Raises: ConfigError when a secret or certificate file cannot be read; ConnectionLostError when
+    that of the password is empty.
     """
     security = settings.security
     options: dict[str, object] = {
@@ -83,11 +84,12 @@ def keep_up(client: object, settings: ClusterSettings) -> None:
     """
     security = settings.security
     first = cast("_Client", client)._ssl_context
+    password = cast("_Client", client)._sasl_plain_password
     client.__class__ = _KeepingUp
     ours = cast("_KeepingUp", client)
     ours.settings = settings
     if security.protocol.sasl and security.mechanism not in (None, Mechanism.OAUTHBEARER):
-        ours.reads = security.read_password
+        ours.reads, ours.last = security.read_password, password
     if security.protocol.tls:
         ours.contexts = TlsContexts(security, first=first, now=time.monotonic())
 
@@ -202,6 +204,7 @@ class _Fetcher(Protocol):
 
 class _Client(Protocol):
     _ssl_context: ssl.SSLContext | None
+    _sasl_plain_password: str | None
     _sync_task: asyncio.Task[None] | None
 
 

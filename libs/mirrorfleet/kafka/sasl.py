@@ -105,7 +105,7 @@ class SaslClient:
         return Renewal(due, lambda again: self._renew(again, ends, deadline_s))
 
     async def _secret(self, beyond_s: float = 0.0) -> str:
-        """The token or password, as it is now. Raises: as a TokenProvider; ConfigError."""
+        """The token or password, as it is now. Raises: as a TokenProvider."""
         if self._mechanism is Mechanism.OAUTHBEARER and self._tokens is not None:
             return await self._tokens.token(beyond_s)
         return self._security.read_password()

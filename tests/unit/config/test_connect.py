@@ -9,7 +9,7 @@ import pytest
 
 from mirrorfleet.config.cluster_settings import Mechanism, Protocol, Security
 from mirrorfleet.config.connect import cluster_settings
-from mirrorfleet.core.errors import ConfigError
+from mirrorfleet.core.errors import ConfigError, ConnectionLostError
 from tests.unit.config.making import RIGHT, parse
 
 CANARY = "c4n4ry-s3cret"
@@ -51,6 +51,9 @@ def test_a_password_file_is_read_again_each_time(tmp_path: Path) -> None:
     assert security.read_password() == CANARY
     secret.write_text("rotated", encoding="utf-8")
     assert security.read_password() == "rotated"
+    secret.write_text("\n", encoding="utf-8")
+    with pytest.raises(ConnectionLostError, match="password is empty"):
+        security.read_password()
 
 
 def test_the_other_secrets_in_files_are_read_again_each_time(tmp_path: Path) -> None:

@@ -52,13 +52,14 @@ async def test_the_password_is_read_for_each_connection_and_the_last_one_kept_wi
     client = AIOKafkaClient(**client_options(settings))
     keep_up(client, settings)
 
-    read = [client._sasl_plain_password]
-    secret.write_text("second")
-    read.append(client._sasl_plain_password)
-    secret.unlink()
-    read.append(client._sasl_plain_password)
+    read = []
+    for held in ("", "first", "", "second", "", None):
+        secret.unlink()
+        if held is not None:
+            secret.write_text(held)
+        read.append(client._sasl_plain_password)
 
-    assert read == ["first", "second", "second"]
+    assert read == ["first", "first", "first", "second", "second", "second"]
 
 
 class Listener:

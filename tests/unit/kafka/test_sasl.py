@@ -199,12 +199,17 @@ async def test_a_session_goes_on_while_its_token_file_is_written_anew(
     await check_put_off(connection, transport)
 
 
-async def test_a_session_goes_on_while_its_password_file_is_written_anew(tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", [None, ""], ids=["missing", "empty"])
+async def test_a_session_goes_on_while_its_password_file_is_written_anew(
+    tmp_path: Path, text: str | None
+) -> None:
     file = tmp_path / "password"
     file.write_text("p")
     sasl = client(None, username="u", password_file=str(file))
     connection, transport = await logged_in(sasl, "PLAIN")
     file.unlink()
+    if text is not None:
+        file.write_text(text)
     await check_put_off(connection, transport)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 import faust
 import pytest
 
-from mirrorfleet.config.cluster_settings import ClusterSettings, Protocol, Security
+from mirrorfleet.config.cluster_settings import ClusterSettings, Mechanism, Protocol, Security
 from mirrorfleet.core.errors import ConnectionLostError
 from mirrorfleet.core.ids import ClusterAlias, FleetName
 from mirrorfleet.kafka.tls import FileVersions, file_versions
@@ -38,15 +38,15 @@ class App:
 
 
 class World:
-    """A stream, its certificate and the next one."""
+    """A stream, its certificate and the next one, unless it has something else."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, security: Security | None = None) -> None:
         authority = Authority(directory)
         self.cert, self.next = (
             authority.issue(name, (), timedelta(days=1)) for name in ("first", "second")
         )
         self.key = self.cert.with_suffix(".key")
-        security = Security(
+        security = security or Security(
             protocol=Protocol.SSL,
             ca_file=str(authority.ca_file),
             cert_file=str(self.cert),
@@ -89,15 +89,11 @@ async def test_the_stream_begins_anew_when_certificate_and_key_are_renewed_and_n
     monkeypatch.setattr(module, "file_versions", look)
     monkeypatch.setattr(ProgressStream, "_app", lambda *_: App())
 
-    async def look_on() -> None:
-        seen = len(looks)
-        await until(lambda: len(looks) > seen + 1, deadline_s=5, what="another look")
-
     async with asyncio.TaskGroup() as group:
         task = group.create_task(awaited_end(world))
-        await look_on()
+        await another_look(looks)
         world.next.replace(world.cert)
-        await look_on()
+        await another_look(looks)
         assert not task.done()
         world.next.with_suffix(".key").replace(world.key)
         await until(task.done, deadline_s=5, what="the end of the stream")
@@ -108,6 +104,45 @@ async def awaited_end(world: World) -> str:
     with pytest.raises(ConnectionLostError) as ended:
         await world.run()
     return str(ended.value)
+
+
+async def another_look(looks: list[Security]) -> None:
+    """More than a stream has that ends with the first of them."""
+    seen = len(looks)
+    await until(lambda: len(looks) > seen + 3, deadline_s=5, what="another look")
+
+
+async def test_the_stream_goes_on_while_its_password_file_is_empty_and_begins_anew_with_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[Security] = []
+    read, file = Security.read_password, tmp_path / "password"
+    security = Security(
+        protocol=Protocol.SASL_PLAINTEXT,
+        mechanism=Mechanism.PLAIN,
+        username="mirror",
+        password_file=str(file),
+    )
+
+    def look(security: Security) -> str:
+        looks.append(security)
+        return read(security)
+
+    monkeypatch.setattr(module, "LOOK_S", 0.01)
+    monkeypatch.setattr(Security, "read_password", look)
+    monkeypatch.setattr(ProgressStream, "_app", lambda *_: App())
+    world = World(tmp_path, security)
+    file.write_text("first")
+
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(awaited_end(world))
+        await another_look(looks)
+        file.write_text("")
+        await another_look(looks)
+        assert not task.done()
+        file.write_text("second")
+        await until(task.done, deadline_s=5, what="the end of the stream")
+    assert "the password or a certificate was changed" in task.result()
 
 
 async def test_a_stream_that_begins_while_a_file_is_replaced_is_begun_again_later(
