@@ -193,11 +193,13 @@ class FleetSync:
     async def introduce(self, side: Side, *, write: bool) -> None:
         """Give a link its slots, the control topics room for them, and both a record.
 
-        The link is known only then. Raises: MirrorfleetError; all of it may be done again.
+        The link is known only then. Raises: OutdatedError: the catalog is not what was read;
+        MirrorfleetError; all of it may be done again.
         """
         entry = self.give_slots(side)
         if write:
             await self.store.ensure_topics(self.slots)
+            await self.store.check_made()
             if entry is not None:
                 await self.store.publish([entry])
         side.known = True

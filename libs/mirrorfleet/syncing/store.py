@@ -52,6 +52,8 @@ the oldest go first."""
 _EVENTS_S: Final = 5.0
 """Deadline of a write of events: what its topic does not take now is written later, and meanwhile
 somebody is told why."""
+_SHOWN_S: Final = 5.0
+"""Longer than brokers take to hear of a topic that was made just now."""
 
 _NEVER_AGAIN: Final = frozenset({ControlKind.CATALOG, ControlKind.REGISTRY})
 """An empty catalog says that nothing is copied, an empty registry that no record here is a copy.
@@ -106,7 +108,7 @@ class Store:
 
         What was read until now counts no longer: the next step is a `refresh`.
         """
-        self._expected_end = None
+        self.book, self._expected_end = CatalogBook(), None
         await self._fenced.take()
 
     async def wanted_topics(self, slots: int) -> tuple[list[TopicSpec], dict[str, int]]:
@@ -141,10 +143,14 @@ class Store:
     async def ensure_topics(self, slots: int) -> None:
         """Create what is missing of the control topics; give the per-slot ones `slots` partitions.
 
+        But no catalog in the place of one that was read: see `_NEVER_AGAIN`.
+
         Raises:
             BrokerError: the target refuses one, with the operation and the topic in its text.
         """
         specs, short = await self.wanted_topics(slots)
+        if self.book.config is not None:
+            specs = [spec for spec in specs if spec.name != self._catalog.topic]
         await self._create(specs)
         for some in in_requests(short.items(), lambda count: count[1]):
             self._raise_first("ALTER", await create_partitions(self._cluster, dict(some)))
@@ -210,12 +216,20 @@ class Store:
         self.book, self._expected_end = await self._read(), end
         _log.info("catalog read", extra=fields(topic=topic, count=len(self.book.partitions)))
 
-    async def _check_unchanged(self) -> None:
+    async def check_made(self) -> None:
+        """See that the catalog is there, and what was read: a broker that has just started does not
+        know it yet, and what follows from an empty one must not be written over it.
+
+        Raises: OutdatedError: it has what was not read; MirrorfleetError: nobody shows it in time.
+        """
+        await self._check_unchanged(_SHOWN_S)
+
+    async def _check_unchanged(self, deadline_s: float | None = None) -> None:
         """Raises: OutdatedError when others have written since the catalog was read.
 
         An attempt that was aborted, ours or theirs, moves the end and changes nothing.
         """
-        if self._expected_end is None or (end := await self._end()) == self._expected_end:
+        if self._expected_end is None or (end := await self._end(deadline_s)) == self._expected_end:
             return
         if not (await self._read()).is_same_as(self.book):
             raise OutdatedError(
@@ -225,8 +239,9 @@ class Store:
             )
         self._expected_end = end
 
-    async def _end(self) -> int:
-        listed = (await list_offsets(self._cluster, {self._catalog: LATEST}))[self._catalog]
+    async def _end(self, deadline_s: float | None = None) -> int:
+        asked = {self._catalog: LATEST}
+        listed = (await list_offsets(self._cluster, asked, deadline_s=deadline_s))[self._catalog]
         if isinstance(listed, BrokerError):
             raise listed
         return listed.offset

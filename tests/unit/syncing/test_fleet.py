@@ -59,6 +59,9 @@ class Target(Store):
     async def ensure_topics(self, slots: int) -> None:
         self._answer("topics")
 
+    async def check_made(self) -> None:
+        self._answer("look")
+
     async def publish(
         self, entries: Iterable[CatalogEntry], forgotten: Iterable[CatalogAcl] = ()
     ) -> None:
@@ -94,7 +97,7 @@ async def refused(fleet: FleetSync, side: Side, what: str) -> None:
     refuse(fleet, "")
 
 
-@pytest.mark.parametrize("what", ["topics", "catalog"])
+@pytest.mark.parametrize("what", ["topics", "look", "catalog"])
 async def test_a_link_whose_introduction_fails_is_introduced_again(
     fleet: FleetSync, what: str
 ) -> None:
@@ -106,6 +109,28 @@ async def test_a_link_whose_introduction_fails_is_introduced_again(
 
     assert (known_after_failure, east.known) == (False, True)
     assert [each.slots for each in fleet.store.book.links.values()] == [(0, 1)]
+
+
+async def test_a_catalog_that_is_made_after_one_was_deleted_has_each_link_with_its_slots(
+    fleet: FleetSync, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def taken() -> None:
+        pass
+
+    monkeypatch.setattr(fleet.store._fenced, "take", taken)
+    east, north = fleet.sides
+    for side in (east, north):
+        await fleet.introduce(side, write=True)
+    before = fleet.store.book.links
+
+    fleet.begin_anew()
+    await fleet.store.take()
+    written: list[CatalogEntry] = []
+    monkeypatch.setattr(fleet.store.book, "learn", written.append)
+    for side in (north, east):
+        await fleet.introduce(side, write=True)
+
+    assert written == [before[side.cluster.cluster_id] for side in (north, east)]
 
 
 async def test_slots_of_a_link_that_may_be_half_written_are_its_own(fleet: FleetSync) -> None:

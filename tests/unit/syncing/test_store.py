@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import BrokerError
+from mirrorfleet.core.errors import BrokerError, MirrorfleetError, OutdatedError
 from mirrorfleet.core.ids import NO_TOPIC_ID, ClusterId, FleetName, TopicPartition
 from mirrorfleet.kafka.admin import NewTopic
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.metadata import Broker, Metadata, PartitionMeta, TopicMeta
+from mirrorfleet.kafka.offsets import ListedOffset
+from mirrorfleet.planning.book import CatalogBook
 from mirrorfleet.records.catalog import CatalogConfig
 from mirrorfleet.records.events import Event, EventKind, encode
 from mirrorfleet.records.formats import FIRST_LEVEL, KNOWN_LEVEL
@@ -256,6 +259,99 @@ async def test_what_is_deleted_of_the_control_topics_is_made_again_but_what_only
     names = await Store(cluster, fleet, HandClock()).mend_topics(1)
 
     assert [name.rpartition(".")[2] for name in names] == made
+
+
+GONE = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def without_catalog(topics: Sequence[str] | None) -> Metadata:
+    """What a broker says of a target whose catalog is not there, or not known to it."""
+    found = {name: TopicMeta(name, NO_TOPIC_ID, GONE, False, {}) for name in topics or ()}
+    return Metadata(ClusterId("WEST-ID"), 1, {1: Broker(1, "h", 9092)}, found)
+
+
+def a_catalog() -> CatalogBook:
+    book = CatalogBook()
+    book.learn(CatalogConfig(generation=4, format_level=FIRST_LEVEL))
+    return book
+
+
+def a_store_without_catalog() -> Store:
+    cluster = SimpleNamespace(metadata=without_catalog)
+    return Store(cast("Cluster", cluster), FleetName("west"), HandClock())
+
+
+async def test_who_takes_the_id_after_the_catalog_was_deleted_knows_none(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def take() -> None:
+        pass
+
+    store = a_store_without_catalog()
+    store.book = a_catalog()
+    await store.refresh()
+    while_active = store.book.config
+    monkeypatch.setattr(store._fenced, "take", take)
+
+    await store.take()
+    await store.refresh()
+
+    assert while_active is not None
+    assert store.book.is_same_as(CatalogBook())
+
+
+@pytest.mark.parametrize(
+    ("end", "raised"),
+    [
+        (ListedOffset(0, -1, 0), None),
+        (ListedOffset(7, -1, 0), OutdatedError),
+        (BrokerError(GONE, "catalog"), BrokerError),
+    ],
+    ids=["made now", "there all the time", "not shown"],
+)
+async def test_a_catalog_that_a_broker_did_not_know_is_no_empty_one_unless_it_is_empty(
+    *,
+    end: ListedOffset | BrokerError,
+    raised: type[MirrorfleetError] | None,
+    writer: Writer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def list_offsets(
+        _: Cluster, asked: dict[TopicPartition, object], *, deadline_s: float
+    ) -> dict[TopicPartition, ListedOffset | BrokerError]:
+        assert deadline_s == 5.0
+        return dict.fromkeys(asked, end)
+
+    async def read() -> CatalogBook:
+        return a_catalog()
+
+    store = a_store_without_catalog()
+    monkeypatch.setattr(module, "list_offsets", list_offsets)
+    monkeypatch.setattr(store, "_read", read)
+    await store.refresh()
+
+    with pytest.raises(raised) if raised else nullcontext():
+        await store.check_made()
+
+
+@pytest.mark.parametrize("known", [True, False])
+async def test_no_catalog_is_made_in_the_place_of_one_that_was_read(
+    *, known: bool, writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: set[str] = set()
+
+    async def create(_: Cluster, topics: Sequence[NewTopic]) -> dict[str, BrokerError | None]:
+        made.update(topic.name for topic in topics)
+        return {topic.name: None for topic in topics}
+
+    monkeypatch.setattr(module, "create_topics", create)
+    store = a_store_without_catalog()
+    store.book = a_catalog() if known else CatalogBook()
+
+    await store.ensure_topics(1)
+
+    assert ("__mirrorfleet.west.catalog" in made) is not known
+    assert "__mirrorfleet.west.slots" in made
 
 
 def test_a_new_fleet_begins_at_the_newest_format_and_one_that_has_a_catalog_keeps_its_own() -> None:

@@ -69,7 +69,7 @@ class Meeting:
 
         monkeypatch.setattr(Cluster, "open", meet)
         monkeypatch.setattr(FleetSync, "learn_defaults", nothing)
-        for name in ("take", "refresh", "ensure_topics"):
+        for name in ("take", "refresh", "ensure_topics", "check_made"):
             monkeypatch.setattr(Store, name, nothing)
         monkeypatch.setattr(Store, "publish", publish)
         context = replace(Fleet().context, estate=parse(TWO, env={"WEST_PASSWORD": "x"}))
