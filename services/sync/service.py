@@ -141,6 +141,8 @@ class SyncService:
             tell=lambda text: health.hold(STARTING, text),
             dice=self._context.dice,
         )
+        for link in {f"link {side.link}" for side in self._sides} - health.held().keys():
+            health.hold(link, "not looked at yet")
         health.release(STARTING)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._write_events(), name=EVENTS)
