@@ -4,8 +4,8 @@
     a look: source -> (target -> plan -> publish what exists -> change the target) until in step
 
 What a look is made of is `mirrorfleet.syncing`; here it goes on for ever, and is told. Links share
-the target, so that part is done by one link at a time; events are written beside the looks. Nothing
-is derived from earlier looks but what a reader is told.
+the target, so they take turns there, one for each step; events are written beside the looks.
+Nothing is derived from earlier looks but what a reader is told.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mirrorfleet.core.ids import Link
+    from mirrorfleet.planning.observed import SourceView
     from mirrorfleet.planning.plan import Plan
     from mirrorfleet.runtime.entry import Context
     from mirrorfleet.runtime.lifecycle import Stop
@@ -266,26 +267,33 @@ class SyncService:
     async def _look(self, side: Side) -> float:
         """Look at both ends and bring the target in step; the pause until the next look."""
         source = await self._fleet.look(side)
-        async with self._one_at_a_time:
-            await self._mend_topics(side)
-            await self._store.refresh()
-            await self._retire_links()
-            tried: set[Change] = set()
-            while True:
+        tried: set[Change] = set()
+        left: Plan | None = None
+        while left is None:
+            async with self._one_at_a_time:  # a step each: thousands of one link stop no other
                 source = await self._fleet.renewed(side, source)  # our turn, or a step, took long
-                seen = await self._fleet.plan(side, source)
-                free = automatic(seen.plan, side.terms, self._settings.apply)
-                await self._publish(side, free)
-                step = self._fleet.changes.next_step(side.link, free, tried)
-                if not step.changes_target:
-                    break
-                await self._fleet.make(side, step, self._made)
-            self._fleet.changes.forget(side.link, free)
-            self._note(side, seen, left_out(seen.plan, free))
-        unsettled = any(change.kind is ChangeKind.CREATED for change in tried) and free.pending
+                left = await self._turn(side, source, tried)
+        unsettled = any(change.kind is ChangeKind.CREATED for change in tried) and left.pending
         if side.watch.unconfirmed or unsettled:
             return self._settings.confirm_s
         return self._settings.period_s
+
+    async def _turn(self, side: Side, source: SourceView, tried: set[Change]) -> Plan | None:
+        """Plan, publish, and make one step; None, or what is left when there is no step to make."""
+        if not tried:
+            await self._mend_topics(side)
+        await self._store.refresh()
+        await self._retire_links()
+        seen = await self._fleet.plan(side, source)
+        free = automatic(seen.plan, side.terms, self._settings.apply)
+        await self._publish(side, free)
+        step = self._fleet.changes.next_step(side.link, free, tried)
+        if step.changes_target:
+            await self._fleet.make(side, step, self._made)
+            return None
+        self._fleet.changes.forget(side.link, free)
+        self._note(side, seen, left_out(seen.plan, free))
+        return free
 
     async def _mend_topics(self, side: Side) -> None:
         """Nothing may be copied while one is missing; what a look brings is not held up by it."""
@@ -337,7 +345,7 @@ class SyncService:
 
     def _note(self, side: Side, seen: Seen, waiting: Plan) -> None:
         report = self._reports[side.link]
-        side.claims = report.claims = seen.chosen.claims
+        report.claims = seen.chosen.claims
         report.source_cluster, report.slots = side.source_cluster, side.slots
         report.skipped = seen.chosen.skipped
         report.pending = seen.plan.pending

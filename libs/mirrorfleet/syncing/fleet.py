@@ -3,8 +3,8 @@
     open:   target, sources -> are they what they were? -> control topics, catalog
     a look: source -> (target -> plan -> publish what exists -> change the target) until in step
 
-Links share the target, the catalog and the claims on target topics: callers plan and change for
-one link at a time.
+Links share the target, the catalog and the claims on target topics: callers plan for one link at a
+time, and make what follows before they plan for another one.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from mirrorfleet.core.access import AclBinding
     from mirrorfleet.core.ids import SlotNumber
     from mirrorfleet.core.ports import Clock, Dice
+    from mirrorfleet.planning.book import CatalogBook
     from mirrorfleet.planning.observed import SourceView
     from mirrorfleet.syncing.settings import SyncSettings
 
@@ -257,11 +258,7 @@ class FleetSync:
             estate=self._estate,
             ids=self._ids(),
         )
-        mine = {
-            (entry.source_topic, entry.target_topic)
-            for entry in book.of_source(source.cluster)
-            if entry.state is not CatalogState.REMOVED
-        }
+        mine = _copied(book, source.cluster)
         new = [c for c in chosen.claims if (c.source_topic, c.target_topic) not in mine]
         target = await self._targets.look(
             side.link,
@@ -283,6 +280,7 @@ class FleetSync:
             returned=frozenset(topic for topic, at in side.back.items() if at <= now - BACK_S),
         )
         planned = plan(view)
+        side.claims = chosen.claims  # at once: the next to plan may be another link
         side.back = {topic: side.back.get(topic, now) for topic in planned.back}
         return Seen(source, chosen, planned)
 
@@ -353,6 +351,15 @@ class FleetSync:
             if side.source_cluster is not None
         }
         return {**found, self.target.settings.alias: self.target.cluster_id}
+
+
+def _copied(book: CatalogBook, source: ClusterId) -> set[tuple[str, str]]:
+    """Source and target topic of what is copied now."""
+    return {
+        (entry.source_topic, entry.target_topic)
+        for entry in book.of_source(source)
+        if entry.state is not CatalogState.REMOVED
+    }
 
 
 def _entries(side: Side, edits: Iterable[AclEdit]) -> list[CatalogAcl]:

@@ -159,7 +159,6 @@ class Once:
             await asyncio.sleep(self._fleet.settings.confirm_s)
             source = await self._fleet.look(side)
         seen = await self._fleet.plan(side, source)
-        side.claims = seen.chosen.claims
         name = str(side.link)
         held = [*seen.chosen.held, *seen.plan.held, *self._fleet.changes.held(side.link)]
         refused = [Refused(name, each.topic, each.reason, each.detail) for each in held]

@@ -29,7 +29,7 @@ CLIENT: Final = "mirrorfleet-sync"
 @dataclass(slots=True)
 class Side:
     """`known`: its source is what it was, and the catalog has it with its slots, if anything may be
-    written for it at all; `claims` are those of the last look, `back` its `Plan.back`, each with
+    written for it at all; `claims` are those of the last plan, `back` its `Plan.back`, each with
     since when.
     """
 

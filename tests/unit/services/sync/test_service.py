@@ -126,6 +126,17 @@ async def test_who_becomes_the_active_one_again_believes_nothing_of_before(
     assert (len(before), sync.side.claims) == (1, ())
 
 
+async def test_what_a_link_plans_is_claimed_before_another_one_plans(
+    world: Callable[[Clusters], World],
+) -> None:
+    sync = world(Clusters())
+    fleet = sync.service._fleet
+
+    await fleet.plan(sync.side, await fleet.look(sync.side))
+
+    assert [claim.target_topic for claim in sync.side.claims] == [COPY]
+
+
 @pytest.mark.parametrize(
     ("waited_s", "looks", "created"), [(0.0, 1, [COPY]), (60.0, 2, [])], ids=["at once", "late"]
 )

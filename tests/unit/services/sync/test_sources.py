@@ -61,7 +61,9 @@ class Meeting:
                 raise RefusedError(f"{cluster.name} is now {answering}.")
             cluster._cluster_id = answering
 
-        async def publish(store: Store, entries: list[CatalogLink | CatalogPartition]) -> None:
+        async def publish(
+            store: Store, entries: list[CatalogLink | CatalogPartition], _: object = ()
+        ) -> None:
             for each in entries:
                 if self.not_retired and isinstance(each, CatalogPartition):
                     raise self.not_retired.pop()
