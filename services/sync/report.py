@@ -12,6 +12,7 @@ from mirrorfleet.planning.topics import Held, Reason
 from mirrorfleet.policy.flows import AclPolicy
 from mirrorfleet.records.events import EventKind
 from mirrorfleet.runtime import metric_names as names
+from mirrorfleet.syncing.making import ChangeKind
 
 if TYPE_CHECKING:
     from mirrorfleet.core.ids import ClusterId, Link, SlotNumber
@@ -29,6 +30,14 @@ _EVENTS: Final[Mapping[Reason, EventKind]] = {
     Reason.SOURCE_GONE: EventKind.TOPIC_VANISHED,
     Reason.TARGET_GONE: EventKind.TOPIC_VANISHED,
     Reason.ACL_REFUSED: EventKind.ACL_REFUSED,
+}
+
+_CHANGES: Final = {
+    ChangeKind.CREATED: EventKind.TOPIC_CREATED,
+    ChangeKind.GROWN: EventKind.PARTITIONS_ADDED,
+    ChangeKind.ALTERED: EventKind.CONFIG_CHANGED,
+    ChangeKind.ACL_ADDED: EventKind.ACL_ADDED,
+    ChangeKind.ACL_REMOVED: EventKind.ACL_REMOVED,
 }
 
 
@@ -124,6 +133,11 @@ class LinkReport:
 def event_kind(reason: Reason) -> EventKind:
     """The event for a held topic."""
     return _EVENTS.get(reason, EventKind.TOPIC_REFUSED)
+
+
+def change_kind(kind: ChangeKind) -> EventKind:
+    """The event for a change that was made."""
+    return _CHANGES[kind]
 
 
 def register_gauges(metrics: Metrics, clock: Clock, reports: Collection[LinkReport]) -> None:

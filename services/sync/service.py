@@ -28,7 +28,7 @@ from mirrorfleet.standby.leading import leadership
 from mirrorfleet.syncing.fleet import FleetSync, Seen
 from mirrorfleet.syncing.making import ACLS, Change, ChangeKind, Done
 from services.sync import settings
-from services.sync.report import LinkReport, event_kind, register_gauges
+from services.sync.report import LinkReport, change_kind, event_kind, register_gauges
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,13 +53,6 @@ _EVENTS_S: Final = 1.0
 _LISTED: Final = 5
 """Changes that wait, in one event."""
 
-_KINDS: Final = {
-    ChangeKind.CREATED: EventKind.TOPIC_CREATED,
-    ChangeKind.GROWN: EventKind.PARTITIONS_ADDED,
-    ChangeKind.ALTERED: EventKind.CONFIG_CHANGED,
-    ChangeKind.ACL_ADDED: EventKind.ACL_ADDED,
-    ChangeKind.ACL_REMOVED: EventKind.ACL_REMOVED,
-}
 _log = logger(__name__)
 
 
@@ -269,9 +262,16 @@ class SyncService:
         source = await self._fleet.look(side)
         tried: set[Change] = set()
         left: Plan | None = None
+        # one that is given up may have confirmed topics: the next one must not come too soon
+        patience_s = max(self._settings.change_s, self._settings.confirm_s)
         while left is None:
+            source = await self._fleet.renewed(side, source)  # a step took long, or a turn was lost
             async with self._one_at_a_time:  # a step each: thousands of one link stop no other
-                source = await self._fleet.renewed(side, source)  # our turn, or a step, took long
+                fresh = await self._fleet.renewed_soon(side, source, patience_s)
+                if fresh is None:  # others go on while it is looked at
+                    patience_s *= 2  # one that is only slow gets its turn in the end
+                    continue
+                source = fresh
                 left = await self._turn(side, source, tried)
         unsettled = any(change.kind is ChangeKind.CREATED for change in tried) and left.pending
         if side.watch.unconfirmed or unsettled:
@@ -341,7 +341,7 @@ class SyncService:
     def _made(self, done: Done) -> None:
         link, kind, topic = done.change.link, done.change.kind, done.change.topic
         self._context.metrics.counter(names.SYNC_CHANGES, str(link), kind).add()
-        self._tell(_KINDS[kind], link, topic or None, done.detail)
+        self._tell(change_kind(kind), link, topic or None, done.detail)
 
     def _note(self, side: Side, seen: Seen, waiting: Plan) -> None:
         report = self._reports[side.link]

@@ -9,6 +9,7 @@ time, and make what follows before they plan for another one.
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -224,8 +225,10 @@ class FleetSync:
     # -- a look
 
     async def look(self, side: Side) -> SourceView:
-        """What the source has now. Raises: MirrorfleetError."""
+        """What the source has now, its ACLs too. Raises: MirrorfleetError."""
         found = await side.watch.look()
+        if side.flow.acls is not AclPolicy.IGNORE:
+            await side.acls.look_at_source(found.acl_ways)
         # its end counts: a look that takes longer than its view is good for would never do
         self._looked_at[side.link] = self.clock.monotonic()
         return found
@@ -241,6 +244,16 @@ class FleetSync:
         if self.clock.monotonic() < self._looked_at[side.link] + good_s:
             return source
         return await self.look(side)
+
+    async def renewed_soon(
+        self, side: Side, source: SourceView, within_s: float
+    ) -> SourceView | None:
+        """As `renewed`, for who has others wait for him; None when it takes longer than that."""
+        try:
+            async with asyncio.timeout(within_s):
+                return await self.renewed(side, source)
+        except TimeoutError:
+            return None
 
     async def plan(self, side: Side, source: SourceView) -> Seen:
         """Look at the target and say what must change there.

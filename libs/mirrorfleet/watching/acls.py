@@ -7,8 +7,7 @@ and `AclsSeen.trouble` says why ACLs do not follow.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mirrorfleet.core.access import AclBinding
 from mirrorfleet.core.error_codes import ErrorCode
@@ -23,50 +22,75 @@ if TYPE_CHECKING:
 
 Ways = Mapping[AclBinding, Iterable[Way]]
 
+_TARGET_S: Final = 10.0
+"""Deadline for the list of the target: all links wait for it."""
+
+
+class _Listed(NamedTuple):
+    """The ACLs of a cluster, or why they are not known."""
+
+    acls: frozenset[AclBinding] = frozenset()
+    trouble: str = ""
+
 
 class AclWatch:
-    """Both ends, look after look."""
+    """Both ends, look after look; the source apart: for that no other link waits."""
 
     def __init__(self, source: Cluster, target: Cluster, clock: Clock, *, period_s: float) -> None:
         self._source = source
         self._target = target
         self._clock = clock
         self._period_s = period_s
-        self._seen = AclsSeen(trouble="not looked at yet")
+        self._of_source = _Listed(trouble="not looked at yet")
+        self._of_target: _Listed | None = None  # None: to be read
         self._ways: Ways = {}
         self._due = 0.0
 
-    async def look(self, ways: Ways) -> AclsSeen:
-        """What there is, at most `period_s` old; `ways` are those of the source's ACLs.
+    async def look_at_source(self, ways: Ways) -> None:
+        """Read its ACLs unless that was less than `period_s` ago; `ways` are theirs.
 
         What the catalogs said when the ACLs were read counts on, until they are read again: one
         that was taken back since is not the source's own because its fleet has forgotten it.
 
         Raises:
-            MirrorfleetError: a cluster does not answer.
+            MirrorfleetError: it does not answer.
         """
-        if self._clock.monotonic() >= self._due:
-            self._seen, self._ways = await self._read(), ways
-            self._due = self._clock.monotonic() + self._period_s
-        passed = shortest_ways({**self._ways, **ways}, self._target.cluster_id)
-        return replace(self._seen, passed=passed)
+        if self._clock.monotonic() < self._due:
+            return
+        self._of_source, self._ways = await _listed(self._source), ways
+        self._of_target = None
+        self._due = self._clock.monotonic() + self._period_s
+
+    async def look(self, ways: Ways) -> AclsSeen:
+        """What the source was found to have, and what the target has, read no earlier than that.
+
+        Raises:
+            MirrorfleetError: the target does not answer.
+        """
+        trouble = self._of_source.trouble
+        if self._of_target is None and not trouble:
+            self._of_target = await _listed(self._target, _TARGET_S)
+        there = self._of_target or _Listed()
+        return AclsSeen(
+            source=self._of_source.acls,
+            target=there.acls,
+            passed=shortest_ways({**self._ways, **ways}, self._target.cluster_id),
+            trouble=trouble or there.trouble,
+        )
 
     def forget(self) -> None:
         """Look again the next time: we have changed some."""
-        self._due = 0.0
+        self._due, self._of_target = 0.0, None
 
-    async def _read(self) -> AclsSeen:
-        found: list[frozenset[AclBinding]] = []
-        for cluster in (self._source, self._target):
-            try:
-                found.append(frozenset(await describe_acls(cluster)))
-            except BrokerError as error:
-                trouble = _trouble(cluster, error)
-                if trouble is None:
-                    raise
-                return AclsSeen(trouble=trouble)
-        source, target = found
-        return AclsSeen(source=source, target=target)
+
+async def _listed(cluster: Cluster, deadline_s: float | None = None) -> _Listed:
+    try:
+        return _Listed(frozenset(await describe_acls(cluster, deadline_s=deadline_s)))
+    except BrokerError as error:
+        trouble = _trouble(cluster, error)
+        if trouble is None:
+            raise
+        return _Listed(trouble=trouble)
 
 
 def _trouble(cluster: Cluster, error: BrokerError) -> str | None:

@@ -77,10 +77,10 @@ class SourceWatch:
         names = frozenset(there)
         ready = names & self._seen if self._catalogs.any else names
         wanted = {name: each.topic_id for name, each in there.items() if self._wants(name)}
-        self.unconfirmed = len(wanted.keys() - ready)
-        self._seen = names
         decided = [there[name] for name in sorted(wanted.keys() & ready)]
         configs = await self._configs.of(decided)
+        # not before the end: a look that is given up confirms nothing for the next one
+        self.unconfirmed, self._seen = len(wanted.keys() - ready), names
         return SourceView(
             cluster=metadata.cluster_id,
             topics={
@@ -140,11 +140,13 @@ class OtherCatalogs:
         before = dict(self._ends)
         catalogs = [topic for topic in topics if _is_catalog(topic)]
         self._denied.intersection_update(catalogs)
-        for topic in catalogs:
-            await self._read(topic)
-        if before != self._ends:
-            self._origins = origins_in(self._books.values())
-            self.acl_ways = acls_in(self._books.values())
+        try:
+            for topic in catalogs:
+                await self._read(topic)
+        finally:  # what was read before it failed, or was given up, is not read again
+            if before != self._ends:
+                self._origins = origins_in(self._books.values())
+                self.acl_ways = acls_in(self._books.values())
 
     def origins_of(self, topics: Iterable[TopicMeta]) -> dict[str, tuple[ClusterId, ...]]:
         """Those that are copies, with the clusters that they passed."""

@@ -49,6 +49,7 @@ async def test_a_denial_for_the_fleet_at_the_source_never_stops_it_at_the_target
         return AclsSeen(source=frozenset({*ours, theirs}))
 
     connect(monkeypatch, Clusters())
+    monkeypatch.setattr(AclWatch, "look_at_source", look)
     monkeypatch.setattr(AclWatch, "look", look)
     fleet = a_fleet(security, policy, tmp_path)
     side = opened(fleet)

@@ -11,13 +11,14 @@ import pytest
 
 from mirrorfleet.config.cluster_settings import ClusterSettings
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import BrokerError
+from mirrorfleet.core.errors import BrokerError, DeadlineError
 from mirrorfleet.core.ids import ClusterAlias, ClusterId, TopicId, TopicPartition
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.configs import ConfigSource, ConfigValue
 from mirrorfleet.kafka.metadata import Metadata, PartitionMeta, TopicMeta
 from mirrorfleet.kafka.offsets import ListedOffset
 from mirrorfleet.planning.book import CatalogBook
+from mirrorfleet.records import catalog
 from mirrorfleet.records.catalog import CatalogPartition, CatalogState
 from mirrorfleet.watching import configs, source
 from mirrorfleet.watching.source import OtherCatalogs, SourceWatch, origins_in
@@ -110,6 +111,42 @@ async def test_who_begins_anew_believes_no_config_that_was_read_before(
     assert told == {"orders": "2592000000", "stock": "2592000000"}
 
 
+async def test_a_look_that_is_given_up_confirms_no_topic(monkeypatch: pytest.MonkeyPatch) -> None:
+    partition = PartitionMeta(1, 0, (1,), (1,), (), ErrorCode.NONE)
+    names, fails = ["orders"], [False, True, False, False]
+
+    async def metadata(_: object) -> Metadata:
+        found = {
+            name: TopicMeta(name, UUID(int=number), ErrorCode.NONE, False, {0: partition})
+            for number, name in enumerate(names, start=1)
+        }
+        return Metadata(ClusterId("EAST-ID"), 1, {}, found)
+
+    async def describe(_: Cluster, names: list[str]) -> dict[str, dict[str, ConfigValue]]:
+        if fails.pop(0):
+            raise DeadlineError("east does not answer.")
+        return {name: {} for name in names}
+
+    async def refresh(*_: object) -> None:
+        pass
+
+    monkeypatch.setattr(OtherCatalogs, "refresh", refresh)
+    monkeypatch.setattr(OtherCatalogs, "any", True)
+    monkeypatch.setattr(configs, "describe_configs", describe)
+    cluster = cast("Cluster", SimpleNamespace(metadata=metadata))
+    watch = SourceWatch(cluster, lambda _: True, configs_a_look=1)
+    await watch.look()
+    await watch.look()
+
+    names.append("stock")
+    with pytest.raises(DeadlineError):
+        await watch.look()
+    first, second = await watch.look(), await watch.look()
+
+    assert first.waiting == {"stock"}
+    assert set(second.topics) == {"orders", "stock"}
+
+
 class Catalogs:
     """Those of the source, which has nine records in each, and lets us read them or not."""
 
@@ -172,3 +209,25 @@ async def test_a_catalog_that_we_may_not_read_is_trouble_until_we_may_or_it_is_g
     assert f"may not READ Topic:{topic} on east" in told
     assert "could go back to where it came from. Grant this READ" in told
     assert watch.loop_trouble == ""
+
+
+async def test_what_was_read_before_a_look_was_given_up_counts_in_the_next_one(
+    there: Catalogs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = (f"__mirrorfleet.{name}.catalog" for name in ("one", "two"))
+    key, value = catalog.encode(COPY)
+
+    async def read(_: object, topic: str) -> list[SimpleNamespace]:
+        if topic == two:
+            raise DeadlineError("east does not answer.")
+        return [SimpleNamespace(key=key, value=value)]
+
+    monkeypatch.setattr(source, "read_to_end", read)
+    watch = OtherCatalogs(cast("Cluster", SimpleNamespace(settings=None)))
+    with pytest.raises(DeadlineError):
+        await watch.refresh([one, two])
+
+    await watch.refresh([one])
+
+    copy = TopicMeta(COPY.target_topic, ITS_ID, ErrorCode.NONE, internal=False, partitions={})
+    assert watch.origins_of([copy]) == {COPY.target_topic: COPY.origins}

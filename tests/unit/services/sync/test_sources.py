@@ -21,6 +21,7 @@ from mirrorfleet.core.errors import (
 )
 from mirrorfleet.core.ids import ClusterAlias, ClusterId, Link, SlotNumber
 from mirrorfleet.kafka.cluster import Cluster
+from mirrorfleet.planning.observed import SourceView
 from mirrorfleet.records.catalog import CatalogLink, CatalogPartition, CatalogState
 from mirrorfleet.records.events import Event, EventKind
 from mirrorfleet.runtime.lifecycle import Stop
@@ -38,15 +39,20 @@ if TYPE_CHECKING:
     from mirrorfleet.kafka.control_writer import ControlWriter
     from mirrorfleet.syncing.side import Side
 
+VIEW = SourceView(cluster=ClusterId("east"), topics={})
 OLD = Link(ClusterAlias("old"), WEST)
 """Copied once, and no longer in the estate."""
 EVENT = Event(kind=EventKind.LINK_REFUSED, time_ms=1, writer="sync", detail="another cluster.")
 
 
+async def a_view(_: SourceWatch) -> SourceView:
+    return VIEW
+
+
 class Meeting:
     """A sync of two links between clusters that answer with an id and no more."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, estate: str = TWO) -> None:
         self.answering = {EAST: "east", SOUTH: "south", WEST: "west"}
         self.away: set[ClusterAlias] = set()
         self.not_retired: list[MirrorfleetError] = []
@@ -74,7 +80,7 @@ class Meeting:
         for name in ("take", "refresh", "ensure_topics", "check_made"):
             monkeypatch.setattr(Store, name, nothing)
         monkeypatch.setattr(Store, "publish", publish)
-        context = replace(Fleet().context, estate=parse(TWO, env={"WEST_PASSWORD": "x"}))
+        context = replace(Fleet().context, estate=parse(estate, env={"WEST_PASSWORD": "x"}))
         self.service = SyncService(context)
         self.book = self.service._store.book
         self.reasons = context.health.reasons
@@ -176,7 +182,7 @@ async def test_a_link_that_could_not_be_retired_is_retired_by_a_later_look(
     assert sync.known == [EAST, SOUTH]
     assert sync.book.partitions[copy.identity].state is CatalogState.ACTIVE
 
-    monkeypatch.setattr(SourceWatch, "look", nothing)
+    monkeypatch.setattr(SourceWatch, "look", a_view)
     monkeypatch.setattr(SyncService, "_mend_topics", nothing)
     monkeypatch.setattr(FleetSync, "plan", silent)  # what else a look does is not the matter here
     with pytest.raises(DeadlineError, match="west does not answer"):
