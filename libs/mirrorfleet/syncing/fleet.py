@@ -228,7 +228,7 @@ class FleetSync:
         """What the source has now, its ACLs too. Raises: MirrorfleetError."""
         found = await side.watch.look()
         if side.flow.acls is not AclPolicy.IGNORE:
-            await side.acls.look_at_source(found.acl_ways)
+            await side.acls.look_at_source(found)
         # its end counts: a look that takes longer than its view is good for would never do
         self._looked_at[side.link] = self.clock.monotonic()
         return found

@@ -26,7 +26,8 @@ class SyncSettings(BaseModel):
     """Topics whose configs are read again in one look (1.2 MB); new topics always are. With more,
     they take turns, and a change is seen that much later."""
     acls_period_s: float = Field(default=3.0, ge=0.2, le=3600)
-    """Between two looks at the ACLs of a link; each lists all of both clusters."""
+    """Between two looks at the ACLs of a link, if no topic is new; each lists all of both
+    clusters."""
     topics_a_request: int = Field(default=50, ge=1)
     """Topics created in one request: their entries are published before the next one."""
     change_s: float = Field(default=3.0, gt=0, le=30)

@@ -18,7 +18,9 @@ from mirrorfleet.planning.access import Way, shortest_ways
 from mirrorfleet.planning.observed import AclsSeen
 
 if TYPE_CHECKING:
+    from mirrorfleet.core.ids import TopicId
     from mirrorfleet.core.ports import Clock
+    from mirrorfleet.planning.observed import SourceView
 
 Ways = Mapping[AclBinding, Iterable[Way]]
 
@@ -44,10 +46,13 @@ class AclWatch:
         self._of_source = _Listed(trouble="not looked at yet")
         self._of_target: _Listed | None = None  # None: to be read
         self._ways: Ways = {}
+        self._topics: frozenset[tuple[str, TopicId]] = frozenset()
+        """Those that there were when the source's were read."""
         self._due = 0.0
 
-    async def look_at_source(self, ways: Ways) -> None:
-        """Read its ACLs unless that was less than `period_s` ago; `ways` are theirs.
+    async def look_at_source(self, source: SourceView) -> None:
+        """Read its ACLs unless that was less than `period_s` ago and `source` has no new topic: a
+        denial that was there before its topic must be there before the copy.
 
         What the catalogs said when the ACLs were read counts on, until they are read again: one
         that was taken back since is not the source's own because its fleet has forgotten it.
@@ -55,10 +60,11 @@ class AclWatch:
         Raises:
             MirrorfleetError: it does not answer.
         """
-        if self._clock.monotonic() < self._due:
+        wanted = source.wanted.items()
+        if self._clock.monotonic() < self._due and self._topics.issuperset(wanted):
             return
-        self._of_source, self._ways = await _listed(self._source), ways
-        self._of_target = None
+        self._of_source, self._ways = await _listed(self._source), source.acl_ways
+        self._of_target, self._topics = None, frozenset(wanted)
         self._due = self._clock.monotonic() + self._period_s
 
     async def look(self, ways: Ways) -> AclsSeen:

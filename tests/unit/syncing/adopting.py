@@ -32,18 +32,26 @@ DEFAULTS = {"compression.type": "gzip"}
 LACKING = f"{COPY}: compression.type: gzip -> producer"
 
 
-def an_estate() -> Estate:
+def an_estate(acls: str = "ignore") -> Estate:
     """One link, one rule that adopts."""
-    text = """
+    text = f"""
 estate: e
-clusters: {east: {bootstrap: "h:1"}, west: {bootstrap: "h:2"}}
-links: [{from: east, to: west, slots: 2, rules: [{name: all, topics: [orders], adopt: true}]}]
+clusters: {{east: {{bootstrap: "h:1"}}, west: {{bootstrap: "h:2"}}}}
+links:
+  - from: east
+    to: west
+    slots: 2
+    acls: {acls}
+    rules: [{{name: all, topics: [orders], adopt: true}}]
 """
     return parse_estate(text, "e.yaml", directory=Path())
 
 
 class Clusters:
     """Both ends of the link; the copy is compressed by its target, which is asked not to."""
+
+    acls = "ignore"
+    """The policy of the link."""
 
     def __init__(self, *, readable: bool = True) -> None:
         self.readable = readable

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import cast
+from uuid import UUID
 
 import pytest
 
 from mirrorfleet.core.access import AclBinding
 from mirrorfleet.core.ids import ClusterId
 from mirrorfleet.kafka.cluster import Cluster
-from mirrorfleet.planning.observed import AclsSeen
+from mirrorfleet.planning.observed import AclsSeen, SourceView
 from mirrorfleet.watching import acls
-from mirrorfleet.watching.acls import AclWatch, Ways
+from mirrorfleet.watching.acls import AclWatch
 from tests.fakes.clock import HandClock
 from tests.unit.policy.test_crossing import an_acl
 
 READ = an_acl("ALLOW User:a READ GROUP LITERAL app")
 EAST, NORTH, WEST = ClusterId("EAST-ID"), ClusterId("NORTH-ID"), ClusterId("WEST-ID")
+
+Ways = dict[AclBinding, list[tuple[ClusterId, ...]]]
 
 
 class Acls:
@@ -43,8 +46,10 @@ def a_watch(clock: HandClock) -> AclWatch:
     return AclWatch(east, west, clock, period_s=5.0)
 
 
-async def seen(watch: AclWatch, ways: Ways) -> AclsSeen:
-    await watch.look_at_source(ways)
+async def seen(watch: AclWatch, ways: Ways, **wanted: int) -> AclsSeen:
+    """`wanted` are topics of the source that some rule takes, each with its id."""
+    ids = {name: UUID(int=number) for name, number in wanted.items()}
+    await watch.look_at_source(SourceView(cluster=EAST, topics={}, acl_ways=ways, wanted=ids))
     return await watch.look(ways)
 
 
@@ -83,3 +88,13 @@ async def test_the_target_is_read_after_the_source_and_after_our_changes_and_nev
     assert once == [source, target]
     assert found.source == found.target == {READ}
     assert there.asked == [source, target, target, source, target]
+
+
+async def test_a_topic_that_is_new_at_the_source_has_both_read_once(there: Acls) -> None:
+    watch = a_watch(HandClock())
+    reads: list[int] = []
+    for topics in ({}, {"a": 1}, {"a": 1}, {}, {"a": 1}, {"a": 2}):
+        await seen(watch, {}, **topics)
+        reads.append(len(there.asked))
+
+    assert reads == [2, 4, 4, 4, 4, 6]

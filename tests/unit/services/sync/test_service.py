@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
 
-from mirrorfleet.core.errors import DeadlineError
+from mirrorfleet.core.access import AclBinding
+from mirrorfleet.core.errors import BrokerError, DeadlineError
 from mirrorfleet.core.ids import ClusterAlias
+from mirrorfleet.kafka.admin import NewTopic
+from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.records.catalog import CatalogState
 from mirrorfleet.records.events import Event, EventKind
 from mirrorfleet.runtime.entry import Context
 from mirrorfleet.runtime.health import Health
 from mirrorfleet.runtime.lifecycle import Lifecycle
 from mirrorfleet.runtime.metrics import Metrics
+from mirrorfleet.syncing import making
 from mirrorfleet.syncing.fleet import BACK_S, FleetSync
 from mirrorfleet.syncing.store import Store
+from mirrorfleet.watching import acls
 from mirrorfleet.watching.source import SourceWatch
 from services.sync.service import SyncService
 from tests.fakes.clock import HandClock, NoDice
 from tests.faultkit.waiting import until
 from tests.unit.planning.samples import OTHER_ID
+from tests.unit.policy.test_crossing import an_acl
 from tests.unit.syncing.adopting import COPY, LACKING, Clusters, Slow, an_estate, connect, opened
 
 
@@ -33,7 +39,7 @@ class World:
         self.clusters = clusters
         self.clock = clusters.clock if isinstance(clusters, Slow) else HandClock()
         self.told: list[Event] = []
-        estate, west = an_estate(), ClusterAlias("west")
+        estate, west = an_estate(clusters.acls), ClusterAlias("west")
         context = Context(
             estate=estate,
             target=west,
@@ -155,6 +161,50 @@ async def test_a_topic_that_is_gone_when_its_link_gets_its_turn_is_not_created(
         sync.clock.seconds += waited_s
 
     assert (clusters.created, clusters.looks) == (created, looks)
+
+
+class Guarded(Clusters):
+    """Both have an authorizer, and the source has no topic yet."""
+
+    acls = "mirror"
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__()
+        self.there = self.shown = False
+        self.denials: list[AclBinding] = []
+        """At the source."""
+        self.made: list[AclBinding | str] = []
+        monkeypatch.setattr(acls, "describe_acls", self.describe)
+        monkeypatch.setattr(making, "create_acls", self.create_acls)
+
+    async def describe(self, cluster: Cluster, **_: object) -> list[AclBinding]:
+        return self.denials if cluster.name == "east" else []
+
+    async def create_acls(
+        self, _: Cluster, bindings: list[AclBinding], *, deadline_s: float
+    ) -> dict[AclBinding, BrokerError | None]:
+        self.made += bindings
+        return dict.fromkeys(bindings)
+
+    async def create_topics(
+        self, cluster: Cluster, topics: Sequence[NewTopic], *, deadline_s: float
+    ) -> dict[str, BrokerError | None]:
+        self.made += (each.name for each in topics)
+        return dict.fromkeys(each.name for each in topics)
+
+
+async def test_a_denial_that_came_to_the_source_before_its_topic_is_there_before_the_copy(
+    monkeypatch: pytest.MonkeyPatch, world: Callable[[Clusters], World]
+) -> None:
+    clusters = Guarded(monkeypatch)
+    sync = world(clusters)
+    await sync.look()
+
+    clusters.denials.append(an_acl("DENY User:a READ TOPIC LITERAL orders"))
+    clusters.there = True
+    await sync.look()
+
+    assert clusters.made == [an_acl(f"DENY User:a READ TOPIC LITERAL {COPY}"), COPY]
 
 
 async def test_a_topic_that_is_made_again_during_a_long_step_is_copied_as_what_it_is_now(
