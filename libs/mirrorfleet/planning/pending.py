@@ -100,8 +100,11 @@ def within(link: Link, plan: Plan, agreed: Collection[PlannedChange]) -> Plan:
 def automatic(plan: Plan, terms: Mapping[str, RuleTerms], otherwise: Apply) -> Plan:
     """What may be done without being asked: all but what belongs to a rule with `apply: manual`.
 
-    `otherwise` is for entries of rules that are gone. ACLs belong to the whole link.
+    `otherwise` is for entries of rules that are gone. ACLs belong to the whole link. Where one
+    incarnation follows another, the rule of the one that lives decides on both: none ends alone.
     """
+    living = (each for each in plan.publish if each.state is not CatalogState.REMOVED)
+    rules = {copy_of(each): each.rule for each in living}
 
     def free(rule: str) -> bool:
         return (terms[rule].apply if rule in terms else otherwise) is Apply.AUTO
@@ -112,7 +115,7 @@ def automatic(plan: Plan, terms: Mapping[str, RuleTerms], otherwise: Apply) -> P
         grow=tuple(each for each in plan.grow if free(each.claim.rule)),
         alter=tuple(each for each in plan.alter if free(each.claim.rule)),
         acls=plan.acls if otherwise is Apply.AUTO and all(map(free, terms)) else (),
-        publish=tuple(each for each in plan.publish if free(each.rule)),
+        publish=tuple(e for e in plan.publish if free(rules.get(copy_of(e), e.rule))),
         begun=plan.begun if any(map(free, terms)) else None,
     )
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import cast
+
+import pytest
 
 from mirrorfleet.planning.access import AclEdit, AclStep
 from mirrorfleet.planning.configs import ConfigEdit
@@ -18,9 +21,9 @@ from mirrorfleet.planning.pending import (
 from mirrorfleet.planning.plan import Alteration, Creation, Growth, Plan
 from mirrorfleet.planning.rules import Apply, RuleTerms
 from mirrorfleet.policy.claims import Claim
-from mirrorfleet.records.catalog import CatalogPartition
+from mirrorfleet.records.catalog import CatalogPartition, CatalogState
 from mirrorfleet.records.topics import TopicSpec
-from tests.unit.planning.samples import CLAIM, LINK, UNCLAIMED, copied, orders, planned
+from tests.unit.planning.samples import CLAIM, LINK, OTHER_ID, UNCLAIMED, copied, orders, planned
 from tests.unit.policy.test_crossing import an_acl
 
 STOCK = Claim(LINK, "slow", "stock", "east.stock")
@@ -106,6 +109,33 @@ def test_a_manual_rule_waits_and_the_others_go_on() -> None:
     assert left_out(ALL, free) == replace(ALL, create=())
 
 
+@pytest.mark.parametrize("lives", [Apply.AUTO, Apply.MANUAL])
+def test_no_incarnation_ends_or_begins_without_the_other_one(lives: Apply) -> None:
+    """Also when a topic that was made again is another rule's now."""
+    ends = Apply.MANUAL if lives is Apply.AUTO else Apply.AUTO
+    (first,) = planned(orders(1), copied(1)).publish
+    plan = planned(
+        orders(1, topic_id=OTHER_ID),
+        copied(1),
+        entries=[replace(first, rule="slow")],
+        terms=RuleTerms(on_source_loss="record-gap"),
+    )
+
+    free = automatic(plan, {"all": RuleTerms(apply=lives), "slow": RuleTerms(apply=ends)}, lives)
+
+    assert [each.rule for each in plan.publish] == ["slow", "all"]
+    assert free.publish == (plan.publish if lives is Apply.AUTO else ())
+
+
+def test_what_ends_for_good_is_decided_on_by_its_own_rule() -> None:
+    entries = [replace(each, rule="slow") for each in planned(orders(1), copied(1)).publish]
+    plan = planned(orders(1), copied(1), entries=entries, scene=UNCLAIMED)
+
+    made = automatic(plan, {"slow": RuleTerms(apply=Apply.MANUAL)}, Apply.AUTO).publish
+
+    assert (len(plan.publish), made) == (1, ())
+
+
 def test_nothing_waits_when_all_is_automatic() -> None:
     terms = {"all": RuleTerms(), "slow": RuleTerms()}
 
@@ -117,7 +147,8 @@ def test_what_waits_is_found_without_comparing_each_with_each() -> None:
     class Entry:
         """One of many; comparing two is what must not be done."""
 
-        rule = "all"
+        rule = source_topic = target_topic = "all"
+        state, identity = CatalogState.ACTIVE, SimpleNamespace(partition=0)
 
         def __eq__(self, other: object) -> bool:
             raise AssertionError
