@@ -11,6 +11,9 @@ know nothing of bytes, so a piece is as many offsets as made the wanted bytes la
 several answers, and an answer may reach into the next piece: what comes twice is known by its
 offset, because every answer is walked from where the partition stands. So seams need no cutting.
 
+Where the log grows denser a piece is many times what it was thought to be. It ends where that is
+seen, and what is behind it is cut into pieces anew: none may hold much more than its share.
+
 A broker sends the batch with the first offset whole, so one that lies across a seam comes twice. A
 piece has at least twice the bytes of the largest batch lately: none crosses the line many times.
 
@@ -146,9 +149,7 @@ class Stripes:
 
     def cut(self, piece: Piece) -> None:
         """Forget a piece and all that is behind it; what is before it goes on."""
-        pieces = self._pieces.get(piece.partition)
-        while pieces and pieces[-1].first >= piece.first:
-            pieces.pop().drop()
+        self._drop_from(piece.partition, piece.first)
 
     def of_epoch(self, partition: CopyPartition, leader_epoch: int) -> None:
         """Drop the pieces of a partition that an earlier leader was asked for."""
@@ -214,7 +215,16 @@ class Stripes:
             self._largest[partition] = largest
             left = self._bytes_of(partition, max(piece.end - after, 0))
             piece.max_bytes = min(piece.max_bytes, left)
+            if left > self._whole(partition):  # those behind it were measured as badly
+                piece.end = after
+                self._drop_from(partition, piece.first + 1)
         return self._in_turn(partition)
+
+    def _drop_from(self, partition: CopyPartition, first: int) -> None:
+        """Forget the pieces that begin at an offset or behind it."""
+        pieces = self._pieces.get(partition)
+        while pieces and pieces[-1].first >= first:
+            pieces.pop().drop()
 
     def _place(self, partition: CopyPartition) -> tuple[int, int]:
         return self.on_the_way(partition), self._turn_of.get(partition, 0)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mirrorfleet.copying.answer import Answer
     from mirrorfleet.copying.budget import FrameLease
     from mirrorfleet.copying.partition import CopyPartition
+    from mirrorfleet.core.ids import SourceOffset
     from mirrorfleet.kafka.fetcher import FetchedPartition
     from mirrorfleet.slots.runner import SlotRunner
 
@@ -114,6 +115,26 @@ def refused(
             partition=part.partition,
             offset=partition.walked_to,
             error=part.error.name,
+        ),
+    )
+
+
+def unreadable_ahead(
+    runner: SlotRunner, partition: CopyPartition, offset: SourceOffset, error: ErrorCode
+) -> None:
+    """Look again a while later: what it means is judged when that offset is in turn.
+
+    A segment of a tiered log may be gone, with all before it there, which is delivered first.
+    """
+    partition.held_until = runner.clock.monotonic() + UNREADABLE_AGAIN_S
+    _log.info(
+        "the source cannot read its log ahead of us",
+        extra=fields(
+            link=str(runner.link),
+            topic=partition.entry.source_topic,
+            partition=partition.identity.partition,
+            offset=offset,
+            error=error.name,
         ),
     )
 

@@ -22,7 +22,7 @@ from mirrorfleet.core.errors import MirrorfleetError, deciding
 from mirrorfleet.kafka.fetcher import Fetched, FetchedPartition, FetchLane, FetchPoint
 from mirrorfleet.runtime.log import fields, logger
 from mirrorfleet.slots import replicas
-from mirrorfleet.slots.arrivals import UNREADABLE, UNREADABLE_AGAIN_S, deliver, refused
+from mirrorfleet.slots.arrivals import UNREADABLE, deliver, refused, unreadable_ahead
 from mirrorfleet.slots.waits import reserved
 
 if TYPE_CHECKING:
@@ -217,10 +217,8 @@ class StripedLane:
 
     def _next(self) -> Piece | None:
         """A piece of a partition of ours; pieces of partitions that went elsewhere are dropped."""
-        runner = self._runner
         found: dict[CopyPartition, LeaderAt] = {}
-        room = runner.budget.limit // QUEUE_SHARE
-        for partition in runner.slot.wanted(Pace.CATCH_UP, runner.clock.monotonic(), room):
+        for partition in self._wanted():
             at = self._at(partition)
             if at is not None:
                 found[partition] = at
@@ -232,6 +230,11 @@ class StripedLane:
             piece.leader_epoch = at.epoch
             piece.epoch = replicas.epoch_of(piece.partition, at)
         return piece
+
+    def _wanted(self) -> list[CopyPartition]:
+        runner = self._runner
+        room = runner.budget.limit // QUEUE_SHARE
+        return runner.slot.wanted(Pace.CATCH_UP, runner.clock.monotonic(), room)
 
     def _room_for(self, partition: CopyPartition) -> int:
         """Bytes to ask for; of a throttled partition a second's worth may be under way."""
@@ -272,12 +275,23 @@ class StripedLane:
                 lease.done()
             if piece.whole or piece.stale:
                 return
+            if self._is_left(piece):
+                self._stripes.cut(piece)
+                return
             fruitless = 0 if piece.at > at or fetched.throttle_ms else fruitless + 1
             if fruitless < FRUITLESS:
-                # The rest must not wait for memory that the pieces behind it hold.
+                # The rest, a piece at most, must not wait for memory that those behind it hold.
                 booked = self._booking.of(piece.ask_bytes)
                 memory.resize(0, booked)
         self._ask_anew(piece.partition)
+
+    def _is_left(self, piece: Piece) -> bool:
+        """Whether the rest of it is for later: its queue is full, it is paused, or others are more
+        urgent. With pieces on the way behind it that would throw away more than it spares.
+        """
+        partition = piece.partition
+        is_alone = self._stripes.on_the_way(partition) == 1 and piece.at == partition.walked_to
+        return is_alone and partition not in self._wanted()
 
     def _ask_anew(self, partition: CopyPartition) -> None:
         """The source ends before where we thought: nobody here would ever hear the true end."""
@@ -350,31 +364,14 @@ class StripedLane:
         runner, partition = self._runner, piece.partition
         is_ahead = piece.at > partition.walked_to
         if is_ahead and part.error in UNREADABLE and partition.replica != self._node:
-            self._unreadable_ahead(piece, part.error)
+            self._stripes.cut(piece)
+            unreadable_ahead(runner, partition, piece.at, part.error)
             return
         self._stripes.drop(partition)
         if part.error is not ErrorCode.OFFSET_OUT_OF_RANGE or not is_ahead:
             refused(runner, partition, part, self._node)
         elif not replicas.refused(runner, partition, self._node, runner.clock.monotonic()):
             self._ask_anew(partition)
-
-    def _unreadable_ahead(self, piece: Piece, error: ErrorCode) -> None:
-        """A segment of a tiered log may be gone, with all before it there: that is delivered first.
-        What the refusal means is judged when the piece is in turn.
-        """
-        partition = piece.partition
-        self._stripes.cut(piece)
-        partition.held_until = self._runner.clock.monotonic() + UNREADABLE_AGAIN_S
-        _log.info(
-            "the source cannot read its log ahead of us",
-            extra=fields(
-                link=str(self._runner.link),
-                topic=partition.entry.source_topic,
-                partition=partition.identity.partition,
-                offset=piece.at,
-                error=error.name,
-            ),
-        )
 
     def _take(
         self, piece: Piece, found: FetchedPartition, fetched: Fetched, lease: FrameLease

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mirrorfleet.copying.budget import MemoryBudget
 from mirrorfleet.copying.faults import FaultReason
 from mirrorfleet.copying.partition import CopyPartition, Pace, SourceEnds
-from mirrorfleet.copying.stripes import LEAST_BYTES, Piece, Stripes
+from mirrorfleet.copying.stripes import LEAST_BYTES, SPARE, Piece, Stripes
 from tests.unit.copying.making import entry, fetched, give, identity, slot
 from tests.unit.copying.pieces import (
     Source,
@@ -226,7 +227,7 @@ def test_partitions_that_share_one_connection_take_turns() -> None:
 @settings(max_examples=150)
 @given(
     sizes=st.lists(st.integers(1, 30), min_size=1, max_size=40),
-    gaps=st.lists(st.integers(0, 40), min_size=1, max_size=5),
+    gaps=st.lists(st.integers(0, 40) | st.sampled_from([400, 6_000]), min_size=1, max_size=40),
     piece_bytes=st.integers(300, 9_000),
     connections=st.integers(1, 8),
     data=st.data(),
@@ -263,6 +264,29 @@ def test_whatever_the_order_of_answers_each_batch_is_delivered_once_and_in_order
     copying.rewind()
     stripes.keep(lambda _: False)
     assert budget.used == 0
+
+
+@pytest.mark.parametrize("gap", [1, 3, 10, 30, 100, 10_000])
+def test_however_much_denser_a_log_grows_a_piece_holds_a_few_times_its_share(gap: int) -> None:
+    """Of a sparse log each batch is followed by a gap; at some point there is none any more."""
+    source = Source([10] * 700, [10 * gap] * 200 + [0] * 500)
+    copying, partition = made(source)
+    stripes, budget, most = Stripes(LEAST_BYTES), MemoryBudget(1 << 30), 0
+    while not partition.at_end:
+        first = stripes.next([partition], plenty)
+        more = [stripes.next([partition], plenty) for _ in range(5)]
+        behind = [each for each in more if each is not None]
+        assert first is not None
+        for piece in (*behind[::-1], first):
+            held = 0
+            while not (piece.whole or piece.stale):
+                part = answer(source, piece, piece.ask_bytes, budget)
+                held += part.end
+                deliver(copying, stripes, piece, part)
+            most = max(most, held)
+
+    assert most <= 4 * SPARE * LEAST_BYTES
+    assert sum(each.batch.count for each in partition.queue) == 7_000
 
 
 def test_pieces_fit_what_memory_has_for_each_connection_and_grow_again() -> None:

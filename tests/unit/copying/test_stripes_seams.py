@@ -84,3 +84,64 @@ def test_a_piece_is_cut_off_with_what_is_behind_it_and_what_is_before_it_goes_on
     assert anew.first == second.end
     bring(source, copying, stripes, anew, second)
     assert offsets(partition) == list(range(anew.at))
+
+
+def grown_denser() -> tuple[Source, Slot, Stripes, list[Piece]]:
+    """Three pieces on the way, measured by a sparse log; two of them lie in a dense one."""
+    source = Source([10] * 303, [990] * 3 + [0] * 300)
+    copying, partition = made(source)
+    stripes = Stripes(4_000)
+    first = stripes.next([partition], plenty)
+    assert first is not None
+    deliver(copying, stripes, first, answer(source, first, 4_000, MemoryBudget(1 << 30)))
+    stripes._bytes_an_offset[partition] = 4_000 / 1_000.5
+    taken = [stripes.next([partition], plenty) for _ in range(3)]
+    pieces = [each for each in taken if each is not None]
+    assert [(each.first, each.end) for each in pieces] == [
+        (2_010, 3_010),
+        (3_010, 4_010),
+        (4_010, 5_010),
+    ]
+    return source, copying, stripes, pieces
+
+
+def test_where_the_log_grows_denser_a_piece_ends_at_its_answer_and_those_behind_are_cut_anew() -> (
+    None
+):
+    source, copying, stripes, (second, third, fourth) = grown_denser()
+    partition, budget = second.partition, MemoryBudget(1 << 30)
+    deliver(copying, stripes, fourth, answer(source, fourth, 4_000, budget))
+    fourths = budget.used
+
+    deliver(copying, stripes, third, answer(source, third, 4_000, budget))
+
+    assert (third.whole, third.end, fourth.dropped) == (True, 3_040, True)
+    assert (second.dropped, second.end) == (False, 3_010)
+    assert (fourths > 0, budget.used) == (True, 4_000)  # the answer to the third one
+    anew = stripes.next([partition], plenty)
+    assert anew is not None
+    assert anew.end is not None
+    assert (anew.first, anew.end - anew.first < 100) == (3_040, True)
+    bring(source, copying, stripes, anew, second)
+    assert offsets(partition)[-1] == anew.at - 1
+    assert len(offsets(partition)) == 30 + anew.at - 3_000
+
+
+def test_a_piece_that_is_only_somewhat_larger_than_it_was_thought_to_be_is_read_to_its_end() -> (
+    None
+):
+    source = Source([10] * 23, [8] * 3 + [0] * 20)
+    copying, partition = made(source)
+    stripes, budget = Stripes(4_000), MemoryBudget(1 << 30)
+    first = stripes.next([partition], plenty)
+    assert first is not None
+    deliver(copying, stripes, first, answer(source, first, 4_000, budget))
+    second, third = stripes.next([partition], plenty), stripes.next([partition], plenty)
+    assert second is not None
+    assert third is not None
+    assert second.end is not None
+
+    deliver(copying, stripes, second, answer(source, second, 4_000, budget))
+    assert (second.whole, third.dropped, second.end - second.at > 10) == (False, False, True)
+    bring(source, copying, stripes, second)
+    assert partition.walked_to >= second.end == third.first

@@ -10,10 +10,12 @@ import pytest
 
 from mirrorfleet.core.errors import ConnectionLostError
 from mirrorfleet.kafka.fetcher import Fetched
+from mirrorfleet.records.catalog import CatalogState
 from mirrorfleet.slots import striping
 from mirrorfleet.slots.striping import IDLE_S, MORE_S
 from mirrorfleet.slots.waits import Bell
 from tests.faultkit.waiting import until
+from tests.unit.copying.making import entry
 from tests.unit.slots.striped import END, SEATS, World, stopped, turns
 
 if TYPE_CHECKING:
@@ -142,3 +144,56 @@ async def test_of_connections_without_work_one_looks_at_a_bell_and_all_end_when_
     # the one that waited, and the one whose turn it is then
     assert at_bell == 2
     assert sorted(closed) == list(range(1, SEATS))
+
+
+async def test_where_batches_are_far_larger_than_was_learned_pieces_stay_within_the_memory(
+    world: World,
+) -> None:
+    """A sparse log grows dense: each of these pieces would be eight times the memory."""
+    partition, taken = world.partition, list[int]()
+    pieces = world.pieces(4, offsets=2_000)
+    for piece in reversed(pieces):
+        await world.fetch_piece(piece)
+    peak = world.budget.peak
+    while partition.walked_to < END:
+        again = world.lane._next()
+        assert again is not None
+        await world.fetch_piece(again)
+        while partition.queue:
+            queued = partition.queue.popleft()
+            taken.append(queued.batch.first)
+            partition.queued_bytes -= queued.batch.size
+            queued.lease.done()
+
+    assert (peak < world.budget.limit, world.budget.peak < world.budget.limit) == (True, True)
+    assert taken == list(range(partition.walked_to))
+
+
+@pytest.mark.parametrize(
+    ("state", "asked", "walked_to"), [(CatalogState.ACTIVE, 3, 3), (CatalogState.PAUSED, 1, 1)]
+)
+async def test_the_rest_of_a_piece_that_is_alone_is_left_while_its_partition_is_not_wanted(
+    world: World, state: CatalogState, asked: int, walked_to: int
+) -> None:
+    (piece,) = world.pieces(1, offsets=3)
+    world.partition.entry = entry(0, state=state)
+    await world.fetch_piece(piece)
+
+    assert (len(world.asked), world.partition.walked_to) == (asked, walked_to)
+    world.partition.entry = entry(0)
+    rest = world.lane._next()
+    assert rest is not None
+    assert rest.first == walked_to
+
+
+async def test_the_rest_of_a_piece_is_left_while_the_queue_is_full_unless_others_wait_behind_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(striping, "QUEUE_SHARE", 1 << 20)  # any batch fills it
+    first, second = world.pieces(2, offsets=3)
+    await world.fetch_piece(first)
+    assert (first.whole, len(world.asked)) == (True, 3)
+
+    await world.fetch_piece(second)
+    assert (second.dropped, len(world.asked)) == (True, 4)
+    assert world.partition.walked_to == 4
