@@ -217,7 +217,8 @@ class _Walk:
 
     def _note(self, header: BatchHeader) -> None:
         if header.attributes & TRANSACTIONAL:
-            self._undecided.setdefault(header.producer_id, header.base_offset)
+            first = max(header.base_offset, self.position)  # what is trimmed did not pass here
+            self._undecided.setdefault(header.producer_id, first)
 
     def take_legacy(self, header: BatchHeader) -> None:
         """A message of magic 0 or 1; neighbours of one codec go into one batch."""

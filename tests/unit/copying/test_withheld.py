@@ -6,6 +6,7 @@ import pytest
 
 from mirrorfleet.copying.budget import MemoryBudget
 from mirrorfleet.copying.faults import Fault, FaultReason
+from mirrorfleet.copying.partition import start_position
 from mirrorfleet.copying.slot import Slot
 from mirrorfleet.copying.withheld import FOLLOWER, LONGEST_S, SHORT_S
 from mirrorfleet.core.ids import SlotNumber, SourceOffset
@@ -37,6 +38,18 @@ def test_what_was_appended_before_the_leaders_epoch_waits_for_its_marker() -> No
 
     give(made, partition, marker(4, ALICE, 1), end=END, epoch=NOW)
     assert (sent(made), len(partition.queue)) == ([1], 0)  # and what follows, in the same batch
+
+
+def test_so_does_a_batch_that_begins_before_the_position() -> None:
+    """The range begins in its midst, or a commit ended there."""
+    made = slot()
+    partition = made.admit(entry(), start_position(entry().identity, SourceOffset(1), 1))
+    batch = batch_of(some(3), producer_id=ALICE, leader_epoch=BEFORE)
+    give(made, partition, batch, end=END, epoch=NOW)
+    assert (len(partition.queue), partition.sendable) == (1, False)
+
+    give(made, partition, marker(3, ALICE, 1), end=END, epoch=NOW)
+    assert sent(made) == [1]
 
 
 def test_what_the_marker_aborts_was_not_sent() -> None:

@@ -192,6 +192,17 @@ def test_a_commit_or_a_marker_of_before_decides_nothing_of_what_passed_since() -
     assert (walked.late, walked.undecided) == ((), {BOB: 2})
 
 
+def test_of_a_batch_that_begins_before_the_wanted_offset_only_what_passed_is_undecided() -> None:
+    log = [batch_of(some(3), producer_id=ALICE), batch_of(some(2, first=3), producer_id=BOB)]
+    walked = fetched(*log, wanted=1)
+    assert [batch.first for batch in walked.batches] == [1, 3]
+    assert walked.undecided == {ALICE: 1, BOB: 3}
+
+    aborted = fetched(*log, marker(5, ALICE, 0), wanted=2)
+    assert [batch.first for batch in aborted.batches] == [3]
+    assert (aborted.aborted_records, aborted.omitted, aborted.undecided) == (3, 1, {BOB: 3})
+
+
 def test_records_that_were_gathered_are_told_as_undecided_too() -> None:
     singles = [batch_of(some(1, first=n), producer_id=(ALICE, BOB)[n % 2]) for n in range(4)]
     plain = [batch_of(some(1, first=n)) for n in (4, 5)]
