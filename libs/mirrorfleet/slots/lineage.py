@@ -13,7 +13,7 @@ says whether it is the one that we copied last.
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.copying.faults import Fault, FaultReason
@@ -27,16 +27,19 @@ from mirrorfleet.core.errors import (
 from mirrorfleet.core.ids import TargetOffset
 from mirrorfleet.kafka.offsets import log_bounds, offset_for_leader_epoch
 from mirrorfleet.kafka.stored import stored_batches
+from mirrorfleet.kafka.together import all_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from mirrorfleet.copying.partition import CopyPartition
     from mirrorfleet.core.ids import TopicPartition
     from mirrorfleet.slots.runner import SlotRunner
 
 ASK_S: Final = 2.0
-"""For all of it; who does not tell is asked again with the next look."""
+"""For each of both questions; who does not tell is asked again with the next look."""
+_AT_ONCE: Final = 8
+"""Batches that are read side by side, each over a connection of its own."""
 
 
 class Lineage:
@@ -74,34 +77,49 @@ class Lineage:
         except (ConnectionLostError, DeadlineError):
             return set(asked)
         found: set[TopicPartition] = set()
+        short: dict[CopyPartition, int] = {}
         for at in asked:
             answer, partition = answers[at], copied[at]
             if isinstance(answer, BrokerError):
-                is_told = not answer.retriable  # who may not ask goes on as the offsets say
-            elif answer.end_offset >= partition.committed.next_target:
-                is_told = True
+                if answer.retriable:  # who may not ask goes on as the offsets say
+                    found.add(at)
+                    continue
+            elif answer.end_offset < partition.committed.next_target:
+                short[partition] = answer.end_offset
+                continue
+            self._since.pop(at, None)
+        return found | await self._looked_into(short)
+
+    async def _looked_into(self, short: Mapping[CopyPartition, int]) -> set[TopicPartition]:
+        """Those that have not what was copied last, which are stopped, or do not tell in time."""
+        found = {partition.target for partition in short}
+        gate = asyncio.Semaphore(_AT_ONCE)
+
+        async def look_into(partition: CopyPartition, end: int) -> None:
+            async with gate:
+                is_there = await _is_there(self._runner, partition)
+            if is_there is None:
+                return
+            self._since.pop(partition.target, None)
+            if is_there:
+                found.remove(partition.target)
             else:
-                is_told = await self._looked_into(partition, answer.end_offset)
-            if is_told:
-                self._since.pop(at, None)
-            else:
-                found.add(at)
+                self._stop(partition, end)
+
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ASK_S):
+                await all_of(look_into(partition, end) for partition, end in short.items())
         return found
 
-    async def _looked_into(self, partition: CopyPartition, end: int) -> bool:
-        """Whether it has what was copied last, for all that; it is stopped if it has not."""
-        is_there = await _is_there(self._runner, partition)
-        if is_there is False:
-            copied = partition.committed
-            text = (
-                f"{partition.target} has another history from {end} on than that of which"
-                f" {copied.next_target} were copied: what it acknowledged there is gone"
-            )
-            fault = Fault(FaultReason.TARGET_TRUNCATED, copied.next_source, text)
-            self._runner.slot.hold_back(partition, 0.0)  # what is queued comes behind the loss
-            self._runner.stop_partition(partition, fault)
-            self._since.pop(partition.target, None)
-        return is_there is True
+    def _stop(self, partition: CopyPartition, end: int) -> None:
+        copied = partition.committed
+        text = (
+            f"{partition.target} has another history from {end} on than that of which"
+            f" {copied.next_target} were copied: what it acknowledged there is gone"
+        )
+        fault = Fault(FaultReason.TARGET_TRUNCATED, copied.next_source, text)
+        self._runner.slot.hold_back(partition, 0.0)  # what is queued comes behind the loss
+        self._runner.stop_partition(partition, fault)
 
 
 def _has_some(partition: CopyPartition) -> bool:
@@ -115,21 +133,20 @@ async def _is_there(runner: SlotRunner, partition: CopyPartition) -> bool | None
     """
     at, last = partition.target, TargetOffset(partition.committed.next_target - 1)
     try:
-        async with asyncio.timeout(ASK_S):
-            start, _ = await log_bounds(runner.target, at)
-            if last < start:
-                return True
-            topic = await runner.target.topic(at.topic, refresh=True)
-            batches = stored_batches(runner.target, topic, at.partition, last, last + 1)
-            async with aclosing(batches) as found:
-                async for seen in found:
-                    header = seen.header
-                    if header.base_offset > last:
-                        return True
-                    is_other = header.is_control or seen.aborted
-                    return not is_other and header.next_offset == last + 1
+        start, _ = await log_bounds(runner.target, at)
+        if last < start:
+            return True
+        topic = await runner.target.topic(at.topic, refresh=True)
+        batches = stored_batches(runner.target, topic, at.partition, last, last + 1)
+        async with aclosing(batches) as found:
+            async for seen in found:
+                header = seen.header
+                if header.base_offset > last:
+                    return True
+                is_other = header.is_control or seen.aborted
+                return not is_other and header.next_offset == last + 1
     except CorruptBatchError:
         return True  # it is there, and nobody can say more of it
-    except (MirrorfleetError, TimeoutError):
+    except MirrorfleetError:
         return None
     return True
