@@ -38,7 +38,7 @@ from mirrorfleet.core.ids import SourceOffset
 from mirrorfleet.wire.batch import walk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from mirrorfleet.copying.budget import FrameLease
     from mirrorfleet.copying.partition import CopyPartition
@@ -190,8 +190,8 @@ class Stripes:
         self._pieces.setdefault(partition, deque()).append(piece)
         return piece
 
-    def answered(self, piece: Piece, part: Part) -> Iterator[Part]:
-        """Take an answer to `piece`, and give what is in turn now, to be delivered at once.
+    def answered(self, piece: Piece, part: Part) -> None:
+        """Take an answer to `piece`; what may be delivered by that is for `in_turn` to say.
 
         Bytes that are no batches end the piece: whoever delivers them finds the fault.
         """
@@ -218,7 +218,24 @@ class Stripes:
             if left > self._whole(partition):  # those behind it were measured as badly
                 piece.end = after
                 self._drop_from(partition, piece.first + 1)
-        return self._in_turn(partition)
+
+    def in_turn(self, partition: CopyPartition) -> Part | None:
+        """What comes next, to be delivered at once; None when that is not there.
+
+        Nothing is ever delivered behind a gap: after a rewind all of it is fetched again.
+        """
+        pieces = self._pieces.get(partition)
+        while pieces:
+            head = pieces[0]
+            if head.parts:
+                if head.parts[0].first > partition.walked_to:
+                    self.drop(partition)
+                    return None
+                return head.parts.popleft()
+            if not head.whole:
+                return None
+            pieces.popleft()
+        return None
 
     def _drop_from(self, partition: CopyPartition, first: int) -> None:
         """Forget the pieces that begin at an offset or behind it."""
@@ -228,22 +245,6 @@ class Stripes:
 
     def _place(self, partition: CopyPartition) -> tuple[int, int]:
         return self.on_the_way(partition), self._turn_of.get(partition, 0)
-
-    def _in_turn(self, partition: CopyPartition) -> Iterator[Part]:
-        """Nothing is ever delivered behind a gap: after a rewind all of it is fetched again."""
-        pieces = self._pieces.get(partition)
-        while pieces:
-            head = pieces[0]
-            while head.parts:
-                if head.parts[0].first > partition.walked_to:
-                    self.drop(partition)
-                    return
-                yield head.parts.popleft()
-                if head.dropped:  # by whoever took the part: it held a fault
-                    return
-            if not head.whole:
-                return
-            pieces.popleft()
 
     def _left(self, partition: CopyPartition) -> int:
         """Offsets that are not in a piece yet; 0 while the open piece tells nothing."""

@@ -23,7 +23,7 @@ from mirrorfleet.kafka.opening import time_again
 from mirrorfleet.slots import replicas
 from mirrorfleet.slots.arrivals import deliver, refused
 from mirrorfleet.slots.striping import StripedLane
-from mirrorfleet.slots.waits import reserved
+from mirrorfleet.slots.waits import Turn, reserved
 
 if TYPE_CHECKING:
     from mirrorfleet.core.ids import SourceOffset
@@ -253,16 +253,16 @@ class _Lane:
             self.answered = True
             self._answered_bytes = got
             self._window.answered(got, runner.clock.monotonic() - asked_at)
-            self._deliver(fetched, lease)
-            self._weight.weighed(got, lease.took)
+            self._weight.weighed(got, await self._deliver(fetched, lease))
         finally:
             lease.settled()
             lease.done()
 
     def _is_wanted(self, partition: CopyPartition) -> bool:
-        """Whether it was asked for, and not rewound since."""
+        """Whether it was asked for, and neither rewound nor stopped since."""
         asked = self._asked.get(partition)
-        return asked is not None and asked.rewinds == partition.rewinds
+        is_stale = asked is None or asked.rewinds != partition.rewinds
+        return not is_stale and partition.fault is None
 
     async def _rest(self) -> None:
         """Of the live tail small answers are not asked for at each record."""
@@ -275,9 +275,13 @@ class _Lane:
             if left > 0:
                 await asyncio.sleep(left)
 
-    def _deliver(self, fetched: Fetched, lease: FrameLease) -> None:
-        runner = self._runner
-        now = runner.clock.monotonic()
+    async def _deliver(self, fetched: Fetched, lease: FrameLease) -> int:
+        """Put an answer into the slot; what came of it takes so many bytes.
+
+        Others have a turn between two partitions where that takes long.
+        """
+        runner, put_together = self._runner, 0
+        turn = Turn(runner.clock)
         runner.meters.fetched.value += len(fetched.buffer)
         for part in fetched.partitions:
             partition = runner.slot.find(part.topic_id, part.partition)
@@ -287,8 +291,15 @@ class _Lane:
                 refused(runner, partition, part, self._key.node)
                 continue
             if part.preferred_replica >= 0:
+                now = runner.clock.monotonic()
                 replicas.prefer(runner, partition, part.preferred_replica, now)
             epoch = self._asked[partition].epoch
             answer = Answer(part.start, part.end, SourceEnds.of(part), part.aborted, epoch)
             deliver(runner, partition, fetched.buffer, answer, lease)
+            if turn.is_over:
+                runner.wake()
+                took = lease.took
+                await turn.passed_on()
+                put_together += lease.took - took  # by who sends it: that is not of the walk
         runner.wake()
+        return lease.took - put_together

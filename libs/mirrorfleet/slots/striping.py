@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from mirrorfleet.copying.answer import Answer
 from mirrorfleet.copying.budget import FrameLease
 from mirrorfleet.copying.limits import FarLine
 from mirrorfleet.copying.partition import CopyPartition, Pace, SourceEnds
@@ -22,7 +21,8 @@ from mirrorfleet.core.errors import MirrorfleetError, deciding
 from mirrorfleet.kafka.fetcher import Fetched, FetchedPartition, FetchLane, FetchPoint
 from mirrorfleet.runtime.log import fields, logger
 from mirrorfleet.slots import replicas
-from mirrorfleet.slots.arrivals import UNREADABLE, deliver, refused, unreadable_ahead
+from mirrorfleet.slots.arrivals import UNREADABLE, refused, unreadable_ahead
+from mirrorfleet.slots.in_order import InOrder
 from mirrorfleet.slots.waits import reserved
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ class StripedLane:
         most = runner.settings.fetch_connections
         self._fan = Fan(most, rtt_s)
         self._booking = Booking(rtt_s)
+        self._order = InOrder(runner, self._stripes, self._booking.weight, self._keeps)
         self._line = FarLine(rtt_s, 0, most)
         self._table = runner.seats.at(node, most)
         self._share = self._table.join()
@@ -270,7 +271,7 @@ class StripedLane:
             fetched, lease = await self._ask(lane, piece, memory, booked)
             try:
                 if not piece.stale:
-                    self._arrived(piece, fetched, lease)
+                    await self._arrived(piece, fetched, lease)
             finally:
                 lease.done()
             if piece.whole or piece.stale:
@@ -345,7 +346,7 @@ class StripedLane:
         runner.meters.fetched.value += got
         return fetched, FrameLease(memory, got, asked_at, spare=kept - got)
 
-    def _arrived(self, piece: Piece, fetched: Fetched, lease: FrameLease) -> None:
+    async def _arrived(self, piece: Piece, fetched: Fetched, lease: FrameLease) -> None:
         runner, partition = self._runner, piece.partition
         for part in fetched.partitions:
             if part.is_refused:
@@ -356,7 +357,7 @@ class StripedLane:
                 now = runner.clock.monotonic()
                 replicas.prefer(runner, partition, part.preferred_replica, now)
                 return
-            self._take(piece, part, fetched, lease)
+            await self._take(piece, part, fetched, lease)
         runner.wake()
 
     def _refused(self, piece: Piece, part: FetchedPartition) -> None:
@@ -373,7 +374,7 @@ class StripedLane:
         elif not replicas.refused(runner, partition, self._node, runner.clock.monotonic()):
             self._ask_anew(partition)
 
-    def _take(
+    async def _take(
         self, piece: Piece, found: FetchedPartition, fetched: Fetched, lease: FrameLease
     ) -> None:
         partition = piece.partition
@@ -382,12 +383,5 @@ class StripedLane:
         lease.hold()
         taken = found.start, found.end, found.aborted
         part = Part(piece.at, fetched.buffer, *taken, lease, piece.epoch)
-        for each in self._stripes.answered(piece, part):
-            answer = Answer(each.start, each.end, partition.source, each.aborted, each.epoch)
-            deliver(self._runner, partition, each.buffer, answer, each.lease)
-            self._booking.weight.weighed(each.end - each.start, each.lease.took)
-            each.lease.settled()
-            each.lease.done()
-            if partition.fault is not None or partition.pace is not Pace.CATCH_UP:
-                self._stripes.drop(partition)
-                _log.debug("striping ends", extra=fields(offset=partition.walked_to))
+        self._stripes.answered(piece, part)
+        await self._order.deliver(partition)

@@ -1,4 +1,4 @@
-"""Waiting in a task: for a bell with a limit, for memory.
+"""Waiting in a task: for a bell with a limit, for memory, for others to have a turn.
 
 Cancelling leaves nothing behind.
 """
@@ -6,10 +6,15 @@ Cancelling leaves nothing behind.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from mirrorfleet.copying.budget import Account
+    from mirrorfleet.core.ports import Clock
+
+TURN_S: Final = 0.01
+"""To walk what must be encoded anew may take seconds for all that came at once, and a member that
+sends no heartbeat for so long is put out of its group."""
 
 
 class Bell:
@@ -49,6 +54,25 @@ class Bell:
 def _end(waiter: asyncio.Future[None]) -> None:
     if not waiter.done():
         waiter.set_result(None)
+
+
+class Turn:
+    """How long one task has had the loop."""
+
+    __slots__ = ("_clock", "_since")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock, self._since = clock, clock.monotonic()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether others are to go on first."""
+        return self._clock.monotonic() - self._since > TURN_S
+
+    async def passed_on(self) -> None:
+        """Let them; anything may have changed afterwards."""
+        await asyncio.sleep(0)
+        self._since = self._clock.monotonic()
 
 
 async def reserved(account: Account, size: int) -> bool:

@@ -55,8 +55,17 @@ def answer(source: Source, piece: Piece, max_bytes: int, budget: MemoryBudget) -
 
 
 def deliver(copying: Slot, stripes: Stripes, piece: Piece, part: Part) -> None:
-    partition = piece.partition
-    for each in stripes.answered(piece, part):
+    stripes.answered(piece, part)
+    deliver_in_turn(copying, stripes, piece.partition)
+
+
+def deliver_in_turn(
+    copying: Slot, stripes: Stripes, partition: CopyPartition, most: int = 1_000
+) -> None:
+    """So many parts at most: whoever delivers may have to wait."""
+    for _ in range(most):
+        if (each := stripes.in_turn(partition)) is None:
+            return
         told = Answer(each.start, each.end, partition.source, each.aborted)
         copying.answered(partition, each.buffer, told, each.lease, 0.0)
         each.lease.done()

@@ -13,6 +13,7 @@ from tests.unit.copying.pieces import (
     Source,
     answer,
     deliver,
+    deliver_in_turn,
     end_of,
     made,
     offsets,
@@ -243,12 +244,16 @@ def test_whatever_the_order_of_answers_each_batch_is_delivered_once_and_in_order
     while partition.walked_to < end_of(source.batches[-1][1]):
         while len(busy) < connections and (piece := stripes.next([partition], plenty)) is not None:
             busy.append(piece)
+        if not busy:
+            deliver_in_turn(copying, stripes, partition)
+            continue
         number = data.draw(st.integers(0, len(busy) - 1))
         piece = busy.pop(number)
         if piece.dropped:
             continue
         cut = data.draw(st.integers(200, 2 * piece_bytes))
-        deliver(copying, stripes, piece, answer(source, piece, cut, budget))
+        stripes.answered(piece, answer(source, piece, cut, budget))
+        deliver_in_turn(copying, stripes, partition, data.draw(st.sampled_from([1_000, 1, 0])))
         if not (piece.whole or piece.dropped):
             busy.append(piece)
         if rewinds and data.draw(st.booleans()):

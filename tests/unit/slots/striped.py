@@ -130,13 +130,13 @@ class World:
     async def fetch_piece(self, piece: Piece) -> None:
         await self.lane._fetch_piece(cast("FetchLane", self), piece)
 
-    def arrive(self, piece: Piece, frame: bytearray, *aborted: tuple[int, int]) -> None:
+    async def arrive(self, piece: Piece, frame: bytearray, *aborted: tuple[int, int]) -> None:
         """The answer to a piece, with its list of aborted transactions."""
         account = self.budget.account()
         account.resize(0, len(frame))
         lease = FrameLease(account, len(frame))
         part = self.part(frame, [AbortedTransaction(*each) for each in aborted])
-        self.lane._arrived(piece, Fetched(frame, [part], 0), lease)
+        await self.lane._arrived(piece, Fetched(frame, [part], 0), lease)
         lease.done()
 
     def part(self, frame: bytearray, aborted: list[AbortedTransaction]) -> FetchedPartition:

@@ -10,7 +10,11 @@ from math import inf
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
+import pytest
+
+from mirrorfleet.copying.budget import Weight
 from mirrorfleet.copying.cadence import Supply, supply_of
+from mirrorfleet.copying.faults import Fault, FaultReason
 from mirrorfleet.copying.partition import start_position
 from mirrorfleet.copying.withheld import FOLLOWER
 from mirrorfleet.core.error_codes import ErrorCode
@@ -18,15 +22,15 @@ from mirrorfleet.core.errors import DeadlineError
 from mirrorfleet.core.ids import SourceOffset
 from mirrorfleet.kafka.fetcher import Fetched, FetchedPartition, FetchPoint
 from mirrorfleet.slots import fetching
+from mirrorfleet.slots.arrivals import deliver
 from mirrorfleet.slots.fetching import Lanes
+from mirrorfleet.slots.waits import TURN_S
 from tests.faultkit.waiting import until
 from tests.unit.copying.making import BIG, SOURCE_TOPIC, entry, fetched, identity
 from tests.unit.slots.stubs import Target, sender_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    import pytest
+    from collections.abc import AsyncIterator, Callable
 
     from mirrorfleet.records.catalog import CatalogPartition
     from mirrorfleet.runtime.metrics import Counter
@@ -251,3 +255,100 @@ async def test_a_replica_that_only_we_cannot_reach_leaves_its_partitions_to_the_
         partition.leader_until = 0.0  # a while later
         await source.answered()
         assert source.racks == ["a", "", "", "a"]
+
+
+class Slow:
+    """Each partition's records take longer than a turn to put into the slot."""
+
+    def __init__(self, runner: SlotRunner, patch: pytest.MonkeyPatch) -> None:
+        self.ticks = 0
+        self.seen: list[int] = []
+        """The ticks before each partition."""
+        self.meanwhile: Callable[[], object] = lambda: None
+        """What happens in the first pause."""
+        self._late_s = 0.0
+        loop = asyncio.get_running_loop()
+        clock = SimpleNamespace(monotonic=lambda: loop.time() + self._late_s)
+        vars(runner).update(clock=clock)
+        patch.setattr(fetching, "deliver", self.deliver)
+
+    def deliver(self, *given: object) -> None:
+        self.seen.append(self.ticks)
+        deliver(*given)  # type: ignore[arg-type]  # as it was called
+        self._late_s += 2 * TURN_S
+        if len(self.seen) == 1:
+            asyncio.get_running_loop().call_soon(self.meanwhile)
+
+    async def tick(self) -> None:
+        while True:
+            self.ticks += 1
+            await asyncio.sleep(0)
+
+
+async def test_others_have_a_turn_between_partitions_of_an_answer_that_take_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source = Source()
+    runner = runner_of(*map(entry, range(3)))
+    async with fetching_from(source, runner, monkeypatch):
+        slow = Slow(runner, monkeypatch)
+        ticking = asyncio.create_task(slow.tick())
+        await source.answered()
+        ticking.cancel()
+        assert len(set(slow.seen)) == len(slow.seen) == 3
+        partitions = runner.slot.partitions.values()
+        assert [len(each.queue) for each in partitions] == [2, 2, 2]
+
+
+def rewound(runner: SlotRunner) -> None:
+    runner.slot.hold_back(runner.slot.partitions[identity(1)], 0.0)
+
+
+def dismissed(runner: SlotRunner) -> None:
+    runner.slot.dismiss(identity(1))
+
+
+def stopped(runner: SlotRunner) -> None:
+    fault = Fault(FaultReason.SOURCE_MISSING, SourceOffset(1), "gone")
+    runner.slot.fault(runner.slot.partitions[identity(1)], fault, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("change", "queued"), [(rewound, []), (dismissed, []), (stopped, [SourceOffset(0)])]
+)
+async def test_what_is_rewound_dismissed_or_stopped_in_a_pause_gets_nothing_of_the_old_answer(
+    monkeypatch: pytest.MonkeyPatch,
+    change: Callable[[SlotRunner], None],
+    queued: list[SourceOffset],
+) -> None:
+    source = Source()
+    runner = runner_of(*map(entry, range(3)))
+    before, changed, after = (runner.slot.partitions[identity(number)] for number in range(3))
+    async with fetching_from(source, runner, monkeypatch):
+        slow = Slow(runner, monkeypatch)
+        slow.meanwhile = lambda: change(runner)
+        await source.answered()
+        assert [each.batch.first for each in changed.queue] == queued
+        assert [len(each.queue) for each in (before, after)] == [2, 2]
+        assert (source.asked[2][0], source.asked[2][2]) == (2, 2)
+
+
+async def test_what_a_sender_puts_together_in_a_pause_is_not_what_an_answer_comes_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source = Source()
+    runner = runner_of(*map(entry, range(2)))
+    first = runner.slot.partitions[identity(0)]
+    weights: list[float] = []
+    real = Weight.weighed
+
+    def weighed(weight: Weight, got: int, took: int) -> None:
+        real(weight, got, took)
+        weights.append(weight.by)
+
+    async with fetching_from(source, runner, monkeypatch):
+        monkeypatch.setattr(Weight, "weighed", weighed)
+        slow = Slow(runner, monkeypatch)
+        slow.meanwhile = lambda: first.queue[1].lease.another(1 << 20, 0).done()
+        await source.answered()
+        assert [1.0 < each < 1.1 for each in weights] == [True]

@@ -75,9 +75,10 @@ class Lane(_Lane):
         del lane
         return True
 
-    def _deliver(self, fetched: Fetched, lease: FrameLease) -> None:
+    async def _deliver(self, fetched: Fetched, lease: FrameLease) -> int:
         lease.hold(1, int(self.beside * len(fetched.buffer)))
         asyncio.get_running_loop().call_later(ACKNOWLEDGED_S, self._acknowledged, fetched, lease)
+        return lease.took
 
     def _acknowledged(self, fetched: Fetched, lease: FrameLease) -> None:
         self.copied += len(fetched.buffer)

@@ -13,7 +13,7 @@ from mirrorfleet.copying.partition import SourceEnds
 from mirrorfleet.copying.withheld import FOLLOWER
 from mirrorfleet.core.errors import ConnectionLostError
 from mirrorfleet.kafka.fetcher import Fetched
-from mirrorfleet.slots import striping
+from mirrorfleet.slots import in_order
 from mirrorfleet.slots.striping import StripedLane
 from mirrorfleet.wire.copybatch import A_BATCH
 from tests.faultkit.waiting import until
@@ -235,7 +235,7 @@ async def test_each_answers_list_of_aborted_transactions_is_kept_with_its_piece(
     ended, seam, committed, late, at_end = range(11, 16)
     first, second, third = world.pieces(3, offsets=5)
 
-    world.arrive(
+    await world.arrive(
         third,
         batch_of(some(2, first=10), producer_id=late)
         + marker(12, committed, 1)
@@ -244,7 +244,7 @@ async def test_each_answers_list_of_aborted_transactions_is_kept_with_its_piece(
         (late, 10),
         (at_end, 14),
     )
-    world.arrive(
+    await world.arrive(
         second,
         batch_of(some(2, first=5), producer_id=seam)
         + batch_of(some(1, first=7))
@@ -253,7 +253,7 @@ async def test_each_answers_list_of_aborted_transactions_is_kept_with_its_piece(
         (seam, 4),
     )
     assert len(world.partition.queue) == 0
-    world.arrive(
+    await world.arrive(
         first,
         batch_of(some(2), producer_id=ended)
         + batch_of(some(1, first=2))
@@ -274,7 +274,7 @@ async def test_who_was_asked_is_remembered_until_its_answer_comes(
 ) -> None:
     """Of what a follower hands out nothing is sure, whoever is fetched from by then."""
     told: list[int | None] = []
-    monkeypatch.setattr(striping, "deliver", lambda *given: told.append(given[3].epoch))
+    monkeypatch.setattr(in_order, "deliver", lambda *given: told.append(given[3].epoch))
     world.partition.replica, world.partition.replica_until = NODE, inf
     (piece,) = world.pieces(1, 1)
     world.partition.replica = None

@@ -64,16 +64,16 @@ async def test_a_broker_that_asks_to_wait_is_waited_for(
     assert (piece.whole, world.rerouted) == (True, 0)
 
 
-def refuse(world: World, piece: Piece, error: ErrorCode) -> None:
+async def refuse(world: World, piece: Piece, error: ErrorCode) -> None:
     part = world.part(bytearray(), [])._replace(error=error)
     account = world.budget.account()
-    world.lane._arrived(piece, Fetched(bytearray(), [part], 0), FrameLease(account, 0))
+    await world.lane._arrived(piece, Fetched(bytearray(), [part], 0), FrameLease(account, 0))
 
 
 async def test_a_refusal_of_what_is_not_in_turn_is_no_word_on_our_position(world: World) -> None:
     """The source was cut behind it: what is in turn is there, and is not thrown away for ever."""
     _, second = world.pieces(2, 1)
-    refuse(world, second, ErrorCode.OFFSET_OUT_OF_RANGE)
+    await refuse(world, second, ErrorCode.OFFSET_OUT_OF_RANGE)
 
     assert world.examined == []
     assert (world.partition.pace, world.partition.source.last_stable) == (Pace.LIVE, -1)
@@ -85,7 +85,7 @@ async def test_what_is_before_a_log_that_cannot_be_read_is_delivered_and_then_th
 ) -> None:
     """A segment of a tiered log is gone, far ahead of the piece in turn."""
     partition, (first, second, third, fourth) = world.partition, world.pieces(4, 1)
-    refuse(world, third, ErrorCode.UNKNOWN_SERVER_ERROR)
+    await refuse(world, third, ErrorCode.UNKNOWN_SERVER_ERROR)
 
     dropped = [each.dropped for each in (first, second, third, fourth)]
     assert (dropped, world.lane._next()) == ([False, False, True, True], None)
@@ -97,7 +97,7 @@ async def test_what_is_before_a_log_that_cannot_be_read_is_delivered_and_then_th
     assert (anew.first, partition.walked_to, partition.unreadable_since) == (2, 2, None)
 
     before = world.runner.clock.monotonic()
-    refuse(world, anew, ErrorCode.UNKNOWN_SERVER_ERROR)
+    await refuse(world, anew, ErrorCode.UNKNOWN_SERVER_ERROR)
     since = partition.unreadable_since
     assert since is not None
     assert since >= before
