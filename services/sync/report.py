@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from mirrorfleet.planning.pending import PlannedChange
+from mirrorfleet.planning.pending import PlannedChange, planned_changes
 from mirrorfleet.planning.topics import Held, Reason
 from mirrorfleet.policy.flows import AclPolicy
 from mirrorfleet.records.events import EventKind
@@ -17,6 +17,7 @@ from mirrorfleet.syncing.making import ChangeKind
 if TYPE_CHECKING:
     from mirrorfleet.core.ids import ClusterId, Link, SlotNumber
     from mirrorfleet.core.ports import Clock
+    from mirrorfleet.planning.plan import Plan
     from mirrorfleet.policy.claims import Claim
     from mirrorfleet.runtime.metrics import Metrics
 
@@ -39,6 +40,8 @@ _CHANGES: Final = {
     ChangeKind.ACL_ADDED: EventKind.ACL_ADDED,
     ChangeKind.ACL_REMOVED: EventKind.ACL_REMOVED,
 }
+_LISTED: Final = 5
+"""Changes that wait, in one event."""
 
 
 @dataclass(slots=True)
@@ -82,6 +85,16 @@ class LinkReport:
         self.seen = keys
         self.held = tuple(sorted(held))
         return fresh
+
+    def news_of_drift(self, waiting: Plan) -> list[tuple[EventKind, str]]:
+        """The event that what waits for a yes deserves now; remembers it."""
+        before, self.drift = self.drift, tuple(planned_changes(self.link, waiting))
+        drift = self.drift
+        if drift and drift != before:
+            text = "; ".join(f"{each.kind} {each.what} {each.detail}" for each in drift[:_LISTED])
+            detail = f"{len(drift)} changes wait for `mirrorfleet apply`: {text}"
+            return [(EventKind.DRIFT_FOUND, detail)]
+        return [(EventKind.DRIFT_ENDED, "in step")] if before and not drift else []
 
     def status(self, now: float) -> dict[str, object]:
         """One link in `/status`."""

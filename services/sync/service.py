@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.core.errors import BrokerError, DeadlineError, MirrorfleetError, RefusedError
 from mirrorfleet.kafka.together import all_of
-from mirrorfleet.planning.pending import automatic, left_out, planned_changes
+from mirrorfleet.planning.pending import automatic, left_out
 from mirrorfleet.planning.rules import Apply
 from mirrorfleet.records.catalog import CatalogState
 from mirrorfleet.records.events import Event, EventKind
@@ -50,8 +50,6 @@ _TROUBLE_S: Final = 5.0
 """Pause after a look, or a write of events, that failed."""
 _EVENTS_S: Final = 1.0
 """Pause before events that came during a write, or wait for their topic to be made."""
-_LISTED: Final = 5
-"""Changes that wait, in one event."""
 
 _log = logger(__name__)
 
@@ -284,13 +282,22 @@ class SyncService:
             await self._mend_topics(side)
         await self._store.refresh()
         await self._retire_links()
-        seen = await self._fleet.plan(side, source)
-        free = automatic(seen.plan, side.terms, self._settings.apply)
-        await self._publish(side, free)
-        step = self._fleet.changes.next_step(side.link, free, tried)
-        if step.changes_target:
+        is_made = False
+        while True:
+            seen = await self._fleet.plan(side, source)
+            free = automatic(seen.plan, side.terms, self._settings.apply)
+            await self._publish(side, free)
+            if is_made:
+                return None
+            step = self._fleet.changes.next_step(side.link, free, tried)
+            if not step.changes_target:
+                break
             await self._fleet.make(side, step, self._made)
-            return None
+            # published in this turn: others may take a copy that no catalog names for an original
+            fresh = await self._fleet.renewed_soon(side, source, self._settings.change_s)
+            if fresh is None:
+                return None
+            source, is_made = fresh, True
         self._fleet.changes.forget(side.link, free)
         self._note(side, seen, left_out(seen.plan, free))
         return free
@@ -351,7 +358,8 @@ class SyncService:
         report.pending = seen.plan.pending
         report.entries = len(self._store.book.slots_taken(side.cluster.cluster_id))
         report.acl_trouble, report.loop_trouble = side.acl_trouble, side.watch.loop_trouble
-        self._note_drift(report, waiting)
+        for kind, detail in report.news_of_drift(waiting):
+            self._tell(kind, side.link, None, detail)
         held = [*seen.chosen.held, *seen.plan.held, *self._fleet.changes.held(side.link)]
         for each in report.news(held):
             topic = each.topic if each.topic != ACLS else None
@@ -359,16 +367,6 @@ class SyncService:
         health, deaf = self._context.health.active, self._fleet.deaf
         health.note(f"link {side.link}", report.notes())
         health.note(REQUESTS, f"what workers ask for cannot be read: {deaf}" if deaf else "")
-
-    def _note_drift(self, report: LinkReport, waiting: Plan) -> None:
-        drift = tuple(planned_changes(report.link, waiting))
-        if drift and drift != report.drift:
-            text = "; ".join(f"{each.kind} {each.what} {each.detail}" for each in drift[:_LISTED])
-            detail = f"{len(drift)} changes wait for `mirrorfleet apply`: {text}"
-            self._tell(EventKind.DRIFT_FOUND, report.link, None, detail)
-        elif report.drift and not drift:
-            self._tell(EventKind.DRIFT_ENDED, report.link, None, "in step")
-        report.drift = drift
 
     def _failed(self, side: Side, error: Exception) -> None:
         text, report = describe(error), self._reports[side.link]

@@ -28,9 +28,10 @@ from mirrorfleet.core.ids import TargetOffset
 from mirrorfleet.kafka.offsets import log_bounds, offset_for_leader_epoch
 from mirrorfleet.kafka.stored import stored_batches
 from mirrorfleet.kafka.together import all_of
+from mirrorfleet.slots import target_loss
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Mapping
 
     from mirrorfleet.copying.partition import CopyPartition
     from mirrorfleet.core.ids import TopicPartition
@@ -53,17 +54,23 @@ class Lineage:
         self._runner = runner
         self._since: dict[TopicPartition, int] = {}
 
+    def forget(self) -> None:
+        """Know of no epoch."""
+        self._since.clear()
+
     def moved(self, at: TopicPartition, epoch: int) -> None:
         """Another epoch has begun; what was copied in this one is to be there still."""
         self._since.setdefault(at, epoch)
 
-    async def untold(self, led: Iterable[TopicPartition]) -> set[TopicPartition]:
+    async def untold(self, led: Collection[TopicPartition]) -> set[TopicPartition]:
         """Of these that may not be written to now: nobody says what they have, or they lost some.
 
         What lost some is stopped. Raises: what a broker refuses that a retry cannot help.
         """
         runner = self._runner
         copied = {p.target: p for p in runner.slot.partitions.values() if _has_some(p)}
+        for bare in set(led) - copied.keys():
+            self._since.pop(bare, None)
         leaders = {at: runner.targets.of(*at) for at in led if at in copied}
         asked = {
             at: self._since.get(at, leader.epoch)
@@ -91,24 +98,30 @@ class Lineage:
         return found | await self._looked_into(short)
 
     async def _looked_into(self, short: Mapping[CopyPartition, int]) -> set[TopicPartition]:
-        """Those that have not what was copied last, which are stopped, or do not tell in time."""
+        """Those that have not what was copied last, which are stopped, or do not tell in time.
+
+        A log that is not filled up yet ends below it: that is asked first, and may be all.
+        """
         found = {partition.target for partition in short}
+        with suppress(ConnectionLostError, DeadlineError):
+            await target_loss.check_ends(self._runner, list(short))
+        cut = [partition for partition in short if partition.fault is not None]
+        for partition in cut:
+            self._stopped(partition)
         gate = asyncio.Semaphore(_AT_ONCE)
 
         async def look_into(partition: CopyPartition, end: int) -> None:
             async with gate:
                 is_there = await _is_there(self._runner, partition)
-            if is_there is None:
-                return
-            self._since.pop(partition.target, None)
             if is_there:
+                self._since.pop(partition.target, None)
                 found.remove(partition.target)
-            else:
+            elif is_there is not None:
                 self._stop(partition, end)
 
         with suppress(TimeoutError):
             async with asyncio.timeout(ASK_S):
-                await all_of(look_into(partition, end) for partition, end in short.items())
+                await all_of(look_into(p, end) for p, end in short.items() if p not in cut)
         return found
 
     def _stop(self, partition: CopyPartition, end: int) -> None:
@@ -118,8 +131,13 @@ class Lineage:
             f" {copied.next_target} were copied: what it acknowledged there is gone"
         )
         fault = Fault(FaultReason.TARGET_TRUNCATED, copied.next_source, text)
-        self._runner.slot.hold_back(partition, 0.0)  # what is queued comes behind the loss
         self._runner.stop_partition(partition, fault)
+        self._stopped(partition)
+
+    def _stopped(self, partition: CopyPartition) -> None:
+        """What is queued comes behind the loss: nothing of it is to be sent."""
+        self._since.pop(partition.target, None)
+        self._runner.slot.hold_back(partition, 0.0)
 
 
 def _has_some(partition: CopyPartition) -> bool:

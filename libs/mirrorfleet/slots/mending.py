@@ -70,6 +70,8 @@ class Mender:
         """What the target took, and since when that is waited for."""
         self._looking: asyncio.Task[None] | None = None
         self._looked_at = -math.inf
+        self.short_told: dict[PartitionIdentity, tuple[TargetOffset, TargetOffset]] = {}
+        """Where the map ended, and the position, of what the ledger was told to be short."""
 
     # -- what others need of the worker for a loss
 

@@ -57,8 +57,7 @@ async def rebuild(runner: SlotRunner, sender: Sender) -> None:
         waiting.fault = None  # looked into again; what was told of it is not told once more
     able = [e for e in runner.entries.values() if not healing.is_left_behind(runner, e.identity)]
     entries = await succession.not_followed(runner, able)
-    older = await _older_than_the_map(runner, entries)
-    older |= {e.identity for e in entries if _fault_of(known.get(e.identity))}
+    older = await _older_than_the_map(runner, entries) | _lost(runner, entries)
     missing = [e for e in entries if e.identity in older or e.identity not in known]
     if not missing:
         return
@@ -87,6 +86,16 @@ async def rebuild(runner: SlotRunner, sender: Sender) -> None:
     if made:
         text = f"slot {runner.number}: {len(made)} positions were lost and made from the map"
         runner.mender.tell(EventKind.POSITIONS_REBUILT, text)
+
+
+def _lost(runner: SlotRunner, entries: Sequence[CatalogPartition]) -> set[PartitionIdentity]:
+    """Whose position says that it is lost; while one is left behind they wait for it, too: others
+    would wait until the map is read for them.
+    """
+    if runner.wedges.left_behind:
+        return set()
+    known = runner.slot.known
+    return {e.identity for e in entries if _fault_of(known.get(e.identity))}
 
 
 def without_lost(runner: SlotRunner, entries: Sequence[CatalogPartition]) -> list[CatalogPartition]:
@@ -126,12 +135,14 @@ async def _older_than_the_map(
 
 
 def _tell_of_short(runner: SlotRunner, short: Ends) -> None:
-    """Segments are lost, and nothing makes them again: whoever moves a group must know."""
-    named = [
-        f"{entry.target} [{short[identity]}, {runner.slot.known[identity].next_target})"
-        for identity, entry in runner.entries.items()
-        if identity in short
-    ]
+    """Segments are lost, and nothing makes them again: whoever moves a group must know, once."""
+    known, told = runner.slot.known, runner.mender.short_told
+    lacks = {at: (end, known[at].next_target) for at, end in short.items() if at in runner.entries}
+    new = {at: lost for at, lost in lacks.items() if told.get(at) != lost}
+    if not new:
+        return
+    told |= new
+    named = [f"{runner.entries[at].target} [{end}, {copied})" for at, (end, copied) in new.items()]
     more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
     text = (
         f"slot {runner.number}: its segments lost what they had of the copies to"

@@ -76,8 +76,7 @@ class SlotRunner:
         self.entries: dict[PartitionIdentity, CatalogPartition] = {}
         self.unstarted: dict[PartitionIdentity, CopyPartition] = {}
         self.positions_id: TopicId | None = None
-        self.taken_at = 0.0
-        self.state = SlotState.WAITING
+        self.state, self.taken_at = SlotState.WAITING, 0.0
         self.stopping, self.trouble = False, ""
         self.left_in: int | None = None  # the generation that gave the slot to another member
         self.prepared: taking.Prepared | None = None
@@ -114,6 +113,7 @@ class SlotRunner:
         """
         self.stopping, self.left_in = False, None
         self.wedges.forget()
+        self.doubts.begin()
         self.ended.clear()
         stop.on_set(self._stop)
         self.slot.forget_all()  # another worker may have copied on

@@ -106,6 +106,11 @@ class Doubts:
         self._silent.partitions &= self._doubted
         self._asked.clear()
 
+    def begin(self) -> None:
+        """Another owner may have copied on: what leaders had before says nothing of that."""
+        self._led.clear()
+        self._lineage.forget()
+
     def doubt(self, at: TopicPartition) -> None:
         """The slot writes to it from now on: it may have before, and the last marker be lacking."""
         self._doubted.add(at)
@@ -280,8 +285,7 @@ class Doubts:
     async def _open(self, sender: Sender, led: Sequence[TopicPartition]) -> Open:
         """Where a transaction of either id is open, and whether it counts as copied.
 
-        Whoever has answered is in doubt no longer: what is open there is ended now, and it has all
-        that was copied.
+        Whoever has answered is in doubt no longer: what is open there is ended now.
         """
         runner = self._runner
         found, control = Open({}, {}), control_of(runner)

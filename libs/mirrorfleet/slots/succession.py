@@ -7,6 +7,7 @@ that is gone.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mirrorfleet.copying.faults import TARGET_LOSSES, Fault, FaultReason, Span
@@ -287,8 +288,8 @@ async def _unread(runner: SlotRunner, identity: PartitionIdentity, first: Source
 async def last_told(runner: SlotRunner) -> dict[PartitionIdentity, PartitionProgress]:
     """What the last snapshots of the slot say of each partition, whoever wrote them.
 
-    One that was copied counts more than one that waits to begin: an owner tells of both. So does
-    one whose source was seen: a topic that was made again shows no later owner where it ended.
+    One that was copied counts more than one that waits to begin: an owner tells of both. An end of
+    the source outlives it: a topic that was made again shows no later owner where it ended.
 
     Raises: MirrorfleetError: the target does not answer.
     """
@@ -318,9 +319,7 @@ async def last_told(runner: SlotRunner) -> dict[PartitionIdentity, PartitionProg
 def _keep(seen: dict[PartitionIdentity, PartitionProgress], snapshot: Progress) -> None:
     for one in snapshot.partitions:
         before = seen.get(one.identity)
-        if before is None or _weight(one) >= _weight(before):
-            seen[one.identity] = one
-
-
-def _weight(told: PartitionProgress) -> tuple[int, bool]:
-    return told.records, told.high_watermark >= 0
+        if before is None or one.records >= before.records:
+            is_blind = before is not None and one.high_watermark < 0
+            end = before.high_watermark if before is not None and is_blind else one.high_watermark
+            seen[one.identity] = replace(one, high_watermark=end)

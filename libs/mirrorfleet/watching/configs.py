@@ -64,17 +64,18 @@ class ConfigMemory:
         kept = {key: value for key, value in self._known.items() if key in wanted}
         new = sorted(wanted - kept.keys())
         asked = [*new, *list(kept)[: self._at_once]]
-        self._known = {**dict(list(kept.items())[self._at_once :])}  # those read again go last
         found = await self._read([name for name, _ in asked])
+        known = dict(list(kept.items())[self._at_once :])  # those read again go last
         for name, topic_id in asked:
             answer = found[name]
             if not isinstance(answer, BrokerError):
-                self._known[name, topic_id] = Configs.of(answer)
+                known[name, topic_id] = Configs.of(answer)
             elif (name, topic_id) in kept:
-                self._known[name, topic_id] = kept[name, topic_id]
+                known[name, topic_id] = kept[name, topic_id]
             elif answer.code in DENIED:
-                self._known[name, topic_id] = Configs()
-        return {name: value for (name, _), value in self._known.items()}
+                known[name, topic_id] = Configs()
+        self._known = known  # not before: a look that is given up forgets nothing
+        return {name: value for (name, _), value in known.items()}
 
     async def _read(self, names: list[str]) -> dict[str, dict[str, ConfigValue] | BrokerError]:
         found: dict[str, dict[str, ConfigValue] | BrokerError] = {}

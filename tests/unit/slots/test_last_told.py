@@ -46,7 +46,9 @@ async def test_a_slot_is_not_held_up_by_progress_that_lost_its_tail(
 
 def test_an_owner_that_saw_no_end_does_not_hide_the_end_that_one_before_saw() -> None:
     seen: dict[PartitionIdentity, PartitionProgress] = {}
-    for end in (110, 120, -1):
-        succession._keep(seen, snapshot(report(entry(), high_watermark=SourceOffset(end))))
+    for records, end in ((9, 110), (9, 120), (10, -1)):
+        told = report(entry(), high_watermark=SourceOffset(end), records=records)
+        succession._keep(seen, snapshot(told))
 
-    assert seen[entry().identity].high_watermark == 120
+    found = seen[entry().identity]
+    assert (found.records, found.high_watermark) == (10, 120)

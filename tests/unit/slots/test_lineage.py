@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MethodType, SimpleNamespace
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -12,8 +13,8 @@ from mirrorfleet.copying.faults import FaultReason
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError, DeadlineError
 from mirrorfleet.core.ids import TopicPartition
-from mirrorfleet.kafka.offsets import EpochEnd
-from mirrorfleet.slots import lineage, settling
+from mirrorfleet.kafka.offsets import EpochEnd, ListedOffset
+from mirrorfleet.slots import lineage, settling, target_loss
 from mirrorfleet.slots.runner import SlotRunner
 from tests.unit.copying.making import ALONE, fetched, give, identity
 from tests.unit.slots.settled import COPY, OTHER, World
@@ -35,6 +36,7 @@ class Target:
     is_control: bool = False
     aborted: bool = False
     silent: bool = False
+    log_end: int = 120
     asked: list[dict[TopicPartition, int]] = field(default_factory=list)
     reads: int = 0
 
@@ -59,6 +61,11 @@ class Target:
         if self.end > 0:
             yield SimpleNamespace(header=header, aborted=self.aborted)
 
+    async def log_ends(
+        self, _: object, wanted: Mapping[TopicPartition, object], **__: object
+    ) -> dict[TopicPartition, ListedOffset]:
+        return {at: ListedOffset(self.log_end, -1, 0) for at in wanted}
+
     async def topic(self, name: str, *, refresh: bool) -> str:
         assert refresh
         return name
@@ -77,7 +84,9 @@ async def world(monkeypatch: pytest.MonkeyPatch, target: Target) -> World:
     monkeypatch.setattr(lineage, "offset_for_leader_epoch", target.epoch_ends)
     monkeypatch.setattr(lineage, "log_bounds", target.bounds)
     monkeypatch.setattr(lineage, "stored_batches", target.batches)
+    monkeypatch.setattr(target_loss, "list_offsets", target.log_ends)
     vars(vars(made.runner)["target"]).update(topic=target.topic)
+    vars(made.runner.targets).update(renew=AsyncMock(), lacks=lambda *_: False)
     for partition in made.runner.slot.partitions.values():
         partition.committed = replace(partition.committed, records=100)
     runner = {"stop_partition": MethodType(SlotRunner.stop_partition, made.runner)}
@@ -133,6 +142,42 @@ async def test_what_was_filled_up_again_is_noticed_before_anything_is_written(
     assert await settled(world) == set()  # what stands still is in nobody's way
     assert await world.copied(1)
     assert produced(world) == {"produce east.orders-1"}
+
+
+async def test_what_ends_below_the_copy_is_told_at_once_and_nothing_of_it_is_read(
+    world: World, target: Target
+) -> None:
+    target.ends[COPY] = EpochEnd(3, 97)
+    target.log_end = 97
+
+    assert COPY in await settled(world)
+
+    assert "east.orders-0 ends at 97, but was copied up to 100" in fault_of(world)
+    assert target.reads == 0
+    assert await settled(world) == set()
+
+
+async def test_what_leaders_had_before_another_owner_says_nothing(
+    world: World, target: Target
+) -> None:
+    target.ends[COPY] = CUT
+    world.doubts.begin()
+
+    assert await settled(world) == set()
+    assert target.asked == []
+
+
+async def test_an_epoch_without_a_record_of_ours_says_nothing(world: World, target: Target) -> None:
+    copied = [p.committed for p in world.runner.slot.partitions.values()]
+    for partition in world.runner.slot.partitions.values():
+        partition.committed = replace(partition.committed, records=0)
+    await settled(world)
+    for partition, committed in zip(world.runner.slot.partitions.values(), copied, strict=True):
+        partition.committed = committed
+    world.doubts.renew()
+    await settled(world)
+
+    assert target.asked == [{COPY: 4, OTHER: 4}]
 
 
 @pytest.mark.parametrize(

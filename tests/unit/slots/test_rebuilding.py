@@ -55,7 +55,7 @@ class Slots:
         self.index = OffsetIndex()
         self.ahead: set[PartitionIdentity] | Exception = set()
         self.short: Ends = {}
-        self.short_told = 0
+        self.short_told: dict[PartitionIdentity, tuple[TargetOffset, TargetOffset]] = {}
         self.asked: Mapping[PartitionIdentity, TargetOffset] = {}
         self.told: list[str] = []
         self.reports: list[object] = []
@@ -64,7 +64,7 @@ class Slots:
         self.clock = SimpleNamespace(now_ms=lambda: 9, monotonic=lambda: 1.0)
         self.doubts = self.wedges = SimpleNamespace(doubt=lambda _: None, left_behind=frozenset())
         self.sources = self.targets = SimpleNamespace(topic_id=lambda _: None)
-        self.target, self.number, self.mender, self.meters = None, 0, self, self
+        self.target, self.mender, self.meters, self.number, self.counted = None, self, self, 0, 0
 
         async def bounds(*_: object) -> tuple[int, int]:
             return 0, 1_000
@@ -91,7 +91,7 @@ class Slots:
         return Compared(self.ahead, self.short)
 
     def map_short(self, partitions: int) -> None:
-        self.short_told += partitions
+        self.counted += partitions
 
     async def maps_of(self, wanted: object) -> OffsetIndex:
         del wanted
@@ -242,7 +242,12 @@ async def test_a_map_that_lost_segments_stops_nobody_and_is_told(slots: Slots) -
         f"slot 0: its segments lost what they had of the copies to {entry(1).target} [25, 40)"
         in told
     )
-    assert (slots.written, slots.short_told) == ([], 1)
+    assert (slots.written, slots.counted) == ([], 1)
+    await slots.take()
+    assert (len(slots.told), slots.counted) == (1, 1)  # the same loss is told once
+    slots.short = {OTHER: TargetOffset(20)}
+    await slots.take()
+    assert (len(slots.told), slots.counted) == (2, 2)
 
 
 async def test_segments_that_cannot_be_read_stop_nobody(slots: Slots) -> None:

@@ -83,24 +83,24 @@ async def test_a_slot_that_stops_leaves_what_it_had_to_take_back_to_the_next_own
 
 
 async def test_a_slot_that_comes_back_forgets_what_others_may_have_copied_since() -> None:
-    made = slot()
+    made, moves = slot(), list[str]()
     runner = SimpleNamespace(
         slot=made,
         state=SlotState.LOST,
         is_lost=False,
         wedges=SimpleNamespace(forget=lambda: None),
+        doubts=SimpleNamespace(begin=lambda: moves.append("leaders")),
         ended=asyncio.Event(),
         _stop=lambda: None,
-        moves=[],
+        move=moves.append,
     )
-    runner.move = runner.moves.append
     stop = Stop(SystemClock(), DEADLINE_S)
     stop.set()
 
     await SlotRunner.run(cast("SlotRunner", runner), stop)
 
     assert (made.partitions, made.left) == ({}, {})
-    assert runner.moves == [SlotState.WAITING, SlotState.RELEASED]
+    assert moves == ["leaders", SlotState.WAITING, SlotState.RELEASED]
 
 
 async def test_a_slot_that_is_handed_over_ends_what_an_abort_left_open_before_it_says_so(

@@ -211,6 +211,30 @@ async def test_a_catalog_that_we_may_not_read_is_trouble_until_we_may_or_it_is_g
     assert watch.loop_trouble == ""
 
 
+async def test_a_look_that_is_given_up_forgets_no_configs(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, fails = list[int](), [False, True, True, False]
+
+    async def describe(_: Cluster, names: list[str]) -> dict[str, dict[str, ConfigValue]]:
+        asked.append(len(names))
+        if fails.pop(0):
+            raise DeadlineError("east does not answer.")
+        return {name: {} for name in names}
+
+    monkeypatch.setattr(configs, "describe_configs", describe)
+    memory = configs.ConfigMemory(cast("Cluster", SimpleNamespace()), 1)
+    topics = [
+        TopicMeta(f"t{number}", UUID(int=number), ErrorCode.NONE, internal=False, partitions={})
+        for number in range(4)
+    ]
+    await memory.of(topics)
+    for _ in range(2):
+        with pytest.raises(DeadlineError):
+            await memory.of(topics)
+
+    assert (await memory.of(topics)).keys() == {"t0", "t1", "t2", "t3"}
+    assert asked == [4, 1, 1, 1]
+
+
 async def test_what_was_read_before_a_look_was_given_up_counts_in_the_next_one(
     there: Catalogs, monkeypatch: pytest.MonkeyPatch
 ) -> None:

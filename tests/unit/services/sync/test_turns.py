@@ -119,6 +119,45 @@ async def test_a_link_with_many_steps_to_make_holds_up_no_other(
         stepping.cancel()
 
 
+async def test_what_was_made_is_published_before_another_link_has_its_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another fleet would take a copy that no catalog names for a topic of the target's own."""
+    sync, said = Turns(monkeypatch), list[str]()
+    topic, making = Claim(sync.side(EAST).link, "all", "orders", "orders"), asyncio.Event()
+
+    async def plan(_: FleetSync, side: Side, source: SourceView) -> Seen:
+        said.append(f"plan {side.link.source}")
+        has = "make" in said or side.link.source != EAST
+        return Seen(source, Chosen((), (), 0), Plan() if has else creating(topic))
+
+    async def publish(_: SyncService, side: Side, __: Plan) -> None:
+        said.append(f"publish {side.link.source}")
+
+    async def make(*_: object) -> None:
+        making.set()
+        await until(lambda: waiting(sync.service), deadline_s=5, what="another link's turn")
+        said.append("make")
+
+    monkeypatch.setattr(SourceWatch, "look", a_view)
+    monkeypatch.setattr(FleetSync, "plan", plan)
+    monkeypatch.setattr(FleetSync, "make", make)
+    monkeypatch.setattr(SyncService, "_publish", publish)
+    await sync.begin()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(sync.look_in_time(EAST))
+        await making.wait()
+        group.create_task(sync.look_in_time(SOUTH))
+
+    made = said.index("make")
+    assert said[made : made + 3] == ["make", "plan east", "publish east"]
+
+
+def waiting(service: SyncService) -> bool:
+    """Whether somebody waits for the turn that is another one's."""
+    return bool(service._one_at_a_time._waiters)
+
+
 async def test_a_source_that_does_not_tell_its_acls_holds_up_its_own_link(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
