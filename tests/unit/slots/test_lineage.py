@@ -160,11 +160,13 @@ async def test_what_ends_below_the_copy_is_told_at_once_and_nothing_of_it_is_rea
 async def test_what_leaders_had_before_another_owner_says_nothing(
     world: World, target: Target
 ) -> None:
-    target.ends[COPY] = CUT
+    assert COPY in world.doubts.doubted
     world.doubts.begin()
+    world.epoch = 5
+    world.renewed()
 
     assert await settled(world) == set()
-    assert target.asked == []
+    assert target.asked == [{COPY: 5, OTHER: 5}]
 
 
 async def test_an_epoch_without_a_record_of_ours_says_nothing(world: World, target: Target) -> None:
