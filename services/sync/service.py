@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from mirrorfleet.core.ids import Link
     from mirrorfleet.planning.observed import SourceView
     from mirrorfleet.planning.plan import Plan
+    from mirrorfleet.policy.claims import Claim
     from mirrorfleet.runtime.entry import Context
     from mirrorfleet.runtime.lifecycle import Stop
     from mirrorfleet.syncing.side import Side
@@ -48,6 +49,9 @@ _TAKE_OVER_S: Final = 3.0
 away, and its own link asks it again."""
 _TROUBLE_S: Final = 5.0
 """Pause after a look, or a write of events, that failed."""
+_SHOWN_S: Final = 0.05
+_LOOKS: Final = 7
+"""Between looks at the target for what was made, and how many."""
 _EVENTS_S: Final = 1.0
 """Pause before events that came during a write, or wait for their topic to be made."""
 
@@ -151,14 +155,14 @@ class SyncService:
         await self._fleet.learn_defaults()
         errors = await self._open_sources(_TAKE_OVER_S)
         self._raise_if_vain(errors)
-        if any(map(self._may_change, self._sides)):
+        if any(side.may_change for side in self._sides):
             await self._store.take()
         await self._store.refresh()
         refused = await self._refuse()
         self._raise_if_vain(errors | refused)
         for side in self._sides:
             if side.source_cluster is not None and side.link not in refused:
-                await self._fleet.introduce(side, write=self._may_change(side))
+                await self._fleet.introduce(side, write=side.may_change)
         await self._retire_links()
 
     def _raise_if_vain(self, errors: Mapping[Link, MirrorfleetError]) -> None:
@@ -252,24 +256,22 @@ class SyncService:
             except RefusedError:
                 await self._fleet.refuse(side)
                 raise
-            await self._fleet.introduce(side, write=self._may_change(side))
+            await self._fleet.introduce(side, write=side.may_change)
             await self._retire_links()
 
     async def _look(self, side: Side) -> float:
         """Look at both ends and bring the target in step; the pause until the next look."""
-        source = await self._fleet.look(side)
+        await self._fleet.look(side)
         tried: set[Change] = set()
         left: Plan | None = None
-        # one that is given up may have confirmed topics: the next one must not come too soon
-        patience_s = max(self._settings.change_s, self._settings.confirm_s)
+        patience_s = self._settings.patience_s
         while left is None:
-            source = await self._fleet.renewed(side, source)  # a step took long, or a turn was lost
+            await self._fleet.renewed(side)  # a step took long, or a turn was lost
             async with self._one_at_a_time:  # a step each: thousands of one link stop no other
-                fresh = await self._fleet.renewed_soon(side, source, patience_s)
-                if fresh is None:  # others go on while it is looked at
+                source = await self._fleet.renewed_soon(side, patience_s)
+                if source is None:  # others go on while it is looked at
                     patience_s *= 2  # one that is only slow gets its turn in the end
                     continue
-                source = fresh
                 left = await self._turn(side, source, tried)
         unsettled = any(change.kind is ChangeKind.CREATED for change in tried) and left.pending
         if side.watch.unconfirmed or unsettled:
@@ -282,29 +284,37 @@ class SyncService:
             await self._mend_topics(side)
         await self._store.refresh()
         await self._retire_links()
-        is_made = False
-        while True:
-            seen = await self._fleet.plan(side, source)
-            free = automatic(seen.plan, side.terms, self._settings.apply)
-            await self._publish(side, free)
-            if is_made:
-                return None
-            step = self._fleet.changes.next_step(side.link, free, tried)
-            if not step.changes_target:
-                break
+        seen, free = await self._planned(side, source)
+        step = self._fleet.changes.next_step(side.link, free, tried)
+        if step.changes_target:
             await self._fleet.make(side, step, self._made)
-            # published in this turn: others may take a copy that no catalog names for an original
-            fresh = await self._fleet.renewed_soon(side, source, self._settings.change_s)
-            if fresh is None:
-                return None
-            source, is_made = fresh, True
+            await self._publish_made(side, source, {each.claim for each in step.create})
+            return None
         self._fleet.changes.forget(side.link, free)
         self._note(side, seen, left_out(seen.plan, free))
         return free
 
+    async def _planned(self, side: Side, source: SourceView) -> tuple[Seen, Plan]:
+        """Plan, and publish what exists; gives what may be done without being asked, too."""
+        seen = await self._fleet.plan(side, source)
+        free = automatic(seen.plan, side.terms, self._settings.apply)
+        await self._publish(side, free)
+        return seen, free
+
+    async def _publish_made(self, side: Side, source: SourceView, made: set[Claim]) -> None:
+        """In the same turn: others may take a copy that no catalog names for an original. A broker
+        hears of a topic a moment later than the controller.
+        """
+        source = await self._fleet.renewed_soon(side, self._settings.patience_s) or source
+        for _ in range(_LOOKS):
+            seen, _ = await self._planned(side, source)
+            if made.isdisjoint(each.claim for each in seen.plan.create):
+                return
+            await asyncio.sleep(_SHOWN_S)
+
     async def _mend_topics(self, side: Side) -> None:
         """Nothing may be copied while one is missing; what a look brings is not held up by it."""
-        if not self._may_change(side):
+        if not side.may_change:
             return
         note = f"control topics of {side.link}"
         try:
@@ -340,10 +350,6 @@ class SyncService:
             self._context.health.active.note(EVENTS, text)
             if self._store.waits.is_set():
                 await asyncio.sleep(_TROUBLE_S if trouble else _EVENTS_S)
-
-    def _may_change(self, side: Side) -> bool:
-        """Whether any rule of the link lets us act."""
-        return any(terms.apply is Apply.AUTO for terms in side.terms.values())
 
     def _made(self, done: Done) -> None:
         link, kind, topic = done.change.link, done.change.kind, done.change.topic

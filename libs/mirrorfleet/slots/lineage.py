@@ -105,7 +105,7 @@ class Lineage:
         found = {partition.target for partition in short}
         with suppress(ConnectionLostError, DeadlineError):
             await target_loss.check_ends(self._runner, list(short))
-        cut = [partition for partition in short if partition.fault is not None]
+        cut = [p for p in short if p.fault and p.fault.reason is FaultReason.TARGET_TRUNCATED]
         for partition in cut:
             self._stopped(partition)
         gate = asyncio.Semaphore(_AT_ONCE)

@@ -114,6 +114,7 @@ class Doubts:
     def doubt(self, at: TopicPartition) -> None:
         """The slot writes to it from now on: it may have before, and the last marker be lacking."""
         self._doubted.add(at)
+        self._moved = True  # who leads it now is to be remembered
         self._asked.pop(at, None)
         self._silent.partitions.discard(at)
 

@@ -86,7 +86,7 @@ class FleetSync:
             a_side(estate, entry, self.target, settings, clock)
             for entry in estate.links_into(target)
         ]
-        self._looked_at: dict[Link, float] = {}
+        self._looked: dict[Link, tuple[float, SourceView]] = {}
 
     async def close(self) -> None:
         """Close every connection."""
@@ -230,28 +230,27 @@ class FleetSync:
         if side.flow.acls is not AclPolicy.IGNORE:
             await side.acls.look_at_source(found)
         # its end counts: a look that takes longer than its view is good for would never do
-        self._looked_at[side.link] = self.clock.monotonic()
+        self._looked[side.link] = self.clock.monotonic(), found
         return found
 
-    async def renewed(self, side: Side, source: SourceView) -> SourceView:
-        """`source`, or what another look shows when that one is too long ago to plan by.
+    async def renewed(self, side: Side) -> SourceView:
+        """The last view of the source, or what another look shows when that is too old to plan by.
 
         A look confirms the topics of the one before it, so there are at least `confirm_s` between.
 
         Raises: MirrorfleetError.
         """
         good_s = max(FRESH_S, self.settings.confirm_s)
-        if self.clock.monotonic() < self._looked_at[side.link] + good_s:
-            return source
+        looked_at, found = self._looked[side.link]
+        if self.clock.monotonic() < looked_at + good_s:
+            return found
         return await self.look(side)
 
-    async def renewed_soon(
-        self, side: Side, source: SourceView, within_s: float
-    ) -> SourceView | None:
+    async def renewed_soon(self, side: Side, within_s: float) -> SourceView | None:
         """As `renewed`, for who has others wait for him; None when it takes longer than that."""
         try:
             async with asyncio.timeout(within_s):
-                return await self.renewed(side, source)
+                return await self.renewed(side)
         except TimeoutError:
             return None
 

@@ -169,11 +169,11 @@ class Once:
     async def _bring_in_step(self, side: Side, agreed: Collection[PlannedChange]) -> None:
         """Until nothing agreed is left to try, or what was made does not settle in time."""
         fleet, tried = self._fleet, set[Change]()
-        source = await fleet.look(side)
+        await fleet.look(side)
         clock = fleet.clock
         until = clock.monotonic() + SETTLE_S
         while True:
-            source = await fleet.renewed(side, source)  # a step may take long
+            source = await fleet.renewed(side)  # a step may take long
             part = within(side.link, (await fleet.plan(side, source)).plan, agreed)
             await fleet.publish(side, part)
             part = replace(part, publish=())

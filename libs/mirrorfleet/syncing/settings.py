@@ -36,6 +36,13 @@ class SyncSettings(BaseModel):
     """A topic that the target refuses is tried again after 1 s, 2 s, ... and at most this; 4 s
     where it refuses for now."""
 
+    @property
+    def patience_s(self) -> float:
+        """For a look that others wait for; not below `confirm_s`, because one that is given up may
+        have confirmed topics, and the next one must not come too soon.
+        """
+        return max(self.change_s, self.confirm_s)
+
 
 def parse(subtree: Mapping[str, object]) -> SyncSettings:
     """The settings. Raises: ConfigError naming every problem."""

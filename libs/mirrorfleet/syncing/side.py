@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from mirrorfleet.config.connect import cluster_settings
 from mirrorfleet.config.flows import flow_of
 from mirrorfleet.kafka.cluster import Cluster
+from mirrorfleet.planning.rules import Apply
 from mirrorfleet.policy.naming import is_internal_topic
 from mirrorfleet.syncing.settings import SyncSettings, terms_of
 from mirrorfleet.watching.acls import AclWatch
@@ -50,6 +51,11 @@ class Side:
     def link(self) -> Link:
         """Both aliases."""
         return self.flow.link
+
+    @property
+    def may_change(self) -> bool:
+        """Whether any rule of the link lets us act."""
+        return any(terms.apply is Apply.AUTO for terms in self.terms.values())
 
 
 def a_side(

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MethodType, SimpleNamespace
 from unittest.mock import AsyncMock
 
 import pytest
 
-from mirrorfleet.copying.faults import FaultReason
+from mirrorfleet.copying.faults import Fault, FaultReason
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError, DeadlineError
-from mirrorfleet.core.ids import TopicPartition
+from mirrorfleet.core.ids import SourceOffset, TopicPartition
 from mirrorfleet.kafka.offsets import EpochEnd, ListedOffset
 from mirrorfleet.slots import lineage, settling, target_loss
 from mirrorfleet.slots.runner import SlotRunner
@@ -37,6 +37,7 @@ class Target:
     aborted: bool = False
     silent: bool = False
     log_end: int = 120
+    on_log_end: Callable[[], None] = lambda: None
     asked: list[dict[TopicPartition, int]] = field(default_factory=list)
     reads: int = 0
 
@@ -64,6 +65,7 @@ class Target:
     async def log_ends(
         self, _: object, wanted: Mapping[TopicPartition, object], **__: object
     ) -> dict[TopicPartition, ListedOffset]:
+        self.on_log_end()
         return {at: ListedOffset(self.log_end, -1, 0) for at in wanted}
 
     async def topic(self, name: str, *, refresh: bool) -> str:
@@ -155,6 +157,35 @@ async def test_what_ends_below_the_copy_is_told_at_once_and_nothing_of_it_is_rea
     assert "east.orders-0 ends at 97, but was copied up to 100" in fault_of(world)
     assert target.reads == 0
     assert await settled(world) == set()
+
+
+async def test_another_fault_does_not_hide_what_was_lost(world: World, target: Target) -> None:
+    """A lane finds it while the leaders are asked."""
+    target.ends[COPY], target.base, target.end = CUT, 98, 104
+    partition = world.runner.slot.partitions[identity(0)]
+    ahead = Fault(FaultReason.KEY_MISSING, SourceOffset(500), "a record without a key")
+    target.on_log_end = lambda: world.runner.slot.fault(partition, ahead, 0.0)
+
+    await settled(world)
+
+    assert fault_of(world).startswith(FaultReason.TARGET_TRUNCATED)
+
+
+async def test_who_takes_a_slot_again_remembers_its_leaders_at_once(
+    world: World, target: Target
+) -> None:
+    """The table of leaders may be renewed only seconds later, and tell of another one then."""
+    assert COPY in world.doubts.doubted
+    world.doubts.begin()
+    assert COPY in world.doubts.doubted
+    for at in (COPY, OTHER):
+        world.doubts.doubt(at)
+    assert COPY in world.doubts.doubted
+    world.epoch = 5
+    world.renewed()
+    await settled(world)
+
+    assert target.asked == [{COPY: 4, OTHER: 4}]
 
 
 async def test_what_leaders_had_before_another_owner_says_nothing(

@@ -319,6 +319,8 @@ async def test_a_source_is_looked_at_again_when_a_plan_needs_it_and_no_topic_con
     first = await fleet.look(east)
 
     clock.seconds += good_s - 0.5
-    assert await fleet.renewed(east, first) is first
+    assert await fleet.renewed(east) is first
     clock.seconds += 0.5
-    assert await fleet.renewed(east, first) is not first
+    second = await fleet.renewed(east)
+    assert second is not first
+    assert await fleet.renewed(east) is second

@@ -128,7 +128,8 @@ async def test_what_was_made_is_published_before_another_link_has_its_turn(
 
     async def plan(_: FleetSync, side: Side, source: SourceView) -> Seen:
         said.append(f"plan {side.link.source}")
-        has = "make" in said or side.link.source != EAST
+        # the broker that is asked hears of it a moment later than the controller
+        has = said.count("plan east") > 2 or side.link.source != EAST
         return Seen(source, Chosen((), (), 0), Plan() if has else creating(topic))
 
     async def publish(_: SyncService, side: Side, __: Plan) -> None:
@@ -150,7 +151,7 @@ async def test_what_was_made_is_published_before_another_link_has_its_turn(
         group.create_task(sync.look_in_time(SOUTH))
 
     made = said.index("make")
-    assert said[made : made + 3] == ["make", "plan east", "publish east"]
+    assert said[made : made + 5] == ["make", *["plan east", "publish east"] * 2]
 
 
 def waiting(service: SyncService) -> bool:
@@ -215,11 +216,9 @@ async def test_a_source_that_is_only_slow_is_waited_for_longer_each_time(
     sync = Turns(monkeypatch)
     waited: list[float] = []
 
-    async def slow(
-        _: FleetSync, __: Side, source: SourceView, within_s: float
-    ) -> SourceView | None:
+    async def slow(_: FleetSync, __: Side, within_s: float) -> SourceView | None:
         waited.append(within_s)
-        return source if within_s > 10 else None
+        return VIEW if within_s > 10 else None
 
     monkeypatch.setattr(SourceWatch, "look", a_view)
     monkeypatch.setattr(FleetSync, "renewed_soon", slow)
