@@ -76,11 +76,6 @@ class EndHistory:
         else:
             self._append(end, at_ms)
 
-    def told(self, end: int, at_ms: int) -> None:
-        """The mirror saw the end there; what was seen later, or further on, says more."""
-        if (self.seen_ms or 0) < at_ms and (self.end or 0) <= end:
-            self.seen(end, at_ms)
-
     def readable_since(self, offset: int) -> int | None:
         """When a committed reader could first be given the record at `offset`, in ms.
 

@@ -130,8 +130,6 @@ class PartitionLag:
             self._came_ms = now_ms
         if before is None:
             self._moved_ms = progress.last_progress_ms
-            if progress.lag_records == 0 and at_ms < now_ms - FRESH_MS:
-                self.ends.told(progress.next_source, at_ms)  # what came since is younger than that
         elif before.next_source != progress.next_source or progress.state in {WAITING, THROTTLED}:
             self._moved_ms = at_ms  # to wait for its turn, or its throttle, is not to stand still
         self.ends.forget_below(progress.next_source)
@@ -160,15 +158,15 @@ class PartitionLag:
         """The source's last stable offset, as a leader said it."""
         if self.ends.seen_ms is not None and at_ms < self.ends.seen_ms - CLOCK_STEP_MS:
             self._keep_ages(at_ms)  # our clock was set back, and no look has found it yet
+        said, heard_ms = self.progress, self.heard_ms
+        if self.ends.seen_ms is None and said is not None and heard_ms and said.lag_records == 0:
+            self.ends.seen(said.next_source, min(heard_ms, at_ms))  # what came since is younger
         self.ends.seen(end, at_ms)
         if self._came_ms is not None:
             self._came_ms = min(self._came_ms, at_ms + CLOCK_STEP_MS)  # our clock was set back
         for arrival in (self._arrival, self._long_arrival):
             arrival.seen(end, at_ms)
-        if self._is_waiting(end):
-            self._waiting_ms = self._waiting_ms or at_ms
-        else:
-            self._waiting_ms = None
+        self._waiting_ms = (self._waiting_ms or at_ms) if self._is_waiting(end) else None
 
     def restored(self, sample: Sample) -> None:
         """What an earlier process knew last: the first thing that is fed."""

@@ -86,28 +86,44 @@ def test_a_sample_from_a_clock_ahead_of_ours_hides_a_cut_source_no_longer_than_o
     assert after.look(7_100, LIMITS).verdict is Verdict.UNKNOWN
 
 
-def away(state: str = "live", end: int | None = None) -> PartitionLag:
-    """The worker spoke last at 2 s, we begin at 300 s, and the source has 200 more by then."""
+def away(state: str = "live", end: int | None = None, spoke_ms: int = 2_000) -> PartitionLag:
+    """The worker spoke last, we begin at 300 s, and the source has 200 more by then."""
     after = PartitionLag(entry(retention_ms=600_000))
-    after.reported(said(100, state=state, end=end), 2_000, 300_000)
+    after.reported(said(100, state=state, end=end), spoke_ms, 300_000)
     after.end_seen(300, 300_500)
+    after.end_seen(300, 330_000)
     return after
 
 
-def test_what_came_while_neither_worker_nor_we_were_there_is_younger_than_its_last_word() -> None:
-    standing = (lag := away()).look(301_000, LIMITS)
+@pytest.mark.parametrize(
+    ("spoke_ms", "first_ms"),
+    [(2_000, 746), (299_000, 4)],  # the first of 200 that came evenly since
+    ids=["long ago", "a moment ago"],
+)
+def test_what_came_while_neither_worker_nor_we_were_there_is_younger_than_its_last_word(
+    spoke_ms: int, first_ms: int
+) -> None:
+    standing = (lag := away(spoke_ms=spoke_ms)).look(331_000, LIMITS)
 
     assert standing.verdict is Verdict.STOPPED
     assert standing.lag_records == 200
-    assert standing.time_lag_ms == 301_000 - (2_000 + 746)  # the first of 200 in 298.5 s
+    assert standing.time_lag_ms == 331_000 - (spoke_ms + first_ms)
     assert lag.headroom_ms == 600_000 - standing.time_lag_ms
+
+
+def test_a_word_that_is_younger_than_the_first_look_does_not_hide_what_that_saw() -> None:
+    after = PartitionLag(entry())
+    after.reported(said(100), 300_600, 300_600)
+    after.end_seen(300, 300_500)
+
+    assert after.look(300_700, LIMITS).lag_records == 200
 
 
 @pytest.mark.parametrize(("state", "end"), [("unreachable", None), ("live", 150)])
 def test_the_last_word_of_a_worker_that_had_not_all_says_nothing_of_when_records_came(
     state: str, end: int | None
 ) -> None:
-    assert away(state, end).look(301_000, LIMITS).time_lag_ms is None
+    assert away(state, end).look(331_000, LIMITS).time_lag_ms is None
 
 
 def test_a_sample_that_is_newer_than_the_last_word_of_the_worker_stays() -> None:
