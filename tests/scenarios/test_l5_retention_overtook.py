@@ -6,6 +6,7 @@ default the partition stands still and names the exact range; its neighbours do 
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -13,6 +14,9 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from mirrorfleet.core.ids import FleetName
+from mirrorfleet.kafka.cluster import Cluster
+from mirrorfleet.mapping.standing import newest_progress
 from tests.faultkit.process import service
 from tests.faultkit.regions import address
 from tests.faultkit.waiting import wait_until
@@ -24,6 +28,7 @@ from tests.versions.kit import Fleet
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from mirrorfleet.records.progress import Progress
     from services.local.region import Region
     from tests.faultkit.process import ServiceProcess
 
@@ -40,6 +45,16 @@ def overtaken_soon(lag: ServiceProcess) -> set[str]:
         for name in ("seconds", "headroom_seconds")
     )
     return {topic for topic in waits.keys() & left if waits[topic] > 0 and left[topic] < NEAR_S}
+
+
+def is_told(target: Region, fleet: str, copied: int) -> bool:
+    """Whether a worker has said that so many offsets are copied."""
+
+    async def look() -> list[Progress]:
+        async with Cluster(target.settings()) as cluster:
+            return list(await newest_progress(cluster, FleetName(fleet)))
+
+    return any(one.next_source == copied for each in asyncio.run(look()) for one in each.partitions)
 
 
 def delete_up_to(region: Region, topic: str, offset: int) -> None:
@@ -65,6 +80,7 @@ def test_l5_the_missing_range_is_named_and_nothing_is_skipped(
                 what="the first copies",
                 ignoring=(AssertionError,),
             )
+            wait_until(lambda: is_told(west, "l5", 100), deadline_s=30, what="word of them")
         # the worker is away, as after a cut, and records come and go
         for topic in ("l5-short", "l5-other"):
             put(east, topic, numbered(100, 300))
