@@ -120,9 +120,9 @@ async def resolve(
                 return await _answer(tail, command)
         except TimeoutError:
             raise await _unanswered(target, requests, since, command, clock) from None
+        except RefusedError:
+            raise
         except MirrorfleetError as error:
-            if isinstance(error, RefusedError):
-                raise
             raise _unheard(at, "its answer cannot be read", error) from None
     finally:
         tail.close()

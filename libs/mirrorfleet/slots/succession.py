@@ -320,6 +320,7 @@ def _keep(seen: dict[PartitionIdentity, PartitionProgress], snapshot: Progress) 
     for one in snapshot.partitions:
         before = seen.get(one.identity)
         if before is None or one.records >= before.records:
-            is_blind = before is not None and one.high_watermark < 0
-            end = before.high_watermark if before is not None and is_blind else one.high_watermark
+            end = one.high_watermark
+            if before is not None and end < 0:
+                end = before.high_watermark
             seen[one.identity] = replace(one, high_watermark=end)
