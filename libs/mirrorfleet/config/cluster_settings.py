@@ -122,11 +122,7 @@ class Security:
         when that is empty, as it is for a moment when it is written in place.
         """
         if self.password_file is not None:
-            found = read_secret_file(self.password_file)
-            if not found:
-                text = f"secret file {self.password_file} is empty."
-                raise ConnectionLostError(text, hint="Check what writes security.password.")
-            return found
+            return _held_by(self.password_file, "password")
         if self.password is None:
             raise ConfigError("no password is configured.", path="security.password")
         return self.password
@@ -138,9 +134,9 @@ class Security:
         return tuple(secret for secret in found if secret)
 
     def read_client_secret(self) -> str | None:
-        """The secret for `token_url` as it is now. Raises: ConfigError of its file."""
+        """The secret for `token_url` as it is now. Raises: of its file, as `read_password`."""
         file = self.token_client_secret_file
-        return self.token_client_secret if file is None else read_secret_file(file)
+        return self.token_client_secret if file is None else _held_by(file, "token_client_secret")
 
     def read_key_password(self) -> str | None:
         """The password of `key_file` as it is now. Raises: ConfigError of its file."""
@@ -150,6 +146,15 @@ class Security:
     def __repr__(self) -> str:
         shown = [(item.name, getattr(self, item.name)) for item in fields(self)]
         return redacted_repr("Security", shown, _SAFE_SECURITY)
+
+
+def _held_by(file: str, key: str) -> str:
+    """What is in the file of a secret. Raises: as `Security.read_password`."""
+    found = read_secret_file(file)
+    if not found:
+        hint = f"Check what writes security.{key}."
+        raise ConnectionLostError(f"secret file {file} is empty.", hint=hint)
+    return found
 
 
 @dataclass(slots=True)

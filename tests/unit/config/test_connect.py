@@ -70,6 +70,9 @@ def test_the_other_secrets_in_files_are_read_again_each_time(tmp_path: Path) -> 
     for name in ("client", "key"):
         (tmp_path / name).write_text(f"new {name}\n", encoding="utf-8")
     assert (found.read_client_secret(), found.read_key_password()) == ("new client", "new key")
+    (tmp_path / "client").write_text("\n", encoding="utf-8")  # for a moment, or it stays so
+    with pytest.raises(ConnectionLostError, match="client is empty"):
+        found.read_client_secret()
 
 
 def test_a_file_that_is_not_there_is_named_with_its_line(tmp_path: Path) -> None:
