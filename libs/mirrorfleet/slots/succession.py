@@ -285,6 +285,24 @@ async def _unread(runner: SlotRunner, identity: PartitionIdentity, first: Source
     return Span(first, SourceOffset(max(first, end)))
 
 
+async def recall_ends(runner: SlotRunner) -> None:
+    """What an owner before us saw of topics that are away now: made again, they tell nobody where
+    they ended, and what we tell of them from now on hides what was told before.
+
+    Raises: as `last_told`.
+    """
+    away = [
+        partition
+        for partition in runner.slot.partitions.values()
+        if partition.source.high_watermark < 0
+        and runner.sources.absent_for(partition.entry.source_topic) > 0
+    ]
+    found = await last_told(runner) if away else {}
+    for partition in away:
+        if (told_of := found.get(partition.identity)) is not None:
+            partition.source = replace(partition.source, high_watermark=told_of.high_watermark)
+
+
 async def last_told(runner: SlotRunner) -> dict[PartitionIdentity, PartitionProgress]:
     """What the last snapshots of the slot say of each partition, whoever wrote them.
 

@@ -161,6 +161,7 @@ async def admit_known(runner: SlotRunner, sender: Sender) -> None:
     """Admit what may be copied now, and stop where the target lost what it had."""
     known = [e for e in runner.entries.values() if healing.may_start(runner, e.identity)]
     await admit(runner, sender, known)
+    await succession.recall_ends(runner)
     await target_loss.check_ends(runner, list(runner.slot.partitions.values()))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
+from unittest.mock import AsyncMock
 from uuid import UUID
 
 import pytest
@@ -23,6 +24,7 @@ from mirrorfleet.slots import ledger, succession, taking, target_loss
 from mirrorfleet.slots.outgoing import AbortError
 from tests.unit.copying.making import LINK, asked, entry, identity, slot, span
 from tests.unit.offsets.making import run_of
+from tests.unit.views.making import report
 
 if TYPE_CHECKING:
     from mirrorfleet.records.events import Event
@@ -139,14 +141,19 @@ class Ending:
         self.slot = slot(entry(0), entry(1))
         for partition in self.slot.partitions.values():
             partition.source = SourceEnds(70, 70, 0)
-        self.topic_id = OTHER
+        self.topic_id: UUID | None = OTHER
+        """None: it is away."""
         self.aborts = 0
         self.leader: object = "one"
         """Of the ledger."""
         self.renewals = 0
         self.told: list[tuple[str, int | None, int | None, int | None]] = []
         sides = SimpleNamespace(
-            renew=self._renew, topic_id=lambda topic: self.topic_id, of=lambda *_: self.leader
+            renew=self._renew,
+            renewed=self._renew,
+            topic_id=lambda topic: self.topic_id,
+            of=lambda *_: self.leader,
+            absent_for=self._absent_for,
         )
         self.runner = SimpleNamespace(
             slot=self.slot,
@@ -157,12 +164,17 @@ class Ending:
             sources=sides,
             targets=sides,
             mender=SimpleNamespace(open_request=lambda one: "", answered=lambda request: None),
-            clock=SimpleNamespace(now_ms=lambda: 1),
+            clock=SimpleNamespace(now_ms=lambda: 1, monotonic=lambda: 1.0),
             scout=SimpleNamespace(found=lambda new: None),
             fleet="west",
             doubts=SimpleNamespace(doubted=frozenset(), doubt=lambda _: None),
+            wedges=SimpleNamespace(left_behind=frozenset()),
         )
+        monkeypatch.setattr(target_loss, "check_ends", AsyncMock())
         monkeypatch.setattr(ledger, "event_entry", lambda runner, events: events)
+
+    def _absent_for(self, _: str) -> float:
+        return 5.0 if self.topic_id is None else 0.0
 
     async def _renew(self) -> None:
         self.renewals += 1
@@ -213,6 +225,25 @@ async def test_where_a_topic_ended_that_an_owner_of_before_saw_is_not_forgotten(
     await ending.follow()
 
     assert ending.told == [("gap", 0, 0, 90), ("gap", 1, 0, 70)]
+
+
+async def test_where_a_topic_ended_is_known_however_long_it_was_away_before_it_was_made_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What its next owner tells meanwhile has no end, and hides what was told before."""
+    ending = Ending(monkeypatch)
+    ending.topic_id = None
+    said = [{identity(n): report(entry(n), high_watermark=SourceOffset(90)) for n in (0, 1)}, {}]
+    monkeypatch.setattr(succession, "last_told", AsyncMock(side_effect=said))
+    read = [partition.committed for partition in ending.slot.partitions.values()]
+    ending.slot.partitions.clear()  # they were another worker's
+    ending.runner.entries = {identity(n): entry(n) for n in (0, 1)}
+
+    await ending.take_again(*read)
+    ending.topic_id, ending.runner.entries = OTHER, {}
+    await ending.follow()
+
+    assert ending.told == [("gap", 0, 0, 90), ("gap", 1, 0, 90)]
 
 
 async def test_an_end_that_an_owner_of_before_saw_outlives_a_dismissal() -> None:
