@@ -127,15 +127,26 @@ def by_node(
     runner: SlotRunner, transaction: Transaction, until: float
 ) -> dict[int, list[CopyPartition]]:
     """What waits since `until` or longer, by the broker that it goes to."""
-    touched, leader_of = transaction.touched, runner.targets.of
+    touched, targets = transaction.touched, runner.targets
     doubted = runner.doubts.doubted | runner.wedges.avoided
-    runner.held_back.look(lambda p: leader_of(*p.target) is not None and p.target not in doubted)
+
+    def may_begin(partition: CopyPartition) -> bool:
+        """It has a leader, is in no doubt, and is of the topic that the copy was made to: brokers
+        that are told names (v1) take it for any topic of that name.
+        """
+        at = partition.target
+        if at in doubted or targets.of(*at) is None:
+            return False
+        known = targets.topic_id(at.topic)
+        return known is None or known == partition.identity.target_topic_id
+
+    runner.held_back.look(may_begin)
     found: dict[int, list[CopyPartition]] = {}
     for partition in runner.slot.ready_partitions():
         if partition.queue[0].fetched_at > until:
             continue
-        at, must_wait = leader_of(*partition.target), ledger.must_wait(runner, partition)
-        if (at is None or must_wait or partition.target in doubted) and partition not in touched:
+        at, must_wait = targets.of(*partition.target), ledger.must_wait(runner, partition)
+        if partition not in touched and (must_wait or not may_begin(partition)):
             # No leader, or one to be asked: the end of the transaction would wait for it.
             runner.held_back.add(partition)
         elif (

@@ -116,14 +116,17 @@ def encode_produce(topics: Topics, head: bytes, entries: Sequence[ProduceEntry])
     keeps a request in a map by partition, so the first of the two would be lost silently
     (KafkaApis.handleProduceRequest).
     """
-    by_topic: dict[str, list[ProduceEntry]] = {}
+    by_topic: dict[str | TopicId, list[ProduceEntry]] = {}
+    has_ids = topics.version >= FIRST_WITH_TOPIC_IDS
     for entry in entries:
-        by_topic.setdefault(entry.topic, []).append(entry)
+        # one name may stand for a topic and for the one that was made in its place
+        by_topic.setdefault(entry.topic_id if has_ids else entry.topic, []).append(entry)
     parts: list[Part] = []
     pending = head + uvarint(len(by_topic) + 1)
-    for topic, listed in by_topic.items():
+    for listed in by_topic.values():
+        topic, topic_id = listed[0].topic, listed[0].topic_id
         _refuse_repeats(topic, listed)
-        pending += topics.encode(topic, listed[0].topic_id) + uvarint(len(listed) + 1)
+        pending += topics.encode(topic, topic_id) + uvarint(len(listed) + 1)
         for _, _, partition, header, payload in listed:
             size = uvarint(len(header) + len(payload) + 1)
             parts.append(pending + _INT32.pack(partition) + size + header)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import inf
 from types import SimpleNamespace
+from uuid import UUID
 
 import pytest
 
@@ -156,6 +157,23 @@ async def test_that_its_topic_is_gone_is_noticed_while_it_is_left_out() -> None:
 
     assert len(world.fetched_at) == fetches
     assert {fault.reason for fault in told} == {FaultReason.TARGET_MISSING}
+
+
+async def test_nothing_is_written_to_another_topic_of_the_name_that_the_copy_had() -> None:
+    """Nothing was copied yet that it could lack; and where topics have no ids, it takes all."""
+    world = World()
+    world.leader = LEADER
+    world.runner.targets.topic_id = lambda topic: UUID(int=0xC)
+    told: list[Fault] = []
+    vars(world.runner).update(
+        link=SimpleNamespace(target="west"),
+        stop_partition=lambda partition, fault: told.append(fault),
+    )
+
+    await world.runs(TICK_S)
+
+    assert "produce east.orders-0" not in world.target.seen
+    assert {fault.reason for fault in told} == {FaultReason.TARGET_RECREATED}
 
 
 async def test_what_left_the_slot_is_forgotten() -> None:

@@ -157,6 +157,21 @@ def test_a_recreated_topic_is_named_by_its_new_id() -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+def test_a_topic_and_the_one_in_its_place_are_two_where_topics_have_ids(version: int) -> None:
+    both = [entry("orders", ORDERS, 0, b"old"), entry("orders", CARTS, 1, b"new")]
+
+    raw = b"".join(encode_produce(Topics(version), encode_head(None, -1, 5000), both))
+
+    schema: Any = load_payload_module(0, version, EntityType.request)
+    request, _ = entity_reader(schema.ProduceRequest)(raw, 0)
+    found = [(t, tuple(p.index for p in t.partition_data)) for t in request.topic_data]
+    if version >= 13:
+        assert [(t.topic_id, parts) for t, parts in found] == [(ORDERS, (0,)), (CARTS, (1,))]
+    else:
+        assert [(t.name, parts) for t, parts in found] == [("orders", (0, 1))]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 def test_an_answer_of_an_independent_coder_is_understood(version: int) -> None:
     raw = b"head." + answer(version)
     acks, throttle_ms = decode_produce(version, raw, 5, names(version))
