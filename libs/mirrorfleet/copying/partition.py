@@ -122,6 +122,8 @@ class CopyPartition:
     leader_until: float = 0.0
     """Its leader is fetched from up to this moment (monotonic seconds), and not told of our rack: a
     replica that it had named does not answer us."""
+    room: int = 0
+    """How much of it may wait before it is not fetched any more; 0 before that was asked."""
     omitted: int = 0
     """Aborted transactions that the source's broker did not list, since that was told last."""
     undecided: dict[int, int] = field(default_factory=dict)

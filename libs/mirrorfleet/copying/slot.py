@@ -68,8 +68,7 @@ class Slot:
         self.ever_known: dict[PartitionIdentity, Position | None] = {}
         """Positions as they were once; None where something is known to have been copied."""
         self.ends: dict[PartitionIdentity, int] = {}
-        """High watermarks that were seen last of partitions that are left, -1 where none was told.
-        """
+        """High watermarks seen last of partitions that are left; -1 where none was told."""
         self.remembered: dict[PartitionIdentity, CopyPartition] = {}
         """As they were when a producer id ended, until they are admitted again."""
         self.left: dict[PartitionIdentity, CopyPartition] = {}
@@ -86,10 +85,9 @@ class Slot:
 
     def admit(self, entry: CatalogPartition, position: Position) -> CopyPartition:
         """Begin to copy a partition from a committed position."""
-        partition = begun_at(entry, position)
+        self.partitions[entry.identity] = partition = begun_at(entry, position)
         self._recall(partition)
         self.left.pop(entry.identity, None)
-        self.partitions[entry.identity] = partition
         self._by_source[entry.identity.source_topic_id, entry.identity.partition] = partition
         return partition
 
@@ -184,6 +182,8 @@ class Slot:
                 waiting.progress_at = now  # that is not to stand still
             found = [p for p in found if RANK[p.entry.priority] <= turn]
         full = self._queue_bytes if queue_bytes is None else queue_bytes
+        for each in found:
+            each.room = full
         return [p for p in found if p.waiting_bytes < full]
 
     def waits(self, partition: CopyPartition) -> bool:
@@ -239,7 +239,7 @@ class Slot:
         """Whether it is not read on to its markers, or its log ends before them."""
         ends = partition.source
         is_over = partition.at_end and ends.last_stable == ends.high_watermark
-        is_full = partition.queued_bytes >= self._queue_bytes
+        is_full = partition.waiting_bytes >= (partition.room or self._queue_bytes)
         return is_over or is_full or partition.fault is not None
 
     def trust(self, now: float) -> None:

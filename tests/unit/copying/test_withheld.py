@@ -10,6 +10,7 @@ from mirrorfleet.copying.partition import start_position
 from mirrorfleet.copying.slot import Slot
 from mirrorfleet.copying.withheld import FOLLOWER, LONGEST_S, SHORT_S
 from mirrorfleet.core.ids import SlotNumber, SourceOffset
+from mirrorfleet.wire.copybatch import Dropped, FaultKind
 from tests.unit.copying.making import entry, give, partition_of, slot
 from tests.unit.wire.batches import batch_of, marker, some
 
@@ -171,6 +172,29 @@ def test_nor_where_the_queue_is_full_of_what_waits() -> None:
     large = batch_of(some(4, first=3, size=200), producer_id=ALICE, leader_epoch=BEFORE)
     give(made, partition, large, end=END, epoch=NOW)
     assert (sent(made), len(partition.queue)) == ([1], 0)
+
+
+def test_nor_where_what_policy_drops_takes_the_room_to_read_on() -> None:
+    made = Slot(SlotNumber(0), MemoryBudget(1 << 20), queue_bytes=1 << 16)
+    partition = made.admit(entry(), slot().partitions[entry().identity].committed)
+    give(made, partition, FIRST, end=END, epoch=NOW, now=1.0)
+    assert (sent(made), len(partition.queue)) == ([0], 1)
+
+    partition.dropped += [Dropped(SourceOffset(3), FaultKind.NULL_KEY)] * 1_000
+    assert made.wanted(partition.pace, 1.0) == []
+    made.trust(1.0)
+    assert sent(made) == [1]
+
+
+def test_but_where_more_is_read_than_most_lanes_do_all_of_that_may_come_before_the_marker() -> None:
+    made = Slot(SlotNumber(0), MemoryBudget(1 << 20), queue_bytes=len(FIRST))
+    partition = made.admit(entry(), slot().partitions[entry().identity].committed)
+    assert made.wanted(partition.pace, 1.0, queue_bytes=1 << 16) == [partition]
+    large = batch_of(some(4, first=3, size=200), producer_id=ALICE, leader_epoch=BEFORE)
+
+    give(made, partition, FIRST + large, end=END, epoch=NOW, now=1.0)
+
+    assert (sent(made), len(partition.queue)) == ([0], 2)
 
 
 async def test_nor_for_long_where_memory_is_short_which_it_may_hold_itself() -> None:
