@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from tests.faultkit.hold import hold_sync
-from tests.faultkit.markers import aborts
+from tests.faultkit.markers import MarkerType, aborts, ending
 from tests.faultkit.waiting import wait_until
 from tests.judge.reading import ReadingError, ends_of
 from tests.judge.verdict import Evidence
@@ -107,13 +107,17 @@ def lasting(access: ClusterAccess, partitions: Sequence[At]) -> list[OpenAt]:
 def abort_evidence(
     fault: str, opened: Sequence[OpenAt], log_directories: Sequence[Path]
 ) -> Evidence:
-    """Whether a transaction that was open at the kill ended with an abort marker on the target."""
+    """Whether a transaction that was open at the kill ended with an abort marker on the target.
+
+    That very one: it may have been committed all the same, and what a later kill aborts in its
+    partition proves nothing of this one.
+    """
     for at, since in opened:
-        for marker in aborts(log_directories, at.topic, at.partition):
-            if marker.offset >= since:
-                where = f"{at.topic}-{at.partition} @ {marker.offset}"
-                return Evidence(fault, bit=True, detail=f"abort marker in {where}")
-    return Evidence(fault, bit=False, detail=f"no abort marker after {list(opened)[:3]}")
+        marker = ending(log_directories, at.topic, at.partition, since)
+        if marker is not None and marker.type is MarkerType.ABORT:
+            where = f"{at.topic}-{at.partition} @ {marker.offset}"
+            return Evidence(fault, bit=True, detail=f"abort marker in {where}")
+    return Evidence(fault, bit=False, detail=f"no abort marker ended {list(opened)[:3]}")
 
 
 class Aborted(NamedTuple):

@@ -48,17 +48,54 @@ class Marker(NamedTuple):
     """When the broker wrote it: from then on a consumer was shown the records before it."""
 
 
+class _Batch(NamedTuple):
+    """A batch as it is stored."""
+
+    offset: int
+    attributes: int
+    time_ms: int
+    producer_id: int
+    producer_epoch: int
+    records: bytes
+
+    @property
+    def is_marker(self) -> bool:
+        """A cleaned marker leaves an empty batch."""
+        return bool(self.attributes & _CONTROL and self.records)
+
+    @property
+    def marker(self) -> Marker:
+        """What it says, as the marker that it is."""
+        return Marker(
+            self.offset, self.producer_id, self.producer_epoch, _type(self.records), self.time_ms
+        )
+
+
 def markers(log_directories: Iterable[Path], topic: str, partition: int) -> list[Marker]:
     """Read all markers of a partition, from the first of the directories that has it."""
-    for directory in log_directories:
-        folder = directory / f"{topic}-{partition}"
-        if folder.is_dir():
-            return [
-                marker
-                for segment in sorted(folder.glob("*.log"))
-                for marker in parse_markers(segment.read_bytes())
-            ]
-    return []
+    return [
+        marker
+        for segment in _segments(log_directories, topic, partition)
+        for marker in parse_markers(segment)
+    ]
+
+
+def ending(
+    log_directories: Iterable[Path], topic: str, partition: int, since: int
+) -> Marker | None:
+    """The marker that ended the transaction whose first batch is at offset `since`.
+
+    It is the next one of the same producer, whose id stays while its epoch is raised; None while
+    there is none, or no such batch.
+    """
+    producer_id: int | None = None
+    for segment in _segments(log_directories, topic, partition):
+        for batch in _batches(segment):
+            if batch.offset == since:
+                producer_id = batch.producer_id
+            elif batch.is_marker and batch.producer_id == producer_id:
+                return batch.marker
+    return None
 
 
 def times(log_directories: Iterable[Path], topic: str, partition: int) -> list[int]:
@@ -89,6 +126,18 @@ def aborts(log_directories: Iterable[Path], topic: str, partition: int) -> list[
 
 def parse_markers(segment: bytes) -> Iterator[Marker]:
     """Find the markers among the batches of a segment file."""
+    return (batch.marker for batch in _batches(segment) if batch.is_marker)
+
+
+def _segments(log_directories: Iterable[Path], topic: str, partition: int) -> Iterator[bytes]:
+    for directory in log_directories:
+        folder = directory / f"{topic}-{partition}"
+        if folder.is_dir():
+            return (segment.read_bytes() for segment in sorted(folder.glob("*.log")))
+    return iter(())
+
+
+def _batches(segment: bytes) -> Iterator[_Batch]:
     at = 0
     while at + _HEADER.size <= len(segment):
         offset, length, magic, attributes, time_ms, producer, epoch = _HEADER.unpack_from(
@@ -98,8 +147,7 @@ def parse_markers(segment: bytes) -> Iterator[Marker]:
         if length <= 0 or end > len(segment) or magic != _MAGIC_2:
             return
         records = segment[at + _HEADER.size : end]
-        if attributes & _CONTROL and records:  # a cleaned marker leaves an empty batch
-            yield Marker(offset, producer, epoch, _type(records), time_ms)
+        yield _Batch(offset, attributes, time_ms, producer, epoch, records)
         at = end
 
 

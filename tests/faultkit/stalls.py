@@ -31,10 +31,15 @@ class Stall(NamedTuple):
 
 
 class Commits(NamedTuple):
-    """Of each partition: times of its commits in ms since 1970, in order, and its last slot."""
+    """Of each partition: times of its commits in ms since 1970, in order, and its last slot.
+
+    `copied`: of those with records in them. To pass what the source aborted takes a commit, too,
+    and it may come seconds later, with nothing to copy.
+    """
 
     times: dict[PartitionIdentity, list[int]]
     slots: dict[PartitionIdentity, int]
+    copied: dict[PartitionIdentity, list[int]]
 
     def of(self, source_topics: Collection[TopicId]) -> dict[PartitionIdentity, list[int]]:
         """Times of these topics: one that was deleted stands still, and nobody waits for it."""
@@ -66,21 +71,39 @@ def commits(target: ClusterSettings, fleet: str) -> Commits:
 
 def commits_in(told: Iterable[tuple[int, int, positions.Entry]]) -> Commits:
     """Of slots, times and what was written: a snapshot repeats positions, and is no progress."""
-    found = Commits({}, {})
-    at: dict[PartitionIdentity, int] = {}
+    found = Commits({}, {}, {})
+    at: dict[PartitionIdentity, Position] = {}
     for slot, time_ms, entry in told:
-        if isinstance(entry, Position) and at.get(entry.identity) != entry.next_source:
-            at[entry.identity] = entry.next_source
-            found.times.setdefault(entry.identity, []).append(time_ms)
-            found.slots[entry.identity] = slot
+        if not isinstance(entry, Position):
+            continue
+        before = at.get(entry.identity)
+        if before is not None and before.next_source == entry.next_source:
+            continue
+        at[entry.identity] = entry
+        found.times.setdefault(entry.identity, []).append(time_ms)
+        found.slots[entry.identity] = slot
+        if entry.records > (before.records if before else 0):
+            found.copied.setdefault(entry.identity, []).append(time_ms)
     return found
 
 
-def stalls(found: Mapping[PartitionIdentity, Sequence[int]], begin: int, end: int) -> list[Stall]:
-    """The longest stall of each partition within a span of time (ms), the longest first."""
-    return sorted((_longest(identity, times, begin, end) for identity, times in found.items()))[
-        ::-1
-    ]
+def stalls(
+    found: Mapping[PartitionIdentity, Sequence[int]],
+    begin: int,
+    end: int,
+    *,
+    to_commit: Mapping[PartitionIdentity, Sequence[int]] | None = None,
+) -> list[Stall]:
+    """The longest stall of each partition within a span of time (ms), the longest first.
+
+    What still stands at the end counts to there, or to the first of the commits `to_commit` behind
+    it: where no other span follows, nothing else would tell of the rest.
+    """
+    later = to_commit or {}
+    return sorted(
+        _longest(identity, times, begin, end, later.get(identity, ()))
+        for identity, times in found.items()
+    )[::-1]
 
 
 def slot_stall_s(times: Iterable[Sequence[int]], begin: int, end: int) -> float:
@@ -89,7 +112,14 @@ def slot_stall_s(times: Iterable[Sequence[int]], begin: int, end: int) -> float:
     return max(until - since for since, until in pairwise([begin, *inside, end])) / 1000
 
 
-def _longest(identity: PartitionIdentity, times: Iterable[int], begin: int, end: int) -> Stall:
-    edges = [begin, *(time for time in times if begin <= time <= end), end]
+def _longest(
+    identity: PartitionIdentity,
+    times: Iterable[int],
+    begin: int,
+    end: int,
+    later: Iterable[int],
+) -> Stall:
+    until_ms = next((time for time in later if time > end), end)
+    edges = [begin, *(time for time in times if begin <= time <= end), until_ms]
     since, until = max(pairwise(edges), key=lambda gap: gap[1] - gap[0])
     return Stall((until - since) / 1000, since, identity.partition)

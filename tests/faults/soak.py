@@ -39,7 +39,7 @@ from tests.faultkit.hold import hold_sync
 from tests.faultkit.markers import markers
 from tests.faultkit.proxy import BLACK_HOLE, Line, Side
 from tests.faultkit.regions import data_directories
-from tests.faultkit.waiting import wait_until
+from tests.faultkit.waiting import NotInTimeError, wait_until
 from tests.faults.regions import breaking
 from tests.faults.regions.drill import FLOWING_S, PARTITIONS, RATE, SLOTS, Drill, drill, states
 from tests.faults.regions.trend import Trend
@@ -48,7 +48,7 @@ from tests.judge.reading import At
 from tests.judge.verdict import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from tests.faultkit.process import ServiceProcess
     from tests.faultkit.proxy import Gate
@@ -90,17 +90,38 @@ class Soak:
 
     def settle(self) -> None:
         """Wait until the living workers copy all slots between them."""
-
-        def look() -> bool:
-            found = [states(worker) for worker in self.workers.values()]
-            return sum(each.get("copying", 0) for each in found) == SLOTS
-
-        wait_until(
-            look, deadline_s=FLOWING_S, what="all slots to copy", ignoring=(httpx.HTTPError,)
-        )
+        self.wait_all_copied(self.workers)
         for name, worker in self.workers.items():
             worker.check_alive()
             self.trends[name].look(worker, self.ran_s)
+
+    def copying(self, names: Collection[str]) -> int:
+        """How many slots some workers copy."""
+        return sum(states(self.workers[name]).get("copying", 0) for name in names)
+
+    def wait_all_copied(self, by: Collection[str]) -> None:
+        """Wait until some workers copy all slots between them."""
+        wait_until(
+            lambda: self.copying(by) == SLOTS,
+            deadline_s=FLOWING_S,
+            what=f"all slots to be copied by {sorted(by)}",
+            ignoring=(httpx.HTTPError,),
+        )
+
+    def held(self, name: str) -> int:
+        """How many slots a worker copies, once it has been given some.
+
+        Nobody misses one that has none. That it is given none in time proves nothing of the fleet,
+        and ends no run.
+        """
+        with suppress(NotInTimeError):
+            return wait_until(
+                lambda: self.copying([name]),
+                deadline_s=FLOWING_S,
+                what=f"worker {name} to copy a slot",
+                ignoring=(httpx.HTTPError,),
+            )
+        return 0
 
     def copy_begun(self) -> None:
         """Wait until the lap's copies grow: without them slots are settled, and no fault meets a
@@ -124,31 +145,36 @@ class Soak:
     def worker_killed(self) -> None:
         """Kill -9 the one that does not last, start it again."""
         name = self.mortal()
+        held = self.held(name)
         with self.it.fault(f"worker {name} killed") as fault:
             self.workers[name].kill()
-            fault.bit(self.workers[name].exit_code, f"exit {self.workers[name].exit_code}")
+            fault.bit(held, f"it copied {held} slots")
             self.start(name)
         self.trends[name] = Trend(name)
 
     def worker_frozen(self) -> None:
-        """SIGSTOP one for longer than its session."""
+        """SIGSTOP one for longer than its session, and until another one copies its slots."""
         name = self.dice.choice(sorted(self.workers))
+        held = self.held(name)
         with self.it.fault(f"worker {name} frozen") as fault:
             worker = self.workers[name]
             worker.freeze()
             try:
                 hold_sync(2 * SHORT_S, reason="a worker sleeps")
-                fault.bit(True, "it stood still")
+                self.wait_all_copied(self.workers.keys() - {name})
+                fault.bit(held, f"it copied {held} slots, which were taken while it slept")
             finally:
                 worker.thaw()
 
     def worker_stopped(self) -> None:
         """SIGTERM the one that does not last, start it again."""
         name = self.mortal()
+        held = self.held(name)
         with self.it.fault(f"worker {name} asked to stop") as fault:
             self.workers[name].terminate()
             code = self.workers[name].wait_exit(40)
-            fault.bit(*has_left(code, self.workers[name].text()))
+            left, told = has_left(code, self.workers[name].text())
+            fault.bit(left and held, f"{told}, it copied {held} slots")
             self.start(name)
         self.trends[name] = Trend(name)
 

@@ -255,9 +255,10 @@ class Drill:
             ran_s=run.seconds,
         )
         # by now all is copied: what stood to the end of the load counts to its commit
-        times = commits(self.pair["west"].settings(), self.name).of(copied)
+        found = commits(self.pair["west"].settings(), self.name)
         for fault, span in zip(self.faults, spans, strict=True):
-            self._tell(fault, stalls(times, *span)[0].seconds)
+            later = found.copied if fault is self.faults[-1] else None
+            self._tell(fault, stalls(found.of(copied), *span, to_commit=later)[0].seconds)
         print(run.told(report.source_records), render(report), sep="\n")
         return report
 

@@ -6,6 +6,8 @@ import struct
 from pathlib import Path
 
 from tests.faultkit.bites import (
+    OpenAt,
+    abort_evidence,
     aborted_in,
     aborted_within,
     has_left,
@@ -18,15 +20,26 @@ ABORT, COMMIT = 0, 1
 ORDERS = At("orders", 0)
 
 
-def write_marker(directory: Path, at: At, kind: int, time_ms: int) -> None:
-    """A segment with one marker, by hand from Kafka's layout."""
-    key = struct.pack(">hh", 0, kind)
+def batch(offset: int, kind: int | None, *, time_ms: int = 0, producer: int = 7) -> bytes:
+    """A marker of this kind, or data without one, by hand from Kafka's layout."""
+    key = b"data" if kind is None else struct.pack(">hh", 0, kind)
     record = bytes([32, 0, 0, 0, 8]) + key + bytes([12]) + bytes(6) + bytes([0])
-    inner = struct.pack(">ibihiqqqhii", 0, 2, 0, 0x30, 0, time_ms, time_ms, 7, 3, -1, 1)
+    attributes = 0x10 if kind is None else 0x30
+    times = time_ms, time_ms
+    inner = struct.pack(">ibihiqqqhii", 0, 2, 0, attributes, 0, *times, producer, 3, -1, 1)
+    return struct.pack(">qi", offset, len(inner) + len(record)) + inner + record
+
+
+def write(directory: Path, at: At, *batches: bytes) -> None:
+    """A segment with these batches."""
     folder = directory / f"{at.topic}-{at.partition}"
     folder.mkdir(parents=True)
-    batch = struct.pack(">qi", 40, len(inner) + len(record)) + inner + record
-    (folder / "00000000000000000000.log").write_bytes(batch)
+    (folder / "00000000000000000000.log").write_bytes(b"".join(batches))
+
+
+def write_marker(directory: Path, at: At, kind: int, time_ms: int) -> None:
+    """A segment with one marker."""
+    write(directory, at, batch(40, kind, time_ms=time_ms))
 
 
 def test_an_abort_marker_behind_the_begin_of_a_fault_proves_an_open_transaction(
@@ -49,6 +62,23 @@ def test_an_abort_before_the_fault_or_after_the_next_one_began_or_a_commit_prove
     assert not aborted_within("frozen", 5_001, 10_000, both).bit
     assert not aborted_within("frozen", 3_500, 5_000, both).bit
     assert not aborted_within("frozen", 0, 10_000, []).bit
+
+
+def test_a_kill_is_proven_by_the_abort_of_its_own_transaction_and_not_by_that_of_a_later_one(
+    tmp_path: Path,
+) -> None:
+    write(tmp_path, ORDERS, batch(40, None), batch(41, COMMIT), batch(50, None), batch(51, ABORT))
+    found = [abort_evidence("kill", [OpenAt(ORDERS, at)], [tmp_path]) for at in (40, 50, 60)]
+    assert [each.bit for each in found] == [False, True, False]
+    assert found[1].detail == "abort marker in orders-0 @ 51"
+    assert abort_evidence("kill", [OpenAt(ORDERS, 40), OpenAt(ORDERS, 50)], [tmp_path]).bit
+
+
+def test_a_transaction_is_ended_by_a_marker_of_its_own_producer(tmp_path: Path) -> None:
+    others = batch(41, None, producer=8), batch(42, COMMIT, producer=8)
+    write(tmp_path, ORDERS, batch(40, None), *others, batch(43, ABORT))
+    mine, other = (abort_evidence("kill", [OpenAt(ORDERS, at)], [tmp_path]) for at in (40, 41))
+    assert (mine.bit, other.bit) == (True, False)
 
 
 def test_a_line_is_slow_when_its_answers_are_and_were_not_before() -> None:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from tests.faultkit.waiting import NotInTimeError
 from tests.faults import soak
 from tests.faults.regions import breaking
-from tests.faults.regions.drill import Drill
+from tests.faults.regions.drill import SLOTS, Drill
 from tests.faults.regions.trend import HOUR_S, Holding
 from tests.faults.soak import LASTING, Soak
 from tests.judge.verdict import Verdict
@@ -22,12 +23,46 @@ FAULTS = 200
 BROKERS = ("killed", "frozen", "restarted", "moved", "hole", "reset", "half_open", "slow")
 
 
+class Worker:
+    """One of two that share a fleet's slots: while it stands still the other one takes its own."""
+
+    exit_code = -9
+
+    def __init__(self, name: str, slots: dict[str, int]) -> None:
+        self.name, self.slots, self.calls = name, slots, list[str]()
+
+    def status(self) -> dict[str, object]:
+        return {"slots": [{"state": "copying"}] * self.slots[self.name]}
+
+    def freeze(self) -> None:
+        self.calls.append("freeze")
+        for name in self.slots:
+            self.slots[name] = 0 if name == self.name else SLOTS
+
+    def thaw(self) -> None:
+        self.calls.append("thaw")
+        for name in self.slots:
+            self.slots[name] = SLOTS // 2
+
+    def kill(self) -> None: ...
+
+    def terminate(self) -> None: ...
+
+    def wait_exit(self, deadline_s: float) -> int:
+        return 0
+
+    def text(self) -> str:
+        return ""
+
+
 class Stage:
     """A drill in which nothing breaks: it writes down what would have been broken."""
 
     def __init__(self) -> None:
         self.name = "soak"
         self.seen: list[str] = []
+        self.slots = {"a": SLOTS // 2, "b": SLOTS // 2}
+        self.proofs: list[tuple[bool, str]] = []
         nodes = (1, 2, 3)
         side = SimpleNamespace(
             region=SimpleNamespace(brokers=[f"broker {n}" for n in nodes]),
@@ -41,15 +76,13 @@ class Stage:
     def copied(self, side: str) -> list[str]:
         return [f"{side}-topic"]
 
-    def mirror(self, name: str) -> Any:
-        nothing = {each: lambda *_: 0 for each in ("kill", "freeze", "thaw", "terminate")}
-        left = {"exit_code": -9, "wait_exit": lambda _: 0, "text": lambda: ""}
-        return SimpleNamespace(name=name, **left, **nothing)
+    def mirror(self, name: str) -> Worker:
+        return Worker(name, self.slots)
 
     @contextmanager
     def fault(self, name: str) -> Iterator[Any]:
         self.seen.append(name)
-        yield SimpleNamespace(bit=lambda *_: None)
+        yield SimpleNamespace(bit=lambda bit, told: self.proofs.append((bool(bit), told)))
 
 
 @pytest.fixture
@@ -100,6 +133,68 @@ def test_every_kind_of_fault_comes_up(faults: Callable[[int], list[str]]) -> Non
     of_workers = ("worker b killed", "worker a frozen", "worker b frozen", "worker b asked to stop")
     assert not [each for each in (*BROKERS, *of_workers) if each not in seen]
     assert "worker a killed" not in seen, "it lasts, so that what leaks adds up"
+
+
+def hurt(monkeypatch: pytest.MonkeyPatch, fault: str, looks: Iterable[int]) -> Stage:
+    """A fault of worker b, which says at each look how many slots it copies, the last for good."""
+    monkeypatch.setattr(soak, "hold_sync", lambda *_, **__: None)
+    told = list(looks)
+
+    def states(worker: Worker) -> dict[str, int]:
+        if worker.name == "b" and told and not worker.calls:
+            stage.slots["b"] = told.pop(0)
+        return {"copying": worker.slots[worker.name]}
+
+    monkeypatch.setattr(soak, "states", states)
+    stage = Stage()
+    run = Soak(cast(Drill, stage), random.Random(7))
+    run.start("a")
+    run.start("b")
+    monkeypatch.setattr(run.dice, "choice", lambda names: "b")
+    getattr(run, fault)()
+    return stage
+
+
+OF_WORKERS = ("worker_killed", "worker_stopped", "worker_frozen")
+
+
+@pytest.mark.parametrize("fault", OF_WORKERS)
+def test_a_worker_is_hurt_when_it_has_been_given_slots(
+    monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    [(bit, told)] = hurt(monkeypatch, fault, [0, 0, 3]).proofs
+    assert bit
+    assert "it copied 3 slots" in told
+
+
+@pytest.mark.parametrize("fault", OF_WORKERS)
+def test_a_fault_of_a_worker_without_slots_has_not_bitten_and_ends_no_soak(
+    monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    monkeypatch.setattr(soak, "FLOWING_S", 0.0)
+    [(bit, told)] = hurt(monkeypatch, fault, [0]).proofs
+    assert not bit
+    assert "it copied 0 slots" in told
+
+
+def test_a_frozen_worker_is_woken_when_its_slots_were_taken_and_not_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also when nobody takes them: that ends the soak, as slots do that are not copied again."""
+    monkeypatch.setattr(soak, "hold_sync", lambda *_, **__: None)
+    monkeypatch.setattr(Worker, "freeze", lambda worker: worker.calls.append("freeze"))
+    monkeypatch.setattr(soak, "FLOWING_S", 0.0)
+    stage = Stage()
+    run = Soak(cast(Drill, stage), random.Random(7))
+    run.start("a")
+    run.start("b")
+    with pytest.raises(NotInTimeError, match="all slots to be copied by"):
+        run.worker_frozen()
+    assert stage.proofs == []
+    assert [each for worker in run.workers.values() for each in cast(Worker, worker).calls] == [
+        "freeze",
+        "thaw",
+    ]
 
 
 @pytest.mark.parametrize(
