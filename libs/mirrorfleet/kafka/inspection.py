@@ -27,6 +27,8 @@ from mirrorfleet.kafka.each import (
     on_leaders,
     verdict,
 )
+from mirrorfleet.kafka.offsets import epoch_ends
+from mirrorfleet.kafka.together import both_of
 
 __all__ = [
     "ActiveProducer",
@@ -70,7 +72,12 @@ class OpenTransaction(NamedTuple):
 async def describe_producers(
     cluster: Cluster, partitions: Iterable[TopicPartition], *, deadline_s: float | None = None
 ) -> Results[TopicPartition, list[ActiveProducer]]:
-    """The producers of each partition, from its leader. Raises: as `list_offsets`."""
+    """The producers of each partition, from its leader. Raises: as `list_offsets`.
+
+    Followers answer DescribeProducers as well, as far as they have the log
+    (Partition.activeProducerState), and it has no leader epoch. So each broker is asked in the same
+    breath for something that only the leader in that epoch tells.
+    """
 
     async def ask(
         node: int, epochs: LeaderEpochs, left_s: float
@@ -84,8 +91,12 @@ async def describe_producers(
                 for name, numbers in topics.items()
             )
         )
-        answer = await cluster.ask(request, DescribeProducersResponse, node=node, deadline_s=left_s)
-        return _read_producers(answer)
+        answer, led = await both_of(
+            cluster.ask(request, DescribeProducersResponse, node=node, deadline_s=left_s),
+            epoch_ends(cluster, node, epochs, epochs, left_s),
+        )
+        found = _read_producers(answer)
+        return found | {tp: said for tp, said in led.items() if isinstance(said, BrokerError)}
 
     return await on_leaders(cluster, "DescribeProducers", partitions, ask, deadline_s)
 

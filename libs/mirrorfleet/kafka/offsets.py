@@ -127,19 +127,33 @@ async def offset_for_leader_epoch(
     async def ask(
         node: int, epochs: LeaderEpochs, left_s: float
     ) -> Results[TopicPartition, EpochEnd]:
-        request = _epoch_request(wanted, epochs)
-        answer = await cluster.ask(
-            request, OffsetForLeaderEpochResponse, node=node, deadline_s=left_s
-        )
-        found: Results[TopicPartition, EpochEnd] = {}
-        for topic in answer.topics:
-            for p in topic.partitions:
-                tp = TopicPartition(str(topic.topic), int(p.partition))
-                end = EpochEnd(int(p.leader_epoch), int(p.end_offset))
-                found[tp] = verdict(code_of(p.error_code), f"OffsetForLeaderEpoch {tp}") or end
-        return found
+        return await epoch_ends(cluster, node, wanted, epochs, left_s)
 
     return await on_leaders(cluster, "OffsetForLeaderEpoch", wanted, ask, deadline_s)
+
+
+async def epoch_ends(
+    cluster: Cluster,
+    node: int,
+    wanted: Mapping[TopicPartition, int],
+    led_in: LeaderEpochs,
+    deadline_s: float,
+) -> Results[TopicPartition, EpochEnd]:
+    """As `offset_for_leader_epoch`, of one broker: it refuses what it does not lead in that epoch.
+
+    Raises: as `Cluster.ask`.
+    """
+    request = _epoch_request(wanted, led_in)
+    answer = await cluster.ask(
+        request, OffsetForLeaderEpochResponse, node=node, deadline_s=deadline_s
+    )
+    found: Results[TopicPartition, EpochEnd] = {}
+    for topic in answer.topics:
+        for p in topic.partitions:
+            tp = TopicPartition(str(topic.topic), int(p.partition))
+            end = EpochEnd(int(p.leader_epoch), int(p.end_offset))
+            found[tp] = verdict(code_of(p.error_code), f"OffsetForLeaderEpoch {tp}") or end
+    return found
 
 
 async def delete_records(

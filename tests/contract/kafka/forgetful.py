@@ -18,7 +18,7 @@ from mirrorfleet.kafka import described_transactions
 from tests.fakes import broker as fake
 from tests.fakes.broker import Asked, FakeBroker
 
-DESCRIBE_PRODUCERS, DESCRIBE_TRANSACTIONS = 61, 65
+EPOCH_ENDS, DESCRIBE_PRODUCERS, DESCRIBE_TRANSACTIONS = 23, 61, 65
 
 
 @dataclass
@@ -43,13 +43,14 @@ class ForgetfulBroker(FakeBroker):
         self.forgets: set[TopicPartition] = set()
         """The next marker there is forgotten."""
         self.leaderless: set[TopicPartition] = set()
-        self.apis |= {DESCRIBE_PRODUCERS: (0, 0), DESCRIBE_TRANSACTIONS: (0, 0)}
+        self.apis |= {EPOCH_ENDS: (4, 4), DESCRIBE_PRODUCERS: (0, 0), DESCRIBE_TRANSACTIONS: (0, 0)}
         self._defaults |= {
             fake.METADATA: self._topics,
             fake.PRODUCE: self._produce,
             fake.INIT_PRODUCER_ID: self._init,
             fake.ADD_PARTITIONS: self._add,
             fake.END_TXN: self._end,
+            EPOCH_ENDS: self._epoch_ends,
             DESCRIBE_PRODUCERS: self._describe_producers,
             DESCRIBE_TRANSACTIONS: self._describe_transactions,
         }
@@ -155,6 +156,21 @@ class ForgetfulBroker(FakeBroker):
             return fake.end_answer(asked, ErrorCode.producer_fenced)
         self._ended(known, commit=request.committed)
         return fake.end_answer(asked, ErrorCode.none)
+
+    def _epoch_ends(self, asked: Asked) -> object:
+        """It leads all of them."""
+        schema = fake.answers(asked)
+        topics = tuple(
+            schema.OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=tuple(
+                    schema.EpochEndOffset(error_code=ErrorCode.none, partition=one.partition)
+                    for one in topic.partitions
+                ),
+            )
+            for topic in asked.request.topics
+        )
+        return schema.OffsetForLeaderEpochResponse(throttle_time=fake.no_time(), topics=topics)
 
     def _describe_producers(self, asked: Asked) -> object:
         schema = fake.answers(asked)
