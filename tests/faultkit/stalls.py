@@ -11,9 +11,9 @@ import asyncio
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from mirrorfleet.kafka.control import read_to_end
 from mirrorfleet.records import positions
 from mirrorfleet.records.positions import Position
+from tests.faultkit.control_topics import read_to_end
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence

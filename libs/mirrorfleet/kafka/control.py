@@ -1,4 +1,4 @@
-"""Control topics as streams of records: read to the end, followed, written.
+"""Control topics as streams of records: followed, written.
 
 Ordinary reading goes through aiokafka (this module only); the reads that correctness rests on
 (`read_up_to`) and all writes use the wire client.
@@ -17,7 +17,7 @@ import aiokafka
 from aiokafka.errors import KafkaError
 
 from mirrorfleet.config.cluster_settings import ClusterSettings
-from mirrorfleet.core.errors import BrokerError, ConnectionLostError, DeadlineError
+from mirrorfleet.core.errors import BrokerError, ConnectionLostError
 from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.kafka.aiokafka_options import (
     check_tasks,
@@ -33,9 +33,12 @@ from mirrorfleet.kafka.control_writer import ControlWriter
 from mirrorfleet.kafka.offsets import LATEST, list_offsets
 from mirrorfleet.wire.k01_fetch import Isolation
 
-__all__ = ["ControlRecord", "ControlTail", "ControlWriter", "read_to_end", "read_up_to"]
+__all__ = ["ControlRecord", "ControlTail", "ControlWriter", "read_up_to"]
 
 _POLL_MS: Final = 250
+_LEADERS_MS: Final = 30_000
+"""Who leads is asked for so often: one that its cluster has lost, and we have not, answers that
+there is nothing new. (aiokafka tells no leader epoch, and would ask every five minutes.)"""
 _STOP_S: Final = 1.0
 """aiokafka waits for a graceful end of TLS, which takes 30 s when the broker holds a fetch back."""
 _ISOLATION: Final = {
@@ -116,6 +119,7 @@ class ControlTail:
             enable_auto_commit=False,
             auto_offset_reset="earliest",
             isolation_level=_ISOLATION[self._isolation],
+            metadata_max_age_ms=_LEADERS_MS,
             **options,
         )
         keep_up(theirs._client, self._settings)
@@ -240,26 +244,3 @@ async def _stop(consumer: _Consumer) -> None:
     with suppress(KafkaError, TimeoutError):
         async with asyncio.timeout(_STOP_S):
             await consumer.stop()
-
-
-async def read_to_end(
-    settings: ClusterSettings,
-    topic: str,
-    *,
-    partitions: Sequence[int] | None = None,
-    isolation: Isolation = Isolation.READ_COMMITTED,
-    deadline_s: float = 30.0,
-) -> list[ControlRecord]:
-    """All records of a control topic up to its end now, in order within each partition.
-
-    Raises: DeadlineError, BrokerError (UNKNOWN_TOPIC_OR_PARTITION, not allowed),
-    ConnectionLostError, AuthenticationError.
-    """
-    tail = ControlTail(settings, topic, partitions=partitions, isolation=isolation)
-    try:
-        async with asyncio.timeout(deadline_s), tail:
-            return await tail.read_to_end()
-    except TimeoutError:
-        raise DeadlineError(
-            f"{settings.alias}: {topic} was not read to its end within {deadline_s:g} s."
-        ) from None

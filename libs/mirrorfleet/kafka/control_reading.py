@@ -107,6 +107,24 @@ async def read_up_to(
         cluster.forget_leaders(tp.topic)
 
 
+async def read_below(
+    cluster: Cluster, tp: TopicPartition, end: int, *, deadline_s: float = 30.0
+) -> list[ControlRecord]:
+    """The committed records below an end that this `cluster` has told: of a leader that it knows to
+    be replaced nothing is read.
+
+    Raises: as `read_up_to`.
+    """
+    found: list[ControlRecord] = []
+
+    def take(record: ControlRecord) -> bool:
+        found.append(record)
+        return False
+
+    await read_up_to(cluster, tp, take, deadline_s=deadline_s, end_offset=end)
+    return found
+
+
 async def _read_at_leader(
     cluster: Cluster, reading: Reading, stop: Callable[[ControlRecord], bool], attempts: Attempts
 ) -> None:

@@ -20,7 +20,8 @@ from mirrorfleet.core.ids import FleetName, TopicPartition
 from mirrorfleet.core.names import service_id
 from mirrorfleet.kafka.admin import NewTopic, create_partitions, create_topics, records_of
 from mirrorfleet.kafka.cluster import Cluster
-from mirrorfleet.kafka.control import ControlWriter, read_to_end
+from mirrorfleet.kafka.control import ControlWriter
+from mirrorfleet.kafka.control_reading import read_below
 from mirrorfleet.kafka.control_writer import write_waiting
 from mirrorfleet.kafka.controller import in_requests
 from mirrorfleet.kafka.fenced_writer import FencedWriter
@@ -213,7 +214,7 @@ class Store:
         end = await self._end()
         if end == self._expected_end:
             return
-        self.book, self._expected_end = await self._read(), end
+        self.book, self._expected_end = await self._read(end), end
         _log.info("catalog read", extra=fields(topic=topic, count=len(self.book.partitions)))
 
     async def check_made(self) -> None:
@@ -231,7 +232,7 @@ class Store:
         """
         if self._expected_end is None or (end := await self._end(deadline_s)) == self._expected_end:
             return
-        if not (await self._read()).is_same_as(self.book):
+        if not (await self._read(end)).is_same_as(self.book):
             raise OutdatedError(
                 f"the catalog of fleet {self._fleet} was changed by another process since it was"
                 " read; nothing that follows from what it said before was written.",
@@ -246,9 +247,10 @@ class Store:
             raise listed
         return listed.offset
 
-    async def _read(self) -> CatalogBook:
+    async def _read(self, end: int) -> CatalogBook:
+        """What it says up to there: over what a replaced leader lacks of it we would write."""
         book = CatalogBook()
-        for record in await read_to_end(self._cluster.settings, self._catalog.topic):
+        for record in await read_below(self._cluster, self._catalog, end):
             book.learn(catalog.decode(record.key, record.value))
         return book
 

@@ -13,7 +13,7 @@ from mirrorfleet.core.error_codes import DENIED, ErrorCode
 from mirrorfleet.core.errors import BrokerError, CorruptBatchError, UnknownVersionError, may_not
 from mirrorfleet.core.ids import ClusterId, TopicId, TopicPartition
 from mirrorfleet.kafka.cluster import Cluster
-from mirrorfleet.kafka.control import read_to_end
+from mirrorfleet.kafka.control_reading import read_below
 from mirrorfleet.kafka.metadata import TopicMeta
 from mirrorfleet.kafka.offsets import LATEST, list_offsets
 from mirrorfleet.planning.book import CatalogBook
@@ -161,7 +161,7 @@ class OtherCatalogs:
         if self._ends.get(topic) == listed.offset:
             return
         try:
-            records = await read_to_end(self._cluster.settings, topic)
+            records = await read_below(self._cluster, at, listed.offset)
         except BrokerError as error:
             if error.code not in DENIED:
                 raise

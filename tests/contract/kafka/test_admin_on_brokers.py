@@ -29,7 +29,6 @@ from mirrorfleet.kafka.control import (
     ControlRecord,
     ControlTail,
     ControlWriter,
-    read_to_end,
     read_up_to,
 )
 from mirrorfleet.kafka.controller import Mode
@@ -45,6 +44,7 @@ from mirrorfleet.kafka.offsets import (
 )
 from services.local.region import Region
 from tests.contract.kafka.making import new_topic
+from tests.faultkit.control_topics import read_to_end
 from tests.faultkit.waiting import until
 
 NOW = 4_000_000_000_000  # later than any broker's time, so that no record is old

@@ -10,10 +10,10 @@ import pytest
 from mirrorfleet.core.errors import FencedError, NotOursError
 from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.kafka.cluster import Cluster
-from mirrorfleet.kafka.control import read_to_end
 from mirrorfleet.kafka.fenced_writer import FencedWriter
 from services.local.region import Region
 from tests.contract.kafka.making import new_topic
+from tests.faultkit.control_topics import read_to_end
 
 TIME_MS = 1_700_000_000_000
 

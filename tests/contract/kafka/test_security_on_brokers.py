@@ -24,13 +24,14 @@ from mirrorfleet.kafka.acls import (
 from mirrorfleet.kafka.admin import describe_cluster
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.connection import Renewal
-from mirrorfleet.kafka.control import ControlWriter, read_to_end
+from mirrorfleet.kafka.control import ControlWriter
 from mirrorfleet.kafka.producer import ProduceLane
 from mirrorfleet.kafka.transactions import Transactions, TransactionVersion
 from services.local.region import Region, RegionSpec
 from services.local.security import Authorizer, Kind, RegionSecurity
 from tests.conftest import running
 from tests.contract.kafka.making import entry, new_topic
+from tests.faultkit.control_topics import read_to_end
 from tests.faultkit.waiting import until
 
 MECHANISMS = list(Mechanism)

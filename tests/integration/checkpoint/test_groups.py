@@ -18,7 +18,6 @@ from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError
 from mirrorfleet.core.ids import FleetName, TopicPartition
 from mirrorfleet.kafka.cluster import Cluster
-from mirrorfleet.kafka.control import read_to_end
 from mirrorfleet.kafka.groups import (
     GroupState,
     commit_offsets,
@@ -38,6 +37,7 @@ from mirrorfleet.runtime.clock import SystemClock
 from services.cli.__main__ import main
 from services.local.ports import free_ports
 from services.local.region import Region
+from tests.faultkit.control_topics import read_to_end
 from tests.faultkit.regions import address
 from tests.faultkit.waiting import until
 from tests.integration.checkpoint.coming_home import check_a_group_comes_home

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from mirrorfleet.kafka.control import read_to_end
 from mirrorfleet.records.progress import PartitionProgress, Progress, decode
 from services.cli.__main__ import main
+from tests.faultkit.control_topics import read_to_end
 from tests.faultkit.hold import IS_LONG, asked_rate, hold_sync
 from tests.faultkit.regions import access
 from tests.faultkit.waiting import wait_until

@@ -15,11 +15,11 @@ import pytest
 
 from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.kafka.cluster import Cluster
-from mirrorfleet.kafka.control import read_to_end
 from mirrorfleet.kafka.groups import commit_offsets, fetch_offsets
 from mirrorfleet.offsets.homes import GroupOffset
 from mirrorfleet.records import catalog
 from mirrorfleet.records.catalog import CatalogPartition
+from tests.faultkit.control_topics import read_to_end
 from tests.faultkit.estate import write_estate
 from tests.faultkit.hold import IS_LONG
 from tests.faultkit.process import ServiceProcess, service

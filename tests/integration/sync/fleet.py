@@ -24,7 +24,7 @@ from mirrorfleet.kafka.configs import (
     describe_configs,
     incremental_alter_configs,
 )
-from mirrorfleet.kafka.control import ControlWriter, read_to_end
+from mirrorfleet.kafka.control import ControlWriter
 from mirrorfleet.records import catalog, events
 from mirrorfleet.records.catalog import CatalogPartition, CatalogState
 from mirrorfleet.records.events import Event
@@ -36,6 +36,7 @@ from mirrorfleet.runtime.lifecycle import Lifecycle, Serving, Stop
 from mirrorfleet.runtime.metrics import Exposition, Metrics
 from services.local.region import Region
 from services.sync.service import SyncService
+from tests.faultkit.control_topics import read_to_end
 from tests.faultkit.hold import IS_LONG
 from tests.faultkit.waiting import until
 

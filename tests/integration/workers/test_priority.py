@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import httpx
 import pytest
 
-from mirrorfleet.kafka.control import read_to_end
 from mirrorfleet.records import positions
 from mirrorfleet.records.positions import Position
 from tests.faultkit.bites import middle
+from tests.faultkit.control_topics import read_to_end
 from tests.faultkit.roles import Roles
 from tests.faultkit.waiting import wait_until
 from tests.integration.mirror.fleet import FLOWING_S, Fleet, slots_of

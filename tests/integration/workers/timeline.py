@@ -10,10 +10,10 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from mirrorfleet.kafka.control import read_to_end
 from mirrorfleet.records import positions, progress
 from mirrorfleet.records.positions import Barrier, Position, Released
 from mirrorfleet.records.progress import Progress
+from tests.faultkit.control_topics import read_to_end
 from tests.integration.mirror.fleet import slots_of
 from tests.judge.reading import At
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, ClassVar, cast
+from unittest.mock import AsyncMock
 
+import aiokafka
 import pytest
 
 from mirrorfleet.core.errors import ConnectionLostError
@@ -60,3 +62,37 @@ async def test_a_log_that_was_cut_or_made_again_ends_the_reading(
 
     with pytest.raises(ConnectionLostError, match="partition 0: its log was cut or made again"):
         await anext(tail)
+
+
+class Opened(Consumer):
+    """What aiokafka is asked for."""
+
+    options: ClassVar[dict[str, object]] = {}
+
+    def __init__(self, **options: object) -> None:
+        super().__init__()
+        self._client = None
+        self.options.update(options)
+
+    async def start(self) -> None:
+        pass
+
+    async def stop(self) -> None:
+        pass
+
+    def assign(self, partitions: list[object]) -> None:
+        pass
+
+
+async def test_a_leader_that_its_cluster_has_lost_is_followed_for_half_a_minute_at_most(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tail = tail_of(monkeypatch)
+    monkeypatch.setattr(tail, "_look_up", AsyncMock(return_value=[]))
+    monkeypatch.setattr(control, "client_options", lambda _: {})
+    for name in ("keep_up", "drop_tasks"):
+        monkeypatch.setattr(control, name, lambda *_: None)
+    monkeypatch.setattr(aiokafka, "AIOKafkaConsumer", Opened)
+
+    async with tail:
+        assert Opened.options["metadata_max_age_ms"] == 30_000

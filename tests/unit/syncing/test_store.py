@@ -322,7 +322,7 @@ async def test_a_catalog_that_a_broker_did_not_know_is_no_empty_one_unless_it_is
         assert deadline_s == 5.0
         return dict.fromkeys(asked, end)
 
-    async def read() -> CatalogBook:
+    async def read(_: int) -> CatalogBook:
         return a_catalog()
 
     store = a_store_without_catalog()

@@ -152,17 +152,17 @@ class Catalogs:
 
     def __init__(self) -> None:
         self.denied = False
-        self.read: list[str] = []
+        self.read: list[tuple[str, int]] = []
 
     async def ends(
         self, _: object, wanted: dict[TopicPartition, object]
     ) -> dict[TopicPartition, object]:
         return {at: ListedOffset(9, -1, 0) for at in wanted}
 
-    async def read_to_end(self, _: object, topic: str) -> list[object]:
+    async def read_below(self, _: object, at: TopicPartition, end: int) -> list[object]:
         if self.denied:
-            raise BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, topic)
-        self.read.append(topic)
+            raise BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, at.topic)
+        self.read.append((at.topic, end))
         return []
 
 
@@ -170,7 +170,7 @@ class Catalogs:
 def there(monkeypatch: pytest.MonkeyPatch) -> Catalogs:
     made = Catalogs()
     monkeypatch.setattr(source, "list_offsets", made.ends)
-    monkeypatch.setattr(source, "read_to_end", made.read_to_end)
+    monkeypatch.setattr(source, "read_below", made.read_below)
     return made
 
 
@@ -188,7 +188,7 @@ async def test_a_catalog_that_we_may_not_read_any_more_is_remembered_and_read_on
 
     there.denied = False
     await watch._read("catalog")
-    assert len(there.read) == 2
+    assert there.read == [("catalog", 9)] * 2
 
 
 @pytest.mark.parametrize("ends_by", ["the right", "deletion"])
@@ -241,12 +241,12 @@ async def test_what_was_read_before_a_look_was_given_up_counts_in_the_next_one(
     one, two = (f"__mirrorfleet.{name}.catalog" for name in ("one", "two"))
     key, value = catalog.encode(COPY)
 
-    async def read(_: object, topic: str) -> list[SimpleNamespace]:
-        if topic == two:
+    async def read(_: object, at: TopicPartition, end: int) -> list[SimpleNamespace]:
+        if at.topic == two:
             raise DeadlineError("east does not answer.")
         return [SimpleNamespace(key=key, value=value)]
 
-    monkeypatch.setattr(source, "read_to_end", read)
+    monkeypatch.setattr(source, "read_below", read)
     watch = OtherCatalogs(cast("Cluster", SimpleNamespace(settings=None)))
     with pytest.raises(DeadlineError):
         await watch.refresh([one, two])
