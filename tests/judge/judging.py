@@ -111,6 +111,7 @@ def judge(
         tasks = _tasks(copy, doubts)
         for portion in _portions(copy, tasks):
             findings += _judged(copy, portion)
+        findings = _looked_at_again(copy, findings)
     except ReadingError as error:
         doubts.append(str(error))
     return decide(
@@ -171,6 +172,26 @@ def _portions(copy: Copy, tasks: Sequence[_Task]) -> Iterator[list[_Task]]:
         records += size
     if portion:
         yield portion
+
+
+def _looked_at_again(copy: Copy, findings: Sequence[Finding]) -> list[Finding]:
+    """Doubt copies that have grown: what is repeated while others are judged is seen by nobody."""
+    known = {
+        At(found.target_topic, found.partition): found.target_end
+        for found in findings
+        if found.target_end is not None
+    }
+    now = ends_of(copy.target, list(known))
+    grown = {
+        at: f"the target grew after it was judged, from {end} to {now[at].committed}"
+        for at, end in known.items()
+        if now[at].committed != end
+    }
+    places = [At(found.target_topic, found.partition) for found in findings]
+    return [
+        replace(found, doubts=(*found.doubts, grown[at])) if at in grown else found
+        for at, found in zip(places, findings, strict=True)
+    ]
 
 
 def _judged(copy: Copy, portion: Sequence[_Task]) -> list[Finding]:
@@ -238,7 +259,7 @@ def _judge_portion(
         finding = _compared(copy, known, truth[task.source].log, made)
         if task.exists:
             twice = seen_twice(made.log, visible[task.target].log)
-            finding = replace(finding, uncommitted=twice)
+            finding = replace(finding, uncommitted=twice, target_end=made.ends.committed)
         findings.append(finding)
     return findings
 

@@ -68,6 +68,8 @@ class Finding:
     anomalies: tuple[Anomaly, ...] = ()
     doubts: tuple[str, ...] = ()
     uncommitted: SeenTwice | None = None
+    target_end: int | None = None
+    """Up to where the target was compared; None where there is none."""
 
 
 @dataclass(frozen=True, slots=True)
