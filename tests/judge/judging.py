@@ -6,6 +6,7 @@ cluster that cannot be read makes the verdict UNKNOWN, never an exception.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -105,10 +106,12 @@ def judge(
     ran_s: float | None = None,
 ) -> Report:
     """Compare every record of every pair, once copying has come to an end, and decide."""
+    demands = demands or Demands()
     findings: list[Finding] = []
     doubts: list[str] = []
     try:
         tasks = _tasks(copy, doubts)
+        doubts += _left_open(copy, [t.source for t in tasks if t.source in demands.counted])
         for portion in _portions(copy, tasks):
             findings += _judged(copy, portion)
         findings = _looked_at_again(copy, findings)
@@ -116,7 +119,7 @@ def judge(
         doubts.append(str(error))
     return decide(
         findings,
-        demands=demands or Demands(),
+        demands=demands,
         ran_s=ran_s,
         evidence=evidence,
         doubts=doubts,
@@ -156,6 +159,21 @@ def _await_targets(copy: Copy, sources: Mapping[str, list[int]]) -> dict[str, li
         return wait_until(look, deadline_s=copy.patience_s, what="target partitions") or {}
     except NotInTimeError:
         return partitions_of(copy.target, [pair.target for pair in pairs])
+
+
+def _left_open(copy: Copy, ended: Sequence[At]) -> list[str]:
+    """Wait for the last markers where whoever wrote has ended; say where one never comes.
+
+    A source hands out nothing from there on, so what lies behind is compared by nobody.
+    """
+
+    def look() -> list[At]:
+        found = ends_of(copy.source, ended)
+        return [at for at, ends in found.items() if ends.committed != ends.uncommitted]
+
+    with suppress(NotInTimeError):
+        wait_until(lambda: not look(), deadline_s=copy.patience_s, what="the last markers")
+    return [f"{at.topic}-{at.partition}: a transaction is open in the source" for at in look()]
 
 
 def _portions(copy: Copy, tasks: Sequence[_Task]) -> Iterator[list[_Task]]:

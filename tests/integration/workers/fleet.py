@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import httpx
 
-from tests.faultkit.asked import Asked, Ran, ran, shape
+from tests.faultkit.asked import Asked, Ran, counted, ran, shape
 from tests.faultkit.hold import IS_LONG, asked_s, hold_sync
 from tests.faultkit.markers import commit_times, line_of
 from tests.faultkit.regions import address, data_directories
@@ -34,6 +34,7 @@ from tests.integration.mirror.stored import stored
 from tests.integration.workers.timeline import Taking, Timeline, copied_by, timelines
 from tests.judge.reading import At
 from tests.judge.stalls import Line, Span, stalls, told
+from tests.load.tally import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -97,7 +98,9 @@ class Workers(Fleet):
         self.faults: list[Fault] = []
         self.load: Traffic | None = None
         self.asked: list[Asked] = []
-        self.run, self.acknowledged = Ran(0.0, 0.0), 0
+        self.run, self.tally = Ran(0.0, 0.0), Tally()
+        self.shared: set[str] = set()
+        """Topics to which a test itself writes: what the load counts is not all that is there."""
 
     def start(self, name: str, *, through: Sequence[str] = ()) -> ServiceProcess:
         """Start a worker and wait until it is ready."""
@@ -192,14 +195,17 @@ class Workers(Fleet):
         left_s = ran(self.asked, time.monotonic()).left_s(SECONDS)
         hold_sync(left_s, reason="load for as long as is demanded")
         self.run = ran(self.asked, time.monotonic())
-        self.acknowledged = self.load.stop().records
+        self.tally = self.load.stop()
 
     def judged_under_load(self) -> Report:
-        """The judge's word on all that the load made: UNKNOWN below the rate that it should have.
+        """The judge's word on all that the load made: UNKNOWN below the rate that it should have,
+        and where the source does not have what the load counted.
 
         That a fault met open transactions is each test's to prove: planned moves leave none.
         """
-        demands = self.run.demands(acknowledged=self.acknowledged, seconds=SECONDS)
+        made = counted(self.tally, but=self.shared)
+        acknowledged = self.tally.records
+        demands = self.run.demands(acknowledged=acknowledged, seconds=SECONDS, counted=made)
         report = self.judged([self.topic], demands=demands, ran_s=self.run.seconds)
         print(self.run.told(report.source_records))
         return report

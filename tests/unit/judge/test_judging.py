@@ -13,7 +13,7 @@ from tests.judge.compare import Kind, compare
 from tests.judge.judging import Copy, Pair, _compared, judge
 from tests.judge.log import Log
 from tests.judge.reading import ANSWERS, At, ClusterAccess, Ends, Order, Reading
-from tests.judge.verdict import Demands, Finding, Report, Verdict, decide
+from tests.judge.verdict import Counted, Demands, Finding, Report, Verdict, decide
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -163,3 +163,30 @@ def test_a_copy_that_grows_while_other_portions_are_read_is_doubted(
         Verdict.UNKNOWN,
         ("east.orders-0: the target grew after it was judged, from 2 to 5",),
     )
+
+
+def test_a_transaction_that_is_open_where_the_load_has_ended_is_doubted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What lies behind it is compared by nobody."""
+    clusters = Clusters(monkeypatch)
+    clusters.ends[At("orders", 1)] = Ends(2, 9)
+    assert clusters.judged().verdict is Verdict.PASS, "who writes may go on"
+
+    report = clusters.judged(Demands(counted={("orders", 1): Counted(2)}))
+
+    assert (report.verdict, report.reasons) == (
+        Verdict.UNKNOWN,
+        ("orders-1: a transaction is open in the source",),
+    )
+
+
+def test_markers_that_are_written_a_moment_after_the_load_has_ended_are_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    at = At("orders", 1)
+    given = iter([Ends(1, 2), Ends(1, 2)])
+    monkeypatch.setattr(judging, "ends_of", lambda *_: {at: next(given, Ends(2, 2))})
+    copy = cast("Copy", SimpleNamespace(source=None, patience_s=5.0))
+
+    assert judging._left_open(copy, [at]) == []
