@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tests.judge.verdict import Demands
+from tests.judge.verdict import Counted, Demands
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Mapping, Sequence
+
+    from tests.load.tally import At, Tally
 
 REACHED: Final = 0.8
 """Of what is asked for: a seventh is in transactions, which abort and wait for slow brokers."""
@@ -48,10 +50,18 @@ class Ran(NamedTuple):
         """For how long it must go on to be as long as it should."""
         return max(0.0, seconds - self.seconds)
 
-    def demands(self, *, acknowledged: int, seconds: float) -> Demands:
-        """Enough of the rate, for so long, and nearly all records that a source took."""
+    def demands(
+        self, *, acknowledged: int, seconds: float, counted: Mapping[At, Counted] | None = None
+    ) -> Demands:
+        """Enough of the rate, for so long, and nearly all records that a source took.
+
+        Of partitions that were `counted` all of them, and no other.
+        """
         return Demands(
-            records=max(1, int(acknowledged * 0.99)), seconds=seconds, rate=REACHED * self.rate
+            records=max(1, int(acknowledged * 0.99)),
+            seconds=seconds,
+            rate=REACHED * self.rate,
+            counted=counted or {},
         )
 
     def told(self, records: int) -> str:
@@ -70,3 +80,11 @@ def ran(loads: Sequence[Asked], now: float) -> Ran:
     seconds = now - min(load.began for load in loads)
     records = sum(load.rate * (now - load.began) for load in loads)
     return Ran(records / seconds if seconds else 0.0, seconds)
+
+
+def counted(tally: Tally, *, but: Collection[str] = ()) -> dict[At, Counted]:
+    """What loads wrote to each partition, `but` to topics that others write to as well."""
+    places = {*tally.committed, *tally.aborted, *tally.unknown}
+    return {
+        at: Counted(tally.committed[at], tally.unknown[at]) for at in places if at[0] not in but
+    }

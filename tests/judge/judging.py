@@ -6,6 +6,7 @@ cluster that cannot be read makes the verdict UNKNOWN, never an exception.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -105,17 +106,20 @@ def judge(
     ran_s: float | None = None,
 ) -> Report:
     """Compare every record of every pair, once copying has come to an end, and decide."""
+    demands = demands or Demands()
     findings: list[Finding] = []
     doubts: list[str] = []
     try:
         tasks = _tasks(copy, doubts)
+        doubts += _left_open(copy, [t.source for t in tasks if t.source in demands.counted])
         for portion in _portions(copy, tasks):
             findings += _judged(copy, portion)
+        findings = _looked_at_again(copy, findings)
     except ReadingError as error:
         doubts.append(str(error))
     return decide(
         findings,
-        demands=demands or Demands(),
+        demands=demands,
         ran_s=ran_s,
         evidence=evidence,
         doubts=doubts,
@@ -157,6 +161,21 @@ def _await_targets(copy: Copy, sources: Mapping[str, list[int]]) -> dict[str, li
         return partitions_of(copy.target, [pair.target for pair in pairs])
 
 
+def _left_open(copy: Copy, ended: Sequence[At]) -> list[str]:
+    """Wait for the last markers where whoever wrote has ended; say where one never comes.
+
+    A source hands out nothing from there on, so what lies behind is compared by nobody.
+    """
+
+    def look() -> list[At]:
+        found = ends_of(copy.source, ended)
+        return [at for at, ends in found.items() if ends.committed != ends.uncommitted]
+
+    with suppress(NotInTimeError):
+        wait_until(lambda: not look(), deadline_s=copy.patience_s, what="the last markers")
+    return [f"{at.topic}-{at.partition}: a transaction is open in the source" for at in look()]
+
+
 def _portions(copy: Copy, tasks: Sequence[_Task]) -> Iterator[list[_Task]]:
     ends = ends_of(copy.source, [task.source for task in tasks])
     portion: list[_Task] = []
@@ -171,6 +190,26 @@ def _portions(copy: Copy, tasks: Sequence[_Task]) -> Iterator[list[_Task]]:
         records += size
     if portion:
         yield portion
+
+
+def _looked_at_again(copy: Copy, findings: Sequence[Finding]) -> list[Finding]:
+    """Doubt copies that have grown: what is repeated while others are judged is seen by nobody."""
+    known = {
+        At(found.target_topic, found.partition): found.target_end
+        for found in findings
+        if found.target_end is not None
+    }
+    now = ends_of(copy.target, list(known))
+    grown = {
+        at: f"the target grew after it was judged, from {end} to {now[at].committed}"
+        for at, end in known.items()
+        if now[at].committed != end
+    }
+    places = [At(found.target_topic, found.partition) for found in findings]
+    return [
+        replace(found, doubts=(*found.doubts, grown[at])) if at in grown else found
+        for at, found in zip(places, findings, strict=True)
+    ]
 
 
 def _judged(copy: Copy, portion: Sequence[_Task]) -> list[Finding]:
@@ -238,7 +277,7 @@ def _judge_portion(
         finding = _compared(copy, known, truth[task.source].log, made)
         if task.exists:
             twice = seen_twice(made.log, visible[task.target].log)
-            finding = replace(finding, uncommitted=twice)
+            finding = replace(finding, uncommitted=twice, target_end=made.ends.committed)
         findings.append(finding)
     return findings
 

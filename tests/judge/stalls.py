@@ -70,6 +70,26 @@ def stalls(lines: Iterable[Line], span: Span) -> list[Stall]:
     return sorted((longest(line, span) for line in lines), key=lambda stall: -stall.seconds)
 
 
+def within(line: Line, span: Span) -> Line:
+    """What is a span's own: without a stall that began before it, and cut off at its end."""
+    begin_ms, copies = span.begin_ms, line.copy_ms
+    coming = bisect_right(copies, begin_ms)
+    waiting = bisect_right(line.source_ms, copies[coming - 1] if coming else 0)
+    if any(ms < begin_ms for ms in line.source_ms[waiting : waiting + 1]):
+        begin_ms = next(iter(copies[coming:]), span.end_ms)
+    shown = [ms for ms in line.source_ms if begin_ms <= ms <= span.end_ms]
+    return Line(line.copy, shown, [ms for ms in copies if ms <= span.end_ms])
+
+
+def silent(lines: Iterable[Line], span: Span) -> list[At]:
+    """Copies whose source showed nothing in a span: that they stood for 0 s proves nothing."""
+    return [
+        line.copy
+        for line in lines
+        if not any(span.begin_ms <= ms <= span.end_ms for ms in line.source_ms)
+    ]
+
+
 def told(what: str, found: Sequence[Stall], limit_s: float) -> str:
     """One line for a person: how many, the longest, the usual, and what is asked."""
     if not found:

@@ -7,14 +7,14 @@ an end that no longer moves. Everything else is UNKNOWN, which is not PASS.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from tests.judge.compare import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tests.judge.compare import Anomaly
     from tests.judge.uncommitted import SeenTwice
@@ -46,13 +46,29 @@ class Evidence(NamedTuple):
     detail: str = ""
 
 
+class Counted(NamedTuple):
+    """Records written to a source partition; of `unknown` ones nobody knows whether they were."""
+
+    committed: int
+    unknown: int = 0
+
+    def __str__(self) -> str:
+        most = f" to {self.committed + self.unknown}" if self.unknown else ""
+        return f"{self.committed}{most}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demands:
-    """What a run must have been for its PASS to mean something. `rate`: records a second."""
+    """What a run must have been for its PASS to mean something. `rate`: records a second.
+
+    `counted`: by source topic and partition, as whoever wrote them counted, where nobody else wrote
+    and nothing was deleted. It has ended, so no transaction may be open there.
+    """
 
     records: int = 1
     seconds: float = 0.0
     rate: float = 0.0
+    counted: Mapping[tuple[str, int], Counted] = field(default_factory=dict)
     missing_tail: MissingTail = MissingTail.UNDECIDED
 
 
@@ -68,6 +84,8 @@ class Finding:
     anomalies: tuple[Anomaly, ...] = ()
     doubts: tuple[str, ...] = ()
     uncommitted: SeenTwice | None = None
+    target_end: int | None = None
+    """Up to where the target was compared; None where there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +139,8 @@ def decide(
     ]
     reasons = [*doubts, *_unmet(findings, demands, ran_s), *of_the_run]
     for finding in findings:
-        reasons += [f"{_place(finding)}: {doubt}" for doubt in finding.doubts]
+        known = [*finding.doubts, *_miscounted(finding, demands)]
+        reasons += [f"{_place(finding)}: {doubt}" for doubt in known]
         reasons += [f"{_place(finding)}: {a.count} {a.kind}" for a in finding.anomalies]
     return Report(
         Verdict.UNKNOWN if reasons else Verdict.PASS,
@@ -150,6 +169,17 @@ def _too_slow(findings: Sequence[Finding], demands: Demands, ran_s: float | None
     if not ran_s or records / ran_s >= demands.rate:
         return []
     return [f"a load of {records / ran_s:,.0f} records/s, {demands.rate:,.0f} demanded"]
+
+
+def _miscounted(finding: Finding, demands: Demands) -> list[str]:
+    """Say what both sides have alike and nobody wrote, or both lack: no comparison shows it."""
+    counted = demands.counted.get((finding.source_topic, finding.partition))
+    if counted is None:
+        return []
+    beyond = finding.source_records - counted.committed
+    if 0 <= beyond <= counted.unknown:
+        return []
+    return [f"{finding.source_records} records at the source, {counted} were written"]
 
 
 def _place(finding: Finding) -> str:

@@ -203,16 +203,20 @@ class Lane:
                     continue
                 if not cause.txn_requires_abort():
                     raise
-                self.abort()
+                self._take_back()  # the answer that got lost may have been that it is committed
+                self.tally.unknown.update(self._take_sent())
                 return
         self.tally.committed.update(self._take_sent())
         self.tally.transactions_committed += 1
 
     def abort(self) -> None:
         """Abort what was sent, after it was written: an abort of nothing would test nothing."""
+        self._take_back()
+        self.tally.aborted.update(self._take_sent())
+
+    def _take_back(self) -> None:
         self._producer.flush(ANSWER_S)
         self._producer.abort_transaction(ANSWER_S)
-        self.tally.aborted.update(self._take_sent())
         self.tally.transactions_aborted += 1
 
     def _take_sent(self) -> Counter[At]:

@@ -1,8 +1,9 @@
 """What the traffic maker made: records per partition by what became of them.
 
 Pure. `committed` records were acknowledged by all replicas in sync, outside a transaction or in a
-committed one. `aborted` ones never count. `unknown` ones were sent without an answer: they may be
-in the log or not, so the log is the truth and `committed` its lower bound.
+committed one. `aborted` ones never count. `unknown` ones were sent, or were to be committed,
+without an answer: they may be in the log or not, so the log is the truth, `committed` its lower
+bound, and both together its upper one.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ import httpx
 
 from mirrorfleet.core.errors import MirrorfleetError
 from mirrorfleet.runtime import metric_names
-from tests.faultkit.asked import Asked, Ran, ran, shape
+from tests.faultkit.asked import Asked, Ran, counted, ran, shape
 from tests.faultkit.bites import aborted_in, aborted_within
 from tests.faultkit.estate import write_estate
 from tests.faultkit.hold import asked_rate, asked_s, hold_sync
@@ -37,6 +37,7 @@ from tests.judge.judging import Copy, Pair, judge
 from tests.judge.reading import At
 from tests.judge.render import render
 from tests.judge.verdict import Evidence, Report
+from tests.load.tally import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -62,6 +63,8 @@ WARMED_S: Final = 300.0
 MEGABYTE: Final = 1 << 20
 RSS_MB: Final = 400.0
 """Bound of a worker's memory: 64 MB of frames, what Python needs, and what a burst leaves."""
+SHARED: Final = frozenset({"open-one"})
+"""Topics to which a test itself writes: what loads count is not all that is there."""
 _SINCE: Final = metric_names.SINCE_PROGRESS.name + "{"
 
 
@@ -109,6 +112,8 @@ class Drill:
     faults: list[Fault] = field(default_factory=list)
     made: Made | None = None
     """All of it, once the load was ended."""
+    tally: Tally = field(default_factory=Tally)
+    """Of all loads that were ended: the next one may write to the same partitions."""
 
     # -- the regions
 
@@ -159,10 +164,12 @@ class Drill:
 
     def stop_load(self) -> int:
         """End it; how many records were acknowledged."""
-        records = sum(load.stop().records for load in self.loads)
+        tallies = [load.stop() for load in self.loads]
+        for tally in tallies:
+            self.tally.add(tally)
         self.loads.clear()
         self.asked.clear()
-        return records
+        return sum(tally.records for tally in tallies)
 
     def end_load(self) -> Made:
         """No more is made for the word on it; at the latest when that is asked for.
@@ -250,7 +257,9 @@ class Drill:
                 pairs=[Pair(*pair) for pair in names],
                 patience_s=patience_s,
             ),
-            demands=run.demands(acknowledged=records, seconds=seconds),
+            demands=run.demands(
+                acknowledged=records, seconds=seconds, counted=counted(self.tally, but=SHARED)
+            ),
             evidence=[*self._evidence(spans)],
             ran_s=run.seconds,
         )

@@ -11,6 +11,7 @@
         assert fleet.told() == []       every stall within its limit, all printed
 
 A fault is watched from its begin to its end, plus `AFTER_S` in which a stall still counts to it.
+From there to the next one, and to the end of the load, no slot may stand for long either.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import httpx
 
-from tests.faultkit.asked import Asked, Ran, ran, shape
+from tests.faultkit.asked import Asked, Ran, counted, ran, shape
 from tests.faultkit.hold import IS_LONG, asked_s, hold_sync
 from tests.faultkit.markers import commit_times, line_of
 from tests.faultkit.regions import address, data_directories
@@ -33,7 +34,8 @@ from tests.integration.mirror.fleet import Fleet, slots_of
 from tests.integration.mirror.stored import stored
 from tests.integration.workers.timeline import Taking, Timeline, copied_by, timelines
 from tests.judge.reading import At
-from tests.judge.stalls import Line, Span, stalls, told
+from tests.judge.stalls import Line, Span, silent, stalls, told, within
+from tests.load.tally import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -54,6 +56,9 @@ MOVE_S: Final = 2.0 if IS_LONG else 12.0
 KEPT_S: Final = 1.0 if IS_LONG else 10.0
 """Longest stalls: the long form asks for what is promised. The short one runs on any machine,
 where a worker that starts may take a core from brokers for seconds, and asks for a part of it."""
+SHOWS_S: Final = 5.0 if IS_LONG else 12.0
+"""In so long a span each source partition shows something: the load ends seven transactions a
+second, of which those of a busy machine come late."""
 STEADY_S: Final = 3.0
 """Load between two faults."""
 AFTER_S: Final = 1.0
@@ -83,6 +88,28 @@ class Fault(NamedTuple):
     moves: range | None
 
 
+class Calm(NamedTuple):
+    """Load without a fault, and how long a slot may stand still in it."""
+
+    what: str
+    span: Span
+    limit_s: float
+
+
+def calms(faults: Sequence[Fault], ended_ms: int) -> list[Calm]:
+    """What is between faults, and from the last one to the end of the load.
+
+    Slots may be moved there for balance. What was taken over has a backlog, which is copied in
+    turns: it may stand for as long as when it was taken.
+    """
+    begins = [*((f"and {fault.what}", fault.span.begin_ms) for fault in faults[1:])]
+    ends = [*begins, ("and the end of the load", ended_ms)]
+    return [
+        Calm(f"between {fault.what} {to}", Span(fault.span.end_ms, to_ms), fault.moved_s)
+        for fault, (to, to_ms) in zip(faults, ends, strict=False)
+    ]
+
+
 class Workers(Fleet):
     """A fleet with one topic under load, and workers by name."""
 
@@ -97,7 +124,11 @@ class Workers(Fleet):
         self.faults: list[Fault] = []
         self.load: Traffic | None = None
         self.asked: list[Asked] = []
-        self.run, self.acknowledged = Ran(0.0, 0.0), 0
+        self.run, self.tally = Ran(0.0, 0.0), Tally()
+        self.shared: set[str] = set()
+        """Topics to which a test itself writes: what the load counts is not all that is there."""
+        self.ended_ms = 0
+        """When the load was told to end."""
 
     def start(self, name: str, *, through: Sequence[str] = ()) -> ServiceProcess:
         """Start a worker and wait until it is ready."""
@@ -192,26 +223,39 @@ class Workers(Fleet):
         left_s = ran(self.asked, time.monotonic()).left_s(SECONDS)
         hold_sync(left_s, reason="load for as long as is demanded")
         self.run = ran(self.asked, time.monotonic())
-        self.acknowledged = self.load.stop().records
+        self.ended_ms = now_ms()
+        self.tally = self.load.stop()
 
     def judged_under_load(self) -> Report:
-        """The judge's word on all that the load made: UNKNOWN below the rate that it should have.
+        """The judge's word on all that the load made: UNKNOWN below the rate that it should have,
+        and where the source does not have what the load counted.
 
         That a fault met open transactions is each test's to prove: planned moves leave none.
         """
-        demands = self.run.demands(acknowledged=self.acknowledged, seconds=SECONDS)
+        made = counted(self.tally, but=self.shared)
+        acknowledged = self.tally.records
+        demands = self.run.demands(acknowledged=acknowledged, seconds=SECONDS, counted=made)
         report = self.judged([self.topic], demands=demands, ran_s=self.run.seconds)
         print(self.run.told(report.source_records))
         return report
 
     def told(self) -> list[str]:
-        """Print what each fault did to slots that moved and to those that were kept.
+        """Print what each fault did to slots that moved and to those that were kept, and how long
+        any stood between faults.
 
-        Gives what was longer than allowed, or did not happen.
+        Gives what was longer than allowed, or did not happen, or is not known.
         """
         owned = timelines(self.west, self.name)
         seen = [self._line(number) for number in range(PARTITIONS)]
-        return [text for fault in self.faults for text in self._judged(fault, owned, seen)]
+        found: list[str] = []
+        for fault, calm in zip(self.faults, calms(self.faults, self.ended_ms), strict=True):
+            found += self._judged(fault, owned, seen)
+            found += nothing_shown(fault.what, seen, fault.span)
+            self._print_takings(calm.span, owned)
+            own = [within(line, calm.span) for line in seen]
+            found += too_long(calm.what, own, calm.span, calm.limit_s)
+            found += nothing_shown(calm.what, seen, calm.span)
+        return found
 
     def takings(self, fault: Span) -> list[Taking]:
         """Each change of an owner during the fault that began so."""
@@ -233,9 +277,7 @@ class Workers(Fleet):
         return line_of(at, *map(data_directories, sides))
 
     def _judged(self, fault: Fault, owned: list[Timeline], seen: list[Line]) -> Iterator[str]:
-        moved = [line for line in owned if line.takings_in(fault.span)]
-        for taking in (t for line in moved for t in line.takings_in(fault.span)):
-            print(f"    to {self.owners.get(taking.owner, taking.owner)}: {taking}")
+        moved = self._print_takings(fault.span, owned)
         if fault.moves is not None and len(moved) not in fault.moves:
             yield f"{fault.what}: {len(moved)} slots moved, not as many as {fault.moves}"
         changed = {number for line in moved for number in line.partitions}
@@ -243,11 +285,33 @@ class Workers(Fleet):
             ("moved", fault.moved_s, changed),
             ("kept", KEPT_S, set(range(PARTITIONS)) - changed),
         ):
-            found = stalls([seen[number] for number in sorted(numbers)], fault.span)
-            text = told(f"{fault.what}, {what} slots", found, limit)
-            print(text)
-            if found and found[0].seconds >= limit:
-                yield text
+            lines = [seen[number] for number in sorted(numbers)]
+            yield from too_long(f"{fault.what}, {what} slots", lines, fault.span, limit)
+
+    def _print_takings(self, span: Span, owned: list[Timeline]) -> list[Timeline]:
+        """Give the slots that changed hands in a span."""
+        moved = [line for line in owned if line.takings_in(span)]
+        for taking in (t for line in moved for t in line.takings_in(span)):
+            print(f"    to {self.owners.get(taking.owner, taking.owner)}: {taking}")
+        return moved
+
+
+def too_long(what: str, lines: Sequence[Line], span: Span, limit_s: float) -> list[str]:
+    """Print the stalls of copies in a span; gives the text where one is too long."""
+    found = stalls(lines, span)
+    text = told(what, found, limit_s)
+    print(text)
+    return [text] if found and found[0].seconds >= limit_s else []
+
+
+def nothing_shown(what: str, lines: Sequence[Line], span: Span) -> list[str]:
+    """Say of which copies a span that is long enough to tell tells nothing."""
+    if span.end_ms - span.begin_ms < SHOWS_S * 1000:
+        return []
+    return [
+        f"{what}: the source of {at.topic}-{at.partition} showed nothing"
+        for at in silent(lines, span)
+    ]
 
 
 @contextmanager

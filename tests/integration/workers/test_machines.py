@@ -78,6 +78,7 @@ def misses_memory(starved: ServiceProcess, fleet: Workers, each: int) -> bool:
     How much it asks for at a time follows what came before, so it may get by with few.
     """
     large = [Made(LARGE, partition=number % PARTITIONS) for number in range(each * PARTITIONS)]
+    fleet.shared.add(fleet.topic)
     starved.freeze()
     put(fleet.east, fleet.topic, large)
     starved.thaw()

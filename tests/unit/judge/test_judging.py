@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from tests.judge import judging
 from tests.judge.compare import Kind, compare
-from tests.judge.judging import Copy, _compared
+from tests.judge.judging import Copy, Pair, _compared, judge
 from tests.judge.log import Log
-from tests.judge.reading import ANSWERS, Ends, Reading
-from tests.judge.verdict import Demands, Finding, Verdict, decide
+from tests.judge.reading import ANSWERS, At, ClusterAccess, Ends, Order, Reading
+from tests.judge.verdict import Counted, Demands, Finding, Report, Verdict, decide
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 EXACT = Finding(
     source_topic="orders",
@@ -104,3 +107,86 @@ def test_no_second_reading_that_has_more_than_the_first_makes_what_is_too_much_r
     (found,) = judging._judged(COPY, [cast("judging._Task", None)])
 
     assert [each.kind for each in found.anomalies] == [Kind.EXTRA]
+
+
+class Clusters:
+    """A source and an exact copy of it, two partitions of two records each, read one by one."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.sides = {side: ClusterAccess(side) for side in ("east", "west")}
+        self.read: list[At] = []
+        self.ends: dict[At, Ends] = {}
+        """Of what does not end behind its two records."""
+        self.late: dict[At, Ends] = {}
+        """The same, once all was read."""
+        monkeypatch.setattr(judging, "PORTION_RECORDS", 2)
+        monkeypatch.setattr(judging, "is_append_time", lambda *_: False)
+        monkeypatch.setattr(judging, "partitions_of", self.partitions_of)
+        monkeypatch.setattr(judging, "ends_of", self.ends_of)
+        monkeypatch.setattr(judging, "read_logs", self.read_logs)
+
+    def partitions_of(self, access: ClusterAccess, topics: Sequence[str]) -> dict[str, list[int]]:
+        del access
+        return {topic: [0, 1] for topic in topics}
+
+    def ends_of(self, access: ClusterAccess, partitions: Sequence[At]) -> dict[At, Ends]:
+        del access
+        told = self.ends | (self.late if At("east.orders", 1) in self.read else {})
+        return {at: told.get(at, Ends(2, 2)) for at in partitions}
+
+    def read_logs(
+        self, access: ClusterAccess, partitions: Sequence[At], order: Order
+    ) -> dict[At, Reading]:
+        del order
+        now = self.ends_of(access, partitions)
+        self.read += partitions
+        return {at: Reading(log(2), now[at], finished=True) for at in partitions}
+
+    def judged(self, demands: Demands | None = None) -> Report:
+        self.read.clear()
+        east, west = self.sides.values()
+        pairs = [Pair("orders", "east.orders")]
+        return judge(Copy(source=east, target=west, pairs=pairs, patience_s=0.0), demands=demands)
+
+
+def test_a_copy_that_grows_while_other_portions_are_read_is_doubted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clusters = Clusters(monkeypatch)
+    assert clusters.judged().verdict is Verdict.PASS
+    assert [at.partition for at in clusters.read] == [0, 0, 0, 1, 1, 1], "two portions"
+
+    clusters.late[At("east.orders", 0)] = Ends(5, 5)
+    report = clusters.judged()
+
+    assert (report.verdict, report.reasons) == (
+        Verdict.UNKNOWN,
+        ("east.orders-0: the target grew after it was judged, from 2 to 5",),
+    )
+
+
+def test_a_transaction_that_is_open_where_the_load_has_ended_is_doubted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What lies behind it is compared by nobody."""
+    clusters = Clusters(monkeypatch)
+    clusters.ends[At("orders", 1)] = Ends(2, 9)
+    assert clusters.judged().verdict is Verdict.PASS, "who writes may go on"
+
+    report = clusters.judged(Demands(counted={("orders", 1): Counted(2)}))
+
+    assert (report.verdict, report.reasons) == (
+        Verdict.UNKNOWN,
+        ("orders-1: a transaction is open in the source",),
+    )
+
+
+def test_markers_that_are_written_a_moment_after_the_load_has_ended_are_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    at = At("orders", 1)
+    given = iter([Ends(1, 2), Ends(1, 2)])
+    monkeypatch.setattr(judging, "ends_of", lambda *_: {at: next(given, Ends(2, 2))})
+    copy = cast("Copy", SimpleNamespace(source=None, patience_s=5.0))
+
+    assert judging._left_open(copy, [at]) == []

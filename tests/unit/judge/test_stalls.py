@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.judge.reading import At
-from tests.judge.stalls import Line, Span, Stall, longest, stalls, told
+from tests.judge.stalls import Line, Span, Stall, longest, silent, stalls, told, within
 
 COPY = At("east.orders", 3)
 ALL = Span(0, 10_000)
@@ -49,3 +49,21 @@ def test_the_longest_stall_is_told_first() -> None:
     assert told("kill -9", found, 10) == (
         "kill -9: longest stall 3.00 s (east.orders-3), median 1.75 s of 2 partitions, limit 10 s"
     )
+
+
+def test_a_span_has_as_its_own_what_began_in_it_up_to_its_end() -> None:
+    found = line([1_000, 3_000, 6_000, 6_500, 9_000], [1_100, 5_000, 6_200, 9_900])
+    of_its_own = within(found, Span(4_000, 8_000))
+    assert of_its_own == line([6_000, 6_500], [1_100, 5_000, 6_200])
+    assert longest(of_its_own, Span(4_000, 8_000)) == Stall(COPY, 1.5, 6_500)
+
+
+def test_a_span_in_which_a_copy_stands_from_before_it_to_its_end_has_nothing_of_its_own() -> None:
+    found = line([1_000, 3_000, 6_000], [1_100])
+    assert longest(within(found, Span(4_000, 8_000)), Span(4_000, 8_000)).seconds == 0.0
+
+
+def test_a_source_that_shows_nothing_in_a_span_is_silent() -> None:
+    found = [line([1_000, 5_000], [1_100])]
+    assert silent(found, Span(2_000, 4_000)) == [COPY]
+    assert silent(found, Span(2_000, 5_000)) == []

@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.judge.compare import Anomaly, Kind, OffsetRange
-from tests.judge.verdict import Demands, Evidence, Finding, MissingTail, Verdict, decide
+from tests.judge.verdict import (
+    Counted,
+    Demands,
+    Evidence,
+    Finding,
+    MissingTail,
+    Verdict,
+    decide,
+)
 
 GOOD = Finding(
     source_topic="orders",
@@ -122,6 +132,31 @@ def test_a_doubt_about_one_partition_makes_all_unknown() -> None:
         Verdict.UNKNOWN,
         ("east.orders-0: the source grew",),
     )
+
+
+@pytest.mark.parametrize(
+    ("counted", "reasons"),
+    [
+        (Counted(5), ()),
+        (Counted(4), ("east.orders-3: 5 records at the source, 4 were written",)),
+        (Counted(6), ("east.orders-3: 5 records at the source, 6 were written",)),
+        (Counted(4, 1), ()),
+        (Counted(2, 2), ("east.orders-3: 5 records at the source, 2 to 4 were written",)),
+    ],
+    ids=["all", "one that was aborted", "one behind a hole", "one without an answer", "too many"],
+)
+def test_what_the_source_has_is_what_was_written_or_nobody_knows_what_was_copied(
+    counted: Counted, reasons: tuple[str, ...]
+) -> None:
+    """Alike on both sides is what no comparison shows."""
+    report = decide([GOOD], demands=Demands(counted={("orders", 3): counted}))
+    assert report.verdict is (Verdict.UNKNOWN if reasons else Verdict.PASS)
+    assert (report.reasons, report.only_the_run) == (reasons, False)
+
+
+def test_of_what_nobody_counted_no_number_is_demanded() -> None:
+    demands = Demands(counted={("orders", 4): Counted(1), ("clicks", 3): Counted(1)})
+    assert decide([GOOD], demands=demands).verdict is Verdict.PASS
 
 
 def test_the_exit_codes_are_0_1_2() -> None:
