@@ -193,6 +193,7 @@ def test_a_transaction_left_open_at_the_source_holds_up_its_partition_alone(
         far_pair(*sides(1)) as pair,
         drill("open", pair, tmp_path, topics=topics) as it,
     ):
+        it.shared.add("open-one")
         it.start_load(LOAD, more=["--steady"])  # no other transaction withholds anything
         mirror = it.mirror()
         it.warm(mirror)

@@ -63,8 +63,6 @@ WARMED_S: Final = 300.0
 MEGABYTE: Final = 1 << 20
 RSS_MB: Final = 400.0
 """Bound of a worker's memory: 64 MB of frames, what Python needs, and what a burst leaves."""
-SHARED: Final = frozenset({"open-one"})
-"""Topics to which a test itself writes: what loads count is not all that is there."""
 _SINCE: Final = metric_names.SINCE_PROGRESS.name + "{"
 
 
@@ -114,6 +112,8 @@ class Drill:
     """All of it, once the load was ended."""
     tally: Tally = field(default_factory=Tally)
     """Of all loads that were ended: the next one may write to the same partitions."""
+    shared: set[str] = field(default_factory=set)
+    """Topics to which a test itself writes: what loads count is not all that is there."""
 
     # -- the regions
 
@@ -258,7 +258,7 @@ class Drill:
                 patience_s=patience_s,
             ),
             demands=run.demands(
-                acknowledged=records, seconds=seconds, counted=counted(self.tally, but=SHARED)
+                acknowledged=records, seconds=seconds, counted=counted(self.tally, but=self.shared)
             ),
             evidence=[*self._evidence(spans)],
             ran_s=run.seconds,

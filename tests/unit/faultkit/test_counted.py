@@ -12,7 +12,7 @@ import pytest
 
 from tests.faultkit.asked import Asked, counted
 from tests.faults.regions import drill
-from tests.faults.regions.drill import SHARED, Drill
+from tests.faults.regions.drill import Drill
 from tests.integration.workers.fleet import SECONDS, Workers
 from tests.judge.verdict import Counted, Demands, Report, Verdict
 from tests.load.tally import Tally
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tests.faultkit.process import ServiceProcess
     from tests.faultkit.traffic import Traffic
 
-ORDERS, CLICKS, OTHERS = ("orders", 0), ("clicks", 0), (min(SHARED), 0)
+ORDERS, CLICKS, OTHERS = ("orders", 0), ("clicks", 0), ("shared", 0)
 REPORT = Report(Verdict.PASS, (), ())
 
 
@@ -44,7 +44,7 @@ def test_all_that_was_sent_somewhere_is_counted_there() -> None:
         aborted=Counter({ORDERS: 5, CLICKS: 5}),
         unknown=Counter({ORDERS: 2}),
     )
-    assert counted(tally, but=SHARED) == {ORDERS: Counted(3, 2), CLICKS: Counted(0)}
+    assert counted(tally, but={"shared"}) == {ORDERS: Counted(3, 2), CLICKS: Counted(0)}
 
 
 @pytest.fixture
@@ -74,8 +74,9 @@ def test_a_drill_demands_what_all_its_loads_counted(
     pair = cast("dict[str, FarRegion]", {"east": side, "west": side})
     sync = cast("ServiceProcess", None)
     it = Drill("d", pair, tmp_path, ExitStack(), ["orders:1"], tmp_path, sync)
+    it.shared.add("shared")
     for made in (2, 3):
-        it.loads.append(load(orders=made, **{OTHERS[0]: made}))
+        it.loads.append(load(orders=made, shared=made))
         it.asked += since(SECONDS)
         it.made = None
         it.judged(seconds=0.0)
