@@ -27,7 +27,7 @@ from mirrorfleet.policy.naming import Naming
 from mirrorfleet.records import checkpoint
 from mirrorfleet.records.checkpoint import Checkpoint
 from mirrorfleet.runtime.clock import SystemClock
-from mirrorfleet.wire.records import Record
+from mirrorfleet.wire.records import NO_TIME, Record
 from tests.unit.mapping.targets import Target, deleted
 from tests.unit.mapping.test_asking import ENTRY
 from tests.unit.records.making import LINK
@@ -118,6 +118,16 @@ async def test_the_last_checkpoint_of_each_group_is_told_with_its_time(
     }
     assert (refused["group"], refused["target_state"]) == ("g-refused", "Dead")
     assert refused["refused"] == "west: GROUP_AUTHORIZATION_FAILED"
+
+
+async def test_a_checkpoint_that_was_written_without_a_time_is_of_no_moment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(f"{__name__}.POINTS", [point("g", 5, 6)._replace(timestamp=NO_TIME)])
+
+    (row,) = await Lost(monkeypatch, AWAY).ask()
+
+    assert row["unchecked"] == "east does not answer; nobody knows as of when"
 
 
 async def test_a_copy_that_was_deleted_has_no_translation(monkeypatch: pytest.MonkeyPatch) -> None:
