@@ -21,7 +21,7 @@ from mirrorfleet.core.errors import BrokerError, DeadlineError, NotOursError
 from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.kafka.admin import NewTopic, create_topics
 from mirrorfleet.kafka.control import ControlWriter
-from mirrorfleet.kafka.groups import GroupOffsets, commit_offsets, fetch_offsets, list_groups
+from mirrorfleet.kafka.groups import OF_PARTITIONS, commit_offsets, fetch_offsets, list_groups
 from mirrorfleet.kafka.offsets import EARLIEST, LATEST, list_offsets
 from mirrorfleet.mapping.before_copies import BeforeCopies
 from mirrorfleet.mapping.groups_seen import GroupsSeen
@@ -55,6 +55,7 @@ from services.checkpoint.gone import GoneGroups
 if TYPE_CHECKING:
     from mirrorfleet.core.ports import Clock
     from mirrorfleet.kafka.cluster import Cluster
+    from mirrorfleet.kafka.groups import GroupOffsets
     from mirrorfleet.policy.flows import Flow
     from mirrorfleet.records.checkpoint import Checkpoint
     from mirrorfleet.records.offset_sync import OffsetSync
@@ -350,9 +351,10 @@ class LinkGroups:
         answers = await commit_offsets(self._target, wanted, once=True, deadline_s=deadline_s)
         points: list[Checkpoint] = []
         for group, error in answers.items():
-            if error is None:
-                commits = due[group].commits
+            commits = due[group].commits
+            if error is None or error.code in OF_PARTITIONS:  # what is not set is due by its offset
                 self._rewritten_at |= {(group, point.partition): now for point in commits}
+            if error is None:
                 self.commits["set"] += 1
                 points += settled(commits)
             elif error.code is ErrorCode.UNKNOWN_MEMBER_ID:

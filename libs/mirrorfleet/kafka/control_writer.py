@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError, ConnectionLostError, DeadlineError
@@ -17,8 +17,11 @@ from mirrorfleet.core.ids import ProducerIdentity, TopicPartition
 from mirrorfleet.kafka.backoff import Attempts
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.producer import ProduceAck, ProduceEntry, ProduceLane
-from mirrorfleet.wire.records import control_batch
+from mirrorfleet.wire.records import NO_TIME, control_batch
 from mirrorfleet.wire.rewrite import stamp
+
+if TYPE_CHECKING:
+    from mirrorfleet.wire.copybatch import CopyBatch
 
 T = TypeVar("T")
 
@@ -47,7 +50,8 @@ class ControlWriter:
         self._connecting: dict[int, asyncio.Lock] = {}
 
     async def write(self, tp: TopicPartition, entries: Sequence[Entry], now_ms: int) -> None:
-        """Write records of time `now_ms`; when it returns, all in-sync replicas have them.
+        """Write records of time `now_ms`, or of none where the broker refuses that time; when it
+        returns, all in-sync replicas have them.
 
         Raises: DeadlineError (with the last refusal), BrokerError (not allowed, too large),
         AuthenticationError. Some of the records may be written then.
@@ -63,11 +67,24 @@ class ControlWriter:
         self._lanes.clear()
 
     async def _write_batch(self, tp: TopicPartition, entries: Sequence[Entry], now_ms: int) -> None:
-        batch = control_batch(entries, now_ms)
-        header = stamp(batch, _NO_PRODUCER, _NO_SEQUENCE, transactional=False)
         where = f"{self._cluster.name}: writing {tp}"
         seconds = self._deadline_s or self._cluster.settings.request_timeout_s
         attempts = Attempts(where, seconds, self._cluster.dice)
+        try:
+            await self._write_until(tp, control_batch(entries, now_ms), where, attempts)
+        except BrokerError as error:
+            if error.code is not ErrorCode.INVALID_TIMESTAMP:
+                raise
+            # Our clock is far ahead of the broker's (KIP-937), and the topic takes time from us,
+            # as MM2's do, where nothing is decided by it. A record without a time is never refused
+            # for it, and retention counts from the write then; one of time 0 would be gone at once.
+            await self._write_until(tp, control_batch(entries, NO_TIME), where, attempts)
+
+    async def _write_until(
+        self, tp: TopicPartition, batch: CopyBatch, where: str, attempts: Attempts
+    ) -> None:
+        """Try again while that may help, and there is time."""
+        header = stamp(batch, _NO_PRODUCER, _NO_SEQUENCE, transactional=False)
         while True:
             try:
                 ack = await self._attempt(tp, header, batch.payload, attempts)

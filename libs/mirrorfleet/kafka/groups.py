@@ -56,7 +56,7 @@ _MOST_BYTES: Final = 256 * 1024
 """Of one OffsetCommit, as its coordinator writes it down: see `commit_offsets`."""
 _RECORD_BYTES: Final = 100
 """What the record of an offset takes beside its names and its metadata, and some more."""
-_OF_PARTITIONS: Final = frozenset(
+OF_PARTITIONS: Final = frozenset(
     {
         ErrorCode.NONE,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -211,9 +211,9 @@ async def commit_offsets(
             request = _commit_request(name, part)
             answer = await cluster.ask(request, OffsetCommitResponse, node=node, deadline_s=left_s)
             codes += [code_of(p.error_code) for topic in answer.topics for p in topic.partitions]
-            if not _OF_PARTITIONS.issuperset(codes):
+            if not OF_PARTITIONS.issuperset(codes):
                 break
-        codes.sort(key=_OF_PARTITIONS.__contains__)  # what is said of the group itself counts
+        codes.sort(key=OF_PARTITIONS.__contains__)  # what is said of the group itself counts
         first = next((code for code in codes if code is not ErrorCode.NONE), ErrorCode.NONE)
         return verdict(first, f"{cluster.name}: OffsetCommit of group {name}")
 

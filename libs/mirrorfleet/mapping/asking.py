@@ -15,7 +15,15 @@ from mirrorfleet.core.errors import BrokerError, ConfigError, MirrorfleetError, 
 from mirrorfleet.core.ids import FleetName, Link, PartitionIdentity, SlotNumber, TopicPartition
 from mirrorfleet.core.ports import Clock
 from mirrorfleet.kafka.cluster import Cluster
-from mirrorfleet.kafka.groups import GroupOffsets, GroupState, fetch_offsets, list_groups, state_of
+from mirrorfleet.kafka.each import Results
+from mirrorfleet.kafka.groups import (
+    GroupOffsets,
+    GroupState,
+    ListedGroup,
+    fetch_offsets,
+    list_groups,
+    state_of,
+)
 from mirrorfleet.mapping.catalog import CatalogView, read_catalog
 from mirrorfleet.mapping.following import MapFollower
 from mirrorfleet.mapping.last_checkpoints import ask_target
@@ -181,29 +189,46 @@ async def ask_groups(
 
     `refused` says which cluster did not answer for the group; a group whose offsets the source
     does not tell is one row without any. It also says why an offset has no translation: one of both
-    topics was deleted. `unchecked` says where nobody knows that. Without a source that answers
-    (`answering`) the rows are those of `ask_target`.
+    topics was deleted. `unchecked` says where nobody knows that. Without a source (`answering`), or
+    where what is left of it does not tell its groups, the rows are those of `ask_target`.
 
     Raises: RefusedError when `only` is no group of the link; errors of both clusters.
     """
-    if source is None:
+    found = None if source is None else await _groups_at(source, flow, only)
+    if source is None or found is None:
         return await ask_target(target, fleet, flow, only=only)
+    listed, committed = found
     view = await read_catalog(target, fleet)
-    listed = await list_groups(source)
-    groups = groups_of(source, flow, listed, () if only is None else (only,))
     there = await list_groups(target, any_protocol=True)
-    committed = await fetch_offsets(source, groups)
     # a group that the target hides from us is not listed there: only an answer tells it from none
-    set_there = await fetch_offsets(target, groups)
+    set_there = await fetch_offsets(target, list(committed))
     copies = await copies_of(target, fleet, flow, view, clock)
     told = (one for one in committed.values() if not isinstance(one, BrokerError))
     seen = await sides_seen(source, target, entries_of(told, copies))
     rows: list[Row] = []
-    for group in groups:
-        here = _Side(listed[group].state, committed[group])
+    for group, offsets in sorted(committed.items()):
+        here = _Side(listed[group].state, offsets)
         sides = here, _Side(state_of(there, group), set_there[group])
         rows += _group_rows(group, flow, copies, sides, seen)
     return rows
+
+
+async def _groups_at(
+    source: Cluster, flow: Flow, only: str | None
+) -> tuple[Mapping[str, ListedGroup], Results[str, GroupOffsets]] | None:
+    """The groups of a source, and the offsets of those that are asked about; None where it is half
+    away: a broker that is left lets us in, and lists others that are not.
+
+    Raises: as `ask_groups`, but what another try may help.
+    """
+    try:
+        listed = await list_groups(source)
+        groups = groups_of(source, flow, listed, () if only is None else (only,))
+        return listed, await fetch_offsets(source, groups)
+    except MirrorfleetError as error:
+        if not error.retriable:
+            raise
+        return None
 
 
 def groups_of(

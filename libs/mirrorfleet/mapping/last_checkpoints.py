@@ -26,7 +26,7 @@ from mirrorfleet.records import checkpoint
 from mirrorfleet.records.catalog import CatalogPartition
 from mirrorfleet.records.checkpoint import Checkpoint
 from mirrorfleet.views.format import moment
-from mirrorfleet.wire.records import Record
+from mirrorfleet.wire.records import NO_TIME, Record
 
 FOUND: Final = "checkpoint"
 """How the translation was found: `checkpoint` made it then, and it is not made again now."""
@@ -57,9 +57,14 @@ async def ask_target(
         if entry is None or theirs is None:
             continue
         row = _row(point, entry, theirs, seen[entry.identity])
-        as_of = f"{flow.link.source} does not answer; as of {moment(time_ms)} UTC"
+        as_of = f"{flow.link.source} does not answer; {_as_of_words(time_ms)}"
         rows.append(row | {"target_state": str(state_of(there, point.group)), "unchecked": as_of})
     return rows
+
+
+def _as_of_words(time_ms: int) -> str:
+    """A writer whose clock the broker did not believe leaves no time."""
+    return "nobody knows as of when" if time_ms == NO_TIME else f"as of {moment(time_ms)} UTC"
 
 
 def _row(

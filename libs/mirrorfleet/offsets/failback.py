@@ -3,9 +3,10 @@
     target offset that is its own  ->  the first copied record it has not read  ->  source offset
 
 Only of partitions in which it has read: what `checkpoint` wrote for it is no progress (`homes`),
-and an offset that its place at home leads to is none either. It is never set back. What was not
-copied by rule or by decision, among what it has read on the target, it is not given at home either:
-that is in the ledger. An offset from before the target lost its tail is read by the map of now.
+and an offset that its place at home leads to is none either. Where it has no place at home, what
+`checkpoint` wrote is all there is: see `left_there`. It is never set back. What was not copied by
+rule or by decision, among what it has read on the target, it is not given at home either: that is
+in the ledger. An offset from before the target lost its tail is read by the map of now.
 """
 
 from __future__ import annotations
@@ -15,7 +16,13 @@ from dataclasses import dataclass
 
 from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.offsets.copies import Answer, Copies
-from mirrorfleet.offsets.homes import GroupOffset, answer_back, is_copied_for
+from mirrorfleet.offsets.homes import (
+    GroupOffset,
+    Written,
+    answer_back,
+    is_copied_for,
+    own_progress,
+)
 from mirrorfleet.offsets.index import Found
 from mirrorfleet.policy.flows import Flow
 
@@ -48,6 +55,26 @@ class Place:
         return GroupOffset(self.goes_on, self.metadata)
 
 
+def left_there(
+    there: Mapping[TopicPartition, GroupOffset],
+    written: Written,
+    home: Mapping[TopicPartition, GroupOffset],
+    copies: Copies,
+) -> dict[TopicPartition, GroupOffset]:
+    """Its own offsets on the target, and what `checkpoint` wrote where it has none at home.
+
+    The source forgets an offset of a group that is away for long (offsets.retention.minutes), and
+    all of them when it is lost. Then the exact place is on the target alone.
+    """
+
+    def has_none(at: TopicPartition) -> bool:
+        entry = copies.by_target(at)
+        return entry is not None and entry.source not in home
+
+    own = own_progress(there, written)
+    return own | {at: now for at, now in there.items() if has_none(at)}
+
+
 def places_at_home(
     group: str,
     own: Mapping[TopicPartition, GroupOffset],
@@ -55,7 +82,7 @@ def places_at_home(
     copies: Copies,
     flow: Flow,
 ) -> list[Place]:
-    """By its own offsets on the target and those at home; what this link copies for it."""
+    """By its offsets on the target that count and those at home; what this link copies for it."""
     found = []
     for at, now in sorted(own.items()):
         answer = answer_back(group, at, now.offset, copies, flow)

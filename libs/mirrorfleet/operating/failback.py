@@ -20,7 +20,14 @@ from mirrorfleet.mapping.asking import copies_of, groups_of
 from mirrorfleet.mapping.catalog import read_catalog
 from mirrorfleet.mapping.live import side_words, sides_seen
 from mirrorfleet.mapping.written import WrittenTail
-from mirrorfleet.offsets.failback import Place, offset_at, places_at_home, unmapped, unread
+from mirrorfleet.offsets.failback import (
+    Place,
+    left_there,
+    offset_at,
+    places_at_home,
+    unmapped,
+    unread,
+)
 from mirrorfleet.offsets.homes import Activity, own_progress
 from mirrorfleet.records import checkpoint
 
@@ -70,14 +77,19 @@ class Return:
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """Both sides at one moment. `awake`: who has members on either, which concerns only those who
-    come back; `troubles`: for whom a cluster does not answer.
+    """Both sides at one moment. `awake`: who has members, and on which side, at home first, which
+    concerns only those who come back; `troubles`: for whom a cluster does not answer.
     """
 
     troubles: Mapping[str, str]
     awake: Mapping[str, str]
     home: Mapping[str, GroupOffsets]
     there: Mapping[str, GroupOffsets]
+
+    def awake_words(self, group: str) -> str:
+        """Why a group with members stays; "" of one that has none."""
+        at = self.awake.get(group)
+        return "" if at is None else f"it has members on {at}: stop them, and say it again"
 
 
 async def find_returns(
@@ -88,7 +100,8 @@ async def find_returns(
     clock: Clock,
     only: Collection[str] = (),
 ) -> list[Return]:
-    """Each group of the link that has read copies by itself, or these; changes nothing.
+    """Each group of the link that has read copies by itself, or has its place there alone, or
+    these; changes nothing.
 
     Raises: RefusedError when one of `only` is no group that a rule takes; as `read_catalog`, and
     errors of both clusters.
@@ -104,10 +117,12 @@ async def find_returns(
     found = [Return(name, trouble=trouble) for name, trouble in look.troubles.items()]
     for name, offsets in look.there.items():
         own = own_progress(offsets, written.of(name))
+        if look.awake.get(name) != source.name:  # who is at work at home has what it wants there
+            own = left_there(offsets, written.of(name), look.home[name], copies)
         places = tuple(places_at_home(name, own, look.home[name], copies, flow))
         trouble = unmapped(name, own, copies, flow)
         if name in look.awake and (trouble or any(one.is_due for one in places)):
-            trouble = look.awake[name]
+            trouble = look.awake_words(name)
         if places or trouble:
             found.append(Return(name, places, trouble))
     found = await _with_ends(source, target, sorted(found, key=lambda one: one.group))
@@ -129,7 +144,7 @@ async def _look(source: Cluster, target: Cluster, names: Sequence[str]) -> _Look
                 troubles[name] = f"{cluster.name}: {answer}"
         for cluster, listed in states:
             if state_of(listed, name).activity is Activity.ACTIVE:
-                awake[name] = f"it has members on {cluster.name}: stop them, and say it again"
+                awake.setdefault(name, cluster.name)
     return _Look(troubles, awake, _answered(home, troubles), _answered(there, troubles))
 
 
@@ -220,7 +235,7 @@ async def _stand(
 
 def _since(one: Return, look: _Look) -> str:
     """Why a group is not set after all."""
-    trouble = one.trouble or look.troubles.get(one.group, "") or look.awake.get(one.group, "")
+    trouble = one.trouble or look.troubles.get(one.group, "") or look.awake_words(one.group)
     if trouble or one.group not in look.home:
         return trouble
     home, there = look.home[one.group], look.there[one.group]

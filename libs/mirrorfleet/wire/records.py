@@ -5,7 +5,7 @@ The copying path does not come here. Errors: CorruptBatchError.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mirrorfleet.core.ids import SourceOffset
 from mirrorfleet.wire.builder import BatchBuilder
@@ -19,9 +19,12 @@ if TYPE_CHECKING:
     from mirrorfleet.wire.batch import BatchHeader, Buffer
     from mirrorfleet.wire.copybatch import CopyBatch
 
+NO_TIME: Final = -1
+"""The timestamp of a record that has none, as from magic 0, or written with none."""
+
 
 class Record(NamedTuple):
-    """A record as a consumer sees it. Timestamp in ms, -1 when there is none (magic 0)."""
+    """A record as a consumer sees it. Timestamp in ms, `NO_TIME` when there is none."""
 
     offset: int
     timestamp: int
@@ -31,7 +34,7 @@ class Record(NamedTuple):
 
 
 class NewRecord(NamedTuple):
-    """A record to be written. Timestamp in ms."""
+    """A record to be written. Timestamp in ms, or `NO_TIME`."""
 
     timestamp: int
     key: bytes | None

@@ -9,16 +9,19 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import DeadlineError
+from mirrorfleet.core.errors import BrokerError, DeadlineError
 from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.kafka.control_writer import ControlWriter
 from mirrorfleet.kafka.producer import ProduceAck, ProduceEntry
+from mirrorfleet.wire.batch import verify, walk
+from mirrorfleet.wire.records import NO_TIME, Record, records_of
 
 if TYPE_CHECKING:
     from mirrorfleet.kafka.cluster import Cluster
 
 STUCK, FREE = TopicPartition("t", 0), TopicPartition("t", 1)
 ENTRIES = [(b"k", b"v")]
+NOW_MS, HOUR_MS = 1_700_000_000_000, 3_600_000
 
 
 class Lane:
@@ -46,6 +49,25 @@ class Lane:
 
     def close(self) -> None:
         self.connection.closed = True
+
+
+class Dated(Lane):
+    """To a broker that refuses what is dated more than an hour ahead of its clock."""
+
+    tried: list[int]
+    stored: list[Record]
+    refusal = ErrorCode.INVALID_TIMESTAMP
+
+    async def send(self, entries: tuple[ProduceEntry, ...]) -> list[ProduceAck]:
+        (entry,) = entries
+        stored = bytes(entry.header) + bytes(entry.payload)
+        (header,) = walk(stored)
+        verify(stored, header)
+        Dated.tried.append(header.max_timestamp)
+        error = Dated.refusal if header.max_timestamp > NOW_MS + HOUR_MS else ErrorCode.NONE
+        if error is ErrorCode.NONE:
+            Dated.stored += records_of(stored, header)
+        return [ProduceAck(entry.topic, entry.partition, error, 0, -1, -1, None, (), None)]
 
 
 class OneBroker:
@@ -102,3 +124,35 @@ async def test_a_quota_that_wants_silence_for_too_long_is_named_and_its_connecti
 
     lane = cast("Lane", writer._lanes[1])
     assert (Lane.made, lane.sent, lane.connection.closed) == (1, [], False)
+
+
+@pytest.fixture
+def dated(monkeypatch: pytest.MonkeyPatch) -> ControlWriter:
+    """To such a broker."""
+    monkeypatch.setattr("mirrorfleet.kafka.control_writer.ProduceLane", Dated)
+    monkeypatch.setattr(Dated, "tried", [], raising=False)
+    monkeypatch.setattr(Dated, "stored", [], raising=False)
+    return ControlWriter(cast("Cluster", OneBroker()), deadline_s=5.0)
+
+
+async def test_what_a_clock_that_is_far_ahead_dates_is_written_without_a_time(
+    dated: ControlWriter,
+) -> None:
+    ahead = NOW_MS + 2 * HOUR_MS
+
+    await dated.write(FREE, ENTRIES, ahead)
+    await dated.write(FREE, ENTRIES, NOW_MS)
+
+    assert Dated.tried == [ahead, NO_TIME, NOW_MS]
+    assert Dated.stored == [Record(0, time, b"k", b"v") for time in (NO_TIME, NOW_MS)]
+
+
+async def test_what_is_refused_for_something_else_is_not_written_again(
+    dated: ControlWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Dated, "refusal", ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+    with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED"):
+        await dated.write(FREE, ENTRIES, NOW_MS + 2 * HOUR_MS)
+
+    assert len(Dated.tried) == 1

@@ -27,7 +27,7 @@ from mirrorfleet.policy.naming import Naming
 from mirrorfleet.records import checkpoint
 from mirrorfleet.records.checkpoint import Checkpoint
 from mirrorfleet.runtime.clock import SystemClock
-from mirrorfleet.wire.records import Record
+from mirrorfleet.wire.records import NO_TIME, Record
 from tests.unit.mapping.targets import Target, deleted
 from tests.unit.mapping.test_asking import ENTRY
 from tests.unit.records.making import LINK
@@ -120,6 +120,16 @@ async def test_the_last_checkpoint_of_each_group_is_told_with_its_time(
     assert refused["refused"] == "west: GROUP_AUTHORIZATION_FAILED"
 
 
+async def test_a_checkpoint_that_was_written_without_a_time_is_of_no_moment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(f"{__name__}.POINTS", [point("g", 5, 6)._replace(timestamp=NO_TIME)])
+
+    (row,) = await Lost(monkeypatch, AWAY).ask()
+
+    assert row["unchecked"] == "east does not answer; nobody knows as of when"
+
+
 async def test_a_copy_that_was_deleted_has_no_translation(monkeypatch: pytest.MonkeyPatch) -> None:
     lost = Lost(monkeypatch, AWAY)
     lost.target = deleted()
@@ -159,3 +169,55 @@ async def test_a_source_that_answers_is_asked_itself(monkeypatch: pytest.MonkeyP
         await asking.ask_groups(source, target, FLEET, FLOW, SystemClock(), only="g")
 
     assert asked == [(("east", "west"), {"only": "g"})]
+
+
+def half_away(monkeypatch: pytest.MonkeyPatch, request: str, error: MirrorfleetError) -> Lost:
+    """A source that can be opened, and does not answer one request about its groups."""
+    lost = Lost(monkeypatch, AWAY)
+
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[Cluster]:
+        yield cast("Cluster", SimpleNamespace(name="east"))
+
+    async def list_groups(_: object) -> dict[str, ListedGroup]:
+        return {"g": ListedGroup("g", GroupState.STABLE, 1)}
+
+    async def fails(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(lost, "source", opened)
+    monkeypatch.setattr(asking, "list_groups", list_groups)
+    monkeypatch.setattr(asking, request, fails)
+    return lost
+
+
+@pytest.mark.parametrize("request_name", ["list_groups", "fetch_offsets"])
+async def test_a_source_of_which_some_brokers_are_left_is_as_one_that_is_away(
+    request_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (row, _) = await half_away(monkeypatch, request_name, AWAY).ask()
+
+    assert (row["group"], row["translated"], row["found"]) == ("g", 6, "checkpoint")
+    assert row["unchecked"] == "east does not answer; as of 2023-11-14 22:13:20 UTC"
+
+
+async def test_a_source_that_refuses_to_list_its_groups_is_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    refused = BrokerError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "east: ListGroups")
+
+    with pytest.raises(BrokerError, match="CLUSTER_AUTHORIZATION_FAILED"):
+        await half_away(monkeypatch, "list_groups", refused).ask()
+
+
+async def test_a_target_that_is_away_is_an_error_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def fetch_offsets(*_: object) -> dict[str, object]:
+        return {"g": {}}
+
+    lost = half_away(monkeypatch, "read_catalog", DeadlineError("west does not answer."))
+    monkeypatch.setattr(asking, "fetch_offsets", fetch_offsets)
+
+    with pytest.raises(DeadlineError, match="west"):
+        await lost.ask()

@@ -15,11 +15,14 @@ from mirrorfleet.kafka.groups import GroupOffsets, GroupState, ListedGroup
 from mirrorfleet.kafka.offsets import EARLIEST, ListedOffset, OffsetSpec
 from mirrorfleet.offsets.copies import Copies
 from mirrorfleet.offsets.homes import GroupOffset
+from mirrorfleet.offsets.index import OffsetIndex
 from mirrorfleet.operating import failback
 from mirrorfleet.operating.failback import Return, find_returns, make_returns, return_rows
 from mirrorfleet.runtime.clock import SystemClock
 from tests.unit.mapping.targets import Target, deleted, hidden, source_of
-from tests.unit.offsets.test_homes import COPY, ORDERS, copies, flow
+from tests.unit.offsets.making import run_of
+from tests.unit.offsets.test_homes import COPY, ORDERS, copies, entry, flow
+from tests.unit.records.making import identity
 
 if TYPE_CHECKING:
     from mirrorfleet.kafka.cluster import Cluster
@@ -156,6 +159,55 @@ async def test_what_checkpoint_wrote_is_no_progress() -> None:
 
     assert await region.made() == []
     assert await region.found("g-at-home") == []
+    assert region.east.committed == {}
+
+
+async def test_what_checkpoint_wrote_is_all_there_is_where_home_has_forgotten_the_group() -> None:
+    region = Region({"g-at-home": {}}, {"g-at-home": READ})
+
+    (row,) = return_rows(await region.made(), "set")
+
+    assert region.east.committed == {"g-at-home": {ORDERS: GroupOffset(15, "kept")}}
+    assert (row["outcome"], row["stood_at"], row["goes_on"]) == ("set", None, 15)
+
+
+async def test_a_group_goes_home_with_what_it_has_read_and_with_what_home_has_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What checkpoint wrote where it has a place at home still counts for nothing."""
+    numbers = range(3)
+    index = OffsetIndex()
+    for number in numbers:
+        index.add(identity(number), [run_of(0, 20, 0)])
+
+    async def three(*_: object) -> Copies:
+        return Copies([entry(number) for number in numbers], index)
+
+    monkeypatch.setattr(failback, "copies_of", three)
+    read, forgotten, known = (COPY._replace(partition=number) for number in numbers)
+    wrote = {forgotten: (TargetOffset(9),), known: (TargetOffset(9),)}
+    monkeypatch.setattr(Written, "of", lambda *_: wrote)
+    there = {read: GroupOffset(15), forgotten: GroupOffset(9), known: GroupOffset(9)}
+    region = Region(
+        {"g1": {ORDERS: GroupOffset(7), entry(2).source: GroupOffset(4)}}, {"g1": there}
+    )
+
+    await region.made()
+
+    home = {ORDERS: GroupOffset(15), entry(1).source: GroupOffset(9)}
+    assert region.east.committed == {"g1": home}
+
+
+@pytest.mark.parametrize(("side", "said"), [("east", []), ("west", ["it has members on west"])])
+async def test_who_is_at_work_at_home_has_not_lost_what_it_reads_no_more(
+    side: str, said: list[str]
+) -> None:
+    region = Region({"g-at-home": {}}, {"g-at-home": READ})
+    (region.east if side == "east" else region.west).active.add("g-at-home")
+
+    left = await region.made()
+
+    assert [one.trouble.partition(":")[0] for one in left] == said
     assert region.east.committed == {}
 
 

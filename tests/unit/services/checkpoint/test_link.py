@@ -48,6 +48,7 @@ FLOW = Flow(
 ANOTHER_TOPIC = UUID(int=0xC)
 DAY_S = 86_400.0
 MAY_NOT = BrokerError(ErrorCode.GROUP_AUTHORIZATION_FAILED, "OffsetFetch of group g")
+NO_READ = BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "OffsetCommit of group g")
 Answers = dict[str, GroupOffsets | BrokerError]
 
 
@@ -82,6 +83,7 @@ class World:
     topic: list[Checkpoint] = field(default_factory=list)
     is_hidden: bool = False
     silent: set[TopicPartition] = field(default_factory=set)
+    forbidden: set[TopicPartition] = field(default_factory=set)
     meanwhile: GroupOffsets = field(default_factory=dict)
     commits: list[GroupOffsets] = field(default_factory=list)
     patience: list[tuple[set[TopicPartition], float]] = field(default_factory=list)
@@ -180,8 +182,8 @@ class World:
     ) -> dict[str, BrokerError | None]:
         for one in wanted.values():
             self.commits.append(one)
-            self.target |= one
-        return dict.fromkeys(wanted)
+            self.target |= {at: place for at, place in one.items() if at not in self.forbidden}
+        return {g: NO_READ if self.forbidden & one.keys() else None for g, one in wanted.items()}
 
     async def list_offsets(
         self, _: Cluster, wanted: Iterable[TopicPartition], *, deadline_s: float
