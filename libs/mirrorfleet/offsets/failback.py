@@ -11,10 +11,10 @@ in the ledger. An offset from before the target lost its tail is read by the map
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from mirrorfleet.core.ids import TopicPartition
+from mirrorfleet.core.ids import PartitionIdentity, TopicPartition
 from mirrorfleet.offsets.copies import Answer, Copies
 from mirrorfleet.offsets.homes import (
     GroupOffset,
@@ -60,16 +60,18 @@ def left_there(
     written: Written,
     home: Mapping[TopicPartition, GroupOffset],
     copies: Copies,
+    gone: Collection[PartitionIdentity] = (),
 ) -> dict[TopicPartition, GroupOffset]:
     """Its own offsets on the target, and what `checkpoint` wrote where it has none at home.
 
     The source forgets an offset of a group that is away for long (offsets.retention.minutes), and
-    all of them when it is lost. Then the exact place is on the target alone.
+    all of them when it is lost. Then the exact place is on the target alone. In a topic that is
+    `gone` there is none to go home to, and nobody is kept for it.
     """
 
     def has_none(at: TopicPartition) -> bool:
         entry = copies.by_target(at)
-        return entry is not None and entry.source not in home
+        return entry is not None and entry.source not in home and entry.identity not in gone
 
     own = own_progress(there, written)
     return own | {at: now for at, now in there.items() if has_none(at)}

@@ -32,7 +32,7 @@ from mirrorfleet.offsets.homes import Activity, own_progress
 from mirrorfleet.records import checkpoint
 
 if TYPE_CHECKING:
-    from mirrorfleet.core.ids import FleetName, TopicPartition
+    from mirrorfleet.core.ids import FleetName, PartitionIdentity, TopicPartition
     from mirrorfleet.core.ports import Clock
     from mirrorfleet.kafka.cluster import Cluster
     from mirrorfleet.kafka.groups import GroupOffsets
@@ -114,11 +114,12 @@ async def find_returns(
     finally:
         written.close()
     copies = await copies_of(target, fleet, flow, await read_catalog(target, fleet), clock)
+    gone = await _gone(source, target, look, copies)
     found = [Return(name, trouble=trouble) for name, trouble in look.troubles.items()]
     for name, offsets in look.there.items():
         own = own_progress(offsets, written.of(name))
         if look.awake.get(name) != source.name:  # who is at work at home has what it wants there
-            own = left_there(offsets, written.of(name), look.home[name], copies)
+            own = left_there(offsets, written.of(name), look.home[name], copies, gone)
         places = tuple(places_at_home(name, own, look.home[name], copies, flow))
         trouble = unmapped(name, own, copies, flow)
         if name in look.awake and (trouble or any(one.is_due for one in places)):
@@ -127,6 +128,16 @@ async def find_returns(
             found.append(Return(name, places, trouble))
     found = await _with_ends(source, target, sorted(found, key=lambda one: one.group))
     return [_judged(one, copies) for one in found]
+
+
+async def _gone(
+    source: Cluster, target: Cluster, look: _Look, copies: Copies
+) -> set[PartitionIdentity]:
+    """Where groups have offsets on the target, and a topic of either side was deleted."""
+    stood_at = {at for offsets in look.there.values() for at in offsets}
+    entries = [one for one in map(copies.by_target, stood_at) if one is not None]
+    seen = await sides_seen(source, target, entries)
+    return {one.identity for one in entries if side_words(one, seen[one.identity])[0]}
 
 
 def _judged(one: Return, copies: Copies) -> Return:

@@ -198,6 +198,12 @@ async def test_a_group_goes_home_with_what_it_has_read_and_with_what_home_has_fo
     assert region.east.committed == {"g1": home}
 
 
+async def test_nobody_is_kept_for_what_checkpoint_wrote_of_a_topic_that_is_gone() -> None:
+    region = Region({"g-at-home": {}}, {"g-at-home": READ}, deleted())
+
+    assert await region.made() == []
+
+
 @pytest.mark.parametrize(("side", "said"), [("east", []), ("west", ["it has members on west"])])
 async def test_who_is_at_work_at_home_has_not_lost_what_it_reads_no_more(
     side: str, said: list[str]
