@@ -193,6 +193,18 @@ async def test_a_control_topic_is_read_to_its_end(east: Region, cluster: Cluster
     assert {r.topic for r in found} == {topic}
 
 
+async def test_what_a_clock_that_is_hours_ahead_dates_is_written_without_a_time(
+    east: Region, cluster: Cluster
+) -> None:
+    topic = (await new_topic(cluster)).name
+    writer = ControlWriter(cluster)
+
+    await writer.write(TopicPartition(topic, 0), [(b"a", b"1")], now() + 2 * 3_600_000)
+
+    found = await read_to_end(east.settings(), topic)
+    assert [(r.value, r.timestamp) for r in found] == [(b"1", -1)]
+
+
 async def test_an_empty_control_topic_is_read_to_its_end_at_once(
     east: Region, cluster: Cluster
 ) -> None:
