@@ -81,6 +81,11 @@ class Topic:
             for number, one in self.current(self.target).items()
         )
 
+    @property
+    def is_as_before(self) -> bool:
+        """Whether it only seems to be back: a broker that lags tells of topics that are gone."""
+        return self.is_back and self.claim.source_topic not in self.view.returned
+
     def trouble(self) -> Held | None:
         """What forbids to go on with the history that the catalog knows, or to begin one."""
         link = self.view.link
@@ -95,8 +100,9 @@ class Topic:
         if self.target is None:
             return self._held(
                 Reason.TARGET_GONE,
-                f"{self.claim.target_topic} was deleted; create it again with as many partitions,"
-                " then say by `mirrorfleet resolve` whether its records are copied again",
+                f"{self.claim.target_topic} was deleted, or we may not DESCRIBE it; grant that, or"
+                " create it again with as many partitions and say by `mirrorfleet resolve` whether"
+                " its records are copied again",
             )
         if not self._has_target():
             return self._held(
@@ -108,9 +114,7 @@ class Topic:
                 Reason.SOURCE_RECREATED,
                 f"{self.claim.source_topic} is another topic now ({self.source.topic_id})",
             )
-        if self.is_back and self.claim.source_topic not in self.view.returned:
-            return self._former(self.target)
-        return None
+        return self._former(self.target) if self.is_as_before else None
 
     def current(self, target: TargetTopic) -> dict[int, CatalogPartition]:
         """Entries of the topics that exist now, the latest incarnation of each partition."""
@@ -190,7 +194,7 @@ def changed(topic: Topic, target: TargetTopic, load: SlotLoad) -> Iterable[Catal
 def begun_anew(topic: Topic) -> Iterable[CatalogPartition]:
     """The incarnations that workers ask for; a request about an older one has been met."""
     target = topic.target
-    if target is None or target.unread:
+    if target is None or target.unread or topic.is_as_before:
         return
     for number, old in _latest(topic.entries).items():
         asked = topic.view.anew.get(old.identity)

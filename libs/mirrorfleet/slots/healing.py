@@ -141,6 +141,8 @@ def judge_target(runner: SlotRunner, partition: CopyPartition, first: SourceOffs
     if runner.targets.denied(entry.target_topic):
         _target_denied(runner, partition, first)
     elif found is not None and found != partition.identity.target_topic_id:
+        if succession.was_before(runner, partition.identity, found):
+            return  # it is held back until metadata tells what it was begun for
         text = f"target topic {entry.target_topic} was deleted and created again: id {found}"
         runner.stop_partition(partition, Fault(FaultReason.TARGET_RECREATED, first, text))
     elif runner.targets.absent_for(entry.target_topic) > ABSENT_S:
@@ -293,6 +295,8 @@ def look_again(runner: SlotRunner, now: float) -> None:
             runner.retry(partition)  # ids never come back
             continue
         if not (fault.reason.heals or _may_be_right_now(partition, fault)):
+            continue
+        if runner.mender.awaits_sync(partition.identity):
             continue
         if _is_hidden(runner, partition):
             continue

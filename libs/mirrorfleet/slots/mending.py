@@ -21,7 +21,7 @@ from mirrorfleet.copying.remedies import Remedy, Step, by_policy, by_request, pa
 from mirrorfleet.core.errors import BrokerError, MirrorfleetError
 from mirrorfleet.core.ids import SourceOffset
 from mirrorfleet.kafka.offsets import LATEST, list_offsets
-from mirrorfleet.records.commands import LONGEST_MS, Action, Command
+from mirrorfleet.records.commands import Action, Command
 from mirrorfleet.records.incarnations import FROM_THE_START, start_at
 from mirrorfleet.slots import ledger, requests, succession, target_loss
 from mirrorfleet.slots.ledger import LedgerEntry
@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 
 LOOK_S: Final = 0.5
 ASK_AGAIN_S: Final = 30.0
+ASKED_S: Final = 120.0
+"""How long `sync` is asked for another incarnation, unless it is asked again. Meanwhile the
+partition stands: it would be begun anew where it stood, whatever was copied since."""
 PATIENT_S: Final = 20.0
 """A record that the target does not take waits so long before its rule leaves it out: the source
 may take it since a moment ago, and `sync` brings the copy's configs in step, also after a kill."""
@@ -99,6 +102,11 @@ class Mender:
     def answered(self, request: str) -> None:
         """As `Requests.answered`: it is being done, or refused."""
         self._worker.requests.answered(request)
+
+    def awaits_sync(self, identity: PartitionIdentity) -> bool:
+        """Whether another incarnation was asked for that may still be begun."""
+        asked_at = self._asked.get(identity, -math.inf)
+        return self._runner.clock.monotonic() - asked_at < ASKED_S
 
     # -- steps
 
@@ -267,7 +275,7 @@ class Mender:
                 first=step.span.first,
                 end=step.span.end,
                 time_ms=now_ms,
-                expires_ms=now_ms + LONGEST_MS,
+                expires_ms=now_ms + int(ASKED_S * 1000),
                 writer=self._runner.owner,
                 start=FROM_THE_START if step.to is None else start_at(step.to),
                 cause=step.cause or fault.reason,

@@ -70,8 +70,21 @@ def changed_sides(
     """The sides on which another topic has the name now, as far as metadata is known."""
     found = [(side, side.leaders.topic_id(side.topic)) for side in _sides(runner, entry)]
     return [
-        (side.reason, side.topic, now) for side, now in found if now not in (None, side.topic_id)
+        (side.reason, side.topic, now)
+        for side, now in found
+        if now is not None and now != side.topic_id and not was_before(runner, entry.identity, now)
     ]
+
+
+def was_before(runner: SlotRunner, identity: PartitionIdentity, topic_id: TopicId) -> bool:
+    """Whether an incarnation before was of that topic: ids never come back, so metadata that tells
+    it is of a broker that lags, or a whole cluster was put back. `sync` tells which.
+    """
+    return any(
+        topic_id in (one.source_topic_id, one.target_topic_id)
+        for one in runner.slot.known
+        if one.incarnation < identity.incarnation and one.partition == identity.partition
+    )
 
 
 def was_old(runner: SlotRunner, entry: CatalogPartition, reason: FaultReason) -> bool:

@@ -142,6 +142,19 @@ def test_of_a_recreated_target_in_two_minds_the_topic_of_before_is_not_taken_for
     assert result.pending == 0
 
 
+def test_nor_is_it_when_a_worker_that_saw_it_asks_for_an_incarnation_there() -> None:
+    """A broker that lags tells both of them of it: what was copied anew would be copied again."""
+    _, old, new = first_of_two(copied(2, topic_id=NEW_TARGET, empty=False))
+    (latest,) = (each for each in new if each.state is CatalogState.ACTIVE)
+    asked = asked_anew(latest, "offset:0", Reason.TARGET_RECREATED)
+    scene = Scene(anew={latest.identity: asked})
+
+    result = planned(orders(2), copied(2, empty=False), entries=(*old, *new), scene=scene)
+
+    assert held_reasons(*result.held) == [("orders", Reason.FORMER_TOPIC)]
+    assert result.publish == ()
+
+
 # -- what is given up
 
 

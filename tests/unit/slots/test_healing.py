@@ -155,9 +155,8 @@ def test_a_start_that_cannot_be_asked_for_is_told_where_the_partition_waits() ->
 def looked_again(copying: Slot, now: float, *, source: TopicId | None = SOURCE_TOPIC) -> None:
     ids = {"orders": source, "east.orders": identity().target_topic_id}
     side = SimpleNamespace(denied=lambda _: False, ask=lambda: None, topic_id=ids.get)
-    runner = SimpleNamespace(
-        unstarted={}, slot=copying, sources=side, targets=side, retry=copying.heal
-    )
+    runner = SimpleNamespace(unstarted={}, slot=copying, sources=side, targets=side)
+    vars(runner).update(retry=copying.heal, mender=SimpleNamespace(awaits_sync=lambda _: False))
     healing.look_again(cast("SlotRunner", runner), now)
 
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from mirrorfleet.copying.faults import Fault
+from mirrorfleet.copying.faults import Fault, FaultReason
 from mirrorfleet.copying.loss import Look
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError
-from mirrorfleet.core.ids import TopicPartition
+from mirrorfleet.core.ids import SourceOffset, TopicPartition
 from mirrorfleet.kafka.offsets import EpochEnd, ListedOffset
 from mirrorfleet.slots import healing, target_loss
-from tests.unit.copying.making import entry, partition_of, slot
+from tests.unit.copying.making import entry, identity, partition_of, slot
 
 if TYPE_CHECKING:
     from mirrorfleet.slots.runner import SlotRunner
@@ -86,3 +86,18 @@ async def test_a_replica_that_was_filled_after_compaction_lacks_an_epoch_and_is_
     await healing.examine(cast("SlotRunner", runner), partition)
 
     assert (partition.walked_epoch, len(told)) == (epoch, faults)
+
+
+@pytest.mark.parametrize("awaits", [True, False])
+def test_what_sync_may_begin_anew_is_not_tried_again_meanwhile(*, awaits: bool) -> None:
+    copying = slot()
+    partition = partition_of(copying)
+    partition.fault = Fault(FaultReason.TARGET_DENIED, SourceOffset(0), "may not WRITE")
+    same = {"orders": identity().source_topic_id, "east.orders": identity().target_topic_id}
+    side = SimpleNamespace(denied=lambda _: False, topic_id=same.get)
+    runner = SimpleNamespace(unstarted={}, slot=copying, sources=side, targets=side)
+    vars(runner).update(retry=copying.heal, mender=SimpleNamespace(awaits_sync=lambda _: awaits))
+
+    healing.look_again(cast("SlotRunner", runner), 1_000.0)
+
+    assert (partition.fault is not None) is awaits

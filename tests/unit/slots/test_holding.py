@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 from types import SimpleNamespace
 from uuid import UUID
@@ -9,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from mirrorfleet.copying.faults import Fault, FaultReason
-from mirrorfleet.copying.partition import Pace, SourceEnds
+from mirrorfleet.copying.partition import Pace, SourceEnds, start_position
 from mirrorfleet.core.ids import FleetName, SourceOffset
 from mirrorfleet.slots.leaders import LeaderAt
 from mirrorfleet.wire.copybatch import Dropped, FaultKind
@@ -17,6 +18,7 @@ from tests.unit.copying.making import ALONE, entry, fetched, give, identity
 from tests.unit.slots.stubs import Target, sender_of
 
 TICK_S = 0.125
+BEFORE = UUID(int=0xC)
 LEADER = LeaderAt(1, 0)
 
 
@@ -163,7 +165,7 @@ async def test_nothing_is_written_to_another_topic_of_the_name_that_the_copy_had
     """Nothing was copied yet that it could lack; and where topics have no ids, it takes all."""
     world = World()
     world.leader = LEADER
-    world.runner.targets.topic_id = lambda topic: UUID(int=0xC)
+    world.runner.targets.topic_id = lambda topic: BEFORE
     told: list[Fault] = []
     vars(world.runner).update(
         link=SimpleNamespace(target="west"),
@@ -174,6 +176,26 @@ async def test_nothing_is_written_to_another_topic_of_the_name_that_the_copy_had
 
     assert "produce east.orders-0" not in world.target.seen
     assert {fault.reason for fault in told} == {FaultReason.TARGET_RECREATED}
+
+
+async def test_a_topic_that_an_incarnation_before_had_is_old_metadata_and_stops_nothing() -> None:
+    """One broker of the target lags: nothing is written before another one is asked."""
+    world, shown = World(), [BEFORE]
+    slot, now = world.runner.slot, entry(0, identity=replace(identity(0), incarnation=1))
+    slot.dismiss(identity(0))
+    former = replace(identity(0), target_topic_id=BEFORE)
+    slot.known[former] = start_position(former, SourceOffset(0), 1)
+    world.partition = slot.admit(now, start_position(now.identity, SourceOffset(0), 1))
+    world.leader = LEADER
+    world.runner.targets.topic_id = lambda topic: shown[0]
+
+    await world.runs(1)
+    assert "produce east.orders-0" not in world.target.seen
+    assert world.partition.fault is None
+
+    shown[0] = now.identity.target_topic_id
+    await world.runs(1)
+    assert "produce east.orders-0" in world.target.seen
 
 
 async def test_what_left_the_slot_is_forgotten() -> None:

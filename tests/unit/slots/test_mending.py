@@ -212,6 +212,20 @@ async def test_another_incarnation_is_asked_for_now_and_then_until_it_comes() ->
     assert len(world.worker.asked) == 2
 
 
+async def test_what_was_asked_for_another_incarnation_stands_as_long_as_that_may_begin() -> None:
+    """Whatever is copied meanwhile would be copied twice."""
+    world = World("record-gap")
+    world.stand(R.SOURCE_TRUNCATED, span(0, 0))
+    assert not world.mender.awaits_sync(identity())
+
+    await world.work()
+    (request,) = world.worker.asked
+    world.now += (request.expires_ms - request.time_ms) / 1000 - 1
+    assert world.mender.awaits_sync(identity())
+    world.now += 1
+    assert not world.mender.awaits_sync(identity())
+
+
 async def test_no_other_incarnation_is_asked_for_of_a_topic_that_is_another_one_by_now() -> None:
     """`sync` would not give it: the offset that is asked for is of the topics of before."""
     world = World("record-gap")

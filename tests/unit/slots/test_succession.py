@@ -43,12 +43,14 @@ async def found_missing(oldest: int, monkeypatch: pytest.MonkeyPatch) -> Fault:
         return {at: ListedOffset(oldest, -1, 0) for at in wanted}
 
     monkeypatch.setattr(target_loss, "list_offsets", starts)
-    (partition,) = slot().partitions.values()
+    made = slot()
+    (partition,) = made.partitions.values()
     position = replace(partition.committed, next_source=SourceOffset(COPIED))
     partition.committed = replace(position, next_target=TargetOffset(COPIED))
     known = PartitionMap()
     known.add(run_of(0, COPIED, 0))
     runner = SimpleNamespace(
+        slot=made,
         source=None,
         sources=SimpleNamespace(topic_id=lambda topic: None),
         targets=SimpleNamespace(topic_id=lambda topic: OTHER),
@@ -244,6 +246,25 @@ async def test_where_a_topic_ended_is_known_however_long_it_was_away_before_it_w
     await ending.follow()
 
     assert ending.told == [("gap", 0, 0, 90), ("gap", 1, 0, 90)]
+
+
+@pytest.mark.parametrize(("before", "changed"), [(OTHER, []), (UUID(int=0xD), ["made again"])])
+def test_a_topic_that_was_ended_before_is_told_by_a_broker_that_lags(
+    before: UUID, changed: list[str]
+) -> None:
+    """Ids never come back: only another one than all that there were is a new topic."""
+    made, now = slot(), entry(identity=replace(identity(), incarnation=1))
+    former = replace(identity(), target_topic_id=before)
+    made.known = {former: replace(made.partitions[identity()].committed, identity=former)}
+    runner = SimpleNamespace(
+        slot=made,
+        sources=SimpleNamespace(topic_id=lambda _: None),
+        targets=SimpleNamespace(topic_id=lambda _: OTHER),
+    )
+
+    found = succession.changed_sides(cast("SlotRunner", runner), now)
+
+    assert ["made again" for reason, _, _ in found] == changed
 
 
 async def test_an_end_that_an_owner_of_before_saw_outlives_a_dismissal() -> None:
