@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from mirrorfleet.core.ids import ClusterId
+from mirrorfleet.core.errors import RefusedError
+from mirrorfleet.core.ids import ClusterAlias, ClusterId, Link
 from mirrorfleet.planning.rules import Apply
 from mirrorfleet.records.catalog import CatalogState
 from mirrorfleet.syncing.settings import SyncSettings
 from tests.unit.copying.making import entry
-from tests.unit.services.mirror.test_sources import SOUTH
+from tests.unit.services.mirror.test_sources import EAST, SOUTH
 from tests.unit.services.sync.test_sources import OLD, Meeting
 
 NOTE = "removed links"
@@ -97,3 +98,27 @@ async def test_a_link_that_waits_for_a_person_is_said_until_it_was_ended(
     sync.book.learn(replace(sync.copy, state=CatalogState.REMOVED))
     await sync.service._retire_links()
     assert sync.said == ""
+
+
+@pytest.mark.parametrize("is_away", [False, True])
+async def test_a_link_whose_target_has_another_name_is_refused_and_goes_on(
+    monkeypatch: pytest.MonkeyPatch, *, is_away: bool
+) -> None:
+    sync = Meeting(monkeypatch)
+    before = Link(EAST, ClusterAlias("blue"))
+    first = entry(link=before)
+    copy = replace(first, identity=replace(first.identity, source_cluster=ClusterId("east")))
+    sync.known_as(EAST, "east", 1)
+    sync.book.learn(replace(sync.book.links[ClusterId("east")], link=before))
+    sync.book.learn(copy)
+    if is_away:
+        sync.away.add(EAST)
+
+    await sync.begin()
+    sync.away.clear()
+    with pytest.raises(RefusedError, match="its target is in the catalog as 'blue'"):
+        await sync.meet(EAST)
+
+    assert sync.known == [SOUTH]
+    assert sync.book.partitions[copy.identity].state is CatalogState.ACTIVE
+    assert sync.book.links[ClusterId("east")].link == before
