@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final
 from mirrorfleet.core.errors import BrokerError, DeadlineError, MirrorfleetError, RefusedError
 from mirrorfleet.kafka.together import all_of
 from mirrorfleet.planning.pending import automatic, left_out
-from mirrorfleet.planning.rules import Apply
 from mirrorfleet.records.catalog import CatalogState
 from mirrorfleet.records.events import Event, EventKind
 from mirrorfleet.runtime import metric_names as names
@@ -27,6 +26,7 @@ from mirrorfleet.standby.beginning import begun
 from mirrorfleet.standby.leading import leadership
 from mirrorfleet.syncing.fleet import FleetSync, Seen
 from mirrorfleet.syncing.making import ACLS, Change, ChangeKind, Done
+from mirrorfleet.syncing.retiring import still_copied
 from services.sync import settings
 from services.sync.report import LinkReport, change_kind, event_kind, register_gauges
 
@@ -80,7 +80,7 @@ class SyncService:
         self._forget()
         self._one_at_a_time = asyncio.Lock()
         self._retired = False
-        """Whether links that are no longer in the estate were seen to since the begin."""
+        """Whether all links that are no longer in the estate were seen to since the begin."""
         register_gauges(context.metrics, context.clock, self._reports.values())
 
     async def serve(self, stop: Stop) -> None:
@@ -208,19 +208,19 @@ class SyncService:
         return refused
 
     async def _retire_links(self) -> None:
-        """Mark what links copied that are no longer in the estate, once after each begin.
-
-        Not while a source is away or refused: its link may be one of those, with another name.
+        """Mark what links copied that are no longer in the estate; say what is copied all the same.
 
         Raises: MirrorfleetError; the next look does the rest.
         """
-        if self._retired or not all(side.known for side in self._sides):
+        if self._retired:
             return
-        if self._settings.apply is not Apply.MANUAL:
-            for link, entries in self._fleet.retired().items():
-                await self._store.publish(entries)
-                self._tell(EventKind.LINK_REMOVED, link, None, "it is not in the estate")
-        self._retired = True
+        found = self._fleet.retired([side for side in self._sides if not side.known])
+        kept = still_copied(found, self._settings.apply)
+        self._context.health.active.note("removed links", "; ".join(kept.values()))
+        for link in found.keys() - kept.keys():
+            await self._store.publish(found[link].ends)
+            self._tell(EventKind.LINK_REMOVED, link, None, "it is not in the estate")
+        self._retired = not kept
 
     # -- a link
 

@@ -192,7 +192,8 @@ async def ask_groups(
     topics was deleted. `unchecked` says where nobody knows that. Without a source (`answering`), or
     where what is left of it does not tell its groups, the rows are those of `ask_target`.
 
-    Raises: RefusedError when `only` is no group of the link; errors of both clusters.
+    Raises: RefusedError when the catalog has no such link, or `only` is no group of it; errors of
+    both clusters.
     """
     found = None if source is None else await _groups_at(source, flow, only)
     if source is None or found is None:
@@ -251,7 +252,11 @@ def groups_of(
 async def copies_of(
     target: Cluster, fleet: FleetName, flow: Flow, view: CatalogView, clock: Clock
 ) -> Copies:
-    """What a link copies, with the map of it as it is now. Raises: as `load_map`."""
+    """What a link copies, with the map of it as it is now.
+
+    Raises: RefusedError when the catalog has no such link; as `load_map`.
+    """
+    view.known_link(flow.link, fleet)
     entries = view.of_link(flow.link)
     follower = await load_map(target, fleet, {entry.slot for entry in entries}, clock)
     return Copies(entries, follower.index, view.losses)

@@ -92,6 +92,21 @@ class CatalogView:
         """What one link copies."""
         return [entry for entry in self.partitions.values() if entry.link == link]
 
+    def known_link(self, link: Link, fleet: FleetName) -> CatalogLink:
+        """What the catalog says of a link.
+
+        Under names that it does not have there is nothing of any link, which is no answer to who
+        asks what it copied. Raises: RefusedError, with the links that there are.
+        """
+        links = {entry.link: entry for entry in self.links.values()}
+        if link not in links:
+            known = ", ".join(sorted(map(str, links))) or "none"
+            raise RefusedError(
+                f"fleet {fleet} has no link {link}.",
+                hint=f"Links: {known}. What is new or renamed is told by: mirrorfleet plan",
+            )
+        return links[link]
+
     @property
     def slots(self) -> frozenset[SlotNumber]:
         """Slots that copy something, and those that a link may use."""

@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from mirrorfleet.core.errors import MirrorfleetError, RefusedError
+from mirrorfleet.core.errors import MirrorfleetError
 from mirrorfleet.core.ids import Link, SlotNumber
 from mirrorfleet.core.names import spare_id, transactional_id
 from mirrorfleet.kafka.fenced_writer import write_by_order
@@ -43,11 +43,7 @@ async def slots_of_link(target: Cluster, fleet: FleetName, link: Link) -> tuple[
     Raises: RefusedError when the fleet has no such link, with those that it has.
     """
     view = await read_catalog(target, fleet)
-    links = {entry.link: entry.slots for entry in view.links.values()}
-    if link not in links:
-        known = ", ".join(sorted(map(str, links))) or "none"
-        raise RefusedError(f"fleet {fleet} has no link {link}.", hint=f"Links: {known}.")
-    return links[link]
+    return view.known_link(link, fleet).slots
 
 
 async def mark(

@@ -37,9 +37,11 @@ async def ask_target(
 ) -> list[dict[str, object]]:
     """Rows as of `asking.ask_groups`; `unchecked` says as of when the source's side is.
 
-    Raises: RefusedError when `only` has no checkpoint; errors of the target.
+    Raises: RefusedError when the catalog has no such link, or `only` has no checkpoint; errors of
+    the target.
     """
     view = await read_catalog(target, fleet)
+    view.known_link(flow.link, fleet)
     copies = {entry.target: entry for entry in view.of_link(flow.link)}
     points = await _points(target, flow)
     groups = wanted_groups(flow, {point.group for point, _ in points})

@@ -103,8 +103,8 @@ async def find_returns(
     """Each group of the link that has read copies by itself, or has its place there alone, or
     these; changes nothing.
 
-    Raises: RefusedError when one of `only` is no group that a rule takes; as `read_catalog`, and
-    errors of both clusters.
+    Raises: RefusedError when one of `only` is no group that a rule takes; as `read_catalog` and
+    `copies_of`, and errors of both clusters.
     """
     names = groups_of(target, flow, await list_groups(target), only)
     look = await _look(source, target, names)

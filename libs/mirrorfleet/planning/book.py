@@ -142,6 +142,11 @@ def check_link(
             f" this is {target}.",
             hint="A restored or cloned target needs a new fleet name.",
         )
+    if known is not None and known.link.target != link.target:
+        raise RefusedError(
+            f"link {link}: its target is in the catalog as {known.link.target!r}.",
+            hint=f"Name it {known.link.target!r} again: what is copied is known by both names.",
+        )
     other = _cluster_of(book, link.source)
     if other is not None and other != source:
         raise RefusedError(

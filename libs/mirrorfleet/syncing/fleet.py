@@ -25,17 +25,18 @@ from mirrorfleet.planning.plan import AclsView, LinkFacts, Plan, plan
 from mirrorfleet.planning.slot_load import slots_of_link
 from mirrorfleet.planning.topics import Chosen, choose
 from mirrorfleet.policy.flows import AclPolicy
-from mirrorfleet.records.catalog import CatalogAcl, CatalogLink, CatalogPartition, CatalogState
+from mirrorfleet.records.catalog import CatalogAcl, CatalogLink, CatalogState
 from mirrorfleet.records.topics import ControlKind
 from mirrorfleet.syncing.anew import AnewRequests
 from mirrorfleet.syncing.making import ChangeKind, Done, TargetChanges
+from mirrorfleet.syncing.retiring import Retired, retired
 from mirrorfleet.syncing.side import CLIENT, Side, a_side
 from mirrorfleet.syncing.store import Store
 from mirrorfleet.watching.configs import is_there
 from mirrorfleet.watching.target import TargetWatch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from mirrorfleet.config.model import Estate
     from mirrorfleet.core.access import AclBinding
@@ -212,15 +213,9 @@ class FleetSync:
         mine = [slot for side in self.sides for slot in side.slots]
         return max([self.store.book.highest_slot(), *mine]) + 1
 
-    def retired(self) -> dict[Link, list[CatalogPartition]]:
-        """What links copied that are no longer in the estate, marked as removed."""
-        links = {side.link for side in self.sides}
-        gone: dict[Link, list[CatalogPartition]] = {}
-        for entry in self.store.book.partitions.values():
-            if entry.link not in links and entry.state is not CatalogState.REMOVED:
-                removed = replace(entry, state=CatalogState.REMOVED)
-                gone.setdefault(entry.link, []).append(removed)
-        return gone
+    def retired(self, unmet: Collection[Side]) -> dict[Link, Retired]:
+        """What links copied that are no longer in the estate; `unmet` links may be one of those."""
+        return retired(self.store.book, {side.link for side in self.sides}, unmet)
 
     # -- a look
 

@@ -16,13 +16,17 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mirrorfleet.core.errors import MirrorfleetError
 from mirrorfleet.planning.pending import Kind, PlannedChange, planned_changes, within
+from mirrorfleet.planning.rules import Apply
 from mirrorfleet.syncing.making import Change
+from mirrorfleet.syncing.retiring import still_copied
 
 if TYPE_CHECKING:
+    from mirrorfleet.core.ids import Link
     from mirrorfleet.planning.plan import Plan
     from mirrorfleet.records.catalog import CatalogLink
     from mirrorfleet.records.topics import TopicSpec
     from mirrorfleet.syncing.fleet import FleetSync
+    from mirrorfleet.syncing.retiring import Retired
     from mirrorfleet.syncing.side import Side
 
 SETTLE_S: Final = 20.0
@@ -98,6 +102,8 @@ class Once:
         found.changes += _control_lines(*await self._fleet.store.wanted_topics(self._fleet.slots))
         found.changes += [_link_line(entry) for entry in self._missing_links()]
         found.changes += self._retired_lines()
+        kept = still_copied(self._retired(), Apply.AUTO)  # whoever agrees is not `sync`
+        found.refused += [Refused(str(link), "", "still-copied", why) for link, why in kept.items()]
         for side in self._reached:
             planned, refused = await self._plan(side)
             found.changes += planned_changes(side.link, planned)
@@ -129,9 +135,9 @@ class Once:
         if Kind.LINK in kinds:
             await store.publish(self._missing_links())
         retired = set(self._retired_lines()) & set(agreed)
-        for link, entries in self._fleet.retired().items():
+        for link, one in self._retired().items():
             names = {line.what for line in retired if line.link == str(link)}
-            await store.publish(each for each in entries if each.target_topic in names)
+            await store.publish(each for each in one.ends if each.target_topic in names)
         for side in self._reached:
             await self._bring_in_step(side, agreed)
 
@@ -143,14 +149,17 @@ class Once:
         entries = map(self._fleet.give_slots, self._reached)
         return [entry for entry in entries if entry is not None]
 
+    def _retired(self) -> dict[Link, Retired]:
+        """Links that are not in the estate; a source that is away may be that of one, renamed."""
+        away = [side for side in self._fleet.sides if side.source_cluster is None]
+        return self._fleet.retired(away)
+
     def _retired_lines(self) -> list[PlannedChange]:
-        """None while a source is away: its link may be the one that seems to be gone, renamed."""
-        if self._unreached:
-            return []
         return [
             PlannedChange(str(link), Kind.STOP, topic, "the link is not in the estate")
-            for link, entries in self._fleet.retired().items()
-            for topic in sorted({entry.target_topic for entry in entries})
+            for link, one in self._retired().items()
+            if not one.may_be
+            for topic in sorted({entry.target_topic for entry in one.ends})
         ]
 
     async def _plan(self, side: Side) -> tuple[Plan, list[Refused]]:

@@ -11,7 +11,14 @@ import pytest
 
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError, DeadlineError, RefusedError
-from mirrorfleet.core.ids import FleetName, SlotNumber, TopicPartition
+from mirrorfleet.core.ids import (
+    ClusterAlias,
+    ClusterId,
+    FleetName,
+    Link,
+    SlotNumber,
+    TopicPartition,
+)
 from mirrorfleet.kafka.groups import GroupOffsets, GroupState, ListedGroup
 from mirrorfleet.mapping import asking
 from mirrorfleet.mapping.asking import (
@@ -20,10 +27,12 @@ from mirrorfleet.mapping.asking import (
     Direction,
     ask_groups,
     ask_offset,
+    copies_of,
     parse_partition,
     stated_partition,
     translate,
 )
+from mirrorfleet.mapping.catalog import CatalogView
 from mirrorfleet.mapping.live import source_checked
 from mirrorfleet.offsets.copies import Copies
 from mirrorfleet.offsets.homes import GroupOffset
@@ -31,7 +40,7 @@ from mirrorfleet.offsets.index import OffsetIndex
 from mirrorfleet.policy.filters import NameFilter
 from mirrorfleet.policy.flows import Flow, FlowRule
 from mirrorfleet.policy.naming import Naming
-from mirrorfleet.records.catalog import CatalogPartition
+from mirrorfleet.records.catalog import CatalogLink, CatalogPartition
 from mirrorfleet.runtime.clock import SystemClock
 from tests.unit.mapping.targets import Target, away, deleted, hidden, made_again, source_of
 from tests.unit.offsets.making import run_of
@@ -52,6 +61,21 @@ ENTRY = CatalogPartition(
     slot=SlotNumber(1),
     rule="all",
 )
+
+
+FORMER = pytest.mark.parametrize(
+    "known",
+    [Link(ClusterAlias("old"), LINK.target), Link(LINK.source, ClusterAlias("old"))],
+    ids=["source renamed", "target renamed"],
+)
+
+
+def catalog_of(link: Link) -> CatalogView:
+    """One link, under this name, with a copy."""
+    view, ids = CatalogView(), (ENTRY.identity.source_cluster, ClusterId("west-ID"))
+    view.apply(CatalogLink(link=link, source_cluster=ids[0], target_cluster=ids[1], slots=()))
+    view.apply(replace(ENTRY, link=link))
+    return view
 
 
 def copies(*, copied: int) -> Copies:
@@ -338,4 +362,24 @@ async def test_a_group_is_translated_into_a_topic_that_is_hidden_with_a_word(
     assert (row["translated"], row["refused"]) == (5, None)
     assert (
         row["unchecked"] == "not checked: west did not say whether it still has this east.orders."
+    )
+
+
+@FORMER
+async def test_a_link_that_the_catalog_has_under_another_name_is_not_one_without_copies(
+    known: Link, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def load_map(*_: object) -> SimpleNamespace:
+        return SimpleNamespace(index=OffsetIndex())
+
+    async def found(view: CatalogView) -> Copies:
+        return await copies_of(Target().cluster(), FleetName("west"), FLOW, view, SystemClock())
+
+    monkeypatch.setattr(asking, "load_map", load_map)
+
+    assert list(await found(catalog_of(LINK))) == [ENTRY]
+    with pytest.raises(RefusedError, match="fleet west has no link east->west") as refused:
+        await found(catalog_of(known))
+    assert (
+        refused.value.hint == f"Links: {known}. What is new or renamed is told by: mirrorfleet plan"
     )

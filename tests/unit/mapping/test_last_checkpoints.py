@@ -29,13 +29,15 @@ from mirrorfleet.records.checkpoint import Checkpoint
 from mirrorfleet.runtime.clock import SystemClock
 from mirrorfleet.wire.records import NO_TIME, Record
 from tests.unit.mapping.targets import Target, deleted
-from tests.unit.mapping.test_asking import ENTRY
+from tests.unit.mapping.test_asking import FORMER, catalog_of
 from tests.unit.records.making import LINK
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
+    from mirrorfleet.core.ids import Link
     from mirrorfleet.kafka.cluster import Cluster
+    from mirrorfleet.mapping.catalog import CatalogView
 
 FLEET = FleetName("west")
 RULE = FlowRule("all", NameFilter((".*",)), NameFilter(("g.*",)), Naming.PREFIX)
@@ -66,8 +68,8 @@ class Lost:
         self.target = Target()
         self.rows: list[dict[str, object]] = []
 
-        async def read_catalog(*_: object) -> SimpleNamespace:
-            return SimpleNamespace(of_link=lambda _: [ENTRY])
+        async def read_catalog(*_: object) -> CatalogView:
+            return catalog_of(LINK)
 
         async def read_control(_: object, name: str, take: Callable[[Record], None]) -> bool:
             assert name == "east.checkpoints.internal"
@@ -143,6 +145,20 @@ async def test_a_copy_that_was_deleted_has_no_translation(monkeypatch: pytest.Mo
 async def test_a_group_without_a_checkpoint_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(RefusedError, match="group 'gone' has no checkpoint"):
         await Lost(monkeypatch, AWAY).ask("gone")
+
+
+@FORMER
+async def test_of_a_link_that_the_catalog_has_under_another_name_no_checkpoint_is_looked_for(
+    known: Link, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def read_catalog(*_: object) -> CatalogView:
+        return catalog_of(known)
+
+    lost = Lost(monkeypatch, AWAY)
+    monkeypatch.setattr(last_checkpoints, "read_catalog", read_catalog)
+
+    with pytest.raises(RefusedError, match="fleet west has no link east->west"):
+        await lost.ask()
 
 
 async def test_a_source_that_refuses_us_is_an_error_and_no_guess(

@@ -93,8 +93,14 @@ def test_a_link_that_is_what_it_was_is_accepted() -> None:
             WEST,
             "cluster.id EAST-ID is in the catalog as 'east1'",
         ),
+        (
+            a_book(Link(ClusterAlias("east"), ClusterAlias("west1"))),
+            EAST,
+            WEST,
+            "its target is in the catalog as 'west1'",
+        ),
     ],
-    ids=["same cluster", "alias moved", "target replaced", "alias renamed"],
+    ids=["same cluster", "alias moved", "target replaced", "alias renamed", "target renamed"],
 )
 def test_a_link_whose_names_changed_their_meaning_is_refused(
     book: CatalogBook, source: ClusterId, target: ClusterId, said: str

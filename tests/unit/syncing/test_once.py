@@ -20,6 +20,7 @@ from mirrorfleet.syncing.settings import SyncSettings
 from mirrorfleet.syncing.side import Side
 from mirrorfleet.watching.source import SourceWatch
 from tests.fakes.clock import HandClock, NoDice
+from tests.unit.copying.making import entry
 from tests.unit.planning.samples import CLAIM, LINK, OTHER_ID
 from tests.unit.syncing.adopting import COPY, Clusters, Slow, an_estate, connect, opened
 
@@ -168,11 +169,27 @@ async def test_a_copy_that_exists_and_is_not_shown_is_not_made_and_the_missing_r
     assert f"may not DESCRIBE Topic:{COPY} on west" in refused.detail
 
 
-@pytest.mark.parametrize("is_away", [False, True])
-def test_no_link_is_stopped_while_a_source_is_away_which_may_be_it(*, is_away: bool) -> None:
-    fleet = SimpleNamespace(retired=lambda: {LINK: [SimpleNamespace(target_topic=COPY)]})
-    once = Once(cast("FleetSync", fleet))
+@pytest.mark.parametrize(
+    ("is_away", "in_catalog", "stops"),
+    [(False, False, True), (True, False, False), (True, True, True)],
+    ids=["met", "away", "away and in the catalog"],
+)
+async def test_no_link_is_stopped_while_a_source_is_away_which_may_be_it(
+    monkeypatch: pytest.MonkeyPatch, *, is_away: bool, in_catalog: bool, stops: bool
+) -> None:
+    connect(monkeypatch, Clusters())
+    fleet = FleetSync(an_estate(), ClusterAlias("west"), SyncSettings(), HandClock(), NoDice())
+    side, old = opened(fleet), Link(ClusterAlias("old"), ClusterAlias("west"))
+    known = fleet.give_slots(side)
+    fleet.store.book.learn(entry(link=old))
     if is_away:
-        once._unreached.append(Refused("south->west", "", "unreachable", "no answer"))
+        side.source_cluster = None
+    if in_catalog and known is not None:
+        fleet.store.book.learn(known)
 
-    assert [each.kind for each in once._retired_lines()] == ([] if is_away else [Kind.STOP])
+    found = await Once(fleet).preview()
+
+    stopped = [each.link for each in found.changes if each.kind is Kind.STOP]
+    kept = [(each.link, each.reason) for each in found.refused if each.link == str(old)]
+    assert stopped == ([str(old)] if stops else [])
+    assert kept == ([] if stops else [(str(old), "still-copied")])
