@@ -89,6 +89,7 @@ class Sender:
             if not positions:
                 return False
             segment = transaction.segment(runner.number, runner.clock.now_ms())
+            await self._look_at_begun(transaction)
             await self._commit(transaction, runner.control_entries(positions, segment))
         except BaseException as error:
             transaction.abandon()
@@ -148,6 +149,21 @@ class Sender:
         self._runner.slot.snapshots.committed()
         self.committed_at = self._runner.clock.monotonic()
         self._runner.meters.told(event for entry in entries for event in entry.events)
+
+    async def _look_at_begun(self, transaction: Transaction) -> None:
+        """Where requests name topics (v1) another one of the name takes what is the copy's, and if
+        nothing was copied yet it lacks nothing by which that would be noticed.
+
+        Raises: AbortError; as `Leaders.renewed`.
+        """
+        targets = self._runner.targets
+        begun = [each for each in transaction.touched if not each.committed.next_target]
+        if self._transactions.version is TransactionVersion.V2 or not begun:
+            return
+        await targets.renewed()
+        for each in begun:
+            if targets.topic_id(each.target.topic) not in (None, each.identity.target_topic_id):
+                raise AbortError(f"{each.target} is of another topic than the copy was made for")
 
     def check_epoch(self) -> None:
         """Whether another transaction may be begun in it. Raises: RetakeError."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 from math import inf
 from types import SimpleNamespace
 from typing import cast
+from unittest.mock import AsyncMock
 
 from mirrorfleet.copying.allowance import Allowance
 from mirrorfleet.copying.budget import MemoryBudget
@@ -245,6 +246,7 @@ class Runner:
             denied=lambda topic: False,
             absent_for=lambda topic: 0.0,
             ask=lambda: None,
+            renewed=AsyncMock(),
         )
         self.doubts, self.held_back = Doubts(), HeldBack(cast(SlotRunner, self))
         self.entries: dict[PartitionIdentity, CatalogPartition] = {}

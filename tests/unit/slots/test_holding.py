@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from math import inf
 from types import SimpleNamespace
+from unittest.mock import AsyncMock
 from uuid import UUID
 
 import pytest
@@ -12,7 +14,9 @@ import pytest
 from mirrorfleet.copying.faults import Fault, FaultReason
 from mirrorfleet.copying.partition import Pace, SourceEnds, start_position
 from mirrorfleet.core.ids import FleetName, SourceOffset
+from mirrorfleet.kafka.transactions import TransactionVersion
 from mirrorfleet.slots.leaders import LeaderAt
+from mirrorfleet.slots.outgoing import AbortError
 from mirrorfleet.wire.copybatch import Dropped, FaultKind
 from tests.unit.copying.making import ALONE, entry, fetched, give, identity
 from tests.unit.slots.stubs import Target, sender_of
@@ -176,6 +180,27 @@ async def test_nothing_is_written_to_another_topic_of_the_name_that_the_copy_had
 
     assert "produce east.orders-0" not in world.target.seen
     assert {fault.reason for fault in told} == {FaultReason.TARGET_RECREATED}
+
+
+@pytest.mark.parametrize(("version", "counts"), [("V1", False), ("V2", True)])
+async def test_what_went_to_a_topic_that_was_made_again_just_now_does_not_count(
+    version: str, *, counts: bool
+) -> None:
+    """Metadata of before knows nothing of it. v2 is refused there: it tells the id with each batch.
+
+    Only what is new is asked about.
+    """
+    target, shown = Target(), [entry(0).identity.target_topic_id]
+    sender, runner = sender_of(target, entry(0), version=TransactionVersion[version])
+    partition = runner.slot.partitions[identity(0)]
+    runner.targets.topic_id = lambda topic: shown[0] if topic == partition.target.topic else None
+    runner.targets.renewed = AsyncMock(side_effect=lambda: shown.insert(0, BEFORE))
+    give(runner.slot, partition, fetched((0, [ALONE])), end=1, now=0.0)
+
+    with nullcontext() if counts else pytest.raises(AbortError, match="of another topic"):
+        await sender.transact()
+
+    assert ("produce east.orders-0" in target.seen, "commit" in target.seen) == (True, counts)
 
 
 async def test_a_topic_that_an_incarnation_before_had_is_old_metadata_and_stops_nothing() -> None:
