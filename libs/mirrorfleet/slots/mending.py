@@ -251,9 +251,16 @@ class Mender:
             try:
                 if (fault := partition.fault) is not None and _is_unknown(fault):
                     await target_loss.examine(self._runner, partition, fault)
-            finally:
-                self._looked_into[identity] = self._runner.clock.monotonic()
-                self._losses.pop(identity, None)
+            except asyncio.CancelledError:
+                raise  # the slot is taken again: so is the look, at once
+            except MirrorfleetError:
+                self._was_looked_into(identity)
+                raise
+            self._was_looked_into(identity)
+
+    def _was_looked_into(self, identity: PartitionIdentity) -> None:
+        self._looked_into[identity] = self._runner.clock.monotonic()
+        self._losses.pop(identity, None)
 
     def _ask(self, partition: CopyPartition, fault: Fault, step: Step) -> None:
         """Ask `sync` for another incarnation, again from time to time until it is there."""

@@ -99,13 +99,12 @@ class Calm(NamedTuple):
 def calms(faults: Sequence[Fault], ended_ms: int) -> list[Calm]:
     """What is between faults, and from the last one to the end of the load.
 
-    Slots may be moved there for balance. What was taken over has a backlog, which is copied in
-    turns: it may stand for as long as when it was taken.
+    Slots may be moved there for balance.
     """
     begins = [*((f"and {fault.what}", fault.span.begin_ms) for fault in faults[1:])]
     ends = [*begins, ("and the end of the load", ended_ms)]
     return [
-        Calm(f"between {fault.what} {to}", Span(fault.span.end_ms, to_ms), fault.moved_s)
+        Calm(f"between {fault.what} {to}", Span(fault.span.end_ms, to_ms), MOVE_S)
         for fault, (to, to_ms) in zip(faults, ends, strict=False)
     ]
 
