@@ -35,7 +35,7 @@ class Kind(StrEnum):
     ACL_NOTE = "note-acl"
     """It stays as it is; the catalog remembers that this source has it, too."""
     ACL_FORGET = "forget-acl"
-    """It is gone, or stays for another source; the catalog forgets that this one had it."""
+    """It is gone, or stays all the same; the catalog forgets that this source had it."""
     COPY = "copy"
     TERMS = "terms"
     """A partition is copied as before, under what its rule and its source say now."""
