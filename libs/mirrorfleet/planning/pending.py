@@ -18,6 +18,7 @@ from mirrorfleet.planning.entries import copy_of, replaced
 from mirrorfleet.planning.plan import Alteration, Creation, Growth, Plan
 from mirrorfleet.planning.rules import Apply, RuleTerms, factor_words
 from mirrorfleet.records.catalog import CatalogPartition, CatalogState
+from mirrorfleet.records.incarnations import FROM_THE_START
 
 T = TypeVar("T")
 
@@ -146,9 +147,8 @@ def _lines(link: str, plan: Plan) -> Iterator[PlannedChange]:
     for creation in plan.create:
         yield _creation(link, creation)
         source, count = creation.claim.source_topic, creation.spec.partitions
-        yield PlannedChange(
-            link, Kind.COPY, creation.spec.name, f"from {source}: {_numbers(range(count))}"
-        )
+        text = f"from {source}: {_numbers(range(count))}{_beginning(creation.start)}"
+        yield PlannedChange(link, Kind.COPY, creation.spec.name, text)
     for growth in plan.grow:
         yield _growth(link, growth)
         source, name = growth.claim.source_topic, growth.claim.target_topic
@@ -205,8 +205,15 @@ class _Words:
         if first.state is CatalogState.REMOVED:
             text = plan.ended.get(source, f"{source} has fewer partitions now")
             return PlannedChange(self._link, Kind.STOP, target, text)
-        kind = Kind.TERMS if first.identity in plan.known else Kind.COPY
-        return PlannedChange(self._link, kind, target, f"from {source}: {numbers}")
+        text = f"from {source}: {numbers}"
+        if first.identity in plan.known:
+            return PlannedChange(self._link, Kind.TERMS, target, text)
+        return PlannedChange(self._link, Kind.COPY, target, text + _beginning(first.start))
+
+
+def _beginning(start: str) -> str:
+    """Where copying begins, when it leaves something out."""
+    return "" if start == FROM_THE_START else f", start {start}"
 
 
 def _numbers(partitions: Iterable[int]) -> str:

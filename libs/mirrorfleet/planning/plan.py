@@ -32,11 +32,12 @@ from mirrorfleet.records.topics import TopicSpec
 
 @dataclass(frozen=True, slots=True)
 class Creation:
-    """A target topic to create."""
+    """A target topic to create; `start` is where copying into it begins."""
 
     claim: Claim
     spec: TopicSpec
     source_replicas: int = 1
+    start: str = FROM_THE_START
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +211,7 @@ def _plan_topic(topic: Topic, load: SlotLoad, draft: _Draft) -> None:
         spec = new_topic(
             topic.claim, topic.source, topic.terms, view.target.defaults, view.target.brokers
         )
-        draft.create.append(Creation(topic.claim, spec, topic.source.replicas))
+        draft.create.append(Creation(topic.claim, spec, topic.source.replicas, topic.start))
         return
     if target.partitions < topic.source.partitions:
         draft.grow.append(Growth(topic.claim, topic.source.partitions, target.partitions))

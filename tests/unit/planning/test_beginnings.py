@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from mirrorfleet.core.ids import TopicId
-from mirrorfleet.planning.pending import automatic, planned_changes, within
+from mirrorfleet.planning.pending import Kind, PlannedChange, automatic, planned_changes, within
 from mirrorfleet.planning.plan import Growth, Plan
 from mirrorfleet.planning.rules import Apply, RuleTerms
+from mirrorfleet.planning.topics import Reason
 from mirrorfleet.records.catalog import CatalogLink, RuleBeginning
 from tests.unit.planning.samples import (
     CLAIM,
@@ -23,6 +26,7 @@ from tests.unit.planning.samples import (
     orders,
     planned,
 )
+from tests.unit.planning.test_entries import ended
 
 LATEST = RuleTerms(start="latest")
 FRESH = CatalogLink(link=LINK, source_cluster=EAST, target_cluster=WEST, slots=SLOTS, begun=())
@@ -132,3 +136,42 @@ def test_a_copy_that_is_there_with_too_few_partitions_is_grown_before_a_start_of
     assert before.grow == (Growth(CLAIM, 3, 1),)
     assert before.publish == ()
     assert [each.start for each in after.publish] == ["latest"] * 3
+
+
+@pytest.mark.parametrize("adopt", [True, False])
+def test_what_came_under_a_rule_later_is_not_copied_whole_behind_records_of_others(
+    *, adopt: bool
+) -> None:
+    terms, later = replace(LATEST, adopt=adopt), Scene(link=begun(OTHER_ID))
+    result = planned(orders(1), copied(1, empty=False), terms=terms, scene=later)
+
+    (held,) = result.held
+    assert (result.publish, held.reason) == ((), Reason.NOT_EMPTY)
+    assert "a rule of its own with `adopt: true`" in held.detail
+
+
+def test_what_came_under_a_rule_later_is_copied_whole_where_that_repeats_nothing() -> None:
+    terms = replace(LATEST, adopt=True)
+    first = planned(orders(1), copied(1), terms=terms, scene=Scene(link=begun(SOURCE_ID)))
+    again, later = orders(1, topic_id=OTHER_ID), Scene(link=begun())
+    for source, empty, old in ((again, False, ended(*first.publish)), (again, True, ())):
+        result = planned(source, copied(1, empty=empty), entries=old, terms=terms, scene=later)
+        assert [each.start for each in result.publish] == ["earliest"]
+
+
+def test_records_of_others_are_adopted_as_the_rule_says_when_the_topic_was_there() -> None:
+    there = copied(1, empty=False)
+    for terms, link in ((LATEST, begun(SOURCE_ID)), (RuleTerms(), begun())):
+        adopting = replace(terms, adopt=True)
+        result = planned(orders(1), there, terms=adopting, scene=Scene(link=link))
+        assert [each.start for each in result.publish] == [terms.start]
+
+
+def test_a_start_that_leaves_something_out_stands_in_the_line_of_the_copy() -> None:
+    for link, words in ((begun(SOURCE_ID), ", start latest"), (begun(), "")):
+        for target in (None, copied(1)):
+            result = planned(orders(1), target, terms=LATEST, scene=Scene(link=link))
+            line = planned_changes(LINK, result)[-1]
+            assert line == PlannedChange(
+                str(LINK), Kind.COPY, "east.orders", f"from orders: partition 0{words}"
+            )
