@@ -18,7 +18,6 @@ from mirrorfleet.planning.entries import copy_of, replaced
 from mirrorfleet.planning.plan import Alteration, Creation, Growth, Plan
 from mirrorfleet.planning.rules import Apply, RuleTerms, factor_words
 from mirrorfleet.records.catalog import CatalogPartition, CatalogState
-from mirrorfleet.records.incarnations import FROM_THE_START
 
 T = TypeVar("T")
 
@@ -147,13 +146,13 @@ def _lines(link: str, plan: Plan) -> Iterator[PlannedChange]:
     for creation in plan.create:
         yield _creation(link, creation)
         source, count = creation.claim.source_topic, creation.spec.partitions
-        text = f"from {source}: {_numbers(range(count))}{_beginning(creation.start)}"
+        text = _copying(source, range(count), creation.start)
         yield PlannedChange(link, Kind.COPY, creation.spec.name, text)
     for growth in plan.grow:
         yield _growth(link, growth)
         source, name = growth.claim.source_topic, growth.claim.target_topic
         new = range(growth.now, growth.partitions)
-        yield PlannedChange(link, Kind.COPY, name, f"from {source}: {_numbers(new)}")
+        yield PlannedChange(link, Kind.COPY, name, _copying(source, new, growth.start))
     for alteration in plan.alter:
         for config in alteration.edits:
             name = alteration.claim.target_topic
@@ -197,23 +196,24 @@ class _Words:
         """One line for entries of a topic with the same fate."""
         first, plan = entries[0], self._plan
         source, target = first.source_topic, first.target_topic
-        numbers = _numbers({entry.identity.partition for entry in entries})
+        partitions = {entry.identity.partition for entry in entries}
+        text = f"from {source}: {_numbers(partitions)}"
         if copy_of(first) in self._replaced:
             last = max(entry.identity.incarnation for entry in entries)
-            text = f"from {source}: {numbers}, incarnation {last}"
-            return PlannedChange(self._link, Kind.ANEW, target, text)
+            return PlannedChange(self._link, Kind.ANEW, target, f"{text}, incarnation {last}")
         if first.state is CatalogState.REMOVED:
             text = plan.ended.get(source, f"{source} has fewer partitions now")
             return PlannedChange(self._link, Kind.STOP, target, text)
-        text = f"from {source}: {numbers}"
         if first.identity in plan.known:
             return PlannedChange(self._link, Kind.TERMS, target, text)
-        return PlannedChange(self._link, Kind.COPY, target, text + _beginning(first.start))
+        return PlannedChange(
+            self._link, Kind.COPY, target, _copying(source, partitions, first.start)
+        )
 
 
-def _beginning(start: str) -> str:
-    """Where copying begins, when it leaves something out."""
-    return "" if start == FROM_THE_START else f", start {start}"
+def _copying(source: str, partitions: Iterable[int], start: str) -> str:
+    """Also where copying begins: for what came after its rule that is not what the rule says."""
+    return f"from {source}: {_numbers(partitions)}, start {start}"
 
 
 def _numbers(partitions: Iterable[int]) -> str:

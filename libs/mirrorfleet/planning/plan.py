@@ -47,6 +47,7 @@ class Growth:
     claim: Claim
     partitions: int
     now: int
+    start: str = FROM_THE_START
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +215,8 @@ def _plan_topic(topic: Topic, load: SlotLoad, draft: _Draft) -> None:
         draft.create.append(Creation(topic.claim, spec, topic.source.replicas, topic.start))
         return
     if target.partitions < topic.source.partitions:
-        draft.grow.append(Growth(topic.claim, topic.source.partitions, target.partitions))
+        count = topic.source.partitions
+        draft.grow.append(Growth(topic.claim, count, target.partitions, topic.start))
         if topic.start != FROM_THE_START:
             return  # what is made later would count as new, and be copied whole
     defaults = view.target.defaults
