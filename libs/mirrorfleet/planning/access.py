@@ -3,7 +3,8 @@
 Only ACLs that the fleet added itself (the catalog remembers them) are ever removed: one that an
 operator gave on the target stays, also when the source has no such thing. And none is removed
 because one look did not see its topic, or while another source of the fleet has it: a denial must
-not be away for a moment.
+not be away for a moment. Nor are the rights of the user that the fleet is now: they may have come
+over before it was that user.
 
 Names of groups stay the same on every cluster, so that an ACL could come back to where it was just
 taken back. Therefore each is remembered with the clusters that it passed, and never goes to one of
@@ -34,7 +35,9 @@ class AclStep(StrEnum):
     NOTE = "note"
     """It is there, and this source has it, too: the catalog remembers so, and what it passed."""
     FORGET = "forget"
-    """It is gone already, or stays for another source; the catalog need not remember it."""
+    """It is gone already, or stays for another source or for the fleet itself; the catalog need not
+    remember it.
+    """
 
 
 class AclEdit(NamedTuple):
@@ -72,7 +75,8 @@ def acl_edits(
     if policy is AclPolicy.MIRROR:
         stays = unsure.of(seen.source - _echoes(seen))
         for binding in ours.keys() - wanted.keys() - stays:
-            goes = binding in seen.target and binding not in seen.shared
+            stays_there = binding in seen.shared or crossings.is_about_us(binding)
+            goes = binding in seen.target and not stays_there
             edits.append(AclEdit(AclStep.REMOVE if goes else AclStep.FORGET, binding))
     return tuple(sorted(edits, key=_order))
 

@@ -96,7 +96,7 @@ class Topic:
                 return self._held(Reason.NO_IDS, f"{text} {hint}")
         if self.is_new:
             foreign = self.target is not None and self.target.empty is False
-            return self._foreign() if foreign and not self.terms.adopt else None
+            return self._behind_others() if foreign else None
         if self.target is None:
             return self._held(
                 Reason.TARGET_GONE,
@@ -132,6 +132,26 @@ class Topic:
         )
         recreated = old.identity.source_topic_id != self.source.topic_id
         return same_target and recreated and self.terms.on_source_loss != FAIL
+
+    def _behind_others(self) -> Held | None:
+        """What forbids to begin behind records that are there.
+
+        Where a rule leaves out what is copied already, a topic that came under it later may be
+        copied already, too: whole, behind that, all of it would be there twice.
+        """
+        if self.start != self.terms.start and not self._has_target():
+            return self._late()
+        return None if self.terms.adopt else self._foreign()
+
+    def _late(self) -> Held:
+        source, rule = self.claim.source_topic, self.claim.rule
+        return self._held(
+            Reason.NOT_EMPTY,
+            f"{self.claim.target_topic} on {self.view.link.target} has records that this fleet did"
+            f" not write, and {source} came under rule {rule!r} after that began: it would be"
+            f" copied whole behind them, not from `start: {self.terms.start}` on. Give it a rule of"
+            " its own with `adopt: true` and the `start` that it needs; restart `sync` with it",
+        )
 
     def _foreign(self) -> Held:
         whose = "that this fleet did not write"

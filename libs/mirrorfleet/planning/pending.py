@@ -35,7 +35,7 @@ class Kind(StrEnum):
     ACL_NOTE = "note-acl"
     """It stays as it is; the catalog remembers that this source has it, too."""
     ACL_FORGET = "forget-acl"
-    """It is gone, or stays for another source; the catalog forgets that this one had it."""
+    """It is gone, or stays all the same; the catalog forgets that this source had it."""
     COPY = "copy"
     TERMS = "terms"
     """A partition is copied as before, under what its rule and its source say now."""
@@ -146,14 +146,13 @@ def _lines(link: str, plan: Plan) -> Iterator[PlannedChange]:
     for creation in plan.create:
         yield _creation(link, creation)
         source, count = creation.claim.source_topic, creation.spec.partitions
-        yield PlannedChange(
-            link, Kind.COPY, creation.spec.name, f"from {source}: {_numbers(range(count))}"
-        )
+        text = _copying(source, range(count), creation.start)
+        yield PlannedChange(link, Kind.COPY, creation.spec.name, text)
     for growth in plan.grow:
         yield _growth(link, growth)
         source, name = growth.claim.source_topic, growth.claim.target_topic
         new = range(growth.now, growth.partitions)
-        yield PlannedChange(link, Kind.COPY, name, f"from {source}: {_numbers(new)}")
+        yield PlannedChange(link, Kind.COPY, name, _copying(source, new, growth.start))
     for alteration in plan.alter:
         for config in alteration.edits:
             name = alteration.claim.target_topic
@@ -197,16 +196,24 @@ class _Words:
         """One line for entries of a topic with the same fate."""
         first, plan = entries[0], self._plan
         source, target = first.source_topic, first.target_topic
-        numbers = _numbers({entry.identity.partition for entry in entries})
+        partitions = {entry.identity.partition for entry in entries}
+        text = f"from {source}: {_numbers(partitions)}"
         if copy_of(first) in self._replaced:
             last = max(entry.identity.incarnation for entry in entries)
-            text = f"from {source}: {numbers}, incarnation {last}"
-            return PlannedChange(self._link, Kind.ANEW, target, text)
+            return PlannedChange(self._link, Kind.ANEW, target, f"{text}, incarnation {last}")
         if first.state is CatalogState.REMOVED:
             text = plan.ended.get(source, f"{source} has fewer partitions now")
             return PlannedChange(self._link, Kind.STOP, target, text)
-        kind = Kind.TERMS if first.identity in plan.known else Kind.COPY
-        return PlannedChange(self._link, kind, target, f"from {source}: {numbers}")
+        if first.identity in plan.known:
+            return PlannedChange(self._link, Kind.TERMS, target, text)
+        return PlannedChange(
+            self._link, Kind.COPY, target, _copying(source, partitions, first.start)
+        )
+
+
+def _copying(source: str, partitions: Iterable[int], start: str) -> str:
+    """Also where copying begins: for what came after its rule that is not what the rule says."""
+    return f"from {source}: {_numbers(partitions)}, start {start}"
 
 
 def _numbers(partitions: Iterable[int]) -> str:

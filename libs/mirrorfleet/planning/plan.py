@@ -32,11 +32,12 @@ from mirrorfleet.records.topics import TopicSpec
 
 @dataclass(frozen=True, slots=True)
 class Creation:
-    """A target topic to create."""
+    """A target topic to create; `start` is where copying into it begins."""
 
     claim: Claim
     spec: TopicSpec
     source_replicas: int = 1
+    start: str = FROM_THE_START
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,7 @@ class Growth:
     claim: Claim
     partitions: int
     now: int
+    start: str = FROM_THE_START
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,10 +212,11 @@ def _plan_topic(topic: Topic, load: SlotLoad, draft: _Draft) -> None:
         spec = new_topic(
             topic.claim, topic.source, topic.terms, view.target.defaults, view.target.brokers
         )
-        draft.create.append(Creation(topic.claim, spec, topic.source.replicas))
+        draft.create.append(Creation(topic.claim, spec, topic.source.replicas, topic.start))
         return
     if target.partitions < topic.source.partitions:
-        draft.grow.append(Growth(topic.claim, topic.source.partitions, target.partitions))
+        count = topic.source.partitions
+        draft.grow.append(Growth(topic.claim, count, target.partitions, topic.start))
         if topic.start != FROM_THE_START:
             return  # what is made later would count as new, and be copied whole
     defaults = view.target.defaults

@@ -14,7 +14,7 @@ from itertools import combinations
 
 from mirrorfleet.core.ids import Link
 from mirrorfleet.policy.cycles import Leg, loop_of
-from mirrorfleet.policy.filters import is_literal
+from mirrorfleet.policy.filters import is_literal, literal_prefix
 from mirrorfleet.policy.flows import Flow, FlowRule
 from mirrorfleet.policy.naming import Naming
 
@@ -109,18 +109,28 @@ def _same_copy(holder: Claim, claim: Claim) -> bool:
 
 
 def _shared(first: FlowRule, second: FlowRule, *flows: Flow) -> str | None:
-    """A name that both rules take for sure, or a pattern that both list; None when unknown."""
+    """A name that both rules take for sure, or a pattern that both list; None when unknown.
+
+    An `exclude`, or a `never` that has to do with the pattern, may keep them apart.
+    """
     for name in (*first.topics.literals(), *second.topics.literals()):
         both = first.topics.matches(name) and second.topics.matches(name)
         if both and not any(flow.never.matches(name) for flow in flows):
             return name
     if first.topics.exclude or second.topics.exclude:
         return None
-    for pattern in first.topics.include:
-        if not is_literal(pattern) and {pattern, ".*"} & set(second.topics.include):
-            return pattern
-    patterns = [one for one in second.topics.include if not is_literal(one)]
-    return patterns[0] if patterns and ".*" in first.topics.include else None
+    ones, others = first.topics.include, second.topics.include
+    shared = [each for each in ones if {each, ".*"} & set(others)]
+    shared += others if ".*" in ones else ()
+    return next((one for one in shared if not is_literal(one) and not _is_never(one, flows)), None)
+
+
+def _is_never(pattern: str, flows: Iterable[Flow]) -> bool:
+    """Whether what `never` takes out may be all that matches: the pattern stands there, or even the
+    shortest name that it could match is taken out.
+    """
+    name, _ = literal_prefix(pattern)
+    return any(pattern in flow.never.include or flow.never.matches(name) for flow in flows)
 
 
 def _pairs(first: Flow, second: Flow) -> Iterator[tuple[tuple[Leg, Leg], str]]:

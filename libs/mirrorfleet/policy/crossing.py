@@ -95,6 +95,10 @@ class Crossings:
         """What should hold on the target for these ACLs of the source."""
         return frozenset(made for binding in bindings for made in self._of_one(binding))
 
+    def is_about_us(self, binding: AclBinding) -> bool:
+        """Whether it is about a user that the fleet is: the source has no say in what that may."""
+        return binding.principal in self._us
+
     def _of_one(self, binding: AclBinding) -> Iterator[AclBinding]:
         crossed = crossing(binding, self._us)
         if crossed is None:

@@ -72,7 +72,7 @@ async def test_the_plan_names_each_change_before_it_happens_and_apply_makes_exac
         [
             ("add-acl", f"ALLOW User:alice READ on TOPIC LITERAL {copy} from *", ""),
             ("create-topic", copy, CREATED),
-            ("copy", copy, f"from {topic}: partitions 0 to 1"),
+            ("copy", copy, f"from {topic}: partitions 0 to 1, start earliest"),
         ],
     )
     _, text = await cli(capsys, "plan", file, "-o", "json")
@@ -127,7 +127,7 @@ async def test_where_changes_are_made_by_hand_sync_reports_drift_and_apply_ends_
 
     assert lines == [
         ("add-partitions", copy, "1 -> 3 partitions"),
-        ("copy", copy, f"from {topic}: partitions 1 to 2"),
+        ("copy", copy, f"from {topic}: partitions 1 to 2, start earliest"),
         ("config", copy, "retention.ms: 1000000 -> 5000000"),
         ("terms", copy, f"from {topic}: partition 0"),
     ]

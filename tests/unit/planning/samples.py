@@ -7,7 +7,14 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from mirrorfleet.core.access import AclBinding
-from mirrorfleet.core.ids import ClusterAlias, ClusterId, Link, PartitionIdentity, SlotNumber
+from mirrorfleet.core.ids import (
+    ClusterAlias,
+    ClusterId,
+    Link,
+    PartitionIdentity,
+    SlotNumber,
+    TopicId,
+)
 from mirrorfleet.planning.book import CatalogBook
 from mirrorfleet.planning.observed import (
     SourceTopic,
@@ -84,6 +91,8 @@ class Scene:
     refused: tuple[Held, ...] = ()
     unreadable: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()
+    beside: Mapping[str, TopicId] = field(default_factory=dict)
+    """More topics that are there and wait."""
     anew: Mapping[PartitionIdentity, Command] = field(default_factory=dict)
     acls: AclsView | None = None
     ours: tuple[AclBinding, ...] = ()
@@ -123,9 +132,9 @@ def planned(
         source=SourceView(
             cluster=EAST,
             topics=topics,
-            present=frozenset({*topics, *scene.waiting}),
-            wanted={topic.name: topic.topic_id for topic in topics.values()},
-            waiting=frozenset(scene.waiting),
+            present=frozenset({*topics, *scene.waiting, *scene.beside}),
+            wanted={**{one.name: one.topic_id for one in topics.values()}, **scene.beside},
+            waiting=frozenset({*scene.waiting, *scene.beside}),
             origins={"orders": scene.origins},
             unreadable=dict.fromkeys(scene.unreadable, "TOPIC_AUTHORIZATION_FAILED"),
         ),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from mirrorfleet.core.access import AclBinding
 from mirrorfleet.core.ids import ClusterId
 from mirrorfleet.planning.access import AclEdit, AclStep, Way, acl_edits, shortest_ways
@@ -18,8 +20,13 @@ DENIED_HERE = an_acl("DENY User:z READ TOPIC LITERAL east.orders")
 NORTH, SOUTH = ClusterId("NORTH-ID"), ClusterId("SOUTH-ID")
 
 
-def edits(seen: AclsSeen, *ours: AclBinding, policy: AclPolicy = AclPolicy.MIRROR) -> list[AclEdit]:
-    crossings, unsure = Crossings(a_flow(), [CLAIM], ()), Crossings(a_flow(), (), ())
+def edits(
+    seen: AclsSeen,
+    *ours: AclBinding,
+    policy: AclPolicy = AclPolicy.MIRROR,
+    us: Collection[str] = (),
+) -> list[AclEdit]:
+    crossings, unsure = Crossings(a_flow(), [CLAIM], us), Crossings(a_flow(), (), us)
     return list(acl_edits(policy, seen, dict.fromkeys(ours, ()), crossings, unsure))
 
 
@@ -99,6 +106,14 @@ def test_what_is_there_for_another_source_is_noted_for_this_one_too() -> None:
 
 def test_what_another_source_has_still_is_forgotten_and_stays() -> None:
     assert edits(seen(set(), {HERE}, shared={HERE}), HERE) == [AclEdit(AclStep.FORGET, HERE)]
+
+
+def test_what_the_fleet_may_do_stays_though_it_came_over_before_the_fleet_was_that_user() -> None:
+    right = an_acl("ALLOW User:new READ GROUP LITERAL *")
+    there = seen({right}, {right})
+
+    assert edits(there, right, us={"User:new"}) == [AclEdit(AclStep.FORGET, right)]
+    assert edits(seen(set(), {right}), right) == [AclEdit(AclStep.REMOVE, right)]
 
 
 def test_of_several_ways_the_shortest_counts_that_did_not_pass_the_target() -> None:

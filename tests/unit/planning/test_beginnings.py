@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from mirrorfleet.core.ids import TopicId
-from mirrorfleet.planning.pending import automatic, planned_changes, within
+from mirrorfleet.planning import beginnings
+from mirrorfleet.planning.pending import Kind, PlannedChange, automatic, planned_changes, within
 from mirrorfleet.planning.plan import Growth, Plan
 from mirrorfleet.planning.rules import Apply, RuleTerms
-from mirrorfleet.records.catalog import CatalogLink, RuleBeginning
+from mirrorfleet.planning.topics import Reason
+from mirrorfleet.records.catalog import CatalogLink, CatalogState, RuleBeginning
 from tests.unit.planning.samples import (
     CLAIM,
     EAST,
@@ -16,6 +20,7 @@ from tests.unit.planning.samples import (
     OTHER_ID,
     SLOTS,
     SOURCE_ID,
+    TARGET_ID,
     WEST,
     Scene,
     a_flow,
@@ -23,14 +28,16 @@ from tests.unit.planning.samples import (
     orders,
     planned,
 )
+from tests.unit.planning.test_entries import ended
 
 LATEST = RuleTerms(start="latest")
 FRESH = CatalogLink(link=LINK, source_cluster=EAST, target_cluster=WEST, slots=SLOTS, begun=())
 """As it is introduced: no rule has looked yet."""
 
 
-def begun(*topics: TopicId, rule: str = "all") -> CatalogLink:
-    return replace(FRESH, begun=(RuleBeginning(rule, frozenset(topics)),))
+def begun(*topics: TopicId, rule: str = "all", and_of: CatalogLink = FRESH) -> CatalogLink:
+    """`and_of` is what the catalog says of rules that come behind this one."""
+    return replace(FRESH, begun=(RuleBeginning(rule, frozenset(topics)), *(and_of.begun or ())))
 
 
 def starts(link: CatalogLink, terms: RuleTerms = LATEST) -> list[str]:
@@ -76,10 +83,12 @@ def test_of_a_link_whose_writer_did_not_say_what_was_there_all_is_copied_whole()
 
 
 def test_a_rule_that_is_added_begins_with_what_is_there_then() -> None:
-    result = planned(orders(1), copied(1), terms=LATEST, scene=Scene(link=begun(rule="other")))
+    before = begun(OTHER_ID, rule="other")
+
+    result = planned(orders(1), copied(1), terms=LATEST, scene=Scene(link=before))
 
     assert [each.start for each in result.publish] == ["latest"]
-    assert result.begun == begun(SOURCE_ID)
+    assert result.begun == begun(SOURCE_ID, and_of=before)
 
 
 def test_a_rule_that_starts_at_the_beginning_has_nothing_to_write_down() -> None:
@@ -129,6 +138,97 @@ def test_a_copy_that_is_there_with_too_few_partitions_is_grown_before_a_start_of
     before = planned(orders(3), copied(1), terms=terms)
     after = planned(orders(3), copied(3), terms=terms)
 
-    assert before.grow == (Growth(CLAIM, 3, 1),)
+    assert before.grow == (Growth(CLAIM, 3, 1, "latest"),)
     assert before.publish == ()
     assert [each.start for each in after.publish] == ["latest"] * 3
+
+
+@pytest.mark.parametrize("adopt", [True, False])
+def test_what_came_under_a_rule_later_is_not_copied_whole_behind_records_of_others(
+    *, adopt: bool
+) -> None:
+    terms, later = replace(LATEST, adopt=adopt), Scene(link=begun(OTHER_ID))
+    result = planned(orders(1), copied(1, empty=False), terms=terms, scene=later)
+
+    (held,) = result.held
+    assert (result.publish, held.reason) == ((), Reason.NOT_EMPTY)
+    assert "a rule of its own with `adopt: true`" in held.detail
+
+
+def test_what_came_under_a_rule_later_is_copied_whole_where_that_repeats_nothing() -> None:
+    terms = replace(LATEST, adopt=True)
+    first = planned(orders(1), copied(1), terms=terms, scene=Scene(link=begun(SOURCE_ID)))
+    again, later = orders(1, topic_id=OTHER_ID), Scene(link=begun())
+    for source, empty, old in ((again, False, ended(*first.publish)), (again, True, ())):
+        result = planned(source, copied(1, empty=empty), entries=old, terms=terms, scene=later)
+        assert [each.start for each in result.publish] == ["earliest"]
+
+
+def test_records_of_others_are_adopted_as_the_rule_says_when_the_topic_was_there() -> None:
+    there = copied(1, empty=False)
+    for terms, link in ((LATEST, begun(SOURCE_ID)), (RuleTerms(), begun())):
+        adopting = replace(terms, adopt=True)
+        result = planned(orders(1), there, terms=adopting, scene=Scene(link=link))
+        assert [each.start for each in result.publish] == [terms.start]
+
+
+def test_where_copying_begins_stands_in_the_line_of_the_copy() -> None:
+    for link, start in ((begun(SOURCE_ID), "latest"), (begun(), "earliest")):
+        for target in (None, copied(1)):
+            result = planned(orders(1), target, terms=LATEST, scene=Scene(link=link))
+            line = planned_changes(LINK, result)[-1]
+            assert line == PlannedChange(
+                str(LINK), Kind.COPY, "east.orders", f"from orders: partition 0, start {start}"
+            )
+
+
+def test_what_came_after_a_rule_began_came_later_for_what_the_rule_is_renamed_to() -> None:
+    old, beside = begun(OTHER_ID, rule="old"), {"stock": OTHER_ID}
+    late = planned(orders(1), copied(1), terms=LATEST, scene=Scene(link=old, beside=beside))
+    both = begun(SOURCE_ID, OTHER_ID, rule="old")
+    there = planned(orders(1), copied(1), terms=LATEST, scene=Scene(link=both, beside=beside))
+
+    assert [each.start for each in (*late.publish, *there.publish)] == ["earliest", "latest"]
+    assert late.begun == begun(OTHER_ID, and_of=old)
+    assert there.begun == begun(SOURCE_ID, OTHER_ID, and_of=both)
+
+
+def test_a_rule_that_began_with_nothing_is_known_again_by_what_it_copies() -> None:
+    (entry,) = planned(orders(1), copied(1)).publish
+    identity = replace(entry.identity, source_topic_id=OTHER_ID)
+    stock = replace(entry, source_topic="stock", identity=identity, rule="old")
+    scene = Scene(link=begun(rule="old"), beside={"stock": OTHER_ID})
+    for state, start in ((CatalogState.ACTIVE, "earliest"), (CatalogState.REMOVED, "latest")):
+        old = [replace(stock, target_topic="east.stock", state=state)]
+        result = planned(orders(1), copied(1), entries=old, terms=LATEST, scene=scene)
+        assert [each.start for each in result.publish if each.source_topic == "orders"] == [start]
+
+
+def test_a_rule_that_only_has_the_heartbeats_of_another_one_is_new() -> None:
+    old = begun(OTHER_ID, rule="old")
+    scene = Scene(link=old, flow=a_flow("orders"), beside={"heartbeats": OTHER_ID})
+
+    result = planned(orders(1), copied(1), terms=LATEST, scene=scene)
+
+    assert [each.start for each in result.publish] == ["latest"]
+    assert result.begun == begun(SOURCE_ID, OTHER_ID, and_of=old)
+
+
+def test_what_a_rule_began_with_stays_known_where_a_file_lacks_it_or_starts_at_the_begin() -> None:
+    for link in (begun(OTHER_ID), begun(OTHER_ID, rule="old")):
+        assert planned(orders(1), copied(1), scene=Scene(link=link)).begun is None
+    both = begun(SOURCE_ID, and_of=begun(OTHER_ID, rule="old"))
+    assert planned(orders(1), copied(1), terms=LATEST, scene=Scene(link=both)).begun is None
+
+
+def test_of_what_other_rules_began_with_as_much_is_kept_as_there_is_room_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(beginnings, "MOST_TOPICS", 2)
+    old = begun(OTHER_ID, TARGET_ID, rule="old")
+
+    result = planned(orders(1), copied(1), terms=LATEST, scene=Scene(link=old))
+
+    assert result.begun == begun(SOURCE_ID, and_of=begun(TARGET_ID, rule="old"))
+    again = planned(orders(1), copied(1), terms=LATEST, scene=Scene(link=result.begun))
+    assert again.begun is None

@@ -35,6 +35,7 @@ ALL = Plan(
     acls=(AclEdit(AclStep.ADD, READ), AclEdit(AclStep.REMOVE, READ._replace(name="east.x"))),
 )
 NAME = "east->west"
+WHOLE = "from {}: partition{}, start earliest"
 
 
 def test_each_change_has_a_line_with_its_values() -> None:
@@ -45,9 +46,9 @@ def test_each_change_has_a_line_with_its_values() -> None:
         PlannedChange(
             NAME, Kind.CREATE, "east.orders", "3 partitions, replication factor 2, retention.ms=5"
         ),
-        PlannedChange(NAME, Kind.COPY, "east.orders", "from orders: partitions 0 to 2"),
+        PlannedChange(NAME, Kind.COPY, "east.orders", WHOLE.format("orders", "s 0 to 2")),
         PlannedChange(NAME, Kind.GROW, "east.stock", "1 -> 4 partitions"),
-        PlannedChange(NAME, Kind.COPY, "east.stock", "from stock: partitions 1 to 3"),
+        PlannedChange(NAME, Kind.COPY, "east.stock", WHOLE.format("stock", "s 1 to 3")),
         PlannedChange(NAME, Kind.CONFIG, "east.stock", "a.b: 1 -> 2"),
         PlannedChange(NAME, Kind.CONFIG, "east.stock", "c.d: 3 -> default"),
     ]
@@ -58,7 +59,7 @@ def test_entries_of_a_topic_are_one_line() -> None:
     stopped = planned(orders(3), copied(3), entries=plan.publish, scene=UNCLAIMED)
 
     assert planned_changes(LINK, plan) == [
-        PlannedChange(NAME, Kind.COPY, "east.orders", "from orders: partitions 0 to 2")
+        PlannedChange(NAME, Kind.COPY, "east.orders", WHOLE.format("orders", "s 0 to 2"))
     ]
     assert planned_changes(LINK, stopped) == [
         PlannedChange(NAME, Kind.STOP, "east.orders", "no rule takes orders as it is now")
@@ -72,7 +73,7 @@ def test_new_terms_of_what_is_copied_already_are_told_apart_from_a_new_copy() ->
 
     assert planned_changes(LINK, replace(plan, alter=())) == [
         PlannedChange(NAME, Kind.TERMS, "east.orders", "from orders: partition 0"),
-        PlannedChange(NAME, Kind.COPY, "east.orders", "from orders: partition 1"),
+        PlannedChange(NAME, Kind.COPY, "east.orders", WHOLE.format("orders", " 1")),
     ]
     assert planned_changes(LINK, left_out(plan, Plan())) == planned_changes(LINK, plan)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from mirrorfleet.core.ids import ClusterAlias, Link
 from mirrorfleet.policy.claims import Claim, provable_clashes, settle
 from mirrorfleet.policy.filters import NameFilter
@@ -132,3 +134,34 @@ def test_rules_that_an_exclude_keeps_apart_do_not_clash(make_flow: MakeFlow) -> 
     rest, orders = flow.rules
     apart = replace(rest, topics=NameFilter((".*",), ("orders.*",)))
     assert provable_clashes([replace(flow, rules=(apart, orders))]) == []
+
+
+@pytest.mark.parametrize(
+    ("never", "proven"),
+    [
+        ("orders.*", []),
+        ("ord.*", []),
+        ("(orders|bills).*", []),
+        ("bills.*", ["orders.*"]),
+        (".*[.]internal", ["orders.*"]),
+    ],
+)
+def test_rules_that_a_never_keeps_apart_do_not_clash_and_another_never_changes_nothing(
+    make_flow: MakeFlow, never: str, proven: list[str]
+) -> None:
+    flows = [
+        make_flow("east west", ("rest", [".*"], "identity"), never=[never]),
+        make_flow("north west", ("orders", ["orders.*"], "identity")),
+    ]
+
+    for each in (flows, flows[::-1]):
+        assert [proof.topic for proof in provable_clashes(each)] == proven
+
+
+def test_of_what_never_leaves_the_rest_is_proof(make_flow: MakeFlow) -> None:
+    flows = [
+        make_flow("east west", ("rest", [".*"], "identity"), never=["orders-.+"]),
+        make_flow("north west", ("some", ["orders-.+", "bills.*"], "identity")),
+    ]
+
+    assert [proof.topic for proof in provable_clashes(flows)] == ["bills.*"]

@@ -37,7 +37,7 @@ def briefly(changes: list[PlannedChange]) -> list[tuple[str, str, str]]:
     return [(each.kind, each.what, each.detail) for each in changes if each.kind is not Kind.LINK]
 
 
-COPYING = ("copy", COPY, "from orders: partition 0")
+COPYING = ("copy", COPY, "from orders: partition 0, start earliest")
 EDIT = ("config", COPY, "compression.type: gzip -> producer")
 
 
