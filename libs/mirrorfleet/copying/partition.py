@@ -319,7 +319,7 @@ class CopyPartition:
         self.dropped.clear()
         self.walked_to = self.committed.next_source
         self.walked_epoch = self.committed.leader_epoch
-        if self.walked_to > self.source.last_stable:
+        if 0 <= self.source.last_stable < self.walked_to:
             # past all that was seen: only an answer tells what is there, and one is asked for
             self.ask_anew()
 

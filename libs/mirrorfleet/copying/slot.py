@@ -181,9 +181,9 @@ class Slot:
             for waiting in (p for p in found if RANK[p.entry.priority] > turn):
                 waiting.progress_at = now  # that is not to stand still
             found = [p for p in found if RANK[p.entry.priority] <= turn]
-        full = self._queue_bytes if queue_bytes is None else queue_bytes
-        for each in found:
-            each.room = full
+        for each in found if queue_bytes else ():  # who only looks around fetches nothing
+            each.room = queue_bytes or 0
+        full = queue_bytes or self._queue_bytes
         return [p for p in found if p.waiting_bytes < full]
 
     def waits(self, partition: CopyPartition) -> bool:

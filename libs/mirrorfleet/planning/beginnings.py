@@ -13,6 +13,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.core.ids import TopicId
+from mirrorfleet.policy.naming import is_heartbeats_topic
 from mirrorfleet.records.catalog import CatalogLink, CatalogState, RuleBeginning
 from mirrorfleet.records.incarnations import FROM_THE_START
 
@@ -79,19 +80,25 @@ def _there(view: LinkFacts, rule: FlowRule, said: Beginnings) -> frozenset[Topic
     """What counts as there at the first look of `rule`: all that it finds, if no other had any.
 
     Else another one was renamed or split, and what came since that began came later for this one,
-    too. What no rule ever took counts as that: nobody can tell, and a whole copy skips nothing.
+    too. What no rule ever took counts as that: nobody can tell, and a whole copy skips nothing. A
+    rule that is in no file and copies nothing any more was given up: it has no heir.
     """
-    copied: dict[str, set[TopicId]] = {}
+    copied, given_up = dict[str, set[TopicId]](), set[str]()
     for entry in view.book.of_source(view.source.cluster):
+        given_up.add(entry.rule)
         if entry.state is not CatalogState.REMOVED:
             copied.setdefault(entry.rule, set()).add(entry.identity.source_topic_id)
-    wanted = view.source.wanted.items()
-    # not `takes`: any rule that is put first in the file has the heartbeats of the one before
-    named = {topic_id for name, topic_id in wanted if rule.topics.matches(name)}
+    given_up -= {*copied, *(each.name for each in view.flow.rules)}
+    # heartbeats are whose rule is first in the file, and tell nothing of who was before
+    named = {
+        topic_id
+        for name, topic_id in view.source.wanted.items()
+        if rule.topics.matches(name) and not is_heartbeats_topic(name)
+    }
     before = [
         topics
         for name, topics in said.items()
-        if not named.isdisjoint(topics | copied.get(name, set()))
+        if name not in given_up and not named.isdisjoint(topics | copied.get(name, set()))
     ]
     found = _found(view, rule)
     return found.intersection(chain(*before)) if before else found

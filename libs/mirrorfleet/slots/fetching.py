@@ -181,7 +181,8 @@ class _Lane:
         wanted: dict[CopyPartition, _Asked] = {}
         points: list[FetchPoint] = []
         kept = 0
-        for partition in runner.slot.wanted(self._key.pace, now):
+        most = runner.settings.partition_queue_bytes
+        for partition in runner.slot.wanted(self._key.pace, now, most):
             at = replicas.fetched_from(runner, partition, now)
             if at is None or at.node != self._key.node:
                 continue

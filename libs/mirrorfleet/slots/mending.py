@@ -249,7 +249,9 @@ class Mender:
         while self._losses:
             identity, partition = next(iter(self._losses.items()))
             try:
-                if (fault := partition.fault) is not None and _is_unknown(fault):
+                fault = partition.fault
+                is_ours = self._runner.slot.partitions.get(identity) is partition
+                if is_ours and fault is not None and _is_unknown(fault):
                     await target_loss.examine(self._runner, partition, fault)
             except asyncio.CancelledError:
                 raise  # the slot is taken again: so is the look, at once

@@ -21,6 +21,7 @@ from mirrorfleet.copying.faults import Action, produce_action
 from mirrorfleet.copying.schedule import LONGEST_BYTES, busy_for, commit_interval, must_close
 from mirrorfleet.copying.transaction import SpoiledError, TargetBehindError, Transaction
 from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import ConnectionLostError, DeadlineError
 from mirrorfleet.core.ids import NO_TOPIC_ID, ProducerIdentity, TopicPartition
 from mirrorfleet.kafka.transactions import Transactions, TransactionVersion
 from mirrorfleet.slots import ledger
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
     from mirrorfleet.kafka.producer import ProduceAck
     from mirrorfleet.slots.runner import SlotRunner
 
+BEGUN_S: Final = 2.0
+"""For the ids of the topics of new copies; the transaction is open meanwhile."""
 FIRST_AGAIN_S: Final = 0.02
 """Between two tries of a transaction's first request, while old markers are being written."""
 
@@ -154,15 +157,19 @@ class Sender:
         """Where requests name topics (v1) another one of the name takes what is the copy's, and if
         nothing was copied yet it lacks nothing by which that would be noticed.
 
-        Raises: AbortError; as `Leaders.renewed`.
+        Raises: AbortError, also when nobody tells in time.
         """
-        targets = self._runner.targets
         begun = [each for each in transaction.touched if not each.committed.next_target]
         if self._transactions.version is TransactionVersion.V2 or not begun:
             return
-        await targets.renewed()
+        names = sorted({each.target.topic for each in begun})
+        try:
+            found = (await self._runner.target.metadata(names, deadline_s=BEGUN_S)).topics
+        except (ConnectionLostError, DeadlineError) as error:
+            raise AbortError(f"the topics of new copies were not told: {error}") from error
         for each in begun:
-            if targets.topic_id(each.target.topic) not in (None, each.identity.target_topic_id):
+            known, ours = found[each.target.topic].topic_id, each.identity.target_topic_id
+            if known not in (NO_TOPIC_ID, ours):
                 raise AbortError(f"{each.target} is of another topic than the copy was made for")
 
     def check_epoch(self) -> None:

@@ -7,12 +7,14 @@ that is gone.
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mirrorfleet.copying.faults import TARGET_LOSSES, Fault, FaultReason, Span
 from mirrorfleet.copying.loss import made_again
-from mirrorfleet.core.errors import BrokerError
+from mirrorfleet.core.errors import BrokerError, MirrorfleetError
 from mirrorfleet.core.ids import (
     ClusterId,
     PartitionIdentity,
@@ -43,6 +45,8 @@ if TYPE_CHECKING:
 LOOK_BACK: Final = 64
 """Snapshots of a slot that are looked through for a topic's last numbers: a minute of them."""
 _READ_S: Final = 10.0
+_ENDS_S: Final = 2.0
+"""For all of it where a slot is taken: its partitions stand meanwhile."""
 _History = tuple[ClusterId | int | str | TopicId, ...]
 
 
@@ -299,21 +303,25 @@ async def _unread(runner: SlotRunner, identity: PartitionIdentity, first: Source
 
 
 async def recall_ends(runner: SlotRunner) -> None:
-    """What an owner before us saw of topics that are away now: made again, they tell nobody where
-    they ended, and what we tell of them from now on hides what was told before.
+    """What an owner before us saw of topics that are away now, as far as known.
 
-    Raises: as `last_told`.
+    Made again, they tell nobody where they ended, and what we tell of them from now on hides what
+    was told before. Who does not tell soon keeps nobody waiting.
     """
     away = [
         partition
         for partition in runner.slot.partitions.values()
         if partition.source.high_watermark < 0
-        and runner.sources.absent_for(partition.entry.source_topic) > 0
+        and runner.sources.topic_id(partition.entry.source_topic) is None
     ]
-    found = await last_told(runner) if away else {}
+    found: dict[PartitionIdentity, PartitionProgress] = {}
+    with suppress(MirrorfleetError, TimeoutError):
+        async with asyncio.timeout(_ENDS_S):
+            found = await last_told(runner) if away else {}
     for partition in away:
         if (told_of := found.get(partition.identity)) is not None:
-            partition.source = replace(partition.source, high_watermark=told_of.high_watermark)
+            ends = partition.source
+            ends.high_watermark, ends.log_start = told_of.high_watermark, told_of.log_start
 
 
 async def last_told(runner: SlotRunner) -> dict[PartitionIdentity, PartitionProgress]:

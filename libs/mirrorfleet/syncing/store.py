@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.core.error_codes import ErrorCode
@@ -28,7 +29,7 @@ from mirrorfleet.kafka.fenced_writer import FencedWriter
 from mirrorfleet.kafka.offsets import LATEST, list_offsets
 from mirrorfleet.planning.book import CatalogBook
 from mirrorfleet.records import catalog, events
-from mirrorfleet.records.catalog import CatalogAcl, CatalogEntry, Removed
+from mirrorfleet.records.catalog import CatalogAcl, CatalogEntry, CatalogPartition, Removed
 from mirrorfleet.records.formats import KNOWN_LEVEL
 from mirrorfleet.records.topics import (
     ControlKind,
@@ -290,8 +291,7 @@ class Store:
         return catalog.CatalogConfig(generation=generation + 1, format_level=level)
 
     async def _write(self, changed: Sequence[CatalogEntry | Removed]) -> None:
-        for start in range(0, len(changed), _RECORDS_A_WRITE):
-            part = changed[start : start + _RECORDS_A_WRITE]
+        for part in _parts(changed):
             await self._fenced.write(
                 self._catalog, [_record(entry) for entry in part], self._clock.now_ms()
             )
@@ -338,6 +338,37 @@ class Store:
             if not self._waiting:
                 self.waits.clear()
             return ""
+
+
+def _parts(changed: Iterable[CatalogEntry | Removed]) -> Iterator[list[CatalogEntry | Removed]]:
+    """What is written at once: of a topic all, if that is not too much, for partitions that are
+    left out would count as new, and the end of one incarnation always with the next one's begin, or
+    nobody would know that it is followed.
+    """
+    part: list[CatalogEntry | Removed] = []
+    for _, copy in groupby(changed, key=_copy_of):
+        entries = list(copy)
+        if part and len(part) + len(entries) > _RECORDS_A_WRITE:
+            yield part
+            part = []
+        for _, of_one in groupby(sorted(entries, key=_number_of), key=_number_of):
+            ending = list(of_one)
+            if len(part) + len(ending) > _RECORDS_A_WRITE:
+                yield part
+                part = []
+            part += ending
+    if part:
+        yield part
+
+
+def _copy_of(entry: CatalogEntry | Removed) -> object:
+    if isinstance(entry, CatalogPartition):
+        return entry.source_topic, entry.target_topic
+    return type(entry)
+
+
+def _number_of(entry: CatalogEntry | Removed) -> int:
+    return entry.identity.partition if isinstance(entry, CatalogPartition) else 0
 
 
 def _record(entry: CatalogEntry | Removed) -> tuple[bytes, bytes | None]:

@@ -181,7 +181,7 @@ def test_nor_where_what_policy_drops_takes_the_room_to_read_on() -> None:
     assert (sent(made), len(partition.queue)) == ([0], 1)
 
     partition.dropped += [Dropped(SourceOffset(3), FaultKind.NULL_KEY)] * 1_000
-    assert made.wanted(partition.pace, 1.0) == []
+    assert made.wanted(partition.pace, 1.0, 1 << 16) == []
     made.trust(1.0)
     assert sent(made) == [1]
 
@@ -190,6 +190,7 @@ def test_but_where_more_is_read_than_most_lanes_do_all_of_that_may_come_before_t
     made = Slot(SlotNumber(0), MemoryBudget(1 << 20), queue_bytes=len(FIRST))
     partition = made.admit(entry(), slot().partitions[entry().identity].committed)
     assert made.wanted(partition.pace, 1.0, queue_bytes=1 << 16) == [partition]
+    made.wanted(partition.pace, 1.0)  # whoever looks which lanes are needed
     large = batch_of(some(4, first=3, size=200), producer_id=ALICE, leader_epoch=BEFORE)
 
     give(made, partition, FIRST + large, end=END, epoch=NOW, now=1.0)

@@ -204,6 +204,26 @@ def test_a_rule_that_began_with_nothing_is_known_again_by_what_it_copies() -> No
         assert [each.start for each in result.publish if each.source_topic == "orders"] == [start]
 
 
+def test_a_rule_that_was_given_up_has_no_heir() -> None:
+    """What it copied has ended, and no file has it; one that never copied anything may live."""
+    (entry,) = planned(orders(1), copied(1)).publish
+    identity = replace(entry.identity, source_topic_id=OTHER_ID)
+    stock = replace(entry, source_topic="stock", identity=identity, rule="old")
+    scene = Scene(link=begun(OTHER_ID, rule="old"), beside={"stock": OTHER_ID})
+    for state, start in ((CatalogState.ACTIVE, "earliest"), (CatalogState.REMOVED, "latest")):
+        old = [replace(stock, target_topic="east.stock", state=state)]
+        result = planned(orders(1), copied(1), entries=old, terms=LATEST, scene=scene)
+        assert [each.start for each in result.publish if each.source_topic == "orders"] == [start]
+
+
+@pytest.mark.parametrize("adopt", [True, False])
+def test_heartbeats_that_any_pattern_matches_make_no_heir(*, adopt: bool) -> None:
+    scene = Scene(link=begun(OTHER_ID, rule="old"), beside={"heartbeats": OTHER_ID})
+    terms = replace(LATEST, adopt=adopt)
+    result = planned(orders(1), copied(1, empty=not adopt), terms=terms, scene=scene)
+    assert [each.start for each in result.publish if each.source_topic == "orders"] == ["latest"]
+
+
 def test_a_rule_that_only_has_the_heartbeats_of_another_one_is_new() -> None:
     old = begun(OTHER_ID, rule="old")
     scene = Scene(link=old, flow=a_flow("orders"), beside={"heartbeats": OTHER_ID})

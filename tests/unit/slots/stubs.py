@@ -17,6 +17,7 @@ from mirrorfleet.copying.slot import Slot
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import ConnectionLostError, MirrorfleetError
 from mirrorfleet.core.ids import (
+    NO_TOPIC_ID,
     FleetName,
     PartitionIdentity,
     ProducerIdentity,
@@ -246,8 +247,9 @@ class Runner:
             denied=lambda topic: False,
             absent_for=lambda topic: 0.0,
             ask=lambda: None,
-            renewed=AsyncMock(),
         )
+        told = SimpleNamespace(topics=defaultdict(lambda: SimpleNamespace(topic_id=NO_TOPIC_ID)))
+        self.target = SimpleNamespace(metadata=AsyncMock(return_value=told))
         self.doubts, self.held_back = Doubts(), HeldBack(cast(SlotRunner, self))
         self.entries: dict[PartitionIdentity, CatalogPartition] = {}
         self.told: list[Event] = []

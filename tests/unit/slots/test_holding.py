@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from math import inf
 from types import SimpleNamespace
-from unittest.mock import AsyncMock
+from unittest.mock import AsyncMock, call
 from uuid import UUID
 
 import pytest
@@ -190,17 +190,19 @@ async def test_what_went_to_a_topic_that_was_made_again_just_now_does_not_count(
 
     Only what is new is asked about.
     """
-    target, shown = Target(), [entry(0).identity.target_topic_id]
+    target = Target()
     sender, runner = sender_of(target, entry(0), version=TransactionVersion[version])
     partition = runner.slot.partitions[identity(0)]
-    runner.targets.topic_id = lambda topic: shown[0] if topic == partition.target.topic else None
-    runner.targets.renewed = AsyncMock(side_effect=lambda: shown.insert(0, BEFORE))
+    told = SimpleNamespace(topics={partition.target.topic: SimpleNamespace(topic_id=BEFORE)})
+    runner.target.metadata = AsyncMock(return_value=told)
     give(runner.slot, partition, fetched((0, [ALONE])), end=1, now=0.0)
 
     with nullcontext() if counts else pytest.raises(AbortError, match="of another topic"):
         await sender.transact()
 
     assert ("produce east.orders-0" in target.seen, "commit" in target.seen) == (True, counts)
+    asked = [call([partition.target.topic], deadline_s=2.0)]
+    assert runner.target.metadata.mock_calls == ([] if counts else asked)
 
 
 async def test_a_topic_that_an_incarnation_before_had_is_old_metadata_and_stops_nothing() -> None:

@@ -13,6 +13,7 @@ import pytest
 from mirrorfleet.copying.faults import Fault, FaultReason
 from mirrorfleet.copying.partition import SourceEnds
 from mirrorfleet.copying.remedies import Step, by_policy, by_request
+from mirrorfleet.core.errors import DeadlineError
 from mirrorfleet.core.ids import SourceOffset, TargetOffset, TopicPartition
 from mirrorfleet.kafka.offsets import ListedOffset
 from mirrorfleet.offsets.gone import Written
@@ -144,7 +145,7 @@ class Ending:
         for partition in self.slot.partitions.values():
             partition.source = SourceEnds(70, 70, 0)
         self.topic_id: UUID | None = OTHER
-        """None: it is away."""
+        """None: it is away, or not known yet."""
         self.aborts = 0
         self.leader: object = "one"
         """Of the ledger."""
@@ -155,7 +156,6 @@ class Ending:
             renewed=self._renew,
             topic_id=lambda topic: self.topic_id,
             of=lambda *_: self.leader,
-            absent_for=self._absent_for,
         )
         self.runner = SimpleNamespace(
             slot=self.slot,
@@ -174,9 +174,6 @@ class Ending:
         )
         monkeypatch.setattr(target_loss, "check_ends", AsyncMock())
         monkeypatch.setattr(ledger, "event_entry", lambda runner, events: events)
-
-    def _absent_for(self, _: str) -> float:
-        return 5.0 if self.topic_id is None else 0.0
 
     async def _renew(self) -> None:
         self.renewals += 1
@@ -242,10 +239,28 @@ async def test_where_a_topic_ended_is_known_however_long_it_was_away_before_it_w
     ending.runner.entries = {identity(n): entry(n) for n in (0, 1)}
 
     await ending.take_again(*read)
+    for partition in ending.slot.partitions.values():
+        partition.rewind()  # an abort, or a look at what stands
     ending.topic_id, ending.runner.entries = OTHER, {}
     await ending.follow()
 
     assert ending.told == [("gap", 0, 0, 90), ("gap", 1, 0, 90)]
+
+
+async def test_who_does_not_tell_where_a_topic_ended_keeps_no_slot_from_being_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ending = Ending(monkeypatch)
+    ending.topic_id = None
+    asked = AsyncMock(side_effect=DeadlineError("west does not answer"))
+    monkeypatch.setattr(succession, "last_told", asked)
+    read = [partition.committed for partition in ending.slot.partitions.values()]
+    ending.slot.partitions.clear()
+    ending.runner.entries = {identity(n): entry(n) for n in (0, 1)}
+
+    await ending.take_again(*read)
+
+    assert (asked.call_count, len(ending.slot.partitions)) == (1, 2)
 
 
 @pytest.mark.parametrize(("before", "changed"), [(OTHER, []), (UUID(int=0xD), ["made again"])])
