@@ -70,6 +70,7 @@ def after_refusal(runner: SlotRunner, error: AbortError) -> None:
             _inspect(runner, partition, batch, error)
         case Action.DENIED:
             _target_denied(runner, partition, batch.first)
+            _stop_others_of(runner, partition)
         case _:
             judge_target(runner, partition, batch.first)
             _judge_batch(runner, partition, batch, error)
@@ -124,6 +125,14 @@ def _inspect(
     else:
         text = f"{entry.target_topic} refuses it: {message}"
         _stop(runner, partition, Fault(FaultReason.RECORD_REFUSED, offset, text))
+
+
+def _stop_others_of(runner: SlotRunner, denied: CopyPartition) -> None:
+    """The right is the topic's: each of its partitions that is sent would cost another abort."""
+    for other in runner.slot.partitions.values():
+        if other.fault is None and other.target.topic == denied.target.topic:
+            runner.slot.hold_back(other, 0.0)
+            _target_denied(runner, other, other.committed.next_source)
 
 
 def _target_denied(runner: SlotRunner, partition: CopyPartition, first: SourceOffset) -> None:
