@@ -295,6 +295,7 @@ class Wedges:
         since: float | None = None
         while self.left_behind and not self._is_healed:
             await asyncio.sleep(AGAIN_S)
+            _leave_new(runner)
             now = runner.clock.monotonic()
             found = await self._described()
             since = None if found is None or found.state in ENDING else since or now
@@ -372,6 +373,14 @@ async def divert(runner: SlotRunner) -> Sender:
     _log.warning("goes on without %s", names, extra=fields(slot=runner.number))
     taking.tell(runner, [*steps, runner.clock.monotonic()])
     return sender
+
+
+def _leave_new(runner: SlotRunner) -> None:
+    """The same of what has come into the catalog since: nothing else would tell of it."""
+    for identity, entry in runner.entries.items():
+        is_known = identity in runner.slot.partitions or identity in runner.unstarted
+        if not is_known and healing.is_left_behind(runner, identity):
+            _leave(runner, entry)
 
 
 def _leave(runner: SlotRunner, entry: CatalogPartition) -> None:
