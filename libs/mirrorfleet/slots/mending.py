@@ -253,9 +253,7 @@ class Mender:
                 is_ours = self._runner.slot.partitions.get(identity) is partition
                 if is_ours and fault is not None and _is_unknown(fault):
                     await target_loss.examine(self._runner, partition, fault)
-            except asyncio.CancelledError:
-                raise  # the slot is taken again: so is the look, at once
-            except MirrorfleetError:
+            except MirrorfleetError:  # who is cancelled looks again at once, with the next hold
                 self._was_looked_into(identity)
                 raise
             self._was_looked_into(identity)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from mirrorfleet.copying.transaction import Transaction
     from mirrorfleet.core.ids import ProducerIdentity, TopicPartition
     from mirrorfleet.kafka.transactions import Transactions
+    from mirrorfleet.slots.leaders import LeaderAt
     from mirrorfleet.slots.outgoing import Outgoing, Pipe
     from mirrorfleet.slots.runner import SlotRunner
 
@@ -130,23 +131,22 @@ def by_node(
     touched, targets = transaction.touched, runner.targets
     doubted = runner.doubts.doubted | runner.wedges.avoided
 
-    def may_begin(partition: CopyPartition) -> bool:
+    def may_begin(partition: CopyPartition, at: LeaderAt | None) -> bool:
         """It has a leader, is in no doubt, and is of the topic that the copy was made to: brokers
         that are told names (v1) take it for any topic of that name.
         """
-        at = partition.target
-        if at in doubted or targets.of(*at) is None:
+        if at is None or partition.target in doubted:
             return False
-        known = targets.topic_id(at.topic)
+        known = targets.topic_id(partition.target.topic)
         return known is None or known == partition.identity.target_topic_id
 
-    runner.held_back.look(may_begin)
+    runner.held_back.look(lambda p: may_begin(p, targets.of(*p.target)))
     found: dict[int, list[CopyPartition]] = {}
     for partition in runner.slot.ready_partitions():
         if partition.queue[0].fetched_at > until:
             continue
         at, must_wait = targets.of(*partition.target), ledger.must_wait(runner, partition)
-        if partition not in touched and (must_wait or not may_begin(partition)):
+        if partition not in touched and (must_wait or not may_begin(partition, at)):
             # No leader, or one to be asked: the end of the transaction would wait for it.
             runner.held_back.add(partition)
         elif (

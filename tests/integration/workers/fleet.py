@@ -89,11 +89,10 @@ class Fault(NamedTuple):
 
 
 class Calm(NamedTuple):
-    """Load without a fault, and how long a slot may stand still in it."""
+    """Load without a fault."""
 
     what: str
     span: Span
-    limit_s: float
 
 
 def calms(faults: Sequence[Fault], ended_ms: int) -> list[Calm]:
@@ -104,7 +103,7 @@ def calms(faults: Sequence[Fault], ended_ms: int) -> list[Calm]:
     begins = [*((f"and {fault.what}", fault.span.begin_ms) for fault in faults[1:])]
     ends = [*begins, ("and the end of the load", ended_ms)]
     return [
-        Calm(f"between {fault.what} {to}", Span(fault.span.end_ms, to_ms), MOVE_S)
+        Calm(f"between {fault.what} {to}", Span(fault.span.end_ms, to_ms))
         for fault, (to, to_ms) in zip(faults, ends, strict=False)
     ]
 
@@ -252,7 +251,7 @@ class Workers(Fleet):
             found += nothing_shown(fault.what, seen, fault.span)
             self._print_takings(calm.span, owned)
             own = [within(line, calm.span) for line in seen]
-            found += too_long(calm.what, own, calm.span, calm.limit_s)
+            found += too_long(calm.what, own, calm.span, MOVE_S)
             found += nothing_shown(calm.what, seen, calm.span)
         return found
 

@@ -187,6 +187,14 @@ class Ending:
     async def follow(self) -> None:
         await taking.follow_entries(cast("SlotRunner", self.runner), cast("Sender", self))
 
+    async def take_from_another(self) -> None:
+        """Take it for the first time, while its source topic is away."""
+        self.topic_id = None
+        read = [partition.committed for partition in self.slot.partitions.values()]
+        self.slot.partitions.clear()
+        self.runner.entries = {identity(n): entry(n) for n in (0, 1)}
+        await self.take_again(*read)
+
     async def take_again(self, *read: Position) -> None:
         """As `taking.take` does, with what the positions topic says."""
         self.slot.forget_all()
@@ -231,14 +239,10 @@ async def test_where_a_topic_ended_is_known_however_long_it_was_away_before_it_w
 ) -> None:
     """What its next owner tells meanwhile has no end, and hides what was told before."""
     ending = Ending(monkeypatch)
-    ending.topic_id = None
     said = [{identity(n): report(entry(n), high_watermark=SourceOffset(90)) for n in (0, 1)}, {}]
     monkeypatch.setattr(succession, "last_told", AsyncMock(side_effect=said))
-    read = [partition.committed for partition in ending.slot.partitions.values()]
-    ending.slot.partitions.clear()  # they were another worker's
-    ending.runner.entries = {identity(n): entry(n) for n in (0, 1)}
 
-    await ending.take_again(*read)
+    await ending.take_from_another()
     for partition in ending.slot.partitions.values():
         partition.rewind()  # an abort, or a look at what stands
     ending.topic_id, ending.runner.entries = OTHER, {}
@@ -251,14 +255,10 @@ async def test_who_does_not_tell_where_a_topic_ended_keeps_no_slot_from_being_ta
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ending = Ending(monkeypatch)
-    ending.topic_id = None
     asked = AsyncMock(side_effect=DeadlineError("west does not answer"))
     monkeypatch.setattr(succession, "last_told", asked)
-    read = [partition.committed for partition in ending.slot.partitions.values()]
-    ending.slot.partitions.clear()
-    ending.runner.entries = {identity(n): entry(n) for n in (0, 1)}
 
-    await ending.take_again(*read)
+    await ending.take_from_another()
 
     assert (asked.call_count, len(ending.slot.partitions)) == (1, 2)
 
