@@ -140,8 +140,8 @@ class Setbacks:
         self._count = 0
 
     def wait_s(self, jitter: float) -> float:
-        """As `backoff_s`."""
-        return backoff_s(self._count, jitter)
+        """As `backoff_s`; nothing is waited for without one."""
+        return backoff_s(self._count, jitter) if self._count else 0.0
 
 
 class FetchWindow:

@@ -102,16 +102,27 @@ async def describe_producers(
 
 
 async def describe_transactions(
-    cluster: Cluster, transactional_ids: Sequence[str], *, deadline_s: float | None = None
+    cluster: Cluster,
+    transactional_ids: Sequence[str],
+    *,
+    deadline_s: float | None = None,
+    coordinators: dict[str, int] | None = None,
 ) -> Results[str, TransactionDescription]:
-    """Transactional ids, from their coordinators; TRANSACTIONAL_ID_NOT_FOUND for an unused one."""
+    """Transactional ids, from their coordinators; TRANSACTIONAL_ID_NOT_FOUND for an unused one.
+
+    `coordinators` are who they were a moment ago, and are again afterwards: a broker that is none
+    any more says so, but one that was cut off from its cluster does not know.
+    """
+    known = {} if coordinators is None else coordinators
 
     async def describe_one(
         transactional_id: str, left_s: float
     ) -> TransactionDescription | BrokerError:
         kind = CoordinatorKind.TRANSACTION
+        node = known.pop(transactional_id, None)
         try:
-            node = await find_coordinator(cluster, transactional_id, kind, left_s)
+            if node is None:
+                node = await find_coordinator(cluster, transactional_id, kind, left_s)
         except BrokerError as error:
             return error
         request = DescribeTransactionsRequest(
@@ -120,7 +131,10 @@ async def describe_transactions(
         answer = await cluster.ask(
             request, DescribeTransactionsResponse, node=node, deadline_s=left_s
         )
-        return _read_transaction(answer, transactional_id)
+        found = _read_transaction(answer, transactional_id)
+        if not isinstance(found, BrokerError):
+            known[transactional_id] = node
+        return found
 
     async def attempt(left: list[str], left_s: float) -> Results[str, TransactionDescription]:
         return {name: await describe_one(name, left_s) for name in left}

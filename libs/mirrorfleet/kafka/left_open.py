@@ -155,13 +155,21 @@ async def producers_in(
 
 
 async def described(
-    cluster: Cluster, name: str, deadline_s: float | None = None
+    cluster: Cluster,
+    name: str,
+    deadline_s: float | None = None,
+    coordinators: dict[str, int] | None = None,
 ) -> TransactionDescription | None:
-    """An id as its coordinator has it; None when it was never used, or may not be.
+    """An id as its coordinator has it; None when it was never used, or may not be. `coordinators`
+    as for `describe_transactions`.
 
     Raises: as `describe_transactions`, and BrokerError when the coordinator cannot tell.
     """
-    state = (await describe_transactions(cluster, [name], deadline_s=deadline_s))[name]
+    state = (
+        await describe_transactions(
+            cluster, [name], deadline_s=deadline_s, coordinators=coordinators
+        )
+    )[name]
     if isinstance(state, BrokerError):
         if state.code in _NOTHING_TO_TELL:
             return None

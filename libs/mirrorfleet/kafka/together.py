@@ -7,7 +7,7 @@ one of its tasks has failed already, and who was asked to end would go on.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Sequence
 from typing import TypeVar
 
 from mirrorfleet.core.errors import MirrorfleetError, deciding
@@ -22,7 +22,10 @@ async def all_of(work: Iterable[Coroutine[object, object, None]]) -> None:
     Raises: of several errors the one that decides; whatever is not an error of ours before that.
     """
     found = await asyncio.gather(*work, return_exceptions=True)
-    errors = [error for error in found if isinstance(error, BaseException)]
+    _raise_of([error for error in found if isinstance(error, BaseException)])
+
+
+def _raise_of(errors: Sequence[BaseException]) -> None:
     ours = [error for error in errors if isinstance(error, MirrorfleetError)]
     if len(ours) < len(errors):
         raise next(error for error in errors if not isinstance(error, MirrorfleetError))
@@ -38,6 +41,45 @@ async def both_of(
     second: list[U] = []
     await all_of((_into(first, one), _into(second, other)))
     return first[0], second[0]
+
+
+async def both_or_neither(
+    one: Coroutine[object, object, T], other: Coroutine[object, object, U]
+) -> tuple[T, U]:
+    """What two of them give, of which one alone is of no use: when it fails the other is cancelled.
+
+    Raises: as `all_of`.
+    """
+    first: list[T] = []
+    second: list[U] = []
+    work = [asyncio.ensure_future(_into(first, one)), asyncio.ensure_future(_into(second, other))]
+    try:
+        await asyncio.wait(work, return_when=asyncio.FIRST_EXCEPTION)
+    finally:
+        found = await _cancelled(work)
+    _raise_of([each for each in found if not isinstance(each, asyncio.CancelledError)])
+    return first[0], second[0]
+
+
+async def helped(work: Coroutine[object, object, T], aid: Coroutine[object, object, None]) -> T:
+    """What `work` gives; `aid` only makes it faster, fails with no error of ours, and ends with it.
+
+    Raises: as `work`, and whatever is not an error of ours.
+    """
+    aiding = asyncio.ensure_future(aid)
+    try:
+        return await work
+    finally:
+        found = await _cancelled([aiding])
+        _raise_of([each for each in found if not isinstance(each, asyncio.CancelledError)])
+
+
+async def _cancelled(work: Sequence[asyncio.Future[None]]) -> list[BaseException]:
+    """End what is not at its end; what it failed with."""
+    for each in work:
+        each.cancel()
+    found = await asyncio.gather(*work, return_exceptions=True)
+    return [each for each in found if each is not None]
 
 
 async def _into(place: list[T], work: Coroutine[object, object, T]) -> None:

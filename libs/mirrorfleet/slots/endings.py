@@ -43,15 +43,11 @@ def transactions_of(runner: SlotRunner, name: str) -> Transactions:
     return Transactions(runner.target, name, runner.transaction_version, dice=runner.dice)
 
 
-async def open_in(runner: SlotRunner, name: str) -> set[TopicPartition]:
-    """Where an id of the slot has a transaction open, of where its positions and segments go.
-
-    Raises: as `described`.
+async def is_open(runner: SlotRunner, found: TransactionDescription | None) -> bool:
+    """Whether an id of the slot, as it was described, has something open where the slot's positions
+    and segments go. Raises: as `ask_control`.
     """
-    found = await described(runner, name)
-    if found is None:
-        return set()
-    return set(open_of(await ask_control(runner), found.producer))
+    return found is not None and bool(open_of(await ask_control(runner), found.producer))
 
 
 async def ask_control(
@@ -66,13 +62,17 @@ async def ask_control(
 
 
 async def described(
-    runner: SlotRunner, name: str, deadline_s: float | None = None
+    runner: SlotRunner,
+    name: str,
+    deadline_s: float | None = None,
+    coordinators: dict[str, int] | None = None,
 ) -> TransactionDescription | None:
-    """An id as its coordinator has it; None when it was never used, or may not be.
+    """An id as its coordinator has it; None when it was never used, or may not be. `coordinators`
+    as for `describe_transactions`.
 
     Raises: as `describe_transactions`, and BrokerError when the coordinator cannot tell.
     """
-    return await left_open.described(runner.target, name, deadline_s)
+    return await left_open.described(runner.target, name, deadline_s, coordinators)
 
 
 async def settle_control(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections import deque
+import asyncio
+from collections import defaultdict, deque
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,10 +19,11 @@ from mirrorfleet.core.errors import (
     may_not,
 )
 from mirrorfleet.core.ids import TopicPartition
+from mirrorfleet.kafka.together import all_of
+from mirrorfleet.slots.endings import control_of
 from mirrorfleet.wire.rewrite import sequence_of
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable, Collection, Iterator, Sequence
 
     from mirrorfleet.copying.allowance import Allowance
@@ -229,6 +232,7 @@ class Pipes:
     def __init__(self, runner: SlotRunner) -> None:
         self._runner = runner
         self._by_node: dict[int, Pipe] = {}
+        self._making: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     def __iter__(self) -> Iterator[Pipe]:
         return iter(self._by_node.values())
@@ -237,15 +241,34 @@ class Pipes:
         """The connection to a broker. Raises: AbortError."""
         pipe = self._by_node.get(node)
         if pipe is None or pipe.lane.connection.closed:
-            if pipe is not None:
-                pipe.unclaim()
-            try:
-                lane = await self._runner.produce_lane(node)
-            except (ConnectionLostError, DeadlineError) as error:
-                raise AbortError(f"no connection to target broker {node}: {error}") from error
-            allowance = self._runner.allowances[node]
-            pipe = self._by_node[node] = Pipe(lane, allowance, self._runner.clock)
+            async with self._making[node]:
+                pipe = await self._made(node)
         return pipe
+
+    async def _made(self, node: int) -> Pipe:
+        pipe = self._by_node.get(node)
+        if pipe is not None:
+            if not pipe.lane.connection.closed:
+                return pipe  # meanwhile
+            pipe.unclaim()
+        try:
+            lane = await self._runner.produce_lane(node)
+        except (ConnectionLostError, DeadlineError) as error:
+            raise AbortError(f"no connection to target broker {node}: {error}") from error
+        pipe = self._by_node[node] = Pipe(lane, self._runner.allowances[node], self._runner.clock)
+        return pipe
+
+    async def made_ahead(self) -> None:
+        """Connect to all brokers that the slot writes to; one that is away is met when needed."""
+
+        async def one(node: int) -> None:
+            with suppress(MirrorfleetError):
+                await self.to(node)
+
+        runner = self._runner
+        places = {entry.target for entry in runner.entries.values()}.union(control_of(runner))
+        leaders = (runner.targets.of(*at) for at in places)
+        await all_of(map(one, {leader.node for leader in leaders if leader is not None}))
 
     def node_of(self, at: TopicPartition) -> int:
         """The broker that leads a partition. Raises: AbortError."""

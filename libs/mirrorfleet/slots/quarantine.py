@@ -22,39 +22,34 @@ main id writes there, and a partition in which the main id left something is lef
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from math import inf
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from mirrorfleet.copying.faults import Fault, FaultReason
-from mirrorfleet.copying.lifecycle import SlotState
-from mirrorfleet.copying.partition import begun_at, start_position
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import BrokerError, DeadlineError, FencedError, MirrorfleetError
-from mirrorfleet.core.ids import SourceOffset, TopicPartition
+from mirrorfleet.core.errors import BrokerError, DeadlineError, MirrorfleetError
+from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.core.names import spare_id, transactional_id
 from mirrorfleet.kafka.configs import ConfigValue, describe_configs
 from mirrorfleet.kafka.left_open import ENDING, OPEN, open_of
 from mirrorfleet.kafka.together import both_of
 from mirrorfleet.kafka.transactions import NotAddedError
 from mirrorfleet.policy.naming import is_own_topic
-from mirrorfleet.records.positions import Barrier, Quarantine
 from mirrorfleet.runtime.log import fields, logger
-from mirrorfleet.slots import endings, healing, lateness, rebuilding, taking
-from mirrorfleet.slots.entries import barrier_entry
+from mirrorfleet.slots import endings, lateness
+from mirrorfleet.slots.diverting import leave_new
 from mirrorfleet.slots.outgoing import AbortError
-from mirrorfleet.slots.recalling import recall
-from mirrorfleet.slots.sending import Sender
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from mirrorfleet.core.ids import ProducerIdentity
-    from mirrorfleet.kafka.inspection import TransactionDescription
+    from mirrorfleet.kafka.inspection import ActiveProducer, TransactionDescription
     from mirrorfleet.kafka.metadata import TopicMeta
     from mirrorfleet.kafka.producer import ProduceAck
     from mirrorfleet.kafka.transactions import Transactions
-    from mirrorfleet.records.catalog import CatalogPartition
     from mirrorfleet.slots.runner import SlotRunner
+    from mirrorfleet.slots.sending import Sender
 
 STUCK_S: Final = 0.2
 """A first request is refused for so long, and again as long: it is looked up why."""
@@ -105,6 +100,10 @@ class Wedges:
         self._healed_at, self._stable_s = -inf, STABLE_S
         slot = runner.fleet, runner.link.source, runner.number
         self._suspects: frozenset[TopicPartition] = frozenset()
+        self._coordinators: dict[str, int] = {}
+        """Whom a look asks first: each round trip is one in which the neighbours stand."""
+        self._spare: Transactions | None = None
+        """Made when something is pending, and kept: it may be so again."""
         self.main_id, self.spare_id = transactional_id(*slot), spare_id(*slot)
         self._least: dict[str, int] = {}
         """How many replicas of a target topic's partitions must be in sync, as far as known."""
@@ -140,6 +139,10 @@ class Wedges:
         """The slot is another's, or to be taken as if by a new owner."""
         self.left_behind, self.is_owner, self._is_healed = frozenset(), False, False
         self._suspects = frozenset()
+        self._coordinators.clear()
+        if self._spare is not None:
+            self._spare.close()
+            self._spare = None
 
     # -- is something pending?
 
@@ -162,20 +165,43 @@ class Wedges:
         both, suspects = _pending_in(found), self._suspects
         if not both:
             return  # it goes on
-        sick = await self.sick_of(both)
-        if not both <= suspects:  # of suspects alone it is known that they take nothing
-            found = await self._described()
-            both &= _pending_in(found)
+        of_suspects = both <= suspects  # of these alone it is known that they take nothing
+        look = _nothing(found) if of_suspects else self._described()
+        (sick, found), (opened, _) = await both_of(
+            both_of(self.sick_of(both), look), both_of(self._asked(()), self._connect_spare())
+        )
+        both &= _pending_in(found)
         blamed = both if both <= suspects else sick & both
         if found is None or not blamed or any(is_own_topic(at.topic) for at in blamed):
             return  # the target is slow, or there is nowhere to write positions to
+        if (others := both - blamed) or opened is None or open_of(opened, found.producer):
+            opened = await self._asked(others)
+        if opened is not None and not open_of(opened, found.producer):
+            self.leave(blamed)  # else nobody could read up to a record of the spare id
+
+    async def _asked(
+        self, others: Collection[TopicPartition]
+    ) -> dict[TopicPartition, list[ActiveProducer]] | None:
+        """As `ask_control`, if it can be known."""
         try:
-            answers = await endings.ask_control(self._runner, both - blamed, ASK_S)
+            return await endings.ask_control(self._runner, others, ASK_S)
         except MirrorfleetError as error:
             _log.info("cannot be known yet", extra=fields(error=str(error)))
-            return
-        if not open_of(answers, found.producer):
-            self.leave(blamed)  # else nobody could read up to a record of the spare id
+            return None
+
+    async def _connect_spare(self) -> None:
+        """The neighbours stand while it is taken: it is connected to while it is looked why."""
+        if self._spare is None:
+            self._spare = endings.transactions_of(self._runner, self.spare_id)
+        with suppress(MirrorfleetError):  # who takes the id tries again, for longer
+            await self._spare.connect(ASK_S)
+
+    def spare_transactions(self) -> Transactions:
+        """The coordinator's side of the spare id, connected to if it could be; it is the caller's
+        from now on.
+        """
+        spare, self._spare = self._spare, None
+        return spare or endings.transactions_of(self._runner, self.spare_id)
 
     async def sick_of(self, suspects: Collection[TopicPartition]) -> frozenset[TopicPartition]:
         """Those without a leader, or with fewer replicas in sync than their topic asks for.
@@ -295,8 +321,9 @@ class Wedges:
         since: float | None = None
         while self.left_behind and not self._is_healed:
             await asyncio.sleep(AGAIN_S)
-            _leave_new(runner)
+            leave_new(runner)
             now = runner.clock.monotonic()
+            self._coordinators.clear()  # one that was cut off would tell the same for ever
             found = await self._described()
             since = None if found is None or found.state in ENDING else since or now
             self._is_healed = since is not None and now - since > self._stable_s
@@ -311,7 +338,8 @@ class Wedges:
     async def _described(self) -> TransactionDescription | None:
         """The main id as its coordinator has it, if that can be known."""
         try:
-            return await endings.described(self._runner, self.main_id, ASK_S)
+            known = self._coordinators
+            return await endings.described(self._runner, self.main_id, ASK_S, known)
         except MirrorfleetError as error:
             text = fields(slot=self._runner.number, error=str(error))
             _log.info("transaction not described", extra=text)
@@ -323,75 +351,12 @@ def _pending_in(found: TransactionDescription | None) -> frozenset[TopicPartitio
     return frozenset(found.partitions if found and found.state in ENDING else ())
 
 
+async def _nothing(found: TransactionDescription | None) -> TransactionDescription | None:
+    """No look is needed: that is what was found before."""
+    return found
+
+
 def _least_of(answer: dict[str, ConfigValue] | BrokerError) -> int:
     """What a topic's configs say; 0 when they are not told."""
     known = None if isinstance(answer, BrokerError) else answer.get(_LEAST)
     return int(known.value or 0) if known else 0
-
-
-async def divert(runner: SlotRunner) -> Sender:
-    """Go on with the spare id, without the partitions that are left behind.
-
-    Raises: FencedError when another one took the slot meanwhile; else as `taking.take`.
-    """
-    if runner.slot.fence is not None:
-        runner.wedges.forget()
-        return await taking.take(runner)  # which waits until it is lifted
-    runner.move(SlotState.FENCING)
-    runner.slot.forget_all()
-    steps = [runner.clock.monotonic()]
-    transactions = endings.transactions_of(runner, runner.wedges.spare_id)
-    producer = await taking.fence_settled(runner, transactions)
-    steps.append(runner.clock.monotonic())
-    sender = Sender(runner, transactions, producer)
-    now_ms, kept = runner.clock.now_ms(), runner.slot.snapshots
-    left = tuple(sorted(runner.wedges.left_behind))
-    record = Quarantine(owner=runner.owner, producer=producer, partitions=left, time_ms=now_ms)
-    try:
-        hint, _ = await both_of(
-            taking.commit_first(runner, sender, barrier_entry(runner, record)),
-            runner.doubts.learn(),  # the main id is its owner's: it may be asked about at any time
-        )
-        steps.append(runner.clock.monotonic())
-        found = await recall(runner.target, taking.begin_reading(runner), record, hint)
-        steps.append(runner.clock.monotonic())
-        taking.heed(runner, found.fence())
-        if found.owner() != runner.owner:
-            raise FencedError(f"slot {runner.number}: {found.owner()} took it meanwhile.")
-        runner.slot.known, kept.quarantine = found.positions(), record
-        kept.barrier = Barrier(owner=runner.owner, producer=producer, time_ms=now_ms)
-        await rebuilding.rebuild(runner, sender)  # what lost replicas may have lost positions, too
-        for entry in runner.entries.values():
-            if healing.is_left_behind(runner, entry.identity):
-                _leave(runner, entry)
-        await taking.admit_known(runner, sender)
-    except BaseException:
-        sender.close()
-        raise
-    runner.move(SlotState.COPYING)
-    names = ", ".join(map(str, left))
-    _log.warning("goes on without %s", names, extra=fields(slot=runner.number))
-    taking.tell(runner, [*steps, runner.clock.monotonic()])
-    return sender
-
-
-def _leave_new(runner: SlotRunner) -> None:
-    """The same of what has come into the catalog since: nothing else would tell of it."""
-    for identity, entry in runner.entries.items():
-        is_known = identity in runner.slot.partitions or identity in runner.unstarted
-        if not is_known and healing.is_left_behind(runner, identity):
-            _leave(runner, entry)
-
-
-def _leave(runner: SlotRunner, entry: CatalogPartition) -> None:
-    """Keep a partition apart, and say why it stands still."""
-    known = runner.slot.known.get(entry.identity)
-    position = known or start_position(entry.identity, SourceOffset(0), runner.clock.now_ms())
-    left = begun_at(entry, position)
-    text = f"{entry.target_topic}-{entry.identity.partition} takes no marker: too few replicas?"
-    at = healing.NOWHERE if known is None or known.fault else known.next_source
-    left.fault = Fault(FaultReason.QUARANTINED, at, text)
-    before = runner.unstarted.get(entry.identity)
-    left.reported = None if before is None else before.reported  # each abort of v1 comes by here
-    runner.unstarted[entry.identity] = left
-    runner.report_fault(left)

@@ -21,7 +21,7 @@ from mirrorfleet.records.events import EventKind
 from mirrorfleet.records.positions import Position
 from mirrorfleet.records.topics import ControlKind, control_topic
 from mirrorfleet.runtime.log import fields, logger
-from mirrorfleet.slots import entries, healing, ledger, quarantine, taking
+from mirrorfleet.slots import diverting, entries, healing, ledger, quarantine, taking
 from mirrorfleet.slots.fetching import Lanes
 from mirrorfleet.slots.holding import HeldBack
 from mirrorfleet.slots.mending import Mender
@@ -61,11 +61,9 @@ class SlotRunner:
         self.number = number
         self.link: Link = side.link
         self.fleet = worker.fleet
-        self.source = side.cluster
-        self.sources = side.leaders
+        self.source, self.sources = side.cluster, side.leaders
         self.source_principal, self.target_principal = side.principal, worker.principal
-        self.target = worker.target
-        self.targets = worker.targets
+        self.target, self.targets = worker.target, worker.targets
         self.settings = worker.settings
         self.commits = worker.settings.commits
         self.clock, self.dice = worker.clock, worker.dice
@@ -132,10 +130,10 @@ class SlotRunner:
             except FencedError as error:
                 self._fenced(error)
             except MirrorfleetError as error:
-                self.setbacks.another(self.clock.monotonic())
                 self._interrupted(error)
             if not (stop.is_set() or self.is_lost):
                 await stop.wait_at_most(self.setbacks.wait_s(self.dice.uniform(0, 1)))
+        self.wedges.forget()
         if not self.is_lost:
             self.move(SlotState.RELEASED)
         self.ended.set()
@@ -151,7 +149,7 @@ class SlotRunner:
 
     async def _hold(self, stop: Stop) -> None:
         self.doubts.closed()
-        take = quarantine.divert if self.wedges.left_behind else taking.take
+        take = diverting.divert if self.wedges.left_behind else taking.take
         if (sender := await stop.unless(take(self))) is None:
             return  # another one may have the slot by now
         self.doubts.renew()
@@ -268,6 +266,8 @@ class SlotRunner:
         self._worker.event(EventKind.SLOT_LOST, self.link, detail=f"slot {self.number}: {error}")
 
     def _interrupted(self, error: MirrorfleetError) -> None:
+        if not isinstance(error, quarantine.WedgedError):  # what is in the way is known
+            self.setbacks.another(self.clock.monotonic())
         self.trouble = str(error)
         _log.warning("slot interrupted", extra=self._fields(error))
         self.move(SlotState.WAITING)

@@ -57,12 +57,17 @@ class Sender:
     """Owns the producer identity and the produce connections of a taken slot."""
 
     def __init__(
-        self, runner: SlotRunner, transactions: Transactions, producer: ProducerIdentity
+        self,
+        runner: SlotRunner,
+        transactions: Transactions,
+        producer: ProducerIdentity,
+        pipes: Pipes | None = None,
     ) -> None:
+        """`pipes` are connections that were made before."""
         self._runner = runner
         self._transactions = transactions
         self.producer = producer
-        self.pipes = Pipes(runner)
+        self.pipes = pipes or Pipes(runner)
         self._begun = Begun(Additions(runner, transactions))
         self.committed_at = runner.clock.monotonic()
         self._cadence, self._rounds = Cadence(runner.commits), Rounds(runner)

@@ -142,13 +142,13 @@ class Doubts:
         yield from control_of(self._runner)
         yield from self._beside
 
-    async def learn(self) -> None:
-        """Find out which producer id the slot's other id has; what it left open counts as well.
-
-        Raises: as `describe_transactions`.
+    async def learn(self) -> TransactionDescription | None:
+        """Find out which producer id the slot's other id has: what that left open counts, too.
+        Raises: as `described`.
         """
         found = await described(self._runner, self._runner.wedges.other_id)
         self._other = None if found is None else found.producer.producer_id
+        return found
 
     async def last_of(self, name: str) -> TransactionDescription | None:
         """The last transaction that was written with an id, also when we have fenced it since and

@@ -13,16 +13,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mirrorfleet.copying.lifecycle import SlotState
 from mirrorfleet.copying.partition import start_position
-from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import (
-    BrokerError,
-    DeadlineError,
-    MirrorfleetError,
-    denied,
-)
-from mirrorfleet.core.ids import PartitionIdentity, ProducerIdentity
+from mirrorfleet.core.errors import MirrorfleetError
+from mirrorfleet.core.ids import PartitionIdentity
 from mirrorfleet.kafka.offsets import log_bounds
-from mirrorfleet.kafka.together import both_of
+from mirrorfleet.kafka.together import both_of, both_or_neither, helped
 from mirrorfleet.kafka.transactions import Transactions
 from mirrorfleet.records.positions import Barrier, Fence, Healed, Position
 from mirrorfleet.records.topics import ControlKind
@@ -37,24 +31,19 @@ from mirrorfleet.slots import (
     target_loss,
 )
 from mirrorfleet.slots.entries import barrier_entry
+from mirrorfleet.slots.fencing import CONNECT_S, fence_settled
+from mirrorfleet.slots.outgoing import Pipes
 from mirrorfleet.slots.recalling import Hint, recall
 from mirrorfleet.slots.sending import Sender
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Coroutine, Sequence
 
     from mirrorfleet.copying.recall import Recall
-    from mirrorfleet.core.ids import TopicPartition
-    from mirrorfleet.kafka.inspection import TransactionDescription
+    from mirrorfleet.records import positions as codec
     from mirrorfleet.records.catalog import CatalogPartition
-    from mirrorfleet.slots.outgoing import ControlEntry
     from mirrorfleet.slots.runner import SlotRunner
 
-FENCE_LOOK_S: Final = 1.5
-"""Then an owner looks whether its last transaction cannot end."""
-FENCE_DEADLINE_S: Final = 60.0
-"""InitProducerId waits for the markers of the transaction that it ends."""
-PREPARE_S: Final = 2.0
 PREPARED_FOR_S: Final = 30.0
 """A slot that is handed to us comes within seconds, or it went to another worker."""
 _HELD: Final = frozenset({SlotState.FENCING, SlotState.READING, SlotState.COPYING})
@@ -83,6 +72,12 @@ LOST_AGAIN_S: Final = 600.0
 """And so often the whole slot is taken again, for they may be made from the map by now."""
 
 
+class _SpareOpenError(MirrorfleetError):
+    """Raised when the slot's spare id has something open in its positions."""
+
+    retriable = True
+
+
 class PositionsGoneError(MirrorfleetError):
     """Raised when the slot must be taken again to know its positions."""
 
@@ -101,22 +96,27 @@ async def take(runner: SlotRunner) -> Sender:
         await _await_lifting(runner)
     runner.move(SlotState.FENCING)
     runner.slot.forget_all()
+    pipes = Pipes(runner)
+    try:
+        return await helped(_taken(runner, pipes), pipes.made_ahead())
+    except BaseException:
+        pipes.close()
+        raise
+
+
+async def _taken(runner: SlotRunner, pipes: Pipes) -> Sender:
     steps = [runner.clock.monotonic()]
     main = runner.wedges.main_id
     transactions, hint = _prepared(runner) or (endings.transactions_of(runner, main), None)
     producer = await fence_settled(runner, transactions)
     steps.append(runner.clock.monotonic())
     barrier = Barrier(owner=runner.owner, producer=producer, time_ms=runner.clock.now_ms())
-    sender = Sender(runner, transactions, producer)
+    sender = Sender(runner, transactions, producer, pipes)
     try:
-        hint = await commit_first(runner, sender, barrier_entry(runner, barrier), hint)
-        steps.append(runner.clock.monotonic())
-        begin_reading(runner)
-        found, barrier = await recalled(runner, sender, barrier, hint)
+        found, barrier = await _recalled(runner, sender, barrier, hint)
         runner.slot.known, runner.slot.snapshots.barrier = found.positions(), barrier
-        await runner.doubts.learn()
+        steps += [runner.taken_at, runner.clock.monotonic()]
         await rebuilding.rebuild(runner, sender)
-        steps.append(runner.clock.monotonic())
         await admit_known(runner, sender)
     except BaseException:
         sender.close()
@@ -127,34 +127,35 @@ async def take(runner: SlotRunner) -> Sender:
     return sender
 
 
-async def commit_first(
-    runner: SlotRunner, sender: Sender, entry: ControlEntry, hint: Hint | None = None
-) -> Hint | None:
-    """Commit what everything before it is read up to, and ask meanwhile where that ends about.
+async def commit_and_recall(
+    runner: SlotRunner,
+    sender: Sender,
+    records: Sequence[codec.Entry],
+    beside: Callable[[], Coroutine[object, object, object]],
+    hint: Hint | None = None,
+) -> Recall:
+    """Commit records, and read up to the last of them meanwhile: what stands before it is final,
+    whenever it was read. `beside` is done with the commit.
 
-    Raises: as `take`.
+    Raises: as `take`, and as `beside`.
     """
-    if hint is not None:
-        await sender.commit_control([entry])
-        return hint
-    _, found = await both_of(sender.commit_control([entry]), _hint(runner))
+    entry = barrier_entry(runner, *records)
+
+    async def commit() -> None:
+        await both_of(sender.commit_control([entry]), beside())
+        begin_reading(runner)
+
+    reading = recall(runner.target, entry.at, records[-1], hint)
+    _, found = await both_or_neither(commit(), reading)
     return found
 
 
-async def _hint(runner: SlotRunner) -> Hint | None:
-    """Nobody who tells keeps nobody from going on: who reads asks again then."""
-    with suppress(MirrorfleetError):
-        return await log_bounds(runner.target, runner.control_partition(ControlKind.POSITIONS))
-    return None
-
-
-def begin_reading(runner: SlotRunner) -> TopicPartition:
-    """The barrier is committed: what is before it is the truth from now on. The positions."""
+def begin_reading(runner: SlotRunner) -> None:
+    """The barrier is committed: what is before it is the truth from now on."""
     runner.move(SlotState.READING)
-    at = runner.control_partition(ControlKind.POSITIONS)
-    runner.positions_id = runner.targets.topic_id(at.topic)
+    topic = runner.control_partition(ControlKind.POSITIONS).topic
+    runner.positions_id = runner.targets.topic_id(topic)
     runner.taken_at = runner.clock.monotonic()
-    return at
 
 
 async def admit_known(runner: SlotRunner, sender: Sender) -> None:
@@ -165,33 +166,36 @@ async def admit_known(runner: SlotRunner, sender: Sender) -> None:
     await target_loss.check_ends(runner, list(runner.slot.partitions.values()))
 
 
-async def recalled(
+async def _recalled(
     runner: SlotRunner, sender: Sender, barrier: Barrier, hint: Hint | None
 ) -> tuple[Recall, Barrier]:
     """What was committed with either id of the slot before we took it, and up to which barrier.
 
     What the spare id has open in the positions would keep us from ever reading up to a barrier.
     """
-    at = runner.control_partition(ControlKind.POSITIONS)
-    if await endings.open_in(runner, runner.wedges.spare_id):
-        barrier, hint = await _end_quarantine(runner, sender, barrier), None
-    while True:
-        found = await recall(runner.target, at, barrier, hint)
+
+    async def look() -> None:
+        if await endings.is_open(runner, await runner.doubts.learn()):
+            raise _SpareOpenError("the spare id has something open in the positions")
+
+    found: Recall | None = None
+    with suppress(_SpareOpenError):
+        found = await commit_and_recall(runner, sender, [barrier], look, hint)
         heed(runner, found.fence())
-        if found.quarantine() is None:
-            return found, barrier
-        barrier, hint = await _end_quarantine(runner, sender, barrier), None
+    while found is None or found.quarantine() is not None:  # the slot was copied with its spare id
+        await _fence_spare(runner)
+        now_ms = max(runner.clock.now_ms(), barrier.time_ms + 1)  # another one than that before
+        barrier = Barrier(owner=runner.owner, producer=sender.producer, time_ms=now_ms)
+        records: list[codec.Entry] = [Healed(), barrier]
+        found = await commit_and_recall(runner, sender, records, runner.doubts.learn)
+        heed(runner, found.fence())
+    return found, barrier
 
 
-async def _end_quarantine(runner: SlotRunner, sender: Sender, before: Barrier) -> Barrier:
-    """The slot was copied with its spare id: fence that as well, and commit a barrier behind it."""
+async def _fence_spare(runner: SlotRunner) -> None:
     spare = endings.transactions_of(runner, runner.wedges.spare_id)
     await fence_settled(runner, spare)
     spare.close()
-    now_ms = max(runner.clock.now_ms(), before.time_ms + 1)  # another barrier than the one before
-    barrier = Barrier(owner=runner.owner, producer=sender.producer, time_ms=now_ms)
-    await sender.commit_control([barrier_entry(runner, Healed(), barrier)])
-    return barrier
 
 
 def _prepared(runner: SlotRunner) -> tuple[Transactions, Hint] | None:
@@ -214,7 +218,7 @@ async def prepare(runner: SlotRunner) -> None:
         before[0].close()  # it was given to us before and taken back again
     transactions = endings.transactions_of(runner, runner.wedges.main_id)
     try:
-        await transactions.connect(PREPARE_S)
+        await transactions.connect(CONNECT_S)
         bounds = await log_bounds(runner.target, runner.control_partition(ControlKind.POSITIONS))
         if runner.state not in _HELD:  # else it was taken meanwhile, without us
             runner.prepared = Prepared(transactions, bounds, runner.clock.monotonic())
@@ -239,52 +243,6 @@ def heed(runner: SlotRunner, fence: Fence | None) -> None:
         )
 
 
-async def fence_settled(runner: SlotRunner, transactions: Transactions) -> ProducerIdentity:
-    """Take an id of the slot, and leave nothing open that the next marker there would end.
-
-    What was open is aborted, all its markers are written then. Closes `transactions` when it fails.
-    Raises: as `take`; WedgedError of an owner whose last transaction cannot end.
-    """
-    try:
-        _, last = await both_of(  # else the id would be taken, and nothing settled
-            endings.ask_control(runner), _last_of(runner, transactions)
-        )
-        producer = await _fence(runner, transactions)
-        runner.doubts.fenced(transactions.transactional_id, producer, last)
-        producer = await endings.settle_control(runner, transactions, producer, last)
-        runner.doubts.settled(transactions.transactional_id)
-        return producer
-    except BaseException:
-        transactions.close()
-        raise
-
-
-async def _last_of(runner: SlotRunner, transactions: Transactions) -> TransactionDescription | None:
-    """What was written last with the id; its coordinator is connected to meanwhile."""
-
-    async def connect() -> None:
-        with suppress(MirrorfleetError):  # who asks it for an id tries again, for longer
-            await transactions.connect(PREPARE_S)
-
-    name = transactions.transactional_id
-    last, _ = await both_of(runner.doubts.last_of(name), connect())
-    return last
-
-
-async def _fence(runner: SlotRunner, transactions: Transactions) -> ProducerIdentity:
-    timeout_ms = runner.settings.transaction_timeout_ms
-    init = transactions.init_producer_id
-    try:
-        if runner.wedges.is_owner and transactions.transactional_id == runner.wedges.main_id:
-            try:
-                return await init(timeout_ms=timeout_ms, deadline_s=FENCE_LOOK_S)
-            except DeadlineError:
-                await runner.wedges.check()
-        return await init(timeout_ms=timeout_ms, deadline_s=FENCE_DEADLINE_S)
-    except BrokerError as error:
-        raise _explained(runner, error) from error
-
-
 def tell(runner: SlotRunner, steps: list[float]) -> None:
     """Where the time of a take-over went: each step is a wait of the slot's partitions."""
     words = ("fenced", "barrier", "read", "checked")
@@ -293,14 +251,6 @@ def tell(runner: SlotRunner, steps: list[float]) -> None:
         for word, (a, b) in zip(words, pairwise(steps), strict=True)
     )
     _log.info("slot taken: %s", ", ".join(took), extra=fields(slot=runner.number))
-
-
-def _explained(runner: SlotRunner, error: BrokerError) -> BrokerError:
-    """A refused transactional id, with who wanted to do what with it."""
-    if error.code is not ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
-        return error
-    resource = f"TransactionalId:{runner.transactional_id}"
-    return denied(error.code, runner.target_principal, "WRITE", resource, runner.link.target)
 
 
 def rest_s(runner: SlotRunner) -> float:

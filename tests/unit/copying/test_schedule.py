@@ -93,6 +93,7 @@ def test_setbacks_in_a_row_wait_longer_until_data_is_committed_or_a_while_was_ca
 
     assert waits(100.0, 101.0, 103.0) == [0.1, 0.2, 0.4]
     setbacks.over()
+    assert setbacks.wait_s(1.0) == 0.0
     assert waits(104.0, 105.0) == [0.1, 0.2]
     assert waits(105.0 + CALM_S, 106.0 + 2 * CALM_S) == [0.4, 0.1]
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
+from types import SimpleNamespace
 from typing import TypeVar, cast
 from uuid import UUID
 
+import pytest
 from kio.schema.describe_producers.v0 import response as producers
 from kio.schema.describe_producers.v0.request import DescribeProducersRequest
 from kio.schema.errors import ErrorCode as Code
+from kio.schema.find_coordinator.v3.request import FindCoordinatorRequest
 from kio.schema.metadata.v10 import response as metadata
 from kio.schema.metadata.v10.request import MetadataRequest
 from kio.schema.offset_for_leader_epoch.v4 import response as ends
@@ -17,10 +21,11 @@ from kio.static.primitive import i32, i64
 from kio.static.protocol import Entity
 
 from mirrorfleet.config.cluster_settings import ClusterSettings
+from mirrorfleet.core.errors import BrokerError, ConnectionLostError
 from mirrorfleet.core.ids import ClusterAlias, ProducerIdentity, TopicPartition
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.codec import Request, milliseconds
-from mirrorfleet.kafka.inspection import describe_producers
+from mirrorfleet.kafka.inspection import describe_producers, describe_transactions
 
 R = TypeVar("R", bound=Entity)
 
@@ -108,3 +113,59 @@ async def test_a_broker_that_leads_no_more_is_not_believed_that_nothing_is_open(
 
     assert isinstance(found, list)
     assert [(one.producer, one.transaction_start) for one in found] == [(OPEN, 90)]
+
+
+class Coordinated(Cluster):
+    """Broker 2 coordinates all ids; others say so."""
+
+    def __init__(self) -> None:
+        super().__init__(ClusterSettings(alias=ClusterAlias("west"), bootstrap=("one:9092",)))
+        self.asked: list[int | None] = []
+
+    async def ask(
+        self,
+        request: Request,
+        expect: type[R],
+        *,
+        node: int | None = None,
+        deadline_s: float | None = None,
+        accept: Callable[[R], None] | None = None,
+    ) -> R:
+        del expect, deadline_s, accept
+        self.asked.append(node)
+        if isinstance(request, FindCoordinatorRequest):
+            return cast("R", SimpleNamespace(error_code=Code.none, node_id=2))
+        if node == 3:
+            raise ConnectionLostError("gone")
+        state = SimpleNamespace(
+            error_code=Code.none if node == 2 else Code.not_coordinator,
+            transactional_id="t",
+            transaction_state="Empty",
+            producer_id=7,
+            producer_epoch=1,
+            transaction_timeout=timedelta(seconds=15),
+            topics=(),
+        )
+        return cast("R", SimpleNamespace(transaction_states=(state,)))
+
+
+@pytest.mark.parametrize(
+    ("known", "asked"),
+    [(None, [None, 2]), ({}, [None, 2]), ({"t": 2}, [2]), ({"t": 1}, [1, None, 2])],
+)
+async def test_a_coordinator_that_is_known_is_asked_and_another_one_found_if_it_is_none(
+    known: dict[str, int] | None, asked: list[int | None]
+) -> None:
+    west = Coordinated()
+    found = await describe_transactions(west, ["t"], deadline_s=5.0, coordinators=known)
+
+    assert not isinstance(found["t"], BrokerError)
+    assert west.asked == asked
+    assert known in (None, {"t": 2})
+
+
+async def test_one_that_does_not_answer_is_asked_no_more() -> None:
+    west, known = Coordinated(), {"t": 3}
+    await describe_transactions(west, ["t"], deadline_s=5.0, coordinators=known)
+
+    assert (west.asked, known) == ([3, None, 2], {"t": 2})

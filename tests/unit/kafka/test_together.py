@@ -18,7 +18,7 @@ from mirrorfleet.core.errors import (
 from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.kafka.cluster import PartitionLeader
 from mirrorfleet.kafka.each import LeaderEpochs, Results, on_leaders
-from mirrorfleet.kafka.together import all_of, both_of
+from mirrorfleet.kafka.together import all_of, both_of, both_or_neither, helped
 
 if TYPE_CHECKING:
     from mirrorfleet.kafka.cluster import Cluster
@@ -115,3 +115,75 @@ async def test_two_give_what_each_gives_and_the_error_of_either() -> None:
     assert await both_of(wait(), tell()) == (1, "told")  # side by side
     with pytest.raises(ConnectionLostError):
         await both_of(wait(), fail())
+
+
+class Work:
+    """Goes on until it is told to end; says how it did."""
+
+    def __init__(self) -> None:
+        self.began, self.over = asyncio.Event(), asyncio.Event()
+        self.end = ""
+
+    async def run(self) -> None:
+        self.began.set()
+        try:
+            await self.over.wait()
+            self.end = "done"
+        except asyncio.CancelledError:
+            self.end = "cancelled"
+            raise
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+async def test_of_two_that_are_of_no_use_alone_the_other_one_ends_when_one_fails(
+    *, is_first: bool
+) -> None:
+    work, gone = Work(), ConnectionLostError("gone")
+
+    async def fail() -> None:
+        await work.began.wait()
+        raise gone
+
+    async def tell() -> str:
+        work.over.set()
+        return "told"
+
+    async with asyncio.timeout(DEADLINE_S):
+        with pytest.raises(ConnectionLostError):
+            await both_or_neither(*((work.run(), fail()) if is_first else (fail(), work.run())))
+        assert work.end == "cancelled"
+        assert await both_or_neither(work.run(), tell()) == (None, "told")
+        assert work.end == "done"
+
+
+async def test_who_is_cancelled_ends_both_and_so_does_who_is_helped() -> None:
+    for together in (both_or_neither, helped):
+        one, other = Work(), Work()
+        async with asyncio.timeout(DEADLINE_S), asyncio.TaskGroup() as group:
+            working = group.create_task(together(one.run(), other.run()))
+            await one.began.wait()
+            await other.began.wait()
+            working.cancel()
+            await asyncio.wait([working])
+
+        assert working.cancelled()
+        assert (one.end, other.end) == ("cancelled", "cancelled")
+
+
+async def test_help_ends_with_the_work_and_what_is_wrong_with_it_is_told() -> None:
+    aid = Work()
+
+    async def work() -> int:
+        await aid.began.wait()
+        return 1
+
+    async def broken() -> None:
+        aid.began.set()
+        raise ValueError("a defect")
+
+    async with asyncio.timeout(DEADLINE_S):
+        assert await helped(work(), aid.run()) == 1
+        assert aid.end == "cancelled"
+        aid = Work()
+        with pytest.raises(ValueError, match="a defect"):
+            await helped(work(), broken())

@@ -156,9 +156,9 @@ class World:
         return {at: EpochEnd(epoch, 1 << 40) for at, epoch in wanted.items()}
 
     async def transactions(
-        self, cluster: object, names: list[str], *, deadline_s: float | None = None
+        self, cluster: object, names: list[str], **_: object
     ) -> dict[str, object]:
-        del cluster, deadline_s
+        del cluster
         if self.lost_at_state is not None:
             self.unreachable = {self.lost_at_state}
         self.log.seen.append("state" if names == ["t"] else f"state {names[0]}")

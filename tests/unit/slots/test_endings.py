@@ -27,7 +27,10 @@ async def test_where_an_id_has_something_open_is_asked_of_its_positions_and_of_w
     world = World(monkeypatch)
     world.open = {COPY: [(SPARE, 100)], OTHER: [(STRANGER, 1)], SEGMENTS: [(SPARE, 2)]}
     runner = cast("SlotRunner", world.runner)
-    assert await endings.open_in(runner, "t.spare") == {SEGMENTS}
+    spare = TransactionDescription("t.spare", "Empty", SPARE, 15_000, ())
+    assert await endings.is_open(runner, spare)
+    assert not await endings.is_open(runner, None)
+    assert not await endings.is_open(runner, spare._replace(producer=STRANGER))
     found = await endings.ask_control(runner, [COPY, OTHER], 2.0)
     assert {at for at, answer in found.items() if answer} == {SEGMENTS, COPY, OTHER}
     world.unreachable = {OTHER}

@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
-from unittest.mock import AsyncMock
 
 import pytest
 
-from mirrorfleet.copying.recall import Recall
 from mirrorfleet.copying.schedule import Setbacks
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import BrokerError, DeadlineError, FencedError
-from mirrorfleet.core.ids import ProducerIdentity, TopicPartition
+from mirrorfleet.core.errors import BrokerError, DeadlineError
+from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.kafka.producer import ProduceAck
-from mirrorfleet.offsets.ahead import Compared
 from mirrorfleet.records.formats import LEVELS
-from mirrorfleet.records.positions import Barrier, Entry, Fence, encode
-from mirrorfleet.slots import endings, quarantine, rebuilding, succession, taking
-from mirrorfleet.slots.outgoing import AbortError, ControlEntry
+from mirrorfleet.slots.outgoing import AbortError
 from mirrorfleet.slots.quarantine import HealedError, WedgedError
-from tests.unit.copying.making import identity
-from tests.unit.offsets.making import run_of
-from tests.unit.slots.wedged import CONTROL, MAIN, PRODUCER, SICK, SPARE, WELL, Look, World
+from tests.unit.slots.wedged import CONTROL, MAIN, SICK, SPARE, WELL, Look, World
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from mirrorfleet.slots import sending
-    from mirrorfleet.slots.runner import SlotRunner
 
 
 @pytest.fixture
@@ -268,133 +257,37 @@ async def test_what_comes_back_sick_soon_is_taken_back_later(world: World) -> No
     await world.wedges.watch(cast("sending.Sender", None))
 
 
-class Sender:
-    """Writes into the slot's positions."""
-
-    producer = PRODUCER
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-
-    async def commit_control(self, entries: Sequence[ControlEntry]) -> None:
-        assert [each.at for each in entries] == [CONTROL]
-        self._world.commits += 1
-
-    def close(self) -> None:
-        self._world.closed = True
-
-
-@pytest.fixture
-def diverting(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
-    """The target under the spare id, with `world.log` in front of the quarantine record."""
-
-    async def bounds(_: object, at: TopicPartition) -> tuple[int, int]:
-        assert at == CONTROL
-        return 0, 9
-
-    async def recalled(
-        target: object, at: TopicPartition, until: Entry, hint: tuple[int, int] | None
-    ) -> Recall:
-        del target, at
-        assert hint in {(0, 9), None}
-        found = Recall(encode(until))
-        for one in (*world.log, until):
-            found.take(*encode(one))
-        found.window_done()
-        return found
-
-    async def fence(*_: object) -> ProducerIdentity:
-        return PRODUCER
-
-    async def learn() -> None:
-        pass
-
-    async def admit(runner: SimpleNamespace, sender: object) -> None:
-        del sender
-        for one in runner.entries.values():
-            if taking.healing.may_start(runner, one.identity):  # type: ignore[attr-defined]  # as it does
-                runner.slot.admit(one, runner.slot.known[one.identity])
-
-    positions = [partition.committed for partition in world.runner.slot.partitions.values()]
-    world.log = [Barrier(owner="me", producer=PRODUCER, time_ms=1), *positions]
-    world.wedges.left_behind = frozenset({SICK})
-    monkeypatch.setattr(endings, "transactions_of", lambda runner, name: world.used(name))
-    monkeypatch.setattr(taking, "fence_settled", fence)
-    monkeypatch.setattr(taking, "log_bounds", bounds)
-    world.runner.doubts = SimpleNamespace(learn=learn)
-    monkeypatch.setattr(taking, "admit_known", admit)
-    monkeypatch.setattr(quarantine, "Sender", lambda *_: Sender(world))
-    monkeypatch.setattr(quarantine, "recall", recalled)
-    return world
-
-
-async def test_the_neighbours_go_on_and_the_one_says_why_it_stands(diverting: World) -> None:
-    runner = diverting.runner
-
-    await quarantine.divert(cast("SlotRunner", runner))
-
-    assert set(runner.slot.partitions) == {identity(1)}
-    fault = runner.unstarted[identity(0)].fault
-    assert str(fault).startswith("quarantined at source offset 0: east.orders-0 takes no marker")
-    held = runner.slot.snapshots.quarantine
-    assert (held.owner, held.partitions, held.producer) == ("me", (SICK,), PRODUCER)
-
-    told = runner.unstarted[identity(0)].reported = fault
-    runner.taken_at, runner.clock.monotonic = 0.0, lambda: 700.0
-    await quarantine.divert(cast("SlotRunner", runner))
-    assert runner.unstarted[identity(0)].reported is told  # it is not told again
-    assert runner.taken_at == 700.0
-
-
-async def test_a_neighbour_with_a_position_older_than_the_map_goes_on_where_that_ends(
-    diverting: World, monkeypatch: pytest.MonkeyPatch
+async def test_the_spare_id_is_connected_to_while_it_is_looked_why_the_slot_stands(
+    world: World,
 ) -> None:
-    diverting.compared = Compared({identity(1)}, {})  # what is left behind waits
-    diverting.map.add(identity(1), [run_of(0, 50, 0)])
-    monkeypatch.setattr(rebuilding, "first_committed", AsyncMock(return_value=None))
-    monkeypatch.setattr(rebuilding, "log_bounds", AsyncMock(return_value=(0, 50)))
-    monkeypatch.setattr(succession, "last_told", AsyncMock(return_value={}))
+    """Though its coordinator does not answer: who takes the id asks again."""
+    world.looks = [("PrepareCommit", (SICK,)), ("CompleteCommit", ())]
+    await world.wedges.check()
+    assert world.ids == [SPARE]  # and nothing is left behind
+    world.looks = [("PrepareCommit", (SICK,))] * 2
+    with pytest.raises(WedgedError):
+        await world.wedges.check()
+    assert world.ids == [SPARE]
 
-    await quarantine.divert(cast("SlotRunner", diverting.runner))
-
-    assert diverting.asked_of == {identity(1)}
-    assert diverting.runner.slot.known[identity(1)].next_source == 50
-
-
-async def test_who_finds_another_owner_before_its_own_record_gives_up(diverting: World) -> None:
-    diverting.log.append(Barrier(owner="other", producer=PRODUCER, time_ms=2))
-
-    with pytest.raises(FencedError, match="other took it meanwhile"):
-        await quarantine.divert(cast("SlotRunner", diverting.runner))
-
-    assert diverting.closed
-
-
-async def test_an_operators_fence_holds_for_the_spare_id_too(diverting: World) -> None:
-    diverting.log.append(Fence(who="eve", reason="wrong data", time_ms=2))
-
-    with pytest.raises(taking.StoppedError, match="fenced by eve"):
-        await quarantine.divert(cast("SlotRunner", diverting.runner))
-
-    assert diverting.closed
+    world.wedges.spare_transactions().close()
+    assert (world.ids, world.ended) == ([SPARE], [SPARE])
+    world.wedges.forget()
+    assert world.ended == [SPARE]
+    world.looks = [("PrepareCommit", (SICK,)), ("CompleteCommit", ())]
+    world.wedges.is_owner = True
+    await world.wedges.check()
+    world.wedges.forget()  # the slot is another's: nothing of it is kept
+    assert (world.ids, world.ended) == ([SPARE] * 2, [SPARE] * 2)
 
 
-async def test_what_the_spare_id_has_open_in_the_positions_ends_before_they_are_read(
-    diverting: World, monkeypatch: pytest.MonkeyPatch
+async def test_a_coordinator_is_remembered_while_the_slot_stands_and_not_for_long(
+    world: World,
 ) -> None:
-    opened = {SPARE: True}
-    diverting.wedges.left_behind = frozenset()
+    world.looks = [("PrepareCommit", (SICK,))] * 2
+    with pytest.raises(WedgedError):
+        await world.wedges.check()
+    assert world.coordinators == [{}, {MAIN: 1}]
 
-    async def is_open(_: object, name: str) -> bool:
-        return opened.pop(name)
-
-    monkeypatch.setattr(endings, "open_in", is_open)
-    monkeypatch.setattr(taking, "recall", vars(quarantine)["recall"])
-    first = Barrier(owner="me", producer=PRODUCER, time_ms=9)
-    runner = cast("SlotRunner", diverting.runner)
-    sender = cast("sending.Sender", Sender(diverting))
-
-    found, barrier = await taking.recalled(runner, sender, first, (0, 9))
-
-    assert (diverting.ids, diverting.commits) == ([SPARE], 1)
-    assert (barrier.time_ms, set(found.positions())) == (10, {identity(0), identity(1)})
+    world.looks = [("CompleteCommit", ())] * 4
+    await world.wedges.watch(cast("sending.Sender", None))
+    assert world.coordinators[2:] == [{}] * 4

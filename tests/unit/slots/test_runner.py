@@ -13,12 +13,12 @@ from mirrorfleet.copying.budget import MemoryBudget
 from mirrorfleet.copying.lifecycle import SlotState
 from mirrorfleet.copying.schedule import Setbacks
 from mirrorfleet.copying.transaction import Transaction
-from mirrorfleet.core.ids import FleetName, PartitionIdentity, SlotNumber
+from mirrorfleet.core.ids import FleetName, PartitionIdentity, SlotNumber, TopicPartition
 from mirrorfleet.kafka.transactions import TransactionVersion
 from mirrorfleet.records.formats import FIRST_LEVEL, LEVELS
 from mirrorfleet.runtime.clock import SystemClock
 from mirrorfleet.runtime.lifecycle import Stop
-from mirrorfleet.slots import entries, ledger, taking
+from mirrorfleet.slots import diverting, entries, ledger, taking
 from mirrorfleet.slots.outgoing import AbortError, ControlEntry, RetakeError
 from mirrorfleet.slots.runner import SlotRunner
 from mirrorfleet.slots.settings import SlotSettings
@@ -338,6 +338,25 @@ async def test_after_trouble_a_slot_is_taken_again_only_if_we_are_a_member_still
 
     assert (member.takes, member.words) == (takes, [])
     assert ("does not say that we are a member" in member.runner.trouble) is not is_member
+
+
+async def test_nothing_is_waited_for_once_it_is_known_what_is_in_the_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    member, stop = Member(), Pauses(2)
+    left = TopicPartition("east.orders", 0)
+
+    async def wedged(_: object) -> Sender:
+        member.runner.move(SlotState.FENCING)
+        member.runner.wedges.leave([left])
+
+    monkeypatch.setattr(taking, "take", wedged)
+    monkeypatch.setattr(diverting, "divert", member.take)
+
+    await member.runner.run(stop)
+
+    assert (stop.waits, member.takes) == ([0.0, 0.1], 1)
+    assert member.runner.wedges.left_behind == set()  # the slot is not ours any more
 
 
 async def test_aborts_of_v1_in_a_row_wait_longer_and_send_less_until_data_is_committed(

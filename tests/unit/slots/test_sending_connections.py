@@ -7,13 +7,14 @@ import asyncio
 import pytest
 
 from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import ConnectionLostError
 from mirrorfleet.kafka.transactions import TransactionVersion
 from mirrorfleet.records.events import Event, EventKind
 from mirrorfleet.slots.outgoing import AbortError, ControlEntry
 from mirrorfleet.wire.records import control_batch
 from tests.faultkit.waiting import until
 from tests.unit.slots.settled import CONTROL, COPY, OTHER, POSITIONS, World
-from tests.unit.slots.stubs import PRODUCER, Target, sender_of
+from tests.unit.slots.stubs import PRODUCER, Lane, Target, sender_of
 
 
 async def first_answered(world: World) -> None:
@@ -140,3 +141,34 @@ async def test_a_connection_that_is_lost_at_rest_in_an_open_transaction_aborts_w
     with pytest.raises(AbortError, match="the connection to target broker 0 was lost"):
         await asyncio.gather(world.copied(0, batches=2), lose())
     assert "commit" not in world.log.seen
+
+
+async def test_connections_are_made_ahead_to_all_that_lead_and_no_broker_gets_two(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch)
+    slow, asked = asyncio.Event(), list[int]()
+    connect = world.runner.produce_lane
+
+    async def slowly(node: int) -> Lane:
+        asked.append(node)
+        await slow.wait()
+        if node == 1:
+            raise ConnectionLostError("nobody is there")
+        return await connect(node)
+
+    vars(world.runner)["produce_lane"] = slowly
+    pipes = world.sender.pipes
+    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+        ahead = group.create_task(pipes.made_ahead())
+        await until(lambda: len(asked) == 3, deadline_s=5, what="all to be asked")
+        needed = group.create_task(pipes.to(2))
+        await asyncio.sleep(0)
+        slow.set()
+        await ahead
+
+    assert sorted(asked) == [0, 1, 2]
+    assert len(list(pipes)) == 2
+    assert await pipes.to(2) is needed.result()
+    with pytest.raises(AbortError, match="no connection to target broker 1"):
+        await pipes.to(1)

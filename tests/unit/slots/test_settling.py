@@ -10,7 +10,7 @@ from mirrorfleet.core.errors import DeadlineError
 from mirrorfleet.core.ids import ProducerIdentity, SourceOffset, TargetOffset, TopicPartition
 from mirrorfleet.kafka.inspection import TransactionDescription
 from mirrorfleet.kafka.transactions import Transactions, TransactionVersion
-from mirrorfleet.slots import taking
+from mirrorfleet.slots import fencing
 from mirrorfleet.slots.outgoing import AbortError
 from mirrorfleet.slots.quarantine import WedgedError
 from mirrorfleet.slots.settling import UnsettledError
@@ -290,7 +290,7 @@ async def test_an_id_is_not_taken_before_the_leaders_of_its_positions_tell(
     coordinator.transactional_id = "t"
     world.unreachable = {POSITIONS}
     with pytest.raises(DeadlineError):
-        await taking.fence_settled(cast("SlotRunner", world.runner), coordinator)
+        await fencing.fence_settled(cast("SlotRunner", world.runner), coordinator)
     assert "init" not in world.log.seen
 
 

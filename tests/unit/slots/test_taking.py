@@ -13,11 +13,12 @@ import pytest
 from mirrorfleet.copying.faults import Fault, FaultReason
 from mirrorfleet.copying.lifecycle import SlotState
 from mirrorfleet.copying.partition import SourceEnds
-from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import BrokerError
-from mirrorfleet.core.ids import SourceOffset, TopicId, TopicPartition
+from mirrorfleet.copying.recall import Recall
+from mirrorfleet.core.errors import DeadlineError
+from mirrorfleet.core.ids import ProducerIdentity, SourceOffset, TopicId, TopicPartition
 from mirrorfleet.kafka.offsets import ListedOffset, OffsetSpec
 from mirrorfleet.records.catalog import CatalogLoss
+from mirrorfleet.records.positions import Barrier
 from mirrorfleet.slots import endings, healing, ledger, starting, succession, taking
 from mirrorfleet.slots.settings import SlotSettings
 from mirrorfleet.slots.starting import Starts, resolve_starts
@@ -25,13 +26,16 @@ from mirrorfleet.slots.taking import admit
 from tests.unit.copying.making import SOURCE_TOPIC, entry, identity, partition_of, slot
 
 if TYPE_CHECKING:
+    from mirrorfleet.core.errors import MirrorfleetError
     from mirrorfleet.records.catalog import CatalogPartition
+    from mirrorfleet.records.positions import Entry
     from mirrorfleet.slots.outgoing import ControlEntry
     from mirrorfleet.slots.runner import SlotRunner
     from mirrorfleet.slots.sending import Sender
 
 OTHER = TopicId(int=77)
 NOTHING_NEW = Starts({}, {})
+BARRIER = Barrier(owner="me", producer=ProducerIdentity(7, 1), time_ms=5)
 NO_DOUBTS = SimpleNamespace(doubted=frozenset(), doubt=lambda _: None)
 
 
@@ -261,28 +265,81 @@ async def test_what_was_prepared_is_used_for_the_hand_over_that_it_was_made_for(
     assert runner.prepared is None
 
 
-@pytest.mark.parametrize("is_known", [True, False])
-async def test_where_positions_end_is_asked_while_the_barrier_is_committed(
-    monkeypatch: pytest.MonkeyPatch, *, is_known: bool
+class Barred:
+    """A slot's positions: written by one, read by another who waits for what is written."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.steps: list[str] = []
+        self.trouble: MirrorfleetError | None = None
+        self._reads, self._written = asyncio.Event(), asyncio.Event()
+        monkeypatch.setattr(taking, "recall", self._recall)
+        self.runner = SimpleNamespace(
+            target=None,
+            control_partition=lambda _: TopicPartition("positions", 3),
+            clock=SimpleNamespace(monotonic=lambda: 100.0, now_ms=lambda: 5),
+            move=self.steps.append,
+            targets=SimpleNamespace(topic_id=lambda _: OTHER),
+        )
+
+    async def _recall(self, _: object, at: TopicPartition, until: Entry, hint: object) -> Recall:
+        assert (at, until, hint) == (TopicPartition("positions", 3), BARRIER, (1, 2))
+        self._reads.set()
+        try:
+            await self._written.wait()
+        except asyncio.CancelledError:
+            self.steps.append("reading ends")
+            raise
+        self.steps.append("read")
+        return Recall(None)
+
+    async def commit_control(self, entries: list[ControlEntry]) -> None:
+        assert [each.at for each in entries] == [TopicPartition("positions", 3)]
+        await self._reads.wait()  # else it would wait for ever
+        if self.trouble is not None:
+            raise self.trouble
+        self.steps.append("committed")
+
+    async def beside(self) -> None:
+        self.steps.append("beside")
+
+    async def done(self) -> Recall:
+        runner, sender = cast("SlotRunner", self.runner), cast("Sender", self)
+        found = await taking.commit_and_recall(runner, sender, [BARRIER], self.beside, (1, 2))
+        assert (self.runner.positions_id, self.runner.taken_at) == (OTHER, 100.0)
+        return found
+
+
+async def test_positions_are_read_up_to_a_barrier_while_it_is_committed(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    at, asked = TopicPartition("positions", 3), asyncio.Event()
+    barred = Barred(monkeypatch)
 
-    async def bounds(_: object, where: TopicPartition) -> tuple[int, int]:
-        assert where == at
-        asked.set()
-        if is_known:
-            return 3, 9
-        raise BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "west")
+    def move(state: SlotState) -> None:
+        barred.steps.append(state)
+        barred._written.set()
 
-    async def commit(entries: list[ControlEntry]) -> None:
-        assert entries == [barrier]
-        await asked.wait()
+    barred.runner.move = move
+    async with asyncio.timeout(5):
+        await barred.done()
 
-    barrier = cast("ControlEntry", object())
-    monkeypatch.setattr(taking, "log_bounds", bounds)
-    runner = cast("SlotRunner", SimpleNamespace(target=None, control_partition=lambda _: at))
-    sender = cast("Sender", SimpleNamespace(commit_control=commit))
-    found = await taking.commit_first(runner, sender, barrier)
-    assert found == ((3, 9) if is_known else None)
-    monkeypatch.setattr(taking, "log_bounds", None)  # it was asked before
-    assert await taking.commit_first(runner, sender, barrier, (1, 2)) == (1, 2)
+    assert barred.steps == ["committed", "beside", SlotState.READING, "read"]
+
+
+@pytest.mark.parametrize("is_beside", [False, True])
+async def test_nobody_waits_for_a_barrier_that_is_not_committed_or_not_to_be_read_up_to(
+    monkeypatch: pytest.MonkeyPatch, *, is_beside: bool
+) -> None:
+    barred, trouble = Barred(monkeypatch), DeadlineError("gone")
+
+    async def fail() -> None:
+        raise trouble
+
+    if is_beside:
+        monkeypatch.setattr(barred, "beside", fail)
+    else:
+        barred.trouble = trouble
+    async with asyncio.timeout(5):
+        with pytest.raises(DeadlineError):
+            await barred.done()
+
+    assert barred.steps == ["committed" if is_beside else "beside", "reading ends"]

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 from mirrorfleet.copying.schedule import Setbacks
-from mirrorfleet.core.errors import BrokerError
+from mirrorfleet.core.errors import BrokerError, DeadlineError
 from mirrorfleet.core.ids import FleetName, ProducerIdentity, SlotNumber, TopicPartition
 from mirrorfleet.core.names import spare_id
 from mirrorfleet.kafka import left_open
@@ -47,6 +47,9 @@ class World:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.looks: list[Look] = []
         self.ids: list[str] = []
+        self.ended: list[str] = []
+        self.coordinators: list[dict[str, int]] = []
+        """Who was believed to be the coordinator, with each look."""
         self.asked = 0
         self.now = 100.0
         self.log: list[Entry] = []
@@ -68,6 +71,7 @@ class World:
         monkeypatch.setattr(left_open, "describe_transactions", self._describe)
         monkeypatch.setattr(quarantine, "describe_configs", self._configs)
         monkeypatch.setattr(endings, "ask_control", self._ask_control)
+        monkeypatch.setattr(endings, "transactions_of", lambda runner, name: self.used(name))
         monkeypatch.setattr(quarantine, "AGAIN_S", 0.0)
 
     def _runner(self) -> SimpleNamespace:
@@ -78,7 +82,9 @@ class World:
             link=LINK,
             target=SimpleNamespace(metadata=self.metadata),
             sources=SimpleNamespace(topic_id=lambda topic: None),
-            targets=SimpleNamespace(topic_id=lambda topic: None, in_sync=self._in_sync),
+            targets=SimpleNamespace(
+                topic_id=lambda topic: None, in_sync=self._in_sync, of=lambda *at: None
+            ),
             mender=SimpleNamespace(
                 compared_with=self._compare, maps_of=self._maps, tell=lambda *_: None
             ),
@@ -137,9 +143,17 @@ class World:
 
     def used(self, name: str) -> SimpleNamespace:
         self.ids.append(name)
-        return SimpleNamespace(close=lambda: None)
+        return SimpleNamespace(close=lambda: self.ended.append(name), connect=self._connect)
 
-    async def _describe(self, _: object, names: list[str], **__: object) -> dict[str, object]:
+    async def _connect(self, deadline_s: float) -> None:
+        assert deadline_s == quarantine.ASK_S
+        raise DeadlineError("nobody answers")
+
+    async def _describe(
+        self, _: object, names: list[str], *, coordinators: dict[str, int], **__: object
+    ) -> dict[str, object]:
+        self.coordinators.append(dict(coordinators))
+        coordinators[MAIN] = 1
         self.asked += 1
         self.now += 1.0
         (name,) = names
