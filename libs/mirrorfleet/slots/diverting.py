@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from mirrorfleet.copying.faults import Fault, FaultReason
 from mirrorfleet.copying.lifecycle import SlotState
 from mirrorfleet.copying.partition import begun_at, start_position
-from mirrorfleet.core.errors import FencedError
+from mirrorfleet.core.errors import FencedError, MirrorfleetError
 from mirrorfleet.core.ids import SourceOffset
-from mirrorfleet.kafka.together import helped
+from mirrorfleet.kafka.offsets import log_bounds
+from mirrorfleet.kafka.together import both_of
 from mirrorfleet.records.positions import Barrier, Quarantine
+from mirrorfleet.records.topics import ControlKind
 from mirrorfleet.runtime.log import fields, logger
-from mirrorfleet.slots import healing, rebuilding, taking
-from mirrorfleet.slots.fencing import fence_settled
+from mirrorfleet.slots import endings, healing, rebuilding, taking
 from mirrorfleet.slots.outgoing import Pipes
-from mirrorfleet.slots.sending import Sender
 
 if TYPE_CHECKING:
+    from mirrorfleet.kafka.transactions import Transactions
     from mirrorfleet.records.catalog import CatalogPartition
     from mirrorfleet.slots.runner import SlotRunner
+    from mirrorfleet.slots.sending import Sender
 
 _log = logger(__name__)
 
@@ -34,41 +37,38 @@ async def divert(runner: SlotRunner) -> Sender:
         return await taking.take(runner)  # which waits until it is lifted
     runner.move(SlotState.FENCING)
     runner.slot.forget_all()
-    pipes = Pipes(runner)
-    try:
-        return await helped(_diverted(runner, pipes), pipes.made_ahead())
-    except BaseException:
-        pipes.close()
-        raise
+    made = endings.transactions_of(runner, runner.wedges.spare_id), Pipes(runner)
+    return await taking.connected(made, _diverted(runner, *made))
 
 
-async def _diverted(runner: SlotRunner, pipes: Pipes) -> Sender:
-    steps = [runner.clock.monotonic()]
-    transactions = runner.wedges.spare_transactions()
-    producer = await fence_settled(runner, transactions)
+async def _diverted(runner: SlotRunner, transactions: Transactions, pipes: Pipes) -> Sender:
+    steps, is_certain = [runner.clock.monotonic()], not runner.wedges.is_undecided
+    sender = await taking.fenced(runner, transactions, pipes)
     steps.append(runner.clock.monotonic())
-    sender = Sender(runner, transactions, producer, pipes)
     now_ms, kept = runner.clock.now_ms(), runner.slot.snapshots
     left = tuple(sorted(runner.wedges.left_behind))
+    producer = sender.producer
     record = Quarantine(owner=runner.owner, producer=producer, partitions=left, time_ms=now_ms)
-    learn = runner.doubts.learn  # the main id is its owner's: it may be asked about at any time
-    try:
-        found = await taking.commit_and_recall(runner, sender, [record], learn)
-        steps += [runner.taken_at, runner.clock.monotonic()]
-        taking.heed(runner, found.fence())
-        if found.owner() != runner.owner:
-            raise FencedError(f"slot {runner.number}: {found.owner()} took it meanwhile.")
-        runner.slot.known, kept.quarantine = found.positions(), record
-        kept.barrier = Barrier(owner=runner.owner, producer=producer, time_ms=now_ms)
-        if not _is_as_committed(runner):  # what lost replicas may have lost positions, too
-            await rebuilding.rebuild(runner, sender)
-        for entry in runner.entries.values():
-            if healing.is_left_behind(runner, entry.identity):
-                _leave(runner, entry)
-        await taking.admit_known(runner, sender)
-    except BaseException:
-        sender.close()
-        raise
+    is_whole = False
+
+    async def look() -> None:
+        nonlocal is_whole
+        # the main id is its owner's: it may be asked about at any time
+        is_whole, _ = await both_of(_has_segments(runner), runner.doubts.learn())
+
+    found = await taking.commit_and_recall(runner, sender, [record], look)
+    steps += [runner.taken_at, runner.clock.monotonic()]
+    taking.heed(runner, found.fence())
+    if found.owner() != runner.owner:
+        raise FencedError(f"slot {runner.number}: {found.owner()} took it meanwhile.")
+    runner.slot.known, kept.quarantine = found.positions(), record
+    kept.barrier = Barrier(owner=runner.owner, producer=producer, time_ms=now_ms)
+    if not (is_certain and is_whole and _is_as_committed(runner)):
+        await rebuilding.rebuild(runner, sender)  # what lost replicas may have lost positions, too
+    for entry in runner.entries.values():
+        if healing.is_left_behind(runner, entry.identity):
+            _leave(runner, entry)
+    await taking.admit_known(runner, sender)
     runner.move(SlotState.COPYING)
     names = ", ".join(map(str, left))
     _log.warning("goes on without %s", names, extra=fields(slot=runner.number))
@@ -76,9 +76,20 @@ async def _diverted(runner: SlotRunner, pipes: Pipes) -> Sender:
     return sender
 
 
+async def _has_segments(runner: SlotRunner) -> bool:
+    """Whether the slot's segments end no lower than we have committed."""
+    at = runner.control_partition(ControlKind.SEGMENTS)
+    with suppress(MirrorfleetError):
+        _, end = await log_bounds(runner.target, at)
+        return end >= runner.doubts.control_ends.get(at, 0)
+    return False
+
+
 def _is_as_committed(runner: SlotRunner) -> bool:
-    """Whether all that goes on has the position that we committed last, a moment ago: then none is
-    lost, and the map need not be asked.
+    """Whether all that goes on has the position that we committed last, a moment ago.
+
+    Then none is lost, if no commit is without an answer; and the map, whole as it is, need not be
+    asked, which takes four round trips.
     """
     known, before = runner.slot.known, runner.slot.remembered
     going_on = (one for one in runner.entries if not healing.is_left_behind(runner, one))

@@ -22,7 +22,6 @@ main id writes there, and a partition in which the main id left something is lef
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from math import inf
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from mirrorfleet.core.ids import ProducerIdentity
-    from mirrorfleet.kafka.inspection import ActiveProducer, TransactionDescription
+    from mirrorfleet.kafka.inspection import TransactionDescription
     from mirrorfleet.kafka.metadata import TopicMeta
     from mirrorfleet.kafka.producer import ProduceAck
     from mirrorfleet.kafka.transactions import Transactions
@@ -100,15 +99,13 @@ class Wedges:
         self._healed_at, self._stable_s = -inf, STABLE_S
         slot = runner.fleet, runner.link.source, runner.number
         self._suspects: frozenset[TopicPartition] = frozenset()
-        self._coordinators: dict[str, int] = {}
-        """Whom a look asks first: each round trip is one in which the neighbours stand."""
-        self._spare: Transactions | None = None
-        """Made when something is pending, and kept: it may be so again."""
         self.main_id, self.spare_id = transactional_id(*slot), spare_id(*slot)
         self._least: dict[str, int] = {}
         """How many replicas of a target topic's partitions must be in sync, as far as known."""
         self.left_behind: frozenset[TopicPartition] = frozenset()
         """Partitions of the target without which the slot goes on, with its spare id."""
+        self.is_undecided = False
+        """Whether a commit was asked for, and nobody said that it was decided."""
         self.is_owner = False
         """Whether we took the slot and nobody told us that another one did since."""
 
@@ -139,10 +136,6 @@ class Wedges:
         """The slot is another's, or to be taken as if by a new owner."""
         self.left_behind, self.is_owner, self._is_healed = frozenset(), False, False
         self._suspects = frozenset()
-        self._coordinators.clear()
-        if self._spare is not None:
-            self._spare.close()
-            self._spare = None
 
     # -- is something pending?
 
@@ -152,7 +145,8 @@ class Wedges:
         Raises: WedgedError; `left_behind` says because of which partitions.
         """
         if self._may_leave:
-            await self._judge(await self._described())
+            known: dict[str, int] = {}
+            await self._judge(await self._described(known), known)
 
     @property
     def _may_leave(self) -> bool:
@@ -160,48 +154,31 @@ class Wedges:
         is_able = self._runner.formats.quarantine is not None
         return is_able and self.is_owner and not self.left_behind
 
-    async def _judge(self, found: TransactionDescription | None) -> None:
-        """As `check`, from what was found just now."""
+    async def _judge(
+        self, found: TransactionDescription | None, coordinators: dict[str, int]
+    ) -> None:
+        """As `check`, from what was found just now, where the second look finds it as well: the
+        neighbours stand meanwhile. (A look later on must not: a coordinator that was cut off from
+        its cluster would tell the same for ever.)
+        """
         both, suspects = _pending_in(found), self._suspects
         if not both:
             return  # it goes on
-        of_suspects = both <= suspects  # of these alone it is known that they take nothing
-        look = _nothing(found) if of_suspects else self._described()
-        (sick, found), (opened, _) = await both_of(
-            both_of(self.sick_of(both), look), both_of(self._asked(()), self._connect_spare())
-        )
-        both &= _pending_in(found)
+        if both <= suspects:  # of these alone it is known that they take nothing
+            sick = await self.sick_of(both)
+        else:
+            sick, found = await both_of(self.sick_of(both), self._described(coordinators))
+            both &= _pending_in(found)
         blamed = both if both <= suspects else sick & both
         if found is None or not blamed or any(is_own_topic(at.topic) for at in blamed):
             return  # the target is slow, or there is nowhere to write positions to
-        if (others := both - blamed) or opened is None or open_of(opened, found.producer):
-            opened = await self._asked(others)
-        if opened is not None and not open_of(opened, found.producer):
-            self.leave(blamed)  # else nobody could read up to a record of the spare id
-
-    async def _asked(
-        self, others: Collection[TopicPartition]
-    ) -> dict[TopicPartition, list[ActiveProducer]] | None:
-        """As `ask_control`, if it can be known."""
         try:
-            return await endings.ask_control(self._runner, others, ASK_S)
+            answers = await endings.ask_control(self._runner, both - blamed, ASK_S)
         except MirrorfleetError as error:
             _log.info("cannot be known yet", extra=fields(error=str(error)))
-            return None
-
-    async def _connect_spare(self) -> None:
-        """The neighbours stand while it is taken: it is connected to while it is looked why."""
-        if self._spare is None:
-            self._spare = endings.transactions_of(self._runner, self.spare_id)
-        with suppress(MirrorfleetError):  # who takes the id tries again, for longer
-            await self._spare.connect(ASK_S)
-
-    def spare_transactions(self) -> Transactions:
-        """The coordinator's side of the spare id, connected to if it could be; it is the caller's
-        from now on.
-        """
-        spare, self._spare = self._spare, None
-        return spare or endings.transactions_of(self._runner, self.spare_id)
+            return
+        if not open_of(answers, found.producer):
+            self.leave(blamed)  # else nobody could read up to a record of the spare id
 
     async def sick_of(self, suspects: Collection[TopicPartition]) -> frozenset[TopicPartition]:
         """Those without a leader, or with fewer replicas in sync than their topic asks for.
@@ -277,9 +254,10 @@ class Wedges:
             return
         self._looked_at = now
         few = [ack for ack in acks if ack.error is ErrorCode.NOT_ENOUGH_REPLICAS]
-        found = await self._described() if few or self._may_leave else None
+        known: dict[str, int] = {}
+        found = await self._described(known) if few or self._may_leave else None
         if self._may_leave:
-            await self._judge(found)
+            await self._judge(found, known)
         added = found.partitions if found is not None and found.state == OPEN else ()
         for ack in few:
             at = TopicPartition(ack.topic, ack.partition)
@@ -323,7 +301,6 @@ class Wedges:
             await asyncio.sleep(AGAIN_S)
             leave_new(runner)
             now = runner.clock.monotonic()
-            self._coordinators.clear()  # one that was cut off would tell the same for ever
             found = await self._described()
             since = None if found is None or found.state in ENDING else since or now
             self._is_healed = since is not None and now - since > self._stable_s
@@ -335,11 +312,12 @@ class Wedges:
             self.left_behind, self._healed_at = frozenset(), self._runner.clock.monotonic()
             raise HealedError("the last transaction of the main id has ended: all go on")
 
-    async def _described(self) -> TransactionDescription | None:
+    async def _described(
+        self, coordinators: dict[str, int] | None = None
+    ) -> TransactionDescription | None:
         """The main id as its coordinator has it, if that can be known."""
         try:
-            known = self._coordinators
-            return await endings.described(self._runner, self.main_id, ASK_S, known)
+            return await endings.described(self._runner, self.main_id, ASK_S, coordinators)
         except MirrorfleetError as error:
             text = fields(slot=self._runner.number, error=str(error))
             _log.info("transaction not described", extra=text)
@@ -349,11 +327,6 @@ class Wedges:
 def _pending_in(found: TransactionDescription | None) -> frozenset[TopicPartition]:
     """Partitions that still lack the marker of the last transaction."""
     return frozenset(found.partitions if found and found.state in ENDING else ())
-
-
-async def _nothing(found: TransactionDescription | None) -> TransactionDescription | None:
-    """No look is needed: that is what was found before."""
-    return found
 
 
 def _least_of(answer: dict[str, ConfigValue] | BrokerError) -> int:

@@ -149,7 +149,9 @@ class Sender:
         requests = [Request(await self.pipes.to(node), items) for node, items in by_node.items()]
         await self._send_firsts(transaction, requests)
         transaction.check()
+        self._runner.wedges.is_undecided = True
         producer = await self._transactions.end(self.producer, commit=True)
+        self._runner.wedges.is_undecided = False
         if producer != self.producer:
             self._runner.slot.sequences.clear()
         self.producer = producer

@@ -123,7 +123,7 @@ class Doubts:
         self._doubted.difference_update(some)
         self._silent.partitions.difference_update(some)
 
-    def _reached_anew(self, nodes: Collection[int]) -> None:
+    def reached_anew(self, nodes: Collection[int]) -> None:
         """Connections to these brokers ended at rest, and others may be made; but what they lead
         is in doubt: one that stopped may lack the marker of the last commit.
         """
@@ -243,7 +243,7 @@ class Doubts:
 
         Raises: as `_settle`.
         """
-        self._reached_anew(sender.pipes.drop_closed())
+        self.reached_anew(sender.pipes.drop_closed())
         if self.doubted:
             await self._settle(sender, self.doubted.intersection(control_of(self._runner)))
         if self.must_wait:
@@ -342,13 +342,13 @@ class Doubts:
 
     async def _end_others(self, sender: Sender, others: dict[TopicPartition, bool]) -> None:
         """Give what the other id left open a marker, or leave it behind: the main id may not be
-        taken while it cannot go on.
-
-        Raises: WedgedError.
+        taken while it cannot go on. Raises: WedgedError.
         """
         runner = self._runner
         if runner.wedges.left_behind:
-            runner.wedges.leave(others)
+            if more := others.keys() - self._beside:  # the ledger waits for the main id
+                runner.wedges.leave(more)
+            return
         tell(runner, "ended", len(others))
         spare = transactions_of(runner, runner.wedges.spare_id)
         try:

@@ -96,31 +96,45 @@ async def take(runner: SlotRunner) -> Sender:
         await _await_lifting(runner)
     runner.move(SlotState.FENCING)
     runner.slot.forget_all()
-    pipes = Pipes(runner)
+    main = runner.wedges.main_id
+    transactions, hint = _prepared(runner) or (endings.transactions_of(runner, main), None)
+    made = transactions, Pipes(runner)
+    return await connected(made, _taken(runner, *made, hint))
+
+
+async def connected(
+    made: tuple[Transactions, Pipes], work: Coroutine[object, object, Sender]
+) -> Sender:
+    """Take a slot with these, which brokers are connected to meanwhile; they end if it fails."""
+    transactions, pipes = made
     try:
-        return await helped(_taken(runner, pipes), pipes.made_ahead())
+        return await helped(work, pipes.made_ahead())
     except BaseException:
+        transactions.close()
         pipes.close()
         raise
 
 
-async def _taken(runner: SlotRunner, pipes: Pipes) -> Sender:
-    steps = [runner.clock.monotonic()]
-    main = runner.wedges.main_id
-    transactions, hint = _prepared(runner) or (endings.transactions_of(runner, main), None)
+async def fenced(runner: SlotRunner, transactions: Transactions, pipes: Pipes) -> Sender:
+    """Who sends with an id of the slot, taken as by `fence_settled`."""
     producer = await fence_settled(runner, transactions)
+    runner.doubts.reached_anew(pipes.drop_closed())  # made ahead, and nothing was sent there
+    return Sender(runner, transactions, producer, pipes)
+
+
+async def _taken(
+    runner: SlotRunner, transactions: Transactions, pipes: Pipes, hint: Hint | None
+) -> Sender:
+    steps = [runner.clock.monotonic()]
+    sender = await fenced(runner, transactions, pipes)
     steps.append(runner.clock.monotonic())
-    barrier = Barrier(owner=runner.owner, producer=producer, time_ms=runner.clock.now_ms())
-    sender = Sender(runner, transactions, producer, pipes)
-    try:
-        found, barrier = await _recalled(runner, sender, barrier, hint)
-        runner.slot.known, runner.slot.snapshots.barrier = found.positions(), barrier
-        steps += [runner.taken_at, runner.clock.monotonic()]
-        await rebuilding.rebuild(runner, sender)
-        await admit_known(runner, sender)
-    except BaseException:
-        sender.close()
-        raise
+    producer, now_ms = sender.producer, runner.clock.now_ms()
+    barrier = Barrier(owner=runner.owner, producer=producer, time_ms=now_ms)
+    found, barrier = await _recalled(runner, sender, barrier, hint)
+    runner.slot.known, runner.slot.snapshots.barrier = found.positions(), barrier
+    steps += [runner.taken_at, runner.clock.monotonic()]
+    await rebuilding.rebuild(runner, sender)
+    await admit_known(runner, sender)
     runner.wedges.is_owner = True
     runner.move(SlotState.COPYING)
     tell(runner, [*steps, runner.clock.monotonic()])

@@ -174,6 +174,7 @@ class Wedges:
     """Nothing is ever pending."""
 
     avoided: frozenset[TopicPartition] = frozenset()
+    is_undecided = False
 
     async def check(self) -> None:
         pass

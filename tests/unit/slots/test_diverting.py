@@ -11,7 +11,8 @@ from unittest.mock import AsyncMock
 import pytest
 
 from mirrorfleet.copying.recall import Recall
-from mirrorfleet.core.errors import FencedError
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import BrokerError, FencedError
 from mirrorfleet.core.ids import PartitionIdentity, ProducerIdentity, TargetOffset, TopicPartition
 from mirrorfleet.offsets.ahead import Compared
 from mirrorfleet.records.positions import Barrier, Entry, Fence, encode
@@ -45,9 +46,6 @@ class Sender:
         assert [each.at for each in entries] == [CONTROL]
         self._world.commits += 1
 
-    def close(self) -> None:
-        self._world.closed = True
-
 
 @pytest.fixture
 def diverted(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
@@ -67,6 +65,10 @@ def diverted(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
     async def fence(*_: object) -> ProducerIdentity:
         return PRODUCER
 
+    async def bounds(_: object, at: TopicPartition) -> tuple[int, int]:
+        assert at == CONTROL
+        return 0, 9
+
     async def learn() -> None:
         return None
 
@@ -80,10 +82,12 @@ def diverted(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
     world.log = [Barrier(owner="me", producer=PRODUCER, time_ms=1), *positions]
     world.wedges.left_behind = frozenset({SICK})
     monkeypatch.setattr(taking, "fence_settled", fence)
-    monkeypatch.setattr(diverting, "fence_settled", fence)
-    world.runner.doubts = SimpleNamespace(learn=learn)
+    monkeypatch.setattr(diverting, "log_bounds", bounds)
+    world.runner.doubts = SimpleNamespace(
+        learn=learn, control_ends={}, reached_anew=lambda nodes: None
+    )
     monkeypatch.setattr(taking, "admit_known", admit)
-    monkeypatch.setattr(diverting, "Sender", lambda *_: Sender(world))
+    monkeypatch.setattr(taking, "Sender", lambda *_: Sender(world))
     monkeypatch.setattr(taking, "recall", recalled)
     return world
 
@@ -135,7 +139,7 @@ async def test_who_finds_another_owner_before_its_own_record_gives_up(diverted: 
     with pytest.raises(FencedError, match="other took it meanwhile"):
         await diverting.divert(cast("SlotRunner", diverted.runner))
 
-    assert diverted.closed
+    assert diverted.ended == [SPARE]
 
 
 async def test_an_operators_fence_holds_for_the_spare_id_too(diverted: World) -> None:
@@ -144,7 +148,7 @@ async def test_an_operators_fence_holds_for_the_spare_id_too(diverted: World) ->
     with pytest.raises(taking.StoppedError, match="fenced by eve"):
         await diverting.divert(cast("SlotRunner", diverted.runner))
 
-    assert diverted.closed
+    assert diverted.ended == [SPARE]
 
 
 async def test_what_the_spare_id_has_open_in_the_positions_ends_before_they_are_read(
@@ -182,12 +186,27 @@ async def test_what_the_spare_id_has_open_in_the_positions_ends_before_they_are_
     assert (barrier.time_ms, set(found.positions())) == (10, {identity(0), identity(1)})
 
 
-@pytest.mark.parametrize(("lost", "asked"), [(0, set()), (1, {identity(1)})])
-async def test_the_map_is_asked_where_a_position_is_not_the_one_that_we_committed_last(
-    diverted: World, lost: int, asked: set[PartitionIdentity]
+@pytest.mark.parametrize(
+    ("why", "asked"),
+    [
+        ("nothing is lost", set()),
+        ("positions are lost", {identity(1)}),
+        ("segments are lost", {identity(1)}),
+        ("nobody tells where segments end", {identity(1)}),
+        ("the last commit was not answered", {identity(1)}),
+    ],
+)
+async def test_the_map_is_asked_unless_all_is_as_we_have_committed_it(
+    diverted: World, monkeypatch: pytest.MonkeyPatch, why: str, asked: set[PartitionIdentity]
 ) -> None:
     """What is left behind may have lost its own: it is looked at when it goes on."""
-    copied_more(diverted, lost)
+    copied_more(diverted, int(why == "positions are lost"))
+    end = 10 if why == "segments are lost" else 9
+    diverted.runner.doubts.control_ends = {CONTROL: end}
+    diverted.wedges.is_undecided = why == "the last commit was not answered"
+    if why == "nobody tells where segments end":
+        gone = BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, "west")
+        monkeypatch.setattr(diverting, "log_bounds", AsyncMock(side_effect=gone))
 
     await diverting.divert(cast("SlotRunner", diverted.runner))
 

@@ -257,37 +257,14 @@ async def test_what_comes_back_sick_soon_is_taken_back_later(world: World) -> No
     await world.wedges.watch(cast("sending.Sender", None))
 
 
-async def test_the_spare_id_is_connected_to_while_it_is_looked_why_the_slot_stands(
+async def test_a_coordinator_is_remembered_from_one_look_to_the_next_of_a_judgement_alone(
     world: World,
 ) -> None:
-    """Though its coordinator does not answer: who takes the id asks again."""
-    world.looks = [("PrepareCommit", (SICK,)), ("CompleteCommit", ())]
+    pending = ("PrepareCommit", (SICK,))
+    world.looks = [pending, ("CompleteCommit", ()), pending, pending, *[("CompleteCommit", ())] * 4]
     await world.wedges.check()
-    assert world.ids == [SPARE]  # and nothing is left behind
-    world.looks = [("PrepareCommit", (SICK,))] * 2
     with pytest.raises(WedgedError):
         await world.wedges.check()
-    assert world.ids == [SPARE]
-
-    world.wedges.spare_transactions().close()
-    assert (world.ids, world.ended) == ([SPARE], [SPARE])
-    world.wedges.forget()
-    assert world.ended == [SPARE]
-    world.looks = [("PrepareCommit", (SICK,)), ("CompleteCommit", ())]
-    world.wedges.is_owner = True
-    await world.wedges.check()
-    world.wedges.forget()  # the slot is another's: nothing of it is kept
-    assert (world.ids, world.ended) == ([SPARE] * 2, [SPARE] * 2)
-
-
-async def test_a_coordinator_is_remembered_while_the_slot_stands_and_not_for_long(
-    world: World,
-) -> None:
-    world.looks = [("PrepareCommit", (SICK,))] * 2
-    with pytest.raises(WedgedError):
-        await world.wedges.check()
-    assert world.coordinators == [{}, {MAIN: 1}]
-
-    world.looks = [("CompleteCommit", ())] * 4
     await world.wedges.watch(cast("sending.Sender", None))
-    assert world.coordinators[2:] == [{}] * 4
+
+    assert world.coordinators == [{}, {MAIN: 1}] * 2 + [None] * 4

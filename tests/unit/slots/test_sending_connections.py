@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING, cast
+from unittest.mock import AsyncMock
 
 import pytest
 
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import ConnectionLostError
+from mirrorfleet.core.errors import ConnectionLostError, DeadlineError
 from mirrorfleet.kafka.transactions import TransactionVersion
 from mirrorfleet.records.events import Event, EventKind
+from mirrorfleet.slots import taking
 from mirrorfleet.slots.outgoing import AbortError, ControlEntry
 from mirrorfleet.wire.records import control_batch
 from tests.faultkit.waiting import until
 from tests.unit.slots.settled import CONTROL, COPY, OTHER, POSITIONS, World
-from tests.unit.slots.stubs import PRODUCER, Lane, Target, sender_of
+from tests.unit.slots.stubs import PRODUCER, Coordinator, Lane, Target, sender_of
+
+if TYPE_CHECKING:
+    from mirrorfleet.core.ids import ProducerIdentity
+    from mirrorfleet.kafka.transactions import Transactions
+    from mirrorfleet.slots.runner import SlotRunner
 
 
 async def first_answered(world: World) -> None:
@@ -172,3 +180,39 @@ async def test_connections_are_made_ahead_to_all_that_lead_and_no_broker_gets_tw
     assert await pipes.to(2) is needed.result()
     with pytest.raises(AbortError, match="no connection to target broker 1"):
         await pipes.to(1)
+
+
+async def test_one_that_was_made_ahead_and_closed_since_costs_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing was sent there: while the id is taken a broker may be restarted."""
+    world = World(monkeypatch)
+    pipes = world.sender.pipes
+    await pipes.made_ahead()
+    assert set(world.lanes) == {0, 1, 2}
+
+    async def fence(*_: object) -> ProducerIdentity:
+        world.lanes[2].lose()
+        return PRODUCER
+
+    monkeypatch.setattr(taking, "fence_settled", fence)
+    coordinator = cast("Transactions", Coordinator(world.log, TransactionVersion.V2))
+    sender = await taking.fenced(cast("SlotRunner", world.runner), coordinator, pipes)
+
+    assert not (await sender.pipes.to(2)).lane.connection.closed
+    world.lanes[1].lose()
+    with pytest.raises(AbortError, match="the connection to target broker 1 was lost"):
+        await sender.pipes.to(1)
+
+
+async def test_a_commit_that_nobody_answered_is_undecided_until_the_next_one() -> None:
+    sender, seen = sender_of(Target())
+    entries = [ControlEntry(POSITIONS, control_batch([(b"key", b"value")], 5))]
+    end = seen.coordinator.end
+    vars(seen.coordinator)["end"] = AsyncMock(side_effect=DeadlineError("no answer"))
+    with pytest.raises(DeadlineError):
+        await sender.commit_control(entries)
+    assert seen.wedges.is_undecided
+    vars(seen.coordinator)["end"] = end
+    await sender.commit_control(entries)
+    assert not seen.wedges.is_undecided

@@ -11,9 +11,10 @@ import pytest
 from mirrorfleet.core.ids import ProducerIdentity
 from mirrorfleet.kafka.inspection import TransactionDescription
 from mirrorfleet.slots import taking
+from mirrorfleet.slots.quarantine import WedgedError
 from mirrorfleet.slots.starting import Starts
 from tests.unit.copying.making import identity
-from tests.unit.slots.settled import COPY, LEDGER, World
+from tests.unit.slots.settled import COPY, LEDGER, OTHER, SPARE, World
 from tests.unit.slots.stubs import PRODUCER
 
 if TYPE_CHECKING:
@@ -102,3 +103,23 @@ async def test_a_partition_that_is_copied_again_is_asked_about_before_anything_i
 
     assert world.doubts.doubted == {COPY}
     assert "abort" in await world.settled()
+
+
+async def test_what_the_main_id_left_open_in_the_ledger_waits_for_it_and_holds_up_no_copying(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nobody copies to it, so to leave it behind changes nothing: the slot would be taken again and
+    again.
+    """
+    world = World(monkeypatch)
+    world.wedges.left_behind = frozenset({COPY})
+    await world.doubts.learn()
+    world.doubts.fenced("t", PRODUCER, None)
+    world.open[LEDGER] = [(SPARE, 7)]
+
+    assert await world.settled() == ["state t.spare"]
+    assert world.doubts.doubted == set()
+    world.open[OTHER] = [(SPARE, 100)]
+    world.doubts.renew()
+    with pytest.raises(WedgedError, match=r"^east\.orders-1$"):
+        await world.settled()

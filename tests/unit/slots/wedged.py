@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 from mirrorfleet.copying.schedule import Setbacks
-from mirrorfleet.core.errors import BrokerError, DeadlineError
+from mirrorfleet.core.errors import BrokerError
 from mirrorfleet.core.ids import FleetName, ProducerIdentity, SlotNumber, TopicPartition
 from mirrorfleet.core.names import spare_id
 from mirrorfleet.kafka import left_open
@@ -48,7 +48,7 @@ class World:
         self.looks: list[Look] = []
         self.ids: list[str] = []
         self.ended: list[str] = []
-        self.coordinators: list[dict[str, int]] = []
+        self.coordinators: list[dict[str, int] | None] = []
         """Who was believed to be the coordinator, with each look."""
         self.asked = 0
         self.now = 100.0
@@ -143,17 +143,14 @@ class World:
 
     def used(self, name: str) -> SimpleNamespace:
         self.ids.append(name)
-        return SimpleNamespace(close=lambda: self.ended.append(name), connect=self._connect)
-
-    async def _connect(self, deadline_s: float) -> None:
-        assert deadline_s == quarantine.ASK_S
-        raise DeadlineError("nobody answers")
+        return SimpleNamespace(close=lambda: self.ended.append(name))
 
     async def _describe(
-        self, _: object, names: list[str], *, coordinators: dict[str, int], **__: object
+        self, _: object, names: list[str], *, coordinators: dict[str, int] | None, **__: object
     ) -> dict[str, object]:
-        self.coordinators.append(dict(coordinators))
-        coordinators[MAIN] = 1
+        self.coordinators.append(None if coordinators is None else dict(coordinators))
+        if coordinators is not None:
+            coordinators[MAIN] = 1
         self.asked += 1
         self.now += 1.0
         (name,) = names
