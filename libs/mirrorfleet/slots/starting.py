@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mirrorfleet.slots.runner import SlotRunner
 
 START_DEADLINE_S: Final = 10.0
-"""The neighbours of a new partition wait while its start is asked for."""
+"""All that is new in a slot waits for those of it that nobody tells."""
 TARGET_ENDS_S: Final = 2.0
 LARGEST_START: Final = 2**63 - 1
 """An older build let greater numbers into the catalog, which no request can hold."""
@@ -34,6 +34,10 @@ class Starts(NamedTuple):
     refused: dict[PartitionIdentity, BrokerError]
     target_ends: Mapping[PartitionIdentity, TargetOffset] = MappingProxyType({})
     """Where the target ends that is known to have been cut: what was copied before ended higher."""
+
+
+NOTHING_NEW: Final = Starts({}, {})
+"""All have positions."""
 
 
 async def resolve_starts(runner: SlotRunner, entries: list[CatalogPartition]) -> Starts:

@@ -173,9 +173,16 @@ def begin_reading(runner: SlotRunner) -> None:
 
 
 async def admit_known(runner: SlotRunner, sender: Sender) -> None:
-    """Admit what may be copied now, and stop where the target lost what it had."""
-    known = [e for e in runner.entries.values() if healing.may_start(runner, e.identity)]
-    await admit(runner, sender, known)
+    """Admit what has a position, and stop where the target lost what it had.
+
+    What is new is looked at beside the copying (`Scout`): a source that has no leader of it, or one
+    that lags, keeps no neighbour waiting.
+    """
+    may_start = [e for e in runner.entries.values() if healing.may_start(runner, e.identity)]
+    known = [e for e in may_start if e.identity in runner.slot.known]
+    await admit(runner, sender, known, starting.NOTHING_NEW)
+    if len(known) < len(may_start):
+        runner.look_at_entries()
     await succession.recall_ends(runner)
     await target_loss.check_ends(runner, list(runner.slot.partitions.values()))
 
@@ -309,19 +316,15 @@ async def admit(
     runner: SlotRunner,
     sender: Sender,
     entries: Sequence[CatalogPartition],
-    starts: starting.Starts | None = None,
+    starts: starting.Starts,
 ) -> None:
     """Begin to copy partitions; a first position is stored before the first fetch.
 
-    `starts` are those of partitions without a position, if they are known already. With whose first
-    position the ledger is to be told something, it waits for the ledger; others do not.
+    `starts` are those of partitions without a position. With whose first position the ledger is to
+    be told something, it waits for the ledger; others do not.
     """
     known = runner.slot.known
     entries = rebuilding.without_lost(runner, await succession.not_followed(runner, entries))
-    if starts is None:
-        starts = await starting.resolve_starts(
-            runner, [e for e in entries if e.identity not in known]
-        )
     now_ms = runner.clock.now_ms()
     begun = [
         entry

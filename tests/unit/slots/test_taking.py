@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -21,7 +22,7 @@ from mirrorfleet.records.catalog import CatalogLoss
 from mirrorfleet.records.positions import Barrier
 from mirrorfleet.slots import endings, healing, ledger, starting, succession, taking
 from mirrorfleet.slots.settings import SlotSettings
-from mirrorfleet.slots.starting import Starts, resolve_starts
+from mirrorfleet.slots.starting import NOTHING_NEW, Starts, resolve_starts
 from mirrorfleet.slots.taking import admit
 from tests.unit.copying.making import SOURCE_TOPIC, entry, identity, partition_of, slot
 
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from mirrorfleet.slots.sending import Sender
 
 OTHER = TopicId(int=77)
-NOTHING_NEW = Starts({}, {})
 BARRIER = Barrier(owner="me", producer=ProducerIdentity(7, 1), time_ms=5)
 NO_DOUBTS = SimpleNamespace(doubted=frozenset(), doubt=lambda _: None)
 
@@ -263,6 +263,37 @@ async def test_what_was_prepared_is_used_for_the_hand_over_that_it_was_made_for(
     assert (found is not None and found[1] == (3, 9)) == is_used
     assert closed == ([] if is_used else [True])
     assert runner.prepared is None
+
+
+@pytest.mark.parametrize(("copied", "looks"), [([0, 1], 0), ([0], 1), ([], 1)])
+async def test_a_slot_is_taken_without_a_word_of_the_source_and_what_is_new_is_looked_at_then(
+    monkeypatch: pytest.MonkeyPatch, copied: list[int], looks: int
+) -> None:
+    """A partition that was made a moment ago may have no leader for long."""
+    made = slot(entry(0), entry(1))
+    positions = {one.identity: one.committed for one in made.partitions.values()}
+    made.forget_all()
+    made.known = {identity(number): positions[identity(number)] for number in copied}
+    asked: list[str] = []
+    sides = SimpleNamespace(topic_id=lambda topic: None)
+    runner = SimpleNamespace(
+        slot=made,
+        entries={one.identity: one for one in (entry(0), entry(1))},
+        clock=SimpleNamespace(monotonic=lambda: 100.0, now_ms=lambda: 5),
+        unstarted={},
+        sources=sides,
+        targets=SimpleNamespace(**vars(sides), lacks=lambda *_: True),
+        doubts=NO_DOUBTS,
+        wedges=SimpleNamespace(left_behind=frozenset()),
+        source=None,
+        look_at_entries=lambda: asked.append("look"),
+    )
+    monkeypatch.setattr(succession, "recall_ends", AsyncMock())
+
+    await taking.admit_known(cast("SlotRunner", runner), cast("Sender", None))
+
+    assert [one.partition for one in made.partitions] == copied
+    assert (len(asked), runner.unstarted) == (looks, {})
 
 
 class Barred:

@@ -83,7 +83,8 @@ async def begun(runner: SimpleNamespace, later: CatalogPartition) -> list[CopyPa
     """What is copied once the incarnation before was left."""
     runner.slot.dismiss(identity())
     sender = SimpleNamespace(commit_control=answer(None))
-    await taking.admit(cast("SlotRunner", runner), cast("Sender", sender), [later])
+    begins = await starting.resolve_starts(cast("SlotRunner", runner), [later])
+    await taking.admit(cast("SlotRunner", runner), cast("Sender", sender), [later], begins)
     return list(runner.slot.partitions.values())
 
 
