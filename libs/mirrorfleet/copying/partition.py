@@ -317,11 +317,12 @@ class CopyPartition:
         self.queued_bytes = 0
         self.rewinds += 1
         self.dropped.clear()
-        self.walked_to = self.committed.next_source
-        self.walked_epoch = self.committed.leader_epoch
+        at = self.committed
+        self.walked_to, self.walked_epoch = at.next_source, at.leader_epoch
         if 0 <= self.source.last_stable < self.walked_to:
-            # past all that was seen: only an answer tells what is there, and one is asked for
-            self.ask_anew()
+            self.ask_anew()  # past all that was seen: only an answer tells what is there
+        elif self.at_end:
+            self.pace, self.behind = Pace.LIVE, 0  # of a backlog that is over nobody asks again
 
     def ask_anew(self) -> None:
         """Forget where the source ended: the live lane is told where it does now."""

@@ -47,11 +47,19 @@ class Table:
     @property
     def fair(self) -> int:
         """What each may have at least, if it wants so many."""
+        return self._fair(0)
+
+    @property
+    def fair_at_most(self) -> int:
+        """The same rounded up: by it alone many would leave seats free that do not divide."""
+        return self._fair(1)
+
+    def _fair(self, more: int) -> int:
         left, wishes = self.most, sorted(each.wanted for each in self._shares)
         for number, wish in enumerate(wishes):
-            equal = left // (len(wishes) - number)
+            equal, rest = divmod(left, len(wishes) - number)
             if wish > equal:
-                return equal
+                return equal + min(rest, more)
             left -= wish
         return _ANY
 
@@ -73,7 +81,10 @@ class Share:
 
     def take(self) -> bool:
         """One more connection, if one is free and others have no better right to it."""
-        if self._table.is_full or self.taken >= self._table.fair:
+        table = self._table
+        if table.is_full or self.taken >= table.fair_at_most:
+            return False
+        if self.taken >= table.fair and table.is_short:
             return False
         self.taken += 1
         return True

@@ -260,10 +260,13 @@ class _Lane:
             lease.done()
 
     def _is_wanted(self, partition: CopyPartition) -> bool:
-        """Whether it was asked for, and neither rewound nor stopped since."""
-        asked = self._asked.get(partition)
-        is_stale = asked is None or asked.rewinds != partition.rewinds
-        return not is_stale and partition.fault is None
+        """Whether it was asked for, and neither rewound nor stopped since; and of the leader that
+        it has still, for what another one has may differ, which only a question to that one shows.
+        """
+        asked, leader = self._asked.get(partition), replicas.leader_of(self._runner, partition)
+        if asked is None or asked.rewinds != partition.rewinds or partition.fault is not None:
+            return False
+        return leader is None or leader.epoch == asked.at.epoch
 
     async def _rest(self) -> None:
         """Of the live tail small answers are not asked for at each record."""

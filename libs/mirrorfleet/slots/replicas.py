@@ -26,9 +26,14 @@ REFUSED_S: Final = 0.1
 """After a refusal of a replica the partition is left out of fetches this long."""
 
 
+def leader_of(runner: SlotRunner, partition: CopyPartition) -> LeaderAt | None:
+    """Who leads it at the source, as far as known."""
+    return runner.sources.of(partition.entry.source_topic, partition.identity.partition)
+
+
 def fetched_from(runner: SlotRunner, partition: CopyPartition, now: float) -> LeaderAt | None:
     """The broker to fetch from, with the leader's epoch; None while there is no leader."""
-    leader = runner.sources.of(partition.entry.source_topic, partition.identity.partition)
+    leader = leader_of(runner, partition)
     if leader is None or partition.replica is None:
         return leader
     if now >= partition.replica_until:

@@ -187,10 +187,12 @@ class StripedLane:
             return None
 
     def _is_of_use(self, connection: Connection | None) -> bool:
-        """Whether one goes on; `connection` is the first one, or None for one that has a seat."""
-        if self._idle or self._connections > self._fan.count:
-            return False
-        return connection is not None or not self._share.has_too_many
+        """Whether one goes on; `connection` is the first one, or None for one that has a seat: the
+        first one costs no seat, so it is the last to end.
+        """
+        if self._idle or connection is not None:
+            return not self._idle
+        return self._connections <= self._fan.count and not self._share.has_too_many
 
     async def _sought(self, connection: Connection | None) -> Piece | None:
         """For one that found nothing: a piece, or None when it has waited a little for one.
@@ -232,6 +234,14 @@ class StripedLane:
             piece.epoch = replicas.epoch_of(piece.partition, at)
         return piece
 
+    def _heed_leader(self, partition: CopyPartition) -> None:
+        """What a leader before said is asked again: two histories may part, and only a question
+        with the epoch of what is there already shows it.
+        """
+        leader = replicas.leader_of(self._runner, partition)
+        if leader is not None:
+            self._stripes.of_epoch(partition, leader.epoch)
+
     def _wanted(self) -> list[CopyPartition]:
         runner = self._runner
         room = runner.budget.limit // QUEUE_SHARE
@@ -270,6 +280,7 @@ class StripedLane:
             at = piece.at
             fetched, lease = await self._ask(lane, piece, memory, booked)
             try:
+                self._heed_leader(piece.partition)
                 if not piece.stale:
                     await self._arrived(piece, fetched, lease)
             finally:

@@ -10,7 +10,7 @@ from mirrorfleet.copying.faults import Fault, FaultReason
 from mirrorfleet.copying.partition import A_DROP, Pace, SourceEnds
 from mirrorfleet.core.ids import SourceOffset
 from mirrorfleet.wire.copybatch import Dropped, FaultKind
-from tests.unit.copying.making import BIG, fetched, give, partition_of, slot
+from tests.unit.copying.making import BIG, entry, fetched, give, partition_of, slot
 
 
 @pytest.mark.parametrize(
@@ -80,3 +80,18 @@ def test_records_that_policy_drops_take_up_room_until_the_ledger_is_told_of_them
     assert seen == [(True, False), (True, True), (False, True)]
     partition.rewind()
     assert made.wanted(Pace.LIVE, 100.0) == [partition]
+
+
+@pytest.mark.parametrize(("end", "pace"), [(60, Pace.CATCH_UP), (50, Pace.LIVE), (40, Pace.LIVE)])
+def test_where_a_rewound_partition_has_no_backlog_left_the_live_lane_asks_for_it(
+    end: int, pace: Pace
+) -> None:
+    """What catches up is asked for as far as the source was seen, and no further."""
+    partition = partition_of(slot(entry(0)))
+    partition.source, partition.pace, partition.behind = SourceEnds(end, end, 0), Pace.CATCH_UP, 3
+    partition.committed = replace(partition.committed, next_source=SourceOffset(50))
+
+    partition.rewind()
+
+    assert (partition.pace, partition.behind) == (pace, 3 if pace is Pace.CATCH_UP else 0)
+    assert partition.source.last_stable == (-1 if end < 50 else end)

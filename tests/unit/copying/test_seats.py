@@ -78,11 +78,17 @@ def test_of_seats_that_become_fewer_some_are_given_back_where_another_is_short()
     assert settle([first, second]) == [2, 2]
 
 
+def test_seats_that_do_not_divide_are_taken_and_none_stays_free_where_slots_are_many() -> None:
+    assert sorted(settle(shares(*[3] * 5)[1])) == [2, 2, 2, 3, 3]
+    assert sum(settle(shares(*[3] * (MOST - 2))[1])) == MOST
+    assert sum(settle(shares(*[3] * (MOST + 1))[1])) == MOST
+
+
 @given(st.lists(st.integers(0, 2 * MOST), min_size=1, max_size=6))
 def test_shares_settle_fairly_and_are_never_more_than_there_are(wishes: list[int]) -> None:
     _, made = shares(*wishes)
     taken = settle(made)
-    assert sum(taken) <= MOST
+    assert sum(taken) == min(MOST, sum(wishes))
     assert settle(made) == taken
     for mine, wish in zip(taken, wishes, strict=True):
         assert mine <= wish

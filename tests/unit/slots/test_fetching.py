@@ -24,6 +24,7 @@ from mirrorfleet.kafka.fetcher import Fetched, FetchedPartition, FetchPoint
 from mirrorfleet.slots import fetching
 from mirrorfleet.slots.arrivals import deliver
 from mirrorfleet.slots.fetching import Lanes
+from mirrorfleet.slots.leaders import LeaderAt
 from mirrorfleet.slots.waits import TURN_S
 from tests.faultkit.waiting import until
 from tests.unit.copying.making import BIG, SOURCE_TOPIC, entry, fetched, identity
@@ -179,6 +180,28 @@ async def test_who_was_asked_is_remembered_until_its_answer_comes(
         await source.answered()
 
     assert told == [FOLLOWER, FOLLOWER, 0]
+
+
+async def test_what_an_earlier_leader_said_is_asked_again_of_the_one_that_there_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With the epoch of what is there already it shows whether their histories are one."""
+    source = Source()
+    runner = runner_of(entry(0), entry(1))
+    first, other = (runner.slot.partitions[identity(number)] for number in range(2))
+    async with fetching_from(source, runner, monkeypatch):
+        vars(runner.targets)["of"] = lambda _, number: LeaderAt(1, 1 - number)
+        await source.answered()
+        assert source.asked[2] == {0: 1, 1: 2}
+        assert [each.batch.first for each in first.queue] == [SourceOffset(0)]
+        vars(runner.targets)["of"] = lambda _, number: None if number else LeaderAt(1, 1)
+        await source.answered()  # who leads the other one is not known now: nobody else was seen
+
+    assert [each.batch.first for each in first.queue] == [SourceOffset(0), SourceOffset(1)]
+    assert [each.batch.first for each in other.queue] == [SourceOffset(n) for n in range(3)]
+    asked = [each.leader_epoch for each in source.points if each.partition == 0]
+    assert asked[:2] == [0, 0]
+    assert set(asked[2:]) == {1}
 
 
 async def test_the_next_incarnation_of_a_partition_takes_its_place_in_the_session(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -12,14 +12,16 @@ from mirrorfleet.core.errors import ConnectionLostError
 from mirrorfleet.kafka.fetcher import Fetched
 from mirrorfleet.records.catalog import CatalogState
 from mirrorfleet.slots import striping
+from mirrorfleet.slots.leaders import LeaderAt
 from mirrorfleet.slots.striping import IDLE_S, MORE_S
 from mirrorfleet.slots.waits import Bell
 from tests.faultkit.waiting import until
 from tests.unit.copying.making import entry
-from tests.unit.slots.striped import END, SEATS, World, stopped, turns
+from tests.unit.slots.striped import END, NODE, SEATS, World, stopped, turns
 
 if TYPE_CHECKING:
     from mirrorfleet.copying.partition import CopyPartition
+    from mirrorfleet.kafka.connection import Connection
 
 
 @pytest.fixture
@@ -197,3 +199,36 @@ async def test_the_rest_of_a_piece_is_left_while_the_queue_is_full_unless_others
     await world.fetch_piece(second)
     assert (second.dropped, len(world.asked)) == (True, 4)
     assert world.partition.walked_to == 4
+
+
+async def test_the_first_connection_has_no_seat_and_is_the_last_that_ends(world: World) -> None:
+    lane, first, now = world.lane, cast("Connection", object()), clock_of(world)
+    lane._fan.limit(2)
+
+    def ends(connections: int) -> list[bool]:
+        lane._connections = connections
+        return [lane._is_of_use(each) for each in (first, None)]
+
+    assert ends(3) == [True, False]
+    assert ends(2) == [True, True]
+    now[0] += IDLE_S + 1
+    assert ends(1) == [False, False]
+
+
+async def test_what_an_earlier_leader_said_is_asked_again_of_the_one_that_there_is(
+    world: World,
+) -> None:
+    """Also what waits for its turn: with the epoch of what is there already it shows whether the
+    histories are one.
+    """
+    first, second = world.pieces(2, offsets=1)
+    await world.fetch_piece(second)
+    world.runner.sources.of = lambda *_: LeaderAt(NODE, 1)
+    await world.fetch_piece(first)
+
+    assert (first.stale, second.stale, len(world.partition.queue)) == (True, True, 0)
+    piece = world.lane._next()
+    assert piece is not None
+    await world.fetch_piece(piece)
+    assert [each.batch.first for each in world.partition.queue][:2] == [0, 1]
+    assert [each.leader_epoch for each in world.points][:3] == [0, 0, 1]
