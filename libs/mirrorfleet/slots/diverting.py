@@ -69,6 +69,7 @@ async def _diverted(runner: SlotRunner, transactions: Transactions, pipes: Pipes
         if healing.is_left_behind(runner, entry.identity):
             _leave(runner, entry)
     await taking.admit_known(runner, sender)
+    runner.wedges.is_undecided = False
     runner.move(SlotState.COPYING)
     names = ", ".join(map(str, left))
     _log.warning("goes on without %s", names, extra=fields(slot=runner.number))

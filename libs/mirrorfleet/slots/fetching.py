@@ -17,7 +17,7 @@ from mirrorfleet.copying.cadence import rest_s
 from mirrorfleet.copying.partition import CopyPartition, Pace, SourceEnds
 from mirrorfleet.copying.schedule import FetchWindow, backoff_s, commit_interval
 from mirrorfleet.core.errors import MirrorfleetError
-from mirrorfleet.kafka.fetcher import Fetched, FetchLane, FetchPoint
+from mirrorfleet.kafka.fetcher import Fetched, FetchedPartition, FetchLane, FetchPoint
 from mirrorfleet.kafka.low_water import FAR_S
 from mirrorfleet.kafka.opening import time_again
 from mirrorfleet.slots import replicas
@@ -268,6 +268,13 @@ class _Lane:
             return False
         return leader is None or leader.epoch == asked.at.epoch
 
+    def _heed_ends(self, partition: CopyPartition, part: FetchedPartition) -> None:
+        """Of an answer that is thrown away because of a rewind: a session tells no ends twice."""
+        asked, leader = self._asked.get(partition), replicas.leader_of(self._runner, partition)
+        is_theirs = asked is not None and leader is not None and leader.epoch == asked.at.epoch
+        if is_theirs and partition.source.last_stable < 0 and not part.is_refused:
+            partition.source = SourceEnds.of(part)
+
     async def _rest(self) -> None:
         """Of the live tail small answers are not asked for at each record."""
         runner = self._runner
@@ -289,7 +296,10 @@ class _Lane:
         runner.meters.fetched.value += len(fetched.buffer)
         for part in fetched.partitions:
             partition = runner.slot.find(part.topic_id, part.partition)
-            if partition is None or not self._is_wanted(partition):
+            if partition is None:
+                continue
+            if not self._is_wanted(partition):
+                self._heed_ends(partition, part)
                 continue
             if part.is_refused:
                 refused(runner, partition, part, self._key.node)

@@ -105,7 +105,7 @@ class Wedges:
         self.left_behind: frozenset[TopicPartition] = frozenset()
         """Partitions of the target without which the slot goes on, with its spare id."""
         self.is_undecided = False
-        """Whether a commit was asked for, and nobody said that it was decided."""
+        """Whether something was committed, perhaps, that no position that we remember tells of."""
         self.is_owner = False
         """Whether we took the slot and nobody told us that another one did since."""
 

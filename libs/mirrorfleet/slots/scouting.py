@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from mirrorfleet.core.errors import MirrorfleetError
 from mirrorfleet.kafka.offsets import LATEST, list_offsets
 from mirrorfleet.runtime.log import fields, logger
-from mirrorfleet.slots import starting
+from mirrorfleet.slots import healing, starting
 from mirrorfleet.wire.k01_fetch import Isolation
 
 if TYPE_CHECKING:
@@ -42,10 +42,13 @@ class Scout:
         self._runner = runner
         self._task: asyncio.Task[None] | None = None
         self._found: Found | None = None
+        self._of_take = 0.0
 
     def found(self, new: Sequence[CatalogPartition]) -> Found | None:
         """What was found out about these partitions, once; a look at the others begins."""
         found, self._found = self._found, None
+        if self._of_take != self._runner.taken_at:
+            found, self._of_take = None, self._runner.taken_at  # of an earlier take: it may be old
         left = {entry.identity: entry for entry in new}
         looked_at = () if found is None else found.entries
         # what the catalog changed meanwhile is looked at again
@@ -75,6 +78,16 @@ class Scout:
         except MirrorfleetError as error:
             text = fields(slot=runner.number, count=len(new), error=str(error))
             _log.info("new partitions cannot be looked at yet", extra=text)
+            self._hold(new, error)
         if self._found is None or self._found.starts.refused:
             await asyncio.sleep(AGAIN_S)
         runner.look_at_entries()
+
+    def _hold(self, new: Sequence[CatalogPartition], error: MirrorfleetError) -> None:
+        """They stand, and it is told why; once the source tells who leads them, a look follows."""
+        runner = self._runner
+        runner.trouble = str(error)
+        runner.sources.need_partitions((e.source_topic, e.identity.partition) for e in new)
+        for entry in new:
+            if entry.identity not in runner.slot.known:
+                healing.hold(runner, entry, None)

@@ -106,6 +106,7 @@ class Sender:
             raise
         now = runner.clock.monotonic()
         runner.slot.committed(positions, now)
+        runner.wedges.is_undecided = False
         runner.slot.open = {}
         runner.committed(transaction, positions, now - acked_at)
         self._cadence.committed(now, first_s + now - acked_at)
@@ -151,7 +152,6 @@ class Sender:
         transaction.check()
         self._runner.wedges.is_undecided = True
         producer = await self._transactions.end(self.producer, commit=True)
-        self._runner.wedges.is_undecided = False
         if producer != self.producer:
             self._runner.slot.sequences.clear()
         self.producer = producer

@@ -135,7 +135,7 @@ async def _taken(
     steps += [runner.taken_at, runner.clock.monotonic()]
     await rebuilding.rebuild(runner, sender)
     await admit_known(runner, sender)
-    runner.wedges.is_owner = True
+    runner.wedges.is_owner, runner.wedges.is_undecided = True, False
     runner.move(SlotState.COPYING)
     tell(runner, [*steps, runner.clock.monotonic()])
     return sender

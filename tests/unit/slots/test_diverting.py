@@ -212,3 +212,4 @@ async def test_the_map_is_asked_unless_all_is_as_we_have_committed_it(
 
     assert diverted.asked_of == asked
     assert set(diverted.runner.slot.partitions) == {identity(1)}
+    assert not diverted.wedges.is_undecided

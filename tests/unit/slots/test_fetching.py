@@ -15,7 +15,7 @@ import pytest
 from mirrorfleet.copying.budget import Weight
 from mirrorfleet.copying.cadence import Supply, supply_of
 from mirrorfleet.copying.faults import Fault, FaultReason
-from mirrorfleet.copying.partition import start_position
+from mirrorfleet.copying.partition import SourceEnds, start_position
 from mirrorfleet.copying.withheld import FOLLOWER
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import DeadlineError
@@ -159,9 +159,11 @@ async def test_of_an_answer_only_what_was_rewound_meanwhile_is_thrown_away(
     async with fetching_from(source, runner, monkeypatch):
         assert source.asked[1] == {0: 1, 1: 1}
         runner.slot.hold_back(held, 0.0)
+        held.source = SourceEnds()
         await source.answered()
         assert source.asked[2] == {0: 0, 1: 2}
         assert [each.batch.first for each in held.queue] == []
+        assert held.source.last_stable == 100  # a session tells it once
         assert [each.batch.first for each in other.queue] == [SourceOffset(0), SourceOffset(1)]
 
 

@@ -13,7 +13,7 @@ from mirrorfleet.core.ids import SourceOffset
 from mirrorfleet.slots import scouting, starting
 from mirrorfleet.slots.scouting import Found, Scout
 from mirrorfleet.slots.starting import Starts
-from tests.unit.copying.making import entry, slot
+from tests.unit.copying.making import entry, partition_of, slot
 
 if TYPE_CHECKING:
     from mirrorfleet.records.catalog import CatalogPartition
@@ -38,6 +38,11 @@ class World:
             sources=leaders,
             targets=leaders,
             tasks=None,
+            taken_at=0.0,
+            trouble="",
+            unstarted={},
+            clock=SimpleNamespace(now_ms=lambda: 5),
+            report_fault=lambda partition: None,
             look_at_entries=lambda: self.looks.put_nowait(None),
         )
         self.runner.slot.known.clear()
@@ -122,3 +127,37 @@ async def test_a_side_that_does_not_answer_is_asked_again(
         assert world.numbers(FIRST) is None
         await world.looked()
         assert world.numbers(FIRST) == [0]
+
+
+async def test_why_new_partitions_stand_is_told_while_a_side_does_not_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch)
+    world.troubles.append(DeadlineError("no answer"))
+    world.runner.slot.known[SECOND.identity] = partition_of(slot(SECOND), 1).committed
+    wanted: list[tuple[str, int]] = []
+    world.runner.sources = SimpleNamespace(need_partitions=wanted.extend)
+    async with asyncio.TaskGroup() as world.runner.tasks:
+        world.scout.found([FIRST, SECOND])
+        await world.looked()
+
+    assert world.runner.trouble == "no answer"
+    assert [one.partition for one in world.runner.unstarted] == [0]  # the other one has a position
+    assert wanted == [("orders", 0), ("orders", 1)]
+
+
+async def test_what_was_found_before_the_slot_was_taken_again_is_looked_at_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its start may be gone from the source since."""
+    world = World(monkeypatch)
+    world.led.set()
+    async with asyncio.TaskGroup() as world.runner.tasks:
+        world.scout.found([FIRST])
+        await world.looked()
+        world.runner.taken_at = 1.0
+        assert world.numbers(FIRST) is None
+        await world.looked()
+        assert world.numbers(FIRST) == [0]
+
+    assert world.asked == [[0], [0]]

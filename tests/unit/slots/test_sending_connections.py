@@ -16,6 +16,7 @@ from mirrorfleet.slots import taking
 from mirrorfleet.slots.outgoing import AbortError, ControlEntry
 from mirrorfleet.wire.records import control_batch
 from tests.faultkit.waiting import until
+from tests.unit.copying.making import BIG, fetched, give, identity
 from tests.unit.slots.settled import CONTROL, COPY, OTHER, POSITIONS, World
 from tests.unit.slots.stubs import PRODUCER, Coordinator, Lane, Target, sender_of
 
@@ -205,7 +206,9 @@ async def test_one_that_was_made_ahead_and_closed_since_costs_nothing(
         await sender.pipes.to(1)
 
 
-async def test_a_commit_that_nobody_answered_is_undecided_until_the_next_one() -> None:
+async def test_what_was_committed_is_in_doubt_until_a_position_that_is_remembered_tells_of_it() -> (
+    None
+):
     sender, seen = sender_of(Target())
     entries = [ControlEntry(POSITIONS, control_batch([(b"key", b"value")], 5))]
     end = seen.coordinator.end
@@ -214,5 +217,8 @@ async def test_a_commit_that_nobody_answered_is_undecided_until_the_next_one() -
         await sender.commit_control(entries)
     assert seen.wedges.is_undecided
     vars(seen.coordinator)["end"] = end
-    await sender.commit_control(entries)
+    await sender.commit_control(entries)  # a quarantine record: what was read up to it is to come
+    assert seen.wedges.is_undecided
+    give(seen.slot, seen.slot.partitions[identity()], fetched((0, [BIG])), end=1)
+    assert await sender.transact()
     assert not seen.wedges.is_undecided
