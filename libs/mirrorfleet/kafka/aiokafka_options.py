@@ -17,10 +17,10 @@ import asyncio
 import math
 import ssl
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Final, Protocol, cast
+from typing import Final, NamedTuple, Protocol, cast
 
 from aiokafka import client as clients
 from aiokafka import errors as theirs
@@ -75,19 +75,29 @@ def client_options(settings: ClusterSettings) -> dict[str, object]:
     return options
 
 
-def keep_up(client: object, settings: ClusterSettings) -> None:
+class Reach(NamedTuple):
+    """How a client gets to the coordinator of its group."""
+
+    find: Callable[[], Awaitable[int]]
+    """The node that coordinates it now; raises MirrorfleetError."""
+    limit_s: float
+    """For each connection."""
+
+
+def keep_up(client: object, settings: ClusterSettings, reach: Reach | None = None) -> None:
     """Have an aiokafka client read password and certificates for each connection, and find brokers
     that have moved.
 
     Its own keeps the first secrets, and the addresses of its last answer: a connection that fails
-    with them is tried again for ever.
+    with them is tried again for ever. Without `reach` it looks for a coordinator at any broker that
+    it knows: one that is silent costs it a whole request's time, and again where it connects.
     """
     security = settings.security
     first = cast("_Client", client)._ssl_context
     password = cast("_Client", client)._sasl_plain_password
     client.__class__ = _KeepingUp
     ours = cast("_KeepingUp", client)
-    ours.settings = settings
+    ours.settings, ours.reach = settings, reach
     if security.protocol.sasl and security.mechanism not in (None, Mechanism.OAUTHBEARER):
         ours.reads, ours.last = security.read_password, password
     if security.protocol.tls:
@@ -101,6 +111,7 @@ class _KeepingUp(AIOKafkaClient):  # type: ignore[misc] # aiokafka has no types
     reads: Callable[[], str] | None = None
     last: str | None = None
     contexts: TlsContexts | None = None
+    reach: Reach | None = None
     trying: asyncio.Task[object] | None = None
 
     @property
@@ -139,15 +150,28 @@ class _KeepingUp(AIOKafkaClient):  # type: ignore[misc] # aiokafka has no types
         finally:
             self.trying = None
 
+    async def coordinator_lookup(self, kind: object, key: str) -> int:
+        """As aiokafka. Raises: KafkaError."""
+        if self.reach is None:
+            return int(await super().coordinator_lookup(kind, key))
+        try:
+            return await self.reach.find()
+        except BrokerError as error:
+            raise theirs.for_code(error.code)(str(error)) from error
+        except MirrorfleetError as error:
+            raise theirs.KafkaConnectionError(str(error)) from error
+
     async def _get_conn(self, node_id: object, **how: object) -> _Connection | None:
         """A connection that takes a request now; None when there is none.
 
         uvloop has a RuntimeError for what is written to a connection that was reset a moment ago.
         aiokafka does not expect it: it would end its task, and the error our process.
         """
+        limit_s = None if self.reach is None else self.reach.limit_s
         try:
-            found = cast("_Connection | None", await super()._get_conn(node_id, **how))
-        except RuntimeError:  # reset before its first request
+            async with asyncio.timeout(limit_s):
+                found = cast("_Connection | None", await super()._get_conn(node_id, **how))
+        except (RuntimeError, TimeoutError):  # reset before its first request, or silent
             self.force_metadata_update()
             return None
         writer = None if found is None else found._writer

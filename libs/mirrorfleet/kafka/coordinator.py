@@ -55,6 +55,8 @@ class CoordinatorConnection:
         self._key = key
         self._kind = kind
         self._connection: Connection | None = None
+        self.node = -1
+        """Who the last connection is to."""
 
     async def get(self, deadline_s: float, *, find_s: float | None = None) -> Connection:
         """The connection; `find_s` is for the coordinator's name alone.
@@ -74,7 +76,9 @@ class CoordinatorConnection:
     async def _made(self, find_s: float) -> Connection:
         node_id = await find_coordinator(self._cluster, self._key, self._kind, find_s)
         purpose = f"{self._kind.name.lower()} {self._key}"
-        return await self._cluster.connect(node_id, purpose=purpose)
+        made = await self._cluster.connect(node_id, purpose=purpose)
+        self.node = node_id
+        return made
 
     def drop(self) -> None:
         """Find the coordinator again next time."""

@@ -8,7 +8,8 @@ was held meanwhile goes on. That is safe, because writing is fenced and not a ma
 
 `confirm` asks the coordinator on a connection of its own: aiokafka's waits behind a JoinGroup that
 the broker holds back for seconds, and for a coordinator that fell silent as long as for that. It is
-asked now and then for that reason, too: who was put out meanwhile begins anew.
+asked now and then for that reason, too: aiokafka is told of another coordinator and of a rebalance,
+which would put it out, and who was put out begins anew.
 """
 
 from __future__ import annotations
@@ -39,12 +40,23 @@ from mirrorfleet.core.errors import (
 )
 from mirrorfleet.core.ids import SlotNumber
 from mirrorfleet.core.ports import Clock
-from mirrorfleet.kafka.aiokafka_options import client_options, drop_member, keep_up, translate
+from mirrorfleet.kafka.aiokafka_options import (
+    Reach,
+    client_options,
+    drop_member,
+    keep_up,
+    translate,
+)
 from mirrorfleet.kafka.assigning import Assignor
 from mirrorfleet.kafka.call import call
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.codec import code_of
-from mirrorfleet.kafka.coordinator import COORDINATOR_MOVED, CoordinatorConnection, CoordinatorKind
+from mirrorfleet.kafka.coordinator import (
+    COORDINATOR_MOVED,
+    CoordinatorConnection,
+    CoordinatorKind,
+    find_coordinator,
+)
 from mirrorfleet.kafka.leftovers import remove_leftovers
 from mirrorfleet.records.members import NO_LOADS, Claim, Loads, Slots
 
@@ -53,6 +65,9 @@ SESSION_S: Final = 6.0
 (group.min.session.timeout.ms)."""
 HEARTBEAT_S: Final = 0.5
 """Others hear of a member that comes or goes with their next one: a hand-over waits for that."""
+_ANSWER_S: Final = SESSION_S + 4 * HEARTBEAT_S
+"""For each answer to aiokafka: to JoinGroup it is held back for the time of a rebalance, a session
+at most. One that is silent is waited for no longer: the others rebalance without us meanwhile."""
 _NEVER_MS: Final = float("inf")
 """aiokafka leaves a group that reads nothing for so long, for ever; ours reads nothing ever."""
 _OUTSIDE_S: Final = 5 * SESSION_S
@@ -82,8 +97,10 @@ class _Coordinator(Protocol):
 
     generation: int
     member_id: str
+    coordinator_id: int | None
 
     def check_errors(self) -> None: ...
+    def coordinator_dead(self) -> None: ...
     def request_rejoin(self) -> None: ...
     async def close(self) -> None: ...
 
@@ -176,34 +193,46 @@ class Membership:
         coordinator = self._coordinator
         if coordinator is None or self.share is None or coordinator.generation != self.generation:
             return False
-        member_id = coordinator.member_id
-        request = HeartbeatRequest(
-            group_id=GroupId(self.group),
-            generation_id=i32(coordinator.generation),
-            member_id=member_id,
-        )
-        sent_at, unreached = self._clock.monotonic(), self._unreached
-        try:
-            async with self._asking:  # many slots ask at once: one connection serves all,
-                if self._unreached != unreached:  # or fails all
-                    return False
-                connection = await self._asked.get(_REACH_S)
-            answer = await call(connection, request, HeartbeatResponse, _CONFIRM_S)
-        except MirrorfleetError:
-            self._unreached += 1
-            self._asked.drop()
-            return False
-        code = code_of(answer.error_code)
+        member_id, sent_at = coordinator.member_id, self._clock.monotonic()
+        code = await self._heartbeat(coordinator)
         if code in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
             self.confirmed_at = max(self.confirmed_at, sent_at)
             return True
-        if code in COORDINATOR_MOVED:
-            self._asked.drop()
         if code is ErrorCode.UNKNOWN_MEMBER_ID and coordinator.member_id == member_id:
             self.confirmed_at = float("-inf")  # what we hold may be another's already
             if self._put_out.member_id != member_id:
                 self._put_out = _PutOut(member_id, self._clock.monotonic())
         return False
+
+    async def _heartbeat(self, coordinator: _Coordinator) -> ErrorCode | None:
+        """What the group's coordinator says to one; None when it does not answer."""
+        request = HeartbeatRequest(
+            group_id=GroupId(self.group),
+            generation_id=i32(coordinator.generation),
+            member_id=coordinator.member_id,
+        )
+        unreached = self._unreached
+        try:
+            async with self._asking:  # many slots ask at once: one connection serves all,
+                if self._unreached != unreached:  # or fails all
+                    return None
+                connection, node = await self._asked.get(_REACH_S), self._asked.node
+            answer = await call(connection, request, HeartbeatResponse, _CONFIRM_S)
+        except MirrorfleetError:
+            self._unreached += 1
+            self._asked.drop()
+            return None
+        code = code_of(answer.error_code)
+        if code in COORDINATOR_MOVED:
+            self._asked.drop()
+        elif code in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
+            # aiokafka hears it late, or never, from one that is silent
+            if coordinator.coordinator_id not in (None, node):
+                coordinator.coordinator_dead()
+            is_over = coordinator.generation != request.generation_id
+            if code is ErrorCode.REBALANCE_IN_PROGRESS and not is_over:
+                coordinator.request_rejoin()
+        return code
 
     def leave(self) -> None:
         """Have our slots given to others, if there are any; we stay a member until `run` ends.
@@ -228,11 +257,9 @@ class Membership:
     async def _be_member(self) -> None:
         settings = self._cluster.settings
         options = client_options(settings)
-        # an answer to JoinGroup waits for the slowest member
-        longest_s = max(settings.request_timeout_s, SESSION_S + 4 * HEARTBEAT_S)
-        mine = {"client_id": self._owner, "request_timeout_ms": int(longest_s * _MS)}
+        mine = {"client_id": self._owner, "request_timeout_ms": int(_ANSWER_S * _MS)}
         client = AIOKafkaClient(**{**options, **mine})
-        keep_up(client, settings)
+        keep_up(client, settings, Reach(self._find, _REACH_S))
         client.set_topics([self._topic])
         coordinator: _Coordinator | None = None
         try:
@@ -279,6 +306,9 @@ class Membership:
             if now - max(asked_at, self.confirmed_at) > _UNHEARD_S:
                 asked_at = now
                 await self.confirm()
+
+    async def _find(self) -> int:
+        return await find_coordinator(self._cluster, self.group, CoordinatorKind.GROUP, _REACH_S)
 
     def _is_out(self, coordinator: _Coordinator, now: float) -> bool:
         """Whether aiokafka has not noticed for long that we are no member."""

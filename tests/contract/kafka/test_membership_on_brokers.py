@@ -21,16 +21,23 @@ if TYPE_CHECKING:
     from tests.conftest import Regions
 
 GROUP = "mirrorfleet.silent.mirror"
+DEAD = "mirrorfleet.dead.mirror"
 SLOTS = frozenset(SlotNumber(number) for number in range(4))
 MOST_S = 28.0
 """9 s until the cluster fences the broker, a session, 4 s to be put out, and to join again; a
 client alone waits 30 s for its answer before it looks for another coordinator."""
 
 
-def member(cluster: Cluster, topic: str, number: int) -> Membership:
+TAKEN_S = 24.0
+"""For the slots of one that died with the coordinator: those 9 s, its session, and a rebalance that
+all others join. Who hears of it too late is put out after 6 s more, and joins the next one.
+"""
+
+
+def member(cluster: Cluster, topic: str, number: int, group: str = GROUP) -> Membership:
     return Membership(
         cluster,
-        group=GROUP,
+        group=group,
         topic=topic,
         owner=f"mirror:h:{number}:aa",
         clock=SystemClock(),
@@ -39,11 +46,11 @@ def member(cluster: Cluster, topic: str, number: int) -> Membership:
 
 
 def shared_out(members: list[Membership], after: float) -> bool:
-    """Whether each has its half, in one generation, and was heard of since."""
+    """Whether all have all slots, in one generation, and were heard of since."""
     slots = [one.share.slots if one.share else frozenset() for one in members]
     return (
-        sorted(len(each) for each in slots) == [2, 2]
-        and slots[0] | slots[1] == SLOTS
+        sorted(slot for each in slots for slot in each) == sorted(SLOTS)
+        and all(slots)
         and len({one.generation for one in members}) == 1
         and all(one.confirmed_at >= after for one in members)
     )
@@ -70,6 +77,33 @@ async def test_members_find_each_other_again_while_their_coordinator_is_silent(
             took_s = time.monotonic() - began + SESSION_S
             print(f"members again {took_s:.1f} s after their coordinator fell silent")
             await until(lambda: not members[0].trouble, deadline_s=5, what="no trouble")
+        finally:
+            silent.resume()
+        for task in running:
+            task.cancel()
+
+
+@pytest.mark.timeout(180)
+async def test_the_slots_of_a_member_that_dies_with_the_coordinator_are_taken_soon(
+    regions: Regions,
+) -> None:
+    (region,) = regions(RegionSpec(name="silent", brokers=3))
+    async with Cluster(region.settings()) as cluster, asyncio.TaskGroup() as group:
+        topic = (await new_topic(cluster)).name
+        members = [member(cluster, topic, number, DEAD) for number in (1, 2, 3)]
+        running = [group.create_task(one.run()) for one in members]
+        await until(lambda: shared_out(members, 0.0), deadline_s=60, what="shares")
+        coordinator = await find_coordinator(cluster, DEAD, CoordinatorKind.GROUP, 10)
+
+        silent = region.broker(coordinator)
+        silent.pause()
+        try:
+            began = time.monotonic()
+            running[0].cancel()  # its goodbye is heard by nobody
+            await until(
+                lambda: shared_out(members[1:], began), deadline_s=TAKEN_S, what="all slots"
+            )
+            print(f"all slots have owners after {time.monotonic() - began:.1f} s")
         finally:
             silent.resume()
         for task in running:

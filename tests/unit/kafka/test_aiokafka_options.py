@@ -10,13 +10,20 @@ from typing import TYPE_CHECKING
 import pytest
 from aiokafka import client as clients
 from aiokafka.client import AIOKafkaClient, ConnectionGroup
-from aiokafka.errors import KafkaConnectionError, NodeNotReadyError
+from aiokafka.errors import (
+    GroupAuthorizationFailedError,
+    KafkaConnectionError,
+    KafkaError,
+    NodeNotReadyError,
+)
 from aiokafka.protocol.metadata import MetadataRequest_v1, MetadataRequest_v5
 from aiokafka.structs import BrokerMetadata
 
 from mirrorfleet.config.cluster_settings import ClusterSettings, Mechanism, Protocol, Security
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import BrokerError, DeadlineError, MirrorfleetError
 from mirrorfleet.core.ids import ClusterAlias
-from mirrorfleet.kafka.aiokafka_options import client_options, keep_up
+from mirrorfleet.kafka.aiokafka_options import Reach, client_options, keep_up
 from services.install.authority import Authority
 
 if TYPE_CHECKING:
@@ -128,10 +135,10 @@ class JustLost:
         raise LOST
 
 
-def kept_up() -> AIOKafkaClient:
+def kept_up(reach: Reach | None = None) -> AIOKafkaClient:
     settings = ClusterSettings(alias=ClusterAlias("west"), bootstrap=(f"{HOST}:1",))
     client = AIOKafkaClient(**client_options(settings))
-    keep_up(client, settings)
+    keep_up(client, settings, reach)
     return client
 
 
@@ -158,3 +165,50 @@ async def test_a_connection_that_is_reset_before_its_first_request_is_none(
         await client.send(1, object())
     with pytest.raises(KafkaConnectionError, match="handler is closed"):
         await client.bootstrap()
+
+
+@pytest.mark.parametrize(
+    ("found", "raised"),
+    [
+        (3, None),
+        (DeadlineError("no broker answers"), KafkaConnectionError),
+        (
+            BrokerError(ErrorCode.GROUP_AUTHORIZATION_FAILED, "west"),
+            GroupAuthorizationFailedError,
+        ),
+    ],
+)
+async def test_a_member_finds_its_coordinator_as_all_else_is_found(
+    found: int | MirrorfleetError, raised: type[KafkaError] | None
+) -> None:
+    """aiokafka asks one broker by chance, which may be silent."""
+
+    async def find() -> int:
+        if isinstance(found, MirrorfleetError):
+            raise found
+        return found
+
+    client = kept_up(Reach(find, 1.0))
+
+    if raised is None:
+        assert await client.coordinator_lookup(0, "mirrorfleet.f.mirror") == found
+    else:
+        with pytest.raises(raised):
+            await client.coordinator_lookup(0, "mirrorfleet.f.mirror")
+
+
+async def test_a_member_does_not_wait_for_a_broker_that_takes_its_connection_and_is_silent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def connect(*_: object, **__: object) -> None:
+        await asyncio.Event().wait()
+
+    async def find() -> int:
+        return 1
+
+    client = kept_up(Reach(find, 0.05))
+    client.cluster.broker_metadata = lambda _: BrokerMetadata(1, HOST, 1, None)
+    monkeypatch.setattr("aiokafka.client.create_conn", connect)
+
+    async with asyncio.timeout(5):
+        assert not await client.ready(1, group=ConnectionGroup.COORDINATION)

@@ -42,6 +42,10 @@ class Network:
     def __init__(self, **_: object) -> None:
         self.cluster = ClusterMetadata(metadata_max_age_ms=1_000_000)
         self.asked: list[str] = []
+        self.joined: list[int] = []
+        self.coordinator = 1
+        self.silent: int | None = None
+        """A node whose answers never come."""
 
     def set_topics(self, _: object) -> asyncio.Future[bool]:
         return done()
@@ -59,15 +63,18 @@ class Network:
         pass
 
     async def coordinator_lookup(self, *_: object) -> int:
-        return 1
+        return self.coordinator
 
     async def ready(self, *_: object, **__: object) -> bool:
         return True
 
-    async def send(self, _: int, request: object, **__: object) -> object:
+    async def send(self, node: int, request: object, **_: object) -> object:
         name = type(request).__name__
         self.asked.append(name)
+        if node == self.silent:
+            await asyncio.Event().wait()
         if name == "JoinGroupRequest":
+            self.joined.append(node)
             protocol, metadata = vars(request)["_group_protocols"][0]
             return SimpleNamespace(
                 error_code=0,
@@ -102,17 +109,27 @@ def member() -> Membership:
     )
 
 
-async def test_a_member_stays_one_for_weeks_without_reading_anything(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    passed = 0.0
-    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + passed)
-    network = Network()
-    monkeypatch.setattr(subscription_state, "time", clock)
-    monkeypatch.setattr(membership, "AIOKafkaClient", lambda **_: network)
+async def done_for(*_: object) -> list[object]:
+    return []
+
+
+@pytest.fixture
+def network(monkeypatch: pytest.MonkeyPatch) -> Network:
+    """What a member's client is, whose heartbeats follow each other soon."""
+    made = Network()
+    monkeypatch.setattr(membership, "AIOKafkaClient", lambda **_: made)
     monkeypatch.setattr(membership, "keep_up", lambda *_: None)
     monkeypatch.setattr(membership, "remove_leftovers", done_for)
     monkeypatch.setattr(membership, "HEARTBEAT_S", 0.05)
+    return made
+
+
+async def test_a_member_stays_one_for_weeks_without_reading_anything(
+    monkeypatch: pytest.MonkeyPatch, network: Network
+) -> None:
+    passed = 0.0
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + passed)
+    monkeypatch.setattr(subscription_state, "time", clock)
     mine = member()
     async with asyncio.TaskGroup() as group:
         running = group.create_task(mine.run())
@@ -125,14 +142,9 @@ async def test_a_member_stays_one_for_weeks_without_reading_anything(
 
 
 async def test_a_member_that_begins_anew_leaves_no_task_of_its_client_behind(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, network: Network
 ) -> None:
     """aiokafka looks for its coordinator, and is given up before it has ended its heartbeats."""
-    network = Network()
-    monkeypatch.setattr(membership, "AIOKafkaClient", lambda **_: network)
-    monkeypatch.setattr(membership, "keep_up", lambda *_: None)
-    monkeypatch.setattr(membership, "remove_leftovers", done_for)
-    monkeypatch.setattr(membership, "HEARTBEAT_S", 0.05)
     monkeypatch.setattr(membership, "_LEAVE_S", 0.1)
     mine, before = member(), asyncio.all_tasks()
     running = asyncio.create_task(mine.run())
@@ -152,10 +164,6 @@ async def test_a_member_that_begins_anew_leaves_no_task_of_its_client_behind(
     with suppress(asyncio.CancelledError):
         await running
     await until(lambda: asyncio.all_tasks() <= before, deadline_s=5, what="all tasks to end")
-
-
-async def done_for(*_: object) -> list[object]:
-    return []
 
 
 async def test_a_client_that_is_no_member_and_says_nothing_is_begun_anew(
@@ -200,6 +208,7 @@ class Asked:
 
     def __init__(self, code: ErrorCode | None) -> None:
         self.code = code
+        self.node = 1
         self.tries = 0
 
     async def get(self, deadline_s: float) -> object:
@@ -228,7 +237,11 @@ def joined(monkeypatch: pytest.MonkeyPatch, code: ErrorCode | None) -> tuple[Mem
 
 def unaware() -> SimpleNamespace:
     return SimpleNamespace(
-        generation=1, member_id="me", check_errors=lambda: None, request_rejoin=lambda: None
+        generation=1,
+        member_id="me",
+        coordinator_id=1,
+        check_errors=lambda: None,
+        request_rejoin=lambda: None,
     )
 
 
@@ -276,6 +289,64 @@ async def test_a_coordinator_that_cannot_be_reached_is_tried_once_for_all_who_as
     assert asked.tries == 1
     assert not await mine.confirm()
     assert asked.tries == 2
+
+
+async def test_a_rebalance_at_another_coordinator_is_joined_although_the_old_one_is_silent(
+    monkeypatch: pytest.MonkeyPatch, network: Network
+) -> None:
+    """Else the others would go on without us, and we wait for an answer to a heartbeat."""
+    monkeypatch.setattr(membership, "_UNHEARD_S", 0.0)
+    mine, asked = member(), Asked(ErrorCode.NONE)
+    monkeypatch.setattr(mine, "_asked", asked)
+    monkeypatch.setattr(membership, "call", asked.answer)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(mine.run())
+        await until(lambda: mine.share, deadline_s=10, what="a share")
+        network.silent, network.coordinator = 1, 2
+        network.asked.clear()
+        await until(lambda: network.asked, deadline_s=10, what="a heartbeat")
+        assert network.joined == [1]
+
+        asked.node, asked.code = 2, ErrorCode.REBALANCE_IN_PROGRESS
+        await until(lambda: 2 in network.joined, deadline_s=5, what="joining")
+        running.cancel()
+
+
+async def test_a_rebalance_that_was_joined_meanwhile_is_not_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mine, asked = joined(monkeypatch, ErrorCode.REBALANCE_IN_PROGRESS)
+    coordinator, again = cast("SimpleNamespace", mine._coordinator), list[int]()
+    coordinator.request_rejoin = lambda: again.append(coordinator.generation)
+
+    async def late(*_: object) -> object:
+        coordinator.generation = 2
+        return await asked.answer()
+
+    assert await mine.confirm()
+    monkeypatch.setattr(membership, "call", late)
+    assert await mine.confirm()
+
+    assert again == [1]
+
+
+async def test_no_answer_is_waited_for_much_longer_than_a_rebalance_may_take(
+    monkeypatch: pytest.MonkeyPatch, network: Network
+) -> None:
+    """Who waits for a silent coordinator hears of no rebalance at the next one."""
+    options: dict[str, object] = {}
+
+    def client(**given: object) -> Network:
+        options.update(given)
+        return network
+
+    monkeypatch.setattr(membership, "AIOKafkaClient", client)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(member().run())
+        await until(lambda: network.joined, deadline_s=10, what="joining")
+        running.cancel()
+
+    assert options["request_timeout_ms"] == 8_000  # a JoinGroup is held back for 6 s
 
 
 async def test_a_share_knows_that_we_leave_if_it_was_asked_for_after_that() -> None:
