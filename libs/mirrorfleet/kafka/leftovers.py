@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from kio.schema.leave_group.v3.request import LeaveGroupRequest, MemberIdentity
@@ -37,13 +37,16 @@ async def remove_leftovers(cluster: Cluster, group: str, owner: str) -> list[str
     dead = [m for m in found.members if is_dead(m.client_id, owner, is_alive=_is_alive)]
     if dead:
         node = await find_coordinator(cluster, group, CoordinatorKind.GROUP, _DEADLINE_S)
-        request = LeaveGroupRequest(
-            group_id=GroupId(group),
-            members=tuple(MemberIdentity(member_id=member.member_id) for member in dead),
-        )
+        request = goodbye(group, (member.member_id for member in dead))
         # a member that is gone meanwhile is an error of that member alone, and no trouble
         await cluster.ask(request, LeaveGroupResponse, node=node, deadline_s=_DEADLINE_S)
     return [member.client_id for member in dead]
+
+
+def goodbye(group: str, member_ids: Iterable[str]) -> LeaveGroupRequest:
+    """What takes members out of a group, whoever sends it."""
+    leaving = tuple(MemberIdentity(member_id=member_id) for member_id in member_ids)
+    return LeaveGroupRequest(group_id=GroupId(group), members=leaving)
 
 
 def is_dead(

@@ -25,6 +25,7 @@ from aiokafka.consumer.subscription_state import SubscriptionState
 from aiokafka.errors import KafkaError
 from kio.schema.heartbeat.v3.request import HeartbeatRequest
 from kio.schema.heartbeat.v3.response import HeartbeatResponse
+from kio.schema.leave_group.v3.response import LeaveGroupResponse
 from kio.schema.types import GroupId
 from kio.static.primitive import i32
 
@@ -57,7 +58,7 @@ from mirrorfleet.kafka.coordinator import (
     CoordinatorKind,
     find_coordinator,
 )
-from mirrorfleet.kafka.leftovers import remove_leftovers
+from mirrorfleet.kafka.leftovers import goodbye, remove_leftovers
 from mirrorfleet.records.members import NO_LOADS, Claim, Loads, Slots
 
 SESSION_S: Final = 6.0
@@ -81,6 +82,8 @@ _AGAIN_S: Final = 1.0
 """Between two attempts to join."""
 _LEAVE_S: Final = 1.5
 """For a goodbye; without one the session ends by itself."""
+_CLOSE_S: Final = _LEAVE_S / 2
+"""Of it for aiokafka's, which comes after the answer to a JoinGroup that may be held back."""
 _CONFIRM_S: Final = 2.0
 """For an answer whether we are still a member."""
 _REACH_S: Final = 3.0
@@ -277,15 +280,28 @@ class Membership:
             raise self._explained(translate(error, where, options)) from error
         finally:
             self._coordinator = None
-            with suppress(KafkaError, TimeoutError):
-                async with asyncio.timeout(_LEAVE_S):
-                    if coordinator is not None:
-                        await coordinator.close()
             if coordinator is not None:
-                drop_member(coordinator)
+                await self._close(coordinator)
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LEAVE_S):
                     await client.close()
+
+    async def _close(self, coordinator: _Coordinator) -> None:
+        """Leave the group, by ourselves if aiokafka cannot: the others' rebalance would wait for a
+        member that is no more, and it may have been made the one that decides for all.
+        """
+        with suppress(MirrorfleetError, TimeoutError):
+            async with asyncio.timeout(_LEAVE_S):
+                try:
+                    async with asyncio.timeout(_CLOSE_S):
+                        await coordinator.close()
+                except (KafkaError, TimeoutError):
+                    drop_member(coordinator)
+                    if coordinator.member_id:
+                        request = goodbye(self.group, [coordinator.member_id])
+                        connection = await self._asked.get(_LEAVE_S)
+                        await call(connection, request, LeaveGroupResponse, _LEAVE_S)
+        drop_member(coordinator)
 
     async def _watch(self, coordinator: _Coordinator) -> None:
         """Raises: KafkaError of what aiokafka met; DeadlineError when it stays no member."""

@@ -1,19 +1,26 @@
-"""Members of a group whose coordinator falls silent, with its connections open: real brokers."""
+"""Members of a group whose coordinator falls silent, with its connections open, or where another
+member does: real brokers.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import pytest
 
+from mirrorfleet.core.errors import BrokerError
 from mirrorfleet.core.ids import SlotNumber
+from mirrorfleet.kafka.aiokafka_options import drop_member
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.coordinator import CoordinatorKind, find_coordinator
+from mirrorfleet.kafka.groups import GroupDescription, GroupState, describe_groups
 from mirrorfleet.kafka.membership import SESSION_S, Membership
 from mirrorfleet.runtime.clock import SystemClock
-from services.local.region import RegionSpec
+from services.local.region import Region, RegionSpec
 from tests.contract.kafka.making import new_topic
 from tests.faultkit.waiting import until
 
@@ -108,3 +115,41 @@ async def test_the_slots_of_a_member_that_dies_with_the_coordinator_are_taken_so
             silent.resume()
         for task in running:
             task.cancel()
+
+
+async def described(cluster: Cluster, group: str) -> GroupDescription:
+    found = (await describe_groups(cluster, [group]))[group]
+    assert not isinstance(found, BrokerError)
+    return found
+
+
+@pytest.mark.timeout(120)
+async def test_who_stops_while_its_join_is_held_back_is_no_member_any_more(
+    east: Region, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broker waits for a member that is silent, and then would for one that has ended."""
+    name = f"mirrorfleet.{uuid4().hex[:8]}.mirror"
+    async with Cluster(east.settings()) as cluster, asyncio.TaskGroup() as group:
+        topic = (await new_topic(cluster)).name
+        stopping, silent = (member(cluster, topic, number, name) for number in (1, 2))
+
+        async def watch(_: object) -> None:
+            await asyncio.Event().wait()
+
+        monkeypatch.setattr(silent, "_watch", watch)
+        running = [group.create_task(one.run()) for one in (stopping, silent)]
+        both, ever = [stopping, silent], float("-inf")
+        await until(lambda: shared_out(both, ever), deadline_s=60, what="shares")
+        drop_member(silent._coordinator)
+        stopping.leave()
+
+        async def is_held() -> bool:
+            return (await described(cluster, name)).state is GroupState.PREPARING_REBALANCE
+
+        await until(is_held, deadline_s=SESSION_S, what="a rebalance")
+        running[0].cancel()
+        with suppress(asyncio.CancelledError):
+            await running[0]
+        members = (await described(cluster, name)).members
+        assert "mirror:h:1:aa" not in {one.client_id for one in members}
+        running[1].cancel()

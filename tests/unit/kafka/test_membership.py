@@ -9,10 +9,8 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 import pytest
-from aiokafka.cluster import ClusterMetadata
 from aiokafka.consumer import subscription_state
 
-from mirrorfleet.config.cluster_settings import ClusterSettings
 from mirrorfleet.copying.sharing import Share
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import (
@@ -21,92 +19,17 @@ from mirrorfleet.core.errors import (
     DeadlineError,
     MirrorfleetError,
 )
-from mirrorfleet.core.ids import ClusterAlias, SlotNumber
 from mirrorfleet.kafka import membership
-from mirrorfleet.kafka.membership import Membership
-from mirrorfleet.runtime.clock import SystemClock
 from tests.faultkit.waiting import until
+from tests.unit.kafka.grouped import SLOTS, Asked, Network, member
 
 if TYPE_CHECKING:
     from aiokafka.consumer.group_coordinator import GroupCoordinator
 
-    from mirrorfleet.kafka.cluster import Cluster
+    from mirrorfleet.kafka.membership import Membership
+
 
 A_MONTH_S = 31 * 86_400.0
-SLOTS = frozenset({SlotNumber(0)})
-
-
-class Network:
-    """A client of aiokafka with one broker, which coordinates a group of one."""
-
-    def __init__(self, **_: object) -> None:
-        self.cluster = ClusterMetadata(metadata_max_age_ms=1_000_000)
-        self.asked: list[str] = []
-        self.joined: list[int] = []
-        self.coordinator = 1
-        self.silent: int | None = None
-        """A node whose answers never come."""
-
-    def set_topics(self, _: object) -> asyncio.Future[bool]:
-        return done()
-
-    def force_metadata_update(self) -> asyncio.Future[bool]:
-        return done()
-
-    async def bootstrap(self) -> None:
-        pass
-
-    async def _maybe_wait_metadata(self) -> None:
-        pass
-
-    async def close(self) -> None:
-        pass
-
-    async def coordinator_lookup(self, *_: object) -> int:
-        return self.coordinator
-
-    async def ready(self, *_: object, **__: object) -> bool:
-        return True
-
-    async def send(self, node: int, request: object, **_: object) -> object:
-        name = type(request).__name__
-        self.asked.append(name)
-        if node == self.silent:
-            await asyncio.Event().wait()
-        if name == "JoinGroupRequest":
-            self.joined.append(node)
-            protocol, metadata = vars(request)["_group_protocols"][0]
-            return SimpleNamespace(
-                error_code=0,
-                generation_id=1,
-                member_id="me",
-                leader_id="me",
-                group_protocol=protocol,
-                members=[("me", None, metadata)],
-                API_VERSION=5,
-            )
-        if name == "SyncGroupRequest":
-            given = dict(vars(request)["_group_assignment"])["me"]
-            return SimpleNamespace(error_code=0, member_assignment=given)
-        return SimpleNamespace(error_code=0, throttle_time_ms=0)
-
-
-def done() -> asyncio.Future[bool]:
-    answer = asyncio.get_running_loop().create_future()
-    answer.set_result(True)
-    return answer
-
-
-def member() -> Membership:
-    settings = ClusterSettings(alias=ClusterAlias("west"), bootstrap=("x:1",))
-    return Membership(
-        cast("Cluster", SimpleNamespace(settings=settings)),
-        group="mirrorfleet.f.sync",
-        topic="t",
-        owner="sync:h:1:aa",
-        clock=SystemClock(),
-        known=lambda: (SLOTS, SLOTS),
-    )
 
 
 async def done_for(*_: object) -> list[object]:
@@ -203,28 +126,6 @@ async def test_who_was_a_member_waits_for_secrets_that_are_half_renewed(
         running.cancel()
 
 
-class Asked:
-    """The connection to a coordinator: unreachable, or of one that gives `code` as its answer."""
-
-    def __init__(self, code: ErrorCode | None) -> None:
-        self.code = code
-        self.node = 1
-        self.tries = 0
-
-    async def get(self, deadline_s: float) -> object:
-        self.tries += 1
-        if self.code is None:
-            await asyncio.sleep(0.01)
-            raise DeadlineError(f"no connection in {deadline_s} s")
-        return self
-
-    async def answer(self, *_: object) -> object:
-        return SimpleNamespace(error_code=self.code)
-
-    def drop(self) -> None:
-        pass
-
-
 def joined(monkeypatch: pytest.MonkeyPatch, code: ErrorCode | None) -> tuple[Membership, Asked]:
     """A member whose client knows nothing of what its coordinator thinks."""
     mine, asked = member(), Asked(code)
@@ -319,9 +220,9 @@ async def test_a_rebalance_that_was_joined_meanwhile_is_not_asked_for_again(
     coordinator, again = cast("SimpleNamespace", mine._coordinator), list[int]()
     coordinator.request_rejoin = lambda: again.append(coordinator.generation)
 
-    async def late(*_: object) -> object:
+    async def late(*given: object) -> object:
         coordinator.generation = 2
-        return await asked.answer()
+        return await asked.answer(*given)
 
     assert await mine.confirm()
     monkeypatch.setattr(membership, "call", late)
@@ -347,6 +248,48 @@ async def test_no_answer_is_waited_for_much_longer_than_a_rebalance_may_take(
         running.cancel()
 
     assert options["request_timeout_ms"] == 8_000  # a JoinGroup is held back for 6 s
+
+
+@pytest.mark.parametrize("is_held", [True, False])
+async def test_who_stops_while_it_joins_leaves_all_the_same(
+    monkeypatch: pytest.MonkeyPatch, network: Network, *, is_held: bool
+) -> None:
+    """aiokafka says goodbye after the answer to its JoinGroup, which the broker holds back."""
+    monkeypatch.setattr(membership, "_CLOSE_S", 0.2)
+    mine, asked = member(), Asked(ErrorCode.NONE)
+    monkeypatch.setattr(mine, "_asked", asked)
+    monkeypatch.setattr(membership, "call", asked.answer)
+    running = asyncio.create_task(mine.run())
+    await until(lambda: mine.share, deadline_s=10, what="a share")
+    network.is_held = is_held
+    mine.leave()
+    await until(lambda: len(network.joined) == 2, deadline_s=10, what="joining")
+
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        async with asyncio.timeout(5):
+            await running
+
+    assert (asked.left, "LeaveGroupRequest" in network.asked) == (["me"] * is_held, not is_held)
+
+
+async def test_who_stops_while_its_coordinator_is_silent_does_not_wait_for_it(
+    monkeypatch: pytest.MonkeyPatch, network: Network
+) -> None:
+    monkeypatch.setattr(membership, "_LEAVE_S", 0.4)
+    monkeypatch.setattr(membership, "_CLOSE_S", 0.2)
+    mine, asked = member(), Asked(None)
+    monkeypatch.setattr(mine, "_asked", asked)
+    running = asyncio.create_task(mine.run())
+    await until(lambda: mine.share, deadline_s=10, what="a share")
+    network.silent = 1
+
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        async with asyncio.timeout(5):
+            await running
+
+    assert asked.tries == 1
 
 
 async def test_a_share_knows_that_we_leave_if_it_was_asked_for_after_that() -> None:
