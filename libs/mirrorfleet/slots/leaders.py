@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -75,6 +76,8 @@ class Leaders:
         self._wanted = asyncio.Event()
         self._leaderless, self._trouble_until = False, 0.0
         self._took_s = 0.0
+        self.as_of = -math.inf
+        """Monotonic: when the renewal began that the table is from."""
         self._begun = self._done = 0
         self._renewing = asyncio.Lock()
         self._listeners: list[Callable[[], None]] = []
@@ -208,7 +211,7 @@ class Leaders:
                     self._newest[at] = told
                     self._book(at, meta)
                 self._leaderless |= at not in self._leaders
-        self._done = max(self._done, this)
+        self._done, self.as_of = max(self._done, this), max(self.as_of, began)
         for listener in self._listeners:
             listener()
 

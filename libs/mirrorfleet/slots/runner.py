@@ -21,8 +21,9 @@ from mirrorfleet.records.events import EventKind
 from mirrorfleet.records.positions import Position
 from mirrorfleet.records.topics import ControlKind, control_topic
 from mirrorfleet.runtime.log import fields, logger
-from mirrorfleet.slots import diverting, entries, healing, ledger, quarantine, taking
+from mirrorfleet.slots import diverting, entries, healing, leaving, ledger, quarantine, taking
 from mirrorfleet.slots.fetching import Lanes
+from mirrorfleet.slots.freshness import Freshness
 from mirrorfleet.slots.holding import HeldBack
 from mirrorfleet.slots.mending import Mender
 from mirrorfleet.slots.outgoing import AbortError, ControlEntry, RetakeError
@@ -66,7 +67,7 @@ class SlotRunner:
         self.target, self.targets = worker.target, worker.targets
         self.settings = worker.settings
         self.commits = worker.settings.commits
-        self.clock, self.dice = worker.clock, worker.dice
+        self.clock, self.dice, self.freshness = worker.clock, worker.dice, Freshness(worker.clock)
         self.budget, self.markers, self.owner = worker.budget, worker.markers, worker.owner
         self.meters, self.seats = side.meters, side.seats
         room = worker.settings.partition_queue_bytes
@@ -216,9 +217,8 @@ class SlotRunner:
                 await self.woken(1.0)
 
     async def _admit_new(self, sender: Sender) -> None:
-        untold = self.slot.left.keys() - self.entries.keys() and ledger.is_open(self)
         waits = any(healing.may_start(self, each) for each in self.unstarted)
-        if not (self._entries_changed or untold or waits):
+        if not (self._entries_changed or waits or leaving.is_untold(self)):
             return
         self._entries_changed = False  # before it is awaited: they may change meanwhile
         try:

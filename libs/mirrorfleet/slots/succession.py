@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mirrorfleet.copying.faults import TARGET_LOSSES, Fault, FaultReason, Span
 from mirrorfleet.copying.loss import made_again
-from mirrorfleet.core.errors import BrokerError, MirrorfleetError
+from mirrorfleet.core.errors import BrokerError, DeadlineError, MirrorfleetError
 from mirrorfleet.core.ids import (
     ClusterId,
     PartitionIdentity,
@@ -33,14 +33,13 @@ from mirrorfleet.slots import ledger
 from mirrorfleet.slots.ledger import LedgerEntry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from mirrorfleet.copying.partition import CopyPartition
     from mirrorfleet.records.catalog import CatalogPartition
     from mirrorfleet.records.events import Event
     from mirrorfleet.slots.leaders import Leaders
     from mirrorfleet.slots.runner import SlotRunner
-    from mirrorfleet.slots.sending import Sender
 
 LOOK_BACK: Final = 64
 """Snapshots of a slot that are looked through for a topic's last numbers: a minute of them."""
@@ -104,23 +103,41 @@ def was_old(runner: SlotRunner, entry: CatalogPartition, reason: FaultReason) ->
     return is_back and not changed_sides(runner, entry)
 
 
-async def look_twice(runner: SlotRunner, entries: Iterable[CatalogPartition]) -> None:
-    """Metadata that does not fit the catalog may only be old: renew it before anything is said."""
-    if any(changed_sides(runner, entry) for entry in entries):
-        await runner.sources.renew()
-        await runner.targets.renew()
+async def look_twice(
+    runner: SlotRunner, entries: Iterable[CatalogPartition]
+) -> frozenset[FaultReason]:
+    """Metadata that does not fit the catalog may only be old: renew it before anything is said.
+
+    What may not be said, because the source is away: it is fetched from by topic id, and its
+    refusals tell. Raises: DeadlineError: the target does not tell, and would take what is sent.
+    """
+    source, target = FaultReason.SOURCE_RECREATED, FaultReason.TARGET_RECREATED
+    doubted: dict[FaultReason, list[PartitionIdentity]] = {source: [], target: []}
+    for entry in entries:
+        for reason, _, _ in changed_sides(runner, entry):
+            doubted[reason].append(entry.identity)
+    known: dict[FaultReason, bool] = {}
+    for reason, leaders in ((target, runner.targets), (source, runner.sources)):
+        about = doubted[reason]
+        known[reason] = not about or await runner.freshness.is_younger(leaders, reason, about)
+        if not known[target]:
+            raise DeadlineError(f"{runner.link.target} does not tell which topics it has now.")
+    return frozenset(reason for reason, is_known in known.items() if not is_known)
 
 
-async def check_identity(runner: SlotRunner, partition: CopyPartition) -> None:
+async def check_identity(
+    runner: SlotRunner, partition: CopyPartition, unsure: Collection[FaultReason] = ()
+) -> None:
     """Stop a partition whose topic is another one under the old name, on either side."""
     known = partition.fault.reason if partition.fault is not None else None
-    for reason, topic, now in changed_sides(runner, partition.entry)[:1]:
+    changed = [one for one in changed_sides(runner, partition.entry) if one[0] not in unsure]
+    for reason, topic, now in changed[:1]:
         if reason is known:
             continue  # found before, and looked into
         at = partition.committed.next_source
         lost = None
         if reason is FaultReason.SOURCE_RECREATED:
-            lost = await _unread(runner, partition.identity, at)
+            lost = await unread(runner, partition.identity, at)
         text = made_again(f"topic {topic}", now, lost)
         runner.stop_partition(partition, Fault(reason, at, text, lost))
 
@@ -139,7 +156,7 @@ async def told(runner: SlotRunner, entries: Sequence[CatalogPartition]) -> list[
         elif former is None:
             continue  # nothing of it was ever looked at
         else:
-            span = await _unread(runner, former, runner.slot.known[former].next_source)
+            span = await unread(runner, former, runner.slot.known[former].next_source)
         detail = loss.detail or f"{entry.source_topic} was deleted and created again"
         for kind, part in _parts(loss.cause, span, entry.start):
             records = loss.records if part == span else None  # how many each has nobody counted
@@ -159,50 +176,6 @@ def _parts(cause: str, span: Span, start: str) -> list[tuple[EventKind, Span]]:
     parts = [(EventKind.GAP, Span(span.first, at)), (EventKind.REWOUND, Span(at, span.end))]
     told_of = [(kind, part) for kind, part in parts if part.first < part.end]
     return told_of or [(EventKind.REWOUND, span)]
-
-
-async def tell_of_ended(runner: SlotRunner, sender: Sender) -> None:
-    """Tell of partitions that another incarnation will not follow: their topic has fewer now.
-
-    One that we left is looked at, too, until the ledger has been told of it; others do not wait
-    for a ledger that is away.
-    """
-    slot, entries = runner.slot, runner.entries
-    followed = {(*_names(entry), identity.partition) for identity, entry in entries.items()}
-    left = {
-        identity: partition
-        for identity, partition in (slot.left | slot.partitions).items()
-        if identity not in entries
-        and (*_names(partition.entry), identity.partition) not in followed
-    }
-    if left and not ledger.is_open(runner):
-        slot.left |= left
-        return
-    if left:
-        await runner.sources.renew()
-    events = []
-    for identity, partition in left.items():
-        entry = partition.entry
-        now = runner.sources.topic_id(entry.source_topic)
-        if now is None or now == identity.source_topic_id:
-            continue
-        if partition.source.high_watermark >= 0:
-            slot.ends[identity] = partition.source.high_watermark
-        known = slot.known.get(identity, partition.committed)  # as it was read again, perhaps
-        first = max(slot.settled(partition), known.next_source)
-        span = await _unread(runner, identity, first)
-        text = f"{entry.source_topic} was deleted and created again with fewer partitions"
-        request = runner.mender.open_request(identity)
-        runner.mender.answered(request)
-        told_of = LedgerEntry(span, FaultReason.SOURCE_RECREATED, text, request)
-        events.append(ledger.gap(runner, entry, told_of))
-    if events:
-        await sender.commit_control([ledger.event_entry(runner, events)])
-    slot.left = {identity: one for identity, one in slot.left.items() if identity in entries}
-
-
-def _names(entry: CatalogPartition) -> tuple[str, str]:
-    return entry.source_topic, entry.target_topic
 
 
 def _former(runner: SlotRunner, identity: PartitionIdentity) -> PartitionIdentity | None:
@@ -292,7 +265,7 @@ def written_to(
     return copied if end is None else min(copied, end)
 
 
-async def _unread(runner: SlotRunner, identity: PartitionIdentity, first: SourceOffset) -> Span:
+async def unread(runner: SlotRunner, identity: PartitionIdentity, first: SourceOffset) -> Span:
     """What a topic that is gone still had behind `first`, as far as it was seen."""
     end = runner.slot.ends.get(identity, -1)
     if end < 0:
@@ -311,8 +284,7 @@ async def recall_ends(runner: SlotRunner) -> None:
     away = [
         partition
         for partition in runner.slot.partitions.values()
-        if partition.source.high_watermark < 0
-        and runner.sources.topic_id(partition.entry.source_topic) is None
+        if partition.source.high_watermark < 0 and _is_away(runner, partition)
     ]
     found: dict[PartitionIdentity, PartitionProgress] = {}
     with suppress(MirrorfleetError, TimeoutError):
@@ -322,6 +294,13 @@ async def recall_ends(runner: SlotRunner) -> None:
         if (told_of := found.get(partition.identity)) is not None:
             ends = partition.source
             ends.high_watermark, ends.log_start = told_of.high_watermark, told_of.log_start
+
+
+def _is_away(runner: SlotRunner, partition: CopyPartition) -> bool:
+    """Whether its source topic is, or another one may have its name and was not looked into."""
+    now = runner.sources.topic_id(partition.entry.source_topic)
+    is_other = now != partition.identity.source_topic_id
+    return now is None or (is_other and partition.identity not in runner.slot.ends)
 
 
 async def last_told(runner: SlotRunner) -> dict[PartitionIdentity, PartitionProgress]:

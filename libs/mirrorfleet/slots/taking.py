@@ -24,6 +24,7 @@ from mirrorfleet.runtime.log import fields, logger
 from mirrorfleet.slots import (
     endings,
     healing,
+    leaving,
     ledger,
     rebuilding,
     starting,
@@ -296,7 +297,7 @@ def check_positions(runner: SlotRunner) -> None:
 async def follow_entries(runner: SlotRunner, sender: Sender) -> None:
     """Do what the catalog says now: leave partitions, begin others, change terms."""
     slot, entries = runner.slot, runner.entries
-    await succession.tell_of_ended(runner, sender)
+    await leaving.tell_of_ended(runner, sender)
     for identity in [i for i in slot.partitions if i not in entries]:
         slot.dismiss(identity)
     for identity in [i for i in runner.unstarted if i not in entries]:
@@ -338,7 +339,7 @@ async def admit(
         told = await succession.told(runner, begun)
         await sender.commit_control(ledger.control_entries(runner, fresh, None, told))
     known.update({position.identity: position for position in fresh})
-    await succession.look_twice(runner, entries)
+    unsure = await succession.look_twice(runner, entries)
     for entry in entries:
         position = known.get(entry.identity)
         if position is None:
@@ -348,7 +349,7 @@ async def admit(
         runner.doubts.doubt(partition.target)
         partition.reported = runner.unstarted.pop(entry.identity, partition).reported
         partition.progress_at = partition.progress_at or runner.clock.monotonic()
-        await succession.check_identity(runner, partition)
+        await succession.check_identity(runner, partition, unsure)
 
 
 def _first_position(

@@ -11,6 +11,7 @@ from uuid import UUID
 import pytest
 
 from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import DeadlineError
 from mirrorfleet.kafka.leaders import PUT_BACK_S
 from mirrorfleet.kafka.metadata import PartitionMeta, TopicMeta
 from mirrorfleet.slots import leaders
@@ -253,3 +254,19 @@ async def test_a_topic_that_nobody_needs_is_forgotten_after_a_while_and_may_come
 
     assert world.asked == ["audit"]
     assert (table.of("orders", 0), table.topic_id("orders")) == (None, None)
+
+
+async def test_the_table_is_of_when_its_last_renewal_began_that_came_to_an_end() -> None:
+    world = World()
+    world.takes = 3.0
+    assert world.table.as_of < 0
+    await world.table.renew()
+    assert (world.table.as_of, world.now) == (100.0, 103.0)
+
+    async def fail(_: list[str]) -> SimpleNamespace:
+        raise DeadlineError("west does not answer")
+
+    world.table.cluster = cast("Cluster", SimpleNamespace(metadata=fail))
+    with suppress(DeadlineError):
+        await world.table.renew()
+    assert world.table.as_of == 100.0

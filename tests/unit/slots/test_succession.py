@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
@@ -13,7 +14,7 @@ import pytest
 from mirrorfleet.copying.faults import Fault, FaultReason
 from mirrorfleet.copying.partition import SourceEnds
 from mirrorfleet.copying.remedies import Step, by_policy, by_request
-from mirrorfleet.core.errors import DeadlineError
+from mirrorfleet.core.errors import DeadlineError, MirrorfleetError
 from mirrorfleet.core.ids import SourceOffset, TargetOffset, TopicPartition
 from mirrorfleet.kafka.offsets import ListedOffset
 from mirrorfleet.offsets.gone import Written
@@ -21,13 +22,15 @@ from mirrorfleet.offsets.index import PartitionMap
 from mirrorfleet.records.catalog import CatalogLoss
 from mirrorfleet.records.commands import Action
 from mirrorfleet.records.incarnations import start_at
-from mirrorfleet.slots import ledger, succession, taking, target_loss
+from mirrorfleet.slots import freshness, leaving, ledger, succession, taking, target_loss
+from mirrorfleet.slots.freshness import Freshness
 from mirrorfleet.slots.outgoing import AbortError
 from tests.unit.copying.making import LINK, asked, entry, identity, slot, span
 from tests.unit.offsets.making import run_of
 from tests.unit.views.making import report
 
 if TYPE_CHECKING:
+    from mirrorfleet.core.ports import Clock
     from mirrorfleet.records.events import Event
     from mirrorfleet.records.positions import Position
     from mirrorfleet.slots.runner import SlotRunner
@@ -140,20 +143,27 @@ async def test_of_what_the_target_lost_a_seek_leaves_a_gap_up_to_where_it_goes(
 class Ending:
     """A slot whose partitions are of a topic that has none any more, and what its ledger takes."""
 
+    aborts = renewals = 0
+    is_silent = False
+    trouble: MirrorfleetError | None = None
+    """Of who is asked for metadata."""
+
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.slot = slot(entry(0), entry(1))
         for partition in self.slot.partitions.values():
             partition.source = SourceEnds(70, 70, 0)
         self.topic_id: UUID | None = OTHER
         """None: it is away, or not known yet."""
-        self.aborts = 0
         self.leader: object = "one"
         """Of the ledger."""
-        self.renewals = 0
+        self.needed: set[str] = set()
         self.told: list[tuple[str, int | None, int | None, int | None]] = []
-        sides = SimpleNamespace(
+        self.sides = sides = SimpleNamespace(
             renew=self._renew,
             renewed=self._renew,
+            need=self.needed.update,
+            ask=lambda: None,
+            as_of=0.0,
             topic_id=lambda topic: self.topic_id,
             of=lambda *_: self.leader,
         )
@@ -167,6 +177,7 @@ class Ending:
             targets=sides,
             mender=SimpleNamespace(open_request=lambda one: "", answered=lambda request: None),
             clock=SimpleNamespace(now_ms=lambda: 1, monotonic=lambda: 1.0),
+            freshness=Freshness(cast("Clock", SimpleNamespace(monotonic=lambda: 1.0))),
             scout=SimpleNamespace(found=lambda new: None),
             fleet="west",
             doubts=SimpleNamespace(doubted=frozenset(), doubt=lambda _: None),
@@ -177,6 +188,11 @@ class Ending:
 
     async def _renew(self) -> None:
         self.renewals += 1
+        if self.is_silent:
+            await asyncio.Event().wait()
+        if self.trouble is not None:
+            raise self.trouble
+        self.sides.as_of = 1.0
 
     async def commit_control(self, entries: list[list[Event]]) -> None:
         if self.aborts:
@@ -305,6 +321,29 @@ async def test_a_gap_waits_for_a_ledger_that_is_away_and_the_slot_does_not(
     ending.leader = "another"
     await ending.follow()
     assert ending.told == [("gap", 0, 0, 70), ("gap", 1, 0, 70)]
+
+
+@pytest.mark.parametrize("trouble", [None, DeadlineError("east does not answer")])
+async def test_a_gap_waits_for_a_source_that_is_away_and_the_slot_once_for_a_moment(
+    trouble: MirrorfleetError | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(freshness, "WAIT_S", 0.05)
+    ending = Ending(monkeypatch)
+    ending.is_silent, ending.trouble = trouble is None, trouble
+    runner = cast("SlotRunner", ending.runner)
+
+    async with asyncio.timeout(5):
+        for _ in range(9):
+            await ending.follow()
+
+    assert (ending.told, ending.slot.partitions, ending.renewals) == ([], {}, 1)
+    assert not leaving.is_untold(runner)  # nor is it looked at between two transactions
+    assert ending.needed == {"orders"}  # which nobody copies any more
+    ending.sides.as_of = 1.0  # whoever keeps the table has renewed it
+    assert leaving.is_untold(runner)
+    await ending.follow()
+    assert ending.told == [("gap", 0, 0, 70), ("gap", 1, 0, 70)]
+    assert (ending.renewals, leaving.is_untold(runner)) == (1, False)
 
 
 async def test_the_gap_is_told_from_where_the_positions_say_also_when_taken_between(
