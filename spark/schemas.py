@@ -128,6 +128,7 @@ SAMPLES: Final = _struct(
 
 EVENTS: Final = _struct(
     time_ms=_LONG,
+    told_ms=_LONG,
     kind=_TEXT,
     link=_TEXT,
     topic=_TEXT,
@@ -137,6 +138,7 @@ EVENTS: Final = _struct(
     records=_LONG,
     cause=_TEXT,
 )
+"""`time_ms` is the broker's where it stamps the topic; `told_ms` is always the writer's own."""
 
 LEDGER: Final = _struct(
     link=_TEXT, topic=_TEXT, partition=_INT, first=_LONG, end=_LONG, records=_LONG, kind=_TEXT

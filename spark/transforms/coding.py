@@ -84,6 +84,7 @@ _SAMPLES = pa.schema(
 _EVENTS = pa.schema(
     [
         ("time_ms", pa.int64()),
+        ("told_ms", pa.int64()),
         ("kind", pa.string()),
         ("link", pa.string()),
         ("topic", pa.string()),
@@ -279,6 +280,7 @@ def _event(record: Row) -> Iterator[Row]:
     by_broker = record["timestamp_type"] == _LOG_APPEND_TIME
     yield {
         "time_ms": record["timestamp_ms"] if by_broker else event.time_ms,
+        "told_ms": event.time_ms,
         "kind": event.kind,
         "link": None if event.link is None else str(event.link),
         "topic": event.topic,

@@ -158,6 +158,7 @@ def report(
 ) -> DataFrame:
     """`minutes`, `SAMPLES` and `EVENTS` to one row a link and topic: `SLO`."""
     inside = (F.col("time_ms") >= start_ms) & (F.col("time_ms") < end_ms)
+    happened = told_once(events).where(inside)
     kept = counted.groupBy(_TOPIC).agg(
         F.countDistinct("partition").alias("partitions"),
         F.count("*").alias("minutes"),
@@ -167,8 +168,8 @@ def report(
     )
     sums = (
         kept.join(passed(samples).where(inside).groupBy(_TOPIC).agg(_sum("passed")), _TOPIC, "full")
-        .join(losses(events.where(inside)), on=_TOPIC, how="full")
-        .join(faults(events.where(inside)), on=_TOPIC, how="full")
+        .join(losses(happened), on=_TOPIC, how="full")
+        .join(faults(happened), on=_TOPIC, how="full")
         .withColumns({"window_start_ms": F.lit(start_ms), "window_end_ms": F.lit(end_ms)})
         .fillna(0, _COUNTS)
         .withColumn("copied", F.greatest(F.col("passed") - F.col("offsets"), F.lit(0)))
@@ -200,6 +201,16 @@ def passed(samples: DataFrame) -> DataFrame:
     return known.select(*_TOPIC, "time_ms", moved.alias("passed"))
 
 
+def told_once(events: DataFrame) -> DataFrame:
+    """`EVENTS`, each once, at its first time: one that was answered too late is written again.
+
+    Its writer's time is the same then. The broker dates each copy, maybe into another window.
+    """
+    said = [name for name in schemas.columns(schemas.EVENTS) if name != "time_ms"]
+    first = events.groupBy(said).agg(F.min("time_ms").alias("time_ms"))
+    return first.select(schemas.columns(schemas.EVENTS))
+
+
 def losses(events: DataFrame) -> DataFrame:
     """The gap ledger of each topic: (link, topic, lost, offsets that were passed uncopied)."""
     span = F.col("end") - F.col("first")
@@ -225,11 +236,9 @@ def _once(events: DataFrame) -> DataFrame:
 
 
 def faults(events: DataFrame) -> DataFrame:
-    """How often a partition of each topic stood still: (link, topic, faults)."""
+    """How often a partition of each topic stood still, of `told_once`: (link, topic, faults)."""
     faulted = events.where(F.col("kind") == str(EventKind.PARTITION_FAULTED))
-    # one that was answered too late is written again; another one has another time
-    happened = faulted.select(schemas.columns(schemas.EVENTS)).distinct()
-    return happened.groupBy(_TOPIC).agg(F.count("*").alias("faults"))
+    return faulted.groupBy(_TOPIC).agg(F.count("*").alias("faults"))
 
 
 _COUNTS: Final = [

@@ -30,7 +30,7 @@ def entry(
 
 
 def event(at: int, first: int, cause: str = "", partition: int = 0) -> object:
-    return (at, "gap", "east->west", "orders", partition, first, first + 1, None, cause)
+    return (at, at, "gap", "east->west", "orders", partition, first, first + 1, None, cause)
 
 
 class Known:
@@ -131,4 +131,4 @@ def test_an_event_is_dated_by_the_broker_where_that_stamps_it_and_not_by_the_wor
 ) -> None:
     (row,) = happened(cast("Job", Events(known.session, timestamp_type))).collect()
 
-    assert (row.time_ms, row["first"]) == (time_ms, 4)
+    assert (row.time_ms, row.told_ms, row["first"]) == (time_ms, REMOVED_MS - 900, 4)

@@ -43,8 +43,11 @@ def event(
     end: int | None = 9,
     at: int = START,
     cause: str = "",
+    told: int | None = None,
 ) -> object:
-    return (at, kind, "east->west", "orders", 0, first, end, records, cause)
+    """`at` by the broker; `told` by its writer, at the same time when not given."""
+    told_ms = at if told is None else told
+    return (at, told_ms, kind, "east->west", "orders", 0, first, end, records, cause)
 
 
 def entry(partition: int = 0, *, at: float = -9, state: str = "active") -> object:
@@ -253,12 +256,27 @@ def test_a_gap_that_was_told_twice_is_lost_once(evaluate: Evaluate) -> None:
 
 
 def test_a_fault_that_was_told_twice_happened_once(evaluate: Evaluate) -> None:
-    told = event("partition-faulted", None, first=None, end=None)
-    again = event("partition-faulted", None, first=None, end=None, at=START + 5)
+    """The broker dates each copy of an event whose first answer was lost."""
+    stamps = [(START, START - 7), (START + 3_000, START - 7), (START + 3_000, START + 5)]
+    faults = [
+        event("partition-faulted", None, first=None, end=None, at=at, told=told)
+        for at, told in stamps
+    ]
 
-    (row,) = evaluate.report([sample(0)], [told, told, again])
+    (row,) = evaluate.report([sample(0)], faults)
 
     assert row["faults"] == 2
+
+
+@pytest.mark.parametrize("kind", ["partition-faulted", "gap"])
+def test_an_event_that_was_told_again_in_the_next_window_happened_in_the_first(
+    evaluate: Evaluate, kind: str
+) -> None:
+    twice = [event(kind, 1, at=at, told=START - 9) for at in (START - 1, START + 3_000)]
+
+    (row,) = evaluate.report([sample(0)], twice)
+
+    assert (row["faults"], row["lost"]) == (0, 0)
 
 
 def test_of_a_range_of_drops_what_was_not_dropped_was_copied(evaluate: Evaluate) -> None:
