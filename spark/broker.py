@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TIMEOUT_MS: Final = 30_000
+_UNKNOWN: Final = "UnknownTopicOrPartitionException"
 _HINTS: Final = {
-    "UnknownTopicOrPartitionException": "`sync` of this fleet makes its control topics: start it.",
+    _UNKNOWN: "`sync` of this fleet makes its control topics: start it.",
     "TimeoutException": "Is the cluster up, and its address in the estate right?",
 }
 _HINT: Final = "Check the addresses and rights of this cluster in the estate."
@@ -29,6 +30,10 @@ _RECORDS_TO_DELETE: Final = "org.apache.kafka.clients.admin.RecordsToDelete"
 
 class BrokerSideError(MirrorfleetError):
     """Raised when the cluster refuses or cannot be reached; has Kafka's own words."""
+
+
+class UnknownTopicError(BrokerSideError):
+    """Raised when the cluster has no such topic. The hint is for a control topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +59,7 @@ class Admin:
     def ranges(self, topic: str, since_ms: int | None = None) -> dict[int, Range]:
         """By partition, of records since a time or of all; the end is the last stable offset.
 
-        Raises: BrokerSideError.
+        Raises: UnknownTopicError, BrokerSideError.
         """
         spec = self._jvm.org.apache.kafka.clients.admin.OffsetSpec
         first = spec.earliest() if since_ms is None else spec.forTimestamp(since_ms)
@@ -137,9 +142,11 @@ class Admin:
                 client.close(self._jvm.java.time.Duration.ofSeconds(5))
         except Py4JJavaError as error:
             cause = _telling(error)
-            raise BrokerSideError(
+            name = cause.getClass().getSimpleName()
+            raised = UnknownTopicError if name == _UNKNOWN else BrokerSideError
+            raise raised(
                 f"{what} at {self._options['bootstrap.servers']}: {cause.toString()}.",
-                hint=_HINTS.get(cause.getClass().getSimpleName(), _HINT),
+                hint=_HINTS.get(name, _HINT),
             ) from None
 
 

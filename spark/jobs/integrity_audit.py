@@ -33,8 +33,9 @@ from mirrorfleet.records import positions
 from mirrorfleet.records.reports import Report, ReportKind
 from mirrorfleet.records.topics import ControlKind
 from spark import io, schemas
-from spark.broker import Admin, Range
+from spark.broker import Admin, Range, UnknownTopicError
 from spark.jobs.running import (
+    Cluster,
     Job,
     NotIntactError,
     catalog_entries,
@@ -71,15 +72,22 @@ class Scope(NamedTuple):
     time_ms: int
     """When it began: of what came later nothing is promised."""
     settled: bool
-    partitions: Sequence[int]
-    """Those that are copied now, and those that the source has."""
+    copied: Sequence[int]
+    """Partitions that are copied now."""
     uncopied: Mapping[int, Range]
     """Of the source, without a live entry in the catalog: what is asked for of them."""
+    ours: Mapping[int, Range]
+    """All others of the source."""
     theirs: Mapping[int, Range]
     readable: DataFrame
     """`READABLE` of those that both sides have."""
     mapped: DataFrame
     """`POSITIONS`."""
+
+    @property
+    def partitions(self) -> list[int]:
+        """Those that are copied now, and those that the source has."""
+        return sorted({*self.copied, *self.uncopied})
 
 
 def work(job: Job) -> None:
@@ -98,16 +106,15 @@ def work(job: Job) -> None:
     settled = _settled(job, entries, copied_to)
     mapped = _positions(job, entries).persist()
     say(f"map: {mapped.count()} records")
-    numbers = [entry.partition for entry in entries]
-    ours, uncopied = shared(asked, source.admin.ranges(asked.topic), numbers)
-    theirs = job.target.admin.ranges(copied_to)
+    copied = [entry.partition for entry in entries]
+    ours, uncopied = shared(asked, ranges_of(source.admin, asked.topic), copied)
+    theirs = ranges_of(job.target.admin, copied_to)
     compared = integrity.FIELDS[:-1] if entries[0].target_append_time else integrity.FIELDS
-    one = io.read_topic(job.session, source.options, asked.topic, ours)
-    other = io.read_topic(job.session, job.target.options, copied_to, theirs)
-    one, other = (integrity.digests(each, compared).persist() for each in (one, other))
+    one = _digests(source, asked.topic, ours, compared)
+    other = _digests(job.target, copied_to, theirs, compared)
     say(f"read: {one.count()} records of the source, {other.count()} of the target")
-    ours = still_there(ours, source.admin.ranges(asked.topic))
-    theirs = still_there(theirs, job.target.admin.ranges(copied_to))
+    ours = still_there(ours, ranges_of(source.admin, asked.topic))
+    theirs = still_there(theirs, ranges_of(job.target.admin, copied_to))
     events = told(job).where((F.col("link") == link) & (F.col("topic") == asked.topic))
     limits = job.session.createDataFrame(held(asked, entries, ours, theirs, settled), schemas.HELD)
     audit = integrity.compare(
@@ -120,9 +127,15 @@ def work(job: Job) -> None:
         source_compacted=entries[0].source_compacted,
     )
     readable = integrity.readable(one, other, mapped, limits)
-    numbers = sorted({*numbers, *uncopied})
-    scope = Scope(link, time_ms, settled.is_known, numbers, uncopied, theirs, readable, mapped)
+    scope = Scope(link, time_ms, settled.is_known, copied, uncopied, ours, theirs, readable, mapped)
     _tell(job, audit, scope, folder)
+
+
+def _digests(
+    of: Cluster, topic: str, ranges: Mapping[int, Range], compared: Sequence[str]
+) -> DataFrame:
+    records = io.read_topic(of.session, of.options, topic, ranges)
+    return integrity.digests(records, compared).persist()
 
 
 def _copied_now(job: Job, link: str, topic: str) -> DataFrame:
@@ -133,7 +146,8 @@ def _copied_now(job: Job, link: str, topic: str) -> DataFrame:
 
 def _settled(job: Job, entries: Sequence[Row], copied_to: str) -> Settled:
     """What is copied, as of now; nothing when the map of it cannot be read for a long time."""
-    target = {number: each.end for number, each in job.target.admin.ranges(copied_to).items()}
+    held_now = ranges_of(job.target.admin, copied_to)
+    target = {number: each.end for number, each in held_now.items()}
     source = _stand(job, entries)
     if settles(job.target.admin, job.topic(ControlKind.SEGMENTS)):
         return Settled(source, target)
@@ -194,6 +208,14 @@ def _positions(job: Job, entries: Sequence[Row]) -> DataFrame:
             f" to {list(row.targets)}"
         )
     return mapped
+
+
+def ranges_of(admin: Admin, topic: str) -> dict[int, Range]:
+    """By partition; of a topic that somebody deleted there are none. Raises: BrokerSideError."""
+    try:
+        return admin.ranges(topic)
+    except UnknownTopicError:
+        return {}
 
 
 def shared(
@@ -300,13 +322,16 @@ def _mapped(mapped: DataFrame, numbers: Collection[int]) -> dict[int, int]:
 def _why(scope: Scope, number: int, has: Row | None) -> str:
     if number in scope.uncopied:
         return "the catalog has no entry of it: nothing copies it"
-    return why_not(number, scope.theirs, has)
+    return why_not(number, {**scope.ours, **scope.uncopied}, scope.theirs, has)
 
 
-def why_not(number: int, theirs: Mapping[int, Range], has: Row | None) -> str:
-    """Why nothing of a partition was compared, by its `READABLE`."""
+def why_not(
+    number: int, ours: Mapping[int, Range], theirs: Mapping[int, Range], has: Row | None
+) -> str:
+    """Why nothing of a partition was compared, by what both sides have and its `READABLE`."""
     if has is None:
-        return f"the {'source' if number in theirs else 'target'} has no such partition"
+        side, there = ("source", ours) if number in theirs else ("target", theirs)
+        return f"the {side} has no such {'partition' if there else 'topic'}"
     if not has.source_records:
         return "the source has no record of what is asked for"
     if has.mapped_records:

@@ -85,12 +85,14 @@ def has(source: int, target: int, mapped: int, partition: int = 0) -> Row:
 def test_why_nothing_of_a_partition_was_compared_is_told_as_far_as_it_is_known(
     found: Row, why: str
 ) -> None:
-    assert why_not(0, THEIRS, found).startswith(why)
+    assert why_not(0, OURS, THEIRS, found).startswith(why)
 
 
 def test_a_partition_that_one_side_does_not_have_is_told_with_the_side() -> None:
-    assert why_not(0, THEIRS, None) == "the source has no such partition"
-    assert why_not(1, THEIRS, None) == "the target has no such partition"
+    assert why_not(0, {1: Range(0, 9)}, THEIRS, None) == "the source has no such partition"
+    assert why_not(1, OURS, THEIRS, None) == "the target has no such partition"
+    assert why_not(0, {}, THEIRS, None) == "the source has no such topic"
+    assert why_not(0, OURS, {}, None) == "the target has no such topic"
 
 
 def test_only_records_on_both_sides_that_the_map_knows_nothing_of_are_refused() -> None:

@@ -21,7 +21,7 @@ from mirrorfleet.records.catalog import CatalogState
 from mirrorfleet.records.reports import Report
 from mirrorfleet.records.topics import ControlKind
 from spark import io, schemas
-from spark.broker import Range
+from spark.broker import Range, UnknownTopicError
 from spark.jobs import integrity_audit
 from spark.jobs.running import Cluster, Job, NotIntactError
 from tests.spark.control_topics import (
@@ -42,18 +42,22 @@ from tests.spark.frames import frame, run
 
 
 class Side:
-    """A cluster as the job knows it, and its admin."""
+    """A cluster as the job knows it, and its admin; None is a topic that was deleted."""
 
-    def __init__(self, session: SparkSession, topics: Mapping[str, Sequence[Record]]) -> None:
+    def __init__(
+        self, session: SparkSession, topics: Mapping[str, Sequence[Record] | None]
+    ) -> None:
         self.session, self.topics = session, topics
         self.options: Mapping[str, str] = {}
         self.admin = self
 
     def read(self, topic: str) -> DataFrame:
-        return frame(self.session, self.topics.get(topic, ()), schemas.RECORDS)
+        return frame(self.session, self.topics.get(topic, ()) or (), schemas.RECORDS)
 
     def ranges(self, topic: str) -> dict[int, Range]:
         rows = self.topics.get(topic, ())
+        if rows is None:
+            raise UnknownTopicError(f"topic {topic}", hint="`sync` makes it.")
         numbers = {0, *(row[0] for row in rows)}
         return {
             number: Range(0, max((row[1] + 1 for row in rows if row[0] == number), default=0))
@@ -95,11 +99,11 @@ def audit(
     session: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Auditing:
     def audited(
-        source: Sequence[Record],
+        source: Sequence[Record] | None,
         *,
         first: int = 0,
         end: int | None = None,
-        **topics: Sequence[Record],
+        **topics: Sequence[Record] | None,
     ) -> str:
         """What is printed."""
         copied = {"east.orders": topics.pop("target"), **topics}
@@ -330,6 +334,49 @@ def test_a_partition_that_nothing_copies_and_one_whose_copy_is_gone_are_not_call
 
     assert f"orders-1: not compared: {said}\n" in capsys.readouterr().out
     assert (reported()["partitions"], reported()["compared"]) == (2, 1)
+
+
+TWO_COPIED = {
+    "catalog": control(
+        entry(FIRST, CatalogState.ACTIVE), entry(replace(FIRST, partition=1), CatalogState.ACTIVE)
+    ),
+    "segments": control(segment(FIRST, run(0, 0, 3))),
+    "positions": control(position(FIRST, 3)),
+}
+
+
+def test_a_copy_whose_topic_is_gone_is_reported_and_not_called_intact(
+    audit: Auditing, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ours = [*records(0, 1, 2), *records(5, partition=1)]
+
+    with pytest.raises(NotIntactError, match="orders-0: 3 records were copied over east->west"):
+        audit(ours, target=None, **TWO_COPIED)
+
+    assert capsys.readouterr().out.splitlines() == [
+        "orders-0: not compared: the target has no such topic",
+        "orders-1: not compared: the target has no such topic",
+    ]
+    assert (reported()["partitions"], reported()["compared"]) == (2, 0)
+
+
+def test_a_source_whose_topic_is_gone_is_named_and_no_fault(audit: Auditing) -> None:
+    said = audit(None, target=[*records(0, 1, 2), *records(5, partition=1)], **TWO_COPIED)
+
+    assert said.splitlines() == [
+        "orders-0: not compared: the source has no such topic",
+        "orders-1: not compared: the source has no such topic",
+    ]
+    assert (reported()["partitions"], reported()["compared"]) == (2, 0)
+
+
+def test_a_control_topic_that_is_not_there_ends_the_audit_without_a_report(
+    audit: Auditing,
+) -> None:
+    with pytest.raises(UnknownTopicError, match="`sync` makes it"):
+        audit(records(0), target=records(0), **TWO_COPIED | {"segments": None})
+
+    assert Audit.written == []
 
 
 def test_what_is_missing_is_told_before_what_could_not_be_compared(

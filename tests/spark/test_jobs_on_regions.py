@@ -17,7 +17,9 @@ from mirrorfleet.records import archive
 from mirrorfleet.records.samples import Sample, Verdict, encode
 from mirrorfleet.records.segments import decode_segment
 from services.local.region import Region
+from spark.broker import Admin
 from spark.jobs import compact_offset_syncs, integrity_audit, slo_report
+from tests.faultkit.regions import address
 from tests.faultkit.waiting import wait_until
 from tests.integration.mirror.fleet import Fleet, wait_values
 from tests.integration.mirror.making import (
@@ -216,6 +218,12 @@ def test_a_record_that_nobody_copied_is_named_and_the_job_fails(
     assert code == 2
     assert f"extra {TOPIC}-1: source None..None" in said.out
     assert "is not intact: {'extra': 1}" in said.err
+
+
+def test_a_topic_that_was_deleted_has_no_partitions(session: SparkSession, west: Region) -> None:
+    admin = Admin(session, {"bootstrap.servers": address(west)})
+
+    assert integrity_audit.ranges_of(admin, "spark-deleted") == {}
 
 
 def test_what_cannot_be_done_is_said_and_nothing_is_written(
