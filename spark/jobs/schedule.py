@@ -5,7 +5,7 @@
 
 Each job is a process of its own, one after the other; one that fails or hangs keeps no other from
 its turn. One that could not do its work comes again after five minutes; one that did, also where
-it found a copy that is not intact (exit 2), at its next turn. What ran last is in `schedule.json`
+it found what is not intact (exit 2), at its next turn. What ran last is in `schedule.json`
 in the output folder; `--check` reads it (exit 0: alive, and every job ended with 0), as a health
 check does.
 """

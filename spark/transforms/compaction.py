@@ -12,6 +12,7 @@ Skew: one busy partition of a topic is one task here; its rows are runs, not rec
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 from pyspark.sql import DataFrame, Window
@@ -48,24 +49,37 @@ def archive_runs(archive: DataFrame) -> DataFrame:
 
 
 def problems(runs: DataFrame) -> DataFrame:
-    """What could not be read, as (problem)."""
-    return runs.where(F.col("problem").isNotNull()).select("problem")
+    """What could not be read, as (slot, problem)."""
+    return runs.where(F.col("problem").isNotNull()).select("slot", "problem")
+
+
+def without(runs: DataFrame, slots: Collection[int]) -> DataFrame:
+    """`SEGMENT_RUNS` or `ARCHIVE_RUNS` of all other slots."""
+    return runs.where(~F.col("slot").isin(list(slots)))
 
 
 def disagreements(segments: DataFrame, archived: DataFrame) -> DataFrame:
-    """Where a run begins that contradicts the one before it: (identity, target_start).
+    """Where the first run begins that contradicts the one before it: (slot, identity, target_start)
 
-    Runs rise on both sides. One that does not is of a transaction that was aborted: a broker may
-    call it committed to a consumer (`wire/aborted.py`). Packed it would stay for ever.
+    of each slot that has runs of the partition: which run of them is wrong is not known. Runs rise
+    on both sides. One that does not is of a transaction that was aborted: a broker may call it
+    committed to a consumer (`wire/aborted.py`). Packed it would stay for ever.
     """
     said = ["identity", "target_start", "target_end", "source_start", "source_end"]
-    runs = segments.select(said).unionByName(archived.select(said)).distinct()
+    columns = ["slot", *said]
+    both = segments.select(columns).unionByName(archived.select(columns))
+    both = both.where(F.col("identity").isNotNull())
+    runs = both.select(said).distinct()
     by_target = Window.partitionBy("identity").orderBy("target_start", "target_end")
     source_before = F.lag("source_end").over(by_target)
     target_before = F.lag("target_end").over(by_target)
     rises = (F.col("source_start") >= source_before) & (F.col("target_start") >= target_before)
     known = runs.withColumn("rises", F.coalesce(rises, F.lit(True)))
-    return known.where(~F.col("rises")).select("identity", "target_start")
+    first = known.where(~F.col("rises")).groupBy("identity").agg(
+        F.min("target_start").alias("target_start")
+    )
+    homes = both.select("slot", "identity").distinct()
+    return homes.join(first, on="identity", how="inner").select("slot", "identity", "target_start")
 
 
 def new_runs(segments: DataFrame, archived: DataFrame) -> DataFrame:

@@ -9,7 +9,7 @@ from mirrorfleet.core.ids import SourceOffset, TargetOffset
 from mirrorfleet.offsets.packing import Full, plan_packing
 from mirrorfleet.records import archive
 from mirrorfleet.records.segments import Run, decode_segment
-from spark.transforms import compaction
+from spark.transforms import coding, compaction
 from tests.spark.frames import ARCHIVE, SEGMENTS, frame, identity, plan, run, segment
 
 FULL = Full(runs=4, weight=100)
@@ -245,6 +245,7 @@ def test_a_record_of_an_unknown_version_is_a_problem_and_no_row(fleet: Fleet) ->
 
     (problem,) = compaction.problems(fleet.decoded()[0]).collect()
 
+    assert problem.slot == 0
     assert problem.problem.startswith("segments, partition 0, offset 0: segment: version 99")
     assert len(fleet.blocks()) == 1
 
@@ -255,7 +256,7 @@ def test_a_segment_that_contradicts_the_archive_is_told(fleet: Fleet) -> None:
 
     rows = compaction.disagreements(*fleet.decoded()).collect()
 
-    assert [row.target_start for row in rows] == [11]
+    assert [(row.slot, row.target_start) for row in rows] == [(0, 11)]
 
 
 def test_a_segment_that_goes_back_on_the_source_is_told(fleet: Fleet) -> None:
@@ -264,7 +265,22 @@ def test_a_segment_that_goes_back_on_the_source_is_told(fleet: Fleet) -> None:
 
     rows = compaction.disagreements(*fleet.decoded()).collect()
 
-    assert [row.target_start for row in rows] == [8]
+    assert [(row.slot, row.target_start) for row in rows] == [(0, 8)]
+
+
+def test_a_partition_that_contradicts_itself_is_told_with_every_slot_that_has_runs_of_it(
+    fleet: Fleet,
+) -> None:
+    fleet.put([(5, *archive.encode(archive.Block(identity(), tuple(runs(0, 2)))))])
+    commit_each(fleet, [run(3, 40, 4), *runs(5, 1)])
+    fleet.commit(segment(*runs(0, 3), partition=1, slot=7), slot=7)
+
+    rows = compaction.disagreements(*fleet.decoded()).collect()
+
+    assert sorted((row.slot, bytes(row.identity), row.target_start) for row in rows) == [
+        (0, coding.identity_bytes(identity()), 40),
+        (5, coding.identity_bytes(identity()), 40),
+    ]
 
 
 def test_a_broken_block_is_a_problem(fleet: Fleet) -> None:

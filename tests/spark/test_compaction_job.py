@@ -22,7 +22,7 @@ from spark.jobs import compact_offset_syncs
 from spark.jobs.running import Cluster
 from tests.faultkit.regions import address
 from tests.integration.checkpoint.copied import Copied
-from tests.integration.checkpoint.stored_map import SLOT
+from tests.integration.checkpoint.stored_map import OTHER, SLOT
 from tests.integration.mirror.making import Made, create, put, read
 
 ASKED = 1_000_000
@@ -160,18 +160,21 @@ def test_killed_at_each_step_and_run_again_it_ends_in_the_same_and_translates_th
     fleet.copied.check(fleet.index(), ASKED)
 
 
-def test_a_map_that_cannot_be_read_is_told_and_nothing_is_freed(
+def test_a_slot_that_cannot_be_read_is_told_and_left_as_it_is_beside_one_that_is_packed(
     fleet: Fleet, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fleet.copy(1)
-    put(fleet.west, fleet.topic(ControlKind.ARCHIVE), [Made(b"\x09", key=b"\x09", partition=0)])
+    known = [Made(encode_segment(one), partition=OTHER) for one in fleet.segments[-2:]]
+    put(fleet.west, fleet.topic(ControlKind.SEGMENTS), known)
+    unread = Made(b"\x09", key=b"\x09", partition=OTHER)
+    put(fleet.west, fleet.topic(ControlKind.ARCHIVE), [unread])
 
-    assert fleet.compact() == 1
+    assert fleet.compact() == 2
 
-    assert (
-        "error: archive, partition 0, offset 0: archive key: version 9" in capsys.readouterr().err
-    )
-    assert len(fleet.waiting()) == 2
+    said = capsys.readouterr().err
+    assert "slot 0: archive, partition 0, offset 0: archive key: version 9" in said
+    left = read(fleet.west, fleet.topic(ControlKind.SEGMENTS), SLOTS)
+    assert [len(left[slot]) for slot in (OTHER, SLOT)] == [2, 1]
 
 
 def test_topics_that_are_not_there_and_clusters_that_do_not_answer_are_named(
