@@ -75,8 +75,10 @@ def disagreements(segments: DataFrame, archived: DataFrame) -> DataFrame:
     target_before = F.lag("target_end").over(by_target)
     rises = (F.col("source_start") >= source_before) & (F.col("target_start") >= target_before)
     known = runs.withColumn("rises", F.coalesce(rises, F.lit(True)))
-    first = known.where(~F.col("rises")).groupBy("identity").agg(
-        F.min("target_start").alias("target_start")
+    first = (
+        known.where(~F.col("rises"))
+        .groupBy("identity")
+        .agg(F.min("target_start").alias("target_start"))
     )
     homes = both.select("slot", "identity").distinct()
     return homes.join(first, on="identity", how="inner").select("slot", "identity", "target_start")

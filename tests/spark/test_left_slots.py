@@ -85,7 +85,7 @@ def test_of_many_slots_that_are_left_some_are_told_with_the_reason() -> None:
     refuse_left({})
 
     with pytest.raises(NotIntactError) as refused:
-        refuse_left({slot: "why" for slot in range(9, 2, -1)})
+        refuse_left(dict.fromkeys(range(9, 2, -1), "why"))
 
     assert refused.value.message.endswith(
         "slot 3: why; slot 4: why; slot 5: why; slot 6: why; slot 7: why; and 2 more."

@@ -62,15 +62,9 @@ def diverted(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
         found.window_done()
         return found
 
-    async def fence(*_: object) -> ProducerIdentity:
-        return PRODUCER
-
     async def bounds(_: object, at: TopicPartition) -> tuple[int, int]:
         assert at == CONTROL
         return 0, 9
-
-    async def learn() -> None:
-        return None
 
     async def admit(runner: SimpleNamespace, sender: object) -> None:
         del sender
@@ -81,10 +75,10 @@ def diverted(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
     positions = [partition.committed for partition in world.runner.slot.partitions.values()]
     world.log = [Barrier(owner="me", producer=PRODUCER, time_ms=1), *positions]
     world.wedges.left_behind = frozenset({SICK})
-    monkeypatch.setattr(taking, "fence_settled", fence)
+    monkeypatch.setattr(taking, "fence_settled", AsyncMock(return_value=PRODUCER))
     monkeypatch.setattr(diverting, "log_bounds", bounds)
     world.runner.doubts = SimpleNamespace(
-        learn=learn, control_ends={}, reached_anew=lambda nodes: None
+        learn=AsyncMock(return_value=None), control_ends={}, reached_anew=lambda nodes: None
     )
     monkeypatch.setattr(taking, "admit_known", admit)
     monkeypatch.setattr(taking, "Sender", lambda *_: Sender(world))

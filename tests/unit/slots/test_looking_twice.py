@@ -12,11 +12,13 @@ import pytest
 
 from mirrorfleet.copying.faults import FaultReason
 from mirrorfleet.core.errors import DeadlineError
+from mirrorfleet.core.ids import SourceOffset
 from mirrorfleet.slots import freshness, succession
 from mirrorfleet.slots.freshness import Freshness
 from mirrorfleet.slots.starting import NOTHING_NEW
 from mirrorfleet.slots.taking import admit
 from tests.unit.copying.making import LINK, SOURCE_TOPIC, entry, identity, partition_of, slot
+from tests.unit.views.making import report
 
 if TYPE_CHECKING:
     from mirrorfleet.copying.faults import Fault
@@ -58,7 +60,8 @@ class Admitting:
         self, monkeypatch: pytest.MonkeyPatch, *, source: TopicId, target: TopicId
     ) -> None:
         monkeypatch.setattr(freshness, "WAIT_S", 0.05)
-        monkeypatch.setattr(succession, "last_told", AsyncMock(return_value={}))
+        told = {identity(): report(entry(), high_watermark=SourceOffset(90))}
+        monkeypatch.setattr(succession, "last_told", AsyncMock(return_value=told))
         self.slot = slot()
         known = {identity(): partition_of(self.slot).committed}
         self.slot.forget_all()
@@ -97,6 +100,18 @@ async def test_what_the_topic_is_of_a_source_that_is_away_is_not_said_and_its_co
 
     assert (list(slow.slot.partitions), slow.said) == ([identity()], [])
     assert (slow.sources.renewals, slow.targets.renewals) == (1, 0)
+
+
+async def test_where_a_topic_ended_that_may_be_another_one_now_is_recalled_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its refusals say later what it is, and nobody has seen an end of it since."""
+    slow = Admitting(monkeypatch, source=OTHER, target=identity().target_topic_id)
+
+    await slow.admit()
+    await succession.recall_ends(cast("SlotRunner", slow.runner))
+
+    assert partition_of(slow.slot).source.high_watermark == 90
 
 
 async def test_a_target_that_is_away_is_waited_for_once_and_judged_when_its_table_is_younger(
