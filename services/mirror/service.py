@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.config.connect import cluster_settings
 from mirrorfleet.copying.budget import MemoryBudget
-from mirrorfleet.copying.loads import LoadMeter
 from mirrorfleet.copying.schedule import backoff_s
 from mirrorfleet.core.errors import MirrorfleetError, UnknownVersionError
 from mirrorfleet.core.ids import ClusterAlias, Link, PartitionIdentity, SlotNumber, TopicPartition
@@ -25,11 +24,12 @@ from mirrorfleet.kafka.membership import SESSION_S, Membership
 from mirrorfleet.mapping.catalog import CatalogView, follow_catalog, open_source
 from mirrorfleet.mapping.runs import StoredMap
 from mirrorfleet.records.events import EventKind
+from mirrorfleet.records.members import NO_SLOTS
 from mirrorfleet.records.topics import ControlKind, control_topic
 from mirrorfleet.runtime import metric_names as names
 from mirrorfleet.runtime.log import fields, logger
 from mirrorfleet.runtime.reaching import reached
-from mirrorfleet.slots import requests
+from mirrorfleet.slots import contacts, requests
 from mirrorfleet.slots.leaders import Leaders, Role
 from mirrorfleet.slots.meters import LinkMeters
 from mirrorfleet.slots.owning import Owning
@@ -37,6 +37,7 @@ from mirrorfleet.slots.recalling import check_versions
 from mirrorfleet.slots.trace_topics import Tracing, Upstream
 from mirrorfleet.slots.worker import SourceSide, Worker
 from services.mirror import reporting, settings
+from services.mirror.claiming import Claiming
 from services.mirror.telling import Teller
 
 if TYPE_CHECKING:
@@ -80,9 +81,7 @@ class MirrorService:
         self._membership: Membership | None = None
         self._owning: Owning | None = None
         self._checked: set[SlotNumber] = set()
-        self._shared: tuple[Slots, Slots] = (frozenset(), frozenset())
-        """All slots of the fleet, and those that copy something from a source that we reach."""
-        self._loads = LoadMeter()
+        self._claiming = Claiming(context.clock, self._held, self._ours)
         self._looks = reporting.Looks(time.process_time)
         self._changed, self._known = asyncio.Event(), asyncio.Event()
         self._all_reached = asyncio.Event()
@@ -163,8 +162,8 @@ class MirrorService:
             topic=control_topic(context.fleet, ControlKind.SLOTS),
             owner=context.owner,
             clock=context.clock,
-            known=lambda: self._shared,
-            loads=self._loads.loads,
+            known=self._claiming.known,
+            loads=self._claiming.loads,
         )
 
     def _make_worker(
@@ -239,12 +238,13 @@ class MirrorService:
             for identity, entry in self._view.partitions.items():
                 by_slot.setdefault(entry.slot, {})[identity] = entry
                 sources[entry.slot] = entry.link.source
-            await self._check_positions(n for n, s in sources.items() if s in self._sides)
-            busy: Slots = frozenset(n for n, s in sources.items() if s in self._sides)
-            self._shared = frozenset(by_slot) | self._view.slots, busy
-            if self._shared[0]:
+            reached = frozenset(self._sides)
+            await self._check_positions(n for n, s in sources.items() if s in reached)
+            slots = frozenset(by_slot) | self._view.slots
+            self._claiming.learned(slots, sources, reached)
+            if slots:
                 self._known.set()
-            if busy == by_slot.keys():
+            if reached.issuperset(sources.values()):
                 self._all_reached.set()
             for number, source in sources.items():
                 side = self._sides.get(source)
@@ -303,9 +303,11 @@ class MirrorService:
             )
         )
         meters = LinkMeters(context.metrics, link, traces)
-        self._sides[source] = SourceSide(
+        side = self._sides[source] = SourceSide(
             link, cluster, leaders, meters, cluster.settings.security.principal, keeper
         )
+        kept = contacts.keep(self._claiming.meets(source), side, context.clock)
+        self._following.append(helpers.create_task(kept, name=f"contact:{source}"))
         self._changed.set()
 
     async def _reach(self, source: ClusterAlias, hold: str, stop: Stop) -> Cluster | None:
@@ -350,12 +352,13 @@ class MirrorService:
 
     def _tell(self, teller: Teller) -> None:
         """Begin to tell how all stands now."""
-        now = self._context.clock.monotonic()
-        ours = self._ours()
-        copied = {r.number: reporting.copied(r) for r in ours if r.slot.partitions}
-        self._loads.sample(copied, now)
-        self._looks.look(ours, now)
+        self._claiming.sample()
+        self._looks.look(self._ours(), self._context.clock.monotonic())
         teller.tell(self._told_of())
+
+    def _held(self) -> Slots:
+        share = None if self._membership is None else self._membership.share
+        return NO_SLOTS if share is None else share.slots
 
     def _ours(self) -> list[SlotRunner]:
         return self._owning.ours() if self._owning else []

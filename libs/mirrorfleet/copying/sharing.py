@@ -6,8 +6,9 @@
 Sticky, as KIP-54: a slot moves only when its owner is gone, or when that takes a fair part of the
 load from the busiest. Load is measured bytes; of slots that nobody measured a usual one is
 supposed, and where nothing was measured each slot counts the same. Who does not reach the source
-of a slot has it among those that it knows and not among its busy ones, and does not get it.
-A claim of an older generation loses: a member that slept is no owner any more.
+of a slot has it among those that it knows and not among its busy ones, and does not get it. One
+that nobody reaches stays where it is. A claim of an older generation loses: a member that slept is
+no owner any more.
 
 Weights are whole numbers. Each move then makes the sum of the members' squared loads smaller, so
 moving ends; with fractions 7.7 + 7.7 + 7.7 is more than 7.7 above 7.7 + 7.7, and one slot would go
@@ -52,10 +53,13 @@ def share(claims: Mapping[str, Claim]) -> dict[str, Share]:
     idle = none.union(*(one.known for one in claims.values())) - busy
     after = dict.fromkeys(sorted(claims), none)
     staying = [member for member in after if not claims[member].leaving] or list(after)
+    fixed = _fixed(claims, {slot: one for slot, one in before.items() if one in staying}, busy)
     for part in (busy, idle):
         able = {slot: _able(slot, staying, claims) if part is busy else staying for slot in part}
-        kept = {slot: before[slot] for slot in part if before.get(slot) in able[slot]}
-        evening = _Evening(staying, _weights(part, claims, before), kept, able)
+        kept = {
+            slot: before[slot] for slot in part if before.get(slot) in able[slot] or slot in fixed
+        }
+        evening = _Evening(staying, _weights(part, claims, before), kept, able, fixed)
         for member, slots in evening.done().items():
             after[member] |= slots
     return {
@@ -86,9 +90,10 @@ class _Evening:
         weights: Mapping[SlotNumber, int],
         kept: Mapping[SlotNumber, str],
         able: Mapping[SlotNumber, Collection[str]],
+        fixed: Slots,
     ) -> None:
-        """`able`: who can copy a slot; somebody, of each."""
-        self._weights, self._able = weights, able
+        """`able`: who can copy a slot; somebody, of each. `fixed`: what of `kept` does not move."""
+        self._weights, self._able, self._fixed = weights, able, fixed
         self._slots: dict[str, set[SlotNumber]] = {member: set() for member in members}
         for slot, member in kept.items():
             self._slots[member].add(slot)
@@ -111,6 +116,7 @@ class _Evening:
         """
         by_load = sorted(self._slots, key=self._load)
         for most in sorted(self._slots, key=self._load, reverse=True):
+            movable = self._slots[most] - self._fixed
             for least in by_load:
                 gap = self._load(most)[0] - self._load(least)[0]
                 if gap <= even:
@@ -118,7 +124,7 @@ class _Evening:
                 light = [
                     slot
                     for slot, weight in self._weights.items()
-                    if slot in self._slots[most] and least in self._able[slot]
+                    if slot in movable and least in self._able[slot]
                     if 2 * (gap - weight) >= min(even, weight)
                 ]
                 if light:
@@ -140,6 +146,12 @@ def _able(
         if slot in claims[member].busy or slot not in claims[member].known
     ]
     return found or members
+
+
+def _fixed(claims: Mapping[str, Claim], owners: Mapping[SlotNumber, str], busy: Slots) -> Slots:
+    """What stays with its owner: slots whose source nobody reaches, so that nobody is better."""
+    away = {slot for one in claims.values() for slot in one.away} - busy
+    return frozenset(slot for slot in owners if slot in away)
 
 
 def _weights(

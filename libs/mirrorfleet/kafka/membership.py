@@ -39,7 +39,6 @@ from mirrorfleet.core.errors import (
     MirrorfleetError,
     denied,
 )
-from mirrorfleet.core.ids import SlotNumber
 from mirrorfleet.core.ports import Clock
 from mirrorfleet.kafka.aiokafka_options import (
     Reach,
@@ -59,7 +58,7 @@ from mirrorfleet.kafka.coordinator import (
     find_coordinator,
 )
 from mirrorfleet.kafka.leftovers import goodbye, remove_leftovers
-from mirrorfleet.records.members import NO_LOADS, Claim, Loads, Slots
+from mirrorfleet.records.members import NO_LOADS, NO_SLOTS, Claim, Known, Loads
 
 SESSION_S: Final = 6.0
 """A silent member is out after this: the least that brokers allow by default
@@ -130,14 +129,14 @@ class Membership:
         topic: str,
         owner: str,
         clock: Clock,
-        known: Callable[[], tuple[Slots, Slots]],
+        known: Callable[[], Known],
         loads: Callable[[], Loads] = lambda: NO_LOADS,
     ) -> None:
         """`owner` is the name of this process, of the form that `remove_leftovers` knows.
 
-        `known` gives all slots that we know of, and those of them with something to copy. It is
-        asked again and again: when its answer changes, the slots are shared out anew. So they are,
-        now and then, when `loads` (bytes a second of what we hold) is quite another.
+        `known` gives the slots as we know them. It is asked again and again: when its answer
+        changes, the slots are shared out anew. So they are, now and then, when `loads` (bytes a
+        second of what we hold) is quite another.
         """
         self.share: Share | None = None
         self.generation = -1
@@ -154,7 +153,7 @@ class Membership:
         self._leaving = self.knows_we_leave = False
         self._claimed_loads: Loads = NO_LOADS
         self._claimed_at = float("-inf")
-        self._claimed = (*known(), False)
+        self._claimed = (known(), False)
         self._changed = asyncio.Event()
         self._given_at = float("-inf")
         self._coordinator: _Coordinator | None = None
@@ -346,23 +345,31 @@ class Membership:
         return cast("_Coordinator", made)
 
     def _claim(self) -> Claim:
-        held = frozenset[SlotNumber]() if self.share is None else self.share.slots
-        self._claimed = self._wishes()
+        held = NO_SLOTS if self.share is None else self.share.slots
+        self._claimed = (known, leaving) = self._wishes()
         self._claimed_loads, self._claimed_at = self._loads(), self._clock.monotonic()
-        return Claim(self.generation, held, *self._claimed, self._claimed_loads)
+        return Claim(
+            generation=self.generation,
+            held=held,
+            known=known.slots,
+            busy=known.busy,
+            away=known.away,
+            leaving=leaving,
+            loads=self._claimed_loads,
+        )
 
     def _has_drifted(self) -> bool:
         is_due = self._clock.monotonic() - self._claimed_at > _DRIFT_S
         return is_due and has_drifted(self._claimed_loads, self._loads())
 
-    def _wishes(self) -> tuple[Slots, Slots, bool]:
-        return *self._known(), self._leaving
+    def _wishes(self) -> tuple[Known, bool]:
+        return self._known(), self._leaving
 
     def _take(self, given: Share) -> None:
         """A generation is complete."""
         if self._coordinator is not None:
             self.generation = self._coordinator.generation
-        self.share, self.knows_we_leave = given, self._claimed[2]
+        self.share, self.knows_we_leave = given, self._claimed[1]
         self._given_at = self._clock.monotonic()
         self.trouble = ""
         self._changed.set()

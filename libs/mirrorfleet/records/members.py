@@ -5,7 +5,8 @@ They travel as user data of Kafka's consumer protocol, so the group looks like a
 
     claim  {"v":1,"generation":7,"held":[0,2],"known":[0,1,2,3],"busy":[0,3],"leaving":false,
            "loads":{"0":120000},       bytes a second that were measured, of slots held for a while
-           "level":1}
+           "level":1,
+           "away":[1]}                 known ones whose source does not answer this member
     share  {"v":1,"handed":[2]}        the slots themselves are the assigned partitions
 """
 
@@ -27,13 +28,25 @@ _COUNT: Final = struct.Struct(">i")
 Slots = frozenset[SlotNumber]
 Loads = Mapping[SlotNumber, int]
 NO_LOADS: Final[Loads] = MappingProxyType({})
+NO_SLOTS: Final[Slots] = frozenset()
+
+
+class Known(NamedTuple):
+    """Slots as a member knows them: all; those that it can copy something of; and `away`, those
+    that have something to copy, from a source that it does not reach.
+    """
+
+    slots: Slots
+    busy: Slots
+    away: Slots = NO_SLOTS
 
 
 class Claim(NamedTuple):
     """What a member brings to a rebalance: its slots as of `generation`, and all that it knows.
 
-    `busy` are the known slots that have something to copy. Who is `leaving` wants no slots.
-    `loads` are bytes a second, of those held slots that were measured for long enough.
+    `busy` are the known slots that have something to copy from a source that the member reaches,
+    `away` those whose source it does not reach. Who is `leaving` wants no slots. `loads` are bytes
+    a second, of those held slots that were measured for long enough.
     """
 
     generation: int
@@ -44,6 +57,7 @@ class Claim(NamedTuple):
     loads: Loads = NO_LOADS
     level: int = KNOWN_LEVEL
     """Newest format level that the member's build knows (`records.formats`)."""
+    away: Slots = NO_SLOTS
 
 
 def encode_claim(claim: Claim) -> bytes:
@@ -57,6 +71,7 @@ def encode_claim(claim: Claim) -> bytes:
         "leaving": claim.leaving,
         "loads": {str(slot): load for slot, load in sorted(claim.loads.items())},
         "level": claim.level,
+        "away": sorted(claim.away),
     }
     return to_json(values)
 
@@ -68,7 +83,8 @@ def decode_claim(data: bytes) -> Claim:
     held, known, busy = (_slots(found.integers(name)) for name in ("held", "known", "busy"))
     level = found.maybe_integer("level") or FIRST_LEVEL  # builds before it knew the first only
     generation, leaving = found.integer("generation"), found.flag("leaving")
-    return Claim(generation, held, known, busy, leaving, _loads(found), level)
+    away = _maybe_slots(found, "away")
+    return Claim(generation, held, known, busy, leaving, _loads(found), level, away)
 
 
 def claim_brought(data: bytes) -> Claim:
@@ -113,6 +129,11 @@ def _loads(found: Fields) -> Loads:
     if any(load < 0 for load in measured.values()):
         raise CorruptBatchError(f"claim: a load below zero in {measured}")
     return measured
+
+
+def _maybe_slots(found: Fields, name: str) -> Slots:
+    """None of a build that does not tell."""
+    return NO_SLOTS if found.values.get(name) is None else _slots(found.integers(name))
 
 
 def _slots(numbers: Iterable[int]) -> Slots:

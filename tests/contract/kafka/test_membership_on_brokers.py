@@ -19,6 +19,7 @@ from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.coordinator import CoordinatorKind, find_coordinator
 from mirrorfleet.kafka.groups import GroupDescription, GroupState, describe_groups
 from mirrorfleet.kafka.membership import SESSION_S, Membership
+from mirrorfleet.records.members import Known
 from mirrorfleet.runtime.clock import SystemClock
 from services.local.region import Region, RegionSpec
 from tests.contract.kafka.making import new_topic
@@ -48,7 +49,7 @@ def member(cluster: Cluster, topic: str, number: int, group: str = GROUP) -> Mem
         topic=topic,
         owner=f"mirror:h:{number}:aa",
         clock=SystemClock(),
-        known=lambda: (SLOTS, SLOTS),
+        known=lambda: Known(SLOTS, SLOTS),
     )
 
 

@@ -1,4 +1,4 @@
-"""A worker that does not reach the source takes no slot from one that does."""
+"""A worker that does not reach the source takes no slot from one that does, and keeps none."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from services.local.ports import free_ports
+from services.local.region import RegionSpec
+from tests.faultkit.far import far_pair
+from tests.faultkit.proxy import BLACK_HOLE, held
 from tests.faultkit.regions import address
 from tests.faultkit.traffic import traffic
 from tests.faultkit.waiting import wait_until
@@ -17,9 +20,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from services.local.region import Region
+    from tests.faultkit.process import ServiceProcess
 
 SLOTS: Final = 4
 TOPIC: Final = "unreached"
+LOST: Final = "lost"
 
 
 @pytest.mark.timeout(200)
@@ -54,4 +59,41 @@ def test_a_worker_behind_a_firewall_or_with_an_older_estate_costs_no_slot_its_ow
                 report = fleet.judged([TOPIC])
 
     assert report.verdict is Verdict.PASS
+    assert records > 0
+
+
+def all_copied(*mirrors: ServiceProcess) -> bool:
+    """Whether they copy all slots between them."""
+    return [s["state"] for each in mirrors for s in slots_of(each)] == ["copying"] * SLOTS
+
+
+@pytest.mark.timeout(300)
+def test_a_worker_that_loses_the_source_gives_its_slots_up_and_has_some_again_once_it_is_back(
+    west: Region, tmp_path: Path
+) -> None:
+    rules = [{"name": "all", "topics": [LOST]}]
+    with far_pair(RegionSpec(name="east")) as pair:
+        east, gates = pair["east"].region, pair["east"].gates.values()
+        fleet = Fleet(LOST, east, west, tmp_path, rules=rules, slots=SLOTS)
+        load = traffic(address(east), [f"{LOST}:8"], rate=500)
+        with load as made, fleet.sync(), fleet.mirror("near") as near:
+            wait_states(near, "copying", SLOTS)
+            right = fleet.estate.read_text()
+            fleet.estate.write_text(right.replace(address(east), pair["east"].bootstrap))
+            with fleet.mirror("far") as far:
+                wait_states(far, "copying", SLOTS // 2)
+                wait_states(near, "copying", SLOTS // 2)
+                with held(gates, up=BLACK_HOLE, down=BLACK_HOLE):
+                    wait_states(near, "copying", SLOTS)
+                    assert slots_of(far) == []
+                    records = made.stop().records
+                    report = fleet.judged([LOST])
+                    waiting = sum(gate.seen().waiting for gate in gates)
+                wait_until(
+                    lambda: slots_of(far) and all_copied(near, far),
+                    deadline_s=FLOWING_S,
+                    what="slots for who reaches the source again",
+                )
+
+    assert (report.verdict, waiting > 0) == (Verdict.PASS, True)
     assert records > 0

@@ -58,6 +58,39 @@ def test_a_slot_that_went_and_came_again_is_measured_anew() -> None:
     assert meter.loads() == {SLOT: 100}
 
 
+def lost(at: int) -> LoadMeter:
+    """A meter of a slot of 1,000 bytes a second whose source falls silent at a second."""
+    meter = caught_up()
+    for second in range(1, at + 1):
+        meter.sample({SLOT: {ONE: 1_000 * second}}, float(second), {SLOT: float(second)})
+    return meter
+
+
+def test_a_slot_whose_source_is_silent_keeps_the_load_that_it_had() -> None:
+    meter = lost(40)
+    for second in range(41, 641):
+        meter.sample({SLOT: {ONE: 40_000}}, float(second), {SLOT: 40.0})
+    assert meter.loads() == {SLOT: 1_000}
+
+
+def test_what_waited_while_its_source_was_away_is_no_load() -> None:
+    meter = lost(40)
+    for second in range(41, 101):
+        meter.sample({SLOT: {ONE: 40_000}}, float(second), {SLOT: 40.0})
+    copied = 40_000
+    for second in range(101, 131):
+        copied += 20_000 if second < 105 else 1_000
+        meter.sample({SLOT: {ONE: copied}}, float(second), {SLOT: float(second)})
+        assert meter.loads() == {SLOT: 1_000}
+
+
+def test_a_slot_that_has_nothing_to_copy_counts_less_and_less_while_its_source_answers() -> None:
+    meter = lost(40)
+    for second in range(41, 101):
+        meter.sample({SLOT: {ONE: 40_000}}, float(second), {SLOT: float(second - second % 3)})
+    assert 50 < meter.loads()[SLOT] < 200
+
+
 def test_what_a_partition_copied_before_it_joined_the_slot_is_no_load() -> None:
     """As at the end of a quarantine: hundreds of gigabytes would come within a second."""
     meter = caught_up()

@@ -117,6 +117,34 @@ def test_slots_whose_source_nobody_reaches_are_shared_out_all_the_same() -> None
     assert share(claims) == {"a": Share(slots(), slots()), "b": Share(ALL, reached)}
 
 
+def test_slots_whose_source_all_have_lost_stay_where_they_are() -> None:
+    """They may be shared unevenly, as they came while only one reached it, or one carries more."""
+    held = {"a": slots(0), "b": ALL - slots(0), "c": slots()}
+    claims = {name: Claim(4, own, ALL, slots(), away=ALL) for name, own in held.items()}
+    claims["a"] = claims["a"]._replace(loads={SlotNumber(0): 9000})
+    kept = {name: Share(own, slots()) for name, own in held.items()}
+    assert share(claims) == kept
+
+    heard = {**claims, "c": Claim(4, slots(), ALL, ALL)}
+    assert share(heard)["c"] == Share(ALL, ALL)
+    left = share({**claims, "b": claims["b"]._replace(leaving=True)})
+    assert left["a"].slots | left["c"].slots == ALL
+    assert left["a"].slots >= slots(0)
+
+
+def test_what_one_has_lost_goes_to_who_reaches_it_whatever_that_carries() -> None:
+    east, south = slots(0, 1, 2, 3), slots(4, 5, 6, 7)
+    loads = {SlotNumber(slot): 100 for slot in (2, 3, 6, 7)}
+    found = share(
+        {
+            "a": Claim(3, slots(0, 1, 4, 5), ALL, ALL, loads={SlotNumber(0): 90_000}),
+            "b": Claim(3, slots(2, 3, 6, 7), ALL, south, loads=loads, away=east),
+        }
+    )
+    assert found["a"].slots >= east
+    assert found["b"].slots <= south
+
+
 def test_of_three_the_idlest_is_given_slots_though_the_busiest_has_none_to_give() -> None:
     six = slots(0, 1, 2, 3, 4)
     claims = {"a": loaded(1, {0: 9000}, six), "b": loaded(1, dict.fromkeys(range(1, 5), 100), six)}

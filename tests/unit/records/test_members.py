@@ -20,11 +20,12 @@ KNOWN = HELD | {SlotNumber(1)}
 
 
 def test_a_claim_has_these_bytes_and_is_read_back() -> None:
-    claim = Claim(7, HELD, KNOWN, HELD, leaving=True, loads={SlotNumber(2): 500})
+    away = KNOWN - HELD
+    claim = Claim(7, HELD, KNOWN, HELD, leaving=True, loads={SlotNumber(2): 500}, away=away)
     data = encode_claim(claim)
     assert data == (
         b'{"v":1,"generation":7,"held":[0,2],"known":[0,1,2],"busy":[0,2],"leaving":true,'
-        b'"loads":{"2":500},"level":2}'
+        b'"loads":{"2":500},"level":2,"away":[1]}'
     )
     assert decode_claim(data) == claim
 
@@ -37,6 +38,14 @@ def test_a_claim_of_a_build_that_measured_nothing_is_read() -> None:
 def test_a_claim_without_a_level_is_of_a_build_that_knew_the_first() -> None:
     data = b'{"v":1,"generation":7,"held":[],"known":[],"busy":[],"leaving":false}'
     assert decode_claim(data).level == 1
+
+
+def test_a_claim_of_a_build_that_does_not_tell_what_is_away_has_none_and_more_is_ignored() -> None:
+    data = b'{"v":1,"generation":7,"held":[0,2],"known":[0,1,2],"busy":[0,2],"leaving":false'
+    assert decode_claim(data + b"}").away == frozenset()
+    assert decode_claim(data + b',"level":2,"away":[1],"more":[3]}').away == KNOWN - HELD
+    with pytest.raises(CorruptBatchError, match="away"):
+        decode_claim(data + b',"away":"east"}')
 
 
 def test_a_claim_is_found_in_what_a_member_joined_with() -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from mirrorfleet.copying import contact
 from mirrorfleet.copying.lifecycle import SlotState
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError
@@ -18,9 +19,10 @@ from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.control_writer import ControlWriter
 from mirrorfleet.kafka.transactions import TransactionVersion
 from mirrorfleet.records.catalog import CatalogConfig, CatalogLink
+from mirrorfleet.records.members import Known
 from mirrorfleet.runtime.lifecycle import Stop
 from mirrorfleet.runtime.metrics import Exposition
-from mirrorfleet.slots import requests
+from mirrorfleet.slots import contacts, requests
 from mirrorfleet.slots.leaders import Leaders
 from services.mirror import reporting
 from services.mirror import service as module
@@ -36,7 +38,6 @@ if TYPE_CHECKING:
 
     from mirrorfleet.mapping.catalog import CatalogView
     from mirrorfleet.records.catalog import CatalogEntry
-    from mirrorfleet.records.members import Slots
 
 
 class Members(Group):
@@ -182,17 +183,17 @@ class Joining(Worker):
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *, connect_s: float) -> None:
         super().__init__(monkeypatch)
         self.joined, self.reached = asyncio.Event(), asyncio.Event()
-        self._known: list[Callable[[], tuple[Slots, Slots]]] = []
+        self._known: list[Callable[[], Known]] = []
         monkeypatch.setattr(module, "Membership", self._member)
         monkeypatch.setattr(self.group, "run", self._run)
         monkeypatch.setattr(module, "open_source", self._open)
         monkeypatch.setattr(module, "CONNECT_S", connect_s)
 
-    def claims(self) -> tuple[Slots, Slots]:
+    def claims(self) -> Known:
         (known,) = self._known
         return known()
 
-    def _member(self, *_: object, **how: Callable[[], tuple[Slots, Slots]]) -> Members:
+    def _member(self, *_: object, **how: Callable[[], Known]) -> Members:
         self._known.append(how["known"])
         return self.group
 
@@ -212,7 +213,7 @@ async def test_a_worker_that_reaches_its_sources_joins_at_once(
     async with asyncio.timeout(5), worker.serving():
         worker.publish(entry())
         await worker.joined.wait()
-        assert worker.claims() == (slot, slot)
+        assert worker.claims() == Known(slot, slot)
 
 
 async def test_a_worker_that_does_not_reach_a_source_joins_and_says_which_slots_it_cannot_copy(
@@ -222,9 +223,32 @@ async def test_a_worker_that_does_not_reach_a_source_joins_and_says_which_slots_
     async with asyncio.timeout(10), worker.serving():
         worker.publish(entry())
         await worker.joined.wait()
-        assert worker.claims() == (slot, frozenset())
+        assert worker.claims() == Known(slot, frozenset(), slot)
         worker.reached.set()
-        await until(lambda: worker.claims() == (slot, slot), deadline_s=5, what="a claim to it")
+        await until(lambda: worker.claims().busy == slot, deadline_s=5, what="a claim to it")
+
+
+async def test_a_worker_that_loses_a_source_claims_no_slot_of_it_until_it_is_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answers: list[int] = []
+
+    async def answering(*_: object) -> int | None:
+        return answers[0] if answers else None
+
+    monkeypatch.setattr(contacts, "answering", answering)
+    monkeypatch.setattr(contacts, "LOOK_S", 0.01)
+    for limit, seconds in (("OTHERS_S", 0.2), ("OWN_S", 0.4), ("STEADY_S", 0.1)):
+        monkeypatch.setattr(contact, limit, seconds)
+    worker, slot = Joining(monkeypatch, connect_s=60.0), frozenset({entry().slot})
+    worker.reached.set()
+    async with asyncio.timeout(15), worker.serving():
+        worker.publish(entry())
+        await worker.joined.wait()
+        lost = Known(slot, frozenset(), slot)
+        await until(lambda: worker.claims() == lost, deadline_s=5, what="it to be given up")
+        answers.append(1)
+        await until(lambda: worker.claims().busy == slot, deadline_s=5, what="a claim to it again")
 
 
 async def test_a_worker_that_has_reached_no_source_yet_is_not_ready(
