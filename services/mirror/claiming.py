@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from mirrorfleet.copying.contact import Contact
 from mirrorfleet.copying.loads import LoadMeter
-from mirrorfleet.records.members import Known
+from mirrorfleet.records.members import Carried, Known
 from services.mirror import reporting
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from mirrorfleet.core.ids import ClusterAlias, SlotNumber
     from mirrorfleet.core.ports import Clock
-    from mirrorfleet.records.members import Loads, Slots
+    from mirrorfleet.records.members import Slots
     from mirrorfleet.slots.runner import SlotRunner
 
 
@@ -59,9 +59,10 @@ class Claiming:
         )
         return Known(self._slots, busy, frozenset(self._sources) - busy)
 
-    def loads(self) -> Loads:
-        """Bytes a second of the slots that were watched for long enough."""
-        return self._meter.loads()
+    def carried(self) -> Carried:
+        """How the slots are that run here."""
+        diverted = frozenset(each.number for each in self._ours() if each.wedges.left_behind)
+        return Carried(self._meter.loads(), diverted)
 
     def sample(self) -> None:
         """Measure once more what the slots carry."""

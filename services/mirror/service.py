@@ -163,7 +163,7 @@ class MirrorService:
             owner=context.owner,
             clock=context.clock,
             known=self._claiming.known,
-            loads=self._claiming.loads,
+            carried=self._claiming.carried,
         )
 
     def _make_worker(

@@ -7,8 +7,9 @@ Sticky, as KIP-54: a slot moves only when its owner is gone, or when that takes 
 load from the busiest. Load is measured bytes; of slots that nobody measured a usual one is
 supposed, and where nothing was measured each slot counts the same. Who does not reach the source
 of a slot has it among those that it knows and not among its busy ones, and does not get it. One
-that nobody reaches stays where it is. A claim of an older generation loses: a member that slept is
-no owner any more.
+that nobody reaches stays where it is, and so does one that goes on without some partition: only its
+owner can, and whoever takes it waits until all is well. A claim of an older generation loses: a
+member that slept is no owner any more.
 
 Weights are whole numbers. Each move then makes the sum of the members' squared loads smaller, so
 moving ends; with fractions 7.7 + 7.7 + 7.7 is more than 7.7 above 7.7 + 7.7, and one slot would go
@@ -149,9 +150,13 @@ def _able(
 
 
 def _fixed(claims: Mapping[str, Claim], owners: Mapping[SlotNumber, str], busy: Slots) -> Slots:
-    """What stays with its owner: slots whose source nobody reaches, so that nobody is better."""
+    """What stays with its owner: slots that go on without some partition, as only an owner can, and
+    those whose source nobody reaches, so that nobody is better.
+    """
     away = {slot for one in claims.values() for slot in one.away} - busy
-    return frozenset(slot for slot in owners if slot in away)
+    return frozenset(
+        slot for slot, owner in owners.items() if slot in claims[owner].diverted or slot in away
+    )
 
 
 def _weights(

@@ -58,7 +58,7 @@ from mirrorfleet.kafka.coordinator import (
     find_coordinator,
 )
 from mirrorfleet.kafka.leftovers import goodbye, remove_leftovers
-from mirrorfleet.records.members import NO_LOADS, NO_SLOTS, Claim, Known, Loads
+from mirrorfleet.records.members import NO_SLOTS, Carried, Claim, Known, Slots
 
 SESSION_S: Final = 6.0
 """A silent member is out after this: the least that brokers allow by default
@@ -130,13 +130,13 @@ class Membership:
         owner: str,
         clock: Clock,
         known: Callable[[], Known],
-        loads: Callable[[], Loads] = lambda: NO_LOADS,
+        carried: Callable[[], Carried],
     ) -> None:
         """`owner` is the name of this process, of the form that `remove_leftovers` knows.
 
         `known` gives the slots as we know them. It is asked again and again: when its answer
-        changes, the slots are shared out anew. So they are, now and then, when `loads` (bytes a
-        second of what we hold) is quite another.
+        changes, the slots are shared out anew. So they are, now and then, when the loads of what we
+        hold (`carried`) are quite others, and when one of these slots may be moved again.
         """
         self.share: Share | None = None
         self.generation = -1
@@ -149,9 +149,9 @@ class Membership:
         self._owner = owner
         self._clock = clock
         self._known = known
-        self._loads = loads
+        self._carried = carried
         self._leaving = self.knows_we_leave = False
-        self._claimed_loads: Loads = NO_LOADS
+        self._brought = Carried()
         self._claimed_at = float("-inf")
         self._claimed = (known(), False)
         self._changed = asyncio.Event()
@@ -316,7 +316,7 @@ class Membership:
             if self._is_out(coordinator, now):
                 raise DeadlineError(f"{where}: its coordinator knows no member here any more")
             # looked at here: aiokafka forgets a wish to join again while it joins
-            if self._claimed != self._wishes() or self._has_drifted():
+            if self._claimed != self._wishes() or self._has_changed():
                 coordinator.request_rejoin()
             if now - max(asked_at, self.confirmed_at) > _UNHEARD_S:
                 asked_at = now
@@ -345,22 +345,30 @@ class Membership:
         return cast("_Coordinator", made)
 
     def _claim(self) -> Claim:
-        held = NO_SLOTS if self.share is None else self.share.slots
         self._claimed = (known, leaving) = self._wishes()
-        self._claimed_loads, self._claimed_at = self._loads(), self._clock.monotonic()
+        self._brought, self._claimed_at = self._carried(), self._clock.monotonic()
         return Claim(
             generation=self.generation,
-            held=held,
+            held=self._held,
             known=known.slots,
             busy=known.busy,
             away=known.away,
             leaving=leaving,
-            loads=self._claimed_loads,
+            loads=self._brought.loads,
+            diverted=self._brought.diverted,
         )
 
-    def _has_drifted(self) -> bool:
+    def _has_changed(self) -> bool:
+        """Whether what we hold is to be shared out in another way than we claimed."""
+        now = self._carried()
+        if (self._brought.diverted - now.diverted) & self._held:
+            return True
         is_due = self._clock.monotonic() - self._claimed_at > _DRIFT_S
-        return is_due and has_drifted(self._claimed_loads, self._loads())
+        return is_due and has_drifted(self._brought.loads, now.loads)
+
+    @property
+    def _held(self) -> Slots:
+        return NO_SLOTS if self.share is None else self.share.slots
 
     def _wishes(self) -> tuple[Known, bool]:
         return self._known(), self._leaving

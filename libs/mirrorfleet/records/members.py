@@ -6,7 +6,8 @@ They travel as user data of Kafka's consumer protocol, so the group looks like a
     claim  {"v":1,"generation":7,"held":[0,2],"known":[0,1,2,3],"busy":[0,3],"leaving":false,
            "loads":{"0":120000},       bytes a second that were measured, of slots held for a while
            "level":1,
-           "away":[1]}                 known ones whose source does not answer this member
+           "away":[1],                 known ones whose source does not answer this member
+           "diverted":[2]}             held ones that go on without some partition
     share  {"v":1,"handed":[2]}        the slots themselves are the assigned partitions
 """
 
@@ -41,6 +42,15 @@ class Known(NamedTuple):
     away: Slots = NO_SLOTS
 
 
+class Carried(NamedTuple):
+    """What is known of the slots that a member holds: bytes a second, of those that were measured
+    for long enough; and which are `diverted`, so that they go on without some partition.
+    """
+
+    loads: Loads = NO_LOADS
+    diverted: Slots = NO_SLOTS
+
+
 class Claim(NamedTuple):
     """What a member brings to a rebalance: its slots as of `generation`, and all that it knows.
 
@@ -58,6 +68,8 @@ class Claim(NamedTuple):
     level: int = KNOWN_LEVEL
     """Newest format level that the member's build knows (`records.formats`)."""
     away: Slots = NO_SLOTS
+    diverted: Slots = NO_SLOTS
+    """Held slots that go on with their spare id: whoever takes one waits with all of it."""
 
 
 def encode_claim(claim: Claim) -> bytes:
@@ -72,6 +84,7 @@ def encode_claim(claim: Claim) -> bytes:
         "loads": {str(slot): load for slot, load in sorted(claim.loads.items())},
         "level": claim.level,
         "away": sorted(claim.away),
+        "diverted": sorted(claim.diverted),
     }
     return to_json(values)
 
@@ -83,8 +96,8 @@ def decode_claim(data: bytes) -> Claim:
     held, known, busy = (_slots(found.integers(name)) for name in ("held", "known", "busy"))
     level = found.maybe_integer("level") or FIRST_LEVEL  # builds before it knew the first only
     generation, leaving = found.integer("generation"), found.flag("leaving")
-    away = _maybe_slots(found, "away")
-    return Claim(generation, held, known, busy, leaving, _loads(found), level, away)
+    away, diverted = (_maybe_slots(found, name) for name in ("away", "diverted"))
+    return Claim(generation, held, known, busy, leaving, _loads(found), level, away, diverted)
 
 
 def claim_brought(data: bytes) -> Claim:

@@ -6,9 +6,10 @@
     main id   nothing pending any more: fence both ids, barrier, read, copy, P too  <──┘
 
 Until the last marker is written nobody can fence the main id, so a slot that changes hands then
-waits. Only the owner may take the spare id: one who finds, up to its own quarantine record, that
-another one took the slot gives up; one who takes the slot and finds a quarantine record fences the
-spare id and reads again. Both records are in one partition, so one of them is the first.
+waits, whole: it is given to nobody else while its owner is well (`copying/sharing.py`). Only the
+owner may take the spare id: one who finds, up to its own quarantine record, that another one took
+the slot gives up; one who takes the slot and finds a quarantine record fences the spare id and
+reads again. Both records are in one partition, so one of them is the first.
 
 A marker that was appended and is not replicated keeps a broker from confirming the others of its
 request, for 30 s (request.timeout.ms): they are pending, too, though they are written. So only what

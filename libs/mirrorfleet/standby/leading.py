@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from mirrorfleet.core.ids import SlotNumber
 from mirrorfleet.core.names import control_topic, service_id
 from mirrorfleet.kafka.membership import HEARTBEAT_S, SESSION_S, Membership
-from mirrorfleet.records.members import Known
+from mirrorfleet.records.members import Carried, Known
 from mirrorfleet.records.topics import ControlKind
 from mirrorfleet.runtime.health import Role
 from mirrorfleet.runtime.log import fields, logger
@@ -75,6 +75,7 @@ def leadership(context: Context, cluster: Cluster, service: str) -> Leadership:
         owner=context.owner,
         clock=context.clock,
         known=lambda: Known(_PLACE, _PLACE),
+        carried=Carried,
     )
     return Leadership(membership, context.health, context.clock, service)
 

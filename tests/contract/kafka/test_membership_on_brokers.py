@@ -19,7 +19,7 @@ from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.coordinator import CoordinatorKind, find_coordinator
 from mirrorfleet.kafka.groups import GroupDescription, GroupState, describe_groups
 from mirrorfleet.kafka.membership import SESSION_S, Membership
-from mirrorfleet.records.members import Known
+from mirrorfleet.records.members import Carried, Known
 from mirrorfleet.runtime.clock import SystemClock
 from services.local.region import Region, RegionSpec
 from tests.contract.kafka.making import new_topic
@@ -50,6 +50,7 @@ def member(cluster: Cluster, topic: str, number: int, group: str = GROUP) -> Mem
         owner=f"mirror:h:{number}:aa",
         clock=SystemClock(),
         known=lambda: Known(SLOTS, SLOTS),
+        carried=Carried,
     )
 
 

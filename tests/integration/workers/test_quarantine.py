@@ -1,6 +1,7 @@
 """One target partition under its min ISR: its slot goes on without it, and takes it back after.
 
-The same again, with the owner killed meanwhile: its heir waits, and takes the slot whole.
+The same again, with the owner killed meanwhile: its heir waits, and takes the slot whole. A worker
+that only joins is given no such slot.
 """
 
 from __future__ import annotations
@@ -20,7 +21,13 @@ from tests.faultkit.regions import access, address, data_directories
 from tests.faultkit.roles import Roles
 from tests.faultkit.traffic import traffic
 from tests.faultkit.waiting import wait_until
-from tests.integration.mirror.fleet import Fleet, faults_of, wait_faults, wait_states
+from tests.integration.mirror.fleet import (
+    Fleet,
+    faults_of,
+    slots_of,
+    wait_faults,
+    wait_states,
+)
 from tests.integration.mirror.making import alter_topic
 from tests.integration.workers.fleet import MOVE_S, SECONDS, STEADY_S, now_ms
 from tests.judge.reading import At, ends_of
@@ -45,13 +52,13 @@ STALL_S: Final = 5.0 + MOVE_S
 
 
 @contextmanager
-def under_min_isr(west: Region) -> Iterator[None]:
+def under_min_isr(west: Region, topic: str = SICK.topic) -> Iterator[None]:
     """The copy asks for a replica more than are there."""
-    alter_topic(west, SICK.topic, min_insync_replicas=3)
+    alter_topic(west, topic, min_insync_replicas=3)
     try:
         yield
     finally:
-        alter_topic(west, SICK.topic, min_insync_replicas=2)
+        alter_topic(west, topic, min_insync_replicas=2)
 
 
 def coordinates_none(west: Region) -> int:
@@ -78,6 +85,17 @@ def wait_back(west: Region, mirror: ServiceProcess) -> None:
     since = end(west)
     wait_until(lambda: not faults_of(mirror), deadline_s=60, what="the partition to be back")
     wait_until(lambda: end(west) > since, deadline_s=60, what="the partition to be copied on")
+
+
+def wait_copied_on(west: Region, copies: list[At]) -> None:
+    """Wait until something more of each is there to be read."""
+    before = ends_of(access(west), copies)
+
+    def look() -> bool:
+        now = ends_of(access(west), copies)
+        return all(now[at].committed > before[at].committed for at in copies)
+
+    wait_until(look, deadline_s=60, what=f"{len(copies)} copies to grow")
 
 
 def watched(east: Region, live: list[Path], ill: Span) -> list[Stall]:
@@ -129,3 +147,43 @@ def test_a_partition_under_its_min_isr_is_left_behind_and_its_neighbours_go_on(
     assert after == before
     assert (report.verdict, evidence.bit) == (Verdict.PASS, True), evidence
     assert found[0].seconds < STALL_S
+
+
+def all_left_behind(mirror: ServiceProcess) -> bool:
+    """Whether it copies both slots, each without a partition."""
+    found = slots_of(mirror)
+    return [bool(s["faults"]) and s["state"] == "copying" for s in found] == [True, True]
+
+
+@pytest.mark.timeout(400)
+def test_slots_that_go_on_without_a_partition_stay_when_a_worker_joins_and_are_shared_later(
+    east: Region, regions: Regions, tmp_path: Path
+) -> None:
+    (west,) = regions(RegionSpec(name="west", brokers=3))
+    rules = [{"name": "all", "topics": ["stay-.*"], "replication_factor": 3}]
+    fleet = Fleet("stay", east, west, tmp_path, rules=rules, slots=2)
+    load = traffic(address(east), ["stay-well:4", "stay-sick:4"], rate=RATE)
+    well = [At("east.stay-well", number) for number in range(4)]
+
+    with load as run, fleet.sync(), fleet.mirror() as owner, ExitStack() as later:
+        wait_states(owner, "copying", 2)
+        west.broker(3).stop()  # what has two replicas of three is well
+        with under_min_isr(west, "east.stay-sick"):
+            wait_until(
+                lambda: all_left_behind(owner), deadline_s=120, what="both slots to be diverted"
+            )
+            joined = later.enter_context(fleet.mirror("joined"))
+            wait_until(
+                lambda: "slots given: []" in joined.text(), deadline_s=60, what="a share of nothing"
+            )
+            wait_copied_on(west, well)
+            assert all_left_behind(owner)
+        wait_until(
+            lambda: len(slots_of(owner)) == len(slots_of(joined)) == 1,
+            deadline_s=120,
+            what="a slot for each",
+        )
+        run.stop()
+        report = fleet.judged(["stay-well", "stay-sick"])
+
+    assert report.verdict is Verdict.PASS

@@ -145,6 +145,34 @@ def test_what_one_has_lost_goes_to_who_reaches_it_whatever_that_carries() -> Non
     assert found["b"].slots <= south
 
 
+def test_a_slot_that_goes_on_without_a_partition_stays_with_an_owner_that_stays() -> None:
+    """Whoever took it would have to wait with all of it, perhaps for hours."""
+    owner, newcomer = loaded(1, dict.fromkeys(range(8), 100), ALL), claim(-1, slots(), ALL)
+    owner = owner._replace(loads={**owner.loads, SlotNumber(7): 9000}, diverted=slots(6, 7))
+    found = share({"a": owner, "b": newcomer})
+    assert found == {
+        "a": Share(slots(6, 7), slots()),
+        "b": Share(slots(0, 1, 2, 3, 4, 5), slots(0, 1, 2, 3, 4, 5)),
+    }
+    assert share({"a": owner._replace(diverted=ALL), "b": newcomer})["a"] == Share(ALL, slots())
+    healed = share({"a": owner._replace(diverted=slots()), "b": newcomer})
+    assert healed["b"].slots == slots(7)
+
+    lost = owner._replace(busy=slots(), away=ALL)
+    assert share({"a": lost, "b": newcomer})["a"] == Share(slots(6, 7), slots())
+
+
+def test_of_a_dead_or_leaving_owner_or_one_that_slept_such_a_slot_is_given_away() -> None:
+    half, rest = slots(0, 1, 2, 3), slots(4, 5, 6, 7)
+    other = claim(5, rest, ALL)
+    gone = Claim(5, half, ALL, ALL, diverted=half)
+    assert share({"b": other}) == {"b": Share(ALL, slots())}
+    leaving = share({"a": gone._replace(leaving=True), "b": other})
+    assert leaving == {"a": Share(slots(), slots()), "b": Share(ALL, half)}
+    slept, heir = gone._replace(diverted=slots()), claim(6, ALL, ALL)
+    assert share({"a": gone, "b": heir}) == share({"a": slept, "b": heir})
+
+
 def test_of_three_the_idlest_is_given_slots_though_the_busiest_has_none_to_give() -> None:
     six = slots(0, 1, 2, 3, 4)
     claims = {"a": loaded(1, {0: 9000}, six), "b": loaded(1, dict.fromkeys(range(1, 5), 100), six)}

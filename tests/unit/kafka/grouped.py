@@ -13,7 +13,7 @@ from mirrorfleet.config.cluster_settings import ClusterSettings
 from mirrorfleet.core.errors import DeadlineError
 from mirrorfleet.core.ids import ClusterAlias, SlotNumber
 from mirrorfleet.kafka.membership import Membership
-from mirrorfleet.records.members import Known
+from mirrorfleet.records.members import Carried, Known
 from mirrorfleet.runtime.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -97,6 +97,7 @@ def member() -> Membership:
         owner="sync:h:1:aa",
         clock=SystemClock(),
         known=lambda: Known(SLOTS, SLOTS),
+        carried=Carried,
     )
 
 

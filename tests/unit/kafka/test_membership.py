@@ -20,6 +20,7 @@ from mirrorfleet.core.errors import (
     MirrorfleetError,
 )
 from mirrorfleet.kafka import membership
+from mirrorfleet.records.members import Carried
 from tests.faultkit.waiting import until
 from tests.unit.kafka.grouped import SLOTS, Asked, Network, member
 
@@ -190,6 +191,22 @@ async def test_a_coordinator_that_cannot_be_reached_is_tried_once_for_all_who_as
     assert asked.tries == 1
     assert not await mine.confirm()
     assert asked.tries == 2
+
+
+async def test_slots_are_shared_out_anew_when_one_that_we_hold_may_be_moved_again() -> None:
+    mine, diverted = member(), set(SLOTS)
+    mine._carried = lambda: Carried(diverted=frozenset(diverted))
+    mine._take(Share(SLOTS, frozenset()))
+    assert mine._claim().diverted == SLOTS
+    assert not mine._has_changed()
+    diverted.clear()
+    assert mine._has_changed()
+    mine._take(Share(frozenset(), frozenset()))  # it is another's meanwhile
+    assert not mine._has_changed()
+    mine._take(Share(SLOTS, frozenset()))
+    assert mine._claim().diverted == frozenset()
+    diverted.update(SLOTS)  # where it is it can stay
+    assert not mine._has_changed()
 
 
 async def test_a_rebalance_at_another_coordinator_is_joined_although_the_old_one_is_silent(

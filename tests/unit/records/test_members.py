@@ -20,12 +20,12 @@ KNOWN = HELD | {SlotNumber(1)}
 
 
 def test_a_claim_has_these_bytes_and_is_read_back() -> None:
-    away = KNOWN - HELD
-    claim = Claim(7, HELD, KNOWN, HELD, leaving=True, loads={SlotNumber(2): 500}, away=away)
+    loads, one = {SlotNumber(2): 500}, frozenset({SlotNumber(2)})
+    claim = Claim(7, HELD, KNOWN, HELD, leaving=True, loads=loads, away=KNOWN - HELD, diverted=one)
     data = encode_claim(claim)
     assert data == (
         b'{"v":1,"generation":7,"held":[0,2],"known":[0,1,2],"busy":[0,2],"leaving":true,'
-        b'"loads":{"2":500},"level":2,"away":[1]}'
+        b'"loads":{"2":500},"level":2,"away":[1],"diverted":[2]}'
     )
     assert decode_claim(data) == claim
 
@@ -40,12 +40,15 @@ def test_a_claim_without_a_level_is_of_a_build_that_knew_the_first() -> None:
     assert decode_claim(data).level == 1
 
 
-def test_a_claim_of_a_build_that_does_not_tell_what_is_away_has_none_and_more_is_ignored() -> None:
+def test_a_claim_without_what_is_away_or_diverted_has_none_and_more_is_ignored() -> None:
     data = b'{"v":1,"generation":7,"held":[0,2],"known":[0,1,2],"busy":[0,2],"leaving":false'
-    assert decode_claim(data + b"}").away == frozenset()
-    assert decode_claim(data + b',"level":2,"away":[1],"more":[3]}').away == KNOWN - HELD
-    with pytest.raises(CorruptBatchError, match="away"):
-        decode_claim(data + b',"away":"east"}')
+    older = decode_claim(data + b"}")
+    assert (older.away, older.diverted) == (frozenset(), frozenset())
+    newer = decode_claim(data + b',"level":2,"away":[1],"diverted":[0,2],"more":[3]}')
+    assert (newer.away, newer.diverted) == (KNOWN - HELD, HELD)
+    for name in ("away", "diverted"):
+        with pytest.raises(CorruptBatchError, match=name):
+            decode_claim(data + f',"{name}":"east"}}'.encode())
 
 
 def test_a_claim_is_found_in_what_a_member_joined_with() -> None:

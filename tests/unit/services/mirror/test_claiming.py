@@ -1,4 +1,4 @@
-"""Which slots a worker says it can copy, and what they carry, while a source comes and goes."""
+"""Which slots a worker says it can copy, and how those are that it holds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from mirrorfleet.copying.contact import OTHERS_S, OWN_S
 from mirrorfleet.copying.loads import CAUGHT_UP_S
-from mirrorfleet.core.ids import ClusterAlias, SlotNumber
+from mirrorfleet.core.ids import ClusterAlias, SlotNumber, TopicPartition
 from mirrorfleet.records.members import Known, Slots
 from services.mirror.claiming import Claiming
 from tests.fakes.clock import HandClock
@@ -28,7 +28,9 @@ class World:
 
     def __init__(self) -> None:
         self.clock, self.held, self.slot = HandClock(), MINE, slot()
-        runner = cast("SlotRunner", SimpleNamespace(number=SlotNumber(0), slot=self.slot))
+        self.wedges = SimpleNamespace(left_behind=frozenset[TopicPartition]())
+        made = SimpleNamespace(number=SlotNumber(0), slot=self.slot, wedges=self.wedges)
+        runner = cast("SlotRunner", made)
         self.claiming = Claiming(self.clock, self._held, lambda: [runner])
         sources = {SlotNumber(0): EAST, SlotNumber(1): EAST, SlotNumber(3): SOUTH}
         self.east = self.claiming.meets(EAST)
@@ -71,8 +73,17 @@ def test_a_source_that_was_met_is_not_copied_from_before_its_slots_were_looked_a
 def test_what_a_slot_carries_is_what_it_carried_before_its_source_was_lost() -> None:
     world = World()
     world.passes(2 * CAUGHT_UP_S + 40, answers=True)
-    assert world.claiming.loads() == {SlotNumber(0): RATE}
+    assert world.claiming.carried().loads == {SlotNumber(0): RATE}
     world.passes(600, answers=False)
-    assert world.claiming.loads() == {SlotNumber(0): RATE}
+    assert world.claiming.carried().loads == {SlotNumber(0): RATE}
     world.passes(CAUGHT_UP_S, answers=True, rate=50 * RATE)
-    assert world.claiming.loads() == {SlotNumber(0): RATE}
+    assert world.claiming.carried().loads == {SlotNumber(0): RATE}
+
+
+def test_a_slot_that_goes_on_without_a_partition_is_told_of_as_long_as_it_does() -> None:
+    world = World()
+    assert world.claiming.carried().diverted == slots()
+    world.wedges.left_behind = frozenset({TopicPartition("east.orders", 1)})
+    assert world.claiming.carried().diverted == MINE
+    world.wedges.left_behind = frozenset()
+    assert world.claiming.carried().diverted == slots()
