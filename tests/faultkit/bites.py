@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from confluent_kafka.admin import AdminClient
+
     from tests.faultkit.process import RunningProcess
     from tests.judge.reading import At, ClusterAccess
 
@@ -38,11 +40,13 @@ class OpenAt(NamedTuple):
     since: int
 
 
-def open_transactions(access: ClusterAccess, partitions: Sequence[At]) -> list[OpenAt]:
+def open_transactions(
+    access: ClusterAccess, partitions: Sequence[At], admin: AdminClient | None = None
+) -> list[OpenAt]:
     """Name the partitions that hold back read_committed consumers: last stable < high watermark."""
     return [
         OpenAt(at, ends.committed)
-        for at, ends in ends_of(access, partitions).items()
+        for at, ends in ends_of(access, partitions, admin).items()
         if ends.committed < ends.uncommitted
     ]
 
@@ -57,15 +61,18 @@ def freeze_in_transaction(
     """SIGSTOP a worker while it has a transaction open in `partitions`; say in which.
 
     It stays frozen only if the transaction is still open when everything on its way must have
-    arrived; otherwise it runs on and the next moment is tried.
+    arrived; otherwise it runs on and the next moment is tried. Who asks is connected before: on a
+    busy machine that takes seconds, and a member that sleeps for so long is put out of its group.
     """
+    admin = access.admin()
+    open_transactions(access, partitions, admin)
 
     def try_once() -> list[OpenAt]:
         process.check_alive()
         process.freeze()
         found: list[OpenAt] = []
         try:
-            found = lasting(access, partitions)
+            found = lasting(access, partitions, admin)
         finally:
             if not found:
                 process.thaw()
@@ -92,16 +99,18 @@ def kill_in_transaction(
     return opened
 
 
-def lasting(access: ClusterAccess, partitions: Sequence[At]) -> list[OpenAt]:
+def lasting(
+    access: ClusterAccess, partitions: Sequence[At], admin: AdminClient | None = None
+) -> list[OpenAt]:
     """Name the partitions whose very transaction stays open: not ended by what is on its way.
 
     Those of another worker, which lives, end in that time and others begin.
     """
-    before = open_transactions(access, partitions)
+    before = open_transactions(access, partitions, admin)
     if not before:
         return []
     hold_sync(ALREADY_ENDING_S, reason="a commit may be on its way from the frozen worker")
-    return [each for each in open_transactions(access, partitions) if each in before]
+    return [each for each in open_transactions(access, partitions, admin) if each in before]
 
 
 def abort_evidence(

@@ -197,18 +197,19 @@ def is_append_time(access: ClusterAccess, topic: str) -> bool:
     return str(configs["message.timestamp.type"].value) == "LogAppendTime"
 
 
-def ends_of(access: ClusterAccess, partitions: Sequence[At]) -> dict[At, Ends]:
-    """Ask for both ends of many partitions at once."""
+def ends_of(
+    access: ClusterAccess, partitions: Sequence[At], admin: AdminClient | None = None
+) -> dict[At, Ends]:
+    """Ask for both ends of many partitions at once; `admin` is a client that is connected."""
     if not partitions:
         return {}
-    return _asked(access, lambda: _ends_of(access, partitions))
+    return _asked(access, lambda: _ends_of(admin or access.admin(), partitions))
 
 
-def _ends_of(access: ClusterAccess, partitions: Sequence[At]) -> dict[At, Ends]:
+def _ends_of(admin: AdminClient, partitions: Sequence[At]) -> dict[At, Ends]:
     latest: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # bare in 2.16
     wanted = {TopicPartition(*at): latest for at in partitions}
     found: list[dict[At, int]] = []
-    admin = access.admin()
     for level in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED):
         answers = admin.list_offsets(wanted, isolation_level=level, request_timeout=ASK_S)
         found.append(
