@@ -148,7 +148,7 @@ async def syncing(estate: Estate, target: str = "west") -> AsyncIterator[Running
     async with asyncio.TaskGroup() as group:
         group.create_task(running.service.serve(running.stop))
         try:
-            await until(running.looks, deadline_s=20, what="the first look")
+            await until(running.looks, deadline_s=60, what="the first look")
             yield running
         finally:
             running.stop.set()
