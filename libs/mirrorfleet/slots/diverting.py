@@ -16,15 +16,20 @@ from mirrorfleet.records.positions import Barrier, Quarantine
 from mirrorfleet.records.topics import ControlKind
 from mirrorfleet.runtime.log import fields, logger
 from mirrorfleet.slots import endings, healing, rebuilding, taking
-from mirrorfleet.slots.outgoing import Pipes
+from mirrorfleet.slots.outgoing import Pipes, RetakeError
+from mirrorfleet.slots.sending import Sender
+from mirrorfleet.slots.untaken import NO_MEMBER
 
 if TYPE_CHECKING:
     from mirrorfleet.kafka.transactions import Transactions
     from mirrorfleet.records.catalog import CatalogPartition
     from mirrorfleet.slots.runner import SlotRunner
-    from mirrorfleet.slots.sending import Sender
 
 _log = logger(__name__)
+
+
+class OtherOwnerError(FencedError):
+    """Raised when another one's barrier stands before our record."""
 
 
 async def divert(runner: SlotRunner) -> Sender:
@@ -37,14 +42,41 @@ async def divert(runner: SlotRunner) -> Sender:
         return await taking.take(runner)  # which waits until it is lifted
     runner.move(SlotState.FENCING)
     runner.slot.forget_all()
+    began = runner.clock.monotonic()
+    if (ready := runner.spare.handed_over()) is not None:
+        runner.doubts.reached_anew(ready.pipes.drop_closed())
+        sender = Sender(runner, ready.transactions, ready.producer, ready.pipes)
+        return await taking.connected(
+            (ready.transactions, ready.pipes), _at_once(runner, sender, began)
+        )
     made = endings.transactions_of(runner, runner.wedges.spare_id), Pipes(runner)
-    return await taking.connected(made, _diverted(runner, *made))
+    return await taking.connected(made, _fenced(runner, made, began))
 
 
-async def _diverted(runner: SlotRunner, transactions: Transactions, pipes: Pipes) -> Sender:
-    steps, is_certain = [runner.clock.monotonic()], not runner.wedges.is_undecided
-    sender = await taking.fenced(runner, transactions, pipes)
-    steps.append(runner.clock.monotonic())
+async def _at_once(runner: SlotRunner, sender: Sender, began: float) -> Sender:
+    """With the id that was taken before: nobody was fenced for it now, so the coordinator of the
+    group is asked meanwhile. Whoever has taken it since makes the first commit fail.
+    """
+    try:
+        sender, _ = await both_of(_diverted(runner, sender, began), _confirmed(runner))
+    except OtherOwnerError:
+        raise
+    except FencedError as error:
+        raise RetakeError("the spare id was taken anew since we took it beforehand") from error
+    return sender
+
+
+async def _confirmed(runner: SlotRunner) -> None:
+    if not await runner.confirm():
+        raise RetakeError(NO_MEMBER)
+
+
+async def _fenced(runner: SlotRunner, made: tuple[Transactions, Pipes], began: float) -> Sender:
+    return await _diverted(runner, await taking.fenced(runner, *made), began)
+
+
+async def _diverted(runner: SlotRunner, sender: Sender, began: float) -> Sender:
+    steps, is_certain = [began, runner.clock.monotonic()], not runner.wedges.is_undecided
     now_ms, kept = runner.clock.now_ms(), runner.slot.snapshots
     left = tuple(sorted(runner.wedges.left_behind))
     producer = sender.producer
@@ -60,7 +92,7 @@ async def _diverted(runner: SlotRunner, transactions: Transactions, pipes: Pipes
     steps += [runner.taken_at, runner.clock.monotonic()]
     taking.heed(runner, found.fence())
     if found.owner() != runner.owner:
-        raise FencedError(f"slot {runner.number}: {found.owner()} took it meanwhile.")
+        raise OtherOwnerError(f"slot {runner.number}: {found.owner()} took it meanwhile.")
     runner.slot.known, kept.quarantine = found.positions(), record
     kept.barrier = Barrier(owner=runner.owner, producer=producer, time_ms=now_ms)
     if not (is_certain and is_whole and _is_as_committed(runner)):

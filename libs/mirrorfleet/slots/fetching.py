@@ -102,6 +102,8 @@ class Lanes:
 
     def _serves(self, key: LaneKey) -> bool:
         """Whether anything is fetched from this broker still."""
+        if not self._runner.slot.is_fetched:
+            return False
         now = self._runner.clock.monotonic()
         partitions = self._runner.slot.partitions.values()
         found = (replicas.fetched_from(self._runner, partition, now) for partition in partitions)

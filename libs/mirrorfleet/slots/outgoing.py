@@ -229,8 +229,9 @@ class Pipe:
 class Pipes:
     """A slot's connections to target brokers, one to each: made when first needed."""
 
-    def __init__(self, runner: SlotRunner) -> None:
-        self._runner = runner
+    def __init__(self, runner: SlotRunner, name: str = "") -> None:
+        """`name` is the transactional id if that is not in use yet."""
+        self._runner, self._name = runner, name
         self._by_node: dict[int, Pipe] = {}
         self._making: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
 
@@ -252,7 +253,7 @@ class Pipes:
                 return pipe  # meanwhile
             pipe.unclaim()
         try:
-            lane = await self._runner.produce_lane(node)
+            lane = await self._runner.produce_lane(node, self._name)
         except (ConnectionLostError, DeadlineError) as error:
             raise AbortError(f"no connection to target broker {node}: {error}") from error
         pipe = self._by_node[node] = Pipe(lane, self._runner.allowances[node], self._runner.clock)
@@ -269,6 +270,12 @@ class Pipes:
         places = {entry.target for entry in runner.entries.values()}.union(control_of(runner))
         leaders = (runner.targets.of(*at) for at in places)
         await all_of(map(one, {leader.node for leader in leaders if leader is not None}))
+
+    def put_in_use(self) -> None:
+        """The slot goes on with these."""
+        self._name = ""
+        for node in self._by_node:
+            self._runner.doubts.connected(node)
 
     def node_of(self, at: TopicPartition) -> int:
         """The broker that leads a partition. Raises: AbortError."""

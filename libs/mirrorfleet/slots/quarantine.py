@@ -32,7 +32,7 @@ from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.core.names import spare_id, transactional_id
 from mirrorfleet.kafka.configs import ConfigValue, describe_configs
 from mirrorfleet.kafka.left_open import ENDING, OPEN, open_of
-from mirrorfleet.kafka.together import both_of
+from mirrorfleet.kafka.together import both_of, helped
 from mirrorfleet.kafka.transactions import NotAddedError
 from mirrorfleet.policy.naming import is_own_topic
 from mirrorfleet.runtime.log import fields, logger
@@ -237,6 +237,11 @@ class Wedges:
             await self.check()
             self._suspects = frozenset()
 
+    def is_suspect(self, error: AbortError) -> bool:
+        """Whether the slot may have to go on with its spare id after this."""
+        is_few = error.ack is not None and error.ack.error in _FEW
+        return self._may_leave and (is_few or bool(self._suspects))
+
     def suspect(self, still: Collection[TopicPartition]) -> None:
         """These take nothing: when the transaction was aborted, it is looked into at once."""
         self._suspects |= frozenset(still)
@@ -258,7 +263,8 @@ class Wedges:
         known: dict[str, int] = {}
         found = await self._described(known) if few or self._may_leave else None
         if self._may_leave:
-            await self._judge(found, known)
+            await helped(self._judge(found, known), self._runner.spare.reach())
+            self._runner.spare.rest()
         added = found.partitions if found is not None and found.state == OPEN else ()
         for ack in few:
             at = TopicPartition(ack.topic, ack.partition)

@@ -8,12 +8,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from mirrorfleet.copying.faults import Action, Fault
+from mirrorfleet.copying.faults import Fault
 from mirrorfleet.copying.lifecycle import SlotState, moved
 from mirrorfleet.copying.limits import Limits
 from mirrorfleet.copying.schedule import Depth, Setbacks
 from mirrorfleet.copying.slot import Slot
-from mirrorfleet.core.errors import FencedError, MirrorfleetError, UnknownVersionError, deciding
+from mirrorfleet.core.errors import FencedError, MirrorfleetError, UnknownVersionError
 from mirrorfleet.core.ids import Link, PartitionIdentity, SlotNumber, TopicPartition
 from mirrorfleet.kafka.producer import ProduceLane
 from mirrorfleet.kafka.transactions import TransactionVersion
@@ -21,17 +21,28 @@ from mirrorfleet.records.events import EventKind
 from mirrorfleet.records.positions import Position
 from mirrorfleet.records.topics import ControlKind, control_topic
 from mirrorfleet.runtime.log import fields, logger
-from mirrorfleet.slots import diverting, entries, healing, leaving, ledger, quarantine, taking
+from mirrorfleet.slots import (
+    aborting,
+    diverting,
+    entries,
+    healing,
+    leaving,
+    ledger,
+    quarantine,
+    taking,
+)
+from mirrorfleet.slots.beside import tasks
 from mirrorfleet.slots.fetching import Lanes
 from mirrorfleet.slots.freshness import Freshness
 from mirrorfleet.slots.holding import HeldBack
 from mirrorfleet.slots.mending import Mender
-from mirrorfleet.slots.outgoing import AbortError, ControlEntry, RetakeError
+from mirrorfleet.slots.outgoing import AbortError, ControlEntry
 from mirrorfleet.slots.reach import Reach
 from mirrorfleet.slots.scouting import Scout
 from mirrorfleet.slots.sending import Sender
 from mirrorfleet.slots.settling import Doubts
-from mirrorfleet.slots.untaken import Untaken
+from mirrorfleet.slots.sparing import Spare
+from mirrorfleet.slots.untaken import NO_MEMBER, Untaken
 from mirrorfleet.slots.waits import Bell
 
 if TYPE_CHECKING:
@@ -83,7 +94,7 @@ class SlotRunner:
         self.tasks: asyncio.TaskGroup | None = None
         self.mender, self.scout, self.doubts = Mender(self, worker), Scout(self), Doubts(self)
         self.limits, self.wedges, self.reach = Limits(), quarantine.Wedges(self), Reach(self)
-        self.untaken, self.held_back = Untaken(self), HeldBack(self)
+        self.untaken, self.held_back, self.spare = Untaken(self), HeldBack(self), Spare(self)
         self.depth, self.setbacks = Depth(worker.settings.requests_in_flight), Setbacks()
         self.allowances = worker.allowances
         self._worker = worker
@@ -112,6 +123,7 @@ class SlotRunner:
         """
         self.stopping, self.left_in = False, None
         self.wedges.forget()
+        self.spare.drop()
         self.doubts.begin()
         self.ended.clear()
         stop.on_set(self._stop)
@@ -119,13 +131,23 @@ class SlotRunner:
         for kept in (self.slot.left, self.slot.remembered, self.slot.ends):
             kept.clear()
         self.move(SlotState.WAITING)
+        async with tasks() as group:
+            group.create_task(Lanes(self, group).keep(), name=f"lanes:{self.number}")
+            await self._hold_again(stop)
+        self.wedges.forget()
+        self.spare.drop()
+        if not self.is_lost:
+            self.move(SlotState.RELEASED)
+        self.ended.set()
+
+    async def _hold_again(self, stop: Stop) -> None:
         while not (stop.is_set() or self.is_lost):
             try:
-                if await self._worker.confirm():
+                if self._goes_on_at_once or await self.confirm():
                     await self._hold(stop)
                 else:
                     self.setbacks.another(self.clock.monotonic())
-                    self.trouble = "the group's coordinator does not say that we are a member"
+                    self.trouble = NO_MEMBER
             except UnknownVersionError:
                 raise
             except FencedError as error:
@@ -134,10 +156,15 @@ class SlotRunner:
                 self._interrupted(error)
             if not (stop.is_set() or self.is_lost):
                 await stop.wait_at_most(self.setbacks.wait_s(self.dice.uniform(0, 1)))
-        self.wedges.forget()
-        if not self.is_lost:
-            self.move(SlotState.RELEASED)
-        self.ended.set()
+
+    async def confirm(self) -> bool:
+        """Whether the group's coordinator says now that we are a member."""
+        return await self._worker.confirm()
+
+    @property
+    def _goes_on_at_once(self) -> bool:
+        """With an id that is taken nobody is fenced: the coordinator is asked meanwhile."""
+        return bool(self.wedges.left_behind) and self.spare.is_taken
 
     @property
     def is_lost(self) -> bool:
@@ -157,19 +184,13 @@ class SlotRunner:
         self.trouble = ""
         self._worker.event(EventKind.SLOT_TAKEN, self.link, detail=f"slot {self.number}")
         try:
-            async with asyncio.TaskGroup() as group:
-                self.tasks = group
-                lanes = group.create_task(Lanes(self, group).keep(), name=f"lanes:{self.number}")
-                watch = group.create_task(self.wedges.watch(sender), name=f"wedge:{self.number}")
+            async with tasks() as self.tasks:
+                watch = self.tasks.create_task(self.wedges.watch(sender), name="wedge")
+                spare = self.tasks.create_task(self.spare.keep(), name="spare")
                 await self._copy(sender, stop)
-                lanes.cancel()
                 watch.cancel()
+                spare.cancel()
                 await self._release(sender)
-                raise _DoneError
-        except* _DoneError:
-            pass
-        except* MirrorfleetError as group_error:
-            raise deciding(group_error) from group_error
         finally:
             self.tasks = None
             sender.close()
@@ -209,7 +230,7 @@ class SlotRunner:
                 await self.mender.work(sender)
             except AbortError as error:
                 is_undone = True
-                await self._aborted(sender, error)
+                await aborting.aborted(self, sender, error)
                 self.setbacks.another(self.clock.monotonic())
                 await stop.wait_at_most(self.setbacks.wait_s(self.dice.uniform(0, 1)))
                 continue
@@ -233,28 +254,6 @@ class SlotRunner:
         await sender.commit_control(entries.of_a_keep_alive(self, sender.producer))
 
     # -- trouble
-
-    async def _aborted(self, sender: Sender, error: AbortError) -> None:
-        """Back to the last commit; v1 also needs a new epoch, or the abort is silently undone."""
-        self.trouble = str(error)
-        with self.meters.aborted(error.action, self.number):
-            _log.warning("transaction aborted", extra=self._fields(error))
-        self.targets.ask()
-        self.depth.aborted()
-        if error.action is Action.FENCED:
-            raise FencedError(str(error)) from error
-        if self._worker.version is TransactionVersion.V1:
-            healing.after_refusal(self, error)
-            raise RetakeError(f"aborted: {error}") from error
-        await self.wedges.before_abort()
-        await sender.abort()
-        self.doubts.closed()
-        self.doubts.renew()
-        self.slot.rewind()
-        healing.after_refusal(self, error)
-        await self.wedges.after(error)
-        if error.action is Action.SLOT_DENIED:
-            raise RetakeError(str(error)) from error
 
     def _fenced(self, error: FencedError) -> None:
         """Whether we take it again is for the group to say, not for us."""
@@ -280,6 +279,9 @@ class SlotRunner:
         """Change the state of the slot."""
         self.state = moved(self.state, state)
         self.untaken.moved(state)
+        self.slot.is_fetched = state is SlotState.COPYING
+        self._routes.ring()
+        self._room.ring()
 
     # -- what sending, fetching and taking ask for
 
@@ -312,18 +314,20 @@ class SlotRunner:
         """Partitions may be fetched from other brokers now."""
         self._routes.ring()
 
-    async def produce_lane(self, node: int) -> ProduceLane:
-        """A new produce connection of this slot to a target broker.
+    async def produce_lane(self, node: int, name: str = "") -> ProduceLane:
+        """A new produce connection of this slot to a target broker; with a name for that id, which
+        is not in use yet.
 
         Raises: AbortError when one was lost in a transaction: its broker may have left others open.
         """
-        if self.doubts.lost(node):
+        if not name and self.doubts.lost(node):
             raise AbortError(f"the connection to target broker {node} was lost")
         connection = await self.target.connect(node, purpose=f"produce-{self.number}")
-        self.doubts.connected(node)
+        if not name:
+            self.doubts.connected(node)
         return ProduceLane(
             connection,
-            transactional_id=self.transactional_id,
+            transactional_id=name or self.transactional_id,
             transactions=self._worker.version,
             deadline_s=ANSWER_S,
         )
@@ -394,7 +398,3 @@ class SlotRunner:
         if self.tasks is not None:
             name = f"examine:{partition.entry.rule}"
             self.tasks.create_task(healing.examine(self, partition), name=name)
-
-
-class _DoneError(Exception):
-    """Raised to end the tasks of a slot when copying ended as asked."""

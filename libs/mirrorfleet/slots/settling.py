@@ -352,10 +352,12 @@ class Doubts:
         tell(runner, "ended", len(others))
         spare = transactions_of(runner, runner.wedges.spare_id)
         try:
-            producer = await take_id(runner, spare)
-            await runner.keep_alive(sender)  # nobody can have used the spare id: we own the slot
-            _, others = await self._open(sender, list(others))
-            await write_markers(runner, spare, producer, others)
+            async with runner.spare.alone:
+                runner.spare.drop()
+                producer = await take_id(runner, spare)
+                await runner.keep_alive(sender)  # nobody can have used the spare id: we own it
+                _, others = await self._open(sender, list(others))
+                await write_markers(runner, spare, producer, others)
         finally:
             spare.close()
 
@@ -371,9 +373,7 @@ class Doubts:
                 raise UnsettledError("the next owner's epoch aborts it")
             producer = await transactions.end(sender.producer, commit=commit)
             if transactions.must_init_again:
-                raise UnsettledError(
-                    "a request of the transaction protocol had to be sent twice (v1)"
-                )
+                raise UnsettledError("a request of the protocol had to be sent twice (v1)")
         finally:
             transactions.close()
         if producer != sender.producer:

@@ -97,6 +97,7 @@ async def take(runner: SlotRunner) -> Sender:
         await _await_lifting(runner)
     runner.move(SlotState.FENCING)
     runner.slot.forget_all()
+    runner.spare.drop()
     main = runner.wedges.main_id
     transactions, hint = _prepared(runner) or (endings.transactions_of(runner, main), None)
     made = transactions, Pipes(runner)

@@ -195,6 +195,28 @@ class Wedges:
         await transactions.add_partitions(producer, new)
 
 
+class NoSpare:
+    """The spare id was not taken before it is needed."""
+
+    is_taken = False
+
+    def __init__(self) -> None:
+        self.alone = asyncio.Lock()
+        self.done: list[str] = []
+
+    def handed_over(self) -> None:
+        return None
+
+    def drop(self) -> None:
+        self.done.append("drop")
+
+    async def reach(self) -> None:
+        self.done.append("reach")
+
+    def rest(self) -> None:
+        self.done.append("rest")
+
+
 class Doubts:
     """What is in doubt, and whether positions are."""
 
@@ -237,7 +259,7 @@ class Runner:
         self.markers = MarkerShare()
         self.depth = Depth(self.settings.requests_in_flight)
         self.allowances = defaultdict[int, Allowance](proven)
-        self.wedges = Wedges()
+        self.wedges, self.spare = Wedges(), NoSpare()
         self.stopping = False
         self.clock = SimpleNamespace(
             monotonic=lambda: asyncio.get_running_loop().time(), now_ms=lambda: 5
@@ -275,8 +297,8 @@ class Runner:
     def control_partition(self, kind: ControlKind) -> TopicPartition:
         return POSITIONS if kind is ControlKind.POSITIONS else SEGMENTS
 
-    async def produce_lane(self, node: int) -> Lane:
-        del node
+    async def produce_lane(self, node: int, name: str) -> Lane:
+        del node, name
         self.lanes.append(Lane(self._target))
         return self.lanes[-1]
 

@@ -38,10 +38,10 @@ async def test_what_is_taken_back_while_another_broker_is_connected_to_is_not_se
     sender, runner = on_two_brokers(target)
     connect = runner.produce_lane
 
-    async def slow(node: int) -> Lane:
+    async def slow(node: int, name: str) -> Lane:
         if node == 2:
             runner.slot.hold_back(runner.slot.partitions[identity(1)], 60.0)
-        return await connect(node)
+        return await connect(node, name)
 
     monkeypatch.setattr(runner, "produce_lane", slow)
     assert await sender.transact()

@@ -18,14 +18,14 @@ from mirrorfleet.kafka.transactions import TransactionVersion
 from mirrorfleet.records.formats import FIRST_LEVEL, LEVELS
 from mirrorfleet.runtime.clock import SystemClock
 from mirrorfleet.runtime.lifecycle import Stop
-from mirrorfleet.slots import diverting, entries, ledger, taking
+from mirrorfleet.slots import aborting, diverting, entries, ledger, taking
 from mirrorfleet.slots.outgoing import AbortError, ControlEntry, RetakeError
 from mirrorfleet.slots.runner import SlotRunner
 from mirrorfleet.slots.settings import SlotSettings
 from mirrorfleet.slots.worker import SourceSide, Worker
 from mirrorfleet.wire.records import control_batch
 from tests.unit.copying.making import BIG, LINK, fetched, give, identity, slot
-from tests.unit.slots.stubs import POSITIONS, PRODUCER, Target, sender_of
+from tests.unit.slots.stubs import POSITIONS, PRODUCER, NoSpare, Target, sender_of
 
 if TYPE_CHECKING:
     from mirrorfleet.copying.partition import CopyPartition
@@ -67,11 +67,22 @@ class Slot:
         self.stop.set()
         raise AbortError("an earlier transaction may be open in the slot's positions")
 
-    async def _aborted(self, sender: object, error: AbortError) -> None:
+    async def undo(self, sender: object, error: AbortError) -> None:
         del sender, error
         self.aborted += 1
 
 
+@pytest.fixture
+def told_slot(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stub of a slot hears of its aborts itself."""
+
+    async def aborted(slot: Slot, sender: object, error: AbortError) -> None:
+        await slot.undo(sender, error)
+
+    monkeypatch.setattr(aborting, "aborted", aborted)
+
+
+@pytest.mark.usefixtures("told_slot")
 async def test_a_slot_that_stops_leaves_what_it_had_to_take_back_to_the_next_owner() -> None:
     """Tried again it would be aborted for as long as its positions have no leader."""
     slot = Slot(Stop(SystemClock(), DEADLINE_S))
@@ -88,10 +99,13 @@ async def test_a_slot_that_comes_back_forgets_what_others_may_have_copied_since(
         slot=made,
         state=SlotState.LOST,
         is_lost=False,
+        number=0,
         wedges=SimpleNamespace(forget=lambda: None),
         doubts=SimpleNamespace(begin=lambda: moves.append("leaders")),
+        spare=NoSpare(),
         ended=asyncio.Event(),
         _stop=lambda: None,
+        _hold_again=nothing,
         move=moves.append,
     )
     stop = Stop(SystemClock(), DEADLINE_S)
@@ -235,11 +249,12 @@ class Refused(Slot):
         assert sender is self
         self._do("ledger")
 
-    async def _aborted(self, sender: object, error: AbortError) -> None:
+    async def undo(self, sender: object, error: AbortError) -> None:
         assert sender is self
         self.done.append(f"aborted: {error}")
 
 
+@pytest.mark.usefixtures("told_slot")
 @pytest.mark.parametrize(
     ("refused", "before"),
     [
@@ -324,7 +339,8 @@ class Member:
         del stop
         for state in (SlotState.FENCING, SlotState.READING, SlotState.COPYING):
             self.runner.move(state)
-        await self.runner._aborted(cast("Sender", None), AbortError("the disk of a leader is full"))
+        full = AbortError("the disk of a leader is full")
+        await aborting.aborted(self.runner, cast("Sender", None), full)
 
 
 @pytest.mark.parametrize(("is_member", "takes"), [(True, 2), (False, 1)])

@@ -146,7 +146,7 @@ async def test_nothing_is_begun_where_positions_have_no_leader_or_their_connecti
     with pytest.raises(AbortError, match="segments-0 has no leader"):
         await sender.transact()
 
-    async def lost(node: int) -> None:
+    async def lost(node: int, name: str) -> None:
         raise AbortError(f"the connection to target broker {node} was lost")
 
     runner.targets.of = leader

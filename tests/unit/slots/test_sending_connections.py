@@ -159,12 +159,12 @@ async def test_connections_are_made_ahead_to_all_that_lead_and_no_broker_gets_tw
     slow, asked = asyncio.Event(), list[int]()
     connect = world.runner.produce_lane
 
-    async def slowly(node: int) -> Lane:
+    async def slowly(node: int, name: str) -> Lane:
         asked.append(node)
         await slow.wait()
         if node == 1:
             raise ConnectionLostError("nobody is there")
-        return await connect(node)
+        return await connect(node, name)
 
     vars(world.runner)["produce_lane"] = slowly
     pipes = world.sender.pipes

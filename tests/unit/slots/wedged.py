@@ -17,6 +17,7 @@ from mirrorfleet.records.formats import LEVELS
 from mirrorfleet.slots import endings, quarantine
 from mirrorfleet.slots.quarantine import Wedges
 from tests.unit.copying.making import LINK, entry, slot
+from tests.unit.slots.stubs import NoSpare
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -99,6 +100,7 @@ class World:
             report_fault=lambda partition: None,
             control_partition=lambda kind: CONTROL,
             setbacks=Setbacks(),
+            spare=NoSpare(),
         )
 
     async def _compare(self, copied: Mapping[PartitionIdentity, TargetOffset]) -> Compared:
