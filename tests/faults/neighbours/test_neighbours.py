@@ -83,7 +83,7 @@ def refused(it: Drill, mirror: ServiceProcess, at: At, hold_s: float) -> tuple[b
 
 
 def rehearse(it: Drill, mirror: ServiceProcess, at: At) -> None:
-    """A coordinator sends a marker that is refused again without a pause: a whole core, and at first
+    """A coordinator sends a marker that is refused again without pause: a whole core, and at first
     Java interprets what that takes, which on two cores makes all slots stand for 4 s (measured).
     """
     refused(it, mirror, at, REHEARSED_S)

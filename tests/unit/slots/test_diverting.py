@@ -17,7 +17,8 @@ from mirrorfleet.core.ids import PartitionIdentity, ProducerIdentity, TargetOffs
 from mirrorfleet.offsets.ahead import Compared
 from mirrorfleet.records.positions import Barrier, Entry, Fence, encode
 from mirrorfleet.slots import diverting, endings, rebuilding, succession, taking
-from mirrorfleet.slots.outgoing import ControlEntry
+from mirrorfleet.slots.outgoing import ControlEntry, RetakeError
+from mirrorfleet.slots.sparing import Ready
 from tests.unit.copying.making import identity
 from tests.unit.offsets.making import run_of
 from tests.unit.slots.wedged import CONTROL, PRODUCER, SICK, SPARE, World
@@ -25,7 +26,9 @@ from tests.unit.slots.wedged import CONTROL, PRODUCER, SICK, SPARE, World
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from mirrorfleet.kafka.transactions import Transactions
     from mirrorfleet.slots import sending
+    from mirrorfleet.slots.outgoing import Pipes
     from mirrorfleet.slots.runner import SlotRunner
 
 
@@ -134,6 +137,84 @@ async def test_who_finds_another_owner_before_its_own_record_gives_up(diverted: 
         await diverting.divert(cast("SlotRunner", diverted.runner))
 
     assert diverted.ended == [SPARE]
+
+
+class AtOnce:
+    """The spare id was taken before; what the coordinators say to its first commit."""
+
+    def __init__(self, world: World) -> None:
+        self.world, self.is_member, self.asked = world, True, 0
+        self.refusal: FencedError | None = None
+        runner = world.runner
+        runner.spare = SimpleNamespace(handed_over=self._handed_over)
+        runner.confirm = self._confirm
+        transactions = world.used(SPARE)
+        pipes = SimpleNamespace(
+            drop_closed=set, made_ahead=AsyncMock(return_value=None), close=lambda: None
+        )
+        self._ready: Ready | None = Ready(
+            cast("Transactions", transactions), PRODUCER, cast("Pipes", pipes)
+        )
+
+    def _handed_over(self) -> Ready | None:
+        ready, self._ready = self._ready, None
+        return ready
+
+    async def _confirm(self) -> bool:
+        self.asked += 1
+        return self.is_member
+
+    def sender(self, *_: object) -> Sender:
+        made = Sender(self.world)
+        if self.refusal is not None:
+            vars(made)["commit_control"] = AsyncMock(side_effect=self.refusal)
+        return made
+
+
+@pytest.fixture
+def at_once(diverted: World, monkeypatch: pytest.MonkeyPatch) -> AtOnce:
+    made = AtOnce(diverted)
+    monkeypatch.setattr(diverting, "Sender", made.sender)
+    return made
+
+
+async def test_with_the_id_that_was_taken_before_nobody_is_fenced_now(at_once: AtOnce) -> None:
+    await diverting.divert(cast("SlotRunner", at_once.world.runner))
+
+    assert set(at_once.world.runner.slot.partitions) == {identity(1)}
+    assert (at_once.asked, at_once.world.commits) == (1, 1)
+    cast("AsyncMock", vars(taking)["fence_settled"]).assert_not_called()
+
+
+async def test_who_is_no_member_any_more_does_not_go_on_with_it(at_once: AtOnce) -> None:
+    at_once.is_member = False
+
+    with pytest.raises(RetakeError, match="does not say that we are a member"):
+        await diverting.divert(cast("SlotRunner", at_once.world.runner))
+
+    assert at_once.world.ended == [SPARE]
+
+
+async def test_who_finds_it_taken_by_another_takes_it_anew(at_once: AtOnce) -> None:
+    """Its coordinator may have forgotten it: that says nothing of who owns the slot."""
+    at_once.refusal = FencedError("INVALID_PRODUCER_ID_MAPPING")
+    runner = cast("SlotRunner", at_once.world.runner)
+
+    with pytest.raises(RetakeError, match="taken anew"):
+        await diverting.divert(runner)
+    assert at_once.world.ended == [SPARE]
+
+    await diverting.divert(runner)
+    cast("AsyncMock", vars(taking)["fence_settled"]).assert_awaited_once()
+
+
+async def test_another_owner_before_our_record_is_no_reason_to_take_it_anew(
+    at_once: AtOnce,
+) -> None:
+    at_once.world.log.append(Barrier(owner="other", producer=PRODUCER, time_ms=2))
+
+    with pytest.raises(FencedError, match="other took it meanwhile"):
+        await diverting.divert(cast("SlotRunner", at_once.world.runner))
 
 
 async def test_an_operators_fence_holds_for_the_spare_id_too(diverted: World) -> None:

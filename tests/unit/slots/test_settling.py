@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
@@ -224,6 +225,24 @@ async def test_what_the_spare_id_left_open_ends_after_a_proof_that_we_own_the_sl
 
     wanted = ["state t.spare", "init", "keep alive", *ends, "coordinator closed"]
     assert await world.settled() == wanted
+    assert world.runner.spare.done == ["drop"]  # what was taken beforehand is fenced now
+
+
+async def test_the_spare_id_is_not_taken_by_two_of_us_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first of them would be fenced, and give up the slot."""
+    world = World(monkeypatch)
+    world.open = {COPY: [(SPARE, 100)]}
+    await world.doubts.learn()
+    world.doubts.renew()
+
+    async with world.runner.spare.alone:
+        settled = asyncio.ensure_future(world.settled())
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert "init" not in world.log.seen
+    assert "init" in await settled
 
 
 async def test_what_the_main_id_left_open_is_left_behind_under_the_spare_one(
