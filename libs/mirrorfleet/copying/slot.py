@@ -78,8 +78,8 @@ class Slot:
         self._by_source: dict[tuple[TopicId, int], CopyPartition] = {}
         self._ready: dict[CopyPartition, None] = {}
         self._refusals: dict[PartitionIdentity, tuple[SourceOffset, int]] = {}
-        self._budget, self._queue_bytes = budget, queue_bytes
-        self.is_fetched = True  # not while the slot is to be taken again, or another's
+        self._budget = budget
+        self._queue_bytes = queue_bytes
 
     # -- membership of partitions
 
@@ -168,8 +168,7 @@ class Slot:
         found = [
             p
             for p in self.partitions.values()
-            if self.is_fetched
-            and p.pace is pace
+            if p.pace is pace
             and p.fault is None
             and max(p.held_until, p.spent_until) <= now
             and p.entry.state is CatalogState.ACTIVE
@@ -184,7 +183,8 @@ class Slot:
             found = [p for p in found if RANK[p.entry.priority] <= turn]
         for each in found if queue_bytes else ():  # who only looks around fetches nothing
             each.room = queue_bytes or 0
-        return [p for p in found if p.waiting_bytes < (queue_bytes or self._queue_bytes)]
+        full = queue_bytes or self._queue_bytes
+        return [p for p in found if p.waiting_bytes < full]
 
     def waits(self, partition: CopyPartition) -> bool:
         """Whether its backlog is not fetched now, because the worker has a more urgent one."""

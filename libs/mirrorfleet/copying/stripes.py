@@ -142,12 +142,6 @@ class Stripes:
         for gone in [each for each, its in pieces if not is_kept(each) or (its and its[0].stale)]:
             self.drop(gone)
 
-    def forget_but(self, is_copied: Callable[[CopyPartition], bool]) -> None:
-        """Forget what was learnt of partitions that the slot has left, or has as new ones."""
-        for learnt in (self._bytes_an_offset, self._largest, self._turn_of):
-            for gone in [each for each in learnt if not is_copied(each)]:
-                del learnt[gone]
-
     def drop(self, partition: CopyPartition) -> None:
         """Forget the pieces of a partition, and give their memory back."""
         for piece in self._pieces.pop(partition, ()):

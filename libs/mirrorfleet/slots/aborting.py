@@ -13,6 +13,8 @@ from mirrorfleet.slots import healing
 from mirrorfleet.slots.outgoing import AbortError, RetakeError
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from mirrorfleet.slots.runner import SlotRunner
     from mirrorfleet.slots.sending import Sender
 
@@ -35,18 +37,24 @@ async def aborted(runner: SlotRunner, sender: Sender, error: AbortError) -> None
     if runner.transaction_version is TransactionVersion.V1:
         healing.after_refusal(runner, error)
         raise RetakeError(f"aborted: {error}") from error
+    await runner.wedges.before_abort()
     if runner.wedges.is_suspect(error):
-        await helped(_ended(runner, sender, error), runner.spare.reach())
+        await helped(_suspected(runner, sender, error), runner.spare.reach())
         runner.spare.rest()
     else:
-        await _ended(runner, sender, error)
+        await _undone(runner, sender.abort(), error)
     if error.action is Action.SLOT_DENIED:
         raise RetakeError(str(error)) from error
 
 
-async def _ended(runner: SlotRunner, sender: Sender, error: AbortError) -> None:
-    await runner.wedges.before_abort()
-    await sender.abort()
+async def _suspected(runner: SlotRunner, sender: Sender, error: AbortError) -> None:
+    await _undone(runner, helped(sender.abort(), runner.wedges.look_ahead()), error)
+
+
+async def _undone(
+    runner: SlotRunner, abort: Coroutine[object, object, None], error: AbortError
+) -> None:
+    await abort
     runner.doubts.closed()
     runner.doubts.renew()
     runner.slot.rewind()

@@ -18,7 +18,6 @@ from mirrorfleet.runtime.log import fields, logger
 from mirrorfleet.slots import endings, healing, rebuilding, taking
 from mirrorfleet.slots.outgoing import Pipes, RetakeError
 from mirrorfleet.slots.sending import Sender
-from mirrorfleet.slots.untaken import NO_MEMBER
 
 if TYPE_CHECKING:
     from mirrorfleet.kafka.transactions import Transactions
@@ -54,21 +53,13 @@ async def divert(runner: SlotRunner) -> Sender:
 
 
 async def _at_once(runner: SlotRunner, sender: Sender, began: float) -> Sender:
-    """With the id that was taken before: nobody was fenced for it now, so the coordinator of the
-    group is asked meanwhile. Whoever has taken it since makes the first commit fail.
-    """
+    """With the id that was taken before: whoever has taken it since makes the first commit fail."""
     try:
-        sender, _ = await both_of(_diverted(runner, sender, began), _confirmed(runner))
+        return await _diverted(runner, sender, began)
     except OtherOwnerError:
         raise
     except FencedError as error:
         raise RetakeError("the spare id was taken anew since we took it beforehand") from error
-    return sender
-
-
-async def _confirmed(runner: SlotRunner) -> None:
-    if not await runner.confirm():
-        raise RetakeError(NO_MEMBER)
 
 
 async def _fenced(runner: SlotRunner, made: tuple[Transactions, Pipes], began: float) -> Sender:

@@ -9,6 +9,7 @@ from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError, DeadlineError, MirrorfleetError, denied
 from mirrorfleet.kafka.together import both_of
 from mirrorfleet.slots import endings
+from mirrorfleet.slots.outgoing import RetakeError
 
 if TYPE_CHECKING:
     from mirrorfleet.core.ids import ProducerIdentity
@@ -24,17 +25,23 @@ CONNECT_S: Final = 2.0
 """To the coordinator, before it is asked."""
 
 
-async def fence_settled(runner: SlotRunner, transactions: Transactions) -> ProducerIdentity:
+async def fence_settled(
+    runner: SlotRunner, transactions: Transactions, *, only_member_s: float | None = None
+) -> ProducerIdentity:
     """Take an id of the slot, and leave nothing open that the next marker there would end.
 
     What was open is aborted, all its markers are written then. Closes `transactions` when it fails.
-    Raises: as `take`; WedgedError of an owner whose last transaction cannot end.
+    `only_member_s` is for one that nobody waits for: the group is asked directly before, and it is
+    given up after so long. Raises: as `take`; RetakeError of one that is no member; WedgedError of
+    an owner whose last transaction cannot end.
     """
     try:
         _, last = await both_of(  # else the id would be taken, and nothing settled
             endings.ask_control(runner), _last_of(runner, transactions)
         )
-        producer = await _fence(runner, transactions)
+        if only_member_s is not None and not await runner.confirm():
+            raise RetakeError("the group's coordinator does not say that we are a member")
+        producer = await _fence(runner, transactions, only_member_s or FENCE_DEADLINE_S)
         runner.doubts.fenced(transactions.transactional_id, producer, last)
         producer = await endings.settle_control(runner, transactions, producer, last)
         runner.doubts.settled(transactions.transactional_id)
@@ -56,7 +63,9 @@ async def _last_of(runner: SlotRunner, transactions: Transactions) -> Transactio
     return last
 
 
-async def _fence(runner: SlotRunner, transactions: Transactions) -> ProducerIdentity:
+async def _fence(
+    runner: SlotRunner, transactions: Transactions, deadline_s: float
+) -> ProducerIdentity:
     timeout_ms = runner.settings.transaction_timeout_ms
     init = transactions.init_producer_id
     try:
@@ -65,14 +74,14 @@ async def _fence(runner: SlotRunner, transactions: Transactions) -> ProducerIden
                 return await init(timeout_ms=timeout_ms, deadline_s=FENCE_LOOK_S)
             except DeadlineError:
                 await runner.wedges.check()
-        return await init(timeout_ms=timeout_ms, deadline_s=FENCE_DEADLINE_S)
+        return await init(timeout_ms=timeout_ms, deadline_s=deadline_s)
     except BrokerError as error:
-        raise _explained(runner, error) from error
+        raise _explained(runner, transactions.transactional_id, error) from error
 
 
-def _explained(runner: SlotRunner, error: BrokerError) -> BrokerError:
+def _explained(runner: SlotRunner, name: str, error: BrokerError) -> BrokerError:
     """A refused transactional id, with who wanted to do what with it."""
     if error.code is not ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
         return error
-    resource = f"TransactionalId:{runner.transactional_id}"
+    resource = f"TransactionalId:{name}"
     return denied(error.code, runner.target_principal, "WRITE", resource, runner.link.target)

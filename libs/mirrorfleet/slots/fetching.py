@@ -102,8 +102,6 @@ class Lanes:
 
     def _serves(self, key: LaneKey) -> bool:
         """Whether anything is fetched from this broker still."""
-        if not self._runner.slot.is_fetched:
-            return False
         now = self._runner.clock.monotonic()
         partitions = self._runner.slot.partitions.values()
         found = (replicas.fetched_from(self._runner, partition, now) for partition in partitions)
@@ -145,8 +143,10 @@ class _Lane:
         Raises:
             MirrorfleetError: the connection is lost or was never made.
         """
-        purpose = f"fetch-{self._runner.number}-{self._key.pace}"
-        connection = await self._runner.source.connect(self._key.node, purpose=purpose)
+        connection = self._runner.spare.source(self._key.node)  # made ahead, after an abort
+        if connection is None:
+            purpose = f"fetch-{self._runner.number}-{self._key.pace}"
+            connection = await self._runner.source.connect(self._key.node, purpose=purpose)
         self._runner.reach.found(self._key.node)
         try:
             if self._key.pace is Pace.CATCH_UP and await _is_far(connection):

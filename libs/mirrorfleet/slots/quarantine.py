@@ -100,6 +100,8 @@ class Wedges:
         self._healed_at, self._stable_s = -inf, STABLE_S
         slot = runner.fleet, runner.link.source, runner.number
         self._suspects: frozenset[TopicPartition] = frozenset()
+        self._coordinators: dict[str, int] = {}
+        """Who it was while the transaction was aborted, for the look that follows."""
         self.main_id, self.spare_id = transactional_id(*slot), spare_id(*slot)
         self._least: dict[str, int] = {}
         """How many replicas of a target topic's partitions must be in sync, as far as known."""
@@ -145,9 +147,14 @@ class Wedges:
 
         Raises: WedgedError; `left_behind` says because of which partitions.
         """
+        known, self._coordinators = self._coordinators, {}
         if self._may_leave:
-            known: dict[str, int] = {}
             await self._judge(await self._described(known), known)
+
+    async def look_ahead(self) -> None:
+        """Find out who the coordinator is, while the transaction is aborted."""
+        self._coordinators.clear()
+        await self._described(self._coordinators)
 
     @property
     def _may_leave(self) -> bool:
@@ -174,12 +181,19 @@ class Wedges:
         if found is None or not blamed or any(is_own_topic(at.topic) for at in blamed):
             return  # the target is slow, or there is nowhere to write positions to
         try:
-            answers = await endings.ask_control(self._runner, both - blamed, ASK_S)
+            looks = both_of(endings.ask_control(self._runner, both - blamed, ASK_S), self._may())
+            answers, may = await helped(looks, self._runner.spare.reach())
         except MirrorfleetError as error:
             _log.info("cannot be known yet", extra=fields(error=str(error)))
             return
-        if not open_of(answers, found.producer):
+        if may and not open_of(answers, found.producer):
             self.leave(blamed)  # else nobody could read up to a record of the spare id
+
+    async def _may(self) -> bool:
+        """Who overslept tells of another owner's transaction. An id that is not taken yet is taken
+        only after the coordinator of the group was asked, as any.
+        """
+        return not self._runner.spare.is_taken or await self._runner.confirm()
 
     async def sick_of(self, suspects: Collection[TopicPartition]) -> frozenset[TopicPartition]:
         """Those without a leader, or with fewer replicas in sync than their topic asks for.
@@ -236,6 +250,7 @@ class Wedges:
         if self._suspects:
             await self.check()
             self._suspects = frozenset()
+        self._coordinators = {}
 
     def is_suspect(self, error: AbortError) -> bool:
         """Whether the slot may have to go on with its spare id after this."""
@@ -263,7 +278,7 @@ class Wedges:
         known: dict[str, int] = {}
         found = await self._described(known) if few or self._may_leave else None
         if self._may_leave:
-            await helped(self._judge(found, known), self._runner.spare.reach())
+            await self._judge(found, known)
             self._runner.spare.rest()
         added = found.partitions if found is not None and found.state == OPEN else ()
         for ack in few:

@@ -13,7 +13,7 @@ from mirrorfleet.copying.lifecycle import SlotState, moved
 from mirrorfleet.copying.limits import Limits
 from mirrorfleet.copying.schedule import Depth, Setbacks
 from mirrorfleet.copying.slot import Slot
-from mirrorfleet.core.errors import FencedError, MirrorfleetError, UnknownVersionError
+from mirrorfleet.core.errors import FencedError, MirrorfleetError, UnknownVersionError, deciding
 from mirrorfleet.core.ids import Link, PartitionIdentity, SlotNumber, TopicPartition
 from mirrorfleet.kafka.producer import ProduceLane
 from mirrorfleet.kafka.transactions import TransactionVersion
@@ -21,17 +21,8 @@ from mirrorfleet.records.events import EventKind
 from mirrorfleet.records.positions import Position
 from mirrorfleet.records.topics import ControlKind, control_topic
 from mirrorfleet.runtime.log import fields, logger
-from mirrorfleet.slots import (
-    aborting,
-    diverting,
-    entries,
-    healing,
-    leaving,
-    ledger,
-    quarantine,
-    taking,
-)
-from mirrorfleet.slots.beside import tasks
+from mirrorfleet.slots import diverting, entries, healing, leaving, ledger, quarantine, taking
+from mirrorfleet.slots.aborting import aborted
 from mirrorfleet.slots.fetching import Lanes
 from mirrorfleet.slots.freshness import Freshness
 from mirrorfleet.slots.holding import HeldBack
@@ -42,7 +33,7 @@ from mirrorfleet.slots.scouting import Scout
 from mirrorfleet.slots.sending import Sender
 from mirrorfleet.slots.settling import Doubts
 from mirrorfleet.slots.sparing import Spare
-from mirrorfleet.slots.untaken import NO_MEMBER, Untaken
+from mirrorfleet.slots.untaken import Untaken
 from mirrorfleet.slots.waits import Bell
 
 if TYPE_CHECKING:
@@ -131,23 +122,13 @@ class SlotRunner:
         for kept in (self.slot.left, self.slot.remembered, self.slot.ends):
             kept.clear()
         self.move(SlotState.WAITING)
-        async with tasks() as group:
-            group.create_task(Lanes(self, group).keep(), name=f"lanes:{self.number}")
-            await self._hold_again(stop)
-        self.wedges.forget()
-        self.spare.drop()
-        if not self.is_lost:
-            self.move(SlotState.RELEASED)
-        self.ended.set()
-
-    async def _hold_again(self, stop: Stop) -> None:
         while not (stop.is_set() or self.is_lost):
             try:
                 if self._goes_on_at_once or await self.confirm():
                     await self._hold(stop)
                 else:
                     self.setbacks.another(self.clock.monotonic())
-                    self.trouble = NO_MEMBER
+                    self.trouble = "the group's coordinator does not say that we are a member"
             except UnknownVersionError:
                 raise
             except FencedError as error:
@@ -156,14 +137,19 @@ class SlotRunner:
                 self._interrupted(error)
             if not (stop.is_set() or self.is_lost):
                 await stop.wait_at_most(self.setbacks.wait_s(self.dice.uniform(0, 1)))
+        self.wedges.forget()
+        self.spare.drop()
+        if not self.is_lost:
+            self.move(SlotState.RELEASED)
+        self.ended.set()
 
     async def confirm(self) -> bool:
-        """Whether the group's coordinator says now that we are a member."""
+        """Whether the coordinator of the group says now that we are a member."""
         return await self._worker.confirm()
 
     @property
     def _goes_on_at_once(self) -> bool:
-        """With an id that is taken nobody is fenced: the coordinator is asked meanwhile."""
+        """With an id that is taken nobody is fenced; who left partitions behind has just asked."""
         return bool(self.wedges.left_behind) and self.spare.is_taken
 
     @property
@@ -184,13 +170,20 @@ class SlotRunner:
         self.trouble = ""
         self._worker.event(EventKind.SLOT_TAKEN, self.link, detail=f"slot {self.number}")
         try:
-            async with tasks() as self.tasks:
-                watch = self.tasks.create_task(self.wedges.watch(sender), name="wedge")
-                spare = self.tasks.create_task(self.spare.keep(), name="spare")
+            async with asyncio.TaskGroup() as group:
+                self.tasks = group
+                lanes = group.create_task(Lanes(self, group).keep(), name=f"lanes:{self.number}")
+                watch = group.create_task(self.wedges.watch(sender), name=f"wedge:{self.number}")
+                spare = group.create_task(self.spare.keep(), name=f"spare:{self.number}")
                 await self._copy(sender, stop)
-                watch.cancel()
-                spare.cancel()
+                for task in (lanes, watch, spare):
+                    task.cancel()
                 await self._release(sender)
+                raise _DoneError
+        except* _DoneError:
+            pass
+        except* MirrorfleetError as group_error:
+            raise deciding(group_error) from group_error
         finally:
             self.tasks = None
             sender.close()
@@ -230,7 +223,7 @@ class SlotRunner:
                 await self.mender.work(sender)
             except AbortError as error:
                 is_undone = True
-                await aborting.aborted(self, sender, error)
+                await aborted(self, sender, error)
                 self.setbacks.another(self.clock.monotonic())
                 await stop.wait_at_most(self.setbacks.wait_s(self.dice.uniform(0, 1)))
                 continue
@@ -279,9 +272,6 @@ class SlotRunner:
         """Change the state of the slot."""
         self.state = moved(self.state, state)
         self.untaken.moved(state)
-        self.slot.is_fetched = state is SlotState.COPYING
-        self._routes.ring()
-        self._room.ring()
 
     # -- what sending, fetching and taking ask for
 
@@ -398,3 +388,7 @@ class SlotRunner:
         if self.tasks is not None:
             name = f"examine:{partition.entry.rule}"
             self.tasks.create_task(healing.examine(self, partition), name=name)
+
+
+class _DoneError(Exception):
+    """Raised to end the tasks of a slot when copying ended as asked."""

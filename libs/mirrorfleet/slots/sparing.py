@@ -1,6 +1,6 @@
 """The spare id of a slot, taken while nothing needs it.
 
-    copying with the main id ─> the spare one is taken beside, and again each hour
+    copying with the main id ─> the spare one is taken beside, and again before it is forgotten
     a partition takes no marker ─> brokers are connected to ─> the first commit of the spare id
 
 To take an id costs a dozen round trips of a target that is in trouble, and all neighbours of the
@@ -11,25 +11,29 @@ if we could not take it beforehand, it is taken when it is needed.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
+from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mirrorfleet.core.errors import MirrorfleetError
-from mirrorfleet.kafka.together import both_of
+from mirrorfleet.kafka.together import all_of, both_of
 from mirrorfleet.runtime.log import fields, logger
-from mirrorfleet.slots import endings
+from mirrorfleet.slots import endings, replicas
 from mirrorfleet.slots.fencing import CONNECT_S, fence_settled
 from mirrorfleet.slots.outgoing import Pipes
 
 if TYPE_CHECKING:
     from mirrorfleet.core.ids import ProducerIdentity
+    from mirrorfleet.kafka.connection import Connection
     from mirrorfleet.kafka.transactions import Transactions
     from mirrorfleet.slots.runner import SlotRunner
 
 AFTER_S: Final = 5.0
 """Where slots were taken a moment ago the brokers have other things to do."""
-FAILED_S: Final = 60.0
-KEPT_S: Final = 3600.0
-"""A coordinator forgets an id that is not used (transactional.id.expiration.ms, 7 days)."""
+LOOK_S: Final = 30.0
+"""Between two looks whether it is to be taken."""
+TAKE_S: Final = 5.0
+"""For the coordinator to give it: we may be put out of the group while it does not."""
 
 _log = logger(__name__)
 
@@ -48,7 +52,9 @@ class Spare:
     def __init__(self, runner: SlotRunner) -> None:
         self._runner = runner
         self._taken: tuple[Transactions, ProducerIdentity] | None = None
+        self._taken_at = -inf
         self._pipes: Pipes | None = None
+        self._sources: dict[int, Connection] = {}
         self.alone = asyncio.Lock()
         """Held by who takes the id: of two takers one would be fenced, and give up the slot."""
 
@@ -58,32 +64,31 @@ class Spare:
         return self._taken is not None
 
     async def keep(self) -> None:
-        """Take it, and again before its coordinator forgets it; until cancelled, or at once over
-        where the slot is copied with it: whoever took it then would be our own successor.
+        """Have it taken; until cancelled, or at once over where the slot is copied with it: whoever
+        took it then would fence itself.
         """
         wait_s = AFTER_S
         while not self._runner.wedges.left_behind:
             await asyncio.sleep(wait_s)
-            wait_s = KEPT_S
+            wait_s = LOOK_S
             try:
-                if self._runner.formats.quarantine is not None:
-                    await self._take()
+                await self._take_if_due()
             except MirrorfleetError as error:
-                wait_s = FAILED_S
                 text = fields(slot=self._runner.number, error=str(error))
                 _log.info("the spare id is not taken yet", extra=text)
 
-    async def _take(self) -> None:
+    async def _take_if_due(self) -> None:
         """Who overslept may not: the next owner may be copying with it."""
         runner = self._runner
+        old = runner.clock.monotonic() - self._taken_at > runner.settings.keep_alive_s
+        if runner.formats.quarantine is None or (self.is_taken and not old):
+            return
         async with self.alone:
-            if not await runner.confirm():
-                return
             self.drop()
             transactions = endings.transactions_of(runner, runner.wedges.spare_id)
-            producer = await fence_settled(runner, transactions)
+            producer = await fence_settled(runner, transactions, only_member_s=TAKE_S)
             transactions.close()  # its connection; brokers end idle ones anyway
-            self._taken = transactions, producer
+            self._taken, self._taken_at = (transactions, producer), runner.clock.monotonic()
 
     async def reach(self) -> None:
         """Connect to all that it takes, while others find out whether it is needed."""
@@ -92,10 +97,28 @@ class Spare:
         runner, (transactions, _) = self._runner, self._taken
         pipes = self._pipes = self._pipes or Pipes(runner, runner.wedges.spare_id)
         try:
-            await both_of(pipes.made_ahead(), transactions.connect(CONNECT_S))
+            coordinator = transactions.connect(CONNECT_S)
+            await both_of(both_of(pipes.made_ahead(), self._reach_sources()), coordinator)
         except MirrorfleetError as error:
             text = fields(slot=runner.number, error=str(error))
             _log.info("not connected ahead", extra=text)
+
+    async def _reach_sources(self) -> None:
+        runner, now = self._runner, self._runner.clock.monotonic()
+
+        async def one(node: int) -> None:
+            with suppress(MirrorfleetError):  # who fetches there says so
+                purpose = f"fetch-{runner.number}"
+                self._sources[node] = await runner.source.connect(node, purpose=purpose)
+
+        found = (replicas.fetched_from(runner, p, now) for p in runner.slot.partitions.values())
+        nodes = {at.node for at in found if at is not None}
+        await all_of(one(node) for node in nodes - self._sources.keys())
+
+    def source(self, node: int) -> Connection | None:
+        """A connection to a broker of the source that was made ahead, for its one use."""
+        connection = self._sources.pop(node, None)
+        return None if connection is None or connection.closed else connection
 
     def rest(self) -> None:
         """It was not needed: end the connections."""
@@ -104,6 +127,8 @@ class Spare:
             self._pipes = None
         if self._taken is not None:
             self._taken[0].close()
+        while self._sources:
+            self._sources.popitem()[1].close()
 
     def handed_over(self) -> Ready | None:
         """The id, for its one use; None where it is not taken."""

@@ -143,7 +143,6 @@ class StripedLane:
         self._share.wanted = max(0, wanted - 1)
         self._busiest, self._was_starved = self._fetching, False
         self._memory = {at: its for at, its in self._memory.items() if its.held}
-        self._stripes.forget_but(self._has)
         self._fit(max(self._connections, self._table.taken))
 
     def _fit(self, connections: int) -> None:
@@ -159,7 +158,8 @@ class StripedLane:
         """One connection: piece after piece, each to its end."""
         opened = connection
         try:
-            opened = opened or await self._another()
+            if opened is None:
+                opened = await self._another()
             if opened is None:
                 return
             lane = FetchLane(opened, deadline_s=ANSWER_S, in_session=False)
@@ -259,15 +259,13 @@ class StripedLane:
     def _keeps(self, partition: CopyPartition) -> bool:
         """Whether its pieces are still of use; a full queue is no reason to drop them."""
         catching_up = partition.pace is Pace.CATCH_UP and partition.fault is None
-        return self._has(partition) and catching_up and self._at(partition) is not None
-
-    def _has(self, partition: CopyPartition) -> bool:
-        """Whether the slot has it still; one that was taken again has another in its place."""
-        return self._runner.slot.partitions.get(partition.identity) is partition
+        ours = self._runner.slot.partitions.get(partition.identity) is partition
+        return ours and catching_up and self._at(partition) is not None
 
     def _at(self, partition: CopyPartition) -> LeaderAt | None:
         """Where it is fetched from, if that is our broker."""
-        at = replicas.fetched_from(self._runner, partition, self._runner.clock.monotonic())
+        now = self._runner.clock.monotonic()
+        at = replicas.fetched_from(self._runner, partition, now)
         return at if at is not None and at.node == self._node else None
 
     async def _fetch_piece(self, lane: FetchLane, piece: Piece) -> None:

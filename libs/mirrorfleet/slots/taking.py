@@ -97,7 +97,6 @@ async def take(runner: SlotRunner) -> Sender:
         await _await_lifting(runner)
     runner.move(SlotState.FENCING)
     runner.slot.forget_all()
-    runner.spare.drop()
     main = runner.wedges.main_id
     transactions, hint = _prepared(runner) or (endings.transactions_of(runner, main), None)
     made = transactions, Pipes(runner)
@@ -216,6 +215,7 @@ async def _recalled(
 
 
 async def _fence_spare(runner: SlotRunner) -> None:
+    runner.spare.drop()
     spare = endings.transactions_of(runner, runner.wedges.spare_id)
     await fence_settled(runner, spare)
     spare.close()

@@ -6,15 +6,13 @@ or a slot that nobody can take looks like one in which there is nothing to do.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from mirrorfleet.copying.lifecycle import SlotState
 
 if TYPE_CHECKING:
     from mirrorfleet.copying.partition import CopyPartition
     from mirrorfleet.slots.runner import SlotRunner
-
-NO_MEMBER: Final = "the group's coordinator does not say that we are a member"
 
 
 class Untaken:

@@ -343,20 +343,3 @@ def test_a_queue_that_is_full_for_one_connection_has_room_for_many() -> None:
 
     assert made.wanted(Pace.LIVE, 1.0) == []
     assert made.wanted(Pace.LIVE, 1.0, 2 << 20) == [partition]
-
-
-def test_what_was_learnt_of_a_partition_is_forgotten_with_it() -> None:
-    """A lane outlives many takes of its slot, and each admits all partitions as new ones."""
-    source = Source([10] * 40)
-    copying, partition = made(source)
-    stripes = Stripes(4_000)
-    first = stripes.next([partition], plenty)
-    assert first is not None
-    deliver(copying, stripes, first, answer(source, first, 4_000, MemoryBudget(1 << 30)))
-
-    for copied, end in (({partition}, 64), (set[CopyPartition](), None)):
-        stripes.forget_but(copied.__contains__)
-        stripes.drop(partition)
-        piece = stripes.next([partition], plenty)
-        assert piece is not None
-        assert piece.end == end

@@ -131,7 +131,7 @@ class Coordinator:
     def __init__(self, target: Target, version: TransactionVersion) -> None:
         self._target = target
         self.version = version
-        self.resent = False
+        self.resent, self.deadlines = False, list[float]()
         self.trouble: MirrorfleetError | None = None
         """What is said to AddPartitionsToTxn."""
 
@@ -149,7 +149,8 @@ class Coordinator:
         pass
 
     async def init_producer_id(self, *, timeout_ms: int, deadline_s: float) -> ProducerIdentity:
-        del timeout_ms, deadline_s
+        del timeout_ms
+        self.deadlines.append(deadline_s)
         self._target.seen.append("init")
         return self._target.identity
 
@@ -205,6 +206,9 @@ class NoSpare:
         self.done: list[str] = []
 
     def handed_over(self) -> None:
+        return None
+
+    def source(self, node: int) -> None:
         return None
 
     def drop(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
 import pytest
@@ -268,3 +269,21 @@ async def test_a_coordinator_is_remembered_from_one_look_to_the_next_of_a_judgem
     await world.wedges.watch(cast("sending.Sender", None))
 
     assert world.coordinators == [{}, {MAIN: 1}] * 2 + [None] * 4
+
+
+@pytest.mark.parametrize(
+    ("is_taken", "is_member", "left"),
+    [(True, True, {SICK}), (True, False, set()), (False, False, {SICK})],
+    ids=["a member", "who overslept", "asked before it is taken"],
+)
+async def test_with_an_id_that_is_taken_only_a_member_leaves_partitions_behind(
+    world: World, *, is_taken: bool, is_member: bool, left: set[TopicPartition]
+) -> None:
+    """Else they may be of another owner's transaction."""
+    world.runner.spare.is_taken, world.is_member = is_taken, is_member
+    world.looks = [("PrepareAbort", (SICK,))] * 2
+
+    with suppress(WedgedError):
+        await world.wedges.check()
+
+    assert world.wedges.left_behind == left

@@ -19,6 +19,7 @@ from mirrorfleet.records.formats import FIRST_LEVEL, LEVELS
 from mirrorfleet.runtime.clock import SystemClock
 from mirrorfleet.runtime.lifecycle import Stop
 from mirrorfleet.slots import aborting, diverting, entries, ledger, taking
+from mirrorfleet.slots import runner as running
 from mirrorfleet.slots.outgoing import AbortError, ControlEntry, RetakeError
 from mirrorfleet.slots.runner import SlotRunner
 from mirrorfleet.slots.settings import SlotSettings
@@ -79,7 +80,7 @@ def told_slot(monkeypatch: pytest.MonkeyPatch) -> None:
     async def aborted(slot: Slot, sender: object, error: AbortError) -> None:
         await slot.undo(sender, error)
 
-    monkeypatch.setattr(aborting, "aborted", aborted)
+    monkeypatch.setattr(running, "aborted", aborted)
 
 
 @pytest.mark.usefixtures("told_slot")
@@ -99,13 +100,11 @@ async def test_a_slot_that_comes_back_forgets_what_others_may_have_copied_since(
         slot=made,
         state=SlotState.LOST,
         is_lost=False,
-        number=0,
         wedges=SimpleNamespace(forget=lambda: None),
         doubts=SimpleNamespace(begin=lambda: moves.append("leaders")),
         spare=NoSpare(),
         ended=asyncio.Event(),
         _stop=lambda: None,
-        _hold_again=nothing,
         move=moves.append,
     )
     stop = Stop(SystemClock(), DEADLINE_S)

@@ -2,16 +2,13 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from mirrorfleet.copying.faults import Fault, FaultReason
-from mirrorfleet.core.errors import DeadlineError
 from mirrorfleet.core.ids import ProducerIdentity, SourceOffset, TargetOffset, TopicPartition
 from mirrorfleet.kafka.inspection import TransactionDescription
-from mirrorfleet.kafka.transactions import Transactions, TransactionVersion
-from mirrorfleet.slots import fencing
+from mirrorfleet.kafka.transactions import TransactionVersion
 from mirrorfleet.slots.outgoing import AbortError
 from mirrorfleet.slots.quarantine import WedgedError
 from mirrorfleet.slots.settling import UnsettledError
@@ -26,10 +23,7 @@ from tests.unit.slots.settled import (
     STRANGER,
     World,
 )
-from tests.unit.slots.stubs import PRODUCER, Coordinator
-
-if TYPE_CHECKING:
-    from mirrorfleet.slots.runner import SlotRunner
+from tests.unit.slots.stubs import PRODUCER
 
 
 def _begin_anew(world: World, copied: int, begun: int) -> None:
@@ -299,18 +293,6 @@ async def test_nothing_may_be_begun_while_positions_have_no_leader_or_are_not_kn
     world.unreachable = set()
     world.doubts.renew()
     assert await world.doubts.settle(world.sender)
-
-
-async def test_an_id_is_not_taken_before_the_leaders_of_its_positions_tell(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    world = World(monkeypatch)
-    coordinator = cast("Transactions", Coordinator(world.log, TransactionVersion.V2))
-    coordinator.transactional_id = "t"
-    world.unreachable = {POSITIONS}
-    with pytest.raises(DeadlineError):
-        await fencing.fence_settled(cast("SlotRunner", world.runner), coordinator)
-    assert "init" not in world.log.seen
 
 
 async def test_how_a_transaction_ended_is_remembered_until_what_it_left_open_is_ended(

@@ -12,8 +12,7 @@ from mirrorfleet.copying.lifecycle import SlotState
 from mirrorfleet.core.errors import ConnectionLostError, DeadlineError, MirrorfleetError
 from mirrorfleet.core.ids import ProducerIdentity, SlotNumber, TopicPartition
 from mirrorfleet.records.formats import LEVELS
-from mirrorfleet.slots import diverting, endings, sparing, taking
-from mirrorfleet.slots import runner as running
+from mirrorfleet.slots import diverting, endings, replicas, sparing, taking
 from mirrorfleet.slots.leaders import LeaderAt
 from mirrorfleet.slots.sparing import Spare
 from tests.faultkit.waiting import until
@@ -34,30 +33,35 @@ class World:
     """A slot that is copied, and what becomes of its spare id."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.is_member, self.error = True, list[MirrorfleetError]()
+        self.error: list[MirrorfleetError] = []
         self.seen: list[str] = []
         self.epoch = 0
         self.runner = SimpleNamespace(
             number=SlotNumber(3),
             formats=LEVELS[2],
-            confirm=self._confirm,
+            settings=SimpleNamespace(keep_alive_s=-1.0),
+            source=SimpleNamespace(connect=self._source),
+            slot=slot(entry(0)),
             wedges=SimpleNamespace(left_behind=frozenset(), spare_id="t.spare"),
             entries={},
             targets=SimpleNamespace(of=lambda *_: LeaderAt(1, 0)),
             control_partition=lambda kind: COPY,
             produce_lane=self._lane,
             allowances={1: proven()},
-            clock=SimpleNamespace(monotonic=lambda: 0.0),
+            clock=SimpleNamespace(monotonic=lambda: 1.0),
             doubts=SimpleNamespace(connected=lambda node: self.seen.append(f"connected {node}")),
         )
         self.spare = Spare(cast("SlotRunner", self.runner))
         monkeypatch.setattr(sparing, "fence_settled", self._fence)
         monkeypatch.setattr(endings, "transactions_of", self._transactions)
-        for wait in ("AFTER_S", "KEPT_S", "FAILED_S"):
+        monkeypatch.setattr(replicas, "fetched_from", lambda *_: LeaderAt(4, 0))
+        for wait in ("AFTER_S", "LOOK_S"):
             monkeypatch.setattr(sparing, wait, 0.0)
 
-    async def _confirm(self) -> bool:
-        return self.is_member
+    async def _source(self, node: int, *, purpose: str) -> SimpleNamespace:
+        assert purpose == "fetch-3"
+        self.seen.append(f"source {node}")
+        return SimpleNamespace(closed=False, close=lambda: self.seen.append("source closed"))
 
     def _transactions(self, _: object, name: str) -> SimpleNamespace:
         assert name == "t.spare"
@@ -74,7 +78,8 @@ class World:
         end = SimpleNamespace(closed=False)
         return SimpleNamespace(connection=end, close=lambda: self.seen.append("lane closed"))
 
-    async def _fence(self, *_: object) -> ProducerIdentity:
+    async def _fence(self, *_: object, only_member_s: float) -> ProducerIdentity:
+        assert only_member_s == sparing.TAKE_S
         self.seen.append("fenced")
         if self.error:
             raise self.error.pop()
@@ -113,15 +118,23 @@ async def test_what_went_wrong_is_tried_again(world: World) -> None:
     assert world.spare.is_taken
 
 
-async def test_who_overslept_or_writes_what_older_builds_read_takes_none(world: World) -> None:
-    """The next owner may be copying with it."""
-    for name, value in (("is_member", False), ("formats", LEVELS[1])):
-        vars(world if name == "is_member" else world.runner)[name] = value
-        keep = asyncio.ensure_future(world.spare.keep())
-        for _ in range(20):
-            await asyncio.sleep(0)
-        keep.cancel()
-        world.is_member = True
+async def test_it_stays_taken_until_its_coordinator_may_forget_it(world: World) -> None:
+    world.runner.settings.keep_alive_s = 3600.0
+    await world.kept(1)
+    keep = asyncio.ensure_future(world.spare.keep())
+    for _ in range(20):
+        await asyncio.sleep(0)
+    keep.cancel()
+
+    assert world.seen.count("fenced") == 1
+
+
+async def test_who_writes_what_older_builds_read_takes_none(world: World) -> None:
+    world.runner.formats = LEVELS[1]
+    keep = asyncio.ensure_future(world.spare.keep())
+    for _ in range(20):
+        await asyncio.sleep(0)
+    keep.cancel()
 
     assert world.seen == []
 
@@ -150,12 +163,14 @@ async def test_connections_made_ahead_are_the_slots_when_it_goes_on_with_them(wo
     world.seen.clear()
 
     await world.spare.reach()
-    assert sorted(world.seen) == ["coordinator", "lane 1 t.spare"]
+    assert sorted(world.seen) == ["coordinator", "lane 1 t.spare", "source 4"]
     ready = world.spare.handed_over()
     assert ready is not None
-    assert world.seen[2:] == ["connected 1"]
+    assert world.seen[3:] == ["connected 1"]
     assert (await ready.pipes.to(1)).lane.connection.closed is False
     assert len(list(ready.pipes)) == 1
+    assert world.spare.source(4) is not None
+    assert (world.spare.source(4), world.spare.source(1)) == (None, None)
 
 
 async def test_connections_that_were_not_needed_end_and_it_stays_taken(world: World) -> None:
@@ -167,7 +182,7 @@ async def test_connections_that_were_not_needed_end_and_it_stays_taken(world: Wo
     world.spare.rest()
     world.spare.rest()
 
-    assert world.seen.count("lane closed") == 1
+    assert (world.seen.count("lane closed"), world.seen.count("source closed")) == (1, 1)
     taken = [world.spare.is_taken]
     world.spare.drop()
     taken.append(world.spare.is_taken)
@@ -178,11 +193,11 @@ async def test_connections_that_were_not_needed_end_and_it_stays_taken(world: Wo
 # -- the run of a slot
 
 
-async def test_with_an_id_that_is_taken_the_group_is_not_asked_before(
+async def test_with_an_id_that_is_taken_the_group_is_not_asked_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It is asked beside the first commit (`diverting`)."""
-    member, asked = Member(), list[bool]()
+    """It was asked a moment ago, when the partition was left behind."""
+    member, asked = Member(), list[list[bool]]()
     runner = member.runner
 
     async def wedged(_: object) -> Sender:
@@ -191,55 +206,13 @@ async def test_with_an_id_that_is_taken_the_group_is_not_asked_before(
         runner.wedges.leave([COPY])
 
     async def divert(_: object) -> Sender:
-        asked.append(bool(member.words))
+        asked.append(list(member.words))
         runner.spare._taken = None
         return await member.take(runner)
 
     member.words = [True, True]
     monkeypatch.setattr(taking, "take", wedged)
     monkeypatch.setattr(diverting, "divert", divert)
-    await runner._hold_again(Pauses(2))
+    await runner.run(Pauses(2))
 
-    assert asked == [True]
-    assert member.words == [True]
-
-
-async def test_source_connections_live_on_while_the_slot_is_taken_again_and_no_longer(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    member, lives = Member(), list[str]()
-
-    class Lanes:
-        def __init__(self, *_: object) -> None:
-            pass
-
-        async def keep(self) -> None:
-            lives.append("begin")
-            try:
-                await asyncio.sleep(DEADLINE_S)
-            finally:
-                lives.append("end")
-
-    async def hold(_: object) -> None:
-        lives.append("hold")
-        await asyncio.sleep(0)
-
-    monkeypatch.setattr(running, "Lanes", Lanes)
-    monkeypatch.setattr(member.runner, "_hold", hold)
-    await member.runner.run(Pauses(3))
-
-    assert (lives.count("begin"), lives.count("hold"), lives[-1]) == (1, 3, "end")
-
-
-def test_nothing_is_fetched_while_a_slot_is_not_copied() -> None:
-    member = Member()
-    runner, made = member.runner, slot(entry(0))
-    runner.slot = made
-    pace = next(iter(made.partitions.values())).pace
-
-    fetched = []
-    for state in (SlotState.FENCING, SlotState.READING, SlotState.COPYING, SlotState.WAITING):
-        runner.move(state)
-        fetched.append(len(made.wanted(pace, 0.0)))
-
-    assert fetched == [0, 0, 1, 0]
+    assert asked == [[True]]

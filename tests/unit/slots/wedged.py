@@ -55,7 +55,7 @@ class World:
         self.now = 100.0
         self.log: list[Entry] = []
         """What stands in the slot's positions before our own record."""
-        self.closed = False
+        self.closed, self.is_member = False, True
         self.short: dict[TopicPartition, int] = {}
         """Partitions that lack replicas in sync, and how many are."""
         self.well: frozenset[TopicPartition] = frozenset()
@@ -101,7 +101,11 @@ class World:
             control_partition=lambda kind: CONTROL,
             setbacks=Setbacks(),
             spare=NoSpare(),
+            confirm=self._confirm,
         )
+
+    async def _confirm(self) -> bool:
+        return self.is_member
 
     async def _compare(self, copied: Mapping[PartitionIdentity, TargetOffset]) -> Compared:
         self.asked_of = set(copied)

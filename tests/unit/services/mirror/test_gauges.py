@@ -17,7 +17,6 @@ from mirrorfleet.records.progress import Progress, decode, encode
 from mirrorfleet.runtime.metrics import Exposition, Metrics
 from mirrorfleet.slots.runner import SlotRunner
 from mirrorfleet.slots.untaken import Untaken
-from mirrorfleet.slots.waits import Bell
 from services.mirror.reporting import (
     AWAY_S,
     NO_RETENTION_S,
@@ -57,7 +56,6 @@ class Runner:
         self.limits, self.now = Limits(), 100.0
         self.clock = SimpleNamespace(monotonic=lambda: self.now, now_ms=lambda: NOW_MS)
         self.untaken = Untaken(cast("SlotRunner", self))
-        self._routes = self._room = Bell()
 
     def moves(self, *states: SlotState) -> None:
         for state in states:
