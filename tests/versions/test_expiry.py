@@ -50,7 +50,7 @@ def forgetful(request: pytest.FixtureRequest) -> Iterator[Region]:
 
 
 def known_ids(region: Region, fleet: str) -> dict[str, int]:
-    """Transactional ids of the slots that the coordinator still knows, with their producer ids."""
+    """Main ids of the slots that the coordinator still knows, with their producer ids."""
 
     async def ask() -> dict[str, int]:
         async with Cluster(region.settings()) as cluster:
@@ -59,7 +59,7 @@ def known_ids(region: Region, fleet: str) -> dict[str, int]:
         return {
             each.transactional_id: each.producer_id
             for each in found
-            if each.transactional_id.startswith(prefix)
+            if each.transactional_id.startswith(prefix) and ".spare-" not in each.transactional_id
         }
 
     return asyncio.run(ask())

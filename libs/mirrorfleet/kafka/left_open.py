@@ -27,6 +27,8 @@ from mirrorfleet.kafka.transactions import Transactions, TransactionVersion
 ENDED_S: Final = 10.0
 """Deadline for the coordinator to have written the markers that it will write."""
 OPEN: Final = "Ongoing"
+UNUSED: Final = "Empty"
+"""Nothing was written since it was taken (TransactionState)."""
 ENDING: Final = frozenset({"PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
 """States of a transaction whose markers are still being written (TransactionMetadata)."""
 COMMITTED: Final = frozenset({"PrepareCommit", "CompleteCommit"})

@@ -248,6 +248,7 @@ class Transactions:
                 connection = await self._coordinator.get(
                     attempts.left_s, find_s=min(attempts.left_s, attempt_s)
                 )
+                attempts.check("before it was sent")  # who slept may not be who may any more
                 sent = True
                 return await attempt(connection, min(attempts.left_s, attempt_s))
             except (ConnectionLostError, DeadlineError) as error:

@@ -39,8 +39,11 @@ async def aborted(runner: SlotRunner, sender: Sender, error: AbortError) -> None
         raise RetakeError(f"aborted: {error}") from error
     await runner.wedges.before_abort()
     if runner.wedges.is_suspect(error):
-        await helped(_suspected(runner, sender, error), runner.spare.reach())
-        runner.spare.rest()
+        try:
+            await helped(_suspected(runner, sender, error), runner.spare.reach())
+        finally:
+            if not runner.wedges.left_behind:
+                runner.spare.rest()
     else:
         await _undone(runner, sender.abort(), error)
     if error.action is Action.SLOT_DENIED:

@@ -38,6 +38,7 @@ async def divert(runner: SlotRunner) -> Sender:
     """
     if runner.slot.fence is not None:
         runner.wedges.forget()
+        runner.spare.rest()
         return await taking.take(runner)  # which waits until it is lifted
     runner.move(SlotState.FENCING)
     runner.slot.forget_all()

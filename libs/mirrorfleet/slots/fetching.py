@@ -143,10 +143,8 @@ class _Lane:
         Raises:
             MirrorfleetError: the connection is lost or was never made.
         """
-        connection = self._runner.spare.source(self._key.node)  # made ahead, after an abort
-        if connection is None:
-            purpose = f"fetch-{self._runner.number}-{self._key.pace}"
-            connection = await self._runner.source.connect(self._key.node, purpose=purpose)
+        purpose = f"fetch-{self._runner.number}-{self._key.pace}"
+        connection = await self._runner.source.connect(self._key.node, purpose=purpose)
         self._runner.reach.found(self._key.node)
         try:
             if self._key.pace is Pace.CATCH_UP and await _is_far(connection):

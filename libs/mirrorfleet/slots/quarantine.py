@@ -32,7 +32,7 @@ from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.core.names import spare_id, transactional_id
 from mirrorfleet.kafka.configs import ConfigValue, describe_configs
 from mirrorfleet.kafka.left_open import ENDING, OPEN, open_of
-from mirrorfleet.kafka.together import both_of, helped
+from mirrorfleet.kafka.together import both_of
 from mirrorfleet.kafka.transactions import NotAddedError
 from mirrorfleet.policy.naming import is_own_topic
 from mirrorfleet.runtime.log import fields, logger
@@ -182,7 +182,7 @@ class Wedges:
             return  # the target is slow, or there is nowhere to write positions to
         try:
             looks = both_of(endings.ask_control(self._runner, both - blamed, ASK_S), self._may())
-            answers, may = await helped(looks, self._runner.spare.reach())
+            answers, may = await looks
         except MirrorfleetError as error:
             _log.info("cannot be known yet", extra=fields(error=str(error)))
             return
@@ -193,7 +193,11 @@ class Wedges:
         """Who overslept tells of another owner's transaction. An id that is not taken yet is taken
         only after the coordinator of the group was asked, as any.
         """
-        return not self._runner.spare.is_taken or await self._runner.confirm()
+        may = not self._runner.spare.is_taken or await self._runner.confirm()
+        if not may:
+            text = "nothing is left behind: the group's coordinator does not call us a member"
+            _log.info(text, extra=fields(slot=self._runner.number))
+        return may
 
     async def sick_of(self, suspects: Collection[TopicPartition]) -> frozenset[TopicPartition]:
         """Those without a leader, or with fewer replicas in sync than their topic asks for.
@@ -279,7 +283,6 @@ class Wedges:
         found = await self._described(known) if few or self._may_leave else None
         if self._may_leave:
             await self._judge(found, known)
-            self._runner.spare.rest()
         added = found.partitions if found is not None and found.state == OPEN else ()
         for ack in few:
             at = TopicPartition(ack.topic, ack.partition)

@@ -18,6 +18,7 @@ ended its coordinator says, as it was when the slot was taken.
 from __future__ import annotations
 
 import asyncio
+from contextlib import closing
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -25,7 +26,7 @@ from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError, MirrorfleetError
 from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.kafka.inspection import describe_transactions
-from mirrorfleet.kafka.left_open import ENDED_S, ENDING, OPEN, by_end, was_committed
+from mirrorfleet.kafka.left_open import ENDED_S, ENDING, OPEN, UNUSED, by_end, was_committed
 from mirrorfleet.kafka.together import both_of
 from mirrorfleet.kafka.transactions import TransactionVersion
 from mirrorfleet.slots import ledger
@@ -152,12 +153,15 @@ class Doubts:
 
     async def last_of(self, name: str) -> TransactionDescription | None:
         """The last transaction that was written with an id, also when we have fenced it since and
-        could not settle what it left open. Raises: as `described`.
+        wrote none, or could not settle what it left open. Raises: as `described`.
         """
         now = await described(self._runner, name)
-        fenced = self._fenced.get(name)
-        if fenced is not None and now is not None and now.producer == fenced.producer:
-            return fenced.last
+        if now is not None:
+            before = self._fenced.get(name)
+            if before is None and now.state == UNUSED:
+                before = self._before.get(now.producer.producer_id)
+            if before is not None and before.producer == now.producer:
+                return before.last
         return now
 
     def fenced(
@@ -166,7 +170,8 @@ class Doubts:
         """We took an id whose last transaction was that."""
         self._fenced[name] = self._before[producer.producer_id] = Fenced(producer, last)
         self._beside.add(at := ledger.place(self._runner))
-        self.doubt(at)
+        if name == self._runner.transactional_id:  # of another one it is asked with the next take
+            self.doubt(at)
 
     def settled(self, name: str) -> None:
         """Nothing is left open of it: what comes now is another transaction."""
@@ -351,31 +356,26 @@ class Doubts:
             return
         tell(runner, "ended", len(others))
         spare = transactions_of(runner, runner.wedges.spare_id)
-        try:
+        with closing(spare):
             async with runner.spare.alone:
                 runner.spare.drop()
                 producer = await take_id(runner, spare)
                 await runner.keep_alive(sender)  # nobody can have used the spare id: we own it
                 _, others = await self._open(sender, list(others))
                 await write_markers(runner, spare, producer, others)
-        finally:
-            spare.close()
 
     async def _end(self, sender: Sender, some: list[TopicPartition], *, commit: bool) -> None:
         """Give these partitions a marker by a transaction of nothing."""
         runner = self._runner
         tell(runner, word_of(committed=commit), len(some))
         version = runner.transaction_version
-        transactions = transactions_of(runner, runner.transactional_id)
-        try:
+        with closing(transactions_of(runner, runner.transactional_id)) as transactions:
             await transactions.add_partitions(sender.producer, some)
             if version is TransactionVersion.V1 and not commit:
                 raise UnsettledError("the next owner's epoch aborts it")
             producer = await transactions.end(sender.producer, commit=commit)
             if transactions.must_init_again:
                 raise UnsettledError("a request of the protocol had to be sent twice (v1)")
-        finally:
-            transactions.close()
         if producer != sender.producer:
             runner.slot.sequences.clear()
         sender.producer = producer

@@ -11,25 +11,24 @@ if we could not take it beforehand, it is taken when it is needed.
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mirrorfleet.core.errors import MirrorfleetError
-from mirrorfleet.kafka.together import all_of, both_of
+from mirrorfleet.kafka.together import both_of
 from mirrorfleet.runtime.log import fields, logger
-from mirrorfleet.slots import endings, replicas
+from mirrorfleet.slots import endings
 from mirrorfleet.slots.fencing import CONNECT_S, fence_settled
 from mirrorfleet.slots.outgoing import Pipes
 
 if TYPE_CHECKING:
     from mirrorfleet.core.ids import ProducerIdentity
-    from mirrorfleet.kafka.connection import Connection
     from mirrorfleet.kafka.transactions import Transactions
     from mirrorfleet.slots.runner import SlotRunner
 
 AFTER_S: Final = 5.0
-"""Where slots were taken a moment ago the brokers have other things to do."""
+"""At least: where slots were taken a moment ago the brokers have other things to do. It is up to
+three times as long, or all slots of a worker would ask in one second."""
 LOOK_S: Final = 30.0
 """Between two looks whether it is to be taken."""
 TAKE_S: Final = 5.0
@@ -54,7 +53,6 @@ class Spare:
         self._taken: tuple[Transactions, ProducerIdentity] | None = None
         self._taken_at = -inf
         self._pipes: Pipes | None = None
-        self._sources: dict[int, Connection] = {}
         self.alone = asyncio.Lock()
         """Held by who takes the id: of two takers one would be fenced, and give up the slot."""
 
@@ -67,15 +65,17 @@ class Spare:
         """Have it taken; until cancelled, or at once over where the slot is copied with it: whoever
         took it then would fence itself.
         """
-        wait_s = AFTER_S
+        wait_s, told = AFTER_S, ""
         while not self._runner.wedges.left_behind:
-            await asyncio.sleep(wait_s)
+            await asyncio.sleep(wait_s * self._runner.dice.uniform(1, 3))
             wait_s = LOOK_S
             try:
                 await self._take_if_due()
+                told = ""
             except MirrorfleetError as error:
-                text = fields(slot=self._runner.number, error=str(error))
-                _log.info("the spare id is not taken yet", extra=text)
+                if told != (told := str(error)):
+                    text = fields(slot=self._runner.number, error=told)
+                    _log.info("the spare id is not taken yet", extra=text)
 
     async def _take_if_due(self) -> None:
         """Who overslept may not: the next owner may be copying with it."""
@@ -97,28 +97,10 @@ class Spare:
         runner, (transactions, _) = self._runner, self._taken
         pipes = self._pipes = self._pipes or Pipes(runner, runner.wedges.spare_id)
         try:
-            coordinator = transactions.connect(CONNECT_S)
-            await both_of(both_of(pipes.made_ahead(), self._reach_sources()), coordinator)
+            await both_of(pipes.made_ahead(), transactions.connect(CONNECT_S))
         except MirrorfleetError as error:
             text = fields(slot=runner.number, error=str(error))
             _log.info("not connected ahead", extra=text)
-
-    async def _reach_sources(self) -> None:
-        runner, now = self._runner, self._runner.clock.monotonic()
-
-        async def one(node: int) -> None:
-            with suppress(MirrorfleetError):  # who fetches there says so
-                purpose = f"fetch-{runner.number}"
-                self._sources[node] = await runner.source.connect(node, purpose=purpose)
-
-        found = (replicas.fetched_from(runner, p, now) for p in runner.slot.partitions.values())
-        nodes = {at.node for at in found if at is not None}
-        await all_of(one(node) for node in nodes - self._sources.keys())
-
-    def source(self, node: int) -> Connection | None:
-        """A connection to a broker of the source that was made ahead, for its one use."""
-        connection = self._sources.pop(node, None)
-        return None if connection is None or connection.closed else connection
 
     def rest(self) -> None:
         """It was not needed: end the connections."""
@@ -127,8 +109,6 @@ class Spare:
             self._pipes = None
         if self._taken is not None:
             self._taken[0].close()
-        while self._sources:
-            self._sources.popitem()[1].close()
 
     def handed_over(self) -> Ready | None:
         """The id, for its one use; None where it is not taken."""

@@ -11,8 +11,10 @@ import pytest
 
 from mirrorfleet.core.errors import ConnectionLostError, DeadlineError
 from mirrorfleet.kafka import coordinator as module
+from mirrorfleet.kafka import transactions as module_of_transactions
 from mirrorfleet.kafka.coordinator import CoordinatorConnection, CoordinatorKind
 from mirrorfleet.kafka.transactions import Transactions, TransactionVersion
+from tests.faultkit.hold import hold_sync
 
 if TYPE_CHECKING:
     from mirrorfleet.kafka.cluster import Cluster
@@ -57,3 +59,27 @@ async def test_a_request_of_a_transaction_keeps_its_deadline(
         with pytest.raises(DeadlineError, match=r"gave up after 0.4 s; last: .*no connection"):
             await transactions.init_producer_id(timeout_ms=15_000, deadline_s=0.4)
     assert cluster.dialed >= 1
+
+
+async def test_what_a_sleeper_wanted_is_not_asked_for_when_it_wakes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another worker may have taken the id meanwhile, and would be fenced."""
+    asked: list[object] = []
+    transactions = Transactions(
+        cast("Cluster", Vanished(monkeypatch)), "slot", TransactionVersion.V2
+    )
+
+    async def asleep(*_: object, **__: object) -> object:
+        hold_sync(0.05, reason="the process is frozen")
+        return object()
+
+    async def call(*given: object) -> object:
+        asked.append(given)
+        raise ConnectionLostError("nobody answers")
+
+    monkeypatch.setattr(transactions._coordinator, "get", asleep)
+    monkeypatch.setattr(module_of_transactions, "call", call)
+    with pytest.raises(DeadlineError, match="before it was sent"):
+        await transactions.init_producer_id(timeout_ms=15_000, deadline_s=0.02)
+    assert asked == []

@@ -208,9 +208,6 @@ class NoSpare:
     def handed_over(self) -> None:
         return None
 
-    def source(self, node: int) -> None:
-        return None
-
     def drop(self) -> None:
         self.done.append("drop")
 

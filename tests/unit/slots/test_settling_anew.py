@@ -56,6 +56,32 @@ async def test_what_we_wrote_to_the_ledger_ourselves_ends_as_we_know_that_it_end
     assert "commit" in await world.settled()
 
 
+async def test_an_id_that_is_taken_again_before_it_wrote_tells_how_the_last_one_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The coordinator has forgotten that, and what it left open may not be ended yet."""
+    world = World(monkeypatch)
+    committed = TransactionDescription("t.spare", "CompleteCommit", SPARE, 1, ())
+    world.doubts.fenced("t.spare", SPARE, committed)
+    world.doubts.settled("t.spare")
+
+    world.state = "Empty"
+    assert await world.doubts.last_of("t.spare") is committed
+    world.state = "CompleteAbort"
+    assert await world.doubts.last_of("t.spare") is not committed
+
+
+async def test_an_id_that_is_not_in_use_puts_nothing_in_doubt_when_it_is_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Copying goes on meanwhile, and would wait for the ledger's leader."""
+    world = World(monkeypatch)
+    world.doubts.fenced("t.spare", SPARE, None)
+    assert world.doubts.doubted == set()
+    world.doubts.renew()
+    assert LEDGER in world.doubts.doubted
+
+
 async def test_the_ledger_is_in_doubt_with_the_rest_from_the_first_take_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -12,11 +12,10 @@ from mirrorfleet.copying.lifecycle import SlotState
 from mirrorfleet.core.errors import ConnectionLostError, DeadlineError, MirrorfleetError
 from mirrorfleet.core.ids import ProducerIdentity, SlotNumber, TopicPartition
 from mirrorfleet.records.formats import LEVELS
-from mirrorfleet.slots import diverting, endings, replicas, sparing, taking
+from mirrorfleet.slots import diverting, endings, sparing, taking
 from mirrorfleet.slots.leaders import LeaderAt
 from mirrorfleet.slots.sparing import Spare
 from tests.faultkit.waiting import until
-from tests.unit.copying.making import entry, slot
 from tests.unit.slots.stubs import proven
 from tests.unit.slots.test_runner import Member, Pauses
 
@@ -40,8 +39,7 @@ class World:
             number=SlotNumber(3),
             formats=LEVELS[2],
             settings=SimpleNamespace(keep_alive_s=-1.0),
-            source=SimpleNamespace(connect=self._source),
-            slot=slot(entry(0)),
+            dice=SimpleNamespace(uniform=lambda low, high: low),
             wedges=SimpleNamespace(left_behind=frozenset(), spare_id="t.spare"),
             entries={},
             targets=SimpleNamespace(of=lambda *_: LeaderAt(1, 0)),
@@ -54,14 +52,8 @@ class World:
         self.spare = Spare(cast("SlotRunner", self.runner))
         monkeypatch.setattr(sparing, "fence_settled", self._fence)
         monkeypatch.setattr(endings, "transactions_of", self._transactions)
-        monkeypatch.setattr(replicas, "fetched_from", lambda *_: LeaderAt(4, 0))
         for wait in ("AFTER_S", "LOOK_S"):
             monkeypatch.setattr(sparing, wait, 0.0)
-
-    async def _source(self, node: int, *, purpose: str) -> SimpleNamespace:
-        assert purpose == "fetch-3"
-        self.seen.append(f"source {node}")
-        return SimpleNamespace(closed=False, close=lambda: self.seen.append("source closed"))
 
     def _transactions(self, _: object, name: str) -> SimpleNamespace:
         assert name == "t.spare"
@@ -163,14 +155,12 @@ async def test_connections_made_ahead_are_the_slots_when_it_goes_on_with_them(wo
     world.seen.clear()
 
     await world.spare.reach()
-    assert sorted(world.seen) == ["coordinator", "lane 1 t.spare", "source 4"]
+    assert sorted(world.seen) == ["coordinator", "lane 1 t.spare"]
     ready = world.spare.handed_over()
     assert ready is not None
-    assert world.seen[3:] == ["connected 1"]
+    assert world.seen[2:] == ["connected 1"]
     assert (await ready.pipes.to(1)).lane.connection.closed is False
     assert len(list(ready.pipes)) == 1
-    assert world.spare.source(4) is not None
-    assert (world.spare.source(4), world.spare.source(1)) == (None, None)
 
 
 async def test_connections_that_were_not_needed_end_and_it_stays_taken(world: World) -> None:
@@ -182,7 +172,7 @@ async def test_connections_that_were_not_needed_end_and_it_stays_taken(world: Wo
     world.spare.rest()
     world.spare.rest()
 
-    assert (world.seen.count("lane closed"), world.seen.count("source closed")) == (1, 1)
+    assert world.seen.count("lane closed") == 1
     taken = [world.spare.is_taken]
     world.spare.drop()
     taken.append(world.spare.is_taken)
