@@ -62,11 +62,11 @@ def _link(groups: LinkGroups, now: float) -> dict[str, object]:
 
 
 def shut_out(groups: LinkGroups) -> str:
-    """What `/readyz` says of groups that a cluster refused at the last look; "" of none."""
+    """What `/readyz` says of those whose offsets did not follow at the last look; "" of none."""
     found = sorted(groups.shut_out)
     more = " and others" if len(found) > 3 else ""
     named = ", ".join(found[:3])
-    return f"offsets do not follow for {named}{more}: refused, see /status" if found else ""
+    return f"offsets do not follow for {named}{more}: /status says why" if found else ""
 
 
 def not_packed(failed: Mapping[SlotNumber, str]) -> str:

@@ -215,7 +215,9 @@ def headroom_s(partition: CopyPartition, now_ms: int, unread_s: float = 0.0) -> 
     left nothing is near, however short it is: a live copy has always a record that just came.
     """
     retention = partition.entry.source_retention_ms
-    if retention is None or retention < 0:
+    if retention is None:
+        return None
+    if retention < 0:
         return NO_RETENTION_S
     if partition.has_work:
         reached = max(partition.first_timestamp, partition.last_timestamp)

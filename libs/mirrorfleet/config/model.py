@@ -207,6 +207,7 @@ class Rule(Strict):
     """Topic configs that do not follow the source, beside those that never do.
 
     What makes a copy exact (compression, time limits) is left as it is on a topic that exists.
+    Where `max.message.bytes` is one of them, what is larger stops its partition.
     """
     apply: Apply | None = None
     """Whether `sync` makes changes or only reports them; `services.sync.apply` by default."""

@@ -244,7 +244,7 @@ def groups_of(
     if unknown:
         raise RefusedError(
             f"{flow.link}: {unknown[0]!r} is no group of {cluster.name} that a rule takes.",
-            hint="See: mirrorfleet groups",
+            hint=f"See: mirrorfleet groups --target {flow.link.target}",
         )
     return [group for group in groups if group in only] if only else groups
 

@@ -60,13 +60,16 @@ async def mark(
         main = transactional_id(fleet, link.source, slot)
         spare = spare_id(fleet, link.source, slot)
         control, record = control_of(fleet, slot), positions.encode(entry)
+        troubles: dict[str, str] = {}
         async with gate:
-            try:
-                for name in (spare, main, spare) if isinstance(entry, Fence) else (main,):
+            for name in (spare, main, spare) if isinstance(entry, Fence) else (main,):
+                if name in troubles:
+                    continue  # the other one stops an owner that copies with it all the same
+                try:
                     await write_by_order(target, name, control, [record], now_ms, what="fencing")
-            except MirrorfleetError as error:
-                return str(error)
-        return ""
+                except MirrorfleetError as error:
+                    troubles[name] = str(error)
+        return next(iter(troubles.values()), "")
 
     async with asyncio.TaskGroup() as group:
         tasks = {slot: group.create_task(one(slot), name=f"fence:{slot}") for slot in slots}

@@ -64,7 +64,7 @@ def asked(address: str) -> WorkerStatus:
     except (ValidationError, ValueError) as error:
         raise NoAnswerError(
             f"{url} is no status of a mirror worker.",
-            hint="Other services have no slots; the address of a worker is in its first log line.",
+            hint="Other services have no slots; a worker logs its address when it has `started`.",
         ) from error
 
 

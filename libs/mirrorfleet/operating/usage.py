@@ -5,14 +5,20 @@ Help is an answer, and a mistake names its help.
 
 from __future__ import annotations
 
+import signal
 import sys
+from contextlib import contextmanager
 from enum import Enum, auto
+from typing import TYPE_CHECKING
 
 import typer
 from typer.exceptions import TyperException
 
 from mirrorfleet.core.errors import ConfigError
 from mirrorfleet.operating.terminal import Output, say
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class Consent(Enum):
@@ -35,7 +41,18 @@ def agreed(question: str, consent: Consent, command: str) -> bool:
         return True
     if not sys.stdin.isatty():
         raise ConfigError("nobody is there to be asked.", hint=f"Say it: {command} --yes.")
-    return typer.confirm(question)
+    with _interruptible():
+        return typer.confirm(question)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Ctrl-C ends a question at once: a loop that runs would only end its task, which waits."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def command_group(help_text: str) -> typer.Typer:

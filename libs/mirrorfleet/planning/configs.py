@@ -68,7 +68,8 @@ def first_configs(
     }
     if source.overrides is not None and CLEANUP not in terms.configs_exclude:
         wanted[CLEANUP] = source.terms.cleanup_policy  # a copy must not keep what its source drops
-    if source.terms.max_message_bytes > TopicTerms.of(defaults).max_message_bytes:
+    may_grow = MAX_BYTES not in terms.configs_exclude
+    if may_grow and source.terms.max_message_bytes > TopicTerms.of(defaults).max_message_bytes:
         wanted[MAX_BYTES] = str(source.terms.max_message_bytes)
     return wanted
 
@@ -104,7 +105,7 @@ def _fitting(
         if now != value and name not in terms.configs_exclude:
             yield ConfigEdit(name, now, value)
     biggest = source.terms.max_message_bytes
-    if biggest > target.terms.max_message_bytes:
+    if biggest > target.terms.max_message_bytes and MAX_BYTES not in terms.configs_exclude:
         yield ConfigEdit(MAX_BYTES, str(target.terms.max_message_bytes), str(biggest))
 
 

@@ -312,5 +312,5 @@ def _entry(
         target_append_time=target.terms.append_time,
         target_compacted=target.terms.compacted,
         source_compacted=topic.source.terms.compacted,
-        source_retention_ms=topic.source.terms.kept_ms,
+        source_retention_ms=topic.source.kept_ms,
     )

@@ -66,6 +66,11 @@ class SourceTopic:
     overrides: Mapping[str, str] | None = field(default_factory=dict)
     """What was set on the topic itself; None when we may not read it."""
 
+    @property
+    def kept_ms(self) -> int | None:
+        """How long a record stays, as `TopicTerms.kept_ms`; None when nobody tells."""
+        return None if self.overrides is None else self.terms.kept_ms
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetTopic:

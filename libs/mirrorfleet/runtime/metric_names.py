@@ -129,7 +129,7 @@ HEARTBEAT_AGE: Final = _gauge(
 # checkpoint
 GROUPS: Final = _gauge("groups", "Consumer groups of a link, by home.", "link", "home")
 GROUPS_REFUSED: Final = _gauge(
-    "groups_refused", "Groups and topics that a cluster refused at the last look.", "link"
+    "groups_refused", "Groups and topics whose offsets did not follow at the last look.", "link"
 )
 GROUP_COMMITS: Final = _counter(
     "group_commits", "Groups given offsets on the target.", "link", "outcome"

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 from mirrorfleet.config.connect import cluster_settings
+from mirrorfleet.config.flows import all_flows
 from mirrorfleet.config.model import Estate
 from mirrorfleet.config.telemetry import telemetry_settings
 from mirrorfleet.core.errors import MirrorfleetError
@@ -48,7 +49,9 @@ class Seen:
 
 
 async def check_live(estate: Estate, flows: Sequence[Flow], report: Report, opened: Opener) -> None:
-    """Look at every cluster of the flows; what is found goes into `report`."""
+    """Look at every cluster of the flows; what is found goes into `report`. Loops may also go by
+    links that are not among them.
+    """
     seen: dict[ClusterAlias, Seen] = {}
     for alias in aliases(flows):
         try:
@@ -62,7 +65,7 @@ async def check_live(estate: Estate, flows: Sequence[Flow], report: Report, open
         for s in seen.values()
     ]
     selections = {
-        flow: _check_flow(flow, flows, seen, report)
+        flow: _check_flow(flow, all_flows(estate), seen, report)
         for flow in flows
         if flow.link.source in seen and flow.link.target in seen
     }

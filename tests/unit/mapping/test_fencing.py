@@ -61,7 +61,18 @@ async def test_an_owner_with_the_spare_id_is_stopped_while_the_main_one_is_out_o
     assert "CONCURRENT_TRANSACTIONS" in await target.mark(
         Fence(who="me", reason="a drill", time_ms=0)
     )
-    assert target.wrote == [SPARE]
+    assert set(target.wrote) == {SPARE}
+
+
+async def test_an_owner_with_the_main_id_is_stopped_while_the_spare_one_is_out_of_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They have different coordinators. That one id could not write is told."""
+    target = Target(monkeypatch, pending=SPARE)
+
+    trouble = await target.mark(Fence(who="me", reason="a drill", time_ms=0))
+
+    assert (target.wrote, SPARE in trouble) == ([MAIN], True)
 
 
 async def test_a_fence_is_lifted_once(monkeypatch: pytest.MonkeyPatch) -> None:

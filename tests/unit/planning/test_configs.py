@@ -119,6 +119,15 @@ def test_a_rule_that_ignores_configs_sets_only_what_a_copy_needs() -> None:
     assert edits(source, a_target(), terms) == [("max.message.bytes", "1048588", "5000000")]
 
 
+def test_the_largest_batch_is_left_to_the_target_where_its_rule_says_so() -> None:
+    """What is larger stops its partition, and says why."""
+    terms = RuleTerms(configs_exclude=frozenset({"max.message.bytes"}))
+    source = a_source({"max.message.bytes": "5000000"})
+
+    assert edits(a_source(max_message_bytes="5000000"), a_target(), terms) == []
+    assert "max.message.bytes" not in first_configs(source, terms, KAFKA_4)
+
+
 def test_a_name_that_the_target_does_not_know_is_left_out() -> None:
     source = a_source(message_downconversion_enable="false")
 

@@ -135,6 +135,15 @@ def test_changed_terms_are_published_and_keep_slot_start_and_pause() -> None:
     )
 
 
+def test_how_long_records_stay_is_not_known_where_their_configs_may_not_be_read() -> None:
+    """Kafka's default would be an alert that is late, or one for nothing."""
+    hidden = replace(orders(1), overrides=None)
+    (entry,) = planned(hidden, copied(1), terms=RuleTerms()).publish
+    assert entry.source_retention_ms is None
+    (entry,) = planned(orders(1, retention_ms=5), copied(1), terms=RuleTerms()).publish
+    assert entry.source_retention_ms == 5
+
+
 def test_missing_keys_matter_only_where_the_target_is_compacted() -> None:
     (entry,) = planned(orders(1), copied(1), terms=RuleTerms(null_keys="fail")).publish
     assert entry.null_keys == "allow"

@@ -135,13 +135,15 @@ def test_a_topic_whose_configs_we_may_not_read_is_not_created_by_guess() -> None
 
     (held,) = planned(source, None).held
     (made,) = planned(source, None, terms=RuleTerms(configs=ConfigPolicy.IGNORE)).create
-    there = planned(source, copied(1), entries=published(1))
+    known = published(1)
+    there = planned(source, copied(1), entries=known)
 
     assert (held.reason, planned(source, None).pending) == (Reason.UNREADABLE, 0)
     assert "may not DESCRIBE_CONFIGS Topic:orders on east" in held.detail
     assert "`configs: ignore`" in held.detail
     assert "cleanup.policy" not in made.spec.configs
-    assert (there.pending, there.held) == (0, ())
+    assert there.held == ()
+    assert there.publish == (replace(known[0], source_retention_ms=None),)  # nobody knows it now
 
 
 def test_configs_that_are_not_told_after_a_restart_change_neither_target_nor_catalog() -> None:

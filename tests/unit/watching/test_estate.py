@@ -7,12 +7,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
+import pytest
+
 from mirrorfleet.config.flows import all_flows
 from mirrorfleet.config.load import parse_estate
 from mirrorfleet.watching.estate import Report, check_live
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
 
     from mirrorfleet.config.model import Estate
     from mirrorfleet.kafka.cluster import Cluster
@@ -37,6 +39,11 @@ async def problems(source: str, target: str) -> list[str]:
 
 async def looked(source: str, target: str, *topics: str) -> Report:
     """What is said of clusters that all have `topics`."""
+    return await looked_at(ESTATE.format(source=source, target=target), topics)
+
+
+async def looked_at(text: str, topics: Sequence[str], only: str = "") -> Report:
+    """The same of any estate, or of the links into one target."""
 
     @asynccontextmanager
     async def opened(_: Estate, alias: str) -> AsyncIterator[object]:
@@ -45,14 +52,32 @@ async def looked(source: str, target: str, *topics: str) -> Report:
 
         yield SimpleNamespace(cluster_id=f"{alias.rstrip('2').upper()}-ID", metadata=metadata)
 
-    estate = parse_estate(ESTATE.format(source=source, target=target), "e", directory=Path())
+    estate = parse_estate(text, "e", directory=Path())
     report = Report()
 
     def opener(estate: Estate, alias: str) -> Cluster:
         return cast("Cluster", opened(estate, alias))
 
-    await check_live(estate, all_flows(estate), report, opener)
+    flows = [flow for flow in all_flows(estate) if only in ("", flow.link.target)]
+    await check_live(estate, flows, report, opener)
     return report
+
+
+@pytest.mark.parametrize("only", ["", "west"])
+async def test_topics_that_would_come_back_by_other_links_are_a_problem_also_of_one_target(
+    only: str,
+) -> None:
+    ring = """
+estate: e
+clusters: {east: {bootstrap: "h:1"}, west: {bootstrap: "h:2"}, north: {bootstrap: "h:3"}}
+links:
+  - {from: east, to: west, rules: [{name: a, naming: identity, topics: ["orders.*"]}]}
+  - {from: west, to: north, rules: [{name: b, naming: identity, topics: ["orders.*"]}]}
+  - {from: north, to: east, rules: [{name: c, naming: identity, topics: ["orders.*"]}]}
+"""
+    found = (await looked_at(ring, ["orders"], only)).problems
+
+    assert any("'a'" in one and "would come back" in one for one in found)
 
 
 async def test_two_targets_that_are_one_cluster_are_a_problem_with_the_topics_that_clash() -> None:

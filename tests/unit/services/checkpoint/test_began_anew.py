@@ -69,7 +69,7 @@ async def test_a_place_on_a_copy_without_a_record_is_kept_and_told_until_there_i
         await link.look(anew())
         assert world.commits.count(KEPT) == times
         assert link.report.refused["g"].startswith("no place yet in east.orders-0:")
-    assert shut_out(link) == "offsets do not follow for g: refused, see /status"
+    assert shut_out(link) == "offsets do not follow for g: /status says why"
     assert world.target == {there(0): GroupOffset(5), there(1): GroupOffset(7)}
     assert [one for one in world.topic if one.partition == there(0)] == topic[:1]
 

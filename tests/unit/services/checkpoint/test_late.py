@@ -85,7 +85,7 @@ async def test_a_group_without_a_place_before_that_record_is_told_and_not_set(
 
     assert (world.target, world.topic, world.commits) == ({}, [], [])
     assert "copying began behind it" in link.report.refused["g"]
-    assert shut_out(link) == "offsets do not follow for g: refused, see /status"
+    assert shut_out(link) == "offsets do not follow for g: /status says why"
     world.source = places(50)
     await link.look(adopted())
     assert (world.target, link.report.refused) == ({there(0): GroupOffset(500)}, {})

@@ -271,7 +271,7 @@ async def test_a_group_that_the_target_hides_is_told_and_what_was_written_is_rem
     await link.look(copied())
 
     assert "GROUP_AUTHORIZATION_FAILED" in link.report.refused["g"]
-    assert shut_out(link) == "offsets do not follow for g: refused, see /status"
+    assert shut_out(link) == "offsets do not follow for g: /status says why"
     assert (world.topic, len(world.commits), link.commits["raced"]) == (before, 1, 0)
     world.is_hidden = False
     await link.look(copied())

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     ("groups", "said"),
     [
         (set(), ""),
-        ({"b", "a"}, "offsets do not follow for a, b: refused, see /status"),
-        (set("dcba"), "offsets do not follow for a, b, c and others: refused, see /status"),
+        ({"b", "a"}, "offsets do not follow for a, b: /status says why"),
+        (set("dcba"), "offsets do not follow for a, b, c and others: /status says why"),
     ],
 )
 def test_who_is_shut_out_is_said_and_counted(groups: set[str], said: str) -> None:

@@ -351,6 +351,10 @@ def test_headroom_is_that_of_the_first_record_that_came_or_not_known_at_all() ->
     give(made, partition, fetched((0, [b"v"])), end=1)
     made.rewind()
     assert headroom_s(partition, HOUR_MS) == pytest.approx(1.0)
+    partition.entry = replace(partition.entry, source_retention_ms=None)
+    assert headroom_s(partition, HOUR_MS) is None  # nobody may read it, and it may be near
+    partition.entry = replace(partition.entry, source_retention_ms=-1)
+    assert headroom_s(partition, HOUR_MS) == NO_RETENTION_S
 
 
 def test_what_waits_is_as_old_as_its_records_and_not_as_the_horizon_of_a_cleaner() -> None:
