@@ -45,21 +45,26 @@ async def aborted(runner: SlotRunner, sender: Sender, error: AbortError) -> None
             if not runner.wedges.left_behind:
                 runner.spare.rest()
     else:
-        await _undone(runner, sender.abort(), error)
+        await _undone(runner, sender.abort(), error, {})
     if error.action is Action.SLOT_DENIED:
         raise RetakeError(str(error)) from error
 
 
 async def _suspected(runner: SlotRunner, sender: Sender, error: AbortError) -> None:
-    await _undone(runner, helped(sender.abort(), runner.wedges.look_ahead()), error)
+    coordinators: dict[str, int] = {}
+    abort = helped(sender.abort(), runner.wedges.look_ahead(coordinators))
+    await _undone(runner, abort, error, coordinators)
 
 
 async def _undone(
-    runner: SlotRunner, abort: Coroutine[object, object, None], error: AbortError
+    runner: SlotRunner,
+    abort: Coroutine[object, object, None],
+    error: AbortError,
+    coordinators: dict[str, int],
 ) -> None:
     await abort
     runner.doubts.closed()
     runner.doubts.renew()
     runner.slot.rewind()
     healing.after_refusal(runner, error)
-    await runner.wedges.after(error)
+    await runner.wedges.after(error, coordinators)

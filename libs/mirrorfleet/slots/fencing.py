@@ -23,6 +23,7 @@ FENCE_DEADLINE_S: Final = 60.0
 """InitProducerId waits for the markers of the transaction that it ends."""
 CONNECT_S: Final = 2.0
 """To the coordinator, before it is asked."""
+NO_MEMBER: Final = "the group's coordinator does not say that we are a member"
 
 
 async def fence_settled(
@@ -40,7 +41,7 @@ async def fence_settled(
             endings.ask_control(runner), _last_of(runner, transactions)
         )
         if only_member_s is not None and not await runner.confirm():
-            raise RetakeError("the group's coordinator does not say that we are a member")
+            raise RetakeError(NO_MEMBER)
         producer = await _fence(runner, transactions, only_member_s or FENCE_DEADLINE_S)
         runner.doubts.fenced(transactions.transactional_id, producer, last)
         producer = await endings.settle_control(runner, transactions, producer, last)

@@ -100,8 +100,6 @@ class Wedges:
         self._healed_at, self._stable_s = -inf, STABLE_S
         slot = runner.fleet, runner.link.source, runner.number
         self._suspects: frozenset[TopicPartition] = frozenset()
-        self._coordinators: dict[str, int] = {}
-        """Who it was while the transaction was aborted, for the look that follows."""
         self.main_id, self.spare_id = transactional_id(*slot), spare_id(*slot)
         self._least: dict[str, int] = {}
         """How many replicas of a target topic's partitions must be in sync, as far as known."""
@@ -142,19 +140,19 @@ class Wedges:
 
     # -- is something pending?
 
-    async def check(self) -> None:
-        """Find out whether the last transaction of our main id cannot end.
+    async def check(self, coordinators: dict[str, int] | None = None) -> None:
+        """Find out whether the last transaction of our main id cannot end. `coordinators` are who
+        they were just now, as for `describe_transactions`.
 
         Raises: WedgedError; `left_behind` says because of which partitions.
         """
-        known, self._coordinators = self._coordinators, {}
+        known = {} if coordinators is None else coordinators
         if self._may_leave:
             await self._judge(await self._described(known), known)
 
-    async def look_ahead(self) -> None:
+    async def look_ahead(self, coordinators: dict[str, int]) -> None:
         """Find out who the coordinator is, while the transaction is aborted."""
-        self._coordinators.clear()
-        await self._described(self._coordinators)
+        await self._described(coordinators)
 
     @property
     def _may_leave(self) -> bool:
@@ -181,8 +179,9 @@ class Wedges:
         if found is None or not blamed or any(is_own_topic(at.topic) for at in blamed):
             return  # the target is slow, or there is nowhere to write positions to
         try:
-            looks = both_of(endings.ask_control(self._runner, both - blamed, ASK_S), self._may())
-            answers, may = await looks
+            answers, may = await both_of(
+                endings.ask_control(self._runner, both - blamed, ASK_S), self._may()
+            )
         except MirrorfleetError as error:
             _log.info("cannot be known yet", extra=fields(error=str(error)))
             return
@@ -244,17 +243,16 @@ class Wedges:
         if not is_open:
             await self.check()
 
-    async def after(self, error: AbortError) -> None:
+    async def after(self, error: AbortError, coordinators: dict[str, int] | None = None) -> None:
         """The transaction was aborted: its own markers may be what cannot be written.
 
-        Raises: WedgedError.
+        `coordinators` as for `check`. Raises: WedgedError.
         """
         if error.ack is not None and error.ack.error in _FEW:
             self.suspect([TopicPartition(error.ack.topic, error.ack.partition)])
         if self._suspects:
-            await self.check()
+            await self.check(coordinators)
             self._suspects = frozenset()
-        self._coordinators = {}
 
     def is_suspect(self, error: AbortError) -> bool:
         """Whether the slot may have to go on with its spare id after this."""

@@ -23,6 +23,7 @@ from mirrorfleet.records.topics import ControlKind, control_topic
 from mirrorfleet.runtime.log import fields, logger
 from mirrorfleet.slots import diverting, entries, healing, leaving, ledger, quarantine, taking
 from mirrorfleet.slots.aborting import aborted
+from mirrorfleet.slots.fencing import NO_MEMBER
 from mirrorfleet.slots.fetching import Lanes
 from mirrorfleet.slots.freshness import Freshness
 from mirrorfleet.slots.holding import HeldBack
@@ -128,7 +129,7 @@ class SlotRunner:
                     await self._hold(stop)
                 else:
                     self.setbacks.another(self.clock.monotonic())
-                    self.trouble = "the group's coordinator does not say that we are a member"
+                    self.trouble = NO_MEMBER
             except UnknownVersionError:
                 raise
             except FencedError as error:
