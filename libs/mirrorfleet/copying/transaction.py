@@ -4,7 +4,8 @@
 
 The order of answers is the order of sending within a partition: one produce connection serves a
 slot and broker, and where a leader moves the new one gets nothing before the old one has answered.
-Nothing here decides to send again: a batch goes out once in an epoch.
+What the coordinator could not add to the transaction goes out again, and is alone until then: with
+several brokers a partition has one batch without an answer before its first was appended.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
 
 
 class SpoiledError(MirrorfleetError):
-    """Raised when the source turns out to have aborted what the transaction copies."""
+    """Raised when a transaction must not be committed: the source turns out to have aborted what it
+    copies, or some of it has no answer.
+    """
 
     retriable = True
 
@@ -79,11 +82,13 @@ class Touch:
 class Transaction:
     """From the first produce to the positions that a commit makes true."""
 
-    __slots__ = ("opened_at", "sent_bytes", "touched", "unacknowledged")
+    __slots__ = ("nodes", "opened_at", "sent_bytes", "touched", "unacknowledged")
 
     def __init__(self, opened_at: float) -> None:
         self.opened_at = opened_at
         self.touched: dict[CopyPartition, Touch] = {}
+        self.nodes: set[int] = set()
+        """Brokers that got data."""
         self.sent_bytes = 0
         self.unacknowledged = 0
 
@@ -94,13 +99,28 @@ class Transaction:
             touch = self.touched[partition] = Touch(partition.committed.next_target)
         queued.sent_at, touch.node = now, node
         touch.sent.append(queued)
+        self.nodes.add(node)
         self.sent_bytes += queued.batch.size
         self.unacknowledged += 1
 
-    def waits_elsewhere(self, partition: CopyPartition, node: int) -> bool:
-        """Whether another broker still has to answer for the partition."""
+    def must_wait(self, partition: CopyPartition, node: int) -> bool:
+        """Whether something of the partition must be answered before more of it goes to a broker:
+        by another one, or because it may have to be sent again (`is_alone`).
+
+        Brokers that add partitions to one transaction at the same time are refused, all but one
+        (TransactionCoordinator.handleAddPartitionsToTransaction).
+        """
         touch = self.touched.get(partition)
-        return touch is not None and bool(touch.sent) and touch.node != node
+        if touch is None or not touch.sent:
+            return False
+        return touch.node != node or (touch.acked_to is None and len(self.nodes) > 1)
+
+    def is_alone(self, partition: CopyPartition) -> bool:
+        """Whether its only batch so far has no answer: refused before it was appended, it can be
+        sent as it is.
+        """
+        touch = self.touched[partition]
+        return touch.acked_to is None and len(touch.sent) == 1
 
     def acknowledged(self, partition: CopyPartition, base_offset: int) -> Queued:
         """The oldest batch of `partition` was appended at `base_offset`.
@@ -148,6 +168,8 @@ class Transaction:
         spoiled = [partition.target for partition in self.touched if partition.spoiled]
         if spoiled:
             raise SpoiledError(f"{spoiled[0]}: the source aborted what was copied")
+        if self.unacknowledged:
+            raise SpoiledError(f"{self.unacknowledged} batches have no answer")
 
     def segment(self, slot: SlotNumber, now_ms: int) -> Segment | None:
         """The runs of this transaction, or None when it copied nothing."""

@@ -7,7 +7,8 @@ one of its tasks has failed already, and who was asked to end would go on.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
+from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from mirrorfleet.core.errors import MirrorfleetError, deciding
@@ -72,6 +73,17 @@ async def helped(work: Coroutine[object, object, T], aid: Coroutine[object, obje
     finally:
         found = await _cancelled([aiding])
         _raise_of([each for each in found if not isinstance(each, asyncio.CancelledError)])
+
+
+@asynccontextmanager
+async def begun(work: Coroutine[object, object, T]) -> AsyncIterator[asyncio.Future[T]]:
+    """Do it beside what the block does, which awaits it if it is wanted; else it ends with that."""
+    beside = asyncio.ensure_future(work)
+    try:
+        yield beside
+    finally:
+        beside.cancel()
+        await asyncio.gather(beside, return_exceptions=True)
 
 
 async def _cancelled(work: Sequence[asyncio.Future[None]]) -> list[BaseException]:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mirrorfleet.copying.faults import produce_action
+from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError, DeadlineError, MirrorfleetError
 from mirrorfleet.kafka.transactions import NotAddedError, TransactionVersion
 from mirrorfleet.slots import ledger
@@ -149,8 +150,19 @@ def by_node(
         if partition not in touched and (must_wait or not may_begin(partition, at)):
             # No leader, or one to be asked: the end of the transaction would wait for it.
             runner.held_back.add(partition)
-        elif (
-            at is not None and not must_wait and not transaction.waits_elsewhere(partition, at.node)
-        ):
+        elif at is not None and not must_wait and not transaction.must_wait(partition, at.node):
             found.setdefault(at.node, []).append(partition)
     return found
+
+
+def is_not_added(
+    runner: SlotRunner, transaction: Transaction, item: Outgoing, error: ErrorCode
+) -> bool:
+    """Whether a batch is refused only because another broker was adding partitions meanwhile, and
+    can be sent as it is: nothing of its partition was appended, nothing is behind it on its way.
+    """
+    if error is not ErrorCode.CONCURRENT_TRANSACTIONS:
+        return False
+    age_s = runner.clock.monotonic() - transaction.opened_at
+    is_alone = item.partition is None or transaction.is_alone(item.partition)
+    return is_alone and age_s < runner.commits.hard_s

@@ -32,7 +32,7 @@ from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.core.names import spare_id, transactional_id
 from mirrorfleet.kafka.configs import ConfigValue, describe_configs
 from mirrorfleet.kafka.left_open import ENDING, OPEN, open_of
-from mirrorfleet.kafka.together import both_of
+from mirrorfleet.kafka.together import begun, both_of, helped
 from mirrorfleet.kafka.transactions import NotAddedError
 from mirrorfleet.policy.naming import is_own_topic
 from mirrorfleet.runtime.log import fields, logger
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from mirrorfleet.core.ids import ProducerIdentity
-    from mirrorfleet.kafka.inspection import TransactionDescription
+    from mirrorfleet.kafka.inspection import ActiveProducer, TransactionDescription
     from mirrorfleet.kafka.metadata import TopicMeta
     from mirrorfleet.kafka.producer import ProduceAck
     from mirrorfleet.kafka.transactions import Transactions
@@ -55,6 +55,9 @@ STUCK_S: Final = 0.2
 """A first request is refused for so long, and again as long: it is looked up why."""
 FIRST_DEADLINE_S: Final = 10.0
 """A marker that cannot be written for so long means a target partition in trouble."""
+REACH_S: Final = 5.0
+"""Brokers are connected to meanwhile, as if it went on with the spare id: at most so often, or each
+look at a target that is only slow would cost it a login for each slot and broker."""
 ADD_LOOK_S: Final = 3.0
 """The same for v1, where an answer that is not waited for costs a new epoch."""
 ADD_BUSY_S: Final = 2.0
@@ -93,7 +96,7 @@ class Wedges:
 
     def __init__(self, runner: SlotRunner) -> None:
         self._runner = runner
-        self._looked_at = 0.0
+        self._looked_at, self._reached_at = 0.0, -inf
         self._is_open = False
         """The transaction that is about to be aborted was seen open: the one before has ended."""
         self._is_healed = False
@@ -170,33 +173,38 @@ class Wedges:
         both, suspects = _pending_in(found), self._suspects
         if not both:
             return  # it goes on
-        if both <= suspects:  # of these alone it is known that they take nothing
-            sick = await self.sick_of(both)
-        else:
-            sick, found = await both_of(self.sick_of(both), self._described(coordinators))
-            both &= _pending_in(found)
-        blamed = both if both <= suspects else sick & both
-        if found is None or not blamed or any(is_own_topic(at.topic) for at in blamed):
-            return  # the target is slow, or there is nowhere to write positions to
-        try:
-            answers, may = await both_of(
-                endings.ask_control(self._runner, both - blamed, ASK_S), self._may()
-            )
-        except MirrorfleetError as error:
-            _log.info("cannot be known yet", extra=fields(error=str(error)))
-            return
-        if may and not open_of(answers, found.producer):
-            self.leave(blamed)  # else nobody could read up to a record of the spare id
-
-    async def _may(self) -> bool:
-        """Who overslept tells of another owner's transaction. An id that is not taken yet is taken
-        only after the coordinator of the group was asked, as any.
-        """
-        may = not self._runner.spare.is_taken or await self._runner.confirm()
+        async with begun(self._whether_to_leave()) as last:
+            if both <= suspects:  # of these alone it is known that they take nothing
+                sick, blamed = await self.sick_of(both), both
+            else:
+                sick, found = await both_of(self.sick_of(both), self._described(coordinators))
+                both &= _pending_in(found)
+                blamed = sick & both
+            if found is None or not blamed or any(is_own_topic(at.topic) for at in blamed):
+                return  # the target is slow, or there is nowhere to write positions to
+            try:
+                answers, may = await last
+                if others := both - blamed:
+                    answers = await endings.ask_control(self._runner, others, ASK_S)
+            except MirrorfleetError as error:
+                _log.info("cannot be known yet", extra=fields(error=str(error)))
+                return
         if not may:
             text = "nothing is left behind: the group's coordinator does not call us a member"
             _log.info(text, extra=fields(slot=self._runner.number))
-        return may
+        elif not open_of(answers, found.producer):
+            self.leave(blamed)  # else nobody could read up to a record of the spare id
+
+    async def _whether_to_leave(self) -> tuple[dict[TopicPartition, list[ActiveProducer]], bool]:
+        """Who has what open in control partitions, and whether we may take what is another id's.
+
+        Who overslept tells of another owner's transaction. An id that is not taken yet is taken
+        only after the coordinator of the group was asked, as any. Raises: as `ask_control`.
+        """
+        return await both_of(endings.ask_control(self._runner, (), ASK_S), self._is_member())
+
+    async def _is_member(self) -> bool:
+        return not self._runner.spare.is_taken or await self._runner.confirm()
 
     async def sick_of(self, suspects: Collection[TopicPartition]) -> frozenset[TopicPartition]:
         """Those without a leader, or with fewer replicas in sync than their topic asks for.
@@ -277,6 +285,17 @@ class Wedges:
             return
         self._looked_at = now
         few = [ack for ack in acks if ack.error is ErrorCode.NOT_ENOUGH_REPLICAS]
+        if not self._may_leave or now - self._reached_at < REACH_S:
+            await self._look_at(few)
+            return
+        self._reached_at = now
+        try:
+            await helped(self._look_at(few), self._runner.spare.reach())
+        finally:
+            if not self.left_behind:
+                self._runner.spare.rest()
+
+    async def _look_at(self, few: Sequence[ProduceAck]) -> None:
         known: dict[str, int] = {}
         found = await self._described(known) if few or self._may_leave else None
         if self._may_leave:

@@ -49,7 +49,9 @@ class Rounds:
             if not (room := pipe.room_bytes):
                 full.append(pipe)
                 continue
-            waiting = [each for each in partitions if each.sendable]  # a source may take all back
+            waiting = [  # a source may take all back
+                one for one in partitions if one.sendable and not transaction.must_wait(one, node)
+            ]
             batches = self._batches(transaction, node, waiting, min(most, room))
             if items := [self._item(producer, each, batch) for each, batch in batches]:
                 pipe.claim(items)

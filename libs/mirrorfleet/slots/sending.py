@@ -26,7 +26,7 @@ from mirrorfleet.core.ids import NO_TOPIC_ID, ProducerIdentity, TopicPartition
 from mirrorfleet.kafka.transactions import Transactions, TransactionVersion
 from mirrorfleet.slots import ledger
 from mirrorfleet.slots.endings import control_of
-from mirrorfleet.slots.opening import Able, Additions, Begun, Request, by_node
+from mirrorfleet.slots.opening import Able, Additions, Begun, Request, by_node, is_not_added
 from mirrorfleet.slots.outgoing import (
     AbortError,
     ControlEntry,
@@ -205,7 +205,9 @@ class Sender:
         runner, cadence = self._runner, self._cadence
         cadence.began(transaction.opened_at)
         while True:
-            self._reap(transaction)
+            for pipe, items in self._reap(transaction):
+                await pipe.room()
+                self._send(pipe, items)
             flying = any(pipe.flights for pipe in self.pipes)
             age = runner.clock.monotonic() - transaction.opened_at
             interval = self._interval_s
@@ -345,12 +347,16 @@ class Sender:
         await asyncio.gather(*asked, return_exceptions=True)
         return [acks_of(each) for each in asked]
 
-    def _reap(self, transaction: Transaction) -> None:
-        """Take every answer that has come, in order."""
+    def _reap(self, transaction: Transaction) -> list[Request]:
+        """Take every answer that has come, in order; what is to be sent again."""
+        again = []
         for pipe in self.pipes:
             while pipe.flights and pipe.flights[0].answer.done():
                 flight = pipe.flights.popleft()
-                self._take(transaction, flight.items, acks_of(flight.answer), first=False)
+                acks = acks_of(flight.answer)
+                if left := self._take(transaction, flight.items, acks, first=False):
+                    again.append(Request(pipe, left))
+        return again
 
     def _take(
         self,
@@ -375,7 +381,9 @@ class Sender:
                 else:
                     queued = transaction.acknowledged(partition, ack.base_offset)
                     self._runner.meters.acknowledged(partition, queued, ack.base_offset, now)
-            elif (action := produce_action(ack.error, first=first)) is Action.SEND_AGAIN:
+                continue
+            may = first or is_not_added(self._runner, transaction, item, ack.error)
+            if (action := produce_action(ack.error, first=may)) is Action.SEND_AGAIN:
                 again.append(item)
             else:
                 raise refusal(self._runner, item, ack, action)

@@ -92,7 +92,7 @@ class Spare:
 
     async def reach(self) -> None:
         """Connect to all that it takes, while others find out whether it is needed."""
-        if self._taken is None:
+        if self._taken is None or self.alone.locked():
             return
         runner, (transactions, _) = self._runner, self._taken
         pipes = self._pipes = self._pipes or Pipes(runner, runner.wedges.spare_id)

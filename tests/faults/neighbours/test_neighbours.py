@@ -123,7 +123,7 @@ def test_a_partition_under_min_isr_holds_up_no_other(tmp_path: Path) -> None:
     topics, even = [f"isr-many:{MANY}", "isr-one:1"], ["--steady", "--sticky", str(IN_A_ROW)]
     with (
         far_pair(*sides(3)) as pair,
-        drill("isr", pair, tmp_path, topics=topics, link={"rules": RULES}) as it,
+        drill("isr", pair, tmp_path, topics=topics, link={"rules": RULES}, gated=False) as it,
     ):
         it.sync.wait_ready(FLOWING_S)
         missing = it.west.broker(3)

@@ -6,7 +6,7 @@ from mirrorfleet.copying.budget import MemoryBudget
 from mirrorfleet.copying.faults import FaultReason
 from mirrorfleet.copying.partition import CopyPartition
 from mirrorfleet.copying.slot import Slot
-from mirrorfleet.copying.transaction import TargetBehindError, Transaction
+from mirrorfleet.copying.transaction import SpoiledError, TargetBehindError, Transaction
 from mirrorfleet.core.ids import SlotNumber
 from mirrorfleet.records.segments import Run, decode_segment, encode_segment
 from tests.unit.copying.making import BIG, entry, fetched, give, identity, slot
@@ -116,6 +116,18 @@ def test_an_append_below_the_last_one_means_that_the_target_lost_records() -> No
         transaction.acknowledged(partition, 40)
 
     assert raised.value.fault.reason is FaultReason.TARGET_TRUNCATED
+
+
+def test_nothing_is_committed_while_a_batch_has_no_answer() -> None:
+    made = slot()
+    partition = made.partitions[identity()]
+    transaction = Transaction(1.0)
+    give(made, partition, fetched((0, [BIG]), (1, [BIG])), end=2)
+    send_all(made, partition, transaction)
+    transaction.acknowledged(partition, 0)
+
+    with pytest.raises(SpoiledError, match="1 batches have no answer"):
+        transaction.positions(5, [])
 
 
 def test_an_abandoned_transaction_gives_all_memory_back() -> None:

@@ -180,6 +180,18 @@ async def test_connections_that_were_not_needed_end_and_it_stays_taken(world: Wo
     assert (taken, world.seen.count("coordinator")) == ([True, False], 1)
 
 
+async def test_while_it_is_being_taken_nothing_is_reached_that_its_end_would_not_close(
+    world: World,
+) -> None:
+    await world.kept(1)
+    world.seen.clear()
+
+    async with world.spare.alone:
+        await world.spare.reach()
+
+    assert world.seen == []
+
+
 # -- the run of a slot
 
 
