@@ -82,13 +82,13 @@ class Touch:
 class Transaction:
     """From the first produce to the positions that a commit makes true."""
 
-    __slots__ = ("nodes", "opened_at", "sent_bytes", "touched", "unacknowledged")
+    __slots__ = ("has_rivals", "opened_at", "sent_bytes", "touched", "unacknowledged")
 
     def __init__(self, opened_at: float) -> None:
         self.opened_at = opened_at
         self.touched: dict[CopyPartition, Touch] = {}
-        self.nodes: set[int] = set()
-        """Brokers that got data."""
+        self.has_rivals = False
+        """Whether several brokers add partitions to it (v2): all but one may be refused."""
         self.sent_bytes = 0
         self.unacknowledged = 0
 
@@ -99,7 +99,6 @@ class Transaction:
             touch = self.touched[partition] = Touch(partition.committed.next_target)
         queued.sent_at, touch.node = now, node
         touch.sent.append(queued)
-        self.nodes.add(node)
         self.sent_bytes += queued.batch.size
         self.unacknowledged += 1
 
@@ -113,7 +112,7 @@ class Transaction:
         touch = self.touched.get(partition)
         if touch is None or not touch.sent:
             return False
-        return touch.node != node or (touch.acked_to is None and len(self.nodes) > 1)
+        return touch.node != node or (self.has_rivals and touch.acked_to is None)
 
     def is_alone(self, partition: CopyPartition) -> bool:
         """Whether its only batch so far has no answer: refused before it was appended, it can be

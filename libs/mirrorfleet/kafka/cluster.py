@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import NamedTuple, Self, TypeVar
+from typing import Final, NamedTuple, Self, TypeVar
 
 from kio.schema.metadata.v10.request import MetadataRequest, MetadataRequestTopic
 from kio.schema.metadata.v10.response import MetadataResponse
@@ -21,12 +21,7 @@ from kio.static.protocol import Entity
 
 from mirrorfleet.config.cluster_settings import ClusterSettings
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import (
-    BrokerError,
-    ConnectionLostError,
-    DeadlineError,
-    RefusedError,
-)
+from mirrorfleet.core.errors import BrokerError, ConnectionLostError, DeadlineError, RefusedError
 from mirrorfleet.core.ids import ClusterId, TopicPartition
 from mirrorfleet.core.ports import Dice
 from mirrorfleet.kafka.any_broker import answer_within, first_answer, share_s
@@ -39,13 +34,12 @@ from mirrorfleet.kafka.leaders import LeaderCache
 from mirrorfleet.kafka.metadata import Broker, Metadata, TopicMeta, read_metadata
 from mirrorfleet.kafka.opening import Connector, TcpConnector
 from mirrorfleet.kafka.pool import Pool
-from mirrorfleet.kafka.versions import (
-    ApiVersions,
-    TransactionVersion,
-    transaction_version,
-)
+from mirrorfleet.kafka.versions import ApiVersions, TransactionVersion, transaction_version
 
 R = TypeVar("R", bound=Entity)
+
+TRIED_S: Final = 1.0
+"""Who gives a connection up sooner does not want it: that says nothing of the broker."""
 
 
 class PartitionLeader(NamedTuple):
@@ -271,12 +265,16 @@ class Cluster:
     @contextmanager
     def _doubting(self, node_id: int) -> Iterator[None]:
         """Where a broker cannot be reached it may be no more: its address is asked for the next
-        time. Who only follows a group, or copies, asks for no metadata by itself.
+        time, unless that was given up at once. Who follows a group, or copies, asks for none.
         """
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         try:
             yield
-        except (ConnectionLostError, DeadlineError, asyncio.CancelledError):
-            self._doubted.add(node_id)
+        except (ConnectionLostError, DeadlineError, asyncio.CancelledError) as error:
+            tried = not isinstance(error, asyncio.CancelledError) or loop.time() - began > TRIED_S
+            if tried:
+                self._doubted.add(node_id)
             raise
 
     async def broker_versions(self) -> list[ApiVersions]:

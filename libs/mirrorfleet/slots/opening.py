@@ -13,6 +13,7 @@ and a write each, of every commit. What is in the transaction already is answere
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -24,7 +25,7 @@ from mirrorfleet.slots import ledger
 from mirrorfleet.slots.outgoing import AbortError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from mirrorfleet.copying.partition import CopyPartition
     from mirrorfleet.copying.transaction import Transaction
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 BUSY_S: Final = 0.1
 """Markers that take longer may never be written: who sends a first request finds out why."""
+FIRST_AGAIN_S: Final = 0.02
+"""Between two tries of what could not be added, while old markers or others are being written."""
 ANSWER_S: Final = 6.0
 """A coordinator that says nothing for so long is left to the brokers."""
 
@@ -165,4 +168,19 @@ def is_not_added(
         return False
     age_s = runner.clock.monotonic() - transaction.opened_at
     is_alone = item.partition is None or transaction.is_alone(item.partition)
-    return is_alone and age_s < runner.commits.hard_s
+    return is_alone and age_s < runner.commits.hard_s / 2  # the answer to it may take long, too
+
+
+async def send_again(
+    requests: Sequence[Request], send: Callable[[Pipe, list[Outgoing]], None]
+) -> None:
+    """What `is_not_added`. Raises: AbortError; also where a broker's quota wants silence, for which
+    no open transaction waits.
+    """
+    if requests:
+        await asyncio.sleep(FIRST_AGAIN_S)
+    for pipe, items in requests:
+        if pipe.silence_s:
+            raise AbortError(f"{items[0].at} was not added, and its broker wants to be left alone")
+        await pipe.room()
+        send(pipe, items)

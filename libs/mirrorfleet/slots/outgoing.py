@@ -238,6 +238,11 @@ class Pipes:
     def __iter__(self) -> Iterator[Pipe]:
         return iter(self._by_node.values())
 
+    @property
+    def are_several(self) -> bool:
+        """Whether there are connections to several brokers."""
+        return len(self._by_node) > 1
+
     async def to(self, node: int) -> Pipe:
         """The connection to a broker. Raises: AbortError."""
         pipe = self._by_node.get(node)

@@ -24,28 +24,27 @@ from __future__ import annotations
 
 import asyncio
 from math import inf
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError, DeadlineError, MirrorfleetError
 from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.core.names import spare_id, transactional_id
-from mirrorfleet.kafka.configs import ConfigValue, describe_configs
 from mirrorfleet.kafka.left_open import ENDING, OPEN, open_of
 from mirrorfleet.kafka.together import begun, both_of, helped
-from mirrorfleet.kafka.transactions import NotAddedError
+from mirrorfleet.kafka.transactions import NotAddedError, TransactionVersion
 from mirrorfleet.policy.naming import is_own_topic
 from mirrorfleet.runtime.log import fields, logger
 from mirrorfleet.slots import endings, lateness
 from mirrorfleet.slots.diverting import leave_new
+from mirrorfleet.slots.in_sync import ASK_S, InSync
 from mirrorfleet.slots.outgoing import AbortError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Awaitable, Collection, Sequence
 
     from mirrorfleet.core.ids import ProducerIdentity
     from mirrorfleet.kafka.inspection import ActiveProducer, TransactionDescription
-    from mirrorfleet.kafka.metadata import TopicMeta
     from mirrorfleet.kafka.producer import ProduceAck
     from mirrorfleet.kafka.transactions import Transactions
     from mirrorfleet.slots.runner import SlotRunner
@@ -62,8 +61,6 @@ ADD_LOOK_S: Final = 3.0
 """The same for v1, where an answer that is not waited for costs a new epoch."""
 ADD_BUSY_S: Final = 2.0
 """What passes is waited for that long before."""
-ASK_S: Final = 2.0
-"""For one answer of the target; without one nothing is left behind."""
 AGAIN_S: Final = 0.5
 """Between two looks whether the main id can go on again."""
 STABLE_S: Final = 2.0
@@ -73,8 +70,6 @@ STABLE_MOST_S: Final = 30.0
 OFTEN_S: Final = 60.0
 """What is in the way again within this time after the main id was taken again comes back soon."""
 _FEW: Final = frozenset({ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
-
-_LEAST: Final = "min.insync.replicas"
 
 _log = logger(__name__)
 
@@ -91,11 +86,29 @@ class HealedError(MirrorfleetError):
     retriable = True
 
 
+class _Look(NamedTuple):
+    """Who cannot get its marker, and who else has none yet."""
+
+    producer: ProducerIdentity
+    blamed: frozenset[TopicPartition]
+    others: frozenset[TopicPartition]
+
+
+class _Heard(NamedTuple):
+    """Who has what open in control partitions, and what the group's coordinator says, which was
+    asked then.
+    """
+
+    answers: dict[TopicPartition, list[ActiveProducer]]
+    is_member: bool
+    asked_at: float
+
+
 class Wedges:
     """What one slot knows of partitions that keep its main id from going on."""
 
     def __init__(self, runner: SlotRunner) -> None:
-        self._runner = runner
+        self._runner, self._in_sync = runner, InSync(runner)
         self._looked_at, self._reached_at = 0.0, -inf
         self._is_open = False
         """The transaction that is about to be aborted was seen open: the one before has ended."""
@@ -104,8 +117,6 @@ class Wedges:
         slot = runner.fleet, runner.link.source, runner.number
         self._suspects: frozenset[TopicPartition] = frozenset()
         self.main_id, self.spare_id = transactional_id(*slot), spare_id(*slot)
-        self._least: dict[str, int] = {}
-        """How many replicas of a target topic's partitions must be in sync, as far as known."""
         self.left_behind: frozenset[TopicPartition] = frozenset()
         """Partitions of the target without which the slot goes on, with its spare id."""
         self.is_undecided = False
@@ -128,13 +139,7 @@ class Wedges:
         """What the spare id does not write to while partitions are left behind: others that have
         too few replicas in sync as well, and would keep it from going on.
         """
-        if not self.left_behind:
-            return frozenset()
-        in_sync, copied = self._runner.targets.in_sync, self._runner.slot.partitions.values()
-        found = ((p.target, in_sync(*p.target)) for p in copied)
-        return frozenset(
-            at for at, count in found if count is not None and count < self._least.get(at.topic, 0)
-        )
+        return self._in_sync.short if self.left_behind else frozenset()
 
     def forget(self) -> None:
         """The slot is another's, or to be taken as if by a new owner."""
@@ -164,75 +169,77 @@ class Wedges:
         return is_able and self.is_owner and not self.left_behind
 
     async def _judge(
-        self, found: TransactionDescription | None, coordinators: dict[str, int]
+        self,
+        found: TransactionDescription | None,
+        coordinators: dict[str, int],
+        *,
+        beside: bool = True,
     ) -> None:
         """As `check`, from what was found just now, where the second look finds it as well: the
         neighbours stand meanwhile. (A look later on must not: a coordinator that was cut off from
-        its cluster would tell the same for ever.)
+        its cluster would tell the same for ever.) What else must be known is asked `beside` it, or
+        only when somebody is blamed: of a target that is slow less is asked.
+        """
+        if not _pending_in(found):
+            return  # it goes on
+        looking = self._second_look(found, coordinators)
+        if not beside:
+            if (look := await looking) is not None:
+                await self._leave_if_may(look, self._heard(look.others))
+            return
+        async with begun(self._heard()) as heard:
+            if (look := await looking) is not None:
+                await self._leave_if_may(look, heard)
+
+    async def _second_look(
+        self, found: TransactionDescription | None, coordinators: dict[str, int]
+    ) -> _Look | None:
+        """Which of those that are pending still take nothing; None where the target is only slow,
+        or there is nowhere to write positions to.
         """
         both, suspects = _pending_in(found), self._suspects
-        if not both:
-            return  # it goes on
-        async with begun(self._whether_to_leave()) as last:
-            if both <= suspects:  # of these alone it is known that they take nothing
-                sick, blamed = await self.sick_of(both), both
-            else:
-                sick, found = await both_of(self.sick_of(both), self._described(coordinators))
-                both &= _pending_in(found)
-                blamed = sick & both
-            if found is None or not blamed or any(is_own_topic(at.topic) for at in blamed):
-                return  # the target is slow, or there is nowhere to write positions to
-            try:
-                answers, may = await last
-                if others := both - blamed:
-                    answers = await endings.ask_control(self._runner, others, ASK_S)
-            except MirrorfleetError as error:
-                _log.info("cannot be known yet", extra=fields(error=str(error)))
-                return
-        if not may:
+        if both <= suspects:  # of these alone it is known that they take nothing
+            sick = await self.sick_of(both)
+        else:
+            sick, found = await both_of(self.sick_of(both), self._described(coordinators))
+            both &= _pending_in(found)
+        blamed = both if both <= suspects else sick & both
+        if found is None or not blamed or any(is_own_topic(at.topic) for at in blamed):
+            return None
+        return _Look(found.producer, blamed, both - blamed)
+
+    async def _leave_if_may(self, look: _Look, hearing: Awaitable[_Heard]) -> None:
+        try:
+            answers, is_member, asked_at = await hearing
+            is_open = bool(open_of(answers, look.producer))
+            if is_open or look.others - answers.keys():  # by now they may have a marker
+                answers = await endings.ask_control(self._runner, look.others, ASK_S)
+            if self._runner.clock.monotonic() - asked_at > ASK_S:
+                is_member = await self._is_member()
+        except MirrorfleetError as error:
+            _log.info("cannot be known yet", extra=fields(error=str(error)))
+            return
+        if not is_member:
             text = "nothing is left behind: the group's coordinator does not call us a member"
             _log.info(text, extra=fields(slot=self._runner.number))
-        elif not open_of(answers, found.producer):
-            self.leave(blamed)  # else nobody could read up to a record of the spare id
+        elif not open_of(answers, look.producer):
+            self.leave(look.blamed)  # else nobody could read up to a record of the spare id
 
-    async def _whether_to_leave(self) -> tuple[dict[TopicPartition, list[ActiveProducer]], bool]:
-        """Who has what open in control partitions, and whether we may take what is another id's.
-
-        Who overslept tells of another owner's transaction. An id that is not taken yet is taken
-        only after the coordinator of the group was asked, as any. Raises: as `ask_control`.
-        """
-        return await both_of(endings.ask_control(self._runner, (), ASK_S), self._is_member())
+    async def _heard(self, others: frozenset[TopicPartition] = frozenset()) -> _Heard:
+        """Raises: as `ask_control`."""
+        asked_at = self._runner.clock.monotonic() if self._runner.spare.is_taken else -inf
+        asking = endings.ask_control(self._runner, others, ASK_S), self._is_member()
+        return _Heard(*await both_of(*asking), asked_at)
 
     async def _is_member(self) -> bool:
+        """Who overslept tells of another owner's transaction. An id that is not taken yet is taken
+        only after the coordinator of the group was asked, as any.
+        """
         return not self._runner.spare.is_taken or await self._runner.confirm()
 
     async def sick_of(self, suspects: Collection[TopicPartition]) -> frozenset[TopicPartition]:
-        """Those without a leader, or with fewer replicas in sync than their topic asks for.
-
-        The others are only slow: with one broker down most partitions lack a replica, and go on
-        (min.insync.replicas, ReplicaManager). Without the right to DescribeConfigs nobody knows.
-        """
-        target, asked = self._runner.target, sorted({at.topic for at in suspects})
-        copied = {partition.target.topic for partition in self._runner.slot.partitions.values()}
-        try:
-            found, configs = await both_of(
-                target.metadata(asked),
-                describe_configs(
-                    target, sorted(copied.union(asked)), keys=[_LEAST], deadline_s=ASK_S
-                ),
-            )
-        except MirrorfleetError as error:
-            _log.info("who is in sync cannot be known", extra=fields(error=str(error)))
-            return frozenset()
-        self._least = {topic: _least_of(answer) for topic, answer in configs.items()}
-        return frozenset(at for at in suspects if self._is_sick(at, found.topics.get(at.topic)))
-
-    def _is_sick(self, at: TopicPartition, topic: TopicMeta | None) -> bool:
-        meta = None if topic is None else topic.partitions.get(at.partition)
-        if meta is None:
-            return False
-        least = min(self._least.get(at.topic, 0), len(meta.replicas))  # effectiveMinIsr
-        return meta.leader < 0 or len(meta.isr) < least
+        """As `InSync.sick_of`."""
+        return await self._in_sync.sick_of(suspects)
 
     def leave(self, more: Collection[TopicPartition]) -> NoReturn:
         """Go on without these as well, from the next take on. Raises: WedgedError."""
@@ -286,20 +293,25 @@ class Wedges:
         self._looked_at = now
         few = [ack for ack in acks if ack.error is ErrorCode.NOT_ENOUGH_REPLICAS]
         if not self._may_leave or now - self._reached_at < REACH_S:
-            await self._look_at(few)
+            await self._look_at(few, beside=False)
             return
         self._reached_at = now
+        is_wanted = False
         try:
-            await helped(self._look_at(few), self._runner.spare.reach())
+            await helped(self._look_at(few, beside=True), self._runner.spare.reach())
+        except AbortError as error:  # v2 looks again once it is aborted
+            is_v2 = self._runner.transaction_version is TransactionVersion.V2
+            is_wanted = is_v2 and self.is_suspect(error)
+            raise
         finally:
-            if not self.left_behind:
+            if not (is_wanted or self.left_behind):
                 self._runner.spare.rest()
 
-    async def _look_at(self, few: Sequence[ProduceAck]) -> None:
+    async def _look_at(self, few: Sequence[ProduceAck], *, beside: bool) -> None:
         known: dict[str, int] = {}
         found = await self._described(known) if few or self._may_leave else None
         if self._may_leave:
-            await self._judge(found, known)
+            await self._judge(found, known, beside=beside)
         added = found.partitions if found is not None and found.state == OPEN else ()
         for ack in few:
             at = TopicPartition(ack.topic, ack.partition)
@@ -369,9 +381,3 @@ class Wedges:
 def _pending_in(found: TransactionDescription | None) -> frozenset[TopicPartition]:
     """Partitions that still lack the marker of the last transaction."""
     return frozenset(found.partitions if found and found.state in ENDING else ())
-
-
-def _least_of(answer: dict[str, ConfigValue] | BrokerError) -> int:
-    """What a topic's configs say; 0 when they are not told."""
-    known = None if isinstance(answer, BrokerError) else answer.get(_LEAST)
-    return int(known.value or 0) if known else 0

@@ -24,9 +24,9 @@ from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import ConnectionLostError, DeadlineError
 from mirrorfleet.core.ids import NO_TOPIC_ID, ProducerIdentity, TopicPartition
 from mirrorfleet.kafka.transactions import Transactions, TransactionVersion
-from mirrorfleet.slots import ledger
+from mirrorfleet.slots import ledger, opening
 from mirrorfleet.slots.endings import control_of
-from mirrorfleet.slots.opening import Able, Additions, Begun, Request, by_node, is_not_added
+from mirrorfleet.slots.opening import FIRST_AGAIN_S, Able, Additions, Begun, Request, by_node
 from mirrorfleet.slots.outgoing import (
     AbortError,
     ControlEntry,
@@ -49,8 +49,6 @@ if TYPE_CHECKING:
 
 BEGUN_S: Final = 2.0
 """For the ids of the topics of new copies; the transaction is open meanwhile."""
-FIRST_AGAIN_S: Final = 0.02
-"""Between two tries of a transaction's first request, while old markers are being written."""
 
 
 class Sender:
@@ -205,9 +203,7 @@ class Sender:
         runner, cadence = self._runner, self._cadence
         cadence.began(transaction.opened_at)
         while True:
-            for pipe, items in self._reap(transaction):
-                await pipe.room()
-                self._send(pipe, items)
+            await opening.send_again(self._reap(transaction), self._send)
             flying = any(pipe.flights for pipe in self.pipes)
             age = runner.clock.monotonic() - transaction.opened_at
             interval = self._interval_s
@@ -260,6 +256,8 @@ class Sender:
             if pipe.lane.connection.must_wait and not pipe.silence_s:
                 await pipe.room()
             able.append(Able(node, pipe, partitions))
+        is_v2 = self._transactions.version is TransactionVersion.V2
+        transaction.has_rivals = is_v2 and self.pipes.are_several
         return able
 
     def _send_on(self, transaction: Transaction, able: list[Able]) -> None:
@@ -382,7 +380,7 @@ class Sender:
                     queued = transaction.acknowledged(partition, ack.base_offset)
                     self._runner.meters.acknowledged(partition, queued, ack.base_offset, now)
                 continue
-            may = first or is_not_added(self._runner, transaction, item, ack.error)
+            may = first or opening.is_not_added(self._runner, transaction, item, ack.error)
             if (action := produce_action(ack.error, first=may)) is Action.SEND_AGAIN:
                 again.append(item)
             else:

@@ -101,6 +101,10 @@ class Spare:
         except MirrorfleetError as error:
             text = fields(slot=runner.number, error=str(error))
             _log.info("not connected ahead", extra=text)
+        finally:
+            if self._pipes is not pipes:  # it was dropped meanwhile, and taken anew
+                pipes.close()
+                transactions.close()
 
     def rest(self) -> None:
         """It was not needed: end the connections."""

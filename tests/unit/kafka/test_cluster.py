@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from unittest.mock import AsyncMock
 
 import pytest
 from kio.schema.metadata.v10.request import MetadataRequest
@@ -177,6 +178,25 @@ async def test_a_broker_that_came_back_at_another_address_is_found_there(
 
     assert connector.asked[:2] == ["refuses:9092", "elsewhere:9092"]
     assert asked == 1
+
+
+@pytest.mark.parametrize(("tried_s", "asks"), [(60.0, 0), (-1.0, 1)])
+async def test_who_gives_a_connection_up_at_once_says_nothing_of_its_broker(
+    monkeypatch: pytest.MonkeyPatch, tried_s: float, asks: int
+) -> None:
+    connector = Connector()
+    cluster = cluster_with(connector)
+    monkeypatch.setattr("mirrorfleet.kafka.cluster.TRIED_S", tried_s)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await cluster.connect(1, purpose="test")
+
+    metadata = AsyncMock()
+    monkeypatch.setattr(cluster, "metadata", metadata)
+    connector.let_go.set()
+    await cluster.connect(1, purpose="test")
+
+    assert metadata.await_count == asks
 
 
 async def test_what_is_being_opened_ends_with_the_cluster() -> None:

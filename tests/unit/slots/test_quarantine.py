@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
@@ -14,13 +13,11 @@ from mirrorfleet.core.errors import BrokerError, DeadlineError
 from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.kafka.producer import ProduceAck
 from mirrorfleet.records.formats import LEVELS
-from mirrorfleet.slots import endings, quarantine
 from mirrorfleet.slots.outgoing import AbortError
 from mirrorfleet.slots.quarantine import HealedError, WedgedError
 from tests.unit.slots.wedged import CONTROL, MAIN, SICK, SPARE, WELL, Look, World
 
 if TYPE_CHECKING:
-    from mirrorfleet.kafka.inspection import TransactionDescription
     from mirrorfleet.slots import sending
 
 
@@ -290,69 +287,3 @@ async def test_with_an_id_that_is_taken_only_a_member_leaves_partitions_behind(
         await world.wedges.check()
 
     assert world.wedges.left_behind == left
-
-
-async def test_what_else_must_be_known_is_asked_beside_the_second_look(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The neighbours stand for each round trip."""
-    asked, described = asyncio.Event(), endings.described
-
-    async def looked(*arguments: object) -> TransactionDescription | None:
-        if world.asked == 1:
-            async with asyncio.timeout(5):
-                await asked.wait()
-        return await described(*arguments)  # type: ignore[arg-type]  # handed on as they are
-
-    async def confirmed() -> bool:
-        asked.set()
-        return True
-
-    monkeypatch.setattr(endings, "described", looked)
-    world.runner.spare.is_taken, world.runner.confirm = True, confirmed
-    world.looks = [("PrepareAbort", (SICK,))] * 2
-
-    with pytest.raises(WedgedError):
-        await world.wedges.check()
-
-
-async def test_what_is_not_wanted_any_more_when_nothing_is_sick_is_not_waited_for(
-    world: World,
-) -> None:
-    ended: list[str] = []
-
-    async def confirmed() -> bool:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            ended.append("cancelled")
-        return True
-
-    world.runner.spare.is_taken, world.runner.confirm = True, confirmed
-    world.in_sync, world.looks = (1, 2, 3), [("PrepareAbort", (SICK,))] * 2
-
-    async with asyncio.timeout(5):
-        await world.wedges.check()
-
-    assert (world.wedges.left_behind, ended) == (frozenset(), ["cancelled"])
-
-
-async def test_brokers_are_reached_beside_a_look_now_and_then_and_kept_if_it_is_left(
-    world: World,
-) -> None:
-    busy, done = [ack(ErrorCode.CONCURRENT_TRANSACTIONS)], world.runner.spare.done
-    slow, well = ("PrepareCommit", (WELL,)), frozenset({WELL})
-    world.well, world.looks = well, [slow] * 6
-    await world.wedges.refused(busy, 0.5)
-    assert done == ["reach", "rest"]
-    await world.wedges.refused(busy, 0.8)  # two looks are two seconds
-    assert done == ["reach", "rest"]
-    world.now += quarantine.REACH_S
-    await world.wedges.refused(busy, 1.1)
-    assert done == ["reach", "rest"] * 2
-
-    world.now += quarantine.REACH_S
-    world.looks = [("PrepareCommit", (SICK,))] * 2
-    with pytest.raises(WedgedError):
-        await world.wedges.refused(busy, 1.4)
-    assert done == [*["reach", "rest"] * 2, "reach"]

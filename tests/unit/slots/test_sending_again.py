@@ -31,11 +31,17 @@ def waiting(runner: Runner, number: int, *offsets: int) -> None:
 
 
 async def copied(
-    target: Target, late: tuple[int, ...], *, brokers: int, sent: int, hard_s: float = 5.0
+    target: Target,
+    late: tuple[int, ...],
+    *,
+    brokers: int,
+    sent: int,
+    hard_s: float = 5.0,
+    muted_s: float = 0.0,
 ) -> Runner:
     """A transaction is open at all brokers when records of partition 2 come; it ends behind them.
 
-    Before any answer that many of its batches are `sent`.
+    Before any answer that many of its batches are `sent`; then brokers want silence for `muted_s`.
     """
     sender, runner = sender_of(target, entry(0), entry(1), entry(2))
     runner.targets.of = lambda topic, partition: LeaderAt(partition % brokers, 0)
@@ -52,6 +58,8 @@ async def copied(
         for _ in range(10):
             await asyncio.sleep(0)
         assert target.seen.count(LATE) == sent
+        for lane in runner.lanes:
+            lane.connection.muted_s = muted_s
         target.hold_data, runner.stopping = False, True
         answer(target)
         await task
@@ -95,6 +103,16 @@ async def test_it_is_given_up_when_the_transaction_is_as_old_as_any_may_be() -> 
         await copied(target, (0,), brokers=2, sent=1, hard_s=0.0)
 
     assert raised.group_contains(AbortError, match="CONCURRENT_TRANSACTIONS")
+
+
+async def test_no_open_transaction_waits_for_a_broker_that_wants_silence() -> None:
+    target = Target()
+    target.refuse("east.orders", *ADDED, ErrorCode.CONCURRENT_TRANSACTIONS)
+
+    with pytest.raises(ExceptionGroup) as raised:
+        await copied(target, (0,), brokers=2, sent=1, muted_s=10.0)
+
+    assert raised.group_contains(AbortError, match="east.orders-2 was not added")
 
 
 async def test_a_position_that_could_not_be_added_is_sent_again_too() -> None:

@@ -192,6 +192,22 @@ async def test_while_it_is_being_taken_nothing_is_reached_that_its_end_would_not
     assert world.seen == []
 
 
+async def test_what_is_connected_to_when_it_is_dropped_is_left_open_by_nobody(world: World) -> None:
+    await world.kept(1)
+    world.seen.clear()
+    lane = world.runner.produce_lane
+
+    async def slow(node: int, name: str) -> object:
+        world.spare.drop()
+        return await lane(node, name)
+
+    world.runner.produce_lane = slow
+    await world.spare.reach()
+
+    assert world.seen.count("lane closed") == 1
+    assert world.seen[-1] == "closed"
+
+
 # -- the run of a slot
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
@@ -11,10 +12,11 @@ from mirrorfleet.core.ids import FleetName, ProducerIdentity, SlotNumber, TopicP
 from mirrorfleet.core.names import spare_id
 from mirrorfleet.kafka import left_open
 from mirrorfleet.kafka.inspection import ActiveProducer, TransactionDescription
+from mirrorfleet.kafka.transactions import TransactionVersion
 from mirrorfleet.offsets.ahead import Compared
 from mirrorfleet.offsets.index import OffsetIndex
 from mirrorfleet.records.formats import LEVELS
-from mirrorfleet.slots import endings, quarantine
+from mirrorfleet.slots import endings, in_sync, quarantine
 from mirrorfleet.slots.quarantine import Wedges
 from tests.unit.copying.making import LINK, entry, slot
 from tests.unit.slots.stubs import NoSpare
@@ -40,6 +42,8 @@ class World:
     """A slot whose coordinator is asked again and again what is pending."""
 
     commits = 0
+    takes_time = False
+    """Whether others have a turn during a look."""
     leader = 1
     in_sync: tuple[int, ...] = (1, 2)
     least: int | BrokerError = 3
@@ -70,7 +74,7 @@ class World:
         self.wedges = self.runner.wedges = Wedges(cast("SlotRunner", self.runner))
         self.wedges.is_owner = True
         monkeypatch.setattr(left_open, "describe_transactions", self._describe)
-        monkeypatch.setattr(quarantine, "describe_configs", self._configs)
+        monkeypatch.setattr(in_sync, "describe_configs", self._configs)
         monkeypatch.setattr(endings, "ask_control", self._ask_control)
         monkeypatch.setattr(endings, "transactions_of", lambda runner, name: self.used(name))
         monkeypatch.setattr(quarantine, "AGAIN_S", 0.0)
@@ -101,6 +105,7 @@ class World:
             control_partition=lambda kind: CONTROL,
             setbacks=Setbacks(),
             spare=NoSpare(),
+            transaction_version=TransactionVersion.V2,
             confirm=self._confirm,
         )
 
@@ -121,7 +126,7 @@ class World:
     async def _ask_control(
         self, _: object, others: frozenset[TopicPartition], deadline_s: float
     ) -> dict[TopicPartition, list[ActiveProducer]]:
-        assert deadline_s == quarantine.ASK_S
+        assert deadline_s == in_sync.ASK_S
         if isinstance(self.open_at, Exception):
             raise self.open_at
         here = ActiveProducer(PRODUCER, 0, 0, 100)
@@ -132,7 +137,8 @@ class World:
         answer = self.least if isinstance(self.least, BrokerError) else {LEAST: value}
         return dict.fromkeys(topics, answer)
 
-    async def metadata(self, topics: list[str]) -> SimpleNamespace:
+    async def metadata(self, topics: list[str], *, deadline_s: float) -> SimpleNamespace:
+        assert deadline_s == in_sync.ASK_S
         return SimpleNamespace(topics={topic: self._topic(topic) for topic in topics})
 
     def _topic(self, name: str) -> SimpleNamespace:
@@ -154,6 +160,8 @@ class World:
     async def _describe(
         self, _: object, names: list[str], *, coordinators: dict[str, int] | None, **__: object
     ) -> dict[str, object]:
+        if self.takes_time:
+            await asyncio.sleep(0)
         self.coordinators.append(None if coordinators is None else dict(coordinators))
         if coordinators is not None:
             coordinators[MAIN] = 1
