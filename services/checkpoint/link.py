@@ -204,10 +204,11 @@ class LinkGroups:
     async def _see(self) -> GroupsSeen:
         deadline_s = self._settings.request_s
         groups = await list_groups(self._source, deadline_s=deadline_s)
-        committed = await self._places(self._source, wanted_groups(self.flow, groups))
+        # a group that is not listed may be hidden from us: only an answer says that it has nothing
+        known = wanted_groups(self.flow, groups.keys() | self._ours.groups)
+        committed = await self._places(self._source, known)
         # whoever has members there is at work, also those of Streams or Connect
         there = await list_groups(self._target, any_protocol=True, deadline_s=deadline_s)
-        # a group that is not listed may be hidden from us: only an answer says that it has nothing
         offsets = await self._places(self._target, committed)
         usable = {group: found for group, found in committed.items() if group in offsets}
         return GroupsSeen(groups, usable, there, offsets)
@@ -301,7 +302,7 @@ class LinkGroups:
     ) -> GroupView:
         is_at_work = rest is not None and rest.is_at_work_at_source
         return GroupView(
-            source=Activity.ACTIVE if is_at_work else seen.groups[group].state.activity,
+            source=Activity.ACTIVE if is_at_work else seen.at_home(group),
             target=seen.activity(group),
             checkpoints=points,
             offsets=seen.offsets.get(group, {}),
@@ -376,8 +377,7 @@ class LinkGroups:
         self._echoes.forget(gone)
         for group in gone:
             self._idle_since.pop(group, None)
-        for at in [at for at in self._rewritten_at if at[0] in gone]:
-            del self._rewritten_at[at]
+        self._rewritten_at = {at: t for at, t in self._rewritten_at.items() if at[0] not in gone}
 
     def _tell_refused(self) -> None:
         """Log what was not refused before."""

@@ -23,7 +23,8 @@ _HELP: Final = {
     " topic."
     f" {_SKIP}",
     FaultReason.TIMESTAMP_REFUSED: "Raise message.timestamp.before.max.ms and"
-    " message.timestamp.after.max.ms of the target topic; it is tried again by itself."
+    " message.timestamp.after.max.ms of the target topic, and on brokers before 4.0"
+    " message.timestamp.difference.max.ms; it is tried again by itself."
     f" {_SKIP}",
     FaultReason.RECORD_REFUSED: "The target refuses this record. Look at what it says, at the"
     " record, and at the configs of the target topic; it is tried again by itself."

@@ -8,7 +8,12 @@ from collections.abc import Awaitable, Callable, Container, Hashable, Iterable, 
 from typing import Final, TypeVar
 
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import BrokerError, ConnectionLostError, DeadlineError
+from mirrorfleet.core.errors import (
+    AuthenticationError,
+    BrokerError,
+    ConnectionLostError,
+    DeadlineError,
+)
 from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.kafka.backoff import Attempts
 from mirrorfleet.kafka.cluster import Cluster
@@ -123,11 +128,13 @@ async def of_each_node(
     ask: Callable[[int], Awaitable[Results[K, V]]],
 ) -> Results[K, V]:
     """Ask brokers side by side, each about its own keys; one that does not answer is
-    NETWORK_EXCEPTION for these.
+    NETWORK_EXCEPTION for these, and one that does not let us in, while another one does,
+    SASL_AUTHENTICATION_FAILED: its certificate is old, or it has not heard of a password yet.
 
     Raises: as `ask`, but ConnectionLostError and DeadlineError; the first error of one broker.
     """
     found: Results[K, V] = {}
+    shut: dict[int, AuthenticationError] = {}
 
     async def ask_node(node: int, keys: Iterable[K]) -> None:
         try:
@@ -135,8 +142,15 @@ async def of_each_node(
         except (ConnectionLostError, DeadlineError) as error:
             lost = BrokerError(ErrorCode.NETWORK_EXCEPTION, what, detail=str(error))
             found.update(dict.fromkeys(keys, lost))
+        except AuthenticationError as error:
+            shut[node] = error
 
     await all_of(ask_node(node, keys) for node, keys in wanted.items())
+    for node, refusal in shut.items():
+        if len(shut) == len(wanted):
+            raise refusal
+        denied = BrokerError(ErrorCode.SASL_AUTHENTICATION_FAILED, what, detail=str(refusal))
+        found.update(dict.fromkeys(wanted[node], denied))
     return found
 
 

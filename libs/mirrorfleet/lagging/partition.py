@@ -259,7 +259,9 @@ class PartitionLag:
         if retention is not None and retention < 0:
             found.append(FOREVER_MS)
         elif retention is not None and standing.time_lag_ms is not None:
-            found.append(retention - standing.time_lag_ms)
+            # brokers delete by the dates of records, which may be older than they are readable
+            age_ms = self._backlog_age(standing.as_of_ms) or 0
+            found.append(retention - max(standing.time_lag_ms, age_ms))
         reached_ms = self._log_start_reaches_ms(standing)
         if reached_ms is not None:
             found.append(reached_ms)

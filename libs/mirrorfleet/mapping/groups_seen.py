@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mirrorfleet.kafka.groups import GroupOffsets, GroupState, ListedGroup
+from mirrorfleet.kafka.groups import GroupOffsets, ListedGroup, state_of
 from mirrorfleet.offsets.homes import Activity
 
 
@@ -18,10 +18,13 @@ class GroupsSeen:
     there: Mapping[str, ListedGroup]
     offsets: Mapping[str, GroupOffsets]
 
+    def at_home(self, group: str) -> Activity:
+        """The same of the source: one that is not listed may only be hidden from us."""
+        return state_of(self.groups, group).activity
+
     def activity(self, group: str) -> Activity:
         """Whether the group has members on the target; one that is not listed has none."""
-        listed = self.there.get(group)
-        return (listed.state if listed else GroupState.DEAD).activity
+        return state_of(self.there, group).activity
 
     @property
     def idle(self) -> Mapping[str, GroupOffsets]:

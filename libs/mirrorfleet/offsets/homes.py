@@ -224,9 +224,12 @@ def _commit(view: GroupView, point: Checkpoint) -> Checkpoint:
 
 
 def _in_place(view: GroupView, point: Checkpoint) -> Checkpoint:
-    """Not due: where the group went by itself before it came home is ours to follow from."""
+    """Not due: where the group went by itself before it came home is ours to follow from. Told
+    twice: nobody has written it for the group, which has read up to there (`written_for`).
+    """
     if _is_foreign(view, point.partition):
-        return replace(point, written=(TargetOffset(view.offsets[point.partition].offset),))
+        at = TargetOffset(view.offsets[point.partition].offset)
+        return replace(point, written=(at, at) if at > point.target else (at,))
     return _settled(view, point)
 
 
@@ -326,6 +329,11 @@ def own_progress(
 ) -> dict[TopicPartition, GroupOffset]:
     """What the group itself committed: without what the fleet of the other way wrote for it."""
     return {at: one for at, one in committed.items() if one.offset not in echoes.get(at, ())}
+
+
+def written_for(written: Written) -> Written:
+    """Without the places that the group had come to by itself, and is only followed from."""
+    return {at: ours for at, ours in written.items() if len(ours) != 2 or ours[0] != ours[1]}
 
 
 def _takes(flow: Flow, entry: CatalogPartition, group: str) -> bool:

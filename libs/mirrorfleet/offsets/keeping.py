@@ -3,7 +3,9 @@ a look has no place, as while a copy that began anew has no record yet. Pure.
 
 The target forgets an offset that nobody writes (offsets.retention.minutes, 7 days by default) of a
 group without members, and that is what a group is until it is needed there. Nothing is translated:
-the same offset is set once more, where it is still what the last checkpoint says.
+the same offset is set once more, where it is still what the last checkpoint says, or where nothing
+stands any more: all offsets of a group that once worked there are forgotten so long after its last
+member left, however late they were written (GroupMetadataManager, OffsetExpirationConditionImpl).
 """
 
 from __future__ import annotations
@@ -43,7 +45,10 @@ def kept(
     found: dict[str, list[Checkpoint]] = {}
     for point in points:
         now = idle.get(point.group, {}).get(point.partition)
-        stands = now is not None and now.offset == point.target and now.offset in point.written
+        if now is None:
+            stands = point.group in idle and _leads_there(point, copies)
+        else:
+            stands = now.offset == point.target and now.offset in point.written
         is_there = point.partition in there
         if stands and is_there and is_copied_for(point.group, point.partition, copies, flow):
             again = replace(point, written=(point.target,))
@@ -53,6 +58,13 @@ def kept(
         for group, mine in found.items()
         if not own_places(idle[group], written_of(group), copies)
     }
+
+
+def _leads_there(point: Checkpoint, copies: Copies) -> bool:
+    """Whether it is of the copy that the map is about: of one before there may be nothing left."""
+    entry = copies.by_target(point.partition)
+    answer = None if entry is None else copies.to_target(entry.source, point.source)
+    return answer is not None and answer.offset >= point.target
 
 
 def placeless(

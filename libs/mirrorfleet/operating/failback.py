@@ -28,7 +28,7 @@ from mirrorfleet.offsets.failback import (
     unmapped,
     unread,
 )
-from mirrorfleet.offsets.homes import Activity, own_progress
+from mirrorfleet.offsets.homes import Activity, own_progress, written_for
 from mirrorfleet.records import checkpoint
 
 if TYPE_CHECKING:
@@ -54,6 +54,10 @@ COLUMNS: Final = (
 LOG_START: Final = "log-start"
 """`found` where the source's log begins behind the record: what lies between is gone at home."""
 _MOVED: Final = "it has moved meanwhile: say it again"
+_LEAVE_OUT: Final = (
+    "If that is as it should be, list {topic} under `exclude` of its rule and restart `sync`: then"
+    " nobody is kept for it."
+)
 _LOST: Final = "it lost what was copied from it. See: mirrorfleet status"
 
 
@@ -106,21 +110,24 @@ async def find_returns(
     Raises: RefusedError when one of `only` is no group that a rule takes; as `read_catalog` and
     `copies_of`, and errors of both clusters.
     """
-    names = groups_of(target, flow, await list_groups(target), only)
-    look = await _look(source, target, names)
     written = WrittenTail(target, checkpoint.topic_name(flow.link.source))
     try:
         await written.refresh()
     finally:
         written.close()
+    # a group that is not listed may be hidden from us, or without its coordinator
+    listed = (await list_groups(target)).keys() | written.groups
+    names = groups_of(target, flow, listed, only)
+    look = await _look(source, target, names)
     copies = await copies_of(target, fleet, flow, await read_catalog(target, fleet), clock)
     gone = await _gone(source, target, look, copies)
     found = [Return(name, trouble=trouble) for name, trouble in look.troubles.items()]
     for name, offsets in look.there.items():
         if look.awake.get(name) == source.name:  # who is at work at home has what it wants there
-            own = own_progress(offsets, written.of(name))
+            own = own_progress(offsets, written_for(written.of(name)))
         else:
-            own = left_there(offsets, written.of(name), look.home[name], copies, gone)
+            ours = written_for(written.of(name))
+            own = left_there(offsets, ours, look.home[name], copies, gone)
         places = tuple(places_at_home(name, own, look.home[name], copies, flow))
         trouble = unmapped(name, own, copies, flow)
         if name in look.awake and (trouble or any(one.is_due for one in places)):
@@ -183,7 +190,8 @@ async def _with_ends(source: Cluster, target: Cluster, found: Sequence[Return]) 
     def said_of(place: Place) -> str:
         entry, at = place.answer.entry, place.answer.other
         start, end = starts[at], ends[at]
-        said = [*side_words(entry, seen[entry.identity])]
+        gone, unsure = side_words(entry, seen[entry.identity])
+        said = [f"{gone} {_LEAVE_OUT.format(topic=entry.source_topic)}" if gone else "", unsure]
         said += [str(one) for one in (start, end) if isinstance(one, BrokerError)]
         if not isinstance(end, BrokerError) and end.offset < place.answer.offset:
             said.append(f"{at} ends at {end.offset}, before {place.answer.offset}: {_LOST}")

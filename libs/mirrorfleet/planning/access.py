@@ -17,10 +17,10 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
-from mirrorfleet.core.access import AclBinding, show
+from mirrorfleet.core.access import AclBinding, AclPattern, AclPermission, show
 from mirrorfleet.core.ids import ClusterId
 from mirrorfleet.planning.observed import AclsSeen
-from mirrorfleet.policy.crossing import Crossings
+from mirrorfleet.policy.crossing import Crossings, is_wide
 from mirrorfleet.policy.flows import AclPolicy
 
 Way = tuple[ClusterId, ...]
@@ -57,11 +57,14 @@ def acl_edits(
     ours: Mapping[AclBinding, Way],
     crossings: Crossings,
     unsure: Crossings,
+    ended: Crossings,
 ) -> tuple[AclEdit, ...]:
     """The edits, denials first: a right is never there before what limits it.
 
     `ours` are the ACLs of the target that the catalog remembers for this link; `unsure` is about
-    topics that this look does not decide: what may be wanted for them is kept, not added.
+    topics that this look does not decide: what may be wanted for them is kept, not added. `ended`
+    is about copies that nobody follows any more, which stay: so does what the source denies of
+    them, as long as a right that is wider than the topic would give it.
     """
     if policy is AclPolicy.IGNORE or seen.trouble:
         return ()
@@ -73,7 +76,9 @@ def acl_edits(
         if ours.get(each) != wanted[each]
     ]
     if policy is AclPolicy.MIRROR:
-        stays = unsure.of(seen.source - _echoes(seen))
+        theirs = seen.source - _echoes(seen)
+        denied = (each for each in ended.of(theirs) if each.permission is AclPermission.DENY)
+        stays = unsure.of(theirs).union(each for each in denied if _is_within(each, wanted))
         for binding in ours.keys() - wanted.keys() - stays:
             stays_there = binding in seen.shared or crossings.is_about_us(binding)
             goes = binding in seen.target and not stays_there
@@ -102,6 +107,17 @@ def _wanted(seen: AclsSeen, crossings: Crossings) -> dict[AclBinding, Way]:
         for made in crossings.of((binding,)):
             wanted[made] = min(wanted.get(made, way), way, key=_length)
     return wanted
+
+
+def _is_within(denial: AclBinding, wanted: Iterable[AclBinding]) -> bool:
+    """Whether a right to more than one topic is about this one, too."""
+    return any(
+        each.permission is AclPermission.ALLOW
+        and each.resource is denial.resource
+        and is_wide(each)
+        and (each.pattern is AclPattern.LITERAL or denial.name.startswith(each.name))
+        for each in wanted
+    )
 
 
 def _echoes(seen: AclsSeen) -> set[AclBinding]:

@@ -5,7 +5,7 @@ Nothing is derived from anything else: a restart reads the same records and know
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from mirrorfleet.core.access import AclBinding
 from mirrorfleet.core.errors import RefusedError
@@ -68,12 +68,14 @@ class CatalogBook:
 
     def claims(self) -> list[Claim]:
         """What is being copied now, a claim a topic."""
-        return list(
-            dict.fromkeys(
-                Claim(entry.link, entry.rule, entry.source_topic, entry.target_topic)
-                for entry in self.partitions.values()
-                if entry.state is not CatalogState.REMOVED
-            )
+        return _claims(e for e in self.partitions.values() if e.state is not CatalogState.REMOVED)
+
+    def ended(self, link: Link) -> list[Claim]:
+        """What the link copied once, a claim a topic: the copies are still there."""
+        return _claims(
+            entry
+            for entry in self.partitions.values()
+            if entry.link == link and entry.state is CatalogState.REMOVED
         )
 
     def slots_taken(self, source: ClusterId) -> list[SlotNumber]:
@@ -174,3 +176,9 @@ def _cluster_of(book: CatalogBook, alias: ClusterAlias) -> ClusterId | None:
         if entry.link.source == alias:
             return cluster
     return None
+
+
+def _claims(entries: Iterable[CatalogPartition]) -> list[Claim]:
+    return list(
+        dict.fromkeys(Claim(e.link, e.rule, e.source_topic, e.target_topic) for e in entries)
+    )

@@ -17,6 +17,7 @@ from mirrorfleet.planning.observed import (
     BEFORE_MAX,
     CLEANUP,
     COMPRESSION,
+    DIFFERENCE_MAX,
     TIMESTAMP_TYPE,
     SourceTopic,
     TargetTopic,
@@ -26,7 +27,10 @@ from mirrorfleet.planning.rules import ConfigPolicy, RuleTerms
 from mirrorfleet.policy.configs import MAX_BYTES, follows
 
 _FOREVER: Final = str(2**63 - 1)
-_EXACT: Final = {COMPRESSION: "producer", BEFORE_MAX: _FOREVER, AFTER_MAX: _FOREVER}
+_EXACT: Final = {
+    COMPRESSION: "producer",
+    **dict.fromkeys((BEFORE_MAX, AFTER_MAX, DIFFERENCE_MAX), _FOREVER),
+}
 NEEDED: Final = frozenset({*_EXACT, MAX_BYTES})
 """What a copy needs to take the source's batches as they are; all else only follows the source."""
 
@@ -104,8 +108,10 @@ def _fitting(
         now = target.configs.get(name, assumed.get(name, value))
         if now != value and name not in terms.configs_exclude:
             yield ConfigEdit(name, now, value)
-    biggest = source.terms.max_message_bytes
-    if biggest > target.terms.max_message_bytes and MAX_BYTES not in terms.configs_exclude:
+    biggest, is_known = source.terms.max_message_bytes, target.overrides is not None
+    if not (is_known or assumed) or MAX_BYTES in terms.configs_exclude:
+        return
+    if biggest > target.terms.max_message_bytes:
         yield ConfigEdit(MAX_BYTES, str(target.terms.max_message_bytes), str(biggest))
 
 

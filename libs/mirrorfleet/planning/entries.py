@@ -308,9 +308,16 @@ def _entry(
         throttle=topic.terms.throttle,
         null_keys=topic.terms.null_keys if target.terms.compacted else "allow",
         origins=(source.cluster, *passed),
-        target_max_batch_bytes=target.terms.max_message_bytes,
+        target_max_batch_bytes=_largest_batch(topic, target),
         target_append_time=target.terms.append_time,
         target_compacted=target.terms.compacted,
         source_compacted=topic.source.terms.compacted,
         source_retention_ms=topic.source.kept_ms,
     )
+
+
+def _largest_batch(topic: Topic, target: TargetTopic) -> int:
+    """Where nobody may read what the target takes it is for the target to refuse what is larger."""
+    there = target.terms.max_message_bytes
+    is_known = target.overrides is not None
+    return there if is_known else max(there, topic.source.terms.max_message_bytes)

@@ -19,6 +19,9 @@ TIMESTAMP_TYPE: Final = "message.timestamp.type"
 RETENTION: Final = "retention.ms"
 BEFORE_MAX: Final = "message.timestamp.before.max.ms"
 AFTER_MAX: Final = "message.timestamp.after.max.ms"
+DIFFERENCE_MAX: Final = "message.timestamp.difference.max.ms"
+"""Before Kafka 4.0: counts where one of the other two is unlimited, which is its default there, too
+(LogConfig.getMessageTimestampBeforeMaxMs)."""
 COMPRESSION: Final = "compression.type"
 
 

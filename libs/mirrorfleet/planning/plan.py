@@ -190,8 +190,9 @@ def _acls(view: LinkFacts, others: Mapping[Claim, bool | None]) -> tuple[AclEdit
     crossings = Crossings(flow, (each for each in view.claims if others[each] is False), us)
     untold = (each for each in view.claims if others[each] is None)
     unsure = Crossings(flow, (*undecided(flow, view.source, view.book), *untold), us)
+    ended = Crossings(flow, view.book.ended(flow.link), us)
     ours = view.book.acls_of(view.source.cluster)
-    return acl_edits(flow.acls, view.acls.seen, ours, crossings, unsure)
+    return acl_edits(flow.acls, view.acls.seen, ours, crossings, unsure, ended)
 
 
 def _plan_topic(topic: Topic, load: SlotLoad, draft: _Draft) -> None:

@@ -63,8 +63,8 @@ def settle(held: Iterable[Claim], wanted: Sequence[Claim]) -> Settled:
     by_source: dict[tuple[Link, str], Claim] = {}
     accepted: list[Claim] = []
     clashes: list[Clash] = []
-    known = set(running)
-    for claim in sorted(wanted, key=lambda one: one not in known):
+    known, copied = set(running), {_copy(claim) for claim in running}
+    for claim in sorted(wanted, key=lambda one: (one not in known, _copy(one) not in copied)):
         source = (claim.link, claim.source_topic)
         holder = by_source.get(source) or by_target.get(claim.target_topic)
         if holder is not None and (source in by_source or not _same_copy(holder, claim)):
@@ -102,6 +102,10 @@ def provable_clashes(flows: Sequence[Flow]) -> list[Proof]:
     for proof in proofs:
         unique.setdefault((frozenset(proof.legs), proof.topic), proof)
     return list(unique.values())
+
+
+def _copy(claim: Claim) -> tuple[Link, str, str]:
+    return claim.link, claim.source_topic, claim.target_topic
 
 
 def _same_copy(holder: Claim, claim: Claim) -> bool:

@@ -110,10 +110,10 @@ class Crossings:
         copies = self._covered(crossed)
         if is_wide(crossed):
             prefix = "" if crossed.name == ANY_NAME else crossed.name
-            if any(self._naming[claim.rule] is Naming.PREFIX for claim in copies):
+            if any(self._naming.get(claim.rule) is Naming.PREFIX for claim in copies):
                 name = remote_name(Naming.PREFIX, self._flow.link.source, prefix)
                 yield crossed._replace(name=name, pattern=AclPattern.PREFIXED)
-            copies = [one for one in copies if self._naming[one.rule] is not Naming.PREFIX]
+            copies = [one for one in copies if self._naming.get(one.rule) is not Naming.PREFIX]
         for claim in copies:
             yield crossed._replace(name=claim.target_topic, pattern=AclPattern.LITERAL)
 

@@ -187,7 +187,8 @@ def _source_topic(topic: TopicMeta, configs: Configs) -> SourceTopic:
         name=topic.name,
         topic_id=topic.topic_id,
         partitions=len(topic.partitions),
-        replicas=len(topic.partitions[min(topic.partitions)].replicas),
+        # while a partition is moved it has those that it leaves and those that it comes to
+        replicas=min(len(each.replicas) for each in topic.partitions.values()),
         terms=TopicTerms.of(configs.values),
         overrides=configs.overrides,
     )

@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import BrokerError, ConnectionLostError, DeadlineError
+from mirrorfleet.core.errors import (
+    AuthenticationError,
+    BrokerError,
+    ConnectionLostError,
+    DeadlineError,
+)
 from mirrorfleet.kafka.backoff import SystemDice
-from mirrorfleet.kafka.each import each_until_deadline
+from mirrorfleet.kafka.each import each_until_deadline, of_each_node
 
 if TYPE_CHECKING:
     from mirrorfleet.kafka.cluster import Cluster
@@ -51,3 +56,28 @@ async def test_no_attempt_is_made_that_could_not_be_answered_and_the_refusal_is_
 
     assert found == {"a": LOADING}
     assert len(lefts) == 2
+
+
+async def shut_at(node: int, shut: set[int]) -> dict[str, int | BrokerError]:
+    if node in shut:
+        raise AuthenticationError(f"{node} does not let us in")
+    return {f"at {node}": node}
+
+
+async def test_a_broker_that_does_not_let_us_in_takes_nothing_from_what_others_tell() -> None:
+    wanted = {node: [f"at {node}"] for node in (1, 2)}
+
+    found = await of_each_node("asking", wanted, lambda node: shut_at(node, {2}))
+
+    refusal = found["at 2"]
+    assert isinstance(refusal, BrokerError)
+    assert (found["at 1"], refusal.code) == (1, ErrorCode.SASL_AUTHENTICATION_FAILED)
+    assert "2 does not let us in" in str(refusal)
+    assert not refusal.retriable
+
+
+async def test_where_no_broker_lets_us_in_that_is_what_is_told() -> None:
+    wanted = {node: [f"at {node}"] for node in (1, 2)}
+
+    with pytest.raises(AuthenticationError, match="does not let us in"):
+        await of_each_node("asking", wanted, lambda node: shut_at(node, {1, 2}))

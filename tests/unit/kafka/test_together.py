@@ -14,6 +14,7 @@ from mirrorfleet.core.errors import (
     BrokerError,
     ConnectionLostError,
     FencedError,
+    UnsupportedError,
 )
 from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.kafka.cluster import PartitionLeader
@@ -66,8 +67,8 @@ async def test_a_broker_that_does_not_answer_is_no_concern_of_others() -> None:
 
 async def test_what_one_of_several_brokers_refuses_is_an_error_as_of_one() -> None:
     """Not a group of errors: whoever handles the first would die of the second."""
-    with pytest.raises(AuthenticationError, match="wrong password"):
-        await ends_of(AuthenticationError("wrong password"))
+    with pytest.raises(UnsupportedError, match="an old broker"):
+        await ends_of(UnsupportedError("an old broker"))
 
 
 async def test_of_several_errors_fencing_decides_and_then_what_a_retry_cannot_help() -> None:

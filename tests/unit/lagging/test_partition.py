@@ -299,6 +299,16 @@ def test_headroom_is_the_retention_that_is_left_for_the_next_record() -> None:
     assert forever.headroom_ms == FOREVER_MS
 
 
+def test_headroom_goes_by_the_date_of_the_record_where_that_is_older() -> None:
+    """By which brokers delete it: of what was loaded from elsewhere it is long ago."""
+    hour = 3_600_000
+    lag = watched({0: 0, 1: 100, 2: 100}, {2: 0}, retention_ms=hour)
+    lag.reported(said(0, oldest_ms=2_000 - hour // 2), 2_000, 2_000)
+    lag.look(2_000, LIMITS)
+
+    assert lag.headroom_ms == hour // 2
+
+
 def test_a_log_start_that_comes_nearer_shortens_the_headroom() -> None:
     lag = watched({0: 0, 1: 1_000, 3: 1_000}, {}, retention_ms=-1)
     lag.reported(said(500, log_start=0), 1_000, 1_000)

@@ -157,7 +157,7 @@ def test_a_group_has_one_home(seen: GroupView, home: Home, commits: list[Checkpo
     [
         (view(on_target=7, ours=(7, 5)), (7, 5)),
         (view(on_target=9, ours=(5,)), (5,)),
-        (view(on_target=9, ours=(5,), idle_s=300), (9,)),
+        (view(on_target=9, ours=(5,), idle_s=300), (9, 9)),
         (view(on_target=7, ours=(7, 9)), (7,)),
         (view(on_target=9, ours=(7, 9), target=ACTIVE), (9,)),
         (view(on_target=8, ours=(7, 9)), (7,)),

@@ -47,6 +47,8 @@ class Side:
     committed: dict[str, Mapping[TopicPartition, GroupOffset]] = field(default_factory=dict)
     start: int = 0
     end: int = 20
+    hides: bool = False
+    """It lists no group."""
     is_away: bool = False
     """It goes away while it is asked to set offsets, and sets them all the same."""
 
@@ -55,7 +57,9 @@ class Side:
 
 
 class Written:
-    """What checkpoint wrote for g-at-home."""
+    """What checkpoint wrote for g-at-home; g-followed it only found there."""
+
+    groups = frozenset({"g-at-home", "g-followed"})
 
     def __init__(self, cluster: Side, topic: str) -> None:
         assert (cluster.name, topic) == ("west", "east.checkpoints.internal")
@@ -64,7 +68,8 @@ class Written:
         pass
 
     def of(self, group: str) -> dict[TopicPartition, tuple[TargetOffset, ...]]:
-        return {COPY: (TargetOffset(15),)} if group == "g-at-home" else {}
+        at = TargetOffset(15)
+        return {COPY: (at, at)[group == "g-at-home" :]} if group in self.groups else {}
 
     def close(self) -> None:
         pass
@@ -91,7 +96,8 @@ class Region:
 
 async def list_groups(side: Side, *, any_protocol: bool = False) -> dict[str, ListedGroup]:
     states = (GroupState.EMPTY, GroupState.STABLE)
-    return {name: ListedGroup(name, states[name in side.active], 1) for name in side.groups}
+    names = [] if side.hides else side.groups
+    return {name: ListedGroup(name, states[name in side.active], 1) for name in names}
 
 
 async def fetch_offsets(side: Side, groups: Sequence[str]) -> Answers:
@@ -160,6 +166,25 @@ async def test_what_checkpoint_wrote_is_no_progress() -> None:
     assert await region.made() == []
     assert await region.found("g-at-home") == []
     assert region.east.committed == {}
+
+
+async def test_where_a_group_had_come_to_before_it_was_followed_from_there_is_progress() -> None:
+    """At home it was started where it had stood before, and stopped for this."""
+    region = Region({"g-followed": SEEN}, {"g-followed": READ})
+
+    await region.made()
+
+    assert region.east.committed == {"g-followed": {ORDERS: GroupOffset(15, "kept")}}
+
+
+async def test_a_group_that_the_target_does_not_list_is_not_left_out_without_a_word() -> None:
+    """For want of a right, or while its coordinator is away."""
+    region = Region({"g-at-home": SEEN}, {"g-at-home": MAY_NOT})
+    region.west.hides = True
+
+    (left,) = await region.made()
+
+    assert left.trouble.startswith("west: OffsetFetch: GROUP_AUTHORIZATION_FAILED")
 
 
 async def test_what_checkpoint_wrote_is_all_there_is_where_home_has_forgotten_the_group() -> None:
@@ -297,7 +322,7 @@ async def test_a_group_that_joined_while_somebody_thought_stays() -> None:
 
 
 @pytest.mark.parametrize(
-    ("topics", "said"), [(deleted, "was deleted"), (hidden, "did not say whether it still has")]
+    ("topics", "said"), [(deleted, "`exclude`"), (hidden, "did not say whether it still has")]
 )
 async def test_a_group_stays_where_the_map_may_be_of_another_topic(
     topics: Callable[[], Target], said: str

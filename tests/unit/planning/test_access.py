@@ -8,9 +8,10 @@ from mirrorfleet.core.access import AclBinding
 from mirrorfleet.core.ids import ClusterId
 from mirrorfleet.planning.access import AclEdit, AclStep, Way, acl_edits, shortest_ways
 from mirrorfleet.planning.observed import AclsSeen
+from mirrorfleet.policy.claims import Claim
 from mirrorfleet.policy.crossing import Crossings
 from mirrorfleet.policy.flows import AclPolicy
-from tests.unit.planning.samples import CLAIM, WEST, a_flow
+from tests.unit.planning.samples import CLAIM, LINK, WEST, a_flow
 from tests.unit.policy.test_crossing import an_acl
 
 THERE = an_acl("ALLOW User:a READ TOPIC LITERAL orders")
@@ -25,9 +26,12 @@ def edits(
     *ours: AclBinding,
     policy: AclPolicy = AclPolicy.MIRROR,
     us: Collection[str] = (),
+    claims: Collection[Claim] = (CLAIM,),
+    ended: Collection[Claim] = (),
 ) -> list[AclEdit]:
-    crossings, unsure = Crossings(a_flow(), [CLAIM], us), Crossings(a_flow(), (), us)
-    return list(acl_edits(policy, seen, dict.fromkeys(ours, ()), crossings, unsure))
+    crossings, none = Crossings(a_flow(), claims, us), Crossings(a_flow(), (), us)
+    gone = Crossings(a_flow(), ended, us)
+    return list(acl_edits(policy, seen, dict.fromkeys(ours, ()), crossings, none, gone))
 
 
 def seen(
@@ -54,6 +58,21 @@ def test_what_is_missing_is_added_and_denials_come_first() -> None:
 def test_what_is_there_is_no_change_whoever_made_it() -> None:
     assert edits(seen({THERE}, {HERE})) == []
     assert edits(seen({THERE}, {HERE}), HERE) == []
+
+
+def test_what_is_denied_of_a_copy_that_nobody_follows_stays_while_a_wider_right_is_there() -> None:
+    """The copy is still there, and the source still denies it."""
+    payroll = Claim(LINK, "all", "payroll", "east.payroll")
+    every = an_acl("ALLOW User:* READ TOPIC LITERAL *")
+    every_here = an_acl("ALLOW User:* READ TOPIC PREFIXED east.")
+    denied = an_acl("DENY User:z READ TOPIC LITERAL payroll")
+    here = an_acl("DENY User:z READ TOPIC LITERAL east.payroll")
+    both = {every_here, here}
+
+    assert edits(seen({every, denied}, both), *both, ended=[payroll]) == []
+    for source, claims in (({every}, (CLAIM,)), ({every, denied}, ())):
+        found = edits(seen(source, both), *both, claims=claims, ended=[payroll])
+        assert AclEdit(AclStep.REMOVE, here) in found
 
 
 def test_what_we_added_goes_when_the_source_has_it_no_more() -> None:

@@ -53,10 +53,8 @@ class World:
         none = NameFilter(())
         rule = FlowRule("all", NameFilter((".*",)), NameFilter((".*",)), Naming.PREFIX)
         flow = Flow(Link(ClusterAlias(source), ClusterAlias(target)), (rule,), none)
-        crossings = Crossings(flow, (), ())
-        edits = acl_edits(
-            self.policy, seen, book.acls_of(ClusterId(source)), crossings, Crossings(flow, (), ())
-        )
+        ours, crossings = book.acls_of(ClusterId(source)), [Crossings(flow, (), ())] * 3
+        edits = acl_edits(self.policy, seen, ours, *crossings)
         for step, binding, origins in edits:
             self.history.append((step, target))
             entry = CatalogAcl(ClusterId(source), binding, origins)

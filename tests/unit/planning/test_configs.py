@@ -52,6 +52,19 @@ def edits(
     return [tuple(each) for each in found]  # type: ignore[misc]  # a NamedTuple is that tuple
 
 
+def test_the_limit_of_brokers_before_4_is_lifted_with_the_two_that_came_after_it() -> None:
+    """Where they are unlimited it is what counts, and nobody sees that of them."""
+    week, name = "604800000", "message.timestamp.difference.max.ms"
+    older = KAFKA_4 | {name: week}
+    source = a_source(older, message_timestamp_difference_max_ms=week)
+
+    assert first_configs(source, RuleTerms(), older)[name] == FOREVER
+    assert name not in first_configs(source, RuleTerms(), KAFKA_4)
+    there = a_target(message_timestamp_difference_max_ms=week)
+    assert edits(source, there) == [(name, week, FOREVER)]
+    assert edits(source, a_target()) == []
+
+
 def test_what_was_set_at_the_source_is_set_there() -> None:
     assert edits(a_source(retention_ms="1000", segment_ms="5"), a_target(segment_ms="5")) == [
         ("retention.ms", None, "1000")
@@ -76,7 +89,6 @@ def test_a_default_of_the_sources_brokers_is_no_override_of_ours() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "message.timestamp.difference.max.ms",
         "message.timestamp.type",
         "min.insync.replicas",
         "unclean.leader.election.enable",

@@ -208,6 +208,21 @@ def test_bigger_batches_at_the_source_raise_the_limit_of_the_target() -> None:
     ]
 
 
+def test_what_a_target_takes_that_nobody_may_read_is_asked_for_once_and_is_for_it_to_refuse() -> (
+    None
+):
+    large = orders(1, max_message_bytes=5_000_000)
+    hidden = replace(copied(1), configs={}, overrides=None)
+    first = planned(large, hidden, scene=Scene(defaults={"compression.type": "gzip"}))
+    again = planned(large, hidden, entries=first.publish)
+
+    assert ("max.message.bytes", "5000000") in [
+        (edit.name, edit.new) for each in first.alter for edit in each.edits
+    ]
+    assert again.alter == ()
+    assert [each.target_max_batch_bytes for each in first.publish] == [5_000_000]
+
+
 def test_a_vanished_source_topic_is_told_and_its_entries_are_kept() -> None:
     result = planned(None, copied(), entries=published())
 

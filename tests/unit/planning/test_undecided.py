@@ -112,6 +112,30 @@ def test_acls_of_a_topic_that_the_look_saw_and_nothing_claims_go() -> None:
     assert set(result.acls) == {AclEdit(AclStep.REMOVE, each) for each in HERE}
 
 
+def test_what_is_denied_of_a_copy_that_was_left_out_stays_beside_a_right_to_all() -> None:
+    denied = an_acl("DENY User:b READ TOPIC LITERAL payroll")
+    here = an_acl("DENY User:b READ TOPIC LITERAL east.payroll")
+    (orders_entry,) = published()[:1]
+    identity = replace(orders_entry.identity, source_topic_id=OTHER_ID)
+    left_out = replace(
+        orders_entry,
+        identity=identity,
+        source_topic="payroll",
+        target_topic="east.payroll",
+        state=CatalogState.REMOVED,
+    )
+    both = (ANY_HERE, here)
+    acls = AclsView(
+        seen=AclsSeen(source=frozenset({ANY, denied}), target=frozenset(both)), us=frozenset()
+    )
+    flow = replace(EVERYTHING, acls=AclPolicy.MIRROR)
+    scene = Scene(acls=acls, ours=both, flow=flow)
+
+    found = planned(orders(), copied(), entries=(*published(), left_out), scene=scene)
+
+    assert found.acls == ()
+
+
 def test_of_two_rules_that_take_a_topic_the_one_that_copies_it_counts_while_it_waits() -> None:
     topics, groups = NameFilter((".*",)), NameFilter(())
     both = (

@@ -58,6 +58,13 @@ def test_a_renamed_rule_goes_on_with_its_topics() -> None:
     assert settled.clashes == ()
 
 
+def test_a_renamed_rule_keeps_its_topics_from_one_that_stands_before_it() -> None:
+    before, after = Claim(EAST, "old", "t", "t"), Claim(EAST, "new", "t", "t")
+    earlier = Claim(EAST, "a", "t", "east.t")
+    assert settle([before], [earlier, after]).accepted == (after,)
+    assert settle([before], [after, before]).accepted == (before,)
+
+
 def test_overlapping_rules_of_a_link_are_proven(make_flow: MakeFlow) -> None:
     rules = ("list", ["orders"], "prefix"), ("pattern", ["ord.*"], "prefix")
     (proof,) = provable_clashes([make_flow("east west", *rules)])

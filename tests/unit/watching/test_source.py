@@ -21,6 +21,7 @@ from mirrorfleet.planning.book import CatalogBook
 from mirrorfleet.records import catalog
 from mirrorfleet.records.catalog import CatalogPartition, CatalogState
 from mirrorfleet.watching import configs, source
+from mirrorfleet.watching.configs import Configs
 from mirrorfleet.watching.source import OtherCatalogs, SourceWatch, origins_in
 from tests.unit.copying.making import entry
 
@@ -78,6 +79,15 @@ async def test_a_topic_that_must_be_seen_twice_was_there_at_the_first_look(
     assert seen.waiting == {"orders", "stock"}
     assert seen.wanted == {"orders": orders.topic_id}
     assert watch.unconfirmed == 1
+
+
+def test_a_partition_that_is_being_moved_has_no_more_replicas_than_the_others() -> None:
+    """Those that it leaves and those that it comes to are all told."""
+    moving = PartitionMeta(1, 0, (1, 2, 3, 4), (1, 2), (), ErrorCode.NONE)
+    resting = PartitionMeta(1, 0, (1, 2), (1, 2), (), ErrorCode.NONE)
+    topic = TopicMeta("orders", UUID(int=1), ErrorCode.NONE, False, {0: moving, 1: resting})
+
+    assert source._source_topic(topic, Configs()).replicas == 2
 
 
 async def test_who_begins_anew_believes_no_config_that_was_read_before(

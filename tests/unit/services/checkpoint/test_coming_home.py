@@ -9,11 +9,13 @@ import pytest
 
 from mirrorfleet.core.ids import SourceOffset, TargetOffset, TopicPartition
 from mirrorfleet.kafka.groups import GroupState, ListedGroup
-from mirrorfleet.offsets.homes import GroupOffset
+from mirrorfleet.offsets.homes import GroupOffset, written_for
 from mirrorfleet.records.checkpoint import Checkpoint
 from services.checkpoint import link as link_module
 from tests.unit.services.checkpoint.test_link import (
     EMPTY,
+    MAY_NOT,
+    Answers,
     Nothing,
     World,
     copied,
@@ -24,6 +26,8 @@ from tests.unit.services.checkpoint.test_link import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from mirrorfleet.kafka.cluster import Cluster
     from services.checkpoint.link import LinkGroups
 
@@ -193,3 +197,43 @@ async def test_topics_of_other_links_say_nothing_about_who_is_at_work(world: Wor
     await look_for(world, link, 2 * LOOK_S)
 
     assert world.commits == [{there(0): GroupOffset(21)}]
+
+
+async def test_where_a_group_had_come_to_by_itself_is_told_from_what_was_written_for_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`failback` counts it still; and it is followed from there."""
+    listing(monkeypatch, WORKING, EMPTY)
+    world.source, world.target = places(4), {there(0): GroupOffset(10)}
+    link = world.link()
+
+    await look_for(world, link, 400)
+
+    (point,) = {each.partition: each for each in world.topic}.values()
+    written = {point.partition: point.written}
+    assert (written, written_for(written)) == ({there(0): (10, 10)}, {})
+    world.source = places(40)
+    await look_for(world, link, 2 * LOOK_S)
+    assert world.commits == [{there(0): GroupOffset(40)}]
+    (point,) = {each.partition: each for each in world.topic}.values()
+    assert written_for({point.partition: point.written}) != {}
+
+
+async def test_a_group_that_the_source_does_not_list_any_more_is_asked_about(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may only be hidden from us: then its places do not follow, and that is told."""
+    link = world.link()
+    await link.look(copied())
+    listing(monkeypatch, {}, EMPTY)
+    fetch = world.fetch_offsets
+
+    async def refused(cluster: Cluster, groups: Iterable[str], **more: object) -> Answers:
+        if cluster.name == "east":
+            return dict.fromkeys(groups, MAY_NOT)
+        return await fetch(cluster, groups, **more)  # type: ignore[arg-type]  # handed on as it is
+
+    monkeypatch.setattr(link_module, "fetch_offsets", refused)
+    await link.look(copied())
+
+    assert "GROUP_AUTHORIZATION_FAILED" in link.report.refused["g"]

@@ -99,6 +99,32 @@ async def test_a_process_that_knows_of_no_look_sets_what_is_ours_at_once(
     assert world.commits == [PLACES]
 
 
+async def test_what_the_target_has_forgotten_is_set_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a group that once worked there, all at once, whenever they were written."""
+    link = await looked_once(world, monkeypatch)
+    world.target.clear()
+    world.now += DAY_S
+
+    await turn(link)
+
+    assert world.commits == [PLACES]
+
+
+async def test_what_was_written_for_a_copy_that_began_anew_since_is_not(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With its topic its offsets are gone, and what comes there is other records."""
+    before = (TargetOffset(90),)
+    world.topic = [Checkpoint("g", there(0), SourceOffset(5), TargetOffset(90), "", before)]
+    lose_the_source(world, monkeypatch)
+
+    await world.link().keep(copied())
+
+    assert world.commits == []
+
+
 async def test_where_another_process_is_active_nothing_is_set(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,7 +180,7 @@ async def test_a_place_that_we_only_followed_from_is_left_alone(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last checkpoint leads elsewhere: the group had read more on the target."""
-    followed = (TargetOffset(9),)
+    followed = (TargetOffset(9), TargetOffset(9))
     world.topic = [Checkpoint("g", there(0), SourceOffset(5), TargetOffset(5), "", followed)]
     world.source, world.target = places(5), {there(0): GroupOffset(9)}
     link = await looked_once(world, monkeypatch)
