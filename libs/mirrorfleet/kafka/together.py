@@ -82,16 +82,15 @@ async def begun(work: Coroutine[object, object, T]) -> AsyncIterator[asyncio.Fut
     try:
         yield beside
     finally:
-        beside.cancel()
-        await asyncio.gather(beside, return_exceptions=True)
+        await _cancelled([beside])
 
 
-async def _cancelled(work: Sequence[asyncio.Future[None]]) -> list[BaseException]:
+async def _cancelled(work: Sequence[asyncio.Future[T]]) -> list[BaseException]:
     """End what is not at its end; what it failed with."""
     for each in work:
         each.cancel()
     found = await asyncio.gather(*work, return_exceptions=True)
-    return [each for each in found if each is not None]
+    return [each for each in found if isinstance(each, BaseException)]
 
 
 async def _into(place: list[T], work: Coroutine[object, object, T]) -> None:

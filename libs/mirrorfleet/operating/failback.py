@@ -123,10 +123,10 @@ async def find_returns(
     gone = await _gone(source, target, look, copies)
     found = [Return(name, trouble=trouble) for name, trouble in look.troubles.items()]
     for name, offsets in look.there.items():
+        ours = written_for(written.of(name))
         if look.awake.get(name) == source.name:  # who is at work at home has what it wants there
-            own = own_progress(offsets, written_for(written.of(name)))
+            own = own_progress(offsets, ours)
         else:
-            ours = written_for(written.of(name))
             own = left_there(offsets, ours, look.home[name], copies, gone)
         places = tuple(places_at_home(name, own, look.home[name], copies, flow))
         trouble = unmapped(name, own, copies, flow)

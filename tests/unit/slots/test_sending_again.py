@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 import pytest
 
@@ -28,6 +28,15 @@ def waiting(runner: Runner, number: int, *offsets: int) -> None:
     frame = fetched(*((offset, [ALONE]) for offset in offsets))
     give(runner.slot, runner.slot.partitions[identity(number)], frame, end=BACKLOG)
     runner.wake()
+
+
+class How(TypedDict):
+    """What `copied` is told by name."""
+
+    brokers: int
+    sent: int
+    hard_s: NotRequired[float]
+    muted_s: NotRequired[float]
 
 
 async def copied(
@@ -84,35 +93,30 @@ async def test_it_is_sent_again_as_it_is_and_nothing_of_its_partition_comes_befo
     assert target.seen[-1] == "commit"
 
 
-async def test_behind_one_broker_others_follow_at_once_and_a_refusal_aborts() -> None:
+@pytest.mark.parametrize(
+    ("late", "how", "said"),
+    [
+        ((0, 1), {"brokers": 1, "sent": 2}, "CONCURRENT_TRANSACTIONS"),
+        ((0,), {"brokers": 2, "sent": 1, "hard_s": 0.0}, "CONCURRENT_TRANSACTIONS"),
+        ((0,), {"brokers": 2, "sent": 1, "muted_s": 10.0}, "east.orders-2 was not added"),
+    ],
+    ids=[
+        "others follow at once behind one broker",
+        "as old as any may be",
+        "a quota wants silence",
+    ],
+)
+async def test_it_is_given_up_and_nothing_is_committed(
+    late: tuple[int, ...], how: How, said: str
+) -> None:
     target = Target()
     target.refuse("east.orders", *ADDED, ErrorCode.CONCURRENT_TRANSACTIONS)
 
     with pytest.raises(ExceptionGroup) as raised:
-        await copied(target, (0, 1), brokers=1, sent=2)
+        await copied(target, late, **how)
 
-    assert raised.group_contains(AbortError, match="CONCURRENT_TRANSACTIONS")
+    assert raised.group_contains(AbortError, match=said)
     assert "commit" not in target.seen
-
-
-async def test_it_is_given_up_when_the_transaction_is_as_old_as_any_may_be() -> None:
-    target = Target()
-    target.refuse("east.orders", *ADDED, ErrorCode.CONCURRENT_TRANSACTIONS)
-
-    with pytest.raises(ExceptionGroup) as raised:
-        await copied(target, (0,), brokers=2, sent=1, hard_s=0.0)
-
-    assert raised.group_contains(AbortError, match="CONCURRENT_TRANSACTIONS")
-
-
-async def test_no_open_transaction_waits_for_a_broker_that_wants_silence() -> None:
-    target = Target()
-    target.refuse("east.orders", *ADDED, ErrorCode.CONCURRENT_TRANSACTIONS)
-
-    with pytest.raises(ExceptionGroup) as raised:
-        await copied(target, (0,), brokers=2, sent=1, muted_s=10.0)
-
-    assert raised.group_contains(AbortError, match="east.orders-2 was not added")
 
 
 async def test_a_position_that_could_not_be_added_is_sent_again_too() -> None:
