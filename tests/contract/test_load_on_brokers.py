@@ -10,6 +10,7 @@ from services.local.region import Region
 from tests.faultkit.regions import access, address
 from tests.faultkit.traffic import traffic
 from tests.faultkit.waiting import wait_until
+from tests.integration.mirror.stored import stored
 from tests.judge.reading import (
     At,
     Isolation,
@@ -42,6 +43,22 @@ def test_the_tally_is_what_consumers_of_both_kinds_are_handed(east: Region) -> N
     assert tally.transactions_committed > 0
     assert tally.transactions_aborted >= 2
     assert tally.unknown.total() == 0
+
+
+def test_each_run_is_one_batch_where_whole_ones_are_asked_for(east: Region) -> None:
+    name = f"whole-{uuid4().hex[:8]}"
+    more = ["--whole-batches", "--sticky", "32"]
+    with traffic(address(east), [f"{name}:3"], rate=2000, seed=name, more=more) as run:
+        wait_until(lambda: _ends(east, name) > 4000, deadline_s=30, what="two seconds of traffic")
+        tally = run.stop()
+
+    places = [At(name, number) for number in range(3)]
+    order = Order(isolation=Isolation.COMMITTED, timestamps=TimestampRule.SEEN)
+    logs = read_logs(access(east), places, order)
+    assert {at: len(logs[at].log) for at in places} == dict(tally.committed)
+    assert tally.unknown.total() == 0
+    counts = [batch.records for at in places for batch in stored(east, name, at.partition)]
+    assert counts.count(32) > 0.9 * len(counts)  # the first is cut, and those with large records
 
 
 def test_a_lane_whose_coordinator_ended_its_transaction_goes_on_with_another_producer(

@@ -98,8 +98,11 @@ def wait_until(
     deadline_s: float,
     what: str,
     ignoring: tuple[type[Exception], ...] = (),
+    every_s: float = MAX_PAUSE_S,
 ) -> T:
     """Wait until `predicate()` is truthy and return its value; the last look is at the deadline.
+
+    `every_s`: the longest pause, where a look itself takes time.
 
     Raises:
         NotInTimeError: after `deadline_s` seconds.
@@ -118,4 +121,4 @@ def wait_until(
         if time.monotonic() >= end:
             raise NotInTimeError(what, deadline_s, last)
         hold_sync(min(pause, max(end - time.monotonic(), 0.0)), reason="between two looks")
-        pause = min(pause * 1.5, MAX_PAUSE_S)
+        pause = min(pause * 1.5, every_s)

@@ -15,14 +15,17 @@ import signal
 import sys
 import threading
 
-from tests.load.lanes import MIX, STEADY
+from tests.load.lanes import MIX, STEADY, WHOLE
 from tests.load.making import Load, create_topics, make
 from tests.load.recipes import Topic
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Make the traffic that the command line asks for."""
-    asked = _parser().parse_args(arguments)
+    parser = _parser()
+    asked = parser.parse_args(arguments)
+    if asked.property and asked.mix is WHOLE:
+        parser.error("--property is for librdkafka, which makes no --whole-batches")
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
@@ -35,7 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
         huge=asked.huge,
         left_open=asked.left_open,
         sticky=asked.sticky,
-        mix=STEADY if asked.steady else MIX,
+        mix=asked.mix,
         properties=dict(pair.split("=", 1) for pair in asked.property),
     )
     create_topics(load)
@@ -55,7 +58,12 @@ def _parser() -> argparse.ArgumentParser:
     add("--huge", type=int, default=0, metavar="N", help="transactions of N records, both ends")
     add("--left-open", type=int, default=0, metavar="N", help="transactions open all the time")
     add("--sticky", type=int, default=1, metavar="N", help="so many in a row for one partition")
-    add("--steady", action="store_true", help="partitions in turn, without transactions")
+    mix = parser.add_mutually_exclusive_group().add_argument
+    for name, lanes, what in (
+        ("--steady", STEADY, "partitions in turn, without transactions"),
+        ("--whole-batches", WHOLE, "the same, each run of --sticky as one batch; takes little CPU"),
+    ):
+        mix(name, dest="mix", action="store_const", const=lanes, default=MIX, help=what)
     add("--property", action="append", default=[], metavar="KEY=VALUE", help="for librdkafka")
     return parser
 

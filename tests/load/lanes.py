@@ -43,6 +43,8 @@ class LaneSpec:
     weight: float
     settings: Mapping[str, str | int | bool] = field(default_factory=dict)
     transactions_per_s: float = 0.0
+    whole_batches: bool = False
+    """Whether runs go as the batches that they are, by `BatchedLane`; `settings` are nobody's."""
 
 
 LARGE: dict[str, str | int | bool] = {"linger.ms": 50, "batch.size": 900_000}
@@ -66,13 +68,17 @@ STEADY = (LaneSpec("steady", 1.0, {"compression.type": "none", **SMALL}),)
 """Each partition has its turn at equal distances, and nothing is withheld by a transaction: what a
 stall of the copy of one among very many is measured with."""
 
+WHOLE = (LaneSpec("whole", 1.0, whole_batches=True),)
+"""The same for next to no CPU."""
+
 
 @dataclass(frozen=True, slots=True)
 class Job:
     """What a lane is to do. `pool`: recipes that all lanes share; `rate`: its records a second.
 
     `stride`: steps through the pool. Transactions that stay with one partition for long would leave
-    all others without a marker, and markers tell when the source showed what.
+    all others without a marker, and markers tell when the source showed what. `sticky`: so many
+    in the pool are for one partition in turn.
     """
 
     client: Mapping[str, str]
@@ -80,6 +86,7 @@ class Job:
     seed: str
     rate: float
     stride: int = 1
+    sticky: int = 1
 
 
 def _is_fatal(error: KafkaException | SystemError) -> bool:
@@ -98,6 +105,9 @@ class Lane:
         self._number = self._dice.randrange(10**6) * 10**5
         self._sent: Counter[At] = Counter()
         self._refused: Counter[At] = Counter()
+        self._open()
+
+    def _open(self) -> None:
         self._producer = Producer(self._settings())
 
     def _settings(self) -> dict[str, str | int | bool | object]:
@@ -179,7 +189,7 @@ class Lane:
     def _begin_again(self) -> None:
         """With a new producer: a coordinator that was away for long ended a transaction itself."""
         self.tally.unknown.update(self._take_sent())
-        self._producer = Producer(self._settings())
+        self._open()
         end = time.monotonic() + END_S
         while True:
             try:

@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from tests.load.batched import BatchedLane
 from tests.load.lanes import MIX, Job, Lane, LaneSpec
 from tests.load.recipes import recipes
 from tests.load.tally import Tally
@@ -106,7 +107,8 @@ def make(load: Load, stop: threading.Event, on_ready: Callable[[], None]) -> Tal
 
 def _lane(load: Load, pool: Sequence[Recipe], spec: LaneSpec, rate: float) -> Lane:
     stride = load.sticky + 1 if spec.transactions_per_s and load.sticky > 1 else 1
-    return Lane(spec, Job(load.client, pool, load.seed, rate, stride))
+    kind = BatchedLane if spec.whole_batches else Lane
+    return kind(spec, Job(load.client, pool, load.seed, rate, stride, load.sticky))
 
 
 def _run(lanes: Sequence[Lane], stop: threading.Event) -> list[Exception]:

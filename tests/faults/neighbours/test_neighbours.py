@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from services.local.region import RegionSpec, Tuning
+from tests.faultkit.calm import wait_calm
 from tests.faultkit.far import far_pair
 from tests.faultkit.hold import IS_LONG, hold_sync
 from tests.faultkit.markers import commit_times
@@ -120,10 +121,18 @@ def stalled_s(it: Drill, fault: Fault) -> float:
 
 @pytest.mark.timeout(900)
 def test_a_partition_under_min_isr_holds_up_no_other(tmp_path: Path) -> None:
-    topics, even = [f"isr-many:{MANY}", "isr-one:1"], ["--steady", "--sticky", str(IN_A_ROW)]
+    topics, even = [f"isr-many:{MANY}", "isr-one:1"], ["--whole-batches", "--sticky", str(IN_A_ROW)]
     with (
         far_pair(*sides(3)) as pair,
-        drill("isr", pair, tmp_path, topics=topics, link={"rules": RULES}, gated=False) as it,
+        drill(
+            "isr",
+            pair,
+            tmp_path,
+            services={"sync": {"period_s": 5}},
+            topics=topics,
+            link={"rules": RULES},
+            gated=False,
+        ) as it,
     ):
         it.sync.wait_ready(FLOWING_S)
         missing = it.west.broker(3)
@@ -135,7 +144,7 @@ def test_a_partition_under_min_isr_holds_up_no_other(tmp_path: Path) -> None:
         started([missing])
         it.start_load(LOAD / (MANY + 1), topics[1:], even)
         it.roles("west").wait_in_sync(["east.isr-one"], 3)
-        it.warm(mirror, calm_s=0.75 * REFUSED_S)
+        wait_calm(mirror, calm_s=0.75 * REFUSED_S)
         missing.stop()
         try:
             it.roles("west").wait_in_sync(["east.isr-one"], 2)
@@ -196,7 +205,7 @@ def test_a_transaction_left_open_at_the_source_holds_up_its_partition_alone(
         it.shared.add("open-one")
         it.start_load(LOAD, more=["--steady"])  # no other transaction withholds anything
         mirror = it.mirror()
-        it.warm(mirror)
+        wait_calm(mirror)
         with it.fault(f"a transaction open for {OPEN_S:.0f} s") as fault:
             fault.bit(*held_open(it, "open-one"))
         it.settle(mirror)

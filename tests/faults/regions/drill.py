@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import httpx
 
 from mirrorfleet.core.errors import MirrorfleetError
-from mirrorfleet.runtime import metric_names
 from tests.faultkit.asked import Asked, Ran, counted, ran, shape
 from tests.faultkit.bites import aborted_in, aborted_within
+from tests.faultkit.calm import WARMED_S
 from tests.faultkit.estate import write_estate
 from tests.faultkit.hold import asked_rate, asked_s, hold_sync
 from tests.faultkit.process import ServiceProcess, service
@@ -56,14 +56,9 @@ STEADY_S: Final = 3.0
 """Load before the first fault and after the last."""
 FLOWING_S: Final = 120.0
 """Deadline for all slots to copy, after whatever happened."""
-CALM_S: Final = 1.0
-WARM_S: Final = 20.0
-WARMED_S: Final = 300.0
-"""What brokers that are not warm yet are given, and how one knows that they are."""
 MEGABYTE: Final = 1 << 20
 RSS_MB: Final = 400.0
 """Bound of a worker's memory: 64 MB of frames, what Python needs, and what a burst leaves."""
-_SINCE: Final = metric_names.SINCE_PROGRESS.name + "{"
 
 
 def now_ms() -> int:
@@ -212,28 +207,6 @@ class Drill:
             ignoring=(httpx.HTTPError,),
         )
 
-    def warm(self, mirror: ServiceProcess, calm_s: float = CALM_S) -> None:
-        """Load until no slot stands for longer than a second, or `calm_s`, any more.
-
-        Java interprets at first, for one to three minutes: brokers take three times the CPU, and
-        the slots of a fleet without any fault stand for two to ten seconds (measured).
-        """
-        calm_since = time.monotonic()
-
-        def look() -> bool:
-            nonlocal calm_since
-            now = time.monotonic()
-            if since_progress(mirror) > calm_s:
-                calm_since = now
-            return now - calm_since > WARM_S
-
-        wait_until(
-            look,
-            deadline_s=WARMED_S,
-            what=f"slots to stand for {calm_s:g} s at most, {WARM_S:g} s long",
-            ignoring=(httpx.HTTPError,),
-        )
-
     # -- the word on it
 
     def judged(self, *, patience_s: float = 60.0, seconds: float = SECONDS) -> Report:
@@ -376,12 +349,6 @@ def lag(mirror: ServiceProcess) -> int:
     slots = mirror.status()["slots"]
     assert isinstance(slots, list)
     return sum(int(slot["lag_records"]) for slot in slots)
-
-
-def since_progress(mirror: ServiceProcess) -> float:
-    """Seconds since the last commit of the slot with work that waits longest."""
-    lines = mirror.get("/metrics").text.splitlines()
-    return max((float(line.split()[-1]) for line in lines if line.startswith(_SINCE)), default=0.0)
 
 
 def resident_mb(process: ServiceProcess) -> float:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import httpx
 
 from tests.faultkit.asked import Asked, Ran, counted, ran, shape
+from tests.faultkit.calm import wait_calm
 from tests.faultkit.hold import IS_LONG, asked_s, hold_sync
 from tests.faultkit.markers import commit_times, line_of
 from tests.faultkit.regions import address, data_directories
@@ -61,6 +62,8 @@ SHOWS_S: Final = 5.0 if IS_LONG else 12.0
 second, of which those of a busy machine come late."""
 STEADY_S: Final = 3.0
 """Load between two faults."""
+CALM_S: Final = 10.0
+"""For so long no slot has stood before a fault in the long form."""
 AFTER_S: Final = 1.0
 EXIT_S: Final = 15.0
 FAIRLY: Final = range(3, 6)
@@ -206,7 +209,10 @@ class Workers(Fleet):
         hold_sync(STEADY_S - AFTER_S, reason="load between two faults")
 
     def wait_current(self, *names: str) -> None:
-        """Wait until the named workers have nearly nothing to copy: backlog counts as a stall."""
+        """Wait until the named workers have nearly nothing to copy: backlog counts as a stall.
+
+        The long form, which asks for what is promised, waits for calm, too.
+        """
 
         def lag() -> int:
             return sum(
@@ -214,6 +220,8 @@ class Workers(Fleet):
             )
 
         wait_until(lambda: lag() < RATE, deadline_s=120, what="the copies to be current")
+        if IS_LONG:
+            wait_calm(*(self.processes[name] for name in names), calm_s=KEPT_S, warm_s=CALM_S)
 
     def stop_load(self) -> None:
         """All that was made is at the source then, and the workers can copy it."""
