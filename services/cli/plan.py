@@ -32,6 +32,7 @@ from mirrorfleet.syncing.once import Once, Outcome, Preview, Refused
 from mirrorfleet.syncing.shown import (
     a_fleet,
     change_row,
+    outcome_notes,
     outcome_rows,
     plan_json,
     previewed,
@@ -83,12 +84,11 @@ def _judged(target: str, outcome: Outcome | None) -> int:
         say_note(f"nothing was changed on {target}")
         return EXIT_ERROR
     _explain(outcome.refused)
-    if outcome.further:
-        count = len(outcome.further)
-        say_note(f"{count} changes on {target} are new since the plan; see `mirrorfleet plan`")
+    for note in outcome_notes(target, outcome):
+        say_note(note)
     if outcome.not_made or outcome.unreached:
         return EXIT_ERROR
-    return EXIT_UNHEALTHY if outcome.further else EXIT_OK
+    return EXIT_UNHEALTHY if outcome.further or outcome.gone else EXIT_OK
 
 
 async def _apply(estate: Estate, target: str, consent: Consent, output: Output) -> Outcome | None:

@@ -177,7 +177,7 @@ class Board:
         """A group, offset by offset. Raises: RefusedError when neither side knows it."""
         flow, now_ms = self._flow(link), self._clock.now_ms()
         copies, map_words = self._copies(link)
-        trouble, facts = "", GroupFacts()
+        trouble, facts = "", GroupFacts(source_members=None, target_members=None)
         try:
             facts = self._with_copied(link, await self._asker(link).group(group, copies))
         except MirrorfleetError as error:
@@ -228,8 +228,10 @@ class Board:
         return Copies(fleet.of_link(link), watch.index, fleet.losses), watch.map_words
 
     def _with_copied(self, link: Link, facts: GroupFacts) -> GroupFacts:
-        seen = self._fleets[link.target].fleet().told.seen
-        return replace(facts, copied={at: seen[at].partition.next_source for at in seen})
+        seen = self._fleets[link.target].fleet().told.seen.items()
+        copied = {at: each.partition.next_source for at, each in seen}
+        log_starts = {at: each.partition.log_start for at, each in seen}
+        return replace(facts, copied=copied, log_starts=log_starts)
 
     def _asker(self, link: Link) -> GroupAsker:
         """Raises: RefusedError when the settings of a cluster are wrong."""

@@ -103,7 +103,9 @@ class ConsoleService:
             if alias == context.target:
                 raise
             return ClusterWatch(ClusterAlias(alias), None, context.clock, str(error))
-        quick = replace(found, request_timeout_s=self._settings.request_s)
+        quick_s = self._settings.request_s
+        connect_s = min(found.connect_timeout_s, quick_s)
+        quick = replace(found, request_timeout_s=quick_s, connect_timeout_s=connect_s)
         return ClusterWatch(ClusterAlias(alias), Cluster(quick), context.clock)
 
     def _health_of(self, alias: ClusterAlias) -> Callable[[str], None]:

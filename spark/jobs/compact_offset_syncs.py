@@ -2,7 +2,9 @@
 
     read -> pack -> write -> read back -> free -> remove blocks that a longer one replaced
 
-The newest segment of each slot stays (`mapping.packing` says why). Killed anywhere and run again it
+The newest segment of each slot stays (`mapping.packing` says why), and is not packed: a broker may
+call what was aborted committed to a consumer (`wire/aborted.py`), which nothing contradicts as long
+as it is the last; packed it would stay for ever. Killed anywhere and run again it
 ends in the same (`transforms.compaction`). One task a slot and partition; the busiest partition
 bounds the time, its runs (not its records) count.
 
@@ -40,10 +42,14 @@ def work(job: Job) -> None:
     say(f"segments: {waiting} offsets in {len(ranges)} slots")
     records = io.read_topic(job.session, target.options, topic, ranges)
     keep = {row.partition: row.offset for row in compaction.newest(records).collect()}
-    segments = compaction.segment_runs(records).persist()
-    segments.count()  # before the archive: what another packer frees meanwhile is there by then
+    every = compaction.segment_runs(records).persist()
+    segments = compaction.segment_runs(compaction.older(records)).persist()
+    (
+        every.count(),
+        segments.count(),
+    )  # before the archive: what another packer frees meanwhile is there by then
     archived = _archive(job).persist()
-    left = _left(job, segments, archived)
+    left = _left(job, every, archived)
     segments = compaction.without(segments, left)
     blocks = compaction.pack(segments, compaction.without(archived, left)).persist()
     _print_sizes(blocks)

@@ -17,9 +17,10 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from mirrorfleet.core.errors import RefusedError
 from mirrorfleet.records.reports import ReportKind, of_topic
 from mirrorfleet.records.samples import HOLDS_MS
-from mirrorfleet.records.topics import ControlKind
+from mirrorfleet.records.topics import SAMPLES_DAYS, ControlKind
 from spark import io, schemas
 from spark.jobs.running import Job, catalog_entries, happened, run
 from spark.output import say, writable
@@ -36,6 +37,7 @@ def work(job: Job) -> None:
     within_ms = int(job.arguments.fresh_within * 1000)
     samples = _samples(job, start_ms - HOLDS_MS).persist()
     known = slo.first_seen(job.target.read(job.topic(ControlKind.SAMPLES)))
+    _refuse_unknown(known, start_ms)
     wanted = catalog_entries(job)
     say(f"samples: {_inside(samples, start_ms, end_ms)} in the window")
     counted = slo.minutes(
@@ -49,12 +51,28 @@ def work(job: Job) -> None:
     found = slo.report(counted, samples, happened(job), start_ms=start_ms, end_ms=end_ms).persist()
     rows = [row.asDict() for row in found.orderBy("link", "topic").collect()]
     say(f"topics: {len(rows)}")
-    _write(folder, found, slo.series(counted).persist(), start_ms)
     job.report([of_topic(ReportKind.SLO, row) for row in rows])
+    _write(folder, found, slo.series(counted).persist(), start_ms)
     for row in rows:
         shares = ", ".join(f"{name} {percent(row[name])}" for name in PROMISES)
         print(f"{row['link']} {row['topic']}: {shares}, lost {row['lost']}")
     print(f"page: {folder / 'slo.html'}")
+
+
+def _refuse_unknown(known: DataFrame, start_ms: int) -> None:
+    """Raises: RefusedError for a window of which a part is longer ago than samples are kept.
+
+    What nobody can know any more would count as an outage. A topic that keeps more has older ones.
+    """
+    kept_ms = SAMPLES_DAYS * 24 * HOUR_MS
+    oldest_ms = time.time_ns() // 1_000_000 - kept_ms - slo.MINUTE_MS
+    if start_ms >= oldest_ms or known.where(F.col("time_ms") <= start_ms).count():
+        return
+    raise RefusedError(
+        f"the window begins {(oldest_ms - start_ms) / HOUR_MS:.1f} hours before the oldest samples"
+        f" that are kept ({kept_ms / HOUR_MS:g} hours).",
+        hint="Ask for a later window, with --hours or --end-ms; earlier reports have the others.",
+    )
 
 
 def _write(folder: Path, found: DataFrame, series: DataFrame, start_ms: int) -> None:

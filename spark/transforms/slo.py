@@ -24,6 +24,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from mirrorfleet.copying.faults import TARGET_LOSSES
 from mirrorfleet.records.events import EventKind
 from mirrorfleet.records.progress import FAULTED, PAUSED, STARTING
 from mirrorfleet.records.samples import HOLDS_MS
@@ -38,6 +39,8 @@ UNBEGUN: Final = (FAULTED, STARTING, PAUSED)
 """States in which a mirror also tells of a partition without a position, as if it stood at 0."""
 DROPPED: Final = str(EventKind.RECORDS_DROPPED)
 LOSSES: Final = (str(EventKind.GAP), DROPPED)
+NOT_PASSED: Final = (*OF_THE_FORMER, *sorted(map(str, TARGET_LOSSES)))
+"""Causes of gaps that no position moves over: what the target lost was passed before."""
 
 _TOPIC: Final = ["link", "topic"]
 _PARTITION: Final = ["link", "topic", "partition"]
@@ -215,9 +218,9 @@ def losses(events: DataFrame) -> DataFrame:
     """The gap ledger of each topic: (link, topic, lost, offsets that were passed uncopied)."""
     span = F.col("end") - F.col("first")
     lost = F.coalesce("records", span)
-    # no position moved over what a former topic had; between the drops of a range some were copied
-    former = F.coalesce(F.col("cause").isin(*OF_THE_FORMER), F.lit(False))
-    uncopied = F.when(former, 0).when(F.col("kind") == DROPPED, lost).otherwise(span)
+    # between the drops of a range some were copied
+    elsewhere = F.coalesce(F.col("cause").isin(*NOT_PASSED), F.lit(False))
+    uncopied = F.when(elsewhere, 0).when(F.col("kind") == DROPPED, lost).otherwise(span)
     gaps = _once(events).withColumns({"lost": lost, "offsets": uncopied})
     return gaps.groupBy(_TOPIC).agg(_sum("lost"), _sum("offsets"))
 

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 ALREADY_ENDING_S = 0.5
 """A commit that was on its way to a broker of this machine is done after that."""
 
+AWAKE_S = 1.0
+"""Between two tries: it copies again, or many short sleeps are one long stall without a fault."""
+
 LATEST = 0.75
 """Of the records: a kill after so many is not in the middle."""
 
@@ -76,6 +79,7 @@ def freeze_in_transaction(
         finally:
             if not found:
                 process.thaw()
+                hold_sync(AWAKE_S, reason="it goes on before it is tried again")
         return found
 
     return wait_until(

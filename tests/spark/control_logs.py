@@ -35,6 +35,12 @@ class Logs:
             self.ends[topic][partition] += 1
             self.kept[topic].append((partition, offset, BEGUN_MS, 0, key, value, None))
 
+    def replace_last(self, topic: str, other: Keyed, partition: int) -> None:
+        """Have readers be shown another record, as where the last one was aborted after all."""
+        number = max(n for n, row in enumerate(self.kept[topic]) if row[0] == partition)
+        at, offset, *_ = self.kept[topic][number]
+        self.kept[topic][number] = (at, offset, BEGUN_MS, 0, *other, None)
+
     def clean(self, topic: str) -> None:
         """As the cleaner does at last: one record a key, and none where that is a tombstone."""
         last = {(row[0], row[4]): row for row in self.kept[topic]}

@@ -236,9 +236,11 @@ def test_what_cannot_be_done_is_said_and_nothing_is_written(
     unknown = integrity_audit.main(arguments(fleet, "--source", "east", "--topic", "none"))
     nowhere = integrity_audit.main(arguments(fleet, "--source", "mars", "--topic", TOPIC))
     refused = slo_report.main(arguments(fleet, "--output", str(file)))
+    too_long = slo_report.main(arguments(fleet, "--output", str(tmp_path), "--hours", "720"))
 
     said = capsys.readouterr().err
-    assert (unknown, nowhere, refused) == (1, 1, 1)
+    assert (unknown, nowhere, refused, too_long) == (1, 1, 1, 1)
+    assert "hours before the oldest samples that are kept (168 hours)." in said
     assert "error: topic none is not copied over east->west. If it is held back" in said
     assert f"error: output folder {file}: File exists. Give another --output." in said
     assert values(fleet.west, fleet.control("reports")) == before

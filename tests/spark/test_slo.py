@@ -287,7 +287,9 @@ def test_of_a_range_of_drops_what_was_not_dropped_was_copied(evaluate: Evaluate)
     assert (row["copied"], row["lost"], row["completeness"]) == (90, 10, 0.9)
 
 
-@pytest.mark.parametrize("cause", ["source-recreated", "source-truncated"])
+@pytest.mark.parametrize(
+    "cause", ["source-recreated", "source-truncated", "target-recreated", "target-truncated"]
+)
 def test_what_a_former_topic_lost_is_not_taken_from_what_was_copied_of_the_new_one(
     evaluate: Evaluate, cause: str
 ) -> None:

@@ -167,7 +167,7 @@ NamePattern = Annotated[StrictStr, AfterValidator(_pattern)]
 ReplicationFactor = Annotated[
     StrictInt | Literal["source", "broker-default"], BeforeValidator(_replication_factor)
 ]
-ConfigName = Annotated[StrictStr, Field(pattern=r"^[a-z][a-z.]*$")]
+ConfigName = Annotated[StrictStr, Field(pattern=r"^[a-z][a-z0-9.]*$")]
 
 
 class EstateCluster(Strict):

@@ -64,6 +64,11 @@ class TopicTail:
             at.get(number, 0) >= end for number, end in self._ends.items()
         )
 
+    @property
+    def unheard(self) -> frozenset[int]:
+        """Partitions of which the last poll could bring nothing: no leader that we reach."""
+        return self._lacks | self._tail.leaderless.keys()
+
     def came_ms(self, record: ControlRecord) -> int:
         """When a record came, by our clock: now, unless it was there before we listened, or may
         have come while nobody polled for `DEAF_S`.

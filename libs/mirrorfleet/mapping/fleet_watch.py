@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError, MirrorfleetError, RefusedError
+from mirrorfleet.core.ids import SlotNumber
 from mirrorfleet.kafka.control_following import TopicTail
 from mirrorfleet.mapping.catalog import CatalogView
 from mirrorfleet.mapping.floors import LogFloors
@@ -102,6 +103,8 @@ class _State:
     """Topics that are not read to where they ended at the start."""
     read_ms: dict[ControlKind, int] = field(default_factory=dict)
     """When each topic was read last, whether something came or not."""
+    unheard: frozenset[SlotNumber] = frozenset()
+    """Slots whose progress the last poll could not read: each has a partition of its number."""
 
     def apply(self, kind: ControlKind, key: bytes, value: bytes | None, came_ms: int) -> None:
         """Raises: UnknownVersionError, CorruptBatchError of the catalog."""
@@ -155,6 +158,7 @@ class FleetWatch:
             links=shown.view.links,
             losses=shown.view.losses,
             told=shown.told,
+            unheard=shown.unheard,
             is_read=self._is_read,
             trouble=trouble,
             trouble_since_ms=since_ms,
@@ -229,6 +233,8 @@ class FleetWatch:
                 for record in await tail.poll(deadline_s=self._request_s):
                     state.apply(kind, record.key, record.value, tail.came_ms(record))
                 state.read_ms[kind] = self._clock.now_ms()
+                if kind is ControlKind.PROGRESS:
+                    state.unheard = frozenset(map(SlotNumber, tail.unheard))
                 if tail.caught_up and kind in state.waiting:
                     self._have(kind, state)
         except BrokerError as error:

@@ -74,7 +74,7 @@ def _stops_us(denial: AclBinding) -> bool:
         return False
     if not is_wide(denial):
         return denial.name.startswith(ID_PREFIX)
-    return denial.name == ANY_NAME or _overlap(denial.name, ID_PREFIX)
+    return _overlap(_prefix(denial), ID_PREFIX)
 
 
 def _overlap(prefix: str, other: str) -> bool:
@@ -109,7 +109,7 @@ class Crossings:
             return
         copies = self._covered(crossed)
         if is_wide(crossed):
-            prefix = "" if crossed.name == ANY_NAME else crossed.name
+            prefix = _prefix(crossed)
             if any(self._naming.get(claim.rule) is Naming.PREFIX for claim in copies):
                 name = remote_name(Naming.PREFIX, self._flow.link.source, prefix)
                 yield crossed._replace(name=name, pattern=AclPattern.PREFIXED)
@@ -122,7 +122,7 @@ class Crossings:
         if not is_wide(binding):
             found = self._copies.get(binding.name)
             return [found] if found is not None else []
-        prefix = "" if binding.name == ANY_NAME else binding.name
+        prefix = _prefix(binding)
         names: list[str] = []
         for name in self._names[bisect_left(self._names, prefix) :]:
             if not name.startswith(prefix):
@@ -133,8 +133,16 @@ class Crossings:
 
 def is_wide(binding: AclBinding) -> bool:
     """Whether it is about more than one name; `*` is any, as a prefix it is a letter."""
-    literal_any = binding.pattern is AclPattern.LITERAL and binding.name == ANY_NAME
-    return literal_any or binding.pattern is AclPattern.PREFIXED
+    return _is_any(binding) or binding.pattern is AclPattern.PREFIXED
+
+
+def _is_any(binding: AclBinding) -> bool:
+    return binding.pattern is AclPattern.LITERAL and binding.name == ANY_NAME
+
+
+def _prefix(wide: AclBinding) -> str:
+    """How the names begin that a wide ACL is about."""
+    return "" if _is_any(wide) else wide.name
 
 
 def _takes(groups: NameFilter, binding: AclBinding) -> bool:
@@ -143,6 +151,6 @@ def _takes(groups: NameFilter, binding: AclBinding) -> bool:
         return groups.matches(binding.name)
     if groups.exclude:
         return False
-    prefix = "" if binding.name == ANY_NAME else binding.name
+    prefix = _prefix(binding)
     stems = [one.removesuffix(".*") for one in groups.include if one.endswith(".*")]
     return any(prefix.startswith(one) for one in stems if not one or is_literal(one))

@@ -81,6 +81,10 @@ _SMALL_COMPACT: Final = {
 }
 
 
+SAMPLES_DAYS: Final = 7
+"""For so long samples are kept: what is longer ago nobody can judge any more."""
+
+
 def _keep(days: int) -> dict[str, str]:
     return {"cleanup.policy": "delete", "retention.ms": str(days * _DAY_MS)}
 
@@ -108,7 +112,7 @@ _CONFIGS: Final[Mapping[ControlKind, Mapping[str, str]]] = {
     ControlKind.COMMANDS: _keep(90),
     ControlKind.EVENTS: _keep(90),
     ControlKind.PROGRESS: {**_SMALL_COMPACT, "max.message.bytes": _LARGE},
-    ControlKind.SAMPLES: _keep(7),
+    ControlKind.SAMPLES: _keep(SAMPLES_DAYS),
     ControlKind.REPORTS: _COMPACT,
     ControlKind.SLOTS: {"cleanup.policy": "delete"},
 }

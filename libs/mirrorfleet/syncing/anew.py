@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _DEADLINE_S: Final = 2.0
 """No link is planned meanwhile."""
+PATIENT_S: Final = 15.0
+"""For a person far away: connections, logins and reading take a dozen round trips."""
 _AGAIN_S: Final = 5.0
 """Until a topic that was not read in time is read again."""
 _WAIT_MS: Final = 1
@@ -49,6 +51,7 @@ class AnewRequests:
         self._open: dict[PartitionIdentity, tuple[Command, int]] = {}
         """With when each ends."""
         self._again_at = -math.inf
+        self.deadline_s = _DEADLINE_S
         self.trouble = ""
         """Why what was asked since cannot be read; "" while all is."""
 
@@ -90,16 +93,16 @@ class AnewRequests:
     async def _read(self, tail: TopicTail) -> None:
         """Read what there is. Raises: DeadlineError: not all in time; as `TopicTail.poll`."""
         try:
-            async with asyncio.timeout(_DEADLINE_S):
+            async with asyncio.timeout(self.deadline_s):
                 while await self._more(tail) or not tail.caught_up:
                     pass
         except TimeoutError:
             tail.close()  # a fetch that was given up may be answered yet
-            text = f"{self._topic}: not read to its end in {_DEADLINE_S:g} s."
+            text = f"{self._topic}: not read to its end in {self.deadline_s:g} s."
             raise DeadlineError(text) from None
 
     async def _more(self, tail: TopicTail) -> int:
-        found = await tail.poll(deadline_s=_DEADLINE_S, max_wait_ms=_WAIT_MS)
+        found = await tail.poll(deadline_s=self.deadline_s, max_wait_ms=_WAIT_MS)
         for record in found:
             command = commands.decode(record.value)
             if isinstance(command, Command) and command.action is Action.BEGIN_ANEW:

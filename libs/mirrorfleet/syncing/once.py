@@ -9,12 +9,12 @@ different now is left and said.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from mirrorfleet.core.errors import MirrorfleetError
+from mirrorfleet.core.errors import MirrorfleetError, RefusedError
 from mirrorfleet.planning.pending import Kind, PlannedChange, planned_changes, within
 from mirrorfleet.planning.rules import Apply
 from mirrorfleet.syncing.making import Change
@@ -45,7 +45,9 @@ class Refused(NamedTuple):
 
 @dataclass(slots=True)
 class Preview:
-    """What would change. `unreached` are links whose source did not answer."""
+    """What would change. `unreached` are links whose source did not answer or is another one, and
+    requests of workers that could not be read: what these need is not known.
+    """
 
     changes: list[PlannedChange] = field(default_factory=list)
     refused: list[Refused] = field(default_factory=list)
@@ -56,11 +58,13 @@ class Preview:
 class Outcome:
     """What became of what was agreed; `further` was found meanwhile and left.
 
-    `unreached` are links whose source did not answer: what they need is not known.
+    `gone` is what nobody wants any more and was not made here: another process did, or what it was
+    for has changed. `unreached`: as `Preview` has it.
     """
 
     made: list[PlannedChange]
     not_made: list[PlannedChange]
+    gone: list[PlannedChange]
     further: list[PlannedChange]
     refused: list[Refused]
     unreached: list[Refused]
@@ -72,14 +76,18 @@ class Once:
     def __init__(self, fleet: FleetSync) -> None:
         self._fleet = fleet
         self._unreached: list[Refused] = []
+        self._tried: set[Hashable] = set()
+        """Keys of the changes that were asked for here."""
+        self._made_topics = False
 
     async def open(self) -> None:
         """Reach both ends of every link and read the catalog; writes nothing.
 
-        Raises: RefusedError when a link is not what it was; MirrorfleetError: no target, or none
-        of the sources.
+        A link that is not what it was, or whose source does not answer, is left out and told.
+        Raises: MirrorfleetError: no target, or no link is left.
         """
         fleet = self._fleet
+        fleet.be_patient()
         await fleet.target.open()
         await fleet.learn_defaults()
         await fleet.store.refresh()
@@ -90,11 +98,24 @@ class Once:
             except MirrorfleetError as error:
                 errors.append(error)
                 self._unreached.append(Refused(str(side.link), "", "unreachable", str(error)))
-        if len(errors) == len(fleet.sides):
+        errors += self._refused()
+        if not self._reached:
             raise errors[0]
         for side in self._reached:
-            fleet.check(side)
             fleet.give_slots(side)
+
+    def _refused(self) -> list[RefusedError]:
+        """What is wrong with links; they are left alone. Each is checked beside all the others."""
+        found: list[tuple[Side, RefusedError]] = []
+        for side in self._reached:
+            try:
+                self._fleet.check(side)
+            except RefusedError as error:
+                found.append((side, error))
+        for side, why in found:
+            side.source_cluster = None
+            self._unreached.append(Refused(str(side.link), "", "refused", str(why)))
+        return [why for _, why in found]
 
     async def preview(self) -> Preview:
         """Look, and say what would change. Raises: MirrorfleetError."""
@@ -108,7 +129,14 @@ class Once:
             planned, refused = await self._plan(side)
             found.changes += planned_changes(side.link, planned)
             found.refused += refused
+        if self._fleet.deaf and not self._makes_topics(found.changes):
+            text = f"what workers ask for cannot be read: {self._fleet.deaf}"
+            found.unreached.append(Refused("", "", "requests", text))
         return found
+
+    def _makes_topics(self, changes: Iterable[PlannedChange]) -> bool:
+        """Whether the topic of requests may be new: nothing is in it then."""
+        return self._made_topics or any(each.kind is Kind.CONTROL_TOPIC for each in changes)
 
     async def apply(self, agreed: Sequence[PlannedChange]) -> Outcome:
         """Make these changes and no others; what was made is told, whatever came between.
@@ -131,10 +159,15 @@ class Once:
         store = self._fleet.store
         await store.refresh()  # somebody took his time to agree
         if Kind.CONTROL_TOPIC in kinds:
+            self._made_topics = True
+            self._tried |= {each.key for each in agreed if each.kind is Kind.CONTROL_TOPIC}
             await store.ensure_topics(self._fleet.slots)
         if Kind.LINK in kinds:
-            await store.publish(self._missing_links())
+            missing = self._missing_links()
+            self._tried |= {_link_line(entry).key for entry in missing}
+            await store.publish(missing)
         retired = set(self._retired_lines()) & set(agreed)
+        self._tried |= {line.key for line in retired}
         for link, one in self._retired().items():
             names = {line.what for line in retired if line.link == str(link)}
             await store.publish(each for each in one.ends if each.target_topic in names)
@@ -171,6 +204,8 @@ class Once:
         name = str(side.link)
         held = [*seen.chosen.held, *seen.plan.held, *self._fleet.changes.held(side.link)]
         refused = [Refused(name, each.topic, each.reason, each.detail) for each in held]
+        if side.watch.loop_trouble:
+            refused.append(Refused(name, "", "loops", side.watch.loop_trouble))
         if side.acl_trouble:
             refused.append(Refused(name, "", "acls", side.acl_trouble))
         return seen.plan, refused
@@ -184,6 +219,7 @@ class Once:
         while True:
             source = await fleet.renewed(side)  # a step may take long
             part = within(side.link, (await fleet.plan(side, source)).plan, agreed)
+            self._tried |= {change.key for change in planned_changes(side.link, part)}
             await fleet.publish(side, part)
             part = replace(part, publish=())
             step = fleet.changes.next_step(side.link, part, tried)
@@ -220,11 +256,11 @@ class Once:
         left = {change.key for change in after.changes}
         asked = {change.key for change in agreed}
         copied = zip(agreed, self._copied(agreed), strict=True)
-        made = [each for each, there in copied if there and each.key not in left]
-        done = set(made)
+        done = [each for each, there in copied if there and each.key not in left]
         return Outcome(
-            made=made,
-            not_made=[change for change in agreed if change not in done],
+            made=[change for change in done if change.key in self._tried],
+            not_made=[change for change in agreed if change not in set(done)],
+            gone=[change for change in done if change.key not in self._tried],
             further=[change for change in after.changes if change.key not in asked],
             refused=after.refused,
             unreached=after.unreached,

@@ -48,12 +48,23 @@ def change_row(change: PlannedChange) -> Row:
 
 def outcome_rows(outcome: Outcome) -> list[Row]:
     """Each change that was asked for, and whether it was made."""
-    words = {"made": outcome.made, "NOT MADE": outcome.not_made}
+    words = {"made": outcome.made, "not needed": outcome.gone, "NOT MADE": outcome.not_made}
     return [
         {"outcome": word, **change_row(change)}
         for word, changes in words.items()
         for change in changes
     ]
+
+
+def outcome_notes(target: str, outcome: Outcome) -> list[str]:
+    """What the rows do not say of changes that came and went while somebody was asked."""
+    found: list[str] = []
+    if count := len(outcome.further):
+        found.append(f"{count} changes on {target} are new since the plan; see `mirrorfleet plan`")
+    if count := len(outcome.gone):
+        why = "another process made them, or what they were for has changed"
+        found.append(f"{count} changes on {target} were not needed any more: {why}; see its status")
+    return found
 
 
 def plan_json(previews: Sequence[Preview]) -> Row:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from mirrorfleet.offsets.floors import Seen, Sides
 from mirrorfleet.offsets.homes import answer_for, wanted_groups
 from mirrorfleet.offsets.index import Found
+from mirrorfleet.records.incarnations import FROM_THE_START
 from mirrorfleet.views.format import count, plural
 from mirrorfleet.views.models import (
     GroupOffsetRow,
@@ -52,6 +53,7 @@ class GroupFacts:
     `refused` are groups that a cluster did not answer for, with its words. Members that it did not
     tell are None. `sides` says of copies whether both have the topics still that the map is about,
     `copied` up to which source offset their owners have copied: the map knows records only.
+    `log_starts` are the source's.
     """
 
     source_states: Mapping[str, str] = field(default_factory=dict)
@@ -62,6 +64,7 @@ class GroupFacts:
     target_members: Sequence[str] | None = ()
     sides: Mapping[PartitionIdentity, Sides] = field(default_factory=dict)
     copied: Mapping[PartitionIdentity, int] = field(default_factory=dict)
+    log_starts: Mapping[PartitionIdentity, int] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -145,7 +148,9 @@ def offset_rows(
             answer = answer_for(group, at, mine[at].offset, copies, flow)
             row = _offset_row(at, mine[at].offset, entry.target, answer, theirs, map_words)
             early = _early(answer, facts.copied.get(entry.identity, 0))
-            rows.append(_checked(_waiting(row, early) if early else row, sides))
+            row = _waiting(row, early) if early else row
+            left_out = _left_out(answer, copies, facts.log_starts.get(entry.identity, 0))
+            rows.append(_checked(row.model_copy(update={"left_out": left_out}), sides))
     return rows
 
 
@@ -154,6 +159,14 @@ def _early(answer: Answer | None, copied: int) -> int:
     if answer is None or answer.found is not Found.END:
         return 0
     return max(0, answer.asked - max(answer.copied_to, copied))
+
+
+def _left_out(answer: Answer | None, copies: Copies, log_start: int) -> int:
+    """Offsets behind the group that the source still has, from before copying began by its rule."""
+    if answer is None or answer.found is not Found.BEFORE or answer.entry.start == FROM_THE_START:
+        return 0
+    first = copies.to_source(answer.other, answer.offset)
+    return 0 if first is None else max(0, first.offset - max(answer.asked, log_start))
 
 
 def _waiting(row: GroupOffsetRow, early: int) -> GroupOffsetRow:
@@ -270,6 +283,9 @@ def _place_words(rows: Sequence[GroupOffsetRow], unset: int) -> tuple[str, str]:
     if early := sum(row.uncopied > 0 for row in rows):
         what = f"what it has read of {plural(early, 'partition')} is not all copied yet"
         return "not copied", f"{what}: a consumer over there would read that again"
+    if late := sum(row.left_out > 0 for row in rows):
+        what = f"copying began behind it in {plural(late, 'partition')}"
+        return "partly", f"{what}: what it has not read from before that is not over there"
     if unset:
         return "partly", f"{plural(unset, 'partition')} of {len(rows)} not set on the target"
     return "in place", "it can go on over there where it stands here"

@@ -214,7 +214,7 @@ class PartitionRow(Model):
     """Copied since the start of this incarnation."""
     bytes: int | None
     moved_ms: int | None
-    """How long ago something was copied."""
+    """How long ago it moved, had nothing left to copy, or waited for its turn."""
     reported_ms: int | None
     """How long ago the owner reported."""
     fault: str | None
@@ -325,6 +325,8 @@ class GroupOffsetRow(Model):
     uncopied: int = 0
     """Offsets before the group at the source that are not copied yet: they come behind its place.
     """
+    left_out: int = 0
+    """Offsets behind the group that the source still has, from before copying began."""
     words: str
 
 

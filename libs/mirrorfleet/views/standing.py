@@ -38,6 +38,8 @@ class Standing:
     """The last word of its slot's owner, who may not know the partition yet."""
     is_silent: bool = False
     """Whether the owner's report is old: what it says of the source is history."""
+    is_unheard: bool = False
+    """Whether the target does not tell here what its owner says now."""
 
     @property
     def known(self) -> PartitionProgress | None:
@@ -70,19 +72,22 @@ class Standing:
 def standings(fleet: Fleet, link: Link, now_ms: int) -> list[Standing]:
     """The partitions of a link, by topic and number, as of when the fleet was read last."""
     as_of_ms = fleet.as_of(now_ms)
-    found = [_standing(fleet.told, entry, as_of_ms) for entry in fleet.of_link(link)]
+    found = [
+        _standing(fleet.told, entry, as_of_ms, is_unheard=entry.slot in fleet.unheard)
+        for entry in fleet.of_link(link)
+    ]
     found.sort(key=lambda one: (one.entry.source_topic, one.entry.identity.partition))
     return found
 
 
-def _standing(told: Told, entry: CatalogPartition, now_ms: int) -> Standing:
+def _standing(told: Told, entry: CatalogPartition, now_ms: int, *, is_unheard: bool) -> Standing:
     seen, sample = told.seen.get(entry.identity), told.sample_of(entry)
     of_slot = told.slots.get(entry.slot)
-    judged = judge(entry, seen, sample, now_ms, of_slot)
+    judged = judge(entry, seen, sample, now_ms, of_slot, is_unheard=is_unheard)
     fresh = sample if judged.judge is Judge.LAG else None
     silent = seen is not None and is_silent(seen.snapshot, now_ms)
     rate = told.rate(entry.identity, now_ms)
-    return Standing(entry, seen, judged, rate, fresh, of_slot, silent)
+    return Standing(entry, seen, judged, rate, fresh, of_slot, silent, is_unheard)
 
 
 def by_topic(all_of_link: Iterable[Standing]) -> dict[str, list[Standing]]:

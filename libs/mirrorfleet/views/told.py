@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from collections import Counter as Tally
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from mirrorfleet.core.ids import ClusterAlias, FleetName, Link, PartitionIdentity, SlotNumber
@@ -154,11 +154,12 @@ class Told:
 
     def _take_snapshot(self, snapshot: Progress) -> None:
         self.slots[snapshot.slot] = snapshot
+        head = replace(snapshot, partitions=())  # of a topic that is gone it stays for ever
         for partition in snapshot.partitions:
             known = self.seen.get(partition.identity)
             last = None if known is None else known.snapshot
             if last is None or last.slot == snapshot.slot or last.time_ms <= snapshot.time_ms:
-                self.seen[partition.identity] = Reported(snapshot, partition)
+                self.seen[partition.identity] = Reported(head, partition)
                 self._measure(snapshot, partition)
 
     def _measure(self, snapshot: Progress, partition: PartitionProgress) -> None:
@@ -196,6 +197,8 @@ class Fleet:
     told: Told
     losses: Mapping[PartitionIdentity, CatalogLoss] = field(default_factory=dict)
     """Of former incarnations, too."""
+    unheard: Collection[SlotNumber] = ()
+    """Slots of which the target does not tell here whether their worker has written."""
     is_read: bool = True
     """Whether everything that was there at the start has been read."""
     trouble: str = ""

@@ -20,7 +20,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.records.catalog import CatalogState
-from mirrorfleet.records.overview import STALE_MS, STUCK_MS, duration, why_untaken
+from mirrorfleet.records.overview import STALE_MS, STUCK_MS, duration, is_silent, why_untaken
 from mirrorfleet.records.progress import CATCH_UP, THROTTLED, UNREACHABLE, WAITING
 from mirrorfleet.records.samples import HOLDS_MS, Verdict
 
@@ -42,6 +42,7 @@ _BACKLOG: Final = {
     CATCH_UP: "it works off its backlog on a connection of its own",
 }
 """What the owner's word says of a backlog."""
+_UNHEARD: Final = "the target does not tell here whether its worker has written"
 
 
 class Judge(StrEnum):
@@ -72,22 +73,34 @@ def judge(
     sample: Sample | None,
     now_ms: int,
     of_slot: Progress | None = None,
+    *,
+    is_unheard: bool = False,
 ) -> Judged:
-    """The verdict for one partition of the catalog; `of_slot` is the last word of its slot."""
+    """The verdict for one partition of the catalog; `of_slot` is the last word of its slot.
+
+    `is_unheard`: the target does not tell here what its owner says now.
+    """
     untaken = "" if _stands_anyway(entry, seen) else why_untaken(of_slot, now_ms)
     if (
         sample is not None
-        and _is_current(entry, sample, seen, now_ms)
+        and _is_current(entry, sample, seen, now_ms, untaken)
         and (not untaken or sample.verdict is Verdict.STOPPED)
     ):
         return Judged(sample.verdict, sample.rule, Judge.LAG, sample.time_ms)
     if untaken and of_slot is not None:
         return Judged(Verdict.STOPPED, untaken, Judge.OWNER, of_slot.time_ms)
+    if is_unheard and not _stands_anyway(entry, seen) and is_silent_or_new(seen, now_ms):
+        return Judged(Verdict.UNKNOWN, _UNHEARD, Judge.OWNER, None)
     if seen is None:
         silent = "no worker has reported this partition yet"
         return Judged(Verdict.UNKNOWN, silent, Judge.OWNER, None)
     verdict, rule = _of_report(entry, seen, now_ms)
     return Judged(verdict, rule, Judge.OWNER, seen.snapshot.time_ms)
+
+
+def is_silent_or_new(seen: Reported | None, now_ms: int) -> bool:
+    """Whether its owner said nothing of it lately."""
+    return seen is None or is_silent(seen.snapshot, now_ms)
 
 
 def _stands_anyway(entry: CatalogPartition, seen: Reported | None) -> bool:
@@ -97,10 +110,11 @@ def _stands_anyway(entry: CatalogPartition, seen: Reported | None) -> bool:
 
 
 def _is_current(
-    entry: CatalogPartition, sample: Sample, seen: Reported | None, now_ms: int
+    entry: CatalogPartition, sample: Sample, seen: Reported | None, now_ms: int, untaken: str
 ) -> bool:
-    """Fresh, and nothing became known since that it cannot have known: a fault, a silent owner, or
-    that what waits does not move though all was well, as a lag service that died would have it.
+    """Fresh, and nothing became known since that it cannot have known: a fault, a silent owner, one
+    that speaks again, or that what waits does not move though all was well, as a lag service that
+    died would have it.
     """
     if now_ms - sample.time_ms > SAMPLE_STALE_MS:
         return False
@@ -113,6 +127,8 @@ def _is_current(
         return True
     if bool(seen.partition.fault) != (sample.verdict is Verdict.FAULTED):
         return False
+    if sample.verdict is Verdict.STOPPED:
+        return entry.state is CatalogState.PAUSED or bool(untaken)
     return not (sample.verdict.fine and _of_report(entry, seen, now_ms)[0] is Verdict.STUCK)
 
 

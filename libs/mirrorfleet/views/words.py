@@ -113,6 +113,9 @@ def _steps(one: Standing, now_ms: int) -> list[Step]:
     if why_untaken(one.of_slot, now_ms):
         doubt = "Look whether the target's coordinator answers, and at the log of the owner."
         return [Step(words=doubt), status]
+    if one.is_unheard and (one.seen is None or one.is_silent):
+        reach = "See whether all brokers of {} answer where this console runs; look from elsewhere."
+        return [Step(words=reach.format(target), command=status.command)]
     if one.seen is None or one.is_silent:
         command = f"mirrorfleet run mirror --target {target}"
         return [
@@ -279,7 +282,8 @@ def _work(one: Standing, now_ms: int) -> Iterator[str]:
     if one.rate is not None and one.rate.records_s > 0:
         yield f"It copies {short(one.rate.records_s)} records/s, {size(one.rate.bytes_s)}/s."
     else:
-        yield f"Something was copied last at {moment(one.seen.partition.last_progress_ms)} UTC."
+        at = moment(one.seen.partition.last_progress_ms)
+        yield f"It copied, had nothing left to copy, or waited for its turn last at {at} UTC."
 
 
 def _eta(one: Standing) -> str:

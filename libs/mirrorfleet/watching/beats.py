@@ -45,7 +45,9 @@ async def _read(
     target: ClusterSettings, topic: str, clock: Clock, on_beat: Callable[[float, int], None]
 ) -> None:
     async with ControlTail(target, topic) as tail:
+        is_live = tail.caught_up
         async for record in tail:
             beat = heartbeat.decode(record.key, record.value)
-            if tail.caught_up and isinstance(beat, heartbeat.Heartbeat):
+            if is_live and isinstance(beat, heartbeat.Heartbeat):
                 on_beat(clock.monotonic(), clock.now_ms() - beat.time_ms)
+            is_live = is_live or tail.caught_up  # already with the last one that was there before

@@ -41,6 +41,13 @@ def test_links_are_found_by_their_target() -> None:
         estate.links_into("wst")
 
 
+def test_a_config_with_a_number_in_its_name_can_be_excluded() -> None:
+    wanted = RIGHT.replace("naming: prefix", "configs_exclude: [compression.lz4.level]")
+
+    (rule,) = parse(wanted).links[0].rules
+    assert rule.configs_exclude == ("compression.lz4.level",)
+
+
 def test_addresses_may_be_one_text() -> None:
     text = RIGHT.replace('"127.0.0.1:19092"', '"a:1, b:2,[::1]:3"')
     assert parse(text).clusters["east"].bootstrap == ("a:1", "b:2", "[::1]:3")

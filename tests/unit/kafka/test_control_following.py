@@ -36,7 +36,7 @@ class Log:
         """How long a poll takes."""
         self.next_offsets: dict[int, int] = {}
         self.partitions = {0}
-        self.leaderless: set[int] = set()
+        self.leaderless: dict[int, object] = {}
         self.trouble = ErrorCode.LEADER_NOT_AVAILABLE
         self.asked: list[tuple[list[int], OffsetSpec]] = []
 
@@ -130,13 +130,14 @@ async def test_what_a_poll_brings_that_our_host_was_stopped_in_came_when_the_bro
 async def test_who_begins_while_some_have_no_leader_hears_the_others_and_begins_those_soon(
     log: Log, tail: TopicTail
 ) -> None:
-    log.partitions, log.leaderless = {0, 1, 2}, {1, 2}
+    log.partitions, log.leaderless = {0, 1, 2}, {1: None, 2: None}
     await came(tail)
     assert log.next_offsets == {0: 5}
+    assert tail.unheard == {1, 2}
     assert log.asked[0] == ([0, 1, 2], EARLIEST)
 
     log.clock.seconds += LACKS_S
-    log.leaderless = {2}
+    log.leaderless = {2: None}
     await came(tail)
     assert log.next_offsets == {0: 5, 1: 5}
 
@@ -144,6 +145,10 @@ async def test_who_begins_while_some_have_no_leader_hears_the_others_and_begins_
     log.clock.seconds += LACKS_S
     await came(tail)
     assert log.next_offsets == {0: 5, 1: 5, 2: 5}
+    assert tail.unheard == set()
+    log.leaderless = {0: None}  # it was read before
+    assert tail.unheard == {0}
+    log.leaderless = {}
     log.asked.clear()
     log.clock.seconds += LACKS_S
     await came(tail)
@@ -152,7 +157,7 @@ async def test_who_begins_while_some_have_no_leader_hears_the_others_and_begins_
 
 async def test_those_that_had_no_leader_begin_where_the_others_did(log: Log) -> None:
     since = TopicTail(cast("Cluster", log), TOPIC, log.clock, since_ms=LONG_AGO_MS)
-    log.partitions, log.leaderless = {0, 1}, {1}
+    log.partitions, log.leaderless = {0, 1}, {1: None}
     await came(since)
     log.leaderless.clear()
     log.partitions = {0, 1, 2}
@@ -178,7 +183,7 @@ async def test_those_that_had_no_leader_begin_where_the_others_did(log: Log) -> 
 async def test_who_can_begin_none_or_may_not_is_told(
     log: Log, tail: TopicTail, away: set[int], trouble: ErrorCode
 ) -> None:
-    log.partitions, log.leaderless, log.trouble = {0, 1}, away, trouble
+    log.partitions, log.leaderless, log.trouble = {0, 1}, dict.fromkeys(away), trouble
 
     with pytest.raises(BrokerError, match=trouble.name):
         await came(tail)

@@ -53,6 +53,8 @@ class Broker:
     answers: bool = True
     missing: str = ".reports"
     """How the name of a topic ends that is not there."""
+    unheard: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """Partitions of a topic that it does not serve."""
     gone: asyncio.Event = field(default_factory=asyncio.Event)
     polls: Counter[str] = field(default_factory=Counter)
     since: dict[str, list[int | None]] = field(default_factory=lambda: defaultdict(list))
@@ -73,7 +75,8 @@ class Broker:
         async def poll(**_: float) -> list[object]:
             return await self.poll(topic)
 
-        return SimpleNamespace(poll=poll, caught_up=True, close=lambda: None)
+        unheard = self.unheard.get(topic, ())
+        return SimpleNamespace(poll=poll, caught_up=True, unheard=unheard, close=lambda: None)
 
     async def answered(self) -> None:
         """Every topic twice from now on: what was read before is marked as read then."""
@@ -132,6 +135,24 @@ async def test_a_fleet_is_as_of_its_last_read_and_in_trouble_before_the_deadline
     assert "the topics of fleet 'west' are not answered for" in deaf.trouble
     assert "no answer" in lost.trouble
     assert {(one.trouble_since_ms, one.read_ms) for one in (deaf, lost)} == {(1_020_000,) * 2}
+
+
+async def test_slots_whose_progress_is_not_read_here_are_named_and_the_fleet_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broker = Broker(
+        unheard={"__mirrorfleet.west.progress": (1,), "__mirrorfleet.west.samples": (0,)}
+    )
+    monkeypatch.setattr(fleet_watch, "TopicTail", broker.tail)
+    cluster = cast("Cluster", SimpleNamespace())
+    watch = watching(cluster, SystemClock(), [])
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(watch._again(watch._follow, cluster, watch._say))
+        await broker.answered()
+        found = watch.fleet()
+        task.cancel()
+
+    assert (found.trouble, found.is_read, set(found.unheard)) == ("", True, {1})
 
 
 @pytest.mark.parametrize("was_read", [True, False])

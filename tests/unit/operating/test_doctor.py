@@ -107,3 +107,14 @@ def test_who_is_no_worker_is_told_apart_from_who_does_not_answer() -> None:
         asked(address)
     with pytest.raises(NoAnswerError, match="gives no answer"):
         asked(address)
+
+
+def test_a_worker_is_not_asked_through_a_proxy_for_the_internet(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+
+    with worker(STATUS) as address:
+        assert asked(address).owner == "a"

@@ -47,6 +47,21 @@ links:
     return parse_estate(text, "e.yaml", directory=Path())
 
 
+def two_sources() -> Estate:
+    """Two links into one target."""
+    text = """
+estate: e
+clusters:
+  east: {bootstrap: "h:1"}
+  west: {bootstrap: "h:2"}
+  north: {bootstrap: "h:3"}
+links:
+  - {from: east, to: west, slots: 2, rules: [{name: all, topics: [orders], adopt: true}]}
+  - {from: north, to: west, slots: 2, rules: [{name: all, topics: [stock]}]}
+"""
+    return parse_estate(text, "e.yaml", directory=Path())
+
+
 class Clusters:
     """Both ends of the link; the copy is compressed by its target, which is asked not to."""
 

@@ -7,10 +7,11 @@ from typing import cast
 
 import pytest
 
-from mirrorfleet.core.errors import DeadlineError, FencedError
-from mirrorfleet.core.ids import ClusterAlias, Link
+from mirrorfleet.core.errors import DeadlineError, FencedError, RefusedError
+from mirrorfleet.core.ids import ClusterAlias, ClusterId, Link, SlotNumber
 from mirrorfleet.planning.pending import Kind, PlannedChange, planned_changes
 from mirrorfleet.planning.plan import Creation, Plan
+from mirrorfleet.records.catalog import CatalogLink
 from mirrorfleet.records.topics import TopicSpec
 from mirrorfleet.syncing import once as once_module
 from mirrorfleet.syncing.fleet import FleetSync
@@ -18,11 +19,20 @@ from mirrorfleet.syncing.making import Change
 from mirrorfleet.syncing.once import SETTLE_S, Once, Outcome, Refused
 from mirrorfleet.syncing.settings import SyncSettings
 from mirrorfleet.syncing.side import Side
+from mirrorfleet.syncing.store import Store
 from mirrorfleet.watching.source import SourceWatch
 from tests.fakes.clock import HandClock, NoDice
 from tests.unit.copying.making import entry
-from tests.unit.planning.samples import CLAIM, LINK, OTHER_ID
-from tests.unit.syncing.adopting import COPY, Clusters, Slow, an_estate, connect, opened
+from tests.unit.planning.samples import CLAIM, EAST, LINK, OTHER_ID, WEST
+from tests.unit.syncing.adopting import (
+    COPY,
+    Clusters,
+    Slow,
+    an_estate,
+    connect,
+    opened,
+    two_sources,
+)
 
 
 async def applied(clusters: Clusters, monkeypatch: pytest.MonkeyPatch) -> Outcome:
@@ -193,3 +203,79 @@ async def test_no_link_is_stopped_while_a_source_is_away_which_may_be_it(
     kept = [(each.link, each.reason) for each in found.refused if each.link == str(old)]
     assert stopped == ([str(old)] if stops else [])
     assert kept == ([] if stops else [(str(old), "still-copied")])
+
+
+async def test_what_went_away_while_somebody_was_asked_is_not_said_to_be_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clusters = Clusters()
+    connect(monkeypatch, clusters)
+    fleet = FleetSync(an_estate(), ClusterAlias("west"), SyncSettings(), HandClock(), NoDice())
+    opened(fleet)
+    once = Once(fleet)
+    agreed = (await once.preview()).changes
+    clusters.compression = "producer"  # by hand, meanwhile
+
+    outcome = await once.apply(agreed)
+
+    assert clusters.asked == 0
+    assert briefly(outcome.made) == [COPYING]
+    assert briefly(outcome.gone) == [EDIT]
+    assert outcome.not_made == []
+
+
+async def test_requests_of_workers_that_cannot_be_read_are_told_and_nothing_is_said_to_be_in_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    connect(monkeypatch, Clusters())
+    fleet = FleetSync(an_estate(), ClusterAlias("west"), SyncSettings(), HandClock(), NoDice())
+    opened(fleet)
+    fleet._anew.trouble = "no leader"
+
+    told = (await Once(fleet).preview()).unreached
+
+    words = "what workers ask for cannot be read: no leader"
+    assert told == [Refused("", "", "requests", words)]
+
+    async def new_topics(*_: object) -> tuple[list[TopicSpec], dict[str, int]]:
+        return [TopicSpec("commands", 1, 1, {})], {}
+
+    monkeypatch.setattr(Store, "wanted_topics", new_topics)
+    assert (await Once(fleet).preview()).unreached == []  # nothing is in a topic that is new
+
+
+async def test_a_link_that_is_refused_leaves_the_others_to_be_planned(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    connect(monkeypatch, Clusters())
+    fleet = FleetSync(two_sources(), ClusterAlias("west"), SyncSettings(), HandClock(), NoDice())
+    side, other = fleet.sides
+    fleet.target._cluster_id = WEST
+
+    async def nothing(*_: object) -> None:
+        pass
+
+    async def reached(each: Side) -> None:
+        each.cluster._cluster_id = EAST if each is side else ClusterId("north-2")
+        each.source_cluster = each.cluster.cluster_id
+
+    monkeypatch.setattr(fleet.target, "open", nothing)
+    monkeypatch.setattr(fleet, "learn_defaults", nothing)
+    monkeypatch.setattr(fleet, "open_source", reached)
+    known = CatalogLink(
+        link=other.link,
+        source_cluster=ClusterId("north-1"),
+        target_cluster=WEST,
+        slots=(SlotNumber(2),),
+    )
+    fleet.store.book.learn(known)
+    once = Once(fleet)
+
+    await once.open()
+    found = await once.preview()
+
+    assert [(each.link, each.reason) for each in found.unreached] == [("north->west", "refused")]
+    assert {each.link for each in found.changes} == {"east->west"}
+    fleet.sides.remove(side)
+    with pytest.raises(RefusedError, match="north"):
+        await Once(fleet).open()

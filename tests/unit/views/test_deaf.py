@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mirrorfleet.offsets.index import OffsetIndex
 from mirrorfleet.records.samples import Verdict
 from mirrorfleet.views import pages
@@ -70,3 +72,20 @@ def test_a_fault_that_was_known_before_keeps_its_remedy() -> None:
     deaf = page_of(fleet([A], told, trouble=DEAF, read_ms=NOW))
 
     assert deaf.steps == [REACH, *page_of(fleet([A], told), NOW).steps]
+
+
+def test_nobody_is_to_start_a_worker_whose_words_are_not_heard_here() -> None:
+    told = replace(fleet([A], snapshot(report(A), time_ms=NOW - 60_000)), unheard={A.slot})
+    page = page_of(told, NOW)
+
+    assert page.row.verdict is Verdict.UNKNOWN
+    assert page.steps == [
+        Step(
+            words="See whether all brokers of west answer where this console runs; look from"
+            " elsewhere.",
+            command="mirrorfleet status --target west",
+        )
+    ]
+    heard = page_of(replace(told, unheard=()), NOW)
+    assert heard.row.verdict is Verdict.STOPPED
+    assert heard.steps[0].command == "mirrorfleet run mirror --target west"

@@ -14,6 +14,7 @@ from mirrorfleet.offsets.index import OffsetIndex
 from mirrorfleet.policy.filters import NameFilter
 from mirrorfleet.policy.flows import Flow, FlowRule
 from mirrorfleet.policy.naming import Naming
+from mirrorfleet.records.incarnations import FROM_THE_START
 from mirrorfleet.records.segments import Run
 from mirrorfleet.views.groups import (
     GroupFacts,
@@ -118,6 +119,33 @@ def test_a_group_is_not_in_place_while_what_it_has_read_is_still_to_be_copied(
     left = offset - max(20, copied.get(A.identity, 0))
     assert [one.uncopied for one in page.offsets] == [left, 0]
     assert (f"; {left} offsets before it are not copied yet" in page.offsets[0].words) == bool(left)
+
+
+@pytest.mark.parametrize(
+    ("start", "log_starts", "left_out"),
+    [
+        ("latest", {A.identity: 2}, 6),
+        ("timestamp:1", {A.identity: 9}, 1),
+        ("latest", {A.identity: 10}, 0),  # nobody has what it has not read
+        (FROM_THE_START, {A.identity: 2}, 0),  # compacted away, or markers
+    ],
+)
+def test_a_group_from_before_copying_began_is_not_in_place_while_the_source_has_what_it_missed(
+    start: str, log_starts: dict[PartitionIdentity, int], left_out: int
+) -> None:
+    known = Copies([replace(A, start=start), B], copies()._index)
+    found = replace(facts({AT_A: 4, AT_B: 17}, {THERE_A: 0, THERE_B: 7}), log_starts=log_starts)
+
+    page = group_page("g", FLOW, found, known, Wanted(), map_words="", now_ms=NOW)
+
+    assert page.row is not None
+    partly = "copying began behind it in 1 partition: what it has not read from before that is not"
+    assert (page.row.verdict, page.row.words) == (
+        ("partly", f"{partly} over there")
+        if left_out
+        else ("in place", "it can go on over there where it stands here")
+    )
+    assert [one.left_out for one in page.offsets] == [left_out, 0]
 
 
 @pytest.mark.parametrize("state", ["Stable", "PreparingRebalance", "Unknown"])

@@ -267,7 +267,8 @@ def test_the_lag_services_words_are_on_the_page() -> None:
     ],
 )
 def test_each_verdict_has_its_first_sentence(verdict: Verdict, headline: str) -> None:
-    told = fleet([A], snapshot(report(A)), sample(A, verdict=verdict, rule="as it is"))
+    newest = sample(A, verdict=verdict, rule="as it is", time_ms=NOW - 100)
+    told = fleet([A], snapshot(report(A)), newest)
 
     assert partition_page(told, A).headline == headline
 
@@ -366,3 +367,11 @@ def test_of_a_source_that_does_not_answer_the_owner_nothing_is_known_and_nothing
 
     assert (page.row.verdict, page.row.lag_records) == (Verdict.UNKNOWN, None)
     assert "how much is left to copy is not known" in " ".join(page.why)
+
+
+def test_no_page_says_that_something_was_copied_when_a_backlog_waited_for_its_turn() -> None:
+    """An owner moves that time also where nothing is left, and where another one goes first."""
+    told = fleet([A], snapshot(report(A, state="waiting", last_progress_ms=NOW)))
+
+    (said,) = [each for each in partition_page(told, A).why if "UTC" in each]
+    assert said.startswith("It copied, had nothing left to copy, or waited for its turn last at ")

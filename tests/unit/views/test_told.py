@@ -180,3 +180,11 @@ def test_a_position_that_is_put_back_after_it_was_lost_is_no_progress() -> None:
     assert fleet([ENTRY], first, second, third).told.rate(ENTRY.identity, NOW) == Rate(
         0.0, 0.0, 0.0, 0.0
     )
+
+
+def test_a_partition_that_is_gone_keeps_no_other_one_in_memory() -> None:
+    gone = entry(1)
+    told = fleet([ENTRY, gone], snapshot(report(ENTRY), report(gone)), snapshot(report(ENTRY))).told
+
+    assert told.seen[gone.identity].partition.next_source == 100
+    assert told.seen[gone.identity].snapshot.partitions == ()

@@ -147,3 +147,25 @@ def test_a_slot_that_its_owner_cannot_take_is_stopped_with_the_reason() -> None:
 def test_the_worst_verdict_stands_for_many() -> None:
     assert worst([Verdict.OK, Verdict.FAULTED, Verdict.STUCK]) is Verdict.FAULTED
     assert worst([]) is Verdict.IDLE
+
+
+def test_a_worker_that_speaks_again_is_not_called_silent_by_a_sample_of_before() -> None:
+    silent = sample(ENTRY, verdict=Verdict.STOPPED)
+
+    assert judge(ENTRY, reported(), silent, NOW).verdict is Verdict.OK
+    assert judge(PAUSED, reported(), silent, NOW).judge is Judge.LAG
+    assert judge(ENTRY, reported(NOW - 2_000), silent, NOW).judge is Judge.LAG
+
+
+def test_of_an_owner_who_cannot_be_heard_here_nothing_is_known() -> None:
+    silent = reported(NOW - 60_000)
+    unknown = "the target does not tell here whether its worker has written"
+
+    for seen in (None, silent):
+        found = judge(ENTRY, seen, None, NOW, is_unheard=True)
+        assert (found.verdict, found.rule) == (Verdict.UNKNOWN, unknown)
+    assert judge(ENTRY, reported(), None, NOW, is_unheard=True).verdict is Verdict.OK
+    faulted = reported(NOW - 10_001, fault="boom")
+    assert judge(ENTRY, faulted, None, NOW, is_unheard=True).verdict is Verdict.FAULTED
+    fresh = sample(ENTRY, time_ms=NOW - 100)
+    assert judge(ENTRY, silent, fresh, NOW, is_unheard=True).judge is Judge.LAG

@@ -23,9 +23,13 @@ SETTINGS = ClusterSettings(alias=ClusterAlias("west"), bootstrap=("x:1",))
 
 
 class Tail:
-    """One that was there before, then one from behind our clock and one from ahead of it."""
+    """One that was there before, then one from behind our clock and one from ahead of it.
+
+    All is given out with the last of what was there: `ControlTail` says so already then.
+    """
 
     caught_up = False
+    """At the begin, when nothing of it has come."""
 
     def __init__(self, *_: object) -> None:
         pass
@@ -38,7 +42,7 @@ class Tail:
 
     async def __aiter__(self) -> AsyncIterator[Record]:
         for offset, made_ms in enumerate((NOW_MS - 9_000, NOW_MS - 30, NOW_MS + 2_000)):
-            self.caught_up = offset > 0
+            self.caught_up = True
             beat = heartbeat.encode(heartbeat.Heartbeat(LINK.source, LINK.target, made_ms))
             yield Record(offset, made_ms, *beat)
         await asyncio.Event().wait()

@@ -36,7 +36,9 @@ def change(target: str) -> PlannedChange:
 
 
 def outcome(target: str) -> Outcome:
-    return Outcome(made=[change(target)], not_made=[], further=[], refused=[], unreached=[])
+    return Outcome(
+        made=[change(target)], not_made=[], gone=[], further=[], refused=[], unreached=[]
+    )
 
 
 class Fleet:
@@ -155,6 +157,18 @@ def test_a_change_that_was_not_made_weighs_more_than_one_that_is_pending(
         ("made", "east->west"),
         ("NOT MADE", "east->south"),
     ]
+
+
+def test_a_change_that_went_away_meanwhile_is_no_success(fleets: Fleets, capsys: Captured) -> None:
+    south = fleets.of["south"].outcome
+    south.made, south.gone = [], south.made
+    assert main(["apply", "--yes", "-o", "json"]) == 2
+    shown = capsys.readouterr()
+    assert [(row["outcome"], row["link"]) for row in json.loads(shown.out)] == [
+        ("made", "east->west"),
+        ("not needed", "east->south"),
+    ]
+    assert "1 changes on south were not needed any more" in shown.err
 
 
 def test_for_json_nobody_is_asked_about_changes_that_were_not_shown(

@@ -74,3 +74,13 @@ async def test_a_token_that_was_changed_is_the_right_one_from_then_on(tmp_path: 
         assert [await sent("sixteen letters!"), await sent("the second token")] == [204, 403]
         (tmp_path / "token").write_text("the second token")
         assert [await sent("sixteen letters!"), await sent("the second token")] == [403, 204]
+
+
+def test_a_broker_that_cannot_be_connected_to_holds_no_page_up_for_longer_than_a_slow_one() -> None:
+    """Connections have the deadline of requests: what others answered waits for both."""
+    service = build(Fleet().context)
+
+    clusters = [each.cluster for each in service._clusters.values() if each.cluster is not None]
+    assert clusters
+    for one in clusters:
+        assert one.settings.connect_timeout_s == one.settings.request_timeout_s == 5.0

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import httpx
 import pytest
 
+from mirrorfleet.core.errors import DeadlineError
 from mirrorfleet.offsets.homes import GroupOffset
 from mirrorfleet.offsets.index import OffsetIndex
 from mirrorfleet.views.groups import GroupFacts
@@ -48,3 +49,20 @@ async def test_a_group_is_of_unknown_place_until_the_offset_map_is_read(
     assert "in place" not in before
     assert '<span class="badge place-in-place">in place</span>' in after
     assert ".place-unknown" in style
+
+
+async def test_of_a_group_that_nobody_could_ask_about_no_members_are_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A script that takes [] for "stopped" would move a group that works."""
+
+    async def away(*_: object) -> GroupFacts:
+        raise DeadlineError("east does not answer.")
+
+    monkeypatch.setattr(Board, "_asker", lambda *_: SimpleNamespace(group=away))
+    transport = httpx.ASGITransport(app_of(world(), tmp_path, asyncio.Event()))
+    async with httpx.AsyncClient(transport=transport, base_url="http://console") as client:
+        found = (await client.get("/api/links/east/west/group?name=g")).json()
+
+    assert (found["trouble"], found["row"]) == ("east does not answer.", None)
+    assert (found["source_members"], found["target_members"]) == (None, None)
