@@ -155,25 +155,28 @@ class LinkGroups:
         await self._write_checkpoints(points)
         await self._commit(decisions, seen, now)
         await self._keep_placeless(points, copies, starts.keys(), seen, now)
+        if away := self._ours.groups - seen.committed.keys():  # the source tells nothing of them
+            await self.keep(copies, away)
         self._tell_refused()
         await self._write_syncs(copies)
         self.report.decisions = decisions
         self.report.looked_at = self._clock.monotonic()
         await self._let_go(seen)
 
-    async def keep(self, copies: Copies) -> None:
-        """Where looks fail, as while the source is away: what is ours on the target is set again in
-        time, before it forgets that. Raises: errors of the target.
+    async def keep(self, copies: Copies, only: AbstractSet[str] | None = None) -> None:
+        """Where looks fail, as while the source is away, or it tells nothing of groups (`only`):
+        what is ours on the target is set again in time, before it forgets that, and where it did.
+        Raises: errors of the target.
         """
         now, deadline_s = self._clock.monotonic(), self._settings.request_s
-        if self._ours.groups and not self._old(self._ours.newest, now):
-            return
         await self._ours.refresh()
-        old = self._old(self._ours.newest, now)
-        if not old or (self.is_ours is not None and not await self.is_ours()):
+        points = [p for p in self._ours.newest if only is None or p.group in only]
+        if not points or (self.is_ours is not None and not await self.is_ours()):
             return
         there = await list_groups(self._target, any_protocol=True, deadline_s=deadline_s)
-        offsets = await self._places(self._target, {point.group for point in old})
+        offsets = await self._places(self._target, {point.group for point in points})
+        gone = [p for p in points if p.partition not in offsets.get(p.group, {p.partition: None})]
+        old = {(p.group, p.partition): p for p in (*gone, *self._old(points, now))}.values()
         seen = GroupsSeen({}, {}, there, offsets)
         # asked once offsets are known: so they are of the same topics
         live = await targets_seen(self._target, copies)
@@ -230,13 +233,9 @@ class LinkGroups:
     def _answered(
         self, answers: Mapping[str, GroupOffsets | BrokerError]
     ) -> dict[str, GroupOffsets]:
-        found: dict[str, GroupOffsets] = {}
-        for group, answer in answers.items():
-            if isinstance(answer, BrokerError):
-                self.report.refused[group] = str(answer)
-            else:
-                found[group] = answer
-        return found
+        errors = {name: str(one) for name, one in answers.items() if isinstance(one, BrokerError)}
+        self.report.refused |= errors
+        return {name: one for name, one in answers.items() if not isinstance(one, BrokerError)}
 
     async def _starts(self, copies: Copies, seen: GroupsSeen) -> dict[TopicPartition, int]:
         entries = (copies.by_source(at) for one in seen.committed.values() for at in one)

@@ -1,8 +1,9 @@
 """`plan` and `apply`: what must change on the targets, line by line; and exactly that, made.
 
-Exit 0 when nothing is left to do, 2 when changes are pending, 1 when one was asked for and not
-made, nobody agreed, or a cluster did not answer. A topic that is held back is named; no change
-helps it. `apply` asks; without a terminal and for JSON it needs --yes.
+Exit 0 when nothing is left to do, 2 when changes are pending or went away before they were made,
+1 when one was asked for and not made, nobody agreed, or a cluster did not answer. A topic that is
+held back is named; no change helps it. `apply` asks; without a terminal and for JSON it needs
+--yes.
 """
 
 from __future__ import annotations

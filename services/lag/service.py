@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 CATALOG: Final = "catalog"
 STREAM: Final = "progress stream"
 WRITING: Final = "samples"
+_TAKE_S: Final = 15.0
 _TROUBLE_S: Final = 2.0
 _WRITE_S: Final = 5.0
 _WANT_S: Final = 2.0
@@ -203,12 +204,10 @@ class LagService:
             assigned = self._assigned
             if assigned is None:
                 continue
-            try:
-                async with asyncio.TaskGroup() as group:
-                    for slot in assigned - set(self._board.slots):
-                        group.create_task(self._take(slot, assigned), name=f"take:{slot}")
-            except* MirrorfleetError as trouble:
-                text = "; ".join(map(str, trouble.exceptions[:3]))
+            troubles: list[str] = []
+            new = assigned - set(self._board.slots)
+            await all_of(self._try(slot, assigned, troubles) for slot in new)
+            if text := "; ".join(troubles[:3]):
                 health.hold(STREAM, text)
                 _log.warning("slots not read", extra=fields(error=text))
                 await asyncio.sleep(_TROUBLE_S)
@@ -218,6 +217,14 @@ class LagService:
                     link.check()  # before anybody may take us for ready
                 if self._assigned is assigned:
                     health.release(STREAM)
+
+    async def _try(self, slot: SlotNumber, of: frozenset[SlotNumber], found: list[str]) -> None:
+        """Take it, or note why not: a partition that cannot be read silences its own slot alone."""
+        try:
+            async with asyncio.timeout(_TAKE_S):
+                await self._take(slot, of)
+        except (MirrorfleetError, TimeoutError) as error:
+            found.append(str(error) or f"slot {slot}: not read within {_TAKE_S:g} s")
 
     async def _take(self, slot: SlotNumber, assigned: frozenset[SlotNumber]) -> None:
         many = sum(entry.slot == slot for entry in self._view.partitions.values())

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
     from mirrorfleet.config.cluster_settings import ClusterSettings
 
+START_S: Final = 60.0
+"""To join the group; its coordinator may be away for a while."""
 STOP_S: Final = 5.0
 LOOK_S: Final = 5.0
 """Between two looks at a password in a file, and at certificates."""
@@ -136,7 +138,8 @@ class ProgressStream:
             except MirrorfleetError as error:
                 raise ConnectionLostError(f"{self._topic}: {error}") from error
             try:
-                await app.start()
+                async with asyncio.timeout(START_S):  # nothing is watched before
+                    await app.start()
                 async with asyncio.TaskGroup() as group:
                     beside = [
                         group.create_task(self._watch_secrets(secrets), name="secrets"),

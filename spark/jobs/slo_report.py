@@ -34,10 +34,10 @@ def work(job: Job) -> None:
     """Raises: RefusedError, BrokerSideError; OSError when the output cannot be written."""
     folder = writable(job.arguments.output)
     start_ms, end_ms = _window(job.arguments)
+    _refuse_unknown(job, start_ms)
     within_ms = int(job.arguments.fresh_within * 1000)
     samples = _samples(job, start_ms - HOLDS_MS).persist()
     known = slo.first_seen(job.target.read(job.topic(ControlKind.SAMPLES)))
-    _refuse_unknown(known, start_ms)
     wanted = catalog_entries(job)
     say(f"samples: {_inside(samples, start_ms, end_ms)} in the window")
     counted = slo.minutes(
@@ -59,20 +59,26 @@ def work(job: Job) -> None:
     print(f"page: {folder / 'slo.html'}")
 
 
-def _refuse_unknown(known: DataFrame, start_ms: int) -> None:
-    """Raises: RefusedError for a window of which a part is longer ago than samples are kept.
+def _refuse_unknown(job: Job, start_ms: int) -> None:
+    """Raises: RefusedError for a window that begins before the oldest samples of a slot.
 
-    What nobody can know any more would count as an outage. A topic that keeps more has older ones.
+    What nobody can know any more would count as an outage. Where nothing was deleted, or a topic
+    keeps more than ours do, all is there.
     """
     kept_ms = SAMPLES_DAYS * 24 * HOUR_MS
-    oldest_ms = time.time_ns() // 1_000_000 - kept_ms - slo.MINUTE_MS
-    if start_ms >= oldest_ms or known.where(F.col("time_ms") <= start_ms).count():
+    if start_ms >= time.time_ns() // 1_000_000 - kept_ms - HOUR_MS:  # segments go as a whole
         return
-    raise RefusedError(
-        f"the window begins {(oldest_ms - start_ms) / HOUR_MS:.1f} hours before the oldest samples"
-        f" that are kept ({kept_ms / HOUR_MS:g} hours).",
-        hint="Ask for a later window, with --hours or --end-ms; earlier reports have the others.",
-    )
+    topic = job.topic(ControlKind.SAMPLES)
+    cut = [number for number, each in job.target.admin.ranges(topic).items() if each.start > 0]
+    oldest = job.target.read(topic).where(F.col("partition").isin(cut)).groupBy("partition")
+    begins = oldest.agg(F.min("timestamp_ms").alias("ms")).agg(F.max("ms").alias("ms"))
+    begin_ms = begins.collect()[0].ms
+    if begin_ms is not None and begin_ms > start_ms:
+        raise RefusedError(
+            f"the window begins {(begin_ms - start_ms) / HOUR_MS:.1f} hours before the oldest"
+            f" samples that are left ({kept_ms / HOUR_MS:g} hours are kept).",
+            hint="Ask for a later one, with --hours or --end-ms; earlier reports have the others.",
+        )
 
 
 def _write(folder: Path, found: DataFrame, series: DataFrame, start_ms: int) -> None:

@@ -36,7 +36,11 @@ def wait_calm(*mirrors: ServiceProcess, calm_s: float = CALM_S, warm_s: float = 
 
     def look() -> bool:
         nonlocal calm_since
-        if max(map(since_progress, mirrors)) > calm_s:
+        try:
+            is_calm = max(map(since_progress, mirrors)) <= calm_s
+        except httpx.HTTPError:
+            is_calm = False
+        if not is_calm:
             calm_since = time.monotonic()
         return time.monotonic() - calm_since > warm_s
 
@@ -44,6 +48,5 @@ def wait_calm(*mirrors: ServiceProcess, calm_s: float = CALM_S, warm_s: float = 
         look,
         deadline_s=WARMED_S,
         what=f"slots to stand for {calm_s:g} s at most, {warm_s:g} s long",
-        ignoring=(httpx.HTTPError,),
         every_s=calm_s / 4,  # a look takes time of the worker's, too
     )

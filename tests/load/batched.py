@@ -40,6 +40,9 @@ MOST: Final = 64
 _ELSEWHERE: Final = {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 """Nothing was appended."""
 
+Batch = tuple["At", bytes]
+"""Where it goes, and it."""
+
 
 class BatchedLane(Lane):
     """A lane without librdkafka. Each run of `job.sticky` records is one batch."""
@@ -110,34 +113,39 @@ class _Writer:
         self._cluster = cluster
         self._lanes: dict[int, ProduceLane] = {}
 
-    async def write(self, batches: Sequence[tuple[At, bytes]]) -> None:
+    async def write(self, batches: Sequence[Batch]) -> None:
         """All of them, in their order in each partition. Raises: RuntimeError for a refusal."""
         left = [*batches]
         async with asyncio.timeout(ANSWER_S):
-            while left:
-                moved = await self._write_where_known(left)
-                left = [each for each in left if each[0] in moved]
-                if left:  # brokers are told of a new topic one after the other
-                    await asyncio.sleep(TURN_S)
+            while True:
+                left = await self._written_where_known(left)
+                if not left:
+                    return
+                await asyncio.sleep(TURN_S)  # brokers are told of a new topic one after the other
 
-    async def _write_where_known(self, batches: Sequence[tuple[At, bytes]]) -> set[At]:
-        """Give the partitions whose leader is another one: none of theirs are written then."""
+    async def _written_where_known(self, batches: Sequence[Batch]) -> list[Batch]:
+        """Give those that are not written: of partitions whose leader is another one."""
+        left: list[Batch] = []
         moved: set[At] = set()
         for request in _requests(batches):
-            places = {TopicPartition(*at): (at, batch) for at, batch in request}
+            places = {TopicPartition(*at): at for at, _ in request}
             leaders = await self._cluster.leaders(places)
+            moved |= {
+                at
+                for place, at in places.items()
+                if not isinstance(leaders[place], PartitionLeader)
+            }
             by_node: dict[int, list[ProduceEntry]] = defaultdict(list)
-            for place, (at, batch) in places.items():
-                leader = leaders[place]
-                if not isinstance(leader, PartitionLeader):
-                    moved.add(at)
-                elif at not in moved:
-                    by_node[leader.node_id].append(_entry(place, batch))
+            for at, batch in request:
+                leader = leaders[TopicPartition(*at)]
+                if at not in moved and isinstance(leader, PartitionLeader):
+                    by_node[leader.node_id].append(_entry(at, batch))
             for node, entries in by_node.items():
                 moved |= await self._send(node, entries)
+            left += (each for each in request if each[0] in moved)
         for topic in {topic for topic, _ in moved}:
             self._cluster.forget_leaders(topic)
-        return moved
+        return left
 
     async def _send(self, node: int, entries: Sequence[ProduceEntry]) -> set[At]:
         lane = await self._lane(node)
@@ -160,12 +168,12 @@ class _Writer:
             lane.close()
 
 
-def _entry(place: TopicPartition, batch: bytes) -> ProduceEntry:
+def _entry(at: At, batch: bytes) -> ProduceEntry:
     head, payload = batch[:HEADER_SIZE], memoryview(batch)[HEADER_SIZE:]
-    return ProduceEntry(place.topic, NO_TOPIC_ID, place.partition, head, payload)
+    return ProduceEntry(at[0], NO_TOPIC_ID, at[1], head, payload)
 
 
-def _requests(batches: Sequence[tuple[At, bytes]]) -> Iterator[list[tuple[At, bytes]]]:
+def _requests(batches: Sequence[Batch]) -> Iterator[list[Batch]]:
     """No request has two batches for one partition: brokers keep the last of them only."""
     request: dict[At, bytes] = {}
     for at, batch in batches:

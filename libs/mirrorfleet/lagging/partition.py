@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.core.ids import SourceOffset
 from mirrorfleet.lagging.ends import CLOCK_STEP_MS, EndHistory
-from mirrorfleet.lagging.rate import Rate, eta_ms, time_for_ms
+from mirrorfleet.lagging.log_start import LogStart
+from mirrorfleet.lagging.rate import Rate, eta_ms
 from mirrorfleet.lagging.verdict import Facts, Limits, Trend, judge
 from mirrorfleet.records.catalog import CatalogState
 from mirrorfleet.records.progress import PAUSED, THROTTLED, WAITING
@@ -37,8 +38,6 @@ FRESH_MS: Final = 3_000
 RATE_S: Final = 10.0
 LONG_S: Final = 120.0
 """Many turns that a backlog waits for, and has."""
-LOG_START_S: Final = 600.0
-"""Retention works in steps of whole segments, minutes apart."""
 TREND_STEP_MS: Final = 2_000
 TREND_STEPS: Final = 6
 SHRINKS_BY: Final = 0.05
@@ -99,7 +98,7 @@ class PartitionLag:
         self._records, self._bytes = Rate(RATE_S), Rate(RATE_S)
         self._drain, self._arrival = Rate(RATE_S), Rate(RATE_S)
         self._long_drain, self._long_arrival = Rate(LONG_S), Rate(LONG_S)
-        self._log_start = Rate(LOG_START_S)
+        self._log_start = LogStart()
         self._moved_ms: int | None = None
         self._came_ms: int | None = None
         """When we heard of the position first, by the clock by which ends are seen."""
@@ -140,8 +139,7 @@ class PartitionLag:
         if progress.position is not None:
             self._drain.seen(progress.position, rated_ms)
             self._long_drain.seen(progress.position, rated_ms)
-        if progress.log_start >= 0:
-            self._log_start.seen(progress.log_start, rated_ms)
+        self._log_start.told(progress, rated_ms, at_ms)
         if progress.high_watermark >= 0:
             self._high = progress.high_watermark
             if not self._held():
@@ -272,10 +270,10 @@ class PartitionLag:
 
         Where nothing waits it may be there already: all that comes will lie above it.
         """
-        advance, said = self._log_start.value, self.progress
-        if not advance or said is None or standing.lag_records == 0:
+        said = self.progress
+        if said is None or standing.lag_records == 0:
             return None
-        return time_for_ms(max(0, said.next_source - said.log_start), advance)
+        return self._log_start.reaches_ms(said, standing.as_of_ms)
 
     def _forget_future(self, now_ms: int) -> None:
         """Our clock was set back: what is dated later would look fresh until then."""

@@ -31,7 +31,13 @@ from mirrorfleet.mapping.live import checked, side_words, sides_seen, source_che
 from mirrorfleet.mapping.store import KafkaMapStore
 from mirrorfleet.offsets.copies import Answer, Copies
 from mirrorfleet.offsets.floors import Sides
-from mirrorfleet.offsets.homes import GroupOffset, answer_for, entries_of, wanted_groups
+from mirrorfleet.offsets.homes import (
+    GroupOffset,
+    answer_for,
+    entries_of,
+    is_copied_for,
+    wanted_groups,
+)
 from mirrorfleet.policy.flows import Flow
 from mirrorfleet.records.catalog import CatalogPartition
 
@@ -283,6 +289,9 @@ def _group_rows(
     rows: list[Row] = []
     for at, now in sorted(source.offsets.items()):
         answer = answer_for(group, at, now.offset, copies, flow)
+        entry = copies.by_source(at)
+        if answer is None and entry and is_copied_for(group, entry.target, copies, flow):
+            rows.append(same | _unmapped_row(entry, now.offset, theirs.get(entry.target)))
         if answer is not None:
             row = same | _row(at, answer, theirs.get(answer.other))
             rows.append(_row_checked(row, answer.entry, seen[answer.entry.identity]))
@@ -295,6 +304,19 @@ def _row_checked(row: Row, entry: CatalogPartition, sides: Sides) -> Row:
         said = "; ".join(str(one) for one in (row["refused"], gone) if one)
         return row | {"translated": None, "found": None, "refused": said}
     return row | {"unchecked": unsure or None}
+
+
+def _unmapped_row(entry: CatalogPartition, offset: int, there: GroupOffset | None) -> Row:
+    return {
+        "topic": entry.source_topic,
+        "partition": entry.identity.partition,
+        "source_offset": offset,
+        "target_topic": entry.target_topic,
+        "translated": None,
+        "found": None,
+        "target_offset": None if there is None else there.offset,
+        "unchecked": "nothing of it is in the offset map yet",
+    }
 
 
 def _row(at: TopicPartition, answer: Answer, there: GroupOffset | None) -> Row:

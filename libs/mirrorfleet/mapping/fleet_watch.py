@@ -29,7 +29,7 @@ from mirrorfleet.views.told import Fleet, Told
 from mirrorfleet.views.verdicts import SAMPLE_STALE_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
 
     from mirrorfleet.core.ids import ClusterAlias, FleetName
     from mirrorfleet.core.ports import Clock
@@ -103,8 +103,9 @@ class _State:
     """Topics that are not read to where they ended at the start."""
     read_ms: dict[ControlKind, int] = field(default_factory=dict)
     """When each topic was read last, whether something came or not."""
-    unheard: frozenset[SlotNumber] = frozenset()
-    """Slots whose progress the last poll could not read: each has a partition of its number."""
+    deaf_ms: dict[SlotNumber, int] = field(default_factory=dict)
+    """When progress of a slot, which has a partition of its number, could not be read last; until
+    something of it came: where one can be read again, its worker has not spoken yet."""
 
     def apply(self, kind: ControlKind, key: bytes, value: bytes | None, came_ms: int) -> None:
         """Raises: UnknownVersionError, CorruptBatchError of the catalog."""
@@ -112,6 +113,16 @@ class _State:
             self.view.apply(catalog.decode(key, value))
         else:
             self.told.apply(kind, key, value, came_ms)
+
+    def hear(self, heard: Iterable[int], unheard: Iterable[int], now_ms: int) -> None:
+        """Partitions of the progress topic of which records came, and that could not be read."""
+        for number in heard:
+            self.deaf_ms.pop(SlotNumber(number), None)
+        self.deaf_ms |= {SlotNumber(number): now_ms for number in unheard}
+
+    def unheard(self, now_ms: int) -> frozenset[SlotNumber]:
+        """Slots whose worker may have written what did not come here."""
+        return frozenset(n for n, at_ms in self.deaf_ms.items() if now_ms - at_ms <= STALE_MS)
 
 
 class FleetWatch:
@@ -158,7 +169,7 @@ class FleetWatch:
             links=shown.view.links,
             losses=shown.view.losses,
             told=shown.told,
-            unheard=shown.unheard,
+            unheard=shown.unheard(self._clock.now_ms()),
             is_read=self._is_read,
             trouble=trouble,
             trouble_since_ms=since_ms,
@@ -230,11 +241,12 @@ class FleetWatch:
         """
         try:
             while True:
-                for record in await tail.poll(deadline_s=self._request_s):
+                records = await tail.poll(deadline_s=self._request_s)
+                for record in records:
                     state.apply(kind, record.key, record.value, tail.came_ms(record))
-                state.read_ms[kind] = self._clock.now_ms()
+                state.read_ms[kind] = now_ms = self._clock.now_ms()
                 if kind is ControlKind.PROGRESS:
-                    state.unheard = frozenset(map(SlotNumber, tail.unheard))
+                    state.hear({record.partition for record in records}, tail.unheard, now_ms)
                 if tail.caught_up and kind in state.waiting:
                     self._have(kind, state)
         except BrokerError as error:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from mirrorfleet.core.ids import PartitionIdentity, TopicPartition
 from mirrorfleet.offsets.copies import Answer, Copies
@@ -26,18 +27,22 @@ from mirrorfleet.offsets.homes import (
 from mirrorfleet.offsets.index import Found
 from mirrorfleet.policy.flows import Flow
 
+_NOTHING: Final[Written] = {}
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
     """One partition: `answer` leads from the target to the source, where the group `stands`.
 
-    `start` is where the source's log begins: what is below cannot be read.
+    `start` is where the source's log begins: what is below cannot be read. `began` is where
+    `checkpoint` had put the group on the target; its log may have begun behind the group.
     """
 
     answer: Answer
     metadata: str
     stands: int | None
     start: int = 0
+    began: int = 0
 
     @property
     def goes_on(self) -> int:
@@ -83,6 +88,7 @@ def places_at_home(
     home: Mapping[TopicPartition, GroupOffset],
     copies: Copies,
     flow: Flow,
+    written: Written = _NOTHING,
 ) -> list[Place]:
     """By its offsets on the target that count and those at home; what this link copies for it."""
     found = []
@@ -92,7 +98,8 @@ def places_at_home(
             continue
         stands = offset_at(home, answer.other)
         if stands is None or not _leads_to(copies, answer.other, stands, now.offset):
-            found.append(Place(answer, now.metadata, stands))
+            (began, *_) = written.get(at, (0,))
+            found.append(Place(answer, now.metadata, stands, began=began))
     return found
 
 
@@ -131,12 +138,17 @@ def unread(place: Place, copies: Copies) -> str:
     if place.stands is None:
         return ""
     copy = copies.to_target(home, max(place.stands, place.start))
+    why = ""
     if copy is not None and _is_first(copy, copies.to_target(home, 0)):
-        return (
-            f"{home}: it stood at {place.stands}, and copying began behind it: what lies between it"
-            " has read on neither side"
-        )
-    return ""
+        why = "copying began behind it"
+    elif copy is not None and copy.offset < place.began:
+        why = f"on the target it began behind that, at {place.began}"
+    if not why:
+        return ""
+    return (
+        f"{home}: it stood at {place.stands}, and {why}: what lies between it has read on neither"
+        " side"
+    )
 
 
 def _is_first(answer: Answer, first: Answer | None) -> bool:

@@ -40,8 +40,12 @@ def kept(
     """What to set for whom. `points` are last checkpoints; `idle` are the offsets of groups without
     members on the target, and `there` copies whose topic is the one that the map is about.
 
-    A group that went anywhere by itself on what this link copies is left alone.
+    A group that went anywhere by itself on what this link copies for it is left alone.
     """
+    copied_for = {
+        group: {at: now for at, now in mine.items() if is_copied_for(group, at, copies, flow)}
+        for group, mine in idle.items()
+    }
     found: dict[str, list[Checkpoint]] = {}
     for point in points:
         now = idle.get(point.group, {}).get(point.partition)
@@ -56,7 +60,7 @@ def kept(
     return {
         group: Decision(Home.SOURCE, "what is set is kept", tuple(mine), tuple(mine))
         for group, mine in found.items()
-        if not own_places(idle[group], written_of(group), copies)
+        if not own_places(copied_for[group], written_of(group), copies)
     }
 
 

@@ -128,7 +128,7 @@ async def find_returns(
             own = own_progress(offsets, ours)
         else:
             own = left_there(offsets, ours, look.home[name], copies, gone)
-        places = tuple(places_at_home(name, own, look.home[name], copies, flow))
+        places = tuple(places_at_home(name, own, look.home[name], copies, flow, ours))
         trouble = unmapped(name, own, copies, flow)
         if name in look.awake and (trouble or any(one.is_due for one in places)):
             trouble = look.awake_words(name)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mirrorfleet.core.ports import Clock
     from mirrorfleet.kafka.cluster import Cluster
 
-_DEADLINE_S: Final = 2.0
+BRIEF_S: Final = 2.0
 """No link is planned meanwhile."""
 PATIENT_S: Final = 15.0
 """For a person far away: connections, logins and reading take a dozen round trips."""
@@ -45,13 +45,13 @@ class AnewRequests:
 
     def __init__(self, target: Cluster, fleet: FleetName, clock: Clock) -> None:
         self._target = target
-        self._topic = control_topic(fleet, ControlKind.COMMANDS)
+        self.topic = control_topic(fleet, ControlKind.COMMANDS)
         self._clock = clock
         self._tail: TopicTail | None = None
         self._open: dict[PartitionIdentity, tuple[Command, int]] = {}
         """With when each ends."""
         self._again_at = -math.inf
-        self.deadline_s = _DEADLINE_S
+        self.deadline_s = BRIEF_S
         self.trouble = ""
         """Why what was asked since cannot be read; "" while all is."""
 
@@ -68,7 +68,7 @@ class AnewRequests:
         now_ms = self._clock.now_ms()
         if self._tail is None:
             since_ms = now_ms - LONGEST_MS
-            self._tail = TopicTail(self._target, self._topic, self._clock, since_ms=since_ms)
+            self._tail = TopicTail(self._target, self.topic, self._clock, since_ms=since_ms)
         if self._clock.monotonic() >= self._again_at:
             await self._try(self._tail)
         self._open = {i: one for i, one in self._open.items() if one[1] > now_ms}
@@ -98,7 +98,7 @@ class AnewRequests:
                     pass
         except TimeoutError:
             tail.close()  # a fetch that was given up may be answered yet
-            text = f"{self._topic}: not read to its end in {self.deadline_s:g} s."
+            text = f"{self.topic}: not read to its end in {self.deadline_s:g} s."
             raise DeadlineError(text) from None
 
     async def _more(self, tail: TopicTail) -> int:

@@ -27,7 +27,7 @@ from mirrorfleet.planning.topics import Chosen, choose
 from mirrorfleet.policy.flows import AclPolicy
 from mirrorfleet.records.catalog import CatalogAcl, CatalogLink, CatalogState
 from mirrorfleet.records.topics import ControlKind
-from mirrorfleet.syncing.anew import PATIENT_S, AnewRequests
+from mirrorfleet.syncing.anew import AnewRequests
 from mirrorfleet.syncing.making import ChangeKind, Done, TargetChanges
 from mirrorfleet.syncing.retiring import Retired, retired
 from mirrorfleet.syncing.side import CLIENT, Side, a_side
@@ -116,9 +116,14 @@ class FleetSync:
         """Why requests of workers cannot be read; "" while they are."""
         return self._anew.trouble
 
-    def be_patient(self) -> None:
-        """Wait longer for requests of workers: a person who runs a command once can."""
-        self._anew.deadline_s = PATIENT_S
+    @property
+    def requests_topic(self) -> str:
+        """Where workers ask."""
+        return self._anew.topic
+
+    def wait_for_requests(self, seconds: float) -> None:
+        """How long a plan waits for requests of workers; it is told of in `deaf` what is late."""
+        self._anew.deadline_s = seconds
 
     async def learn_defaults(self) -> None:
         """Learn what a new topic gets on the target. Raises: MirrorfleetError: no answer."""

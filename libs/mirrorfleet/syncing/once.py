@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from mirrorfleet.core.errors import MirrorfleetError, RefusedError
 from mirrorfleet.planning.pending import Kind, PlannedChange, planned_changes, within
 from mirrorfleet.planning.rules import Apply
+from mirrorfleet.syncing.anew import BRIEF_S, PATIENT_S
 from mirrorfleet.syncing.making import Change
 from mirrorfleet.syncing.retiring import still_copied
 
@@ -78,7 +79,10 @@ class Once:
         self._unreached: list[Refused] = []
         self._tried: set[Hashable] = set()
         """Keys of the changes that were asked for here."""
-        self._made_topics = False
+        self._left: set[Link] = set()
+        """Links that were refused."""
+        self._asked_nothing = False
+        """Whether the topic of requests is new: nothing is in it."""
 
     async def open(self) -> None:
         """Reach both ends of every link and read the catalog; writes nothing.
@@ -87,7 +91,6 @@ class Once:
         Raises: MirrorfleetError: no target, or no link is left.
         """
         fleet = self._fleet
-        fleet.be_patient()
         await fleet.target.open()
         await fleet.learn_defaults()
         await fleet.store.refresh()
@@ -113,14 +116,17 @@ class Once:
             except RefusedError as error:
                 found.append((side, error))
         for side, why in found:
-            side.source_cluster = None
+            self._left.add(side.link)
             self._unreached.append(Refused(str(side.link), "", "refused", str(why)))
         return [why for _, why in found]
 
     async def preview(self) -> Preview:
         """Look, and say what would change. Raises: MirrorfleetError."""
-        found = Preview(unreached=list(self._unreached))
-        found.changes += _control_lines(*await self._fleet.store.wanted_topics(self._fleet.slots))
+        fleet, found = self._fleet, Preview(unreached=list(self._unreached))
+        fleet.wait_for_requests(PATIENT_S)
+        missing, short = await fleet.store.wanted_topics(fleet.slots)
+        self._asked_nothing |= fleet.requests_topic in {spec.name for spec in missing}
+        found.changes += _control_lines(missing, short)
         found.changes += [_link_line(entry) for entry in self._missing_links()]
         found.changes += self._retired_lines()
         kept = still_copied(self._retired(), Apply.AUTO)  # whoever agrees is not `sync`
@@ -129,14 +135,10 @@ class Once:
             planned, refused = await self._plan(side)
             found.changes += planned_changes(side.link, planned)
             found.refused += refused
-        if self._fleet.deaf and not self._makes_topics(found.changes):
-            text = f"what workers ask for cannot be read: {self._fleet.deaf}"
+        if fleet.deaf and not self._asked_nothing:
+            text = f"what workers ask for cannot be read: {fleet.deaf}"
             found.unreached.append(Refused("", "", "requests", text))
         return found
-
-    def _makes_topics(self, changes: Iterable[PlannedChange]) -> bool:
-        """Whether the topic of requests may be new: nothing is in it then."""
-        return self._made_topics or any(each.kind is Kind.CONTROL_TOPIC for each in changes)
 
     async def apply(self, agreed: Sequence[PlannedChange]) -> Outcome:
         """Make these changes and no others; what was made is told, whatever came between.
@@ -156,12 +158,13 @@ class Once:
 
     async def _make(self, agreed: Sequence[PlannedChange]) -> None:
         kinds = {change.kind for change in agreed}
-        store = self._fleet.store
+        store, slots = self._fleet.store, self._fleet.slots
+        self._fleet.wait_for_requests(BRIEF_S)  # a view of the clusters is good for a few seconds
         await store.refresh()  # somebody took his time to agree
         if Kind.CONTROL_TOPIC in kinds:
-            self._made_topics = True
-            self._tried |= {each.key for each in agreed if each.kind is Kind.CONTROL_TOPIC}
-            await store.ensure_topics(self._fleet.slots)
+            lines = _control_lines(*await store.wanted_topics(slots))
+            self._tried |= {line.key for line in lines}
+            await store.ensure_topics(slots)
         if Kind.LINK in kinds:
             missing = self._missing_links()
             self._tried |= {_link_line(entry).key for entry in missing}
@@ -176,16 +179,19 @@ class Once:
 
     @property
     def _reached(self) -> list[Side]:
-        return [side for side in self._fleet.sides if side.source_cluster is not None]
+        sides = (side for side in self._fleet.sides if side.link not in self._left)
+        return [side for side in sides if side.source_cluster is not None]
 
     def _missing_links(self) -> list[CatalogLink]:
         entries = map(self._fleet.give_slots, self._reached)
         return [entry for entry in entries if entry is not None]
 
     def _retired(self) -> dict[Link, Retired]:
-        """Links that are not in the estate; a source that is away may be that of one, renamed."""
-        away = [side for side in self._fleet.sides if side.source_cluster is None]
-        return self._fleet.retired(away)
+        """Links that are not in the estate; a source that is away may be that of one, renamed, and
+        so may one that is refused for it.
+        """
+        reached = self._reached
+        return self._fleet.retired([side for side in self._fleet.sides if side not in reached])
 
     def _retired_lines(self) -> list[PlannedChange]:
         return [

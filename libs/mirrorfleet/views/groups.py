@@ -162,8 +162,13 @@ def _early(answer: Answer | None, copied: int) -> int:
 
 
 def _left_out(answer: Answer | None, copies: Copies, log_start: int) -> int:
-    """Offsets behind the group that the source still has, from before copying began by its rule."""
-    if answer is None or answer.found is not Found.BEFORE or answer.entry.start == FROM_THE_START:
+    """Offsets behind the group that the source still has, from before copying began by its rule.
+
+    Some may be markers, or records that were aborted: the map knows what was copied only.
+    """
+    if answer is None or answer.found is not Found.BEFORE or log_start < 0:
+        return 0  # -1: its owner has not seen the source yet
+    if answer.entry.start == FROM_THE_START:
         return 0
     first = copies.to_source(answer.other, answer.offset)
     return 0 if first is None else max(0, first.offset - max(answer.asked, log_start))
@@ -285,7 +290,7 @@ def _place_words(rows: Sequence[GroupOffsetRow], unset: int) -> tuple[str, str]:
         return "not copied", f"{what}: a consumer over there would read that again"
     if late := sum(row.left_out > 0 for row in rows):
         what = f"copying began behind it in {plural(late, 'partition')}"
-        return "partly", f"{what}: what it has not read from before that is not over there"
+        return "partly", f"{what}: what it has not read from before that may not be over there"
     if unset:
         return "partly", f"{plural(unset, 'partition')} of {len(rows)} not set on the target"
     return "in place", "it can go on over there where it stands here"

@@ -7,7 +7,7 @@ so that none of their writers' clocks makes one fresh or old.
 
     its slot cannot be taken         stopped      no report            unknown
     a fault                          faulted      paused               stopped
-    the owner is silent              stopped
+    the owner cannot be heard here   unknown      the owner is silent  stopped
     the source does not answer       unknown      nothing left         idle, or ok while it moves
     records wait and nothing moves   stuck        backlog, also later  catching-up
     else                             ok
@@ -92,7 +92,7 @@ def judge(
     if is_unheard and not _stands_anyway(entry, seen) and is_silent_or_new(seen, now_ms):
         return Judged(Verdict.UNKNOWN, _UNHEARD, Judge.OWNER, None)
     if seen is None:
-        silent = "no worker has reported this partition yet"
+        silent = _UNHEARD if is_unheard else "no worker has reported this partition yet"
         return Judged(Verdict.UNKNOWN, silent, Judge.OWNER, None)
     verdict, rule = _of_report(entry, seen, now_ms)
     return Judged(verdict, rule, Judge.OWNER, seen.snapshot.time_ms)

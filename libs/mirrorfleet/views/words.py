@@ -271,7 +271,12 @@ def _work(one: Standing, now_ms: int) -> Iterator[str]:
     entry = one.entry
     snapshot = one.of_slot if one.seen is None else one.seen.snapshot
     if snapshot is None:
-        yield f"The catalog gives it to slot {entry.slot}, which no worker has reported."
+        nobody = (
+            "of which nothing can be read here"
+            if one.is_unheard
+            else "which no worker has reported"
+        )
+        yield f"The catalog gives it to slot {entry.slot}, {nobody}."
         return
     yield (
         f"Slot {entry.slot} belongs to {snapshot.owner}, which is {snapshot.word} and reported"

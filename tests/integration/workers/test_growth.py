@@ -41,7 +41,7 @@ def grow(fleet: Workers) -> None:
     put(fleet.east, fleet.topic, records)
 
 
-@pytest.mark.timeout(200)
+@pytest.mark.timeout(600)
 def test_a_hundred_partitions_added_to_a_busy_topic_are_copied_soon_and_no_other_waits(
     east: Region, west: Region, tmp_path: Path
 ) -> None:

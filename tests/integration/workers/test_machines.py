@@ -46,7 +46,7 @@ def clock_ahead_s(worker: ServiceProcess) -> float:
     return float(newest["time_ms"]) / 1000 - time.time()
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(700)
 def test_workers_whose_clocks_are_hours_apart_take_over_from_each_other(
     east: Region, west: Region, tmp_path: Path
 ) -> None:
@@ -91,7 +91,7 @@ def misses_memory(starved: ServiceProcess, fleet: Workers, each: int) -> bool:
     return False
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(700)
 def test_a_worker_that_has_no_memory_left_loses_connections_and_no_records(
     east: Region, west: Region, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

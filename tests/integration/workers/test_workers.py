@@ -53,7 +53,7 @@ THREE: Final = ("a", "b", "c")
 FIVE: Final = (*THREE, "d", "e")
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1000)
 def test_slots_move_while_workers_join_leave_and_die_and_nothing_is_lost_or_repeated(
     east: Region, west: Region, tmp_path: Path
 ) -> None:
@@ -108,7 +108,7 @@ def block(fleet: Workers, name: str) -> list[OpenAt]:
     return opened
 
 
-@pytest.mark.timeout(700)
+@pytest.mark.timeout(1000)
 def test_a_worker_that_slept_or_hung_writes_nothing_after_and_is_given_slots_from_hand_to_hand(
     east: Region, west: Region, tmp_path: Path
 ) -> None:

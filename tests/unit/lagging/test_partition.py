@@ -318,6 +318,25 @@ def test_a_log_start_that_comes_nearer_shortens_the_headroom() -> None:
     assert lag.headroom_ms == 4_000
 
 
+@pytest.mark.parametrize("state", ["waiting", "unreachable", "faulted", ""])
+def test_what_nobody_fetches_comes_nearer_to_its_end_all_the_same(state: str) -> None:
+    """Its mirror tells the begin of its last answer again, or nothing at all."""
+    lag = watched({0: 0, 1: 1_000_000}, {}, retention_ms=-1)
+    lag.reported(said(500_000, log_start=0), 1_000, 1_000)
+    lag.reported(said(500_000, log_start=100), 2_000, 2_000)
+    lag.look(2_000, LIMITS)
+    before = lag.headroom_ms
+    half_an_hour = 1_800_000
+    for second in range(3, 1_803) if state else ():
+        at = second * 1_000
+        lag.reported(said(500_000, log_start=100, state=state), at, at)
+    lag.look(2_000 + half_an_hour, LIMITS)
+
+    assert before is not None
+    assert before > 2 * half_an_hour
+    assert lag.headroom_ms == before - half_an_hour
+
+
 def test_a_silent_worker_copies_nothing_a_second() -> None:
     lag = watched({0: 0, 1: 100, 2: 200}, {1: 100, 2: 200})
     assert lag.sample(lag.look(2_000, LIMITS), None).rate_records_s == 100

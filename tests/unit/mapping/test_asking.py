@@ -250,7 +250,7 @@ class Side:
 
 
 async def rows_of(
-    source: Side, target: Side, monkeypatch: pytest.MonkeyPatch
+    source: Side, target: Side, monkeypatch: pytest.MonkeyPatch, *, copied: int = 20
 ) -> list[dict[str, object]]:
     async def list_groups(side: Side, *, any_protocol: bool = False) -> dict[str, ListedGroup]:
         assert any_protocol is (side is target)  # whoever reads the copies, also Streams
@@ -265,7 +265,7 @@ async def rows_of(
         pass
 
     async def mapped(*_: object) -> Copies:
-        return copies(copied=20)
+        return copies(copied=copied)
 
     monkeypatch.setattr(asking, "list_groups", list_groups)
     monkeypatch.setattr(asking, "fetch_offsets", fetch_offsets)
@@ -305,6 +305,19 @@ async def test_a_group_that_the_target_refuses_is_not_one_without_offsets_there(
         ("b", 5, None),
     ]
     assert [row["refused"] for row in rows] == ["west: GROUP_AUTHORIZATION_FAILED", None]
+
+
+async def test_a_group_has_a_row_also_where_nothing_is_copied_yet(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without it the others alone would say that it is in its place."""
+    rows = await rows_of(Side({"a": HERE}), Side({"a": THERE}), monkeypatch, copied=0)
+
+    names = ("source_offset", "target_topic", "translated", "target_offset", "unchecked")
+    unknown = "nothing of it is in the offset map yet"
+    assert [tuple(row[name] for name in names) for row in rows] == [
+        (5, "east.orders", None, 5, unknown)
+    ]
 
 
 async def test_both_sides_that_refuse_a_group_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,12 +19,15 @@ from mirrorfleet.mapping.floors import LogFloors
 from mirrorfleet.offsets.index import OffsetIndex
 from mirrorfleet.offsets.packing import Floor
 from mirrorfleet.records.catalog import CatalogState
+from mirrorfleet.records.overview import STALE_MS
 from mirrorfleet.runtime.clock import SystemClock
 from tests.faultkit.waiting import until
 from tests.unit.copying.making import entry
 from tests.unit.offsets.making import run_of
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from mirrorfleet.core.ids import PartitionIdentity
     from mirrorfleet.core.ports import Clock
     from mirrorfleet.kafka.cluster import Cluster
@@ -44,6 +47,22 @@ class Hand:
 
     def monotonic(self) -> float:
         return self.time_ms / 1000
+
+
+@dataclass
+class Tail:
+    """A topic that is followed."""
+
+    poll: Callable[..., Awaitable[list[object]]]
+    cannot: Callable[[], tuple[int, ...]]
+    caught_up: bool = True
+
+    @property
+    def unheard(self) -> tuple[int, ...]:
+        return self.cannot()
+
+    def close(self) -> None:
+        pass
 
 
 @dataclass
@@ -75,8 +94,7 @@ class Broker:
         async def poll(**_: float) -> list[object]:
             return await self.poll(topic)
 
-        unheard = self.unheard.get(topic, ())
-        return SimpleNamespace(poll=poll, caught_up=True, unheard=unheard, close=lambda: None)
+        return Tail(poll, lambda: self.unheard.get(topic, ()))
 
     async def answered(self) -> None:
         """Every topic twice from now on: what was read before is marked as read then."""
@@ -145,14 +163,34 @@ async def test_slots_whose_progress_is_not_read_here_are_named_and_the_fleet_is_
     )
     monkeypatch.setattr(fleet_watch, "TopicTail", broker.tail)
     cluster = cast("Cluster", SimpleNamespace())
-    watch = watching(cluster, SystemClock(), [])
+    clock = Hand()
+    watch = watching(cluster, clock, [])
     async with asyncio.TaskGroup() as group:
         task = group.create_task(watch._again(watch._follow, cluster, watch._say))
         await broker.answered()
         found = watch.fleet()
+        broker.unheard.clear()
+        await broker.answered()
+        clock.time_ms += STALE_MS
+        await broker.answered()
+        readable = watch.fleet()
+        clock.time_ms += 1
+        await broker.answered()
+        quiet = watch.fleet()
         task.cancel()
 
     assert (found.trouble, found.is_read, set(found.unheard)) == ("", True, {1})
+    assert set(readable.unheard) == {1}  # its worker had no time to speak yet
+    assert set(quiet.unheard) == set()
+
+
+def test_a_slot_of_which_something_came_is_heard() -> None:
+    state = fleet_watch._State()
+
+    state.hear({0}, {1, 2}, 1_000)
+    state.hear({1}, {2}, 2_000)
+
+    assert state.unheard(2_000) == {2}
 
 
 @pytest.mark.parametrize("was_read", [True, False])

@@ -375,3 +375,22 @@ async def test_only_groups_that_are_there_are_set_by_name() -> None:
     assert await region.found("g3") == []
     with pytest.raises(RefusedError, match="'nobody' is no group of west that a rule takes"):
         await region.found("nobody", "g1")
+
+
+async def test_nobody_passes_over_what_the_target_had_lost_before_the_group_came_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its log began behind the group: `checkpoint` put it there, and it read on from there."""
+    monkeypatch.setattr(Written, "groups", frozenset({"g1"}))
+    monkeypatch.setattr(Written, "of", lambda *_: {COPY: (TargetOffset(12),)})
+    region = Region({"g1": SEEN}, {"g1": READ})
+
+    (one,) = await region.made()
+
+    assert one.trouble == (
+        f"{ORDERS}: it stood at 7, and on the target it began behind that, at 12: what lies between"
+        " it has read on neither side"
+    )
+    assert region.east.committed == {}
+    monkeypatch.setattr(Written, "of", lambda *_: {COPY: (TargetOffset(7),)})
+    assert [each.trouble for each in await region.found()] == [""]

@@ -17,7 +17,6 @@ from mirrorfleet.kafka.control_reading import ControlRecord
 from mirrorfleet.kafka.offsets import LATEST, ListedOffset, OffsetSpec
 from mirrorfleet.records import commands
 from mirrorfleet.records.commands import LONGEST_MS, Command
-from mirrorfleet.syncing import anew
 from mirrorfleet.syncing.anew import AnewRequests
 from tests.fakes.clock import HandClock
 from tests.unit.records.test_commands import ONE
@@ -163,7 +162,7 @@ async def test_while_nobody_leads_the_topic_what_was_read_before_counts_and_that
 async def test_a_leader_that_is_frozen_holds_up_no_link(
     log: Log, requests: AnewRequests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(anew, "_DEADLINE_S", 0.01)
+    requests.deadline_s = 0.01
     command = log.ask()
     await requests.open()
     log.frozen = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import cast
 
@@ -237,39 +238,56 @@ async def test_requests_of_workers_that_cannot_be_read_are_told_and_nothing_is_s
     words = "what workers ask for cannot be read: no leader"
     assert told == [Refused("", "", "requests", words)]
 
-    async def new_topics(*_: object) -> tuple[list[TopicSpec], dict[str, int]]:
-        return [TopicSpec("commands", 1, 1, {})], {}
+    async def grown(*_: object) -> tuple[list[TopicSpec], dict[str, int]]:
+        return [TopicSpec("__mirrorfleet.west.samples", 1, 1, {})], {"__mirrorfleet.west.slots": 4}
 
+    async def new_topics(*_: object) -> tuple[list[TopicSpec], dict[str, int]]:
+        return [TopicSpec("__mirrorfleet.west.commands", 1, 1, {})], {}
+
+    monkeypatch.setattr(Store, "wanted_topics", grown)
+    assert (await Once(fleet).preview()).unreached == told
     monkeypatch.setattr(Store, "wanted_topics", new_topics)
     assert (await Once(fleet).preview()).unreached == []  # nothing is in a topic that is new
 
 
-async def test_a_link_that_is_refused_leaves_the_others_to_be_planned(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+NORTH = Link(ClusterAlias("north"), ClusterAlias("west"))
+
+
+def with_two_sources(monkeypatch: pytest.MonkeyPatch, north: str, *known: CatalogLink) -> FleetSync:
+    """A fleet whose second source answers as the cluster `north`, and its catalog's links."""
     connect(monkeypatch, Clusters())
     fleet = FleetSync(two_sources(), ClusterAlias("west"), SyncSettings(), HandClock(), NoDice())
-    side, other = fleet.sides
     fleet.target._cluster_id = WEST
 
     async def nothing(*_: object) -> None:
         pass
 
     async def reached(each: Side) -> None:
-        each.cluster._cluster_id = EAST if each is side else ClusterId("north-2")
+        each.cluster._cluster_id = ClusterId(north) if each.link == NORTH else EAST
         each.source_cluster = each.cluster.cluster_id
 
     monkeypatch.setattr(fleet.target, "open", nothing)
     monkeypatch.setattr(fleet, "learn_defaults", nothing)
     monkeypatch.setattr(fleet, "open_source", reached)
-    known = CatalogLink(
-        link=other.link,
-        source_cluster=ClusterId("north-1"),
+    for each in known:
+        fleet.store.book.learn(each)
+    return fleet
+
+
+def known_as(link: Link, cluster: str, slot: int) -> CatalogLink:
+    return CatalogLink(
+        link=link,
+        source_cluster=ClusterId(cluster),
         target_cluster=WEST,
-        slots=(SlotNumber(2),),
+        slots=(SlotNumber(slot),),
     )
-    fleet.store.book.learn(known)
-    once = Once(fleet)
+
+
+async def test_a_link_that_is_refused_leaves_the_others_to_be_planned(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fleet = with_two_sources(monkeypatch, "north-2", known_as(NORTH, "north-1", 2))
+    (side, _), once = fleet.sides, Once(fleet)
 
     await once.open()
     found = await once.preview()
@@ -279,3 +297,59 @@ async def test_a_link_that_is_refused_leaves_the_others_to_be_planned(
     fleet.sides.remove(side)
     with pytest.raises(RefusedError, match="north"):
         await Once(fleet).open()
+
+
+async def test_a_link_that_is_gone_goes_on_while_one_that_is_refused_answers_as_its_source(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It may have been renamed by mistake: what is copied must not end with that."""
+    old = Link(ClusterAlias("old"), ClusterAlias("west"))
+    first = entry(link=old)
+    copy = replace(first, identity=replace(first.identity, source_cluster=ClusterId("o")))
+    links = known_as(old, "o", 2), known_as(NORTH, "north-1", 3)
+    fleet = with_two_sources(monkeypatch, "o", *links)
+    fleet.store.book.learn(copy)
+    once = Once(fleet)
+
+    await once.open()
+    found = await once.preview()
+
+    assert [(each.link, each.reason) for each in found.unreached] == [("north->west", "refused")]
+    assert [each.kind for each in found.changes if each.kind is Kind.STOP] == []
+    kept = [(each.link, each.reason) for each in found.refused if each.reason == "still-copied"]
+    assert kept == [(str(old), "still-copied")]
+
+
+async def test_control_topics_that_another_process_made_meanwhile_were_not_made_here(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    topic = TopicSpec("__mirrorfleet.west.commands", 1, 1, {})
+    missing = [topic]
+
+    async def wanted(*_: object) -> tuple[list[TopicSpec], dict[str, int]]:
+        return list(missing), {}
+
+    async def ensure(*_: object) -> None:
+        missing.clear()
+
+    clusters = Clusters()
+    clusters.refuses = None
+    connect(monkeypatch, clusters)
+    monkeypatch.setattr(Store, "wanted_topics", wanted)
+    monkeypatch.setattr(Store, "ensure_topics", ensure)
+    told = {}
+    for by_others in (False, True):
+        missing[:] = [topic]
+        fleet = FleetSync(an_estate(), ClusterAlias("west"), SyncSettings(), HandClock(), NoDice())
+        opened(fleet)
+        once = Once(fleet)
+        agreed = (await once.preview()).changes
+        if by_others:
+            missing.clear()
+        outcome = await once.apply(agreed)
+        told[by_others] = [
+            [each.what for each in changes if each.kind is Kind.CONTROL_TOPIC]
+            for changes in (outcome.made, outcome.gone)
+        ]
+
+    assert told == {False: [[topic.name], []], True: [[], [topic.name]]}

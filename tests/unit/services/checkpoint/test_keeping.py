@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,14 +10,23 @@ import pytest
 from mirrorfleet.core.errors import DeadlineError
 from mirrorfleet.core.ids import SourceOffset, TargetOffset
 from mirrorfleet.kafka.groups import ListedGroup
+from mirrorfleet.offsets.copies import Copies
 from mirrorfleet.offsets.homes import GroupOffset
+from mirrorfleet.offsets.index import OffsetIndex
+from mirrorfleet.policy.filters import NameFilter
+from mirrorfleet.policy.flows import FlowRule
+from mirrorfleet.policy.naming import Naming
 from mirrorfleet.records.checkpoint import Checkpoint
 from services.checkpoint import link as link_module
+from tests.unit.copying.making import entry, identity
+from tests.unit.offsets.making import run_of
 from tests.unit.services.checkpoint.test_coming_home import WORKING
 from tests.unit.services.checkpoint.test_link import (
     ANOTHER_TOPIC,
     DAY_S,
     EMPTY,
+    MAY_NOT,
+    Answers,
     World,
     copied,
     installed,
@@ -25,6 +35,8 @@ from tests.unit.services.checkpoint.test_link import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from mirrorfleet.kafka.cluster import Cluster
     from services.checkpoint.link import LinkGroups
 
@@ -214,4 +226,70 @@ async def test_a_group_that_the_target_hides_is_told(
     await turn(link)
 
     assert world.commits == []
+    assert "GROUP_AUTHORIZATION_FAILED" in link.report.refused["g"]
+
+
+async def test_what_the_target_forgets_soon_after_it_was_set_is_set_again_at_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What counts is when the last member left, not when the offset was written."""
+    link = await looked_once(world, monkeypatch)
+    await link.keep(copied())
+    assert world.commits == []
+    del world.target[there(1)]
+
+    await link.keep(copied())
+
+    assert world.commits == [{there(1): PLACES[there(1)]}]
+
+
+async def test_an_offset_in_a_copy_that_no_rule_gives_the_group_is_no_move(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody has read it once under that name."""
+    link = await looked_once(world, monkeypatch)
+    everybody, nobody = NameFilter((".*",)), NameFilter(())
+    rules = (
+        FlowRule("orders", NameFilter(("orders",)), everybody, Naming.PREFIX),
+        FlowRule("audit", NameFilter(("audit",)), nobody, Naming.PREFIX),
+    )
+    link.flow = replace(link.flow, rules=rules)
+    other = replace(entry(0), identity=identity(7), source_topic="audit", target_topic="audit.copy")
+    index = OffsetIndex()
+    for number in range(2):
+        index.add(identity(number), [run_of(0, 50, 0)])
+    world.target[other.target] = GroupOffset(3)
+    world.now += DAY_S
+
+    await link.keep(Copies([entry(0), entry(1), other], index))
+
+    assert world.commits == [PLACES]
+
+
+@pytest.mark.parametrize("is_gone", [True, False])
+async def test_a_group_that_the_source_does_not_answer_for_is_kept_as_where_the_source_is_away(
+    world: World, monkeypatch: pytest.MonkeyPatch, *, is_gone: bool
+) -> None:
+    """Its coordinator at the source has no leader, or we may not ask about it any more."""
+    link, fetch = world.link(), world.fetch_offsets
+    await link.look(copied())
+    world.commits.clear()
+
+    async def refused_at_home(
+        cluster: Cluster, groups: Iterable[str], *, once: bool = False, deadline_s: float
+    ) -> Answers:
+        answers = await fetch(cluster, groups, once=once, deadline_s=deadline_s)
+        return dict.fromkeys(groups, MAY_NOT) if cluster.name == "east" else answers
+
+    monkeypatch.setattr(link_module, "fetch_offsets", refused_at_home)
+    await link.look(copied())
+    assert world.commits == []
+    if is_gone:
+        world.target.clear()
+    else:
+        world.now += DAY_S
+
+    await link.look(copied())
+
+    assert world.commits == [PLACES]
     assert "GROUP_AUTHORIZATION_FAILED" in link.report.refused["g"]

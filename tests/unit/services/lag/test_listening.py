@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
 
-from mirrorfleet.core.errors import ConnectionLostError
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import BrokerError, ConnectionLostError
 from mirrorfleet.core.ids import SlotNumber
 from mirrorfleet.lagging.board import Place
 from mirrorfleet.watching.stalls import StallWatch
@@ -57,6 +58,7 @@ class World:
         self.health.hold(STREAM, "not read yet")
         self.runs: list[Faust] = []
         self.taken: list[SlotNumber] = []
+        self.unreadable: set[SlotNumber] = set()
         self.stalled = asyncio.Event()
         self.may_read = asyncio.Event()
         self.may_read.set()
@@ -79,7 +81,11 @@ class World:
         self, _cluster: object, _fleet: object, slot: SlotNumber, _many: int, now_ms: int
     ) -> LastTold:
         self.taken.append(slot)
+        if slot in self.unreadable:
+            raise BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, "its log cannot be read")
         await self.may_read.wait()
+        for _ in range(5):
+            await asyncio.sleep(0)  # what can be read takes more than a refusal
         return LastTold((snapshot(now_ms, said(9)), Place(1, now_ms)))
 
     @asynccontextmanager
@@ -194,3 +200,33 @@ async def test_who_listens_and_has_no_slot_is_ready(world: World) -> None:
         first.assign(frozenset())
 
         await world.held()
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+async def test_a_slot_that_cannot_be_read_keeps_no_other_one_from_being_watched(
+    world: World, monkeypatch: pytest.MonkeyPatch, *, hangs: bool
+) -> None:
+    if hangs:
+        monkeypatch.setattr(module, "_TAKE_S", 0.05)
+        monkeypatch.setattr(module, "last_told", reads_only(SLOT, world))
+    else:
+        world.unreadable.add(OTHER)
+    async with world.listening() as first:
+        first.assign(frozenset({SLOT, OTHER}))
+        await world.soon(lambda: world.board.slots == [SLOT], "the slot that can be read")
+        await world.soon(lambda: world.why != "not read yet", "the word of the other one")
+        why = world.why
+
+    assert ("not read within" if hangs else "its log cannot be read") in why
+
+
+def reads_only(slot: SlotNumber, world: World) -> Callable[..., Awaitable[LastTold]]:
+    """Another one's leader is frozen."""
+
+    async def last_told(*arguments: object) -> LastTold:
+        if arguments[2] != slot:
+            await asyncio.Event().wait()
+        now_ms = world.context.clock.now_ms()
+        return LastTold((snapshot(now_ms, said(9)), Place(1, now_ms)))
+
+    return last_told

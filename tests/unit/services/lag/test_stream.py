@@ -204,3 +204,22 @@ async def test_a_consumer_that_cannot_say_goodbye_does_not_hold_the_process(
 
 async def connected() -> None:
     """There is no broker."""
+
+
+async def test_a_group_that_cannot_be_joined_is_tried_again_with_what_is_known_by_then(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Faust asks for ever: with the first password, at the first addresses."""
+
+    class Hanging(App):
+        async def start(self) -> None:
+            await asyncio.Event().wait()
+
+    given: list[object] = []
+    monkeypatch.setattr(module, "START_S", 0.01)
+    monkeypatch.setattr(ProgressStream, "_app", lambda *_: Hanging())
+
+    with pytest.raises(ConnectionLostError):
+        async with asyncio.timeout(5):
+            await world.stream.run(nothing, given.append, world.watch)
+    assert given == [None]
