@@ -155,7 +155,7 @@ class LinkGroups:
         await self._write_checkpoints(points)
         await self._commit(decisions, seen, now)
         await self._keep_placeless(points, copies, starts.keys(), seen, now)
-        if away := self._ours.groups - seen.committed.keys():  # the source tells nothing of them
+        if away := set(wanted_groups(self.flow, self._ours.groups)) - seen.committed.keys():
             await self.keep(copies, away)
         self._tell_refused()
         await self._write_syncs(copies)
@@ -170,7 +170,8 @@ class LinkGroups:
         """
         now, deadline_s = self._clock.monotonic(), self._settings.request_s
         await self._ours.refresh()
-        points = [p for p in self._ours.newest if only is None or p.group in only]
+        mine = set(wanted_groups(self.flow, self._ours.groups)) if only is None else only
+        points = [p for p in self._ours.newest if p.group in mine]
         if not points or (self.is_ours is not None and not await self.is_ours()):
             return
         there = await list_groups(self._target, any_protocol=True, deadline_s=deadline_s)
@@ -223,7 +224,7 @@ class LinkGroups:
         answers = await fetch_offsets(cluster, sorted(wanted - away), deadline_s=deadline_s)
         if late := sorted(wanted & away):
             answers |= await fetch_offsets(cluster, late, once=True, deadline_s=deadline_s)
-        self._away[cluster.name] = {
+        self._away[cluster.name] = (away - wanted) | {
             group
             for group, answer in answers.items()
             if isinstance(answer, BrokerError) and answer.retriable

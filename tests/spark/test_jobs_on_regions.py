@@ -227,7 +227,7 @@ def test_a_topic_that_was_deleted_has_no_partitions(session: SparkSession, west:
 
 
 def test_what_cannot_be_done_is_said_and_nothing_is_written(
-    fleet: Fleet, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    session: SparkSession, fleet: Fleet, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "file"
     file.write_text("in the way")
@@ -236,11 +236,14 @@ def test_what_cannot_be_done_is_said_and_nothing_is_written(
     unknown = integrity_audit.main(arguments(fleet, "--source", "east", "--topic", "none"))
     nowhere = integrity_audit.main(arguments(fleet, "--source", "mars", "--topic", TOPIC))
     refused = slo_report.main(arguments(fleet, "--output", str(file)))
+    Admin(session, {"bootstrap.servers": address(fleet.west)}).free(
+        fleet.control("samples"), {0: 1}
+    )
     too_long = slo_report.main(arguments(fleet, "--output", str(tmp_path), "--hours", "720"))
 
     said = capsys.readouterr().err
     assert (unknown, nowhere, refused, too_long) == (1, 1, 1, 1)
-    assert "hours before the oldest samples that are kept (168 hours)." in said
+    assert "hours before the oldest samples that are left (168 hours are kept)." in said
     assert "error: topic none is not copied over east->west. If it is held back" in said
     assert f"error: output folder {file}: File exists. Give another --output." in said
     assert values(fleet.west, fleet.control("reports")) == before

@@ -19,25 +19,26 @@ _UNFETCHED: Final = frozenset({WAITING, UNREACHABLE, STARTING, FAULTED, PAUSED})
 class LogStart:
     """The begin of one source partition, as answers to fetches told it."""
 
-    __slots__ = ("_rate", "_seen_ms")
+    __slots__ = ("_begin", "_rate", "_seen_ms")
 
     def __init__(self) -> None:
         self._rate = Rate(LOG_START_S)
-        self._seen_ms = 0
+        self._begin = self._seen_ms = 0
 
     def told(self, progress: PartitionProgress, rated_ms: int, at_ms: int) -> None:
         """The mirror spoke at `at_ms`; `rated_ms` is that by the broker's clock, for rates."""
         if progress.log_start >= 0 and progress.state not in _UNFETCHED:
             self._rate.seen(progress.log_start, rated_ms)
-            self._seen_ms = at_ms
+            self._begin, self._seen_ms = progress.log_start, at_ms
 
     def reaches_ms(self, said: PartitionProgress, as_of_ms: int) -> int | None:
         """Until it has come to the position, at the pace that was seen last; None if unknown.
 
-        It did not stand still since: what nobody fetches is deleted all the same.
+        It did not stand still since: what nobody fetches is deleted all the same. A new owner tells
+        none before it fetches.
         """
         advance = self._rate.value
         if not advance:
             return None
-        left_ms = time_for_ms(max(0, said.next_source - said.log_start), advance)
+        left_ms = time_for_ms(max(0, said.next_source - self._begin), advance)
         return None if left_ms is None else max(0, left_ms - max(0, as_of_ms - self._seen_ms))

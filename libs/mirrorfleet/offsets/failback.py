@@ -35,7 +35,8 @@ class Place:
     """One partition: `answer` leads from the target to the source, where the group `stands`.
 
     `start` is where the source's log begins: what is below cannot be read. `began` is where
-    `checkpoint` had put the group on the target; its log may have begun behind the group.
+    `checkpoint` had put the group on the target, where the log of that begins there or behind: it
+    may have begun behind the group. A lower begin disproves that, as begins only go forward.
     """
 
     answer: Answer
@@ -98,7 +99,7 @@ def places_at_home(
             continue
         stands = offset_at(home, answer.other)
         if stands is None or not _leads_to(copies, answer.other, stands, now.offset):
-            (began, *_) = written.get(at, (0,))
+            began = next(iter(written.get(at, ())), 0)
             found.append(Place(answer, now.metadata, stands, began=began))
     return found
 

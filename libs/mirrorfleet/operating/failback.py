@@ -185,6 +185,9 @@ async def _with_ends(source: Cluster, target: Cluster, found: Sequence[Return]) 
     wanted = [each.answer.other for each in places]
     starts = await list_offsets(source, dict.fromkeys(wanted, EARLIEST))
     ends = await list_offsets(source, dict.fromkeys(wanted, LATEST))
+    there = await list_offsets(
+        target, dict.fromkeys((each.answer.partition for each in places), EARLIEST)
+    )
     seen = await sides_seen(source, target, [each.answer.entry for each in places])
 
     def said_of(place: Place) -> str:
@@ -199,7 +202,9 @@ async def _with_ends(source: Cluster, target: Cluster, found: Sequence[Return]) 
         return f"{place.answer.partition}: {told}" if told else ""
 
     def placed(place: Place) -> Place:
-        start = starts[place.answer.other]
+        start, begin = starts[place.answer.other], there[place.answer.partition]
+        if not isinstance(begin, BrokerError) and begin.offset < place.began:
+            place = replace(place, began=0)
         return place if isinstance(start, BrokerError) else replace(place, start=start.offset)
 
     return [

@@ -162,13 +162,12 @@ def _early(answer: Answer | None, copied: int) -> int:
 
 
 def _left_out(answer: Answer | None, copies: Copies, log_start: int) -> int:
-    """Offsets behind the group that the source still has, from before copying began by its rule.
+    """Offsets behind the group that the source still has, from before copying began by its rule;
+    all of them while nobody knows where its log begins (-1).
 
     Some may be markers, or records that were aborted: the map knows what was copied only.
     """
-    if answer is None or answer.found is not Found.BEFORE or log_start < 0:
-        return 0  # -1: its owner has not seen the source yet
-    if answer.entry.start == FROM_THE_START:
+    if answer is None or answer.found is not Found.BEFORE or answer.entry.start == FROM_THE_START:
         return 0
     first = copies.to_source(answer.other, answer.offset)
     return 0 if first is None else max(0, first.offset - max(answer.asked, log_start))

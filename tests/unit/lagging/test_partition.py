@@ -329,7 +329,8 @@ def test_what_nobody_fetches_comes_nearer_to_its_end_all_the_same(state: str) ->
     half_an_hour = 1_800_000
     for second in range(3, 1_803) if state else ():
         at = second * 1_000
-        lag.reported(said(500_000, log_start=100, state=state), at, at)
+        begin = 100 if second < 900 else -1  # by an owner that began then
+        lag.reported(said(500_000, log_start=begin, state=state), at, at)
     lag.look(2_000 + half_an_hour, LIMITS)
 
     assert before is not None

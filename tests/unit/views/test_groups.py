@@ -126,7 +126,7 @@ def test_a_group_is_not_in_place_while_what_it_has_read_is_still_to_be_copied(
     [
         ("latest", {A.identity: 2}, 6),
         ("timestamp:1", {A.identity: 9}, 1),
-        ("latest", {A.identity: -1}, 0),  # its owner has not seen it
+        ("latest", {A.identity: -1}, 6),  # its owner has not seen it yet
         ("latest", {A.identity: 10}, 0),  # nobody has what it has not read
         (FROM_THE_START, {A.identity: 2}, 0),  # compacted away, or markers
     ],

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -293,3 +294,39 @@ async def test_a_group_that_the_source_does_not_answer_for_is_kept_as_where_the_
 
     assert world.commits == [PLACES]
     assert "GROUP_AUTHORIZATION_FAILED" in link.report.refused["g"]
+
+
+async def test_a_group_that_no_rule_takes_any_more_is_asked_about_by_nobody(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its coordinator may be away: each look would wait for that."""
+    link, fetch = world.link(), world.fetch_offsets
+    await link.look(copied())
+    asked: set[str] = set()
+
+    async def noted(
+        cluster: Cluster, groups: Iterable[str], *, once: bool = False, deadline_s: float
+    ) -> Answers:
+        asked.update(groups)
+        return await fetch(cluster, groups, once=once, deadline_s=deadline_s)
+
+    monkeypatch.setattr(link_module, "fetch_offsets", noted)
+    nobody = FlowRule("", NameFilter((".*",)), NameFilter(()), Naming.PREFIX)
+    link.flow = replace(link.flow, rules=(nobody,))
+    world.now += DAY_S
+
+    await link.look(copied())
+    await link.keep(copied())
+
+    assert asked == set()
+
+
+async def test_who_was_away_is_asked_apart_though_others_were_asked_about_since(
+    world: World,
+) -> None:
+    link, cluster = world.link(), cast("Cluster", SimpleNamespace(name="west"))
+    link._away["west"] = {"b"}
+
+    await link._places(cluster, {"a"})
+
+    assert link._away["west"] == {"b"}
