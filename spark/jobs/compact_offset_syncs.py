@@ -4,9 +4,9 @@
 
 The newest segment of each slot stays (`mapping.packing` says why), and is not packed: a broker may
 call what was aborted committed to a consumer (`wire/aborted.py`), which nothing contradicts as long
-as it is the last; packed it would stay for ever. Killed anywhere and run again it
-ends in the same (`transforms.compaction`). One task a slot and partition; the busiest partition
-bounds the time, its runs (not its records) count.
+as it is the last; packed it would stay for ever. Killed anywhere and run again it ends in the same
+(`transforms.compaction`). One task a slot and partition; the busiest partition bounds the time, its
+runs (not its records) count.
 
 A slot with a record that cannot be read, or that contradicts others, is left as it is; when all
 others are done the job names it and fails (exit 2): run again at once it finds the same.
@@ -42,14 +42,11 @@ def work(job: Job) -> None:
     say(f"segments: {waiting} offsets in {len(ranges)} slots")
     records = io.read_topic(job.session, target.options, topic, ranges)
     keep = {row.partition: row.offset for row in compaction.newest(records).collect()}
-    every = compaction.segment_runs(records).persist()
-    segments = compaction.segment_runs(compaction.older(records)).persist()
-    (
-        every.count(),
-        segments.count(),
-    )  # before the archive: what another packer frees meanwhile is there by then
+    older = {number: Range(ranges[number].start, at) for number, at in keep.items()}
+    last = _runs(job, {number: Range(at, at + 1) for number, at in keep.items()})
+    segments = _runs(job, older)  # before the archive: what another packer frees is there by then
     archived = _archive(job).persist()
-    left = _left(job, every, archived)
+    left = _left(job, segments.unionByName(last), archived)
     segments = compaction.without(segments, left)
     blocks = compaction.pack(segments, compaction.without(archived, left)).persist()
     _print_sizes(blocks)
@@ -65,6 +62,15 @@ def work(job: Job) -> None:
     target.write(job.topic(ControlKind.ARCHIVE), gone)
     print(f"{gone.count()} blocks removed that a longer one replaced")
     refuse_left(left)
+
+
+def _runs(job: Job, ranges: Mapping[int, Range]) -> DataFrame:
+    """`SEGMENT_RUNS` of these records, read now."""
+    topic = job.topic(ControlKind.SEGMENTS)
+    records = io.read_topic(job.session, job.target.options, topic, ranges)
+    found = compaction.segment_runs(records).persist()
+    found.count()
+    return found
 
 
 def _archive(job: Job) -> DataFrame:

@@ -37,12 +37,6 @@ def newest(segments: DataFrame) -> DataFrame:
     return segments.groupBy("partition").agg(F.max("offset").alias("offset"))
 
 
-def older(segments: DataFrame) -> DataFrame:
-    """Records of the segments topic that are not their slot's last one."""
-    last = newest(segments).select("partition", F.col("offset").alias("last"))
-    return segments.join(F.broadcast(last), on="partition").where(F.col("offset") < F.col("last"))
-
-
 def archive_runs(archive: DataFrame) -> DataFrame:
     """Records of the archive topic to `ARCHIVE_RUNS`: the newest of each key, unless removed."""
     newest = archive.groupBy("partition", "key").agg(

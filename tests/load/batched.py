@@ -22,6 +22,8 @@ from mirrorfleet.core.ids import NO_TOPIC_ID, ClusterAlias, TopicPartition
 from mirrorfleet.kafka.cluster import Cluster, PartitionLeader
 from mirrorfleet.kafka.producer import ProduceEntry, ProduceLane
 from mirrorfleet.wire.batch import HEADER_SIZE
+from tests.faultkit.hold import hold
+from tests.faultkit.waiting import until
 from tests.load.lanes import ANSWER_S, Lane
 from tests.load.recipes import Record, record
 
@@ -65,7 +67,7 @@ class BatchedLane(Lane):
                     made = self._number - first
                     due = int((time.monotonic() - began) * self.job.rate) - made
                     await self._write(writer, [*self._batches(due)])
-                    await asyncio.sleep(TURN_S)
+                    await hold(TURN_S, reason="the pace of the load")
             finally:
                 writer.close()
 
@@ -116,12 +118,14 @@ class _Writer:
     async def write(self, batches: Sequence[Batch]) -> None:
         """All of them, in their order in each partition. Raises: RuntimeError for a refusal."""
         left = [*batches]
-        async with asyncio.timeout(ANSWER_S):
-            while True:
-                left = await self._written_where_known(left)
-                if not left:
-                    return
-                await asyncio.sleep(TURN_S)  # brokers are told of a new topic one after the other
+
+        async def are_written() -> bool:
+            """Brokers are told of a new topic one after the other."""
+            nonlocal left
+            left = await self._written_where_known(left)
+            return not left
+
+        await until(are_written, deadline_s=ANSWER_S, what="all batches to be written")
 
     async def _written_where_known(self, batches: Sequence[Batch]) -> list[Batch]:
         """Give those that are not written: of partitions whose leader is another one."""

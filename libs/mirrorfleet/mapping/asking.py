@@ -288,13 +288,15 @@ def _group_rows(
     theirs = {} if isinstance(target.offsets, BrokerError) else target.offsets
     rows: list[Row] = []
     for at, now in sorted(source.offsets.items()):
-        answer = answer_for(group, at, now.offset, copies, flow)
         entry = copies.by_source(at)
-        if answer is None and entry and is_copied_for(group, entry.target, copies, flow):
-            rows.append(same | _unmapped_row(entry, now.offset, theirs.get(entry.target)))
-        if answer is not None:
-            row = same | _row(at, answer, theirs.get(answer.other))
-            rows.append(_row_checked(row, answer.entry, seen[answer.entry.identity]))
+        if entry is None or not is_copied_for(group, entry.target, copies, flow):
+            continue
+        answer = answer_for(group, at, now.offset, copies, flow)
+        row = same | _row(entry, now.offset, answer, theirs.get(entry.target))
+        if answer is None:
+            rows.append(row | {"unchecked": "nothing of it is in the offset map yet"})
+        else:
+            rows.append(_row_checked(row, entry, seen[entry.identity]))
     return rows
 
 
@@ -306,27 +308,16 @@ def _row_checked(row: Row, entry: CatalogPartition, sides: Sides) -> Row:
     return row | {"unchecked": unsure or None}
 
 
-def _unmapped_row(entry: CatalogPartition, offset: int, there: GroupOffset | None) -> Row:
+def _row(
+    entry: CatalogPartition, asked: int, answer: Answer | None, there: GroupOffset | None
+) -> Row:
     return {
         "topic": entry.source_topic,
         "partition": entry.identity.partition,
-        "source_offset": offset,
+        "source_offset": asked,
         "target_topic": entry.target_topic,
-        "translated": None,
-        "found": None,
-        "target_offset": None if there is None else there.offset,
-        "unchecked": "nothing of it is in the offset map yet",
-    }
-
-
-def _row(at: TopicPartition, answer: Answer, there: GroupOffset | None) -> Row:
-    return {
-        "topic": at.topic,
-        "partition": at.partition,
-        "source_offset": answer.asked,
-        "target_topic": answer.other.topic,
-        "translated": answer.offset,
-        "found": str(answer.found),
+        "translated": None if answer is None else answer.offset,
+        "found": None if answer is None else str(answer.found),
         "target_offset": None if there is None else there.offset,
         "unchecked": None,
     }

@@ -89,7 +89,7 @@ def judge(
         return Judged(sample.verdict, sample.rule, Judge.LAG, sample.time_ms)
     if untaken and of_slot is not None:
         return Judged(Verdict.STOPPED, untaken, Judge.OWNER, of_slot.time_ms)
-    if is_unheard and not _stands_anyway(entry, seen) and is_silent_or_new(seen, now_ms):
+    if is_unheard and not _stands_anyway(entry, seen) and _is_silent_or_new(seen, now_ms):
         return Judged(Verdict.UNKNOWN, _UNHEARD, Judge.OWNER, None)
     if seen is None:
         silent = _UNHEARD if is_unheard else "no worker has reported this partition yet"
@@ -98,7 +98,7 @@ def judge(
     return Judged(verdict, rule, Judge.OWNER, seen.snapshot.time_ms)
 
 
-def is_silent_or_new(seen: Reported | None, now_ms: int) -> bool:
+def _is_silent_or_new(seen: Reported | None, now_ms: int) -> bool:
     """Whether its owner said nothing of it lately."""
     return seen is None or is_silent(seen.snapshot, now_ms)
 
