@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tests.judge.reading import ClusterAccess
 
@@ -10,6 +10,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from services.local.region import Region
+
+QUICK_TO_NOTICE: Final = {
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
+}
+"""Brokers that miss a dead one after 3 s, and not after 9."""
 
 
 def address(region: Region) -> str:

@@ -18,10 +18,10 @@ from services.install.paths import InstallError
 from services.local.region import Region, RegionSpec
 from services.local.security import Authorizer, Kind, RegionSecurity
 from tests.conftest import Regions
+from tests.faultkit.regions import QUICK_TO_NOTICE
 from tests.faultkit.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[3]
-QUICK_TO_NOTICE = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
 ADMINISTERED = Authorizer.STANDARD
 
 

@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from services.local.region import Region, RegionSpec
 from tests.faultkit.process import service
-from tests.faultkit.regions import access, address
+from tests.faultkit.regions import QUICK_TO_NOTICE, access, address
 from tests.faultkit.waiting import wait_until
 from tests.integration.loss.conftest import Drill, frozen
 from tests.integration.loss.neighbours import Neighbours, neighbours_of
@@ -173,7 +173,7 @@ def test_what_an_unclean_election_took_from_the_source_or_the_target_is_told_and
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    (trio,) = regions(RegionSpec(name="trio", brokers=3))
+    (trio,) = regions(RegionSpec(name="trio", brokers=3, extra=QUICK_TO_NOTICE))
     written = tuple(f"east.{topic}" for topic in WRITTEN)
     whole = [*busy("unread"), *(f"east.{topic}" for topic in busy("unwritten"))]
     make_topics(trio, (*READ, *written), whole)
@@ -214,7 +214,7 @@ def fill_again(trio: Region, east: Region) -> None:
 def test_what_an_unclean_election_took_is_told_also_when_the_new_log_has_grown_past_our_position(
     west: Region, regions: Regions, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (trio,) = regions(RegionSpec(name="trio", brokers=3))
+    (trio,) = regions(RegionSpec(name="trio", brokers=3, extra=QUICK_TO_NOTICE))
     make_topics(trio, GROWN, busy("regrown"))
     fleet = Fleet("regrown", trio, west, tmp_path / "regrown", rules=RULES, slots=SLOTS)
     with ExitStack() as running:

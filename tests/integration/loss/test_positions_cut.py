@@ -23,6 +23,7 @@ from mirrorfleet.mapping.store import KafkaMapStore
 from mirrorfleet.records.topics import ControlKind
 from mirrorfleet.runtime.clock import SystemClock
 from services.local.region import Region, RegionSpec
+from tests.faultkit.regions import QUICK_TO_NOTICE
 from tests.faultkit.waiting import wait_until
 from tests.integration.loss.conftest import Drill
 from tests.integration.loss.test_elections import (
@@ -68,7 +69,7 @@ async def pack(target: Region, name: str) -> None:
 def test_segments_that_an_unclean_election_took_are_told_of(
     east: Region, regions: Regions, tmp_path: Path
 ) -> None:
-    (trio,) = regions(RegionSpec(name="trio", brokers=3))
+    (trio,) = regions(RegionSpec(name="trio", brokers=3, extra=QUICK_TO_NOTICE))
     topic = f"{TOPIC}-map"
     rules: list[dict[str, object]] = [{"name": "all", "topics": [topic]}]
     fleet = Fleet("cutmap", east, trio, tmp_path, rules=rules, slots=1)
@@ -101,7 +102,7 @@ def test_segments_that_an_unclean_election_took_are_told_of(
 def test_positions_that_an_unclean_election_took_repeat_nothing(
     owner: str, east: Region, regions: Regions, tmp_path: Path
 ) -> None:
-    (trio,) = regions(RegionSpec(name="trio", brokers=3))
+    (trio,) = regions(RegionSpec(name="trio", brokers=3, extra=QUICK_TO_NOTICE))
     topic = f"{TOPIC}-{owner}"
     rules: list[dict[str, object]] = [{"name": "all", "topics": [topic]}]
     fleet = Fleet(f"cut{owner}", east, trio, tmp_path, rules=rules, slots=1)
