@@ -37,7 +37,7 @@ ALONE = ("console",)
 FLEET = tuple(f"{program}-{region}" for program in PROGRAMS for region in REGIONS)
 JOBS = ("spark-east", "spark-west")
 PAGES = ("grafana", "jaeger", "otel-collector", "prometheus")
-ESTATE = ROOT / "deploy/config/compose.estate.yaml"
+ESTATE = ROOT / "deploy/config/compose/estate.yaml"
 DOCKERFILE = (ROOT / "deploy/Dockerfile").read_text("utf-8")
 
 
