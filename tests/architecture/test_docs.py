@@ -16,8 +16,10 @@ from tests.architecture.source import ROOT, python_files, tracked
 DOCUMENTS = (
     "README.md",
     "ARCHITECTURE.md",
+    "docs/failover.md",
     "docs/faults.md",
     "docs/guarantees.md",
+    "docs/migrating.md",
     "docs/operations.md",
 )
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
