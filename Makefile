@@ -51,14 +51,14 @@ demo-down: $(READY) ## stop all of it
 APART := tests/spark tests/integration/checkpoint tests/integration/security tests/integration/pipe \
 	tests/integration/lag tests/integration/console tests/integration/telemetry \
 	tests/integration/health tests/observability tests/integration/workers \
-	tests/integration/standby tests/integration/following tests/versions \
+	tests/integration/standby tests/integration/following tests/integration/loss tests/versions \
 	tests/scenarios tests/faults/regions tests/faults/neighbours tests/faults/versions tests/faults/far
 
 # two processes, as brokers wait most of the time; what is timed has the machine to itself
 TOGETHER := -n 2 --dist loadgroup --no-loadscope-reorder
 
 .PHONY: test
-test: brokers ## the tests, on real brokers, and the short drills of losses and of workers
+test: brokers ## the tests, on real brokers, and the short drills of workers
 	@time $(PY) -m pytest tests $(APART:%=--ignore=%) $(TOGETHER) --durations=15
 	@time $(PY) -m pytest tests/integration/workers tests/integration/standby -m 'not long' \
 		--durations=10

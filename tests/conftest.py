@@ -49,7 +49,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def turn(item: pytest.Item) -> int:
     """When a test has its turn."""
     parts = item.path.parts
-    return 0 if "loss" in parts else 2 if "unit" in parts or "architecture" in parts else 1
+    return 0 if "faults" in parts else 2 if "unit" in parts or "architecture" in parts else 1
 
 
 def running(*specs: RegionSpec) -> Iterator[list[Region]]:

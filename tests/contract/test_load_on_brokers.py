@@ -7,7 +7,8 @@ from uuid import uuid4
 from confluent_kafka import Producer
 
 from services.local.region import Region
-from tests.faultkit.regions import access, address
+from tests.faultkit.markers import markers
+from tests.faultkit.regions import access, address, data_directories
 from tests.faultkit.traffic import traffic
 from tests.faultkit.waiting import wait_until
 from tests.integration.mirror.stored import stored
@@ -68,7 +69,7 @@ def test_a_lane_whose_coordinator_ended_its_transaction_goes_on_with_another_pro
     with traffic(address(east), [f"{seed}:3"], rate=2000, seed=seed) as run:
         other = {"bootstrap.servers": address(east), "transactional.id": f"load-{seed}-txn-lz4"}
         # its lane must have begun: one that is fenced before that ends the load
-        wait_until(lambda: _ends(east, seed) > 2000, deadline_s=30, what="a second of traffic")
+        wait_until(lambda: _writers(east, seed) == 2, deadline_s=30, what="both lanes with ids")
         Producer(other).init_transactions(20)
         before = _ends(east, seed)
         wait_until(lambda: _ends(east, seed) > before + 3000, deadline_s=30, what="more records")
@@ -79,6 +80,12 @@ def test_a_lane_whose_coordinator_ended_its_transaction_goes_on_with_another_pro
     in_log = sum(len(each.log) for each in logs.values())
     assert tally.records <= in_log <= tally.records + tally.unknown.total()
     assert tally.transactions_committed > 0
+
+
+def _writers(region: Region, topic: str) -> int:
+    """How many producers have ended a transaction there."""
+    stored = (markers(data_directories(region), topic, number) for number in range(3))
+    return len({each.producer_id for found in stored for each in found})
 
 
 def _ends(region: Region, topic: str) -> int:

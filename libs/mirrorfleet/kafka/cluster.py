@@ -34,6 +34,7 @@ from mirrorfleet.kafka.leaders import LeaderCache
 from mirrorfleet.kafka.metadata import Broker, Metadata, TopicMeta, read_metadata
 from mirrorfleet.kafka.opening import Connector, TcpConnector
 from mirrorfleet.kafka.pool import Pool
+from mirrorfleet.kafka.together import those_of
 from mirrorfleet.kafka.versions import ApiVersions, TransactionVersion, transaction_version
 
 R = TypeVar("R", bound=Entity)
@@ -279,16 +280,18 @@ class Cluster:
 
     async def broker_versions(self) -> list[ApiVersions]:
         """What each broker of the last metadata speaks. Raises: as `connect`."""
-        found: list[ApiVersions] = []
-        for node_id in self._brokers:
-            versions = (await self.shared(node_id)).versions
-            if versions is not None:
-                found.append(versions)
-        return found
+        found = [(await self.shared(node_id)).versions for node_id in self._brokers]
+        return [versions for versions in found if versions is not None]
 
     async def transaction_version(self) -> TransactionVersion:
         """How transactions are to be done here, by what every broker is. Raises: as `connect`."""
         return transaction_version(self._features, await self.broker_versions())
+
+    async def version_of_those_there(self) -> TransactionVersion:
+        """The same by the brokers that answer. Raises: as `connect`, when none does."""
+        found = await those_of(self.shared(node_id) for node_id in self._brokers)
+        versions = [each.versions for each in found if each.versions is not None]
+        return transaction_version(self._features, versions)
 
     async def _broker(self, node_id: int, purpose: str) -> Broker:
         if node_id not in self._brokers:

@@ -86,7 +86,8 @@ class FencedWriter:
         self._sequences.clear()
         await self._check_place()
         if self._transactions is None:
-            version = await self._cluster.transaction_version()
+            # a broker that nobody reaches must not keep all others from being fenced
+            version = await self._cluster.version_of_those_there()
             self._transactions = Transactions(self._cluster, self._id, version)
         if self._left_open is not None:
             await self._left_open.look()

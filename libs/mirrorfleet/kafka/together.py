@@ -34,6 +34,15 @@ def _raise_of(errors: Sequence[BaseException]) -> None:
         raise deciding(BaseExceptionGroup("requests side by side", ours))
 
 
+async def those_of(work: Iterable[Coroutine[object, object, T]]) -> list[T]:
+    """What those give that can. Raises: as `all_of`, when none can."""
+    found = await asyncio.gather(*work, return_exceptions=True)
+    given = [each for each in found if not isinstance(each, BaseException)]
+    errors = [each for each in found if isinstance(each, BaseException)]
+    _raise_of([each for each in errors if not given or not isinstance(each, MirrorfleetError)])
+    return given
+
+
 async def both_of(
     one: Coroutine[object, object, T], other: Coroutine[object, object, U]
 ) -> tuple[T, U]:
