@@ -48,20 +48,20 @@ demo: $(SPARK) brokers ## two real regions, both fleets, live traffic, judged; s
 demo-down: $(READY) ## stop all of it
 	@$(PY) -m tests.demo down
 
-APART := tests/spark tests/integration/checkpoint tests/integration/security tests/integration/pipe \
-	tests/integration/lag tests/integration/console tests/integration/telemetry \
-	tests/integration/health tests/observability tests/integration/workers \
-	tests/integration/standby tests/integration/following tests/integration/loss tests/versions \
-	tests/scenarios tests/faults/regions tests/faults/neighbours tests/faults/versions tests/faults/far
+ALONE := tests/faults/worker tests/integration/workers tests/integration/standby
+APART := $(ALONE) tests/spark tests/integration/checkpoint tests/integration/security \
+	tests/integration/pipe tests/integration/lag tests/integration/console tests/integration/telemetry \
+	tests/integration/health tests/observability tests/integration/following tests/integration/loss \
+	tests/versions tests/scenarios tests/faults/regions tests/faults/neighbours tests/faults/versions \
+	tests/faults/far
 
-# two processes, as brokers wait most of the time; what is timed has the machine to itself
+# two processes, as brokers wait most of the time; the drills under load have the machine to themselves
 TOGETHER := -n 2 --dist loadgroup --no-loadscope-reorder
 
 .PHONY: test
-test: brokers ## the tests, on real brokers, and the short drills of workers
-	@time $(PY) -m pytest tests $(APART:%=--ignore=%) $(TOGETHER) --durations=15
-	@time $(PY) -m pytest tests/integration/workers tests/integration/standby -m 'not long' \
-		--durations=10
+test: brokers ## the tests, on real brokers, and the short drills of workers under load
+	@time $(PY) -m pytest tests $(APART:%=--ignore=%) $(TOGETHER) --durations=10
+	@time $(PY) -m pytest $(ALONE) -m 'not long' --durations=10
 
 .PHONY: test-security
 test-security: brokers ## every mechanism and every refusal, on regions of their own
@@ -113,8 +113,7 @@ screenshots: brokers ## the console's pages as pictures, from the regions of its
 
 .PHONY: test-workers
 test-workers: brokers ## workers and standbys that join, leave, die and oversleep under load
-	@time $(PY) -m pytest tests/integration/workers tests/integration/standby -m 'not long' \
-		-s --durations=10
+	@time $(PY) -m pytest $(ALONE) -m 'not long' -s --durations=10
 
 .PHONY: test-versions
 test-versions: brokers ## versions against each other, ends of epochs, two builds, replicas by rack

@@ -34,10 +34,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Unit tests do no I/O: one that takes long hangs.
 
     Where processes share the tests (`-n`) one has all that may share brokers: those of a folder
-    with a conftest.py, or of a file. The longest come first, the shortest last, to fill what is
-    left.
+    with a conftest.py, or of a file. Unit tests come last, to fill what is left.
     """
-    items.sort(key=turn)
+    items.sort(key=is_quick)
     for item in items:
         if "unit" in item.path.parts and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(UNIT_TIMEOUT_S))
@@ -46,10 +45,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.add_marker(pytest.mark.xdist_group(str(shared.relative_to(HOME.parent))))
 
 
-def turn(item: pytest.Item) -> int:
-    """When a test has its turn."""
-    parts = item.path.parts
-    return 0 if "faults" in parts else 2 if "unit" in parts or "architecture" in parts else 1
+def is_quick(item: pytest.Item) -> bool:
+    """Whether a test needs no process but its own."""
+    return not {"unit", "architecture"}.isdisjoint(item.path.parts)
 
 
 def running(*specs: RegionSpec) -> Iterator[list[Region]]:

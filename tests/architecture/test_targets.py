@@ -10,6 +10,8 @@ from tests.architecture.source import ROOT, name, tracked
 def is_run(file: str, makefile: str, *, is_long: bool = False) -> bool:
     """Whether a target runs the tests of a file; long ones only a target that leaves none out."""
     text = makefile.replace("\\\n", "")
+    for variable, value in re.findall(r"^([A-Z]+) := (.*)$", text, re.MULTILINE):
+        text = text.replace(f"$({variable})", value)
     apart = re.findall(r"tests/[\w/]+", *re.findall(r"^APART := .*$", text, re.MULTILINE))
     for command in re.findall(r"-m pytest .*$", text, re.MULTILINE):
         named = re.findall(r"(?<![=/])\btests\b[\w/]*", command)
@@ -40,12 +42,13 @@ def test_every_test_is_run_by_a_target_and_a_long_one_by_one_that_runs_long_ones
     assert [file for file in long if not is_run(file, makefile, is_long=True)] == []
 
 
-MAKEFILE = """APART := tests/one tests/two/three \\
+MAKEFILE = """ALONE := tests/one
+APART := $(ALONE) tests/two/three \\
 \ttests/four
 all:
 \t@$(PY) -m pytest tests $(APART:%=--ignore=%) -q
 short:
-\t@$(PY) -m pytest tests/one tests/four -m 'not long' \\
+\t@$(PY) -m pytest $(ALONE) tests/four -m 'not long' \\
 \t\t--durations=10
 long:
 \t@$(PY) -m pytest tests/five \\

@@ -1,8 +1,8 @@
 """L4: the line between the regions is cut for a while, and records come on.
 
 MirrorMaker 2: resumes by Connect's offsets, and may repeat. Here: nothing is lost or repeated, and
-copying goes on by itself within seconds. `tests/faults/test_cuts.py` cuts for longer, looks at the
-backlog's estimate and at partitions that are live meanwhile.
+copying goes on by itself within seconds. `tests/faults/worker/test_cuts.py` cuts for longer,
+looks at the backlog's estimate and at partitions that are live meanwhile.
 """
 
 from __future__ import annotations
