@@ -37,12 +37,12 @@ def run_translate(where: Where, topic: str, offset: int, way: Direction, output:
     """Prints one translation; `topic` is TOPIC or TOPIC-PARTITION."""
     estate = load_estate(where.file)
     link = find_link(estate, where.target, where.source).link
-    fleet, at = estate.fleet_of(link.target), asking.parse_partition(topic)
+    fleet = estate.fleet_of(link.target)
 
     async def ask() -> Row:
         async with open_cluster(estate, link.target) as target:
             clock = SystemClock()
-            found = await asking.ask_offset(target, fleet, link, at, offset, way, clock)
+            found = await asking.ask_offset(target, fleet, link, topic, offset, way, clock)
         return (await asking.confirmed(lambda: open_cluster(estate, link.source), found)).row()
 
     return _show(output, asking.OFFSET_COLUMNS, [asyncio.run(ask())], "")

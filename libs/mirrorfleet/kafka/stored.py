@@ -23,6 +23,7 @@ from mirrorfleet.core.errors import BrokerError
 from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.kafka.backoff import Attempts
 from mirrorfleet.kafka.cluster import Cluster
+from mirrorfleet.kafka.each import Results
 from mirrorfleet.kafka.fetcher import Fetched, FetchedPartition, FetchLane, FetchPoint
 from mirrorfleet.kafka.metadata import TopicMeta
 from mirrorfleet.kafka.offsets import EARLIEST, LATEST, list_offsets
@@ -53,19 +54,37 @@ class StoredBatch:
         return list(records_of(self.buffer, self.header))
 
 
-async def partition_bounds(cluster: Cluster, topic: TopicMeta) -> Mapping[int, tuple[int, int]]:
-    """(log start, last stable offset) of each partition; raises the first one's BrokerError."""
+Bounds = tuple[int, int]
+"""Log start and last stable offset of a partition."""
+
+
+async def partition_bounds(cluster: Cluster, topic: TopicMeta) -> Mapping[int, Bounds]:
+    """Of each partition. Raises: as `list_offsets`; the first one's BrokerError."""
+    found: dict[int, Bounds] = {}
+    for number, bounds in (await bounds_that_are_told(cluster, topic)).items():
+        if isinstance(bounds, BrokerError):
+            raise bounds
+        found[number] = bounds
+    return found
+
+
+async def bounds_that_are_told(
+    cluster: Cluster, topic: TopicMeta, *, deadline_s: float | None = None
+) -> Results[int, Bounds]:
+    """Of each partition, or why its leader does not tell. Raises: as `list_offsets`."""
     tps = [TopicPartition(topic.name, number) for number in sorted(topic.partitions)]
-    first = await list_offsets(cluster, dict.fromkeys(tps, EARLIEST))
-    last = await list_offsets(cluster, dict.fromkeys(tps, LATEST))
-    found: dict[int, tuple[int, int]] = {}
+    first = await list_offsets(cluster, dict.fromkeys(tps, EARLIEST), deadline_s=deadline_s)
+    told = [tp for tp in tps if not isinstance(first[tp], BrokerError)]
+    last = await list_offsets(cluster, dict.fromkeys(told, LATEST), deadline_s=deadline_s)
+    found: Results[int, Bounds] = {}
     for tp in tps:
-        start, end = first[tp], last[tp]
+        start, end = first[tp], last.get(tp)
         if isinstance(start, BrokerError):
-            raise start
-        if isinstance(end, BrokerError):
-            raise end
-        found[tp.partition] = (start.offset, end.offset)
+            found[tp.partition] = start
+        elif isinstance(end, BrokerError):
+            found[tp.partition] = end
+        elif end is not None:
+            found[tp.partition] = (start.offset, end.offset)
     return found
 
 

@@ -64,12 +64,15 @@ class _Side(NamedTuple):
     offsets: GroupOffsets | BrokerError
 
 
-def parse_partition(text: str) -> TopicPartition:
-    """TOPIC-PARTITION; partition 0 for a TOPIC alone, which is enough for a question."""
+def parse_partition(text: str, topics: Collection[str] = ()) -> TopicPartition:
+    """TOPIC-PARTITION; partition 0 for a TOPIC alone, which is enough for a question.
+
+    What is one of `topics` as a whole is that one, though it ends like the other.
+    """
     topic, _, number = text.rpartition("-")
     return (
         TopicPartition(topic, int(number))
-        if topic and _NUMBER.fullmatch(number)
+        if topic and _NUMBER.fullmatch(number) and text not in topics
         else TopicPartition(text, 0)
     )
 
@@ -127,25 +130,28 @@ async def ask_offset(
     target: Cluster,
     fleet: FleetName,
     link: Link,
-    at: TopicPartition,
+    where: str,
     offset: int,
     direction: Direction,
     clock: Clock,
 ) -> Answer:
-    """One offset, from the control topics; `confirmed` is left to do.
+    """One offset, from the control topics, `where` as `parse_partition`; `confirmed` is left to do.
 
     Raises: as `translate`, `load_map` and `checked`.
     """
     view = await read_catalog(target, fleet)
+    of_link = view.of_link(link)
+    back = direction is Direction.TO_SOURCE
+    names = {entry.target_topic if back else entry.source_topic for entry in of_link}
+    at = parse_partition(where, names)
     mine = [
         entry
-        for entry in view.of_link(link)
+        for entry in of_link
         if at.topic in (entry.source_topic, entry.target_topic)
         and entry.identity.partition == at.partition
     ]
     follower = await load_map(target, fleet, {entry.slot for entry in mine}, clock)
-    entries = mine or view.of_link(link)
-    copies = Copies(entries, follower.index, view.losses)
+    copies = Copies(mine or of_link, follower.index, view.losses)
     return await checked(target, translate(copies, at, offset, direction))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
 
 from mirrorfleet.config.cluster_settings import ClusterSettings
 from mirrorfleet.core.error_codes import ErrorCode
@@ -24,7 +25,7 @@ from mirrorfleet.core.ids import (
 )
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.control import ControlTail
-from mirrorfleet.kafka.stored import committed_records, partition_bounds
+from mirrorfleet.kafka.stored import bounds_that_are_told, committed_records
 from mirrorfleet.records.catalog import (
     CatalogAcl,
     CatalogConfig,
@@ -41,6 +42,8 @@ from mirrorfleet.records.topics import ControlKind, control_topic
 from mirrorfleet.wire.records import Record
 
 _AGAIN_S = 1.0
+_OTHERS_WAIT_S: Final = 5.0
+"""For a partition that has no leader now, where others can be read without it."""
 
 
 class CatalogView:
@@ -206,12 +209,18 @@ async def read_catalog(cluster: Cluster, fleet: FleetName) -> CatalogView:
 
 
 async def read_control(
-    cluster: Cluster, name: str, take: Callable[[Record], None], *, last: int | None = None
+    cluster: Cluster,
+    name: str,
+    take: Callable[[Record], None],
+    *,
+    last: int | None = None,
+    unread: dict[int, MirrorfleetError] | None = None,
 ) -> bool:
     """Give `take` the committed records of a control topic; False when there is no such topic.
 
     One at a time: a topic may be of hundreds of megabytes, of which a key's last record counts.
-    With `last` only what lies in so many last offsets of each partition.
+    With `last` only what lies in so many last offsets of each partition. With `unread` a partition
+    that cannot be read now is put there, and keeps nobody from the others.
 
     Raises: BrokerError of a partition or of what we may not do, CorruptBatchError, connection
     errors.
@@ -220,8 +229,17 @@ async def read_control(
     if topic.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return False
     topic = await cluster.topic(name, refresh=True)
-    for number, (start, end) in (await partition_bounds(cluster, topic)).items():
-        begin = start if last is None else max(start, end - last)
-        async for record in committed_records(cluster, topic, number, begin, end):
-            take(record)
+    wait_s = None if unread is None else _OTHERS_WAIT_S
+    told = await bounds_that_are_told(cluster, topic, deadline_s=wait_s)
+    for number, bounds in told.items():
+        try:
+            if isinstance(bounds, BrokerError):
+                raise bounds
+            begin = bounds[0] if last is None else max(bounds[0], bounds[1] - last)
+            async for record in committed_records(cluster, topic, number, begin, bounds[1]):
+                take(record)
+        except MirrorfleetError as error:
+            if unread is None or not error.retriable:
+                raise
+            unread[number] = error
     return True

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from mirrorfleet.copying.advice import advice
-from mirrorfleet.core.ids import FleetName
+from mirrorfleet.core.errors import MirrorfleetError
+from mirrorfleet.core.ids import FleetName, SlotNumber
 from mirrorfleet.core.ports import Clock
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.mapping.catalog import read_catalog, read_control
@@ -27,27 +28,31 @@ async def standing(cluster: Cluster, fleet: FleetName, clock: Clock) -> list[dic
     """
     view = await read_catalog(cluster, fleet)
     entries = shown(view.partitions.values())
-    snapshots, now_ms = await _heard(cluster, fleet, clock)
-    rows = fleet_rows(entries, snapshots, now_ms)
+    unread: dict[int, MirrorfleetError] = {}
+    snapshots, now_ms = await _heard(cluster, fleet, clock, unread)
+    silent = {SlotNumber(number): str(error) for number, error in unread.items()}
+    rows = fleet_rows(entries, snapshots, now_ms, silent)
     return [
         {**row, "next": advice(str(row["fault"] or ""), entry) or None}
         for row, entry in zip(rows, entries, strict=True)
     ]
 
 
-async def _heard(cluster: Cluster, fleet: FleetName, clock: Clock) -> tuple[list[Progress], int]:
+async def _heard(
+    cluster: Cluster, fleet: FleetName, clock: Clock, unread: dict[int, MirrorfleetError]
+) -> tuple[list[Progress], int]:
     """The newest snapshots, and what time it is for them.
 
     Brokers stamp them, and the clock of an operator's machine may be minutes away: ahead of theirs
     it would call each owner silent, behind it a dead one alive. So where it does not fit them, a
     report that comes while we wait for one is of now; without one all are silent, whatever it says.
     """
-    found = await newest_progress(cluster, fleet)
+    found = await newest_progress(cluster, fleet, unread)
     last_ms = _newest_ms(found)
     if not found or abs(clock.now_ms() - last_ms) <= STALE_MS:
         return found, max(clock.now_ms(), last_ms)
     await asyncio.sleep(ANOTHER_LOOK_S)
-    again = await newest_progress(cluster, fleet)
+    again = await newest_progress(cluster, fleet, unread)
     newest_ms = _newest_ms(again)
     silent_ms = last_ms + STALE_MS + 1
     return again, newest_ms if newest_ms > last_ms else max(clock.now_ms(), silent_ms)
@@ -63,8 +68,12 @@ def unhealthy(row: Mapping[str, object]) -> str:
     return f"{said}\n  next: {row['next']}" if row["next"] else said
 
 
-async def newest_progress(cluster: Cluster, fleet: FleetName) -> list[Progress]:
+async def newest_progress(
+    cluster: Cluster, fleet: FleetName, unread: dict[int, MirrorfleetError] | None = None
+) -> list[Progress]:
     """The newest snapshot of each slot, as of its record; damaged or newer ones are left out.
+
+    `unread` as `read_control`; a partition is a slot's.
 
     Brokers stamp the records: one clock for all, whatever the workers' say.
     """
@@ -75,5 +84,6 @@ async def newest_progress(cluster: Cluster, fleet: FleetName) -> list[Progress]:
         if isinstance(found, Progress):
             newest[record.key] = found
 
-    await read_control(cluster, control_topic(fleet, ControlKind.PROGRESS), take, last=SNAPSHOTS)
+    name = control_topic(fleet, ControlKind.PROGRESS)
+    await read_control(cluster, name, take, last=SNAPSHOTS, unread=unread)
     return list(newest.values())

@@ -100,7 +100,11 @@ async def resolve(
     What was asked may be done all the same: whoever raises says until when.
     """
     entry = _entry(await read_catalog(target, fleet), link, at)
-    told = _told(await newest_progress(target, fleet), entry)
+    unread: dict[int, MirrorfleetError] = {}
+    snapshots = await newest_progress(target, fleet, unread)
+    if entry.slot in unread:
+        raise unread[entry.slot]
+    told = _told(snapshots, entry)
     command = _command(entry, told, wish, clock.now_ms())
     answers, requests = (
         TopicPartition(control_topic(fleet, kind), 0)
@@ -169,6 +173,12 @@ async def _unanswered(
         until_ms = await _asked_until(target, requests, since, command, clock)
     except MirrorfleetError as error:
         return _unheard(at, "nobody knows whether a worker took it", error)
+    if until_ms is None and command.action is Action.SKIP:
+        return DeadlineError(
+            f"no worker has told within {PATIENCE_S:g} s that it went on with {at}.",
+            hint="Where one took the request it leaves the record out with its next commit there,"
+            " whatever is changed meanwhile; none takes it any more. See: mirrorfleet status.",
+        )
     if until_ms is None:
         return DeadlineError(
             f"no worker answered for {at} within {PATIENCE_S:g} s; the request has ended.",

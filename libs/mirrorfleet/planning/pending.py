@@ -63,8 +63,10 @@ class PlannedChange:
 
     @property
     def key(self) -> tuple[str, Kind, str, str]:
-        """What must be the same for it to be the same change; how copying starts may differ."""
-        same = "" if self.kind in {Kind.COPY, Kind.TERMS, Kind.ANEW} else self.detail
+        """What must be the same for it to be the same change; how copying starts may differ, but
+        not what is begun anew: each such partition loses something, or is copied again.
+        """
+        same = "" if self.kind in {Kind.COPY, Kind.TERMS} else self.detail
         return self.link, self.kind, self.what, same
 
 
@@ -93,7 +95,12 @@ def within(link: Link, plan: Plan, agreed: Collection[PlannedChange]) -> Plan:
             for each in plan.acls
             if kept(PlannedChange(name, _ACL_KINDS[each.step], str(each)))
         ),
-        publish=tuple(each for each in plan.publish if kept(words.of([each]))),
+        publish=tuple(
+            each
+            for entries in words.groups(plan.publish)
+            if kept(words.of(entries))
+            for each in entries
+        ),
     )
 
 
@@ -158,10 +165,7 @@ def _lines(link: str, plan: Plan) -> Iterator[PlannedChange]:
             name = alteration.claim.target_topic
             yield PlannedChange(link, Kind.CONFIG, name, str(config))
     words = _Words(link, plan)
-    groups: dict[tuple[str, Kind], list[CatalogPartition]] = {}
-    for entry in plan.publish:
-        groups.setdefault((entry.target_topic, words.of([entry]).kind), []).append(entry)
-    for entries in groups.values():
+    for entries in words.groups(plan.publish):
         yield words.of(entries)
 
 
@@ -192,6 +196,13 @@ class _Words:
         self._plan = plan
         self._replaced = replaced(plan.publish)
 
+    def groups(self, entries: Iterable[CatalogPartition]) -> Iterable[list[CatalogPartition]]:
+        """Entries of a topic with the same fate."""
+        found: dict[tuple[str, Kind], list[CatalogPartition]] = {}
+        for entry in entries:
+            found.setdefault((entry.target_topic, self.of([entry]).kind), []).append(entry)
+        return found.values()
+
     def of(self, entries: list[CatalogPartition]) -> PlannedChange:
         """One line for entries of a topic with the same fate."""
         first, plan = entries[0], self._plan
@@ -217,7 +228,12 @@ def _copying(source: str, partitions: Iterable[int], start: str) -> str:
 
 
 def _numbers(partitions: Iterable[int]) -> str:
-    found = sorted(partitions)
-    if len(found) == 1:
-        return f"partition {found[0]}"
-    return f"partitions {found[0]} to {found[-1]}"
+    """All of them: `partition 3`, `partitions 0 to 2`, `partitions 0 to 2, 5`."""
+    runs: list[list[int]] = []
+    for number in sorted(partitions):
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    told = ", ".join(f"{run[0]} to {run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs)
+    return f"partition {told}" if [len(run) for run in runs] == [1] else f"partitions {told}"

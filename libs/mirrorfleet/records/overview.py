@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 from mirrorfleet.core.ids import PartitionIdentity, SlotNumber
@@ -25,12 +26,16 @@ class Reported:
 
 
 def fleet_rows(
-    entries: Iterable[CatalogPartition], snapshots: Iterable[Progress], now_ms: int
+    entries: Iterable[CatalogPartition],
+    snapshots: Iterable[Progress],
+    now_ms: int,
+    unread: Mapping[SlotNumber, str] = MappingProxyType({}),
 ) -> list[dict[str, object]]:
     """One row a partition that is not removed, by link, topic and partition.
 
     `problem` says why a person should look, None when all is well. `lag_records` is None where the
-    owner is silent: how far the source went since its last report is not known.
+    owner is silent: how far the source went since its last report is not known. `unread`: why the
+    progress of a slot cannot be read; its owner may be at work.
     """
     reported: dict[PartitionIdentity, Reported] = {}
     by_slot: dict[SlotNumber, Progress] = {}
@@ -38,10 +43,13 @@ def fleet_rows(
         by_slot[snapshot.slot] = snapshot
         for partition in snapshot.partitions:
             reported[partition.identity] = Reported(snapshot, partition)
-    return [
-        _row(entry, reported.get(entry.identity), by_slot.get(entry.slot), now_ms)
-        for entry in shown(entries)
-    ]
+    rows: list[dict[str, object]] = []
+    for entry in shown(entries):
+        row = _row(entry, reported.get(entry.identity), by_slot.get(entry.slot), now_ms)
+        if (why := unread.get(entry.slot)) is not None:
+            row["problem"] = f"the progress of slot {entry.slot} cannot be read: {why}"
+        rows.append(row)
+    return rows
 
 
 def shown(entries: Iterable[CatalogPartition]) -> list[CatalogPartition]:

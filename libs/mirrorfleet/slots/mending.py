@@ -52,6 +52,10 @@ may take it since a moment ago, and `sync` brings the copy's configs in step, al
 TRUSTED_S: Final = 3600.0
 """Then limits that did not change are waited for no more."""
 
+_DECIDED: Final = (
+    "its rule decides (on_source_loss: {}): `sync` is asked for another incarnation, and makes it;"
+    " where `apply` is manual, `mirrorfleet apply` does"
+)
 _FOUND_BY_FETCHING: Final = frozenset(
     {FaultReason.RETENTION_OVERTOOK, FaultReason.SOURCE_TRUNCATED, FaultReason.SOURCE_CORRUPT}
 )
@@ -165,6 +169,9 @@ class Mender:
         if isinstance(step, str) and command is not None:
             requests.refuse(self._worker, command, step)
         elif isinstance(step, Step):
+            if command is not None and step.remedy is Remedy.BEGIN_ANEW and not step.request:
+                said = _DECIDED.format(partition.entry.on_source_loss)
+                requests.refuse(self._worker, command, said)
             await self._take(sender, partition, fault, step)
 
     def _may_be_taken(self, partition: CopyPartition) -> bool:

@@ -146,8 +146,8 @@ async def asked(
 
     monkeypatch.setattr(asking, "read_catalog", read_catalog)
     monkeypatch.setattr(asking, "load_map", load_map)
-    at, fleet = TopicPartition(topic, 0), FleetName("west")
-    answer = await ask_offset(target.cluster(), fleet, LINK, at, 7, way, SystemClock())
+    fleet = FleetName("west")
+    answer = await ask_offset(target.cluster(), fleet, LINK, topic, 7, way, SystemClock())
     return answer.row()
 
 

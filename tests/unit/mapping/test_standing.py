@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
@@ -9,7 +10,8 @@ import pytest
 
 from mirrorfleet.copying.loss import Look, loss
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.ids import NO_TOPIC_ID, FleetName, SourceOffset
+from mirrorfleet.core.errors import BrokerError
+from mirrorfleet.core.ids import NO_TOPIC_ID, FleetName, SlotNumber, SourceOffset
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.metadata import TopicMeta
 from mirrorfleet.mapping import catalog
@@ -39,7 +41,7 @@ async def test_the_newest_word_of_a_slot_is_the_last_one_and_as_old_as_its_recor
     async def metadata(_: object) -> SimpleNamespace:
         return SimpleNamespace(topics={PROGRESS.name: PROGRESS})
 
-    async def bounds(*_: object) -> dict[int, tuple[int, int]]:
+    async def bounds(*_: object, **__: object) -> dict[int, tuple[int, int]]:
         return {3: (0, 1_000)}
 
     async def read(*at: object) -> AsyncIterator[Record]:
@@ -47,7 +49,7 @@ async def test_the_newest_word_of_a_slot_is_the_last_one_and_as_old_as_its_recor
         yield Record(998, stamp - 1_000, *first)
         yield Record(999, stamp, *second)
 
-    monkeypatch.setattr(catalog, "partition_bounds", bounds)
+    monkeypatch.setattr(catalog, "bounds_that_are_told", bounds)
     monkeypatch.setattr(catalog, "committed_records", read)
     cluster = cast("Cluster", SimpleNamespace(metadata=metadata, topic=topic))
     (found,) = await module.newest_progress(cluster, FleetName("west"))
@@ -134,3 +136,37 @@ async def test_a_faulted_partition_is_told_with_what_to_do_next(
     first, second = module.unhealthy(faulted).splitlines()
     assert first.startswith("unhealthy: orders-0 of east->west: retention-overtook at source")
     assert second.startswith("  next: The source deleted records")
+
+
+async def test_a_slot_whose_progress_has_no_leader_hides_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    entries = [entry(0), replace(entry(1), slot=SlotNumber(7))]
+    away = BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, f"west: reading {PROGRESS.name}-7")
+    word = progress.encode(snapshot(1_000, said(5)))
+
+    async def catalog_of(*_: object) -> SimpleNamespace:
+        return SimpleNamespace(partitions={each.identity: each for each in entries})
+
+    async def topic(*_: object, **__: object) -> TopicMeta:
+        return PROGRESS
+
+    async def metadata(_: object) -> SimpleNamespace:
+        return SimpleNamespace(topics={PROGRESS.name: PROGRESS})
+
+    async def bounds(*_: object, **__: object) -> dict[int, tuple[int, int] | BrokerError]:
+        return {7: away, 3: (0, 1)}
+
+    async def read(*_: object) -> AsyncIterator[Record]:
+        yield Record(0, 1_000, *word)
+
+    monkeypatch.setattr(module, "read_catalog", catalog_of)
+    monkeypatch.setattr(catalog, "bounds_that_are_told", bounds)
+    monkeypatch.setattr(catalog, "committed_records", read)
+    cluster = cast("Cluster", SimpleNamespace(metadata=metadata, topic=topic))
+    well, unread = await module.standing(cluster, FleetName("west"), At(1_000))
+
+    assert well["problem"] is None
+    assert unread["problem"] == f"the progress of slot 7 cannot be read: {away}"
+    with pytest.raises(BrokerError, match="LEADER_NOT_AVAILABLE"):
+        await module.newest_progress(cluster, FleetName("west"))

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 REQUESTS = TopicPartition("__mirrorfleet.west.commands", 0)
 NOON_MS = 1_790_078_400_000
+GAP = Wish(Action.ACCEPT_GAP, 100, 150)
 TOLD = report(entry(), fault="source-truncated at source offset 100: it ends at 100, not at 150")
 
 
@@ -81,6 +82,8 @@ class World:
     fault: str = TOLD.fault
     polls: list[list[ControlRecord] | MirrorfleetError] = field(default_factory=list)
     """What the ledger's next polls give; then nothing."""
+    unread: dict[int, MirrorfleetError] = field(default_factory=dict)
+    """Slots whose progress cannot be read."""
     silent: set[str] = field(default_factory=set)
     """Of the target, what gives no answer: write, read."""
 
@@ -89,7 +92,10 @@ class World:
         view.apply(entry())
         return view
 
-    async def newest_progress(self, *_: object) -> list[Progress]:
+    async def newest_progress(
+        self, _target: object, _fleet: object, unread: dict[int, MirrorfleetError]
+    ) -> list[Progress]:
+        unread.update(self.unread)
         return [snapshot(replace(TOLD, fault=self.fault))]
 
     async def list_offsets(
@@ -166,7 +172,7 @@ def anew(asked: Command) -> Command:
     )
 
 
-async def told(expected: type[MirrorfleetError] = DeadlineError) -> str:
+async def told(expected: type[MirrorfleetError] = DeadlineError, wish: Wish = GAP) -> str:
     """What an operator is told, at once or at the end of his patience."""
     target, clock = SimpleNamespace(name="west"), SimpleNamespace(now_ms=lambda: NOON_MS)
     with pytest.raises(expected) as error:
@@ -175,7 +181,7 @@ async def told(expected: type[MirrorfleetError] = DeadlineError) -> str:
             FleetName("west"),
             LINK,
             TopicPartition("orders", 0),
-            Wish(Action.ACCEPT_GAP, 100, 150),
+            wish,
             cast("Clock", clock),
         )
     return str(error.value)
@@ -212,6 +218,22 @@ async def test_a_request_that_no_worker_takes_has_ended(
 
     assert "no worker answered for orders-0 within 0.05 s; the request has ended." in said
     assert "Does a mirror run?" in said
+
+
+async def test_of_a_record_that_may_be_left_out_later_it_is_said_that_it_is(world: World) -> None:
+    said = await told(wish=Wish(Action.SKIP))
+
+    assert "no worker has told within 0.05 s that it went on with orders-0." in said
+    assert "leaves the record out with its next commit there, whatever is changed meanwhile" in said
+    assert "has ended" not in said
+
+
+async def test_only_the_slot_of_a_partition_must_tell_of_it(world: World) -> None:
+    world.unread = {entry().slot + 1: DeadlineError("away")}
+    assert "no worker answered" in await told()
+
+    world.unread = {entry().slot: DeadlineError("away")}
+    assert await told() == "away"
 
 
 STILL = "A worker may still take it within 0.05 s, and what it takes is done."

@@ -267,6 +267,25 @@ def test_a_recreated_source_is_one_change_that_ends_nothing() -> None:
     assert dict(plan.ended) == {}
 
 
+def test_what_begins_anew_is_made_for_the_partitions_that_were_shown_and_for_no_others() -> None:
+    old = published(4, RuleTerms())
+    asked = {each.identity: asked_anew(each, "offset:40") for each in old}
+
+    def begun_anew(*numbers: int) -> Plan:
+        anew = {old[n].identity: asked[old[n].identity] for n in numbers}
+        return planned(orders(4), copied(4), entries=old, scene=Scene(anew=anew))
+
+    (shown,) = planned_changes(LINK, begun_anew(3))
+    later = begun_anew(1, 3)
+
+    assert shown.detail == "from orders: partition 3, incarnation 1"
+    assert [each.detail for each in planned_changes(LINK, later)] == [
+        "from orders: partitions 1, 3, incarnation 1"
+    ]
+    assert within(LINK, later, [shown]).publish == ()
+    assert within(LINK, later, planned_changes(LINK, later)).publish == later.publish
+
+
 def test_partitions_that_a_recreated_source_lacks_are_said_to_end_for_that() -> None:
     terms = RuleTerms(on_source_loss="record-gap")
     old = published(2, terms)

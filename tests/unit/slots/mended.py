@@ -42,6 +42,8 @@ class World:
         self.names: dict[str, TopicId] = {}
         """What has a name now, where that is known."""
         self.leaderless: set[TopicPartition] = set()
+        self.few: set[TopicPartition] = set()
+        """What takes nothing, for want of replicas."""
         clock = SimpleNamespace(monotonic=lambda: self.now, now_ms=lambda: 7)
         self.worker = SimpleNamespace(
             requests=Requests(),
@@ -62,7 +64,9 @@ class World:
             unstarted=dict[PartitionIdentity, CopyPartition](),
             control_partition=lambda kind: TopicPartition(f"__mirrorfleet.west.{kind}", 0),
             sources=SimpleNamespace(topic_id=self.names.get),
-            targets=SimpleNamespace(topic_id=self.names.get, of=self.leader),
+            targets=SimpleNamespace(
+                topic_id=self.names.get, of=self.leader, has_few=lambda *at: at in self.few
+            ),
             doubts=SimpleNamespace(doubted=set[TopicPartition](), doubt=lambda _: None),
             retry=self.slot.heal,
             stop_partition=lambda partition, fault: self.slot.fault(partition, fault, self.now),

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from mirrorfleet.copying.faults import Fault, FaultReason, Span
-from mirrorfleet.copying.partition import CopyPartition, SourceEnds
+from mirrorfleet.copying.partition import CopyPartition
 from mirrorfleet.core.ids import (
     SourceOffset,
     TopicPartition,
@@ -61,20 +61,23 @@ async def test_a_position_moves_in_the_transaction_that_tells_the_ledger() -> No
     assert [each.kind for each in world.told] == ["gap"]
 
 
-@pytest.mark.parametrize("is_led", [False, True], ids=["no leader", "in doubt"])
-async def test_a_position_waits_for_a_ledger_that_cannot_be_told(*, is_led: bool) -> None:
-    """A transaction would be aborted each time, and all that the slot has fetched taken back."""
+@pytest.mark.parametrize("why", ["no leader", "in doubt", "few replicas"])
+async def test_a_position_waits_for_a_ledger_that_cannot_be_told(why: str) -> None:
+    """A transaction would be aborted each time, and all that the slot has fetched taken back. With
+    too few replicas it could not even be aborted: its marker is not taken either.
+    """
     world, told = World(), TopicPartition(EVENTS, 0)
     world.stand(R.SOURCE_CORRUPT)
     world.ask(Action.SEEK, 0, 9)
-    (world.runner.doubts.doubted if is_led else world.leaderless).add(told)
+    doubted: set[TopicPartition] = world.runner.doubts.doubted
+    {"no leader": world.leaderless, "in doubt": doubted, "few replicas": world.few}[why].add(told)
 
     await world.work()
     assert world.written == []
     assert world.partition.fault is not None
 
-    world.runner.doubts.doubted.clear()
-    world.leaderless.clear()
+    for some in (doubted, world.leaderless, world.few):
+        some.clear()
     await world.work()
     assert world.partition.committed.next_source == 9
 
@@ -237,27 +240,6 @@ async def test_no_other_incarnation_is_asked_for_of_a_topic_that_is_another_one_
     assert not world.worker.asked
     assert world.partition.fault is not None
     assert world.partition.fault.reason is R.TARGET_RECREATED
-
-
-@pytest.mark.parametrize("stands", [True, False])
-async def test_a_request_that_does_not_fit_is_refused_once(*, stands: bool) -> None:
-    world = World()
-    if stands:
-        world.stand(R.RETENTION_OVERTOOK, span(0, 9))
-    world.partition.source = SourceEnds(9, 9, 0)
-    world.ask(Action.ACCEPT_GAP, 0, 8)
-
-    await world.work()
-    await world.work()
-
-    (event,) = world.worker.events
-    assert (event.kind, event.request, event.first, event.end) == ("request-refused", "r1", 0, 8)
-    assert event.detail == (
-        "what it stands at is 0..9, not 0..8: retention-overtook at source offset 0: why"
-        if stands
-        else "it is being copied; nothing is in its way"
-    )
-    assert (world.written, world.partition.committed.next_source) == ([], 0)
 
 
 async def test_who_took_the_slot_just_now_meets_what_stands_before_it_answers_a_request() -> None:

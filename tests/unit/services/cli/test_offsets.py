@@ -163,3 +163,9 @@ def test_translate_answers_without_the_secrets_of_the_source_and_says_so(
     (row,) = json.loads(capsys.readouterr().out)
     unchecked = "not checked: east did not say whether it still has this orders."
     assert (row["other_offset"], row["unchecked"]) == (9, unchecked)
+
+
+def test_a_topic_that_is_there_is_meant_though_it_ends_like_a_partition() -> None:
+    assert asking.parse_partition("a-1", {"a", "a-1"}) == TopicPartition("a-1", 0)
+    assert asking.parse_partition("a-1-2", {"a", "a-1"}) == TopicPartition("a-1", 2)
+    assert asking.parse_partition("a-2", {"a", "a-1"}) == TopicPartition("a", 2)
