@@ -15,6 +15,7 @@ from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.runtime import metric_names as names
 from mirrorfleet.runtime.lifecycle import describe, is_ours
 from mirrorfleet.runtime.log import fields, logger
+from mirrorfleet.runtime.reaching import reached
 from mirrorfleet.standby.leading import leadership
 from services.heartbeat.beats import Beats
 from services.heartbeat.settings import Place, parse
@@ -62,7 +63,8 @@ class HeartbeatService:
         context = self._context
         target = Cluster(cluster_settings(context.estate, context.target, CLIENT))
         try:
-            await leadership(context, target, "heartbeat").run(self._beat, stop, self._forget)
+            if await reached(context, stop, target.open):
+                await leadership(context, target, "heartbeat").run(self._beat, stop, self._forget)
         finally:
             for place in self._places:
                 await place.close()

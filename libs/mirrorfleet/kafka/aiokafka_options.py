@@ -140,6 +140,13 @@ class _KeepingUp(AIOKafkaClient):  # type: ignore[misc] # aiokafka has no types
             return False
         return bool(await super()._metadata_update(cluster, topics))
 
+    async def _maybe_wait_metadata(self) -> None:
+        """As aiokafka, but who shares out slots needs none, and must not sit out its session
+        without a heartbeat while a frozen broker is asked for it.
+        """
+        if self.reach is None:
+            await super()._maybe_wait_metadata()
+
     async def bootstrap(self) -> None:
         """As aiokafka. Raises: KafkaConnectionError."""
         self.trying = asyncio.current_task()

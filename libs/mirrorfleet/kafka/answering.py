@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from mirrorfleet.core.errors import MirrorfleetError
+from mirrorfleet.kafka.call import ready_within
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.opening import negotiate
 
@@ -25,6 +26,7 @@ async def _answers(cluster: Cluster, node: int, deadline_s: float) -> bool:
     try:
         async with asyncio.timeout(deadline_s):
             connection = await cluster.shared(node)
+        await ready_within(connection, deadline_s)  # its login may end just now
         await negotiate(connection, deadline_s)
     except (MirrorfleetError, TimeoutError):
         return False

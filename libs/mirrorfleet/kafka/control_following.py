@@ -103,7 +103,7 @@ class TopicTail:
         except BrokerError as error:
             if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
                 raise
-            await self._begin(list(self._tail.next_offsets), EARLIEST, deadline_s)
+            await self._begin(list(self._tail.out_of_range), EARLIEST, deadline_s)
             found = []
         self._polled_at = now
         return found

@@ -31,6 +31,9 @@ from mirrorfleet.kafka.together import all_of
 _WAIT_MS: Final = 500
 _LOOK_AGAIN_S: Final = 1.0
 """Between two looks for a leader of what has none, or for a broker that could not be reached."""
+_SILENT_S: Final = 5.0
+"""For an answer of which nothing has come, beyond what the broker may wait: all others wait for it.
+Brokers of three have another leader after 9 s; one that is only slow is asked again."""
 _DOUBT_S: Final = 30.0
 """Between two looks in any case: a leader that its cluster has lost, and we have not, serves what
 it has for ever and tells nobody of its heir (Java clients look each 5 min, metadata.max.age.ms)."""
@@ -227,8 +230,8 @@ class PartitionTail:
         lane = self._lanes.get(node)
         if lane is None or lane.connection.closed:
             connection = await self._cluster.connect(node, purpose=f"tail {self._topic}")
-            timeout_s = self._cluster.settings.request_timeout_s
-            lane = self._lanes[node] = FetchLane(connection, deadline_s=timeout_s)
+            silent_s = min(self._cluster.settings.request_timeout_s, _SILENT_S)
+            lane = self._lanes[node] = FetchLane(connection, deadline_s=silent_s)
         for point in points:
             lane.want(point)
         fetched = await lane.fetch(max_bytes=FETCH_BYTES, max_wait_ms=max_wait_ms)

@@ -58,6 +58,9 @@ class FencedWriter:
         on_taken: Callable[[], Awaitable[None]] | None = None,
         left_open: LeftOpen | None = None,
         deadline_s: float = 30.0,
+        version_of: Callable[[Cluster], Awaitable[TransactionVersion]] = (
+            Cluster.transaction_version
+        ),
     ) -> None:
         """`on_taken` looks, after each take, whether what is to be written is still right.
 
@@ -70,6 +73,7 @@ class FencedWriter:
         self._on_taken = on_taken
         self._left_open = left_open
         self._deadline_s = deadline_s
+        self._version_of = version_of
         self._transactions: Transactions | None = None
         self._producer: ProducerIdentity | None = None
         self._sequences: dict[TopicPartition, int] = {}
@@ -86,8 +90,7 @@ class FencedWriter:
         self._sequences.clear()
         await self._check_place()
         if self._transactions is None:
-            # a broker that nobody reaches must not keep all others from being fenced
-            version = await self._cluster.version_of_those_there()
+            version = await self._version_of(self._cluster)
             self._transactions = Transactions(self._cluster, self._id, version)
         if self._left_open is not None:
             await self._left_open.look()
@@ -231,6 +234,8 @@ async def write_by_order(
             on_taken=on_taken,
             left_open=left_open,
             deadline_s=attempts.left_s,
+            # a broker that nobody reaches must keep nobody from fencing what the others have
+            version_of=Cluster.version_of_those_there,
         )
         try:
             await cluster.leader(control[0])  # known before the id is taken: its owner is quick

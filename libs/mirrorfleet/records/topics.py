@@ -192,15 +192,19 @@ def durability(replication_factor: int) -> str:
     return "three copies, two needed"
 
 
+def least_in_sync(replicas: int) -> int:
+    """So many must be in sync for a partition of our topics to take anything."""
+    return 2 if replicas >= 3 else 1
+
+
 def _durable(replication_factor: int) -> dict[str, str]:
     """What keeps an acknowledged record: a majority has it, and no stale replica may lead.
 
     The broker stamps: one of 4.x refuses what a worker's clock dates more than an hour ahead of its
     own (KIP-937), and the slots of that worker would stand still.
     """
-    min_isr = 2 if replication_factor >= 3 else 1
     return {
-        "min.insync.replicas": str(min_isr),
+        "min.insync.replicas": str(least_in_sync(replication_factor)),
         "unclean.leader.election.enable": "false",
         "message.timestamp.type": "LogAppendTime",
     }

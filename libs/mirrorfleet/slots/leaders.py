@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import MirrorfleetError
 from mirrorfleet.kafka.leaders import Newest
+from mirrorfleet.records.topics import least_in_sync
 from mirrorfleet.runtime.log import fields, logger
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class Leaders:
         self._leaders: dict[tuple[str, int], LeaderAt] = {}
         self._newest: dict[tuple[str, int], Newest] = {}
         self._short: dict[tuple[str, int], int] = {}
+        self._few: set[tuple[str, int]] = set()
         self._ids: dict[str, TopicId] = {}
         self._role = role
         self._partitions: dict[str, tuple[int, ...]] = {}
@@ -127,6 +129,10 @@ class Leaders:
     def in_sync(self, topic: str, partition: int) -> int | None:
         """How many replicas were in sync where some were not; None where all were."""
         return self._short.get((topic, partition))
+
+    def has_few(self, topic: str, partition: int) -> bool:
+        """Whether a partition of one of our own topics takes nothing, for want of replicas."""
+        return (topic, partition) in self._few
 
     def topic_id(self, topic: str) -> TopicId | None:
         """The id that the topic has now; None while it is unknown or absent."""
@@ -226,6 +232,7 @@ class Leaders:
             for by_name in (self._unwanted, self._ids, self._partitions, self.absent_since):
                 by_name.pop(name, None)
         self._denied -= gone
+        self._few = {at for at in self._few if at[0] not in gone}
         for by_partition in (self._leaders, self._newest, self._short):
             for at in [at for at in by_partition if at[0] in gone]:
                 del by_partition[at]
@@ -239,3 +246,7 @@ class Leaders:
             self._short[at] = len(meta.isr)
         else:
             self._short.pop(at, None)
+        if len(meta.isr) < least_in_sync(len(meta.replicas)):
+            self._few.add(at)
+        else:
+            self._few.discard(at)

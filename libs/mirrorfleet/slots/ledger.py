@@ -75,8 +75,9 @@ def event_entry(runner: SlotRunner, events: Sequence[Event]) -> ControlEntry:
 
 def is_open(runner: SlotRunner) -> bool:
     """Whether it can be told now; in vain, all that the slot has fetched would be taken back."""
-    at = place(runner)
-    return runner.targets.of(*at) is not None and at not in runner.doubts.doubted
+    at, targets = place(runner), runner.targets
+    is_led = targets.of(*at) is not None and not targets.has_few(*at)
+    return is_led and at not in runner.doubts.doubted
 
 
 def must_wait(runner: SlotRunner, partition: CopyPartition) -> bool:

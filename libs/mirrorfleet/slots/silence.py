@@ -12,12 +12,17 @@ something can be done about it.
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from mirrorfleet.core.errors import BrokerError, ConnectionLostError, DeadlineError
+from mirrorfleet.core.errors import (
+    AuthenticationError,
+    BrokerError,
+    ConnectionLostError,
+    DeadlineError,
+)
 from mirrorfleet.kafka.inspection import describe_producers
 from mirrorfleet.kafka.together import all_of
+from mirrorfleet.runtime.log import fields, logger
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -31,12 +36,18 @@ LOOK_S: Final = 2.0
 """For one look; one that all the slot waits for is taken again after as long."""
 PAUSE_S: Final = 1.0
 """Between two looks beside the copying."""
+REFUSED_S: Final = 10.0
+"""Where a broker does not let us in: each look is a login, and many may lock the account."""
+
+_log = logger(__name__)
 
 
 async def producers_of(
-    runner: SlotRunner, led: Sequence[TopicPartition]
+    runner: SlotRunner, led: Sequence[TopicPartition], refused: set[int] | None = None
 ) -> Results[TopicPartition, list[ActiveProducer]]:
-    """What the leaders say; one out of reach leaves out only its own partitions."""
+    """What the leaders say; one out of reach leaves out only its own partitions, and so does one
+    that does not let us in (its certificate is old, say), which is added to `refused`.
+    """
     by_node: dict[int, list[TopicPartition]] = {}
     for at in led:
         leader = runner.targets.of(*at)
@@ -44,11 +55,17 @@ async def producers_of(
             by_node.setdefault(leader.node, []).append(at)
     answers: dict[TopicPartition, list[ActiveProducer] | BrokerError] = {}
 
-    async def ask(some: list[TopicPartition]) -> None:
-        with suppress(ConnectionLostError, DeadlineError):
+    async def ask(node: int, some: list[TopicPartition]) -> None:
+        try:
             answers.update(await describe_producers(runner.target, some, deadline_s=LOOK_S))
+        except (ConnectionLostError, DeadlineError):
+            return
+        except AuthenticationError as error:
+            _log.warning("broker %d is left out", node, extra=fields(error=str(error)))
+            if refused is not None:
+                refused.add(node)
 
-    await all_of(map(ask, by_node.values()))
+    await all_of(ask(*each) for each in by_node.items())
     return answers
 
 
@@ -75,14 +92,15 @@ class Silent:
 
     async def _ask(self) -> None:
         while self.partitions:
-            answers = await producers_of(self._runner, sorted(self.partitions))
+            refused = set[int]()
+            answers = await producers_of(self._runner, sorted(self.partitions), refused)
             heard = {at for at, answer in answers.items() if not _is_for_now(answer)}
             if not heard.isdisjoint(self.partitions):
                 self.partitions -= heard
                 self._runner.wake()
             if self.partitions:
                 self._runner.targets.ask()
-                await asyncio.sleep(PAUSE_S)
+                await asyncio.sleep(REFUSED_S if refused else PAUSE_S)
 
 
 def _is_for_now(answer: list[ActiveProducer] | BrokerError) -> bool:

@@ -10,6 +10,7 @@ from typing import cast
 import pytest
 
 from mirrorfleet.config.cluster_settings import ClusterSettings
+from mirrorfleet.core.errors import ConnectionLostError
 from mirrorfleet.core.ids import (
     ClusterAlias,
     FleetName,
@@ -181,6 +182,19 @@ async def test_while_a_leader_does_not_tell_the_id_is_not_taken_and_it_is_said_w
     assert "is not taken, and nothing is written" in told
     assert "Run it again once the brokers that lead" in told
     assert (broker.seen_ends, broker.asked(fake.INIT_PRODUCER_ID)) == ([], [])
+
+
+async def test_a_slot_is_fenced_though_a_broker_of_the_cluster_is_reached_by_nobody(
+    broker: ForgetfulBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fenced_writer, "BY_ORDER_S", 2.0)
+    broker.brokers = {**broker.brokers, 9: ("127.0.0.1", 1)}
+    async with opened(broker) as target:
+        with pytest.raises(ConnectionLostError):  # who is to work with it for long wants all
+            await target.transaction_version()
+
+    assert await marked(broker, STOP) == ""
+    assert broker.seen_ends == WRITTEN * 3
 
 
 async def test_where_nothing_was_left_open_a_slot_is_fenced_though_other_brokers_are_down(

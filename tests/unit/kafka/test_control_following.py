@@ -39,6 +39,7 @@ class Log:
         self.leaderless: dict[int, object] = {}
         self.trouble = ErrorCode.LEADER_NOT_AVAILABLE
         self.asked: list[tuple[list[int], OffsetSpec]] = []
+        self.out_of_range = set[int]()
 
     async def topic(self, _name: str, *, refresh: bool) -> SimpleNamespace:
         del refresh
@@ -56,9 +57,12 @@ class Log:
 
     def start(self, partition: int, offset: int) -> None:
         self.next_offsets[partition] = offset
+        self.out_of_range.discard(partition)
 
     async def poll(self, *, deadline_s: float, max_wait_ms: int) -> list[ControlRecord]:
         del deadline_s, max_wait_ms
+        if self.out_of_range:
+            raise BrokerError(ErrorCode.OFFSET_OUT_OF_RANGE, "reading")
         self.clock.seconds += self.poll_s
         stamps = {3: NOW_MS - 90_000, 4: NOW_MS + 3_600_000, 5: LONG_AGO_MS}
         return [ControlRecord(TOPIC, 0, at, stamp, b"k", b"v") for at, stamp in stamps.items()]
@@ -153,6 +157,18 @@ async def test_who_begins_while_some_have_no_leader_hears_the_others_and_begins_
     log.clock.seconds += LACKS_S
     await came(tail)
     assert not log.asked  # it looks for new ones now and then
+
+
+async def test_a_log_that_lost_its_tail_is_read_again_and_no_other(
+    log: Log, tail: TopicTail
+) -> None:
+    log.partitions = {0, 1, 2}
+    await came(tail)
+    log.asked.clear()
+    log.out_of_range = {1}
+
+    assert await came(tail) == []
+    assert log.asked == [([1], EARLIEST), ([1], LATEST)]
 
 
 async def test_those_that_had_no_leader_begin_where_the_others_did(log: Log) -> None:

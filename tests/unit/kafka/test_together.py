@@ -19,7 +19,7 @@ from mirrorfleet.core.errors import (
 from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.kafka.cluster import PartitionLeader
 from mirrorfleet.kafka.each import LeaderEpochs, Results, on_leaders
-from mirrorfleet.kafka.together import all_of, both_of, both_or_neither, helped
+from mirrorfleet.kafka.together import all_of, both_of, both_or_neither, helped, those_of
 
 if TYPE_CHECKING:
     from mirrorfleet.kafka.cluster import Cluster
@@ -188,3 +188,22 @@ async def test_help_ends_with_the_work_and_what_is_wrong_with_it_is_told() -> No
         aid = Work()
         with pytest.raises(ValueError, match="a defect"):
             await helped(work(), broken())
+
+
+async def gives(value: int) -> int:
+    return value
+
+
+async def fails(error: Exception) -> int:
+    raise error
+
+
+async def test_what_some_can_give_is_taken_and_where_none_can_it_is_told_why() -> None:
+    away, refused = ConnectionLostError("away"), AuthenticationError("refused")
+
+    assert await those_of([gives(1), fails(away), gives(2), fails(refused)]) == [1, 2]
+    assert await those_of([]) == []
+    with pytest.raises(AuthenticationError, match="refused"):
+        await those_of([fails(away), fails(refused)])
+    with pytest.raises(ZeroDivisionError):
+        await those_of([gives(1), fails(ZeroDivisionError())])

@@ -18,6 +18,7 @@ from mirrorfleet.runtime.lifecycle import Failed, Lifecycle, Stop, supervise
 from tests.faultkit.waiting import until
 from tests.unit.config.making import RIGHT, parse
 from tests.unit.standby.test_demotion import Fleet, for_ever, nothing
+from tests.unit.standby.test_leading import PLACE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,6 +32,7 @@ NEXT = {
     "sync": "_open_sources",
     "checkpoint": "_read",
     "lag": "_work",
+    "heartbeat": "_beat",
 }
 """What each does first when the target is there."""
 
@@ -70,8 +72,10 @@ def name(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def fleet(name: str, monkeypatch: pytest.MonkeyPatch) -> Fleet:
     made = Fleet()
-    if name in ("sync", "checkpoint"):
+    if name in ("sync", "checkpoint", "heartbeat"):
         monkeypatch.setattr(f"services.{name}.service.leadership", made.leadership)
+    if name == "heartbeat":
+        made.group.give(PLACE)
     return made
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import MethodType, SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
-from mirrorfleet.core.errors import DeadlineError
+from mirrorfleet.core.errors import DeadlineError, MirrorfleetError
 from mirrorfleet.core.ids import ProducerIdentity, TargetOffset, TopicPartition
 from mirrorfleet.kafka import left_open
 from mirrorfleet.kafka.inspection import ActiveProducer
@@ -41,6 +41,7 @@ class World:
 
     lost_at_state: TopicPartition | None = None
     """Out of reach from when the coordinator was asked."""
+    away: MirrorfleetError = DeadlineError("gave up")
     silent_s = 0.0
     """How long the leader of what is unreachable is waited for."""
     asked = 0
@@ -142,7 +143,7 @@ class World:
         self.looks.append(sorted(asked))
         if not self.unreachable.isdisjoint(asked):
             await asyncio.sleep(self.silent_s)
-            raise DeadlineError("gave up")
+            raise self.away
         return {
             at: [ActiveProducer(who, 0, 0, start) for who, start in self.open.get(at, [])]
             for at in asked

@@ -267,6 +267,7 @@ class Runner:
         )
         self.targets = SimpleNamespace(
             of=lambda topic, partition: LeaderAt(1, 0),
+            has_few=lambda topic, partition: False,
             topic_id=lambda topic: None,
             denied=lambda topic: False,
             absent_for=lambda topic: 0.0,

@@ -36,6 +36,8 @@ class World:
         self.cluster = SimpleNamespace(brokers={3: "", 1: "", 2: ""}, shared=self._shared)
         meters = SimpleNamespace(fetched=self.fetched)
         self._side = SimpleNamespace(meters=meters, cluster=self.cluster)
+        self.ready: list[int] = []
+        monkeypatch.setattr(module, "ready_within", self._ready)
         monkeypatch.setattr(module, "negotiate", self._negotiate)
         monkeypatch.setattr(contacts, "LOOK_S", 0.0)
 
@@ -47,8 +49,13 @@ class World:
             raise ConnectionLostError("refused")
         return node
 
+    async def _ready(self, node: int, seconds: float) -> None:
+        del seconds
+        self.ready.append(node)
+
     async def _negotiate(self, node: int, deadline_s: float) -> None:
         del deadline_s
+        assert self.ready[-1] == node  # its login may have ended
         if node not in self.well:
             raise AuthenticationError("no")
 

@@ -43,6 +43,7 @@ class World:
         self.now = 100.0
         self.leader, self.epoch = 1, 4
         self.topic_id = ORDERS
+        self.replicas: tuple[int, ...] = (1, 2)
         self.isr: tuple[int, ...] = (1, 2)
         self.is_there = True
         self.takes = 0.0
@@ -57,7 +58,7 @@ class World:
         self.read += 1
         self.now += self.takes
         self.asked = topics
-        one = PartitionMeta(self.leader, self.epoch, (1, 2), self.isr, (), ErrorCode.NONE)
+        one = PartitionMeta(self.leader, self.epoch, self.replicas, self.isr, (), ErrorCode.NONE)
         two = PartitionMeta(2, 4, (1, 2), (1, 2), (), ErrorCode.NONE)
         topic = TopicMeta("orders", self.topic_id, ErrorCode.NONE, False, {0: one, 1: two})
         return SimpleNamespace(topics={"orders": topic} if self.is_there else {})
@@ -270,3 +271,19 @@ async def test_the_table_is_of_when_its_last_renewal_began_that_came_to_an_end()
     with suppress(DeadlineError):
         await world.table.renew()
     assert world.table.as_of == 100.0
+
+
+@pytest.mark.parametrize(
+    ("replicas", "isr", "few"),
+    [((1, 2, 3), (1, 2), False), ((1, 2, 3), (1,), True), ((1, 2), (2,), False)],
+)
+async def test_a_partition_of_ours_has_few_when_it_takes_nothing(
+    replicas: tuple[int, ...], isr: tuple[int, ...], *, few: bool
+) -> None:
+    world = World()
+    world.replicas, world.isr = replicas, isr
+    await world.table.renew()
+    assert world.table.has_few("orders", 0) is few
+    world.isr = replicas
+    await world.table.renew()
+    assert not world.table.has_few("orders", 0)

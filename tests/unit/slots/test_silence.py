@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from mirrorfleet.slots.silence import LOOK_S
+import pytest
+
+from mirrorfleet.core.errors import AuthenticationError, DeadlineError, MirrorfleetError
+from mirrorfleet.slots.silence import LOOK_S, REFUSED_S
 from tests.faultkit.virtual import in_virtual_time
 from tests.unit.slots.settled import COPY, World
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
-
-    import pytest
 
 LASTS_S = 20.0
 PAUSE_S = 0.1
@@ -55,17 +56,19 @@ def run(
     in_virtual_time(running())
 
 
+@pytest.mark.parametrize("error", [DeadlineError("gave up"), AuthenticationError("refused")])
 def test_partitions_beside_a_leader_out_of_reach_are_copied_as_ever(
-    monkeypatch: pytest.MonkeyPatch,
+    error: MirrorfleetError, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def drill(copying: Copying) -> None:
+        copying.world.away = error
         await copying.copy(LASTS_S)
         assert copying.settling_s < LASTS_S / 4
         assert copying.commits > LASTS_S / PAUSE_S / 2
         assert copying.world.doubts.doubted == {COPY}
 
         copying.world.unreachable = set()
-        await copying.copy(2 * LOOK_S)
+        await copying.copy(2 * LOOK_S if isinstance(error, DeadlineError) else REFUSED_S)
         assert copying.world.doubts.doubted == set()
 
     run(drill, monkeypatch)

@@ -166,6 +166,7 @@ class Ending:
             as_of=0.0,
             topic_id=lambda topic: self.topic_id,
             of=lambda *_: self.leader,
+            has_few=lambda *_: False,
         )
         self.runner = SimpleNamespace(
             slot=self.slot,

@@ -80,7 +80,7 @@ async def test_a_partition_that_begins_with_a_loss_waits_for_the_ledger_and_its_
     monkeypatch.setattr(succession, "told", nothing)
     ids = {"orders": SOURCE_TOPIC, "east.orders": identity().target_topic_id}
     source = SimpleNamespace(topic_id=ids.get, of=lambda *_: "one", denied=lambda _: False)
-    target = SimpleNamespace(topic_id=ids.get, of=lambda *_: leader)
+    target = SimpleNamespace(topic_id=ids.get, of=lambda *_: leader, has_few=lambda *_: False)
     runner = SimpleNamespace(
         slot=made,
         clock=SimpleNamespace(monotonic=lambda: 100.0, now_ms=lambda: 5),

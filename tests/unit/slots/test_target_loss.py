@@ -59,7 +59,11 @@ def anew(made: Slot, monkeypatch: pytest.MonkeyPatch, *, end: int) -> SimpleName
     """A runner whose partition gets another incarnation; what it stops with is in `stopped`."""
     stopped: list[Fault] = []
     side = SimpleNamespace(
-        lacks=lambda *_: False, renew=answer(None), topic_id=lambda _: None, of=lambda *_: "one"
+        lacks=lambda *_: False,
+        renew=answer(None),
+        topic_id=lambda _: None,
+        of=lambda *_: "one",
+        has_few=lambda *_: False,
     )
     monkeypatch.setattr(succession, "told", answer([]))
     monkeypatch.setattr(ledger, "control_entries", lambda *_: [])
