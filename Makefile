@@ -56,7 +56,7 @@ APART := $(ALONE) tests/spark tests/integration/checkpoint tests/integration/sec
 	tests/faults/far
 
 # two processes, as brokers wait most of the time; the drills under load have the machine to themselves
-TOGETHER := -n 2 --dist loadgroup --no-loadscope-reorder
+TOGETHER := -n 2 --no-loadscope-reorder
 
 .PHONY: test
 test: brokers ## the tests, on real brokers, and the short drills of workers under load

@@ -14,12 +14,17 @@ from typing import Protocol
 
 import pytest
 from hypothesis import settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
+from services.local import ports
 from services.local.region import Region, RegionSpec, start_regions
+from tests.faultkit.blocks import own_block
 
 UNIT_TIMEOUT_S = 20
 HOME = Path(__file__).resolve().parents[1] / ".local"
 
+ports.PORTS = own_block(ports.PORTS)
 settings.register_profile("mirrorfleet", deadline=None)  # the time of an example is the machine's
 settings.load_profile("mirrorfleet")
 
@@ -30,19 +35,28 @@ class Regions(Protocol):
     def __call__(self, *specs: RegionSpec) -> list[Region]: ...
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Unit tests do no I/O: one that takes long hangs.
-
-    Where processes share the tests (`-n`) one has all that may share brokers: those of a folder
-    with a conftest.py, or of a file. Unit tests come last, to fill what is left.
+class Together(LoadScopeScheduling):  # type: ignore[misc] # xdist has no types
+    """Where processes share the tests (`-n`) one has all that may share brokers: those of a folder
+    with a conftest.py, or of a file.
     """
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = Path(nodeid.partition("::")[0])
+        is_shared = (HOME.parent / file.parent / "conftest.py").exists()
+        return str(file.parent if is_shared else file)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Together:
+    """Hand out the tests so."""
+    return Together(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Unit tests do no I/O: one that takes long hangs. They come last, to fill what is left."""
     items.sort(key=is_quick)
     for item in items:
         if "unit" in item.path.parts and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(UNIT_TIMEOUT_S))
-        folder = item.path.parent
-        shared = folder if (folder / "conftest.py").exists() else item.path
-        item.add_marker(pytest.mark.xdist_group(str(shared.relative_to(HOME.parent))))
 
 
 def is_quick(item: pytest.Item) -> bool:

@@ -5,7 +5,7 @@
 Java writes down which classes a throw-away broker had loaded, and reads them back ready-made
 (JEP 350). An archive fits one Java, one garbage collector and one class path in its order. Where it
 does not fit, Java ignores it and says so; where Java cannot make one, there is none, and `archived`
-says that it was tried. So nothing but time depends on an archive.
+says with which Java it was tried. So nothing but time depends on an archive.
 """
 
 from __future__ import annotations
@@ -34,18 +34,21 @@ API_VERSIONS: Final = bytes.fromhex("0000000a 0012 0000 00000001 ffff")
 
 
 def archive_classes(java: Path, jars: Path) -> None:
-    """Make both archives of a version, unless that was done or tried before."""
-    if (jars / TRIED).exists():
+    """Make both archives of a version, unless that was done, or tried, with this very Java."""
+    program, tried = java.resolve(), jars / TRIED
+    which = f"{program} {program.stat().st_mtime_ns}"
+    if tried.exists() and tried.read_text("utf-8") == which:
         return
     say(f"archiving the classes of Kafka {jars.name} (once)")
     with (
-        tempfile.TemporaryDirectory(dir=jars.parent, prefix=f"{jars.name}.") as name,
         suppress(OSError, subprocess.SubprocessError),  # the regions will say what is wrong
+        tempfile.TemporaryDirectory(dir=jars.parent, prefix=f"{jars.name}.") as name,
     ):
         _run_once(java, jars, Path(name))
         for main in (FORMAT, BROKER):
-            (Path(name) / f"{main}.jsa").rename(jars / f"{main}.jsa")
-    (jars / TRIED).touch()
+            (Path(name) / f"{main}.jsa").replace(jars / f"{main}.jsa")
+    with suppress(OSError):
+        tried.write_text(which, "utf-8")
 
 
 def _run_once(java: Path, jars: Path, directory: Path) -> None:

@@ -12,6 +12,7 @@ import ssl
 import subprocess
 import sys
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -70,8 +71,9 @@ def _install_runtime(home: Path, found: str) -> None:
             directory=home,
         )
         # it comes without an archive of Java's own classes, on which Kafka's (archive.py) rests
-        start = unfinished / RUNTIME
-        subprocess.run([start, "-Xshare:dump"], capture_output=True, timeout=60, check=False)
+        dump = [str(unfinished / RUNTIME), "-Xshare:dump"]
+        with suppress(OSError, subprocess.SubprocessError):
+            subprocess.run(dump, capture_output=True, timeout=60, check=False)
         unfinished.rename(home / "jre")
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)

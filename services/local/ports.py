@@ -17,7 +17,7 @@ from typing import Final
 from services.local.broker import LocalError
 
 HOST: Final = "127.0.0.1"
-PORTS: Final = range(10_000, 32_768)
+PORTS = range(10_000, 32_768)  # tests, which run side by side, have each a part of it
 _giving, _given = threading.Lock(), set[int]()
 
 

@@ -64,17 +64,17 @@ class _Side(NamedTuple):
     offsets: GroupOffsets | BrokerError
 
 
-def parse_partition(text: str, topics: Collection[str] = ()) -> TopicPartition:
+def parse_partition(text: str, copied: Collection[TopicPartition] = ()) -> TopicPartition:
     """TOPIC-PARTITION; partition 0 for a TOPIC alone, which is enough for a question.
 
-    What is one of `topics` as a whole is that one, though it ends like the other.
+    A topic may end like a partition: it is meant where of both it alone is `copied`.
     """
     topic, _, number = text.rpartition("-")
-    return (
-        TopicPartition(topic, int(number))
-        if topic and _NUMBER.fullmatch(number) and text not in topics
-        else TopicPartition(text, 0)
-    )
+    alone = TopicPartition(text, 0)
+    if not (topic and _NUMBER.fullmatch(number)):
+        return alone
+    found = TopicPartition(topic, int(number))
+    return alone if alone in copied and found not in copied else found
 
 
 def stated_partition(text: str) -> TopicPartition:
@@ -142,8 +142,7 @@ async def ask_offset(
     view = await read_catalog(target, fleet)
     of_link = view.of_link(link)
     back = direction is Direction.TO_SOURCE
-    names = {entry.target_topic if back else entry.source_topic for entry in of_link}
-    at = parse_partition(where, names)
+    at = parse_partition(where, {entry.target if back else entry.source for entry in of_link})
     mine = [
         entry
         for entry in of_link

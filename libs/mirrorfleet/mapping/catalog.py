@@ -239,7 +239,12 @@ async def read_control(
             async for record in committed_records(cluster, topic, number, begin, bounds[1]):
                 take(record)
         except MirrorfleetError as error:
-            if unread is None or not error.retriable:
+            if unread is None or not (error.retriable or _is_shut(error)):
                 raise
             unread[number] = error
     return True
+
+
+def _is_shut(error: MirrorfleetError) -> bool:
+    """Whether one broker does not let us in, where another one does."""
+    return isinstance(error, BrokerError) and error.code is ErrorCode.SASL_AUTHENTICATION_FAILED

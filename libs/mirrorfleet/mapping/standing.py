@@ -52,6 +52,7 @@ async def _heard(
     if not found or abs(clock.now_ms() - last_ms) <= STALE_MS:
         return found, max(clock.now_ms(), last_ms)
     await asyncio.sleep(ANOTHER_LOOK_S)
+    unread.clear()
     again = await newest_progress(cluster, fleet, unread)
     newest_ms = _newest_ms(again)
     silent_ms = last_ms + STALE_MS + 1

@@ -48,14 +48,13 @@ class HeldBack:
         self._holds: dict[CopyPartition, _Hold] = {}
         self._looked_at = -inf
 
-    def add(self, partition: CopyPartition, at_least_s: float = 0.0) -> None:
+    def add(self, partition: CopyPartition) -> None:
         """It cannot be sent: drop what is queued, and leave it out for longer than the last time.
 
         Nothing of it may be in the open transaction.
         """
         before = self._holds.get(partition)
         for_s = SHORTEST_S if before is None else min(2 * before.for_s, LONGEST_S)
-        for_s = max(for_s, at_least_s)
         untold = ledger.must_wait(self._runner, partition)
         hold = _Hold(for_s, self._runner.clock.monotonic() + for_s, untold)
         self._holds[partition] = hold

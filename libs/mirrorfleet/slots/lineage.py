@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.copying.faults import Fault, FaultReason
 from mirrorfleet.core.errors import (
+    AuthenticationError,
     BrokerError,
     ConnectionLostError,
     CorruptBatchError,
@@ -81,7 +82,7 @@ class Lineage:
             return set()
         try:
             answers = await offset_for_leader_epoch(runner.target, asked, deadline_s=ASK_S)
-        except (ConnectionLostError, DeadlineError):
+        except (ConnectionLostError, DeadlineError, AuthenticationError):
             return set(asked)
         found: set[TopicPartition] = set()
         short: dict[CopyPartition, int] = {}
@@ -103,7 +104,7 @@ class Lineage:
         A log that is not filled up yet ends below it: that is asked first, and may be all.
         """
         found = {partition.target for partition in short}
-        with suppress(ConnectionLostError, DeadlineError):
+        with suppress(ConnectionLostError, DeadlineError, AuthenticationError):
             await target_loss.check_ends(self._runner, list(short))
         cut = [p for p in short if p.fault and p.fault.reason is FaultReason.TARGET_TRUNCATED]
         for partition in cut:

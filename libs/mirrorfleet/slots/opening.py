@@ -25,7 +25,7 @@ from mirrorfleet.slots import ledger
 from mirrorfleet.slots.outgoing import AbortError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from mirrorfleet.copying.partition import CopyPartition
     from mirrorfleet.copying.transaction import Transaction
@@ -129,9 +129,9 @@ class Begun:
 
 
 def by_node(
-    runner: SlotRunner, transaction: Transaction, until: float, shut: Mapping[int, float]
+    runner: SlotRunner, transaction: Transaction, until: float
 ) -> dict[int, list[CopyPartition]]:
-    """What waits since `until` or longer, by the broker that it goes to; none that is `shut`."""
+    """What waits since `until` or longer, by the broker that it goes to."""
     touched, targets = transaction.touched, runner.targets
     doubted = runner.doubts.doubted | runner.wedges.avoided
 
@@ -139,7 +139,7 @@ def by_node(
         """It has a leader, is in no doubt, and is of the topic that the copy was made to: brokers
         that are told names (v1) take it for any topic of that name.
         """
-        if at is None or at.node in shut or partition.target in doubted:
+        if at is None or partition.target in doubted:
             return False
         known = targets.topic_id(partition.target.topic)
         return known is None or known == partition.identity.target_topic_id
@@ -152,7 +152,7 @@ def by_node(
         at, must_wait = targets.of(*partition.target), ledger.must_wait(runner, partition)
         if partition not in touched and (must_wait or not may_begin(partition, at)):
             # No leader, or one to be asked: the end of the transaction would wait for it.
-            runner.held_back.add(partition, shut.get(at.node, 0.0) if at else 0.0)
+            runner.held_back.add(partition)
         elif at is not None and not must_wait and not transaction.must_wait(partition, at.node):
             found.setdefault(at.node, []).append(partition)
     return found

@@ -7,7 +7,7 @@ from collections import defaultdict, deque
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from mirrorfleet.copying.faults import Action
 from mirrorfleet.copying.transaction import SpoiledError, TargetBehindError
@@ -21,30 +21,20 @@ from mirrorfleet.core.errors import (
 )
 from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.kafka.together import all_of
-from mirrorfleet.runtime.log import fields, logger
 from mirrorfleet.slots.endings import control_of
 from mirrorfleet.wire.rewrite import sequence_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from mirrorfleet.copying.allowance import Allowance
     from mirrorfleet.copying.faults import Fault
     from mirrorfleet.copying.partition import CopyPartition
-    from mirrorfleet.copying.transaction import Transaction
     from mirrorfleet.core.ports import Clock
     from mirrorfleet.kafka.producer import ProduceAck, ProduceEntry, ProduceLane
     from mirrorfleet.records.events import Event
     from mirrorfleet.slots.runner import SlotRunner
     from mirrorfleet.wire.copybatch import CopyBatch
-
-
-SHUT_S: Final = 1.0
-LONGEST_SHUT_S: Final = 10.0
-"""So long, and twice as long each time, nothing is for a broker to which no connection can be made:
-to find that out may take a time limit, and all others wait for it."""
-
-_log = logger(__name__)
 
 
 class AbortError(MirrorfleetError):
@@ -68,10 +58,6 @@ class AbortError(MirrorfleetError):
         self.batch = batch
         self.ack = ack
         self.fault = fault
-
-
-class ShutError(AbortError):
-    """Raised when no connection can be made to a broker now; nothing is on its way there."""
 
 
 class RetakeError(MirrorfleetError):
@@ -249,8 +235,6 @@ class Pipes:
         self._runner, self._name = runner, name
         self._by_node: dict[int, Pipe] = {}
         self._making: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._shut: dict[int, tuple[float, float]] = {}
-        """Until when (monotonic seconds) a broker is, and for how long that is."""
 
     def __iter__(self) -> Iterator[Pipe]:
         return iter(self._by_node.values())
@@ -259,28 +243,6 @@ class Pipes:
     def are_several(self) -> bool:
         """Whether there are connections to several brokers."""
         return len(self._by_node) > 1
-
-    @property
-    def shut(self) -> dict[int, float]:
-        """Brokers to which no connection could be made, and for how many seconds none is tried."""
-        now = self._runner.clock.monotonic()
-        return {node: until - now for node, (until, _) in self._shut.items() if now < until}
-
-    async def reached(
-        self, node: int, transaction: Transaction, some: Iterable[CopyPartition]
-    ) -> Pipe | None:
-        """As `to`, for these partitions. None where the broker is `shut` from now on, though it may
-        answer other connections of ours: nothing of theirs is open, and the others go on.
-        """
-        try:
-            return await self.to(node)
-        except ShutError as error:
-            if not transaction.touched.keys().isdisjoint(some):
-                raise
-            _log.warning("broker %d is left out", node, extra=fields(error=str(error)))
-            for partition in some:
-                self._runner.held_back.add(partition, self.shut[node])
-            return None
 
     async def to(self, node: int) -> Pipe:
         """The connection to a broker. Raises: AbortError."""
@@ -299,11 +261,7 @@ class Pipes:
         try:
             lane = await self._runner.produce_lane(node, self._name)
         except (ConnectionLostError, DeadlineError, AuthenticationError) as error:
-            _, before_s = self._shut.get(node, (0.0, SHUT_S / 2))
-            for_s = min(2 * before_s, LONGEST_SHUT_S)
-            self._shut[node] = (self._runner.clock.monotonic() + for_s, for_s)
-            raise ShutError(f"no connection to target broker {node}: {error}") from error
-        self._shut.pop(node, None)
+            raise AbortError(f"no connection to target broker {node}: {error}") from error
         pipe = self._by_node[node] = Pipe(lane, self._runner.allowances[node], self._runner.clock)
         return pipe
 

@@ -249,10 +249,9 @@ class Sender:
     async def _able(self, transaction: Transaction, until: float) -> list[Able]:
         """The brokers that take more, with what has waited for them since `until` or longer."""
         able: list[Able] = []
-        places = by_node(self._runner, transaction, until, self.pipes.shut)
-        for node, partitions in places.items():
-            pipe = await self.pipes.reached(node, transaction, partitions)
-            if pipe is None or len(pipe.flights) >= self._runner.depth.limit:
+        for node, partitions in by_node(self._runner, transaction, until).items():
+            pipe = await self.pipes.to(node)
+            if len(pipe.flights) >= self._runner.depth.limit:
                 continue
             if pipe.lane.connection.must_wait and not pipe.silence_s:
                 await pipe.room()

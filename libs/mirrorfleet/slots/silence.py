@@ -43,15 +43,17 @@ _log = logger(__name__)
 
 
 async def producers_of(
-    runner: SlotRunner, led: Sequence[TopicPartition], refused: set[int] | None = None
+    runner: SlotRunner, led: Sequence[TopicPartition], refused: dict[int, float] | None = None
 ) -> Results[TopicPartition, list[ActiveProducer]]:
     """What the leaders say; one out of reach leaves out only its own partitions, and so does one
-    that does not let us in (its certificate is old, say), which is added to `refused`.
+    that does not let us in (its certificate is old, say). `refused`: until when (monotonic seconds)
+    such a one is not asked.
     """
+    now, shut = runner.clock.monotonic(), {} if refused is None else refused
     by_node: dict[int, list[TopicPartition]] = {}
     for at in led:
         leader = runner.targets.of(*at)
-        if leader is not None:
+        if leader is not None and shut.get(leader.node, 0.0) <= now:
             by_node.setdefault(leader.node, []).append(at)
     answers: dict[TopicPartition, list[ActiveProducer] | BrokerError] = {}
 
@@ -62,8 +64,7 @@ async def producers_of(
             return
         except AuthenticationError as error:
             _log.warning("broker %d is left out", node, extra=fields(error=str(error)))
-            if refused is not None:
-                refused.add(node)
+            shut[node] = runner.clock.monotonic() + REFUSED_S
 
     await all_of(ask(*each) for each in by_node.items())
     return answers
@@ -76,6 +77,7 @@ class Silent:
         self._runner = runner
         self.partitions: set[TopicPartition] = set()
         self._asking: asyncio.Task[None] | None = None
+        self._refused: dict[int, float] = {}
 
     def add(self, some: Collection[TopicPartition]) -> None:
         """They did not answer: their leaders may be others."""
@@ -92,15 +94,14 @@ class Silent:
 
     async def _ask(self) -> None:
         while self.partitions:
-            refused = set[int]()
-            answers = await producers_of(self._runner, sorted(self.partitions), refused)
+            answers = await producers_of(self._runner, sorted(self.partitions), self._refused)
             heard = {at for at, answer in answers.items() if not _is_for_now(answer)}
             if not heard.isdisjoint(self.partitions):
                 self.partitions -= heard
                 self._runner.wake()
             if self.partitions:
                 self._runner.targets.ask()
-                await asyncio.sleep(REFUSED_S if refused else PAUSE_S)
+                await asyncio.sleep(PAUSE_S)
 
 
 def _is_for_now(answer: list[ActiveProducer] | BrokerError) -> bool:

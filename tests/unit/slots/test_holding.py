@@ -13,15 +13,13 @@ import pytest
 
 from mirrorfleet.copying.faults import Fault, FaultReason
 from mirrorfleet.copying.partition import Pace, SourceEnds, start_position
-from mirrorfleet.copying.transaction import Touch, Transaction
-from mirrorfleet.core.errors import AuthenticationError, DeadlineError, MirrorfleetError
-from mirrorfleet.core.ids import FleetName, SourceOffset, TargetOffset
+from mirrorfleet.core.ids import FleetName, SourceOffset
 from mirrorfleet.kafka.transactions import TransactionVersion
 from mirrorfleet.slots.leaders import LeaderAt
-from mirrorfleet.slots.outgoing import LONGEST_SHUT_S, AbortError
+from mirrorfleet.slots.outgoing import AbortError
 from mirrorfleet.wire.copybatch import Dropped, FaultKind
 from tests.unit.copying.making import ALONE, entry, fetched, give, identity
-from tests.unit.slots.stubs import Lane, Target, sender_of
+from tests.unit.slots.stubs import Target, sender_of
 
 TICK_S = 0.125
 BEFORE = UUID(int=0xC)
@@ -103,51 +101,6 @@ async def test_so_is_what_has_a_leader_that_may_not_be_written_to_yet(why: str) 
     world.runner.wedges.avoided = frozenset()
     await world.runs(1)
     assert world.fetched_at[5] < 20.5
-
-
-@pytest.mark.parametrize("error", [DeadlineError("full"), AuthenticationError("old password")])
-async def test_so_is_what_is_led_by_a_broker_that_takes_no_connection(
-    error: MirrorfleetError,
-) -> None:
-    """It may answer on others that we have: they are counted, or its login is refused."""
-    world = World()
-    world.leader = LeaderAt(2, 0)
-    connect, is_shut = world.runner.produce_lane, True
-    other = world.runner.slot.partitions[identity(1)]
-    give(world.runner.slot, other, fetched((0, [ALONE])), end=1)
-
-    async def connected(node: int, name: str = "") -> Lane:
-        if node == 2 and is_shut:
-            raise error
-        return await connect(node, name)
-
-    vars(world.runner)["produce_lane"] = connected
-    await world.runs(20)
-    assert world.fetched_at == [0, 1, 3, 7, 15]
-    assert "produce east.orders-0" not in world.target.seen
-    assert "produce east.orders-1" in world.target.seen
-    assert world.target.seen.count("abort") == 0
-
-    is_shut = False
-    await world.runs(LONGEST_SHUT_S)
-    assert "produce east.orders-0" in world.target.seen
-
-
-async def test_what_is_open_at_a_broker_that_takes_no_connection_any_more_is_aborted() -> None:
-    world = World()
-    transaction = Transaction(0.0)
-    transaction.touched[world.partition] = Touch(TargetOffset(0))
-
-    async def refused(node: int, name: str) -> Lane:
-        raise DeadlineError("full")
-
-    vars(world.runner)["produce_lane"] = refused
-    pipes = world.sender.pipes
-    with pytest.raises(AbortError, match="no connection to target broker 1: full"):
-        await pipes.reached(1, transaction, [world.partition])
-    assert not world.partition.held_until
-    assert await pipes.reached(1, transaction, []) is None
-    assert pipes.shut.keys() == {1}
 
 
 async def test_so_is_what_passes_records_that_the_ledger_cannot_be_told_of() -> None:

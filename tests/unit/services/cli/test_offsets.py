@@ -165,7 +165,12 @@ def test_translate_answers_without_the_secrets_of_the_source_and_says_so(
     assert (row["other_offset"], row["unchecked"]) == (9, unchecked)
 
 
-def test_a_topic_that_is_there_is_meant_though_it_ends_like_a_partition() -> None:
-    assert asking.parse_partition("a-1", {"a", "a-1"}) == TopicPartition("a-1", 0)
-    assert asking.parse_partition("a-1-2", {"a", "a-1"}) == TopicPartition("a-1", 2)
-    assert asking.parse_partition("a-2", {"a", "a-1"}) == TopicPartition("a", 2)
+def test_a_topic_that_ends_like_a_partition_is_meant_where_no_such_partition_is_copied() -> None:
+    copied = {TopicPartition("a", 0), TopicPartition("a-1", 0), TopicPartition("a-1", 1)}
+
+    assert asking.parse_partition("a-1", copied) == TopicPartition("a-1", 0)
+    assert asking.parse_partition("a-1-1", copied) == TopicPartition("a-1", 1)
+    assert asking.parse_partition("a-2", copied) == TopicPartition("a", 2)
+    both = {*copied, TopicPartition("a", 1)}
+    assert asking.parse_partition("a-1", both) == TopicPartition("a", 1)
+    assert asking.parse_partition("a-1-0", both) == TopicPartition("a-1", 0)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -36,5 +37,8 @@ def test_a_java_or_a_broker_that_fails_leaves_no_archive_and_is_tried_once(
     assert FORMAT in asked
     assert (BROKER in asked) == (does is WRITES_ONE)
     assert told.read_text() == asked
+    os.utime(java, (1, 1))
+    archive_classes(java, jars)
+    assert told.read_text().count(FORMAT) == 2 * asked.count(FORMAT), "with another Java"
     assert list(jars.glob("*.jsa")) == []
     assert list(jars.parent.iterdir()) == [jars]
