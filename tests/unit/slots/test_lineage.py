@@ -11,7 +11,12 @@ import pytest
 
 from mirrorfleet.copying.faults import Fault, FaultReason
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import BrokerError, DeadlineError
+from mirrorfleet.core.errors import (
+    AuthenticationError,
+    BrokerError,
+    DeadlineError,
+    MirrorfleetError,
+)
 from mirrorfleet.core.ids import SourceOffset, TopicPartition
 from mirrorfleet.kafka.offsets import EpochEnd, ListedOffset
 from mirrorfleet.slots import lineage, settling, target_loss
@@ -36,6 +41,9 @@ class Target:
     is_control: bool = False
     aborted: bool = False
     silent: bool = False
+    away: MirrorfleetError | None = None
+    ends_away: MirrorfleetError | None = None
+    """To who asks for the ends of epochs, and of logs."""
     log_end: int = 120
     on_log_end: Callable[[], None] = lambda: None
     asked: list[dict[TopicPartition, int]] = field(default_factory=list)
@@ -45,6 +53,8 @@ class Target:
         self, _: object, wanted: Mapping[TopicPartition, int], *, deadline_s: float
     ) -> dict[TopicPartition, EpochEnd | BrokerError]:
         assert deadline_s == lineage.ASK_S
+        if self.away is not None:
+            raise self.away
         self.asked.append(dict(wanted))
         return {at: self.ends.get(at, EpochEnd(epoch, 120)) for at, epoch in wanted.items()}
 
@@ -66,6 +76,8 @@ class Target:
         self, _: object, wanted: Mapping[TopicPartition, object], **__: object
     ) -> dict[TopicPartition, ListedOffset]:
         self.on_log_end()
+        if self.ends_away is not None:
+            raise self.ends_away
         return {at: ListedOffset(self.log_end, -1, 0) for at in wanted}
 
     async def topic(self, name: str, *, refresh: bool) -> str:
@@ -113,6 +125,20 @@ async def settled(world: World) -> set[TopicPartition]:
     """What is in doubt after a look."""
     await world.doubts.settle(world.sender)
     return set(world.doubts.doubted)
+
+
+@pytest.mark.parametrize("error", [DeadlineError("gave up"), AuthenticationError("refused")])
+async def test_leaders_that_do_not_answer_or_let_us_in_leave_their_partitions_in_doubt(
+    world: World, target: Target, error: MirrorfleetError
+) -> None:
+    target.away = error
+    assert {COPY, OTHER} <= await settled(world)
+
+    target.away = None
+    target.ends[COPY] = CUT
+    target.ends_away = error  # then the batch that was copied last tells
+    assert await settled(world) == set()
+    assert (fault_of(world), target.reads) == ("", 1)
 
 
 CUT = EpochEnd(3, 99)

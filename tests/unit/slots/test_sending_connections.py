@@ -9,7 +9,7 @@ from unittest.mock import AsyncMock
 import pytest
 
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import ConnectionLostError, DeadlineError
+from mirrorfleet.core.errors import AuthenticationError, ConnectionLostError, DeadlineError
 from mirrorfleet.kafka.transactions import TransactionVersion
 from mirrorfleet.records.events import Event, EventKind
 from mirrorfleet.slots import taking
@@ -150,6 +150,19 @@ async def test_a_connection_that_is_lost_at_rest_in_an_open_transaction_aborts_w
     with pytest.raises(AbortError, match="the connection to target broker 0 was lost"):
         await asyncio.gather(world.copied(0, batches=2), lose())
     assert "commit" not in world.log.seen
+
+
+async def test_a_broker_that_refuses_our_login_aborts_and_does_not_end_the_hold_of_the_slot(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch)
+
+    async def refused(node: int, name: str) -> Lane:
+        raise AuthenticationError(f"broker {node}: the certificate has expired")
+
+    vars(world.runner)["produce_lane"] = refused
+    with pytest.raises(AbortError, match="no connection to target broker 1: broker 1: the cert"):
+        await world.sender.pipes.to(1)
 
 
 async def test_connections_are_made_ahead_to_all_that_lead_and_no_broker_gets_two(
