@@ -7,6 +7,7 @@ of a fleet without any fault stand for two to ten seconds (measured).
 from __future__ import annotations
 
 import time
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 import httpx
@@ -25,9 +26,11 @@ _SINCE: Final = metric_names.SINCE_PROGRESS.name + "{"
 
 
 def since_progress(mirror: ServiceProcess) -> float:
-    """Seconds since the last commit of the slot with work that waits longest."""
+    """Seconds since the last commit of the slot with work that waits longest; without an end where
+    it has none yet.
+    """
     lines = mirror.get("/metrics").text.splitlines()
-    return max((float(line.split()[-1]) for line in lines if line.startswith(_SINCE)), default=0.0)
+    return max((float(line.split()[-1]) for line in lines if line.startswith(_SINCE)), default=inf)
 
 
 def wait_calm(*mirrors: ServiceProcess, calm_s: float = CALM_S, warm_s: float = WARM_S) -> None:

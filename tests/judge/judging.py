@@ -201,9 +201,9 @@ def _looked_at_again(copy: Copy, findings: Sequence[Finding]) -> list[Finding]:
     }
     now = ends_of(copy.target, list(known))
     grown = {
-        at: f"the target grew after it was judged, from {end} to {now[at].committed}"
+        at: f"the target grew after it was judged, from {end} to {now[at].uncommitted}"
         for at, end in known.items()
-        if now[at].committed != end
+        if set(now[at]) != {end}  # what is open there now may be committed yet
     }
     places = [At(found.target_topic, found.partition) for found in findings]
     return [
@@ -223,9 +223,13 @@ def _judged(copy: Copy, portion: Sequence[_Task]) -> list[Finding]:
     found = _judge_portion(copy, portion)
     for number, task in enumerate(portion):
         for answer_bytes in ANSWERS:
-            if _is_uneven(found[number]):
-                (again,) = _judge_portion(copy, [task], answer_bytes)
-                found[number] = again if _is_within(again, found[number]) else found[number]
+            if _is_uneven(before := found[number]):
+                try:
+                    (again,) = _judge_portion(copy, [task], answer_bytes)
+                except ReadingError as error:  # what was found stays found
+                    found[number] = replace(before, doubts=(*before.doubts, str(error)))
+                    break
+                found[number] = again if _is_within(again, before) else before
     return found
 
 
@@ -237,7 +241,9 @@ def _is_within(again: Finding, before: Finding) -> bool:
 
 
 def _is_uneven(finding: Finding) -> bool:
-    return bool({Kind.LOST, Kind.EXTRA} & {anomaly.kind for anomaly in finding.anomalies})
+    """Also of what is there twice: a copy that was aborted and sent again, handed out."""
+    kinds = {anomaly.kind for anomaly in finding.anomalies}
+    return not kinds.isdisjoint({Kind.LOST, Kind.EXTRA, Kind.REPEATED})
 
 
 def _judge_portion(
@@ -363,6 +369,10 @@ def _explained(
             yield anomaly
             continue
         left -= 1
-        one = read_one(copy.source, source, anomaly.source.first)
-        other = read_one(copy.target, target, anomaly.target.first)
+        try:
+            one = read_one(copy.source, source, anomaly.source.first)
+            other = read_one(copy.target, target, anomaly.target.first)
+        except ReadingError:  # changed all the same
+            yield anomaly
+            continue
         yield replace(anomaly, difference=difference(one, other))

@@ -201,7 +201,7 @@ class Drill:
         """Wait until less than a second of the load waits to be copied."""
         rate = sum(load.rate for load in self.asked)
         wait_until(
-            lambda: lag(mirror) < rate,
+            lambda: is_current(mirror, rate),
             deadline_s=WARMED_S,
             what="the copies to be current",
             ignoring=(httpx.HTTPError,),
@@ -349,6 +349,14 @@ def lag(mirror: ServiceProcess) -> int:
     slots = mirror.status()["slots"]
     assert isinstance(slots, list)
     return sum(int(slot["lag_records"]) for slot in slots)
+
+
+def is_current(mirror: ServiceProcess, records: float) -> bool:
+    """Whether fewer than so many records wait to be copied, by a worker that knows of all."""
+    slots = mirror.status()["slots"]
+    assert isinstance(slots, list)
+    unknown = sum(int(slot["lag_unknown"]) for slot in slots)
+    return bool(slots) and not unknown and lag(mirror) < records
 
 
 def resident_mb(process: ServiceProcess) -> float:

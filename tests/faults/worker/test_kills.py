@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.faultkit.asked import counted
 from tests.faultkit.bites import OpenAt, abort_evidence, kill_in_transaction, open_transactions
 from tests.faultkit.estate import write_estate
 from tests.faultkit.hold import asked_s, hold_sync
@@ -18,6 +19,7 @@ from tests.faultkit.process import ServiceProcess, service
 from tests.faultkit.regions import access, address, data_directories
 from tests.faultkit.traffic import traffic
 from tests.faultkit.waiting import wait_until
+from tests.faults.regions.drill import states
 from tests.judge.judging import Copy, Pair, judge
 from tests.judge.reading import At, ReadingError
 from tests.judge.render import render
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
     from services.local.region import Region
     from tests.judge.verdict import Evidence
+    from tests.load.tally import Tally
 
 SECONDS = asked_s(12)
 RATE = 20_000
@@ -72,15 +75,21 @@ class Fleet:
     def kill(self, mirror: ServiceProcess) -> list[OpenAt]:
         return kill_in_transaction(mirror, self.target, self.watched, deadline_s=60)
 
-    def judged(self, records: int, evidence: list[Evidence], ran_s: float) -> Report:
+    def judged(self, made: Tally, evidence: list[Evidence], ran_s: float) -> Report:
+        least = max(int(RATE * SECONDS * 0.9), int(made.records * 0.99))
         report = judge(
             Copy(source=self.source, target=self.target, pairs=self.pairs),
-            demands=Demands(records=records, seconds=SECONDS),
+            demands=Demands(records=least, seconds=SECONDS, counted=counted(made)),
             evidence=evidence,
             ran_s=ran_s,
         )
         print(render(report))
         return report
+
+
+def wait_copying(mirror: ServiceProcess) -> None:
+    """Wait until it copies all slots."""
+    wait_until(lambda: states(mirror) == {"copying": SLOTS}, deadline_s=60, what="all slots")
 
 
 @contextmanager
@@ -102,14 +111,14 @@ def test_a_worker_killed_twice_in_open_transactions_loses_and_repeats_nothing(
             opened = []
             for _ in range(2):
                 with fleet.mirror() as mirror:
+                    wait_copying(mirror)  # else it has no transaction of its own
                     hold_sync(SECONDS / 3, reason="load before the kill")
                     opened.append(fleet.kill(mirror))
             with fleet.mirror() as mirror:
                 hold_sync(SECONDS / 3, reason="load after the kills")
-                load.stop()
-                ran_s = time.monotonic() - began
+                made, ran_s = load.stop(), time.monotonic() - began
                 evidence = [abort_evidence("kill -9", each, fleet.data) for each in opened]
-                report = fleet.judged(int(RATE * SECONDS * 0.9), evidence, ran_s)
+                report = fleet.judged(made, evidence, ran_s)
 
     assert report.verdict is Verdict.PASS, render(report)
 
@@ -136,8 +145,9 @@ def test_a_worker_asked_to_stop_leaves_in_time_with_nothing_open_and_repeats_not
         left_open = open_transactions(fleet.target, fleet.watched)
         with fleet.mirror():
             hold_sync(3.0, reason="load after the restart")
-            load.stop()
-            report = judge(Copy(source=fleet.source, target=fleet.target, pairs=fleet.pairs))
+            demands = Demands(counted=counted(load.stop()))
+            copy = Copy(source=fleet.source, target=fleet.target, pairs=fleet.pairs)
+            report = judge(copy, demands=demands)
 
     assert (code, left_open) == (0, [])
     assert report.verdict is Verdict.PASS, render(report)

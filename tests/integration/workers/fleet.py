@@ -214,12 +214,14 @@ class Workers(Fleet):
         The long form, which asks for what is promised, waits for calm, too.
         """
 
-        def lag() -> int:
-            return sum(
-                int(str(s["lag_records"])) for n in names for s in slots_of(self.processes[n])
+        def are_current() -> bool:
+            slots = [slot for name in names for slot in slots_of(self.processes[name])]
+            waiting, unknown = (
+                sum(int(str(slot[key])) for slot in slots) for key in ("lag_records", "lag_unknown")
             )
+            return bool(slots) and not unknown and waiting < RATE
 
-        wait_until(lambda: lag() < RATE, deadline_s=120, what="the copies to be current")
+        wait_until(are_current, deadline_s=120, what="the copies to be current")
         if IS_LONG:
             wait_calm(*(self.processes[name] for name in names), calm_s=KEPT_S, warm_s=CALM_S)
 

@@ -12,7 +12,7 @@ from tests.judge import judging
 from tests.judge.compare import Kind, compare
 from tests.judge.judging import Copy, Pair, _compared, judge
 from tests.judge.log import Log
-from tests.judge.reading import ANSWERS, At, ClusterAccess, Ends, Order, Reading
+from tests.judge.reading import ANSWERS, At, ClusterAccess, Ends, Order, Reading, ReadingError
 from tests.judge.verdict import Counted, Demands, Finding, Report, Verdict, decide
 
 if TYPE_CHECKING:
@@ -91,6 +91,38 @@ def test_what_the_source_has_is_what_it_gives_in_answers_of_every_size(
     assert sizes == [0, *ANSWERS][:read]
 
 
+def test_what_an_answer_hands_out_twice_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy that was aborted and sent again: its broker lists one aborted transaction too few."""
+    readings = iter([log(3).followed_by(log(3)), log(3)])
+
+    def judged(copy: Copy, portion: list[object], answer_bytes: int = 0) -> list[Finding]:
+        del copy, portion, answer_bytes
+        target = next(readings)
+        found = tuple(compare(log(3), target))
+        return [replace(EXACT, source_records=3, target_records=len(target), anomalies=found)]
+
+    monkeypatch.setattr(judging, "_judge_portion", judged)
+    (found,) = judging._judged(COPY, [cast("judging._Task", None)])
+
+    assert found.anomalies == ()
+
+
+def test_what_was_found_stays_found_when_it_cannot_be_read_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def judged(copy: Copy, portion: list[object], answer_bytes: int = 0) -> list[Finding]:
+        del copy, portion
+        if answer_bytes:
+            raise ReadingError("west is away")
+        return [replace(EXACT, anomalies=tuple(compare(log(3), log(3).without(1, 2))))]
+
+    monkeypatch.setattr(judging, "_judge_portion", judged)
+    (found,) = judging._judged(COPY, [cast("judging._Task", None)])
+
+    assert found.anomalies
+    assert found.doubts == ("west is away",)
+
+
 def test_no_second_reading_that_has_more_than_the_first_makes_what_is_too_much_right(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -149,14 +181,15 @@ class Clusters:
         return judge(Copy(source=east, target=west, pairs=pairs, patience_s=0.0), demands=demands)
 
 
+@pytest.mark.parametrize("late", [Ends(5, 5), Ends(2, 5)], ids=["more", "more that is open"])
 def test_a_copy_that_grows_while_other_portions_are_read_is_doubted(
-    monkeypatch: pytest.MonkeyPatch,
+    late: Ends, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clusters = Clusters(monkeypatch)
     assert clusters.judged().verdict is Verdict.PASS
     assert [at.partition for at in clusters.read] == [0, 0, 0, 1, 1, 1], "two portions"
 
-    clusters.late[At("east.orders", 0)] = Ends(5, 5)
+    clusters.late[At("east.orders", 0)] = late
     report = clusters.judged()
 
     assert (report.verdict, report.reasons) == (
