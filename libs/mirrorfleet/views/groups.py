@@ -43,6 +43,10 @@ _FOUND: Final = {
 _ANOTHER: Final = "was deleted, and what has its name now is another topic, or nothing"
 _DELETED: Final = {"source": f"the source's topic {_ANOTHER}", "target": f"the copy {_ANOTHER}"}
 _NO_MAP: Final = "the offset map is not known yet"
+_STAYS: Final = (
+    "it stays here, where somebody else put it, until it has read at the source up to where copying"
+    " began: what it has not read from before that is not ours"
+)
 _UNSURE: Final = Sides(Seen.UNSURE, Seen.UNSURE)
 
 
@@ -150,7 +154,7 @@ def offset_rows(
             early = _early(answer, facts.copied.get(entry.identity, 0))
             row = _waiting(row, early) if early else row
             left_out = _left_out(answer, copies, facts.log_starts.get(entry.identity, 0))
-            rows.append(_checked(row.model_copy(update={"left_out": left_out}), sides))
+            rows.append(_checked(_staying(row.model_copy(update={"left_out": left_out})), sides))
     return rows
 
 
@@ -159,6 +163,16 @@ def _early(answer: Answer | None, copied: int) -> int:
     if answer is None or answer.found is not Found.END:
         return 0
     return max(0, answer.asked - max(answer.copied_to, copied))
+
+
+def _staying(row: GroupOffsetRow) -> GroupOffsetRow:
+    """With who it is that sets nothing, where somebody else put the group before our first copy."""
+    return row.model_copy(update={"words": _STAYS}) if _stays(row) else row
+
+
+def _stays(row: GroupOffsetRow) -> bool:
+    placed, first = row.target_offset, row.translated
+    return row.left_out > 0 and placed is not None and first is not None and placed < first
 
 
 def _left_out(answer: Answer | None, copies: Copies, log_start: int) -> int:
@@ -319,6 +333,6 @@ def _is_blind(row: GroupOffsetRow) -> bool:
 
 
 def _difference(row: GroupOffsetRow) -> int:
-    if row.target_offset is None or row.translated is None:
+    if row.target_offset is None or row.translated is None or _stays(row):
         return 0
     return row.target_offset - row.translated

@@ -149,6 +149,26 @@ def test_a_group_from_before_copying_began_is_not_in_place_while_the_source_has_
     assert [one.left_out for one in page.offsets] == [left_out, 0]
 
 
+def test_a_group_that_others_put_before_our_first_copy_stays_and_is_not_said_to_be_set() -> None:
+    """MM2's records lie there: who sets it to our first one by hand skips what it has not read."""
+    index = OffsetIndex()
+    begun = Run(
+        source_start=SourceOffset(10),
+        source_end=SourceOffset(20),
+        target_start=TargetOffset(500),
+        holes=(),
+    )
+    index.add(A.identity, [begun])
+    known = Copies([replace(A, start="latest")], index)
+    found = replace(facts({AT_A: 4}, {THERE_A: 450}), log_starts={A.identity: 2})
+
+    page = group_page("g", FLOW, found, known, Wanted(), map_words="", now_ms=NOW)
+
+    assert page.row is not None
+    assert page.row.verdict == "partly"
+    assert page.offsets[0].words.startswith("it stays here, where somebody else put it, until")
+
+
 @pytest.mark.parametrize("state", ["Stable", "PreparingRebalance", "Unknown"])
 def test_a_group_with_members_on_the_target_is_not_said_to_be_set(state: str) -> None:
     """Checkpoint leaves it alone: who waits for that before a move would wait for ever."""
