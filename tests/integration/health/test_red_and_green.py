@@ -192,7 +192,7 @@ def test_a_service_whose_loop_stands_still_is_not_alive(world: World, name: str)
 def test_a_service_that_starts_without_its_target_is_red_and_green_once_it_is_there(
     world: World, tmp_path: Path
 ) -> None:
-    named = {**FAULTS[no_target], **dict.fromkeys(("sync", "mirror", "checkpoint", "lag"), HOLD)}
+    named = {**FAULTS[no_target], **dict.fromkeys(SERVICES, HOLD)}
     with ExitStack() as stack:
         with stopped(world.west):
             late = World(world.east, world.west, world.estate)
