@@ -199,11 +199,13 @@ def _looked_at_again(copy: Copy, findings: Sequence[Finding]) -> list[Finding]:
         for found in findings
         if found.target_end is not None
     }
+    doubted = {At(found.target_topic, found.partition) for found in findings if found.doubts}
     now = ends_of(copy.target, list(known))
     grown = {
         at: f"the target grew after it was judged, from {end} to {now[at].uncommitted}"
         for at, end in known.items()
-        if set(now[at]) != {end}  # what is open there now may be committed yet
+        # what is open there now, and was not then, may be committed yet
+        if now[at].committed != end or (now[at].uncommitted != end and at not in doubted)
     }
     places = [At(found.target_topic, found.partition) for found in findings]
     return [
