@@ -52,16 +52,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Togethe
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Unit tests do no I/O: one that takes long hangs. They come last, to fill what is left."""
-    items.sort(key=is_quick)
+    """Unit tests do no I/O: one that takes long hangs."""
     for item in items:
         if "unit" in item.path.parts and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(UNIT_TIMEOUT_S))
-
-
-def is_quick(item: pytest.Item) -> bool:
-    """Whether a test needs no process but its own."""
-    return not {"unit", "architecture"}.isdisjoint(item.path.parts)
 
 
 def running(*specs: RegionSpec) -> Iterator[list[Region]]:

@@ -231,7 +231,9 @@ def _judged(copy: Copy, portion: Sequence[_Task]) -> list[Finding]:
                 except ReadingError as error:  # what was found stays found
                     found[number] = replace(before, doubts=(*before.doubts, str(error)))
                     break
-                found[number] = again if _is_within(again, before) else before
+                # a reading that is in doubt itself, as one that ran out of patience, shows nothing
+                is_better = _is_within(again, before) and not again.doubts
+                found[number] = again if is_better else before
     return found
 
 

@@ -19,6 +19,7 @@ from mirrorfleet.runtime.clock import SystemClock
 from mirrorfleet.syncing.store import Store
 from services.local.region import Region
 from tests.faultkit.regions import address
+from tests.faultkit.waiting import until
 from tests.integration.sync.fleet import Hand, fresh
 
 ANSWER_S = 30.0
@@ -52,10 +53,14 @@ async def stores(on_west: Hand, fleet: FleetName) -> AsyncIterator[tuple[Store, 
     two.close()
 
 
-async def sources_in(store: Store) -> set[str]:
-    """What the catalog holds, as a reader finds it now."""
-    await store.refresh()
-    return set(store.book.links)
+async def has_sources(store: Store, wanted: set[str]) -> None:
+    """Wait until a reader finds these: a commit is told a moment before its marker is there."""
+
+    async def look() -> bool:
+        await store.refresh()
+        return set(store.book.links) == wanted
+
+    await until(look, deadline_s=10, what=f"the catalog to hold {wanted}")
 
 
 async def test_what_follows_from_a_catalog_that_another_one_has_changed_is_not_written(
@@ -67,9 +72,9 @@ async def test_what_follows_from_a_catalog_that_another_one_has_changed_is_not_w
     with pytest.raises(OutdatedError, match="changed by another process since it was read"):
         await two.publish([an_entry("south")])
 
-    assert await sources_in(two) == {"east-id", "north-id"}
+    await has_sources(two, {"east-id", "north-id"})
     await two.publish([an_entry("south")])  # decided anew, it is written
-    assert await sources_in(one) == {"east-id", "north-id", "south-id"}
+    await has_sources(one, {"east-id", "north-id", "south-id"})
 
 
 async def test_a_level_that_was_raised_meanwhile_is_not_set_back(
@@ -101,4 +106,4 @@ async def test_a_transaction_that_was_only_begun_by_another_one_changes_nothing(
 
     await two.publish([an_entry("south")])
 
-    assert await sources_in(one) == {"east-id", "south-id"}
+    await has_sources(one, {"east-id", "south-id"})
