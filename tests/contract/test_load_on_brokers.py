@@ -70,6 +70,7 @@ def test_a_lane_whose_coordinator_ended_its_transaction_goes_on_with_another_pro
         other = {"bootstrap.servers": address(east), "transactional.id": f"load-{seed}-txn-lz4"}
         # its lane must have begun: one that is fenced before that ends the load
         wait_until(lambda: _writers(east, seed) == 2, deadline_s=30, what="both lanes with ids")
+        wait_until(lambda: _ends(east, seed) > 2000, deadline_s=30, what="a second of traffic")
         Producer(other).init_transactions(20)
         before = _ends(east, seed)
         wait_until(lambda: _ends(east, seed) > before + 3000, deadline_s=30, what="more records")
