@@ -355,8 +355,10 @@ def is_current(mirror: ServiceProcess, records: float) -> bool:
     """Whether fewer than so many records wait to be copied, by a worker that knows of all."""
     slots = mirror.status()["slots"]
     assert isinstance(slots, list)
-    unknown = sum(int(slot["lag_unknown"]) for slot in slots)
-    return bool(slots) and not unknown and lag(mirror) < records
+    waiting, unknown = (
+        sum(int(slot[key]) for slot in slots) for key in ("lag_records", "lag_unknown")
+    )
+    return bool(slots) and not unknown and waiting < records
 
 
 def resident_mb(process: ServiceProcess) -> float:

@@ -28,6 +28,7 @@ from tests.faults.regions.drill import (
     SECONDS,
     SLOTS,
     drill,
+    is_current,
     lag,
     resident_mb,
     states,
@@ -108,9 +109,9 @@ def test_all_bootstrap_addresses_are_replaced_and_a_running_fleet_follows(
     assert report.verdict is Verdict.PASS, render(report)
 
 
-def is_current(mirror: ServiceProcess) -> bool:
+def has_caught_up(mirror: ServiceProcess) -> bool:
     """Whether the worker copies all slots and less than a second's load waits."""
-    return states(mirror) == {"copying": SLOTS} and lag(mirror) < RATE
+    return states(mirror) == {"copying": SLOTS} and is_current(mirror, RATE)
 
 
 @pytest.mark.long
@@ -137,7 +138,7 @@ def test_a_target_that_is_down_costs_no_memory_however_fast_the_source(
         it.end_load()
         waited, began = lag(mirror), time.monotonic()
         wait_until(
-            lambda: is_current(mirror),
+            lambda: has_caught_up(mirror),
             deadline_s=FLOWING_S + down_s,
             what="all that had come meanwhile to be copied",
             ignoring=(httpx.HTTPError,),

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from mirrorfleet.core.ids import PartitionIdentity, SourceOffset, TargetOffset, TopicPartition
+from mirrorfleet.core.ids import PartitionIdentity, TopicPartition
 from mirrorfleet.offsets.copies import Copies
 from mirrorfleet.offsets.floors import Seen, Sides
 from mirrorfleet.offsets.homes import GroupOffset
@@ -15,7 +15,6 @@ from mirrorfleet.policy.filters import NameFilter
 from mirrorfleet.policy.flows import Flow, FlowRule
 from mirrorfleet.policy.naming import Naming
 from mirrorfleet.records.incarnations import FROM_THE_START
-from mirrorfleet.records.segments import Run
 from mirrorfleet.views.groups import (
     GroupFacts,
     group_page,
@@ -24,6 +23,7 @@ from mirrorfleet.views.groups import (
     translation,
 )
 from mirrorfleet.views.pages import Wanted
+from tests.unit.offsets.making import run_of
 from tests.unit.records.making import LINK
 from tests.unit.views.making import NOW, entry
 
@@ -42,14 +42,8 @@ FLOW = Flow(
 def copies() -> Copies:
     """Source 10..20 of both partitions is target 0..10."""
     index = OffsetIndex()
-    run = Run(
-        source_start=SourceOffset(10),
-        source_end=SourceOffset(20),
-        target_start=TargetOffset(0),
-        holes=(),
-    )
     for one in (A, B):
-        index.add(one.identity, [run])
+        index.add(one.identity, [run_of(10, 20, 0)])
     return Copies([A, B], index)
 
 
@@ -152,13 +146,7 @@ def test_a_group_from_before_copying_began_is_not_in_place_while_the_source_has_
 def test_a_group_that_others_put_before_our_first_copy_stays_and_is_not_said_to_be_set() -> None:
     """MM2's records lie there: who sets it to our first one by hand skips what it has not read."""
     index = OffsetIndex()
-    begun = Run(
-        source_start=SourceOffset(10),
-        source_end=SourceOffset(20),
-        target_start=TargetOffset(500),
-        holes=(),
-    )
-    index.add(A.identity, [begun])
+    index.add(A.identity, [run_of(10, 20, 500)])
     known = Copies([replace(A, start="latest")], index)
     found = replace(facts({AT_A: 4}, {THERE_A: 450}), log_starts={A.identity: 2})
 
@@ -267,7 +255,7 @@ def test_no_place_is_told_for_an_offset_of_a_source_topic_that_was_made_again() 
 def test_a_group_that_is_set_in_an_empty_copy_is_not_said_to_be_set_nowhere() -> None:
     found = facts({AT_A: 15, AT_B: 0}, {THERE_A: 5, THERE_B: 0})
     index = OffsetIndex()
-    index.add(A.identity, [Run(SourceOffset(10), SourceOffset(20), TargetOffset(0))])
+    index.add(A.identity, [run_of(10, 20, 0)])
     known = Copies([A, B], index)
 
     page = group_page("g", FLOW, found, known, Wanted(), map_words="", now_ms=NOW)
@@ -292,7 +280,7 @@ def test_a_group_of_which_one_place_is_not_known_is_not_said_to_be_in_place(
 ) -> None:
     """The map has nothing of partition 1, so nobody knows where 17 is over there."""
     index = OffsetIndex()
-    index.add(A.identity, [Run(SourceOffset(10), SourceOffset(20), TargetOffset(0))])
+    index.add(A.identity, [run_of(10, 20, 0)])
     found = facts({AT_A: 15, AT_B: 17}, places)
 
     row = group_row("g", FLOW, found, Copies([A, B], index), map_words="")
