@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import uuid4
 
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
 
 from services.local.region import Region
 from tests.faultkit.markers import markers
@@ -21,6 +21,9 @@ from tests.judge.reading import (
     partitions_of,
     read_logs,
 )
+from tests.load.lanes import MIX, Job, Lane, is_over
+from tests.load.making import Load, create_topics
+from tests.load.recipes import Topic, recipes
 
 
 def test_the_tally_is_what_consumers_of_both_kinds_are_handed(east: Region) -> None:
@@ -81,6 +84,29 @@ def test_a_lane_whose_coordinator_ended_its_transaction_goes_on_with_another_pro
     in_log = sum(len(each.log) for each in logs.values())
     assert tally.records <= in_log <= tally.records + tally.unknown.total()
     assert tally.transactions_committed > 0
+
+
+def test_a_transaction_that_takes_no_more_records_is_over(east: Region) -> None:
+    seed = f"over-{uuid4().hex[:8]}"
+    client = {"bootstrap.servers": address(east)}
+    create_topics(Load(bootstrap=address(east), topics=[Topic(seed, 1)]))
+    job = Job(client, recipes([Topic(seed, 1)], seed=seed, count=4), seed, 1.0)
+    [spec] = (spec for spec in MIX if spec.name == "txn-lz4")
+    lane = Lane(spec, job)
+    lane.write_open(1)
+    Producer({**client, "transactional.id": f"load-{seed}-{spec.name}"}).init_transactions(20)
+
+    def refused() -> KafkaException | None:
+        """The lane learns by an answer that another one has its id."""
+        try:
+            lane.send(1)
+        except KafkaException as error:
+            return error
+        return None
+
+    error = wait_until(refused, deadline_s=30, what="a record to be refused")
+    assert error is not None
+    assert is_over(error), error
 
 
 def _writers(region: Region, topic: str) -> int:

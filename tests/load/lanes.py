@@ -31,6 +31,10 @@ END_S = 3 * ANSWER_S
 """For how long the end of a transaction is asked for: librdkafka gives records up after a minute,
 and only then says that the transaction must be aborted."""
 
+FEWER_THAN_IDEMPOTENT = 4
+"""Requests on the way to a broker. An idempotent producer may have five batches of a partition on
+the way; while it has, and the next waits, librdkafka 2.16 turns in a circle, a core for itself."""
+
 COMMIT_SHARE = 0.75
 """Of the transactions; the others are aborted."""
 
@@ -48,7 +52,7 @@ class LaneSpec:
 
 
 LARGE: dict[str, str | int | bool] = {"linger.ms": 50, "batch.size": 900_000}
-SMALL: dict[str, str | int | bool] = {"linger.ms": 5, "batch.size": 16_384}
+SMALL: dict[str, str | int | bool] = {"linger.ms": 20, "batch.size": 16_384}
 TINY: dict[str, str | int | bool] = {"linger.ms": 0, "batch.num.messages": 1}
 
 MIX = (
@@ -89,10 +93,17 @@ class Job:
     sticky: int = 1
 
 
-def _is_fatal(error: KafkaException | SystemError) -> bool:
-    """Of a fatal error in the middle of a callback Python says that it came at a wrong time."""
+def is_over(error: KafkaException | SystemError) -> bool:
+    """Whether a transaction, or its producer, takes no more: a new producer must begin anew.
+
+    Of a fatal error in the middle of a callback Python says that it came at a wrong time. `produce`
+    tells neither that an error is fatal nor that one must abort: it says `_FATAL` or `_STATE`.
+    """
     cause = error if isinstance(error, KafkaException) else error.__cause__
-    return isinstance(cause, KafkaException) and bool(cause.args[0].fatal())
+    if not isinstance(cause, KafkaException):
+        return False
+    told = cause.args[0]
+    return bool(told.fatal() or told.name() in {"_FATAL", "_STATE"})
 
 
 class Lane:
@@ -115,6 +126,7 @@ class Lane:
             "acks": "all",
             "enable.idempotence": True,
             "queue.buffering.max.kbytes": 32_768,
+            "max.in.flight": FEWER_THAN_IDEMPOTENT,
             "delivery.report.only.error": True,
             "on_delivery": self._on_refusal,
             "log_level": 0,
@@ -140,13 +152,13 @@ class Lane:
         while not stop.is_set():
             due = int((time.monotonic() - began) * self.job.rate) - made
             if not mean:
-                made += self._send(due, stop)
+                made += self.send(due, stop)
             elif due >= mean:
                 made += self._transaction(self._dice.randint(1, int(2 * mean) - 1))
             stop.wait(TICK_S)
         self._finish()
 
-    def _send(self, count: int, stop: Event | None) -> int:
+    def send(self, count: int, stop: Event | None = None) -> int:
         """Hand `count` records to librdkafka; fewer when told to stop while its queue is full."""
         producer, pool, now_ms = self._producer, self.job.pool, int(time.time() * 1000)
         stride = self.job.stride
@@ -175,13 +187,13 @@ class Lane:
         """Make one transaction and end it one way or the other."""
         try:
             self._producer.begin_transaction()
-            self._send(count, None)
+            self.send(count)
             if self._dice.random() < COMMIT_SHARE:
                 self.commit()
             else:
                 self.abort()
         except (KafkaException, SystemError) as error:
-            if not _is_fatal(error):
+            if not is_over(error):
                 raise
             self._begin_again()
         return count
@@ -245,6 +257,6 @@ class Lane:
         """Begin a transaction of `count` records and leave it open, all of them in the log."""
         self._producer.init_transactions(ANSWER_S)
         self._producer.begin_transaction()
-        self._send(count, None)
+        self.send(count)
         if self._producer.flush(ANSWER_S):
             raise TimeoutError(f"{self.spec.name}: records of an open transaction unanswered")
