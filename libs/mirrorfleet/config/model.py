@@ -92,6 +92,12 @@ def _address(value: str) -> str:
     port = match["port"]
     if not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
         raise ValueError(f"port {port!r} of {value!r} is not a number from 1 to 65535")
+    try:
+        match["host"].encode("idna")
+    except UnicodeError:
+        raise ValueError(
+            f"{match['host']!r} of {value!r} is no host name: each part has 1 to 63 letters"
+        ) from None
     return value
 
 

@@ -70,7 +70,10 @@ def _looked_up(host: str, port: int) -> concurrent.futures.Future[list[Address]]
 
 
 def _look_up(host: str, port: int) -> list[Address]:
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except UnicodeError as error:  # Python encodes names itself, and knows of no OSError there
+        raise socket.gaierror(socket.EAI_NONAME, f"no host name: {error}") from error
     return [Address(family, kind, protocol, at) for family, kind, protocol, _, at in found]
 
 

@@ -35,6 +35,15 @@ def test_one_cluster_under_two_names_is_refused_also_in_two_links(
     assert f"{said}: that is one cluster under two names." in caught.value.message
 
 
+@pytest.mark.parametrize("host", ["b1..corp", "b" * 64])
+def test_what_can_be_no_host_name_is_told_before_anybody_asks_for_it(host: str) -> None:
+    said = (
+        f"clusters.east.bootstrap[0]: '{host}' of '{host}:1' is no host name:"
+        " each part has 1 to 63 letters."
+    )
+    assert problems(RIGHT.replace("127.0.0.1:19092", f"{host}:1")) == f"estate.yaml:4 {said}"
+
+
 def test_a_cluster_may_have_another_name_for_the_way_back() -> None:
     twins = '  again: {bootstrap: "127.0.0.1:29092"}\n'
     link = "  - {from: again, to: east, rules: [{name: more, topics: [a]}]}\n"

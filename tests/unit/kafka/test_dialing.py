@@ -132,3 +132,10 @@ async def test_names_that_nobody_answers_for_keep_no_other_waiting_and_are_asked
     finally:
         answered.set()
     await until(lambda: not dialing._lookups, deadline_s=5, what="the threads' end")
+
+
+@pytest.mark.parametrize("name", ["broker..corp", "b" * 64, ".corp"])
+async def test_what_is_no_host_name_does_not_resolve(name: str) -> None:
+    """A broker may advertise it, and may be the only one that does."""
+    with pytest.raises(socket.gaierror, match="no host name"):
+        await dial(name, 9092, 5)
