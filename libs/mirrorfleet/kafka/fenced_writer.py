@@ -39,6 +39,9 @@ _ANSWER_S: Final = 5.0
 """For an answer beyond the broker's own time-out: one that is frozen must not cost all attempts."""
 _AGAIN_S: Final = 0.02
 """As the Java client: the coordinator still writes the markers of the transaction before."""
+_OPEN_S: Final = 10.0
+"""For how long a refused batch is sent again: of what the coordinator has aborted meanwhile brokers
+say that somebody else took the id."""
 
 
 async def by_order() -> bool:
@@ -169,6 +172,7 @@ class FencedWriter:
         entry = ProduceEntry(tp.topic, topic.topic_id, tp.partition, header, batch.payload)
         lane = await self._lane_to(leader.node_id, version)
         where = f"{self._cluster.name}: writing {tp} as {self._id}"
+        given_up_at_s = attempts.left_s - _OPEN_S
         while True:
             await lane.ready()
             (ack,) = await lane.send((entry,))
@@ -176,8 +180,10 @@ class FencedWriter:
                 return
             error = BrokerError(ack.error, where, detail=ack.message or "")
             match produce_action(ack.error, first=True):
-                case Action.SEND_AGAIN:
+                case Action.SEND_AGAIN if ack.error is ErrorCode.CONCURRENT_TRANSACTIONS:
                     await attempts.pause(error, at_most_s=_AGAIN_S)
+                case Action.SEND_AGAIN if attempts.left_s > given_up_at_s:
+                    await attempts.pause(error)
                 case Action.FENCED:
                     raise FencedError(f"{error}: another process took over.") from error
                 case _:

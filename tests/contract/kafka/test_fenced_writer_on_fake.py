@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
+from kio.schema.errors import ErrorCode
 
 from mirrorfleet.config.cluster_settings import ClusterSettings
-from mirrorfleet.core.errors import RefusedError
+from mirrorfleet.core.errors import DeadlineError, RefusedError
 from mirrorfleet.core.ids import ClusterAlias, TopicPartition
+from mirrorfleet.kafka import fenced_writer
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.fenced_writer import FencedWriter, by_order
 from tests.fakes import broker as fake
-from tests.fakes.broker import FakeBroker
+from tests.fakes.broker import Asked, FakeBroker
 
 AT = TopicPartition("t", 0)
 
@@ -58,3 +60,30 @@ async def test_a_place_that_is_taken_again_is_looked_at_again_before_the_next_at
     writer.close()
 
     assert (taken, len(broker.asked(fake.PRODUCE))) == ([1, 2], 1)
+
+
+def lacks_replicas(asked: Asked) -> object:
+    """A leader whose partition is under its min.insync.replicas."""
+    schema = fake.answers(asked)
+    (topic,) = asked.request.topic_data
+    response = schema.PartitionProduceResponse(
+        index=0, error_code=ErrorCode.not_enough_replicas, base_offset=-1, record_errors=()
+    )
+    answer = schema.TopicProduceResponse(topic_id=topic.topic_id, partition_responses=(response,))
+    return schema.ProduceResponse(responses=(answer,), throttle_time=fake.no_time())
+
+
+async def test_a_partition_without_its_replicas_is_not_taken_for_a_place_that_another_one_took(
+    broker: FakeBroker, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its coordinator aborts what is open for too long, and gives the id another epoch."""
+    monkeypatch.setattr(fenced_writer, "_OPEN_S", 0.5)
+    broker.then(fake.PRODUCE, *[lacks_replicas] * 1_000)
+    broker.then(fake.METADATA, *[fake.topic_of(broker, "t")] * 100)
+    writer = FencedWriter(cluster, "slot", may_take=by_order, deadline_s=1.5)
+    with pytest.raises(DeadlineError, match="NOT_ENOUGH_REPLICAS"):
+        await writer.write(AT, [(b"k", b"v")], 1)
+    writer.close()
+
+    assert len(broker.asked(fake.INIT_PRODUCER_ID)) > 1
+    assert len(broker.asked(fake.PRODUCE)) < 20
