@@ -102,10 +102,11 @@ class Slot:
         partition.resume(left)
         if left.entry != partition.entry:
             return
-        partition.terms = left.terms
+        partition.terms, partition.reported = left.terms, left.reported
+        if self._refusals.get(partition.identity, (-1, 0))[0] >= left.committed.next_source:
+            partition.held_until = left.held_until  # no other hold: what else it waits for is new
         partition.left_out, partition.aborts = left.left_out, left.aborts
         partition.forget_passed()
-        partition.reported = left.reported
         if left.fault is not None and partition.walked_to <= left.fault.offset:
             partition.fault, partition.fault_since = left.fault, left.fault_since
 
@@ -279,8 +280,7 @@ class Slot:
 
     def fault(self, partition: CopyPartition, fault: Fault, now: float) -> None:
         """Stop one partition; batches before the fault are still sent."""
-        partition.fault = fault
-        partition.fault_since = now
+        partition.fault, partition.fault_since = fault, now
         self._offer(partition)
 
     def hold_back(self, partition: CopyPartition, until: float) -> None:

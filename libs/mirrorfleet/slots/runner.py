@@ -386,9 +386,13 @@ class SlotRunner:
 
     def examine(self, partition: CopyPartition) -> None:
         """Find out, beside the fetching, whether the source lost what we want."""
-        if self.tasks is not None:
-            name = f"examine:{partition.entry.rule}"
-            self.tasks.create_task(healing.examine(self, partition), name=name)
+        if self.tasks is None:
+            return
+        look = healing.examine(self, partition)
+        try:
+            self.tasks.create_task(look, name=f"examine:{partition.entry.rule}")
+        except RuntimeError:  # the slot ends, which a lane of several connections learns last
+            look.close()
 
 
 class _DoneError(Exception):

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import pytest
 
 from mirrorfleet.copying.faults import Fault, FaultReason
 from mirrorfleet.copying.loss import Look
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import BrokerError
+from mirrorfleet.core.errors import BrokerError, ConnectionLostError
 from mirrorfleet.core.ids import SourceOffset, TopicPartition
 from mirrorfleet.kafka.offsets import EpochEnd, ListedOffset
 from mirrorfleet.slots import healing, target_loss
+from mirrorfleet.slots.runner import SlotRunner
 from tests.unit.copying.making import entry, identity, partition_of, slot
-
-if TYPE_CHECKING:
-    from mirrorfleet.slots.runner import SlotRunner
 
 
 @pytest.mark.parametrize(
@@ -101,3 +100,27 @@ def test_what_sync_may_begin_anew_is_not_tried_again_meanwhile(*, awaits: bool) 
     healing.look_again(cast("SlotRunner", runner), 1_000.0)
 
     assert (partition.fault is not None) is awaits
+
+
+async def test_a_refusal_that_is_heard_while_the_slot_ends_ends_nothing_else() -> None:
+    """Of several connections to one partition each ends after the lane that they belong to."""
+    partition = partition_of(slot())
+    runner = SimpleNamespace()
+
+    async def fetching() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            SlotRunner.examine(cast("SlotRunner", runner), partition)
+
+    async def ending() -> None:
+        async with asyncio.TaskGroup() as group:
+            runner.tasks = group
+            group.create_task(fetching())
+            await asyncio.sleep(0)
+            raise ConnectionLostError("the slot ends")
+
+    with pytest.raises(ExceptionGroup) as caught:
+        await ending()
+
+    assert [type(each) for each in caught.value.exceptions] == [ConnectionLostError]
