@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from tests.load.lanes import MIX, Job, Lane, LaneSpec, _is_fatal
+from tests.load.lanes import MIX, Job, Lane, LaneSpec, is_over
 from tests.load.making import POOL, Load, _lane
 from tests.load.recipes import Topic, recipes
 
@@ -26,9 +26,9 @@ def test_a_fatal_error_is_known_also_where_a_callback_met_it(*, fatal: bool) -> 
     met = SystemError("returned a result with an exception set")
     met.__cause__ = found(fatal=fatal)
 
-    assert _is_fatal(met) is fatal
-    assert _is_fatal(found(fatal=fatal)) is fatal
-    assert not _is_fatal(SystemError("of another kind"))
+    assert is_over(met) is fatal
+    assert is_over(found(fatal=fatal)) is fatal
+    assert not is_over(SystemError("of another kind"))
 
 
 def test_transactions_go_to_all_partitions_though_others_stay_with_one_for_long() -> None:
