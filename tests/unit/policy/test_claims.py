@@ -136,6 +136,37 @@ def test_a_ring_of_three_is_proven_once(make_flow: MakeFlow) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("third", "naming", "proven"),
+    [
+        ("orders.*", "identity", True),
+        (".*", "identity", True),
+        ("bills.*", "identity", False),
+        ("orders[.].*", "identity", False),  # what only some names show is found with the topics
+        ("orders.*", "prefix", False),
+    ],
+)
+def test_a_ring_is_proven_by_a_pattern_that_stands_in_each_leg(
+    make_flow: MakeFlow, third: str, naming: str, *, proven: bool
+) -> None:
+    """At run time each leg would refuse it, and what copies already would end."""
+    flows = [
+        make_flow("a b", ("x", ["orders.*"], "identity")),
+        make_flow("b c", ("y", ["orders.*"], "identity")),
+        make_flow("c a", ("z", [third], naming)),
+    ]
+    assert [proof.topic for proof in provable_clashes(flows)] == ["orders.*"] * proven
+
+
+def test_no_ring_is_proven_by_a_pattern_that_looks_like_a_name(make_flow: MakeFlow) -> None:
+    flows = [
+        make_flow("a b", ("x", ["(orders|bills)[.]a"], "identity")),
+        make_flow("b c", ("y", [".*"], "identity")),
+        make_flow("c a", ("z", [".*"], "identity")),
+    ]
+    assert [proof.topic for proof in provable_clashes(flows)] == []
+
+
 def test_rules_that_an_exclude_keeps_apart_do_not_clash(make_flow: MakeFlow) -> None:
     flow = make_flow("east west", ("rest", [".*"], "prefix"), ("orders", ["orders.*"], "prefix"))
     rest, orders = flow.rules

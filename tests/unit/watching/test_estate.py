@@ -72,8 +72,8 @@ estate: e
 clusters: {east: {bootstrap: "h:1"}, west: {bootstrap: "h:2"}, north: {bootstrap: "h:3"}}
 links:
   - {from: east, to: west, rules: [{name: a, naming: identity, topics: ["orders.*"]}]}
-  - {from: west, to: north, rules: [{name: b, naming: identity, topics: ["orders.*"]}]}
-  - {from: north, to: east, rules: [{name: c, naming: identity, topics: ["orders.*"]}]}
+  - {from: west, to: north, rules: [{name: b, naming: identity, topics: ["order.*"]}]}
+  - {from: north, to: east, rules: [{name: c, naming: identity, topics: ["ord.*"]}]}
 """
     found = (await looked_at(ring, ["orders"], only)).problems
 
