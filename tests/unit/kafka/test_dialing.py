@@ -8,7 +8,6 @@ import os
 import socket
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 
 import pytest
 
@@ -116,19 +115,18 @@ async def test_names_that_nobody_answers_for_keep_no_other_waiting_and_are_asked
     async def sock_connect(_made: socket.socket, _address: tuple[str, int]) -> None:
         pass
 
-    async def in_vain(host: str) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(0.05):
-                await dial(host, 9092, 5)
-
     monkeypatch.setattr(dialing, "_look_up", look_up)
     monkeypatch.setattr(asyncio.get_running_loop(), "sock_connect", sock_connect)
     names = [f"far-{number}" for number in range(40)]
     try:
-        await asyncio.gather(*(in_vain(name) for name in names * 3))
+        vain = [asyncio.create_task(dial(name, 9092, 5)) for name in names * 3]
+        await until(lambda: len(asked) >= len(names), deadline_s=5, what="a thread for each")
         async with asyncio.timeout(2):
             (await dial("fine", 9092, 5)).close()
         assert sorted(asked) == sorted([*names, "fine"])
+        for each in vain:
+            each.cancel()
+        await asyncio.wait(vain)
     finally:
         answered.set()
     await until(lambda: not dialing._lookups, deadline_s=5, what="the threads' end")
