@@ -2,7 +2,8 @@
 
 A refusal is remembered per link, thing and kind of change, shown as held, and tried again later
 and later; soon where it ends by itself. Success of the same change ends it. Of a topic's configs
-Kafka takes all or none: where it refuses them, what the copy needs is asked for once more.
+Kafka takes all or none: where it refuses them, they are asked for in parts (`planning.pieces`), and
+a new topic is made with the least that a copy may be made with: the rest follows, or is held.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from mirrorfleet.kafka.admin import NewTopic, create_partitions, create_topics, 
 from mirrorfleet.kafka.configs import AlterOp, ConfigChange, incremental_alter_configs
 from mirrorfleet.kafka.controller import in_requests
 from mirrorfleet.planning.access import AclStep
-from mirrorfleet.planning.configs import NEEDED
+from mirrorfleet.planning.pieces import Pieces, is_final, least_configs
 from mirrorfleet.planning.plan import Alteration, Creation, Plan
 from mirrorfleet.planning.rules import factor_words
 from mirrorfleet.planning.topics import Held, Reason
@@ -63,6 +64,8 @@ _OPERATIONS: Final = {
     ChangeKind.ACL_REMOVED: "ALTER",
 }
 """The right that each change needs (Kafka's table of operations by API)."""
+_BY_CONFIGS: Final = frozenset({ErrorCode.INVALID_CONFIG, ErrorCode.POLICY_VIOLATION})
+"""What a topic may be refused with for its configs."""
 
 _ACL_KINDS: Final = {AclStep.ADD: ChangeKind.ACL_ADDED, AclStep.REMOVE: ChangeKind.ACL_REMOVED}
 
@@ -145,11 +148,11 @@ class TargetChanges:
         """
         yield await self._acls(link, step, AclStep.ADD)
         yield await self._acls(link, step, AclStep.REMOVE)
-        yield await self._create(step)
+        async for made in self._create(step):
+            yield made
         yield await self._grow(step)
-        done, fitting = await self._alter(step)
-        yield done
-        yield await self._fit(fitting)
+        async for made in self._alter(step):
+            yield made
 
     def held(self, link: Link) -> tuple[Held, ...]:
         """What the target refuses now; ACLs as one."""
@@ -190,15 +193,27 @@ class TargetChanges:
             if change not in self._refused:
                 self._refuse(change, self._why_unseen(change))
 
-    async def _create(self, step: Plan) -> list[Done]:
-        if not step.create:
-            return []
-        topics = [NewTopic.of(each.spec) for each in step.create]
-        answers = await create_topics(self._cluster, topics, deadline_s=self._settings.change_s)
-        return self._settle(
-            answers,
-            {_of_topic(each.claim, ChangeKind.CREATED): _size(each) for each in step.create},
-        )
+    async def _create(self, step: Plan) -> AsyncIterator[list[Done]]:
+        answers = await self._topics(step.create)
+        fewer: dict[Change, str] = {}
+        again: list[Creation] = []
+        for each in step.create:
+            error, least = answers[each.claim.target_topic], least_configs(each.spec.configs)
+            if error is None or error.code not in _BY_CONFIGS or least == each.spec.configs:
+                continue
+            change = _of_topic(each.claim, ChangeKind.CREATED)
+            without = ", ".join(sorted(each.spec.configs.keys() - least.keys()))
+            fewer[change] = f"{_size(each)}, without {without} for now: {error}"
+            again.append(replace(each, spec=replace(each.spec, configs=least)))
+        whole = {_of_topic(each.claim, ChangeKind.CREATED): _size(each) for each in step.create}
+        yield self._settle(answers, {one: whole[one] for one in whole if one not in fewer})
+        yield self._settle(await self._topics(again), fewer)
+
+    async def _topics(self, parts: Sequence[Creation]) -> Mapping[str, BrokerError | None]:
+        if not parts:
+            return {}
+        topics = [NewTopic.of(each.spec) for each in parts]
+        return await create_topics(self._cluster, topics, deadline_s=self._settings.change_s)
 
     async def _grow(self, step: Plan) -> list[Done]:
         if not step.grow:
@@ -215,21 +230,35 @@ class TargetChanges:
             },
         )
 
-    async def _alter(self, step: Plan) -> tuple[list[Done], list[Alteration]]:
-        """What was made, and what copies need of that which was refused."""
+    async def _alter(self, step: Plan) -> AsyncIterator[list[Done]]:
         answers = await self._configs(step.alter)
-        refused = [each for each in step.alter if _is_final(answers[each.claim.target_topic])]
         asked = {_of_topic(each.claim, ChangeKind.ALTERED): _edits(each) for each in step.alter}
-        return self._settle(answers, asked), [each for each in map(_needed, refused) if each.edits]
+        yield self._settle(answers, asked)
+        refused: dict[Claim, Pieces] = {}
+        for each in step.alter:
+            error = answers[each.claim.target_topic]
+            if error is not None and is_final(error):
+                refused[each.claim] = Pieces(each.edits, error)
+        async for made in self._in_parts(refused):
+            yield made
 
-    async def _fit(self, parts: Sequence[Alteration]) -> list[Done]:
-        """Make parts of changes whose refusal stays, for the rest."""
-        answers = await self._configs(parts)
-        return [
-            Done(_of_topic(each.claim, ChangeKind.ALTERED), _edits(each))
-            for each in parts
-            if answers[each.claim.target_topic] is None
-        ]
+    async def _in_parts(self, refused: Mapping[Claim, Pieces]) -> AsyncIterator[list[Done]]:
+        """Make what is not refused itself, a part of each topic with a request; hold the rest."""
+        while parts := [Alteration(claim, one.part) for claim, one in refused.items() if one.part]:
+            answers = await self._configs(parts)
+            made: list[Done] = []
+            for each in parts:
+                error = answers[each.claim.target_topic]
+                refused[each.claim].answer(error)
+                if error is None:
+                    made.append(Done(_of_topic(each.claim, ChangeKind.ALTERED), _edits(each)))
+            yield made
+        for claim, one in refused.items():
+            change = _of_topic(claim, ChangeKind.ALTERED)
+            if one.refusal:
+                self._refused[change].text = one.refusal
+            else:
+                self._refused.pop(change, None)
 
     async def _configs(self, parts: Sequence[Alteration]) -> Mapping[str, BrokerError | None]:
         if not parts:
@@ -305,17 +334,6 @@ def _first(
 def _ends_by_itself(code: ErrorCode) -> bool:
     """Brokers that are down count for no replica (StripedReplicaPlacer): until they are back."""
     return code.retriable or code is ErrorCode.INVALID_REPLICATION_FACTOR
-
-
-def _is_final(error: BrokerError | None) -> bool:
-    """Whether it is what was asked for that is refused, and neither who asks nor when."""
-    return error is not None and not error.retriable and error.code not in DENIED
-
-
-def _needed(refused: Alteration) -> Alteration:
-    """The part that the copy needs; without edits where that is all, or nothing, of it."""
-    edits = tuple(each for each in refused.edits if each.name in NEEDED)
-    return replace(refused, edits=edits if len(edits) < len(refused.edits) else ())
 
 
 def _edits(each: Alteration) -> str:

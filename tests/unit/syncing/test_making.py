@@ -168,7 +168,7 @@ async def test_what_a_copy_needs_is_altered_though_the_target_refuses_what_goes_
     done = await make(made, Plan(alter=(Alteration(A, (size, kept)),)))
     again = await make(made, Plan(alter=(Alteration(A, (kept,)),)))
 
-    assert asked == [[size.name, kept.name], [size.name], [kept.name]]
+    assert asked == [[size.name, kept.name], [size.name], [kept.name], [kept.name]]
     assert [(each.change.topic, each.detail) for each in done] == [("a", f"east.a: {size}")]
     assert again == []
     assert [(each.topic, each.reason) for each in made.held(LINK)] == [("a", Reason.CONFIG_REFUSED)]
