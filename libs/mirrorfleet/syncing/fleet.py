@@ -79,10 +79,11 @@ class FleetSync:
         self.target = Cluster(cluster_settings(estate, target, CLIENT))
         self.store = Store(self.target, self._fleet, clock)
         self._anew = AnewRequests(self.target, self._fleet, clock)
-        self.changes = TargetChanges(self.target, settings, clock, dice)
         self._targets = TargetWatch(
             self.target, configs_a_look=settings.configs_a_look, answer_s=settings.change_s
         )
+        doubt = self._targets.doubt_defaults
+        self.changes = TargetChanges(self.target, settings, clock, dice, doubt)
         self.sides = [
             a_side(estate, entry, self.target, settings, clock)
             for entry in estate.links_into(target)

@@ -96,10 +96,22 @@ class _Refusal:
 
 
 class TargetChanges:
-    """Makes changes on one target, and remembers what it refused."""
+    """Makes changes on one target, and remembers what it refused.
 
-    def __init__(self, cluster: Cluster, settings: SyncSettings, clock: Clock, dice: Dice) -> None:
+    `doubt` is called when the target refuses the configs of a new topic: it may be of another
+    version than when it told what it knows.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        settings: SyncSettings,
+        clock: Clock,
+        dice: Dice,
+        doubt: Callable[[], None],
+    ) -> None:
         self._cluster = cluster
+        self._doubt = doubt
         self._settings = settings
         self._clock = clock
         self._dice = dice
@@ -213,7 +225,10 @@ class TargetChanges:
         if not parts:
             return {}
         topics = [NewTopic.of(each.spec) for each in parts]
-        return await create_topics(self._cluster, topics, deadline_s=self._settings.change_s)
+        answers = await create_topics(self._cluster, topics, deadline_s=self._settings.change_s)
+        if any(e is not None and e.code is ErrorCode.INVALID_CONFIG for e in answers.values()):
+            self._doubt()
+        return answers
 
     async def _grow(self, step: Plan) -> list[Done]:
         if not step.grow:

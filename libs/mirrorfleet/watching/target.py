@@ -36,7 +36,9 @@ class TargetWatch:
         self._configs: dict[Link, ConfigMemory] = {}
         self._defaults: Mapping[str, str] = {}
         self._probe = ""
-        """The name of a topic to ask for defaults with; empty once they are known."""
+        """The name of a topic to ask for defaults with."""
+        self._due = False
+        """Whether to ask with the next look."""
         self._trouble = ""
         """Why they are not, as it was logged last."""
 
@@ -95,12 +97,19 @@ class TargetWatch:
         What it does not tell us is asked for again at each look.
         Raises: MirrorfleetError: it does not answer.
         """
-        self._probe = topic
+        self._probe, self._due = topic, True
         await self._ask_defaults(None)
+
+    def doubt_defaults(self) -> None:
+        """Ask again with the next look: a target that was upgraded knows other names than before.
+
+        What it told before counts until it tells something else.
+        """
+        self._due = bool(self._probe)
 
     async def _learn_again(self) -> None:
         """A broker that restarts refuses for a moment only. No look fails for want of defaults."""
-        if not self._probe:
+        if not self._due:
             return
         try:
             await self._ask_defaults(self._answer_s)
@@ -112,7 +121,7 @@ class TargetWatch:
         if isinstance(answer, BrokerError):
             self._unknown(answer)
         else:
-            self._defaults, self._probe, self._trouble = answer, "", ""
+            self._defaults, self._due, self._trouble = answer, False, ""
 
     def _unknown(self, error: MirrorfleetError) -> None:
         """Told once for each reason: who may not create topics is refused at every look."""

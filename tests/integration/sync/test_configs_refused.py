@@ -37,7 +37,10 @@ async def test_a_segment_size_that_is_refused_holds_up_no_other_config_new_or_ch
 ) -> None:
     topic = fresh("small")
     claim = Claim(LINK, "all", topic, f"east.{topic}")
-    changes = TargetChanges(on_west.cluster, SyncSettings(), SystemClock(), SystemDice())
+    settings, clock, doubts = SyncSettings(), SystemClock(), list[None]()
+    changes = TargetChanges(
+        on_west.cluster, settings, clock, SystemDice(), lambda: doubts.append(None)
+    )
     kept = {"cleanup.policy": "compact", "retention.ms": "1000000"}
     spec = TopicSpec(claim.target_topic, 1, 1, {**kept, "segment.bytes": SMALL})
 
@@ -45,6 +48,7 @@ async def test_a_segment_size_that_is_refused_holds_up_no_other_config_new_or_ch
 
     assert "without segment.bytes for now" in made
     assert changes.held(LINK) == ()
+    assert len(doubts) == 1
     await shows(on_west, claim.target_topic, kept)
 
     segment = ConfigEdit("segment.bytes", None, SMALL)

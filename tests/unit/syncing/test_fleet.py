@@ -19,7 +19,7 @@ from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError, DeadlineError, RefusedError
 from mirrorfleet.core.ids import NO_TOPIC_ID, ClusterAlias, ClusterId, SlotNumber
 from mirrorfleet.kafka.cluster import Cluster
-from mirrorfleet.kafka.metadata import PartitionMeta, TopicMeta
+from mirrorfleet.kafka.metadata import Metadata, PartitionMeta, TopicMeta
 from mirrorfleet.planning.access import AclEdit, AclStep
 from mirrorfleet.planning.observed import SourceView
 from mirrorfleet.planning.plan import Growth, Plan
@@ -30,6 +30,7 @@ from mirrorfleet.syncing.making import ChangeKind, Done
 from mirrorfleet.syncing.settings import SyncSettings
 from mirrorfleet.syncing.side import Side
 from mirrorfleet.syncing.store import Store
+from mirrorfleet.watching import target
 from mirrorfleet.watching.source import SourceWatch
 from mirrorfleet.watching.target import TargetWatch
 from tests.fakes.clock import HandClock, NoDice
@@ -292,6 +293,34 @@ async def test_what_was_made_before_the_target_fell_silent_is_told_and_remembere
     assert forgotten == [CLAIM.target_topic]
     assert taken_back == [CatalogAcl(east.cluster.cluster_id, binding)]
     assert due
+
+
+async def test_a_target_that_calls_a_new_topic_invalid_is_asked_for_its_names_with_the_next_look(
+    fleet: FleetSync, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have been upgraded, and have forgotten some: `sync` is not restarted for that."""
+    east, _ = fleet.sides
+    broker, asked = Broker(), list[str]()
+    broker.refuses[CLAIM.target_topic] = ErrorCode.INVALID_CONFIG
+
+    async def default_configs(_: Cluster, name: str, **__: object) -> dict[str, str]:
+        asked.append(name)
+        return {}
+
+    async def metadata(_: Cluster, __: None) -> Metadata:
+        return Metadata(ClusterId("WEST-ID"), 1, {}, {})
+
+    monkeypatch.setattr(syncing_making, "create_topics", broker.create_topics)
+    monkeypatch.setattr(target, "default_configs", default_configs)
+    monkeypatch.setattr(Cluster, "metadata", metadata)
+    await fleet.learn_defaults()
+    await fleet._targets.look(east.link, [], [])
+
+    await fleet.make(east, creating(CLAIM))
+    asked_before = len(asked)
+    await fleet._targets.look(east.link, [], [])
+
+    assert (asked_before, len(asked)) == (1, 2)
 
 
 def test_who_begins_anew_has_no_claims_of_looks_before(fleet: FleetSync) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
@@ -88,9 +88,11 @@ def made(clock: HandClock) -> TargetChanges:
     return changes(clock, SyncSettings(topics_a_request=2, retry_longest_s=3))
 
 
-def changes(clock: HandClock, settings: SyncSettings) -> TargetChanges:
+def changes(
+    clock: HandClock, settings: SyncSettings, doubt: Callable[[], None] = lambda: None
+) -> TargetChanges:
     cluster = Cluster(ClusterSettings(alias=ClusterAlias("west"), bootstrap=("nowhere:1",)))
-    return TargetChanges(cluster, settings, clock, NoDice())
+    return TargetChanges(cluster, settings, clock, NoDice(), doubt)
 
 
 def creating(*claims: Claim) -> Plan:

@@ -240,3 +240,18 @@ async def test_a_topic_that_is_made_whole_is_told_before_the_target_falls_silent
     told = await until_silent(made, step)
 
     assert details(told) == ["east.b with 3 partitions, replication factor 1"]
+
+
+@pytest.mark.parametrize(
+    ("code", "times"), [(ErrorCode.INVALID_CONFIG, 1), (ErrorCode.POLICY_VIOLATION, 0)]
+)
+async def test_a_target_that_calls_configs_of_a_new_topic_invalid_is_asked_again_what_it_knows(
+    picky: Picky, code: ErrorCode, times: int
+) -> None:
+    doubts: list[None] = []
+    picky.refuses = {"segment.bytes": code}
+    doubting = changes(HandClock(), SyncSettings(), lambda: doubts.append(None))
+
+    await make(doubting, creating(SMALL, A))
+
+    assert len(doubts) == times

@@ -155,6 +155,32 @@ async def test_defaults_that_are_not_told_at_first_are_asked_for_at_each_look_un
     assert asked == ["probe"] * 3
 
 
+async def test_defaults_that_are_doubted_are_asked_for_once_more_and_count_until_others_are_told(
+    watch: TargetWatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after an upgrade of the target, which knows other names then."""
+    before, after = {"message.format.version": "3.0-IV1"}, {"compression.type": "producer"}
+    restarts = BrokerError(ErrorCode.INVALID_REPLICATION_FACTOR, "defaults of probe")
+    answers: list[BrokerError | dict[str, str]] = [before, restarts, after]
+    asked: list[str] = []
+
+    async def default_configs(
+        _: Cluster, name: str, *, deadline_s: float | None
+    ) -> dict[str, str] | BrokerError:
+        asked.append(name)
+        return answers.pop(0)
+
+    monkeypatch.setattr(target_module, "default_configs", default_configs)
+    await watch.learn_defaults("probe")
+    first = (await watch.look(LINK, [], [])).defaults
+
+    watch.doubt_defaults()
+    seen = [(await watch.look(LINK, [], [])).defaults for _ in range(3)]
+
+    assert [first, *seen] == [before, before, after, after]
+    assert asked == ["probe"] * 3
+
+
 async def test_a_broker_that_is_down_counts_while_it_has_replicas(
     target: Target, watch: TargetWatch
 ) -> None:
