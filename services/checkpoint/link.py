@@ -22,7 +22,7 @@ from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.kafka.admin import NewTopic, create_topics
 from mirrorfleet.kafka.control import ControlWriter
 from mirrorfleet.kafka.groups import OF_PARTITIONS, commit_offsets, fetch_offsets, list_groups
-from mirrorfleet.kafka.offsets import EARLIEST, LATEST, list_offsets
+from mirrorfleet.kafka.offsets import EARLIEST, LATEST, list_offsets, told
 from mirrorfleet.mapping.before_copies import BeforeCopies
 from mirrorfleet.mapping.groups_seen import GroupsSeen
 from mirrorfleet.mapping.live import side_words, sides_seen, targets_seen
@@ -32,7 +32,6 @@ from mirrorfleet.offsets.floors import Seen, Sides
 from mirrorfleet.offsets.homes import (
     Activity,
     Decision,
-    GroupOffset,
     GroupView,
     are_same,
     checkpoints_of,
@@ -42,13 +41,21 @@ from mirrorfleet.offsets.homes import (
     settled,
     wanted_groups,
 )
-from mirrorfleet.offsets.keeping import kept, placeless, placeless_words
+from mirrorfleet.offsets.keeping import (
+    Starts,
+    due_again,
+    kept,
+    placeless,
+    placeless_words,
+    untold,
+)
 from mirrorfleet.offsets.late import LateCopies, unset_words
 from mirrorfleet.offsets.looks import LinkReport
 from mirrorfleet.offsets.resting import Rest, own_places, rested
 from mirrorfleet.records import checkpoint, heartbeat, offset_sync
 from mirrorfleet.records.topics import mm2_topics, replicas_on
 from mirrorfleet.runtime.log import fields, logger
+from mirrorfleet.wire.records import NO_TIME
 from services.checkpoint.answers import is_silence, refusal
 from services.checkpoint.gone import GoneGroups
 
@@ -56,6 +63,7 @@ if TYPE_CHECKING:
     from mirrorfleet.core.ports import Clock
     from mirrorfleet.kafka.cluster import Cluster
     from mirrorfleet.kafka.groups import GroupOffsets
+    from mirrorfleet.kafka.offsets import ListedOffsets
     from mirrorfleet.policy.flows import Flow
     from mirrorfleet.records.checkpoint import Checkpoint
     from mirrorfleet.records.offset_sync import OffsetSync
@@ -154,7 +162,7 @@ class LinkGroups:
             await asyncio.sleep(0)  # many groups: the lease is kept up in between
         await self._write_checkpoints(points)
         await self._commit(decisions, seen, now)
-        await self._keep_placeless(points, copies, starts.keys(), seen, now)
+        await self._keep_placeless(points, copies, starts, seen, now)
         if away := set(wanted_groups(self.flow, self._ours.groups)) - seen.committed.keys():
             await self.keep(copies, away)
         self._tell_refused()
@@ -165,8 +173,8 @@ class LinkGroups:
 
     async def keep(self, copies: Copies, only: AbstractSet[str] | None = None) -> None:
         """Where looks fail, as while the source is away, or it tells nothing of groups (`only`):
-        what is ours on the target is set again in time, before it forgets that, and where it did.
-        Raises: errors of the target.
+        what is ours on the target is set again in time, before it forgets that, and where it did,
+        and never below where its log begins. Raises: errors of the target.
         """
         now, deadline_s = self._clock.monotonic(), self._settings.request_s
         await self._ours.refresh()
@@ -176,29 +184,31 @@ class LinkGroups:
             return
         there = await list_groups(self._target, any_protocol=True, deadline_s=deadline_s)
         offsets = await self._places(self._target, {point.group for point in points})
-        gone = [p for p in points if p.partition not in offsets.get(p.group, {p.partition: None})]
-        old = {(p.group, p.partition): p for p in (*gone, *self._old(points, now))}.values()
-        seen = GroupsSeen({}, {}, there, offsets)
-        # asked once offsets are known: so they are of the same topics
+        wanted = {entry.target for entry in copies} & {point.partition for point in points}
+        starts = told(await self._begins(wanted))
+        # asked once offsets and starts are known: so they are of the same topics
         live = await targets_seen(self._target, copies)
-        same = {entry.target for entry in copies if live[entry.identity] is Seen.THERE}
-        await self._commit(kept(old, seen.idle, self._ours.of, same, copies, self.flow), seen, now)
+        same = {e.target: starts.get(e.target, 0) for e in copies if live[e.identity] is Seen.THERE}
+        await self._set_again(points, copies, same, GroupsSeen({}, {}, there, offsets), now)
 
     async def _keep_placeless(
-        self,
-        points: Iterable[Checkpoint],
-        copies: Copies,
-        there: AbstractSet[TopicPartition],
-        seen: GroupsSeen,
-        now: float,
+        self, points: list[Checkpoint], copies: Copies, starts: Starts, seen: GroupsSeen, now: float
     ) -> None:
         """What the look has no place for is told, and as in `keep` set again in time."""
         bare = placeless(self._ours.newest, points, seen.committed, self._echoes.of, copies)
-        stands = kept(bare, seen.idle, self._ours.of, there, copies, self.flow)
+        stands = kept(bare, seen.idle, self._ours.of, starts, copies, self.flow)
         for group, one in stands.items():
             self.report.refused.setdefault(group, placeless_words(one.commits))
-        old = self._old((point for one in stands.values() for point in one.commits), now)
-        await self._commit(kept(old, seen.idle, self._ours.of, there, copies, self.flow), seen, now)
+        await self._set_again(bare, copies, starts, seen, now)
+
+    async def _set_again(
+        self, points: list[Checkpoint], copies: Copies, starts: Starts, seen: GroupsSeen, now: float
+    ) -> None:
+        """The source did not tell these now: so what is written of them has no time."""
+        due = due_again(points, set(self._old(points, now)), seen.offsets, starts)
+        decisions = kept(due, seen.idle, self._ours.of, starts, copies, self.flow)
+        await self._write_checkpoints(untold(decisions, self._ours.last), NO_TIME)
+        await self._commit(decisions, seen, now)
 
     def _old(self, points: Iterable[Checkpoint], now: float) -> list[Checkpoint]:
         """Those whose offset was not set for so long that it has to be again."""
@@ -241,42 +251,34 @@ class LinkGroups:
     async def _starts(self, copies: Copies, seen: GroupsSeen) -> dict[TopicPartition, int]:
         entries = (copies.by_source(at) for one in seen.committed.values() for at in one)
         targets = {entry.target: entry for entry in entries if entry is not None}
-        wanted = targets.keys()
-        silent, deadline_s = wanted & self._silent, self._settings.request_s
-        listed = await list_offsets(
-            self._target, dict.fromkeys(wanted - silent, EARLIEST), deadline_s=deadline_s
-        )
-        try:
-            listed |= await list_offsets(
-                self._target,
-                dict.fromkeys(silent, EARLIEST),
-                deadline_s=min(deadline_s, _SILENT_S),
-            )
-        except DeadlineError:
-            _log.debug("still silent", extra=fields(link=str(self.flow.link), count=len(silent)))
-        starts = {
-            at: found.offset for at, found in listed.items() if not isinstance(found, BrokerError)
-        }
-        self._silent = wanted - starts.keys()
+        listed = await self._begins(targets.keys())
         # asked once offsets and starts are known: so they are of the same topics
         live = await sides_seen(self._source, self._target, targets.values())
         for at, entry in targets.items():
             said = refusal(listed.get(at)) or " ".join(side_words(entry, live[entry.identity]))
             if said.strip():
                 self.report.refused[f"topic {entry.target_topic}"] = said.strip()
+        starts = told(listed)
         return {at: start for at, start in starts.items() if live[targets[at].identity] == _THERE}
 
-    async def _empty(
-        self, copies: Copies, starts: Mapping[TopicPartition, int]
-    ) -> frozenset[TopicPartition]:
+    async def _begins(self, wanted: AbstractSet[TopicPartition]) -> ListedOffsets:
+        """Where logs of the target begin."""
+        silent, deadline_s = wanted & self._silent, self._settings.request_s
+        first, apart = (dict.fromkeys(some, EARLIEST) for some in (wanted - silent, silent))
+        listed = await list_offsets(self._target, first, deadline_s=deadline_s)
+        try:
+            deadline_s = min(deadline_s, _SILENT_S)
+            listed |= await list_offsets(self._target, apart, deadline_s=deadline_s)
+        except DeadlineError:
+            _log.debug("still silent", extra=fields(link=str(self.flow.link), count=len(silent)))
+        self._silent = (self._silent - wanted) | (wanted - told(listed).keys())
+        return listed
+
+    async def _empty(self, copies: Copies, starts: Starts) -> frozenset[TopicPartition]:
         """Copies that have no record of anybody: one that the map lacks may be only late there."""
         wanted = {at: LATEST for at in starts if copies.is_new(at)}
         ends = await list_offsets(self._target, wanted, deadline_s=self._settings.request_s)
-        return frozenset(
-            at
-            for at, end in ends.items()
-            if not isinstance(end, BrokerError) and end.offset == starts[at]
-        )
+        return frozenset(at for at, end in told(ends).items() if end == starts[at])
 
     def _rest(
         self, group: str, own: GroupOffsets, copies: Copies, seen: GroupsSeen, now: float
@@ -311,13 +313,14 @@ class LinkGroups:
             rewrite=frozenset(point.partition for point in self._old(points, now)),
         )
 
-    async def _write_checkpoints(self, points: Iterable[Checkpoint]) -> None:
+    async def _write_checkpoints(self, points: list[Checkpoint], at_ms: int | None = None) -> None:
         changed = [point for point in points if not self._ours.has(point)]
         if changed and self.is_ours is not None and not await self.is_ours():
             raise NotOursError(f"{self.flow.link}: another process is active, or nobody can say.")
         if changed:
             entries = [checkpoint.encode(point) for point in changed]
-            await self._writer.write(self._checkpoints, entries, self._clock.now_ms())
+            at_ms = self._clock.now_ms() if at_ms is None else at_ms
+            await self._writer.write(self._checkpoints, entries, at_ms)
             self.report.checkpoints += len(changed)
 
     async def _commit(
@@ -345,10 +348,7 @@ class LinkGroups:
         ]
         self.commits["raced"] += len(again) - len(still)
         self.commits["refused"] += len(due) - len(again)
-        wanted = {
-            group: {p.partition: GroupOffset(p.target, p.metadata) for p in due[group].commits}
-            for group in still
-        }
+        wanted = {group: due[group].places for group in still}
         answers = await commit_offsets(self._target, wanted, once=True, deadline_s=deadline_s)
         points: list[Checkpoint] = []
         for group, error in answers.items():

@@ -64,6 +64,9 @@ class ListedOffset(NamedTuple):
     leader_epoch: int
 
 
+ListedOffsets = Results[TopicPartition, ListedOffset]
+
+
 class EpochEnd(NamedTuple):
     """The largest epoch not above the one asked for, and where it ends; (-1, -1): unknown."""
 
@@ -77,19 +80,17 @@ async def list_offsets(
     *,
     isolation: Isolation = Isolation.READ_COMMITTED,
     deadline_s: float | None = None,
-) -> Results[TopicPartition, ListedOffset]:
+) -> ListedOffsets:
     """An offset per partition, from its leader.
 
     A new leader that does not know its high watermark yet says OFFSET_NOT_AVAILABLE and is asked
     again. Raises: DeadlineError when no answer came; AuthenticationError, UnsupportedError.
     """
 
-    async def ask(
-        node: int, epochs: LeaderEpochs, left_s: float
-    ) -> Results[TopicPartition, ListedOffset]:
+    async def ask(node: int, epochs: LeaderEpochs, left_s: float) -> ListedOffsets:
         request = _list_request(wanted, epochs, isolation)
         answer = await cluster.ask(request, ListOffsetsResponse, node=node, deadline_s=left_s)
-        found: Results[TopicPartition, ListedOffset] = {}
+        found: ListedOffsets = {}
         for topic in answer.topics:
             for p in topic.partitions:
                 tp = TopicPartition(str(topic.name), int(p.partition_index))
@@ -98,6 +99,11 @@ async def list_offsets(
         return found
 
     return await on_leaders(cluster, "ListOffsets", wanted, ask, deadline_s)
+
+
+def told(listed: ListedOffsets) -> dict[TopicPartition, int]:
+    """The offsets of those that answered."""
+    return {at: one.offset for at, one in listed.items() if not isinstance(one, BrokerError)}
 
 
 async def log_bounds(

@@ -5,10 +5,11 @@ It is when a region is lost that somebody asks where its readers go on.
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from typing import Final
 
-from mirrorfleet.core.errors import BrokerError, RefusedError
-from mirrorfleet.core.ids import FleetName, TopicPartition
+from mirrorfleet.core.errors import BrokerError, DeadlineError, RefusedError
+from mirrorfleet.core.ids import ClusterAlias, FleetName, TopicPartition
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.groups import (
     GroupOffsets,
@@ -17,6 +18,7 @@ from mirrorfleet.kafka.groups import (
     list_groups,
     state_of,
 )
+from mirrorfleet.kafka.offsets import EARLIEST, list_offsets, told
 from mirrorfleet.mapping.catalog import read_catalog, read_control
 from mirrorfleet.mapping.live import side_words, targets_seen
 from mirrorfleet.offsets.floors import Seen, Sides
@@ -30,12 +32,15 @@ from mirrorfleet.wire.records import NO_TIME, Record
 
 FOUND: Final = "checkpoint"
 """How the translation was found: `checkpoint` made it then, and it is not made again now."""
+_STARTS_S: Final = 3.0
+"""For the target to say where its logs begin: a partition may have no leader."""
 
 
 async def ask_target(
     target: Cluster, fleet: FleetName, flow: Flow, *, only: str | None = None
 ) -> list[dict[str, object]]:
-    """Rows as of `asking.ask_groups`; `unchecked` says as of when the source's side is.
+    """Rows as of `asking.ask_groups`; `unchecked` says as of when the source's side is, and where a
+    group's place is below the begin of the target's log.
 
     Raises: RefusedError when the catalog has no such link, or `only` has no checkpoint; errors of
     the target.
@@ -53,15 +58,49 @@ async def ask_target(
     there = await list_groups(target, any_protocol=True)
     set_there = await fetch_offsets(target, groups)
     seen = await targets_seen(target, copies.values())
+    asked = {point.partition for point, _ in points if point.group in set_there}
+    starts = await _starts(
+        target, {at for at in asked & copies.keys() if seen[copies[at].identity] is Seen.THERE}
+    )
     rows: list[dict[str, object]] = []
     for point, time_ms in points:
         entry, theirs = copies.get(point.partition), set_there.get(point.group)
         if entry is None or theirs is None:
             continue
         row = _row(point, entry, theirs, seen[entry.identity])
-        as_of = f"{flow.link.source} does not answer; {_as_of_words(time_ms)}"
-        rows.append(row | {"target_state": str(state_of(there, point.group)), "unchecked": as_of})
+        said = [f"{flow.link.source} does not answer", _as_of_words(time_ms)]
+        if point.partition in starts:
+            said += _start_words(flow.link.target, starts[point.partition], point, theirs)
+        unchecked = "; ".join(said)
+        rows.append(
+            row | {"target_state": str(state_of(there, point.group)), "unchecked": unchecked}
+        )
     return rows
+
+
+async def _starts(
+    target: Cluster, wanted: AbstractSet[TopicPartition]
+) -> dict[TopicPartition, int | None]:
+    """Where logs begin; None where nobody said. Raises: as `list_offsets`, but DeadlineError."""
+    try:
+        listed = await list_offsets(target, dict.fromkeys(wanted, EARLIEST), deadline_s=_STARTS_S)
+    except DeadlineError:
+        listed = {}
+    known = told(listed)
+    return {at: known.get(at) for at in wanted}
+
+
+def _start_words(
+    alias: ClusterAlias, start: int | None, point: Checkpoint, theirs: GroupOffsets | BrokerError
+) -> list[str]:
+    """Why a place is none, or nobody knows; of a group that has no offset there the next one."""
+    if start is None:
+        return [f"{alias} did not say where its log begins"]
+    now = None if isinstance(theirs, BrokerError) else theirs.get(point.partition)
+    place = point.target if now is None else now.offset
+    if place >= start:
+        return []
+    return [f"{alias}'s log begins at {start}: what was before is not there any more"]
 
 
 def _as_of_words(time_ms: int) -> str:
@@ -93,13 +132,18 @@ def _row(
 
 
 async def _points(target: Cluster, flow: Flow) -> list[tuple[Checkpoint, int]]:
-    """The last checkpoint of each group in each partition, and when it was written, in order."""
+    """The last checkpoint of each group in each partition, in order, and when the first that has
+    its source offset was written: `checkpoint` writes others while the source is away.
+    """
     newest: dict[tuple[str, TopicPartition], tuple[Checkpoint, int]] = {}
 
     def take(record: Record) -> None:
         found = checkpoint.decode(record.key, record.value)
         if isinstance(found, Checkpoint):
-            newest[found.group, found.partition] = found, record.timestamp
+            key = (found.group, found.partition)
+            last, time_ms = newest.get(key, (None, NO_TIME))
+            is_same = last is not None and last.source == found.source
+            newest[key] = found, time_ms if is_same else record.timestamp
 
     await read_control(target, checkpoint.topic_name(flow.link.source), take)
     return [newest[key] for key in sorted(newest)]

@@ -99,6 +99,11 @@ class Decision:
     checkpoints: tuple[Checkpoint, ...] = ()
     unset: tuple[Checkpoint, ...] = ()
 
+    @property
+    def places(self) -> dict[TopicPartition, GroupOffset]:
+        """What is to be set."""
+        return {one.partition: GroupOffset(one.target, one.metadata) for one in self.commits}
+
 
 def decide(view: GroupView, *, home_again_s: float) -> Decision:
     """What to do for the group on the target."""
@@ -113,7 +118,9 @@ def decide(view: GroupView, *, home_again_s: float) -> Decision:
             return _left_alone(view, f"it went to {at} of {foreign[0]} on the target by itself")
     due = {point.partition for point in view.checkpoints if _is_due(view, point)}
     points = tuple(
-        _commit(view, point) if point.partition in due else _in_place(view, point)
+        begun(point, view.offsets.get(point.partition), view.written.get(point.partition, ()))
+        if point.partition in due
+        else _in_place(view, point)
         for point in view.checkpoints
     )
     commits = tuple(point for point in points if point.partition in due)
@@ -127,6 +134,14 @@ def are_same(
 ) -> bool:
     """Whether nobody moved the group where it is ours to set; other links may, elsewhere."""
     return all(one.get(point.partition) == other.get(point.partition) for point in points)
+
+
+def begun(point: Checkpoint, now: GroupOffset | None, ours: tuple[TargetOffset, ...]) -> Checkpoint:
+    """As it is written before its offset is set, where `now` stands, and `ours` was written."""
+    # none may only be hidden from us: what stood there first may still stand there
+    former = ours[-_MOST_HIDDEN:] if now is None else (TargetOffset(now.offset),)
+    before = (one for one in former if one != point.target)
+    return replace(point, written=(point.target, *before))
 
 
 def settled(commits: Iterable[Checkpoint]) -> list[Checkpoint]:
@@ -211,16 +226,6 @@ def _is_due(view: GroupView, point: Checkpoint) -> bool:
     return not _is_foreign(view, point.partition) and (
         point.partition in view.cut or now.offset > view.written[point.partition][0]
     )
-
-
-def _commit(view: GroupView, point: Checkpoint) -> Checkpoint:
-    now = view.offsets.get(point.partition)
-    if now is None:  # it may only be hidden from us: what stood there first may still stand there
-        former = view.written.get(point.partition, ())[-_MOST_HIDDEN:]
-    else:
-        former = (TargetOffset(now.offset),)
-    before = (one for one in former if one != point.target)
-    return replace(point, written=(point.target, *before))
 
 
 def _in_place(view: GroupView, point: Checkpoint) -> Checkpoint:

@@ -18,6 +18,7 @@ from mirrorfleet.core.errors import (
 )
 from mirrorfleet.core.ids import FleetName, SourceOffset, TargetOffset, TopicPartition
 from mirrorfleet.kafka.groups import GroupOffsets, GroupState, ListedGroup
+from mirrorfleet.kafka.offsets import ListedOffset
 from mirrorfleet.mapping import asking, last_checkpoints
 from mirrorfleet.mapping.asking import GROUP_COLUMNS, answering
 from mirrorfleet.offsets.homes import GroupOffset
@@ -33,7 +34,7 @@ from tests.unit.mapping.test_asking import FORMER, catalog_of
 from tests.unit.records.making import LINK
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Iterable
 
     from mirrorfleet.core.ids import Link
     from mirrorfleet.kafka.cluster import Cluster
@@ -67,6 +68,9 @@ class Lost:
         self.error = error
         self.target = Target()
         self.rows: list[dict[str, object]] = []
+        self.start: ListedOffset | MirrorfleetError = ListedOffset(0, -1, 0)
+        """Of the target's log."""
+        self.asked: set[TopicPartition] = set()
 
         async def read_catalog(*_: object) -> CatalogView:
             return catalog_of(LINK)
@@ -85,7 +89,15 @@ class Lost:
             known: GroupOffsets = {COPY: GroupOffset(7)}
             return {name: refused if name == "g-refused" else known for name in names}
 
-        for fake in (read_catalog, read_control, list_groups, fetch_offsets):
+        async def list_offsets(
+            _: object, wanted: Iterable[TopicPartition], *, deadline_s: float
+        ) -> dict[TopicPartition, object]:
+            self.asked |= set(wanted)
+            if isinstance(self.start, DeadlineError):
+                raise self.start
+            return dict.fromkeys(wanted, self.start)
+
+        for fake in (read_catalog, read_control, list_groups, fetch_offsets, list_offsets):
             monkeypatch.setattr(last_checkpoints, fake.__name__, fake)
 
     def source(self) -> AbstractAsyncContextManager[Cluster]:
@@ -132,13 +144,59 @@ async def test_a_checkpoint_that_was_written_without_a_time_is_of_no_moment(
     assert row["unchecked"] == "east does not answer; nobody knows as of when"
 
 
+async def test_as_of_when_is_since_when_the_source_is_known_to_be_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is written while it is away has no time, and needs none while the first one is there."""
+    later = point("g", 5, 8)._replace(timestamp=NO_TIME)
+    monkeypatch.setattr(f"{__name__}.POINTS", [point("g", 3, 4), point("g", 5, 6), later])
+
+    (row,) = await Lost(monkeypatch, AWAY).ask()
+
+    assert (row["source_offset"], row["translated"]) == (5, 8)
+    assert row["unchecked"] == "east does not answer; as of 2023-11-14 22:13:20 UTC"
+
+
+async def test_a_place_below_where_the_targets_log_begins_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A consumer would go from there to wherever its reset policy says."""
+    lost = Lost(monkeypatch, AWAY)
+    lost.start = ListedOffset(7, -1, 0)
+    (at_begin, not_told) = await lost.ask()
+    lost.start = ListedOffset(8, -1, 0)
+
+    (below, _) = await lost.ask()
+
+    said = "west's log begins at {}: what was before is not there any more"
+    assert at_begin["unchecked"] == "east does not answer; as of 2023-11-14 22:13:20 UTC"
+    assert below["unchecked"] == f"{at_begin['unchecked']}; {said.format(8)}"
+    assert str(not_told["unchecked"]).endswith(said.format(7))
+    assert lost.asked == {COPY}
+
+
+@pytest.mark.parametrize(
+    "error", [AWAY, BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, "west")], ids=["all", "one"]
+)
+async def test_a_target_that_does_not_say_where_its_log_begins_says_all_else(
+    error: MirrorfleetError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = Lost(monkeypatch, AWAY)
+    lost.start = error
+
+    (row, _) = await lost.ask()
+
+    assert (row["translated"], row["target_offset"]) == (6, 7)
+    assert str(row["unchecked"]).endswith("UTC; west did not say where its log begins")
+
+
 async def test_a_copy_that_was_deleted_has_no_translation(monkeypatch: pytest.MonkeyPatch) -> None:
     lost = Lost(monkeypatch, AWAY)
     lost.target = deleted()
 
     (row, _) = await lost.ask()
 
-    assert (row["translated"], row["found"]) == (None, None)
+    assert (row["translated"], row["found"], lost.asked) == (None, None, set())
     assert "was deleted" in str(row["refused"])
 
 
