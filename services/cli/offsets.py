@@ -12,7 +12,8 @@ from typing import Final
 from mirrorfleet.config.flows import find_link, flow_of
 from mirrorfleet.config.load import load_estate
 from mirrorfleet.mapping import asking
-from mirrorfleet.mapping.asking import Direction, Row
+from mirrorfleet.mapping.asking import Direction
+from mirrorfleet.mapping.group_rows import GROUP_COLUMNS, Row
 from mirrorfleet.operating.connecting import open_cluster
 from mirrorfleet.operating.terminal import EXIT_ERROR, EXIT_OK, Output, show
 from mirrorfleet.runtime.clock import SystemClock
@@ -61,7 +62,7 @@ def run_groups(where: Where, group: str | None, output: Output) -> int:
 
     rows = asyncio.run(ask())
     nothing = groups_missing(flow) or "no group has read anything that is copied"
-    shown = _show(output, asking.GROUP_COLUMNS, rows, nothing)
+    shown = _show(output, GROUP_COLUMNS, rows, nothing)
     return EXIT_ERROR if any(row["refused"] for row in rows) else shown
 
 

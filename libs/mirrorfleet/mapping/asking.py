@@ -6,40 +6,26 @@ Answers come from the control topics and both clusters alone, so they work witho
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final
 
 from mirrorfleet.core.errors import BrokerError, ConfigError, MirrorfleetError, RefusedError
-from mirrorfleet.core.ids import FleetName, Link, PartitionIdentity, SlotNumber, TopicPartition
+from mirrorfleet.core.ids import FleetName, Link, SlotNumber, TopicPartition
 from mirrorfleet.core.ports import Clock
 from mirrorfleet.kafka.cluster import Cluster
-from mirrorfleet.kafka.each import Results
-from mirrorfleet.kafka.groups import (
-    GroupOffsets,
-    GroupState,
-    ListedGroup,
-    fetch_offsets,
-    list_groups,
-    state_of,
-)
+from mirrorfleet.kafka.groups import fetch_offsets, list_groups, state_of
 from mirrorfleet.mapping.catalog import CatalogView, read_catalog
 from mirrorfleet.mapping.following import MapFollower
-from mirrorfleet.mapping.last_checkpoints import ask_target
-from mirrorfleet.mapping.live import checked, side_words, sides_seen, source_checked
+from mirrorfleet.mapping.group_rows import Found, Row, Side, group_rows
+from mirrorfleet.mapping.last_checkpoints import ask_target, last_points, point_rows
+from mirrorfleet.mapping.live import checked, sides_seen, source_checked
 from mirrorfleet.mapping.store import KafkaMapStore
 from mirrorfleet.offsets.copies import Answer, Copies
-from mirrorfleet.offsets.floors import Sides
-from mirrorfleet.offsets.homes import (
-    GroupOffset,
-    answer_for,
-    entries_of,
-    is_copied_for,
-    wanted_groups,
-)
+from mirrorfleet.offsets.homes import entries_of, wanted_groups
 from mirrorfleet.policy.flows import Flow
-from mirrorfleet.records.catalog import CatalogPartition
+from mirrorfleet.records.checkpoint import Checkpoint
 
 MOST_OFFSET: Final = 2**63 - 1
 _NUMBER: Final = re.compile("[0-9]{1,10}")
@@ -52,16 +38,8 @@ class Direction(StrEnum):
     TO_SOURCE = "to-source"
 
 
-Row = dict[str, object]
-_Seen = Mapping[PartitionIdentity, Sides]
 Columns = Sequence[str]
-
-
-class _Side(NamedTuple):
-    """A group on one cluster; an error where that does not answer for its offsets."""
-
-    state: GroupState
-    offsets: GroupOffsets | BrokerError
+_Points = Sequence[tuple[Checkpoint, int]]
 
 
 def parse_partition(text: str, copied: Collection[TopicPartition] = ()) -> TopicPartition:
@@ -198,49 +176,76 @@ async def ask_groups(
 ) -> list[Row]:
     """Each offset of each group of a link: both sides, and what it is over there.
 
-    `refused` says which cluster did not answer for the group; a group whose offsets the source
-    does not tell is one row without any. It also says why an offset has no translation: one of both
-    topics was deleted. `unchecked` says where nobody knows that. Without a source (`answering`), or
-    where what is left of it does not tell its groups, the rows are those of `ask_target`.
+    Groups are those that the source lists, and those that have checkpoints: brokers that are left
+    list none whose coordinator is lost. `refused` says which cluster did not answer for the group;
+    one whose offsets the source does not tell is as its checkpoints say, or one row without any. It
+    also says why an offset has no translation: one of both topics was deleted. `unchecked` says
+    where nobody knows that. Without a source (`answering`), or where what is left of it does not
+    tell its groups, the rows are those of `ask_target`.
 
     Raises: RefusedError when the catalog has no such link, or `only` is no group of it; errors of
     both clusters.
     """
-    found = None if source is None else await _groups_at(source, flow, only)
-    if source is None or found is None:
-        return await ask_target(target, fleet, flow, only=only)
-    listed, committed = found
-    view = await read_catalog(target, fleet)
+    away = f"{flow.link.source} does not answer"
+    if source is None:
+        return await ask_target(target, fleet, flow, why=away, only=only)
+    points = await last_points(target, flow)
+    found = await _groups_at(source, flow, {point.group for point, _ in points}, only)
+    if found is None:
+        return await ask_target(target, fleet, flow, why=away, only=only)
+    copies = await copies_of(target, fleet, flow, await read_catalog(target, fleet), clock)
+    return await _rows_of_both((source, target), flow, copies, found, points)
+
+
+async def _rows_of_both(
+    clusters: tuple[Cluster, Cluster], flow: Flow, copies: Copies, found: Found, points: _Points
+) -> list[Row]:
+    """Source and target. A group whose offsets the source does not tell now is as its checkpoints
+    say. Raises: errors of both clusters.
+    """
+    source, target = clusters
     there = await list_groups(target, any_protocol=True)
     # a group that the target hides from us is not listed there: only an answer tells it from none
-    set_there = await fetch_offsets(target, list(committed))
-    copies = await copies_of(target, fleet, flow, view, clock)
-    told = (one for one in committed.values() if not isinstance(one, BrokerError))
+    set_there = await fetch_offsets(target, list(found.committed))
+    told = (one for one in found.committed.values() if not isinstance(one, BrokerError))
     seen = await sides_seen(source, target, entries_of(told, copies))
+    untold: dict[str, list[Row]] = {}
+    if whys := found.untold(flow):
+        for row in await point_rows(target, copies, points, whys):
+            untold.setdefault(str(row["group"]), []).append(row)
     rows: list[Row] = []
-    for group, offsets in sorted(committed.items()):
-        here = _Side(listed[group].state, offsets)
-        sides = here, _Side(state_of(there, group), set_there[group])
-        rows += _group_rows(group, flow, copies, sides, seen)
+    for group, offsets in sorted(found.committed.items()):
+        here = Side(found.state(group), offsets)
+        sides = here, Side(state_of(there, group), set_there[group])
+        rows += untold.get(group) or group_rows(group, flow, copies, sides, seen)
     return rows
 
 
 async def _groups_at(
-    source: Cluster, flow: Flow, only: str | None
-) -> tuple[Mapping[str, ListedGroup], Results[str, GroupOffsets]] | None:
-    """The groups of a source, and the offsets of those that are asked about; None where it is half
-    away: a broker that is left lets us in, and lists others that are not.
+    source: Cluster, flow: Flow, known: Collection[str], only: str | None
+) -> Found | None:
+    """The groups of a source, `known` ones too, and the offsets of those that are asked about; None
+    where it is half away: a broker that is left lets us in, and lists others that are not.
+
+    A group that is not listed may be without its coordinator: only an answer says that it is gone.
 
     Raises: as `ask_groups`, but what another try may help.
     """
     try:
         listed = await list_groups(source)
-        groups = groups_of(source, flow, listed, () if only is None else (only,))
-        return listed, await fetch_offsets(source, groups)
+        names = wanted_groups(flow, {*listed, *known} if only is None else (only,))
+        answers = await fetch_offsets(source, names)
     except MirrorfleetError as error:
         if not error.retriable:
             raise
         return None
+    there = {
+        group: one
+        for group, one in answers.items()
+        if group in listed or isinstance(one, BrokerError) or (one and group in known)
+    }
+    groups_of(source, flow, there, () if only is None else (only,))
+    return Found(listed, there)
 
 
 def groups_of(
@@ -273,74 +278,6 @@ async def copies_of(
     return Copies(entries, follower.index, view.losses)
 
 
-def _group_rows(
-    group: str, flow: Flow, copies: Copies, sides: tuple[_Side, _Side], seen: _Seen
-) -> list[Row]:
-    source, target = sides
-    refusals = {
-        alias: side.offsets.code.name
-        for alias, side in zip(flow.link, sides, strict=True)
-        if isinstance(side.offsets, BrokerError)
-    }
-    same: Row = {
-        "group": group,
-        "source_state": str(source.state),
-        "target_state": str(target.state),
-        "refused": "; ".join(f"{alias}: {code}" for alias, code in refusals.items()) or None,
-    }
-    if isinstance(source.offsets, BrokerError):
-        return [dict.fromkeys(GROUP_COLUMNS, None) | same]
-    theirs = {} if isinstance(target.offsets, BrokerError) else target.offsets
-    rows: list[Row] = []
-    for at, now in sorted(source.offsets.items()):
-        entry = copies.by_source(at)
-        if entry is None or not is_copied_for(group, entry.target, copies, flow):
-            continue
-        answer = answer_for(group, at, now.offset, copies, flow)
-        row = same | _row(entry, now.offset, answer, theirs.get(entry.target))
-        if answer is None:
-            rows.append(row | {"unchecked": "nothing of it is in the offset map yet"})
-        else:
-            rows.append(_row_checked(row, entry, seen[entry.identity]))
-    return rows
-
-
-def _row_checked(row: Row, entry: CatalogPartition, sides: Sides) -> Row:
-    gone, unsure = side_words(entry, sides)
-    if gone:
-        said = "; ".join(str(one) for one in (row["refused"], gone) if one)
-        return row | {"translated": None, "found": None, "refused": said}
-    return row | {"unchecked": unsure or None}
-
-
-def _row(
-    entry: CatalogPartition, asked: int, answer: Answer | None, there: GroupOffset | None
-) -> Row:
-    return {
-        "topic": entry.source_topic,
-        "partition": entry.identity.partition,
-        "source_offset": asked,
-        "target_topic": entry.target_topic,
-        "translated": None if answer is None else answer.offset,
-        "found": None if answer is None else str(answer.found),
-        "target_offset": None if there is None else there.offset,
-        "unchecked": None,
-    }
-
-
-GROUP_COLUMNS: Final[Columns] = (
-    "group",
-    "topic",
-    "partition",
-    "source_offset",
-    "translated",
-    "found",
-    "target_offset",
-    "source_state",
-    "target_state",
-    "refused",
-    "unchecked",
-)
 OFFSET_COLUMNS: Final[Columns] = (
     "link",
     "topic",

@@ -5,11 +5,12 @@ It is when a region is lost that somebody asks where its readers go on.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Final
 
 from mirrorfleet.core.errors import BrokerError, DeadlineError, RefusedError
-from mirrorfleet.core.ids import ClusterAlias, FleetName, TopicPartition
+from mirrorfleet.core.ids import FleetName, TopicPartition
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.groups import (
     GroupOffsets,
@@ -37,26 +38,39 @@ _STARTS_S: Final = 3.0
 
 
 async def ask_target(
-    target: Cluster, fleet: FleetName, flow: Flow, *, only: str | None = None
+    target: Cluster, fleet: FleetName, flow: Flow, *, why: str, only: str | None = None
 ) -> list[dict[str, object]]:
-    """Rows as of `asking.ask_groups`; `unchecked` says as of when the source's side is, and where a
-    group's place is below the begin of the target's log.
+    """Rows as of `asking.ask_groups`; `unchecked` says `why` it is not the source's answer, as of
+    when its side is, and where a group's place is below the begin of the target's log.
 
     Raises: RefusedError when the catalog has no such link, or `only` has no checkpoint; errors of
     the target.
     """
     view = await read_catalog(target, fleet)
     view.known_link(flow.link, fleet)
-    copies = {entry.target: entry for entry in view.of_link(flow.link)}
-    points = await _points(target, flow)
+    points = await last_points(target, flow)
     groups = wanted_groups(flow, {point.group for point, _ in points})
     if only is not None:
         groups = [group for group in groups if group == only]
         if not groups:
-            hint = f"{flow.link.source} does not answer, so only these are known."
+            hint = f"{why}, so only these are known."
             raise RefusedError(f"{flow.link}: group {only!r} has no checkpoint.", hint=hint)
+    return await point_rows(target, view.of_link(flow.link), points, dict.fromkeys(groups, why))
+
+
+async def point_rows(
+    target: Cluster,
+    entries: Iterable[CatalogPartition],
+    points: Iterable[tuple[Checkpoint, int]],
+    whys: Mapping[str, str],
+) -> list[dict[str, object]]:
+    """The rows of `ask_target` for these groups, each with why it is not the source's answer.
+
+    Raises: errors of the target.
+    """
+    copies = {entry.target: entry for entry in entries}
     there = await list_groups(target, any_protocol=True)
-    set_there = await fetch_offsets(target, groups)
+    set_there = await fetch_offsets(target, list(whys))
     seen = await targets_seen(target, copies.values())
     asked = {point.partition for point, _ in points if point.group in set_there}
     starts = await _starts(
@@ -68,9 +82,9 @@ async def ask_target(
         if entry is None or theirs is None:
             continue
         row = _row(point, entry, theirs, seen[entry.identity])
-        said = [f"{flow.link.source} does not answer", _as_of_words(time_ms)]
+        said = [whys[point.group], _as_of_words(time_ms)]
         if point.partition in starts:
-            said += _start_words(flow.link.target, starts[point.partition], point, theirs)
+            said += _start_words(target.name, starts[point.partition], point, theirs)
         unchecked = "; ".join(said)
         rows.append(
             row | {"target_state": str(state_of(there, point.group)), "unchecked": unchecked}
@@ -91,7 +105,7 @@ async def _starts(
 
 
 def _start_words(
-    alias: ClusterAlias, start: int | None, point: Checkpoint, theirs: GroupOffsets | BrokerError
+    alias: str, start: int | None, point: Checkpoint, theirs: GroupOffsets | BrokerError
 ) -> list[str]:
     """Why a place is none, or nobody knows; of a group that has no offset there the next one."""
     if start is None:
@@ -131,9 +145,11 @@ def _row(
     }
 
 
-async def _points(target: Cluster, flow: Flow) -> list[tuple[Checkpoint, int]]:
+async def last_points(target: Cluster, flow: Flow) -> list[tuple[Checkpoint, int]]:
     """The last checkpoint of each group in each partition, in order, and when the first that has
     its source offset was written: `checkpoint` writes others while the source is away.
+
+    Raises: as `read_control`.
     """
     newest: dict[tuple[str, TopicPartition], tuple[Checkpoint, int]] = {}
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import BrokerError, DeadlineError, RefusedError
+from mirrorfleet.core.errors import DeadlineError, RefusedError
 from mirrorfleet.core.ids import (
     ClusterAlias,
     ClusterId,
@@ -19,13 +17,10 @@ from mirrorfleet.core.ids import (
     SlotNumber,
     TopicPartition,
 )
-from mirrorfleet.kafka.groups import GroupOffsets, GroupState, ListedGroup
 from mirrorfleet.mapping import asking
 from mirrorfleet.mapping.asking import (
-    GROUP_COLUMNS,
     MOST_OFFSET,
     Direction,
-    ask_groups,
     ask_offset,
     copies_of,
     parse_partition,
@@ -35,7 +30,6 @@ from mirrorfleet.mapping.asking import (
 from mirrorfleet.mapping.catalog import CatalogView
 from mirrorfleet.mapping.live import source_checked
 from mirrorfleet.offsets.copies import Copies
-from mirrorfleet.offsets.homes import GroupOffset
 from mirrorfleet.offsets.index import OffsetIndex
 from mirrorfleet.policy.filters import NameFilter
 from mirrorfleet.policy.flows import Flow, FlowRule
@@ -45,10 +39,6 @@ from mirrorfleet.runtime.clock import SystemClock
 from tests.unit.mapping.targets import Target, away, deleted, hidden, made_again, source_of
 from tests.unit.offsets.making import run_of
 from tests.unit.records.making import LINK, identity
-
-if TYPE_CHECKING:
-    from mirrorfleet.kafka.cluster import Cluster
-    from mirrorfleet.kafka.metadata import Metadata
 
 FORWARD, BACK = Direction.TO_TARGET, Direction.TO_SOURCE
 
@@ -228,154 +218,6 @@ FLOW = Flow(
     (FlowRule("all", NameFilter((".*",)), NameFilter((".*",)), Naming.PREFIX),),
     NameFilter(()),
 )
-HERE: GroupOffsets = {TopicPartition("orders", 0): GroupOffset(5)}
-THERE: GroupOffsets = {TopicPartition("east.orders", 0): GroupOffset(5)}
-MAY_NOT = BrokerError(ErrorCode.GROUP_AUTHORIZATION_FAILED, "OffsetFetch")
-
-
-@dataclass(frozen=True)
-class Side:
-    """What one cluster answers for each group; hidden groups are not listed."""
-
-    answers: dict[str, GroupOffsets | BrokerError]
-    hidden: frozenset[str] = frozenset()
-    topics: Target = field(default_factory=Target)
-
-    async def metadata(self, names: Sequence[str]) -> Metadata:
-        return await self.topics.metadata(names)
-
-    def states(self) -> dict[str, ListedGroup]:
-        shown = self.answers.keys() - self.hidden
-        return {name: ListedGroup(name, GroupState.EMPTY, 1) for name in shown}
-
-
-async def rows_of(
-    source: Side, target: Side, monkeypatch: pytest.MonkeyPatch, *, copied: int = 20
-) -> list[dict[str, object]]:
-    async def list_groups(side: Side, *, any_protocol: bool = False) -> dict[str, ListedGroup]:
-        assert any_protocol is (side is target)  # whoever reads the copies, also Streams
-        return side.states()
-
-    async def fetch_offsets(
-        side: Side, groups: Sequence[str]
-    ) -> dict[str, GroupOffsets | BrokerError]:
-        return {name: side.answers.get(name, {}) for name in groups}
-
-    async def read_catalog(*_: object) -> None:
-        pass
-
-    async def mapped(*_: object) -> Copies:
-        return copies(copied=copied)
-
-    monkeypatch.setattr(asking, "list_groups", list_groups)
-    monkeypatch.setattr(asking, "fetch_offsets", fetch_offsets)
-    monkeypatch.setattr(asking, "read_catalog", read_catalog)
-    monkeypatch.setattr(asking, "copies_of", mapped)
-    source = replace(source, topics=source_of(source.topics))
-    one, other = cast("Cluster", source), cast("Cluster", target)
-    return await ask_groups(one, other, FleetName("west"), FLOW, SystemClock())
-
-
-async def test_a_group_that_the_source_refuses_is_a_row_and_the_others_are_told(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    source, target = Side({"a": MAY_NOT, "b": HERE}), Side({"b": THERE})
-
-    refused, told = await rows_of(source, target, monkeypatch)
-
-    assert refused == dict.fromkeys(GROUP_COLUMNS) | {
-        "group": "a",
-        "source_state": "Empty",
-        "target_state": "Dead",
-        "refused": "east: GROUP_AUTHORIZATION_FAILED",
-    }
-    assert (told["group"], told["target_offset"], told["refused"]) == ("b", 5, None)
-
-
-@pytest.mark.parametrize("hidden", [frozenset[str](), frozenset({"a"})], ids=["listed", "hidden"])
-async def test_a_group_that_the_target_refuses_is_not_one_without_offsets_there(
-    hidden: frozenset[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    source, target = Side({"a": HERE, "b": HERE}), Side({"a": MAY_NOT}, hidden)
-
-    rows = await rows_of(source, target, monkeypatch)
-
-    assert [(row["group"], row["translated"], row["target_offset"]) for row in rows] == [
-        ("a", 5, None),
-        ("b", 5, None),
-    ]
-    assert [row["refused"] for row in rows] == ["west: GROUP_AUTHORIZATION_FAILED", None]
-
-
-async def test_a_group_has_a_row_also_where_nothing_is_copied_yet(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Without it the others alone would say that it is in its place."""
-    rows = await rows_of(Side({"a": HERE}), Side({"a": THERE}), monkeypatch, copied=0)
-
-    names = ("source_offset", "target_topic", "translated", "target_offset", "unchecked")
-    unknown = "nothing of it is in the offset map yet"
-    assert [tuple(row[name] for name in names) for row in rows] == [
-        (5, "east.orders", None, 5, unknown)
-    ]
-
-
-async def test_both_sides_that_refuse_a_group_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    (row,) = await rows_of(Side({"a": MAY_NOT}), Side({"a": MAY_NOT}), monkeypatch)
-
-    assert row["refused"] == "east: GROUP_AUTHORIZATION_FAILED; west: GROUP_AUTHORIZATION_FAILED"
-
-
-@GONE
-async def test_an_offset_of_a_group_is_not_translated_into_a_topic_that_was_deleted(
-    gone: Callable[[], Target], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    target = Side({"a": THERE, "b": {}, "c": MAY_NOT}, topics=gone())
-
-    rows = await rows_of(Side(dict.fromkeys("abc", HERE)), target, monkeypatch)
-
-    deleted_words = (
-        "west: the east.orders that the offset map is about was deleted."
-        " What has its name now, if anything, is another topic."
-    )
-    assert [(row["translated"], row["found"], row["target_offset"]) for row in rows] == [
-        (None, None, 5),
-        (None, None, None),
-        (None, None, None),
-    ]
-    assert [row["refused"] for row in rows] == [
-        deleted_words,
-        deleted_words,
-        f"west: GROUP_AUTHORIZATION_FAILED; {deleted_words}",
-    ]
-    assert target.topics.asked == [["east.orders"]]  # once, however many groups
-
-
-async def test_an_offset_of_a_group_in_a_topic_that_was_made_again_is_not_translated(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    source = Side({"a": HERE}, topics=made_again())
-
-    (row,) = await rows_of(source, Side({"a": THERE}), monkeypatch)
-
-    assert (row["translated"], row["found"], row["target_offset"]) == (None, None, 5)
-    assert row["refused"] == (
-        "east: the orders that the offset map is about was deleted."
-        " What has its name now, if anything, is another topic."
-    )
-
-
-async def test_a_group_is_translated_into_a_topic_that_is_hidden_with_a_word(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    target = Side({"a": THERE}, topics=hidden())
-
-    (row,) = await rows_of(Side({"a": HERE}), target, monkeypatch)
-
-    assert (row["translated"], row["refused"]) == (5, None)
-    assert (
-        row["unchecked"] == "not checked: west did not say whether it still has this east.orders."
-    )
 
 
 @FORMER

@@ -20,7 +20,8 @@ from mirrorfleet.core.ids import FleetName, SourceOffset, TargetOffset, TopicPar
 from mirrorfleet.kafka.groups import GroupOffsets, GroupState, ListedGroup
 from mirrorfleet.kafka.offsets import ListedOffset
 from mirrorfleet.mapping import asking, last_checkpoints
-from mirrorfleet.mapping.asking import GROUP_COLUMNS, answering
+from mirrorfleet.mapping.asking import answering
+from mirrorfleet.mapping.group_rows import GROUP_COLUMNS
 from mirrorfleet.offsets.homes import GroupOffset
 from mirrorfleet.policy.filters import NameFilter
 from mirrorfleet.policy.flows import Flow, FlowRule

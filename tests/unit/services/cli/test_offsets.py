@@ -11,6 +11,7 @@ import pytest
 
 from mirrorfleet.core.ids import SourceOffset, TopicPartition
 from mirrorfleet.mapping import asking
+from mirrorfleet.mapping.group_rows import GROUP_COLUMNS
 from mirrorfleet.offsets.copies import Answer
 from mirrorfleet.offsets.index import Found
 from mirrorfleet.operating import connecting
@@ -69,7 +70,7 @@ def groups_of(
 ) -> list[str]:
     """The command line that asks for one group, which a cluster may refuse."""
     said = {"group": "g", "refused": refused, "unchecked": unchecked}
-    row = dict.fromkeys(asking.GROUP_COLUMNS) | said
+    row = dict.fromkeys(GROUP_COLUMNS) | said
 
     @asynccontextmanager
     async def open_cluster(*_: object) -> AsyncIterator[None]:
