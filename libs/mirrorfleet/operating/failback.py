@@ -107,8 +107,8 @@ async def find_returns(
     """Each group of the link that has read copies by itself, or has its place there alone, or
     these; changes nothing.
 
-    Raises: RefusedError when one of `only` is no group that a rule takes; as `read_catalog` and
-    `copies_of`, and errors of both clusters.
+    Raises: RefusedError when one of `only` is no group that a rule takes, or the source is not the
+    cluster that the catalog means; as `read_catalog` and `copies_of`, and errors of both clusters.
     """
     written = WrittenTail(target, checkpoint.topic_name(flow.link.source))
     try:
@@ -119,7 +119,9 @@ async def find_returns(
     listed = (await list_groups(target)).keys() | written.groups
     names = groups_of(target, flow, listed, only)
     look = await _look(source, target, names)
-    copies = await copies_of(target, fleet, flow, await read_catalog(target, fleet), clock)
+    view = await read_catalog(target, fleet)
+    view.check_source(flow.link.source, source.cluster_id, fleet)
+    copies = await copies_of(target, fleet, flow, view, clock)
     gone = await _gone(source, target, look, copies)
     found = [Return(name, trouble=trouble) for name, trouble in look.troubles.items()]
     for name, offsets in look.there.items():

@@ -13,6 +13,7 @@ from mirrorfleet.core.errors import BrokerError, DeadlineError, RefusedError
 from mirrorfleet.core.ids import FleetName, TargetOffset, TopicPartition
 from mirrorfleet.kafka.groups import GroupOffsets, GroupState, ListedGroup
 from mirrorfleet.kafka.offsets import EARLIEST, ListedOffset, OffsetSpec
+from mirrorfleet.mapping.catalog import CatalogView
 from mirrorfleet.offsets.copies import Copies
 from mirrorfleet.offsets.homes import GroupOffset
 from mirrorfleet.offsets.index import OffsetIndex
@@ -47,6 +48,7 @@ class Side:
     committed: dict[str, Mapping[TopicPartition, GroupOffset]] = field(default_factory=dict)
     start: int = 0
     end: int = 20
+    cluster_id: str = ""
     hides: bool = False
     """It lists no group."""
     is_away: bool = False
@@ -123,8 +125,8 @@ async def list_offsets(
     return {at: ListedOffset(offset, -1, 0) for at, offset in ends.items()}
 
 
-async def read_catalog(*_: object) -> None:
-    pass
+async def read_catalog(*_: object) -> CatalogView:
+    return CatalogView()
 
 
 async def copies_of(*_: object) -> Copies:
@@ -133,16 +135,9 @@ async def copies_of(*_: object) -> Copies:
 
 @pytest.fixture(autouse=True)
 def _clusters(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, made in (
-        ("list_groups", list_groups),
-        ("fetch_offsets", fetch_offsets),
-        ("commit_offsets", commit_offsets),
-        ("list_offsets", list_offsets),
-        ("read_catalog", read_catalog),
-        ("copies_of", copies_of),
-        ("WrittenTail", Written),
-    ):
-        monkeypatch.setattr(failback, name, made)
+    for made in (list_groups, fetch_offsets, commit_offsets, list_offsets, read_catalog, copies_of):
+        monkeypatch.setattr(failback, made.__name__, made)
+    monkeypatch.setattr(failback, "WrittenTail", Written)
 
 
 async def test_groups_go_on_behind_what_they_have_read_on_the_target() -> None:

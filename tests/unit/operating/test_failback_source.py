@@ -1,0 +1,30 @@
+"""`failback`: nobody is brought home to a cluster that is not the home that the catalog knows."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirrorfleet.core.errors import RefusedError
+from mirrorfleet.mapping.catalog import CatalogView
+from mirrorfleet.operating import failback
+from tests.unit.mapping.test_asking import ENTRY, catalog_of
+from tests.unit.operating.test_failback import READ, Region, _clusters
+from tests.unit.records.making import LINK
+
+__all__ = ["_clusters"]
+
+
+async def test_a_source_that_was_built_anew_is_no_source_of_which_nobody_has_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def read_catalog(*_: object) -> CatalogView:
+        return catalog_of(LINK)
+
+    monkeypatch.setattr(failback, "read_catalog", read_catalog)
+    region = Region({}, {"g1": READ})
+    region.east.cluster_id = ENTRY.identity.source_cluster
+    assert [each.group for each in await region.found()] == ["g1"]
+
+    region.east.cluster_id = "anew"
+    with pytest.raises(RefusedError, match="alias east means cluster anew now, but the catalog of"):
+        await region.found()
