@@ -11,7 +11,13 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from enum import StrEnum
 from typing import Final
 
-from mirrorfleet.core.errors import BrokerError, ConfigError, MirrorfleetError, RefusedError
+from mirrorfleet.core.errors import (
+    AuthenticationError,
+    BrokerError,
+    ConfigError,
+    MirrorfleetError,
+    RefusedError,
+)
 from mirrorfleet.core.ids import FleetName, Link, SlotNumber, TopicPartition
 from mirrorfleet.core.ports import Clock
 from mirrorfleet.kafka.cluster import Cluster
@@ -150,23 +156,30 @@ async def confirmed(open_source: Callable[[], Cluster], answer: Answer) -> Answe
 @asynccontextmanager
 async def answering(
     open_source: Callable[[], AbstractAsyncContextManager[Cluster]],
-) -> AsyncIterator[Cluster | None]:
-    """The source; None where it is away, or we lack its secrets, as for `confirmed`.
+) -> AsyncIterator[Cluster | MirrorfleetError]:
+    """The source; why not where it is away, refuses the login, or we lack its secrets, as for
+    `confirmed`.
 
-    Raises: MirrorfleetError when it refuses us.
+    Raises: any other MirrorfleetError.
     """
     async with AsyncExitStack() as stack:
-        source = None
+        source: Cluster | MirrorfleetError
         try:
             source = await stack.enter_async_context(open_source())
         except MirrorfleetError as error:
-            if not (error.retriable or isinstance(error, ConfigError)):
-                raise
+            source = _away(error)
         yield source
 
 
+def _away(error: MirrorfleetError) -> MirrorfleetError:
+    """What keeps us from asking a source of which the target knows. Raises: any other error."""
+    if not (error.retriable or isinstance(error, (ConfigError, AuthenticationError))):
+        raise error
+    return error
+
+
 async def ask_groups(
-    source: Cluster | None,
+    source: Cluster | MirrorfleetError,
     target: Cluster,
     fleet: FleetName,
     flow: Flow,
@@ -181,20 +194,40 @@ async def ask_groups(
     one whose offsets the source does not tell is as its checkpoints say, or one row without any. It
     also says why an offset has no translation: one of both topics was deleted. `unchecked` says
     where nobody knows that. Without a source (`answering`), or where what is left of it does not
-    tell its groups, the rows are those of `ask_target`.
+    tell its groups, or it is not the cluster that the catalog means, the rows are of `ask_target`.
 
-    Raises: RefusedError when the catalog has no such link, or `only` is no group of it; errors of
-    both clusters.
+    Raises: RefusedError when the catalog has no such link, or `only` is no group of it; why there
+    is no source where the target has no row either; errors of both clusters.
     """
-    away = f"{flow.link.source} does not answer"
-    if source is None:
-        return await ask_target(target, fleet, flow, why=away, only=only)
+    if isinstance(source, MirrorfleetError):
+        return await _without_source(target, fleet, flow, only, source)
     points = await last_points(target, flow)
     found = await _groups_at(source, flow, {point.group for point, _ in points}, only)
-    if found is None:
-        return await ask_target(target, fleet, flow, why=away, only=only)
-    copies = await copies_of(target, fleet, flow, await read_catalog(target, fleet), clock)
+    if isinstance(found, MirrorfleetError):
+        return await _without_source(target, fleet, flow, only, found)
+    view = await read_catalog(target, fleet)
+    try:
+        view.check_source(flow.link.source, source.cluster_id, fleet)
+    except RefusedError as other:
+        return await _without_source(target, fleet, flow, only, other)
+    groups_of(source, flow, found.committed, () if only is None else (only,))
+    copies = await copies_of(target, fleet, flow, view, clock)
     return await _rows_of_both((source, target), flow, copies, found, points)
+
+
+async def _without_source(
+    target: Cluster, fleet: FleetName, flow: Flow, only: str | None, error: MirrorfleetError
+) -> list[Row]:
+    """As `ask_target`. Raises: the error where there would be a row if there were groups."""
+    why = f"{flow.link.source} does not answer"
+    if isinstance(error, AuthenticationError):
+        why = f"login refused at {flow.link.source}: {error.message.rstrip('.')}"
+    elif isinstance(error, RefusedError):
+        why = error.message.rstrip(".")
+    rows = await ask_target(target, fleet, flow, why=why, only=only)
+    if not rows and any(rule.groups.include for rule in flow.rules):
+        raise error
+    return rows
 
 
 async def _rows_of_both(
@@ -223,28 +256,25 @@ async def _rows_of_both(
 
 async def _groups_at(
     source: Cluster, flow: Flow, known: Collection[str], only: str | None
-) -> Found | None:
-    """The groups of a source, `known` ones too, and the offsets of those that are asked about; None
-    where it is half away: a broker that is left lets us in, and lists others that are not.
+) -> Found | MirrorfleetError:
+    """The groups of a source, `known` ones too, and the offsets of those that are asked about; why
+    not where it is half away: a broker that is left lets us in, and lists others that are not.
 
     A group that is not listed may be without its coordinator: only an answer says that it is gone.
 
-    Raises: as `ask_groups`, but what another try may help.
+    Raises: as `_away`.
     """
     try:
         listed = await list_groups(source)
         names = wanted_groups(flow, {*listed, *known} if only is None else (only,))
         answers = await fetch_offsets(source, names)
     except MirrorfleetError as error:
-        if not error.retriable:
-            raise
-        return None
+        return _away(error)
     there = {
         group: one
         for group, one in answers.items()
         if group in listed or isinstance(one, BrokerError) or (one and group in known)
     }
-    groups_of(source, flow, there, () if only is None else (only,))
     return Found(listed, there)
 
 

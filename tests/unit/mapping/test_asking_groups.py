@@ -21,7 +21,8 @@ from mirrorfleet.offsets.homes import GroupOffset
 from mirrorfleet.records.checkpoint import Checkpoint
 from mirrorfleet.runtime.clock import SystemClock
 from tests.unit.mapping.targets import Target, hidden, made_again, source_of
-from tests.unit.mapping.test_asking import FLOW, GONE, copies
+from tests.unit.mapping.test_asking import ENTRY, FLOW, GONE, catalog_of, copies
+from tests.unit.records.making import LINK
 
 if TYPE_CHECKING:
     from mirrorfleet.kafka.cluster import Cluster
@@ -60,6 +61,7 @@ async def rows_of(
     *,
     copied: int = 20,
     only: str | None = None,
+    view: CatalogView | None = None,
 ) -> list[dict[str, object]]:
     async def list_groups(side: Side, *, any_protocol: bool = False) -> dict[str, ListedGroup]:
         assert any_protocol is (side is target)  # whoever reads the copies, also Streams
@@ -71,7 +73,7 @@ async def rows_of(
         return {name: side.answers.get(name, {}) for name in groups}
 
     async def read_catalog(*_: object) -> CatalogView:
-        return CatalogView()
+        return view or CatalogView()
 
     async def mapped(*_: object) -> Copies:
         return copies(copied=copied)
@@ -293,3 +295,37 @@ async def test_a_group_of_another_protocol_is_no_group_of_the_link(
 
     with pytest.raises(RefusedError, match="'connect-x' is no group of east"):
         await rows_of(source, Side({}), monkeypatch, only="connect-x")
+
+
+@pytest.mark.parametrize("only", [None, "a"])
+async def test_the_groups_of_a_source_that_was_built_anew_are_where_their_checkpoints_say(
+    only: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target = Side({"new": HERE}), Side({"a": THERE}, points=(point("a"),))
+
+    rows = await rows_of(source, target, monkeypatch, only=only, view=catalog_of(LINK))
+
+    assert [(row["group"], row["translated"], row["target_offset"]) for row in rows] == [
+        ("a", 4, 5)
+    ]
+    assert rows[0]["unchecked"] == (
+        "alias east means cluster east-ID now, but the catalog of fleet west knows it as"
+        f" {ENTRY.identity.source_cluster}; {AS_OF}"
+    )
+
+
+async def test_a_source_that_was_built_anew_is_an_error_where_nobody_has_a_checkpoint(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(RefusedError, match="alias east means cluster east-ID now"):
+        await rows_of(Side({}), Side({}), monkeypatch, view=catalog_of(LINK))
+
+
+async def test_a_source_that_is_the_one_of_the_catalog_is_asked_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source = Side({"a": HERE}, cluster_id=ENTRY.identity.source_cluster)
+
+    (row,) = await rows_of(source, Side({"a": THERE}), monkeypatch, view=catalog_of(LINK))
+
+    assert (row["source_offset"], row["found"]) == (5, "exact")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
@@ -10,6 +11,7 @@ import pytest
 
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import (
+    AuthenticationError,
     BrokerError,
     ConfigError,
     DeadlineError,
@@ -133,6 +135,41 @@ async def test_the_last_checkpoint_of_each_group_is_told_with_its_time(
     }
     assert (refused["group"], refused["target_state"]) == ("g-refused", "Dead")
     assert refused["refused"] == "west: GROUP_AUTHORIZATION_FAILED"
+
+
+REFUSED = AuthenticationError("h:1: SASL PLAIN as u failed: no such user.", hint="Check it.")
+REFUSED_WORDS = "login refused at east: h:1: SASL PLAIN as u failed: no such user"
+
+
+async def test_a_source_that_refuses_the_login_keeps_nobody_from_what_the_target_knows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (row, _) = await Lost(monkeypatch, REFUSED).ask()
+
+    assert (row["group"], row["translated"], row["refused"]) == ("g", 6, None)
+    assert row["unchecked"] == f"{REFUSED_WORDS}; as of 2023-11-14 22:13:20 UTC"
+    with pytest.raises(RefusedError, match="group 'gone' has no checkpoint") as gone:
+        await Lost(monkeypatch, REFUSED).ask("gone")
+    assert gone.value.hint == f"{REFUSED_WORDS}, so only these are known."
+
+
+@pytest.mark.parametrize("error", [AWAY, REFUSED], ids=["away", "refused"])
+async def test_a_source_that_is_not_asked_is_the_answer_where_nobody_has_a_checkpoint(
+    error: MirrorfleetError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"{__name__}.POINTS", [])
+
+    with pytest.raises(type(error)):
+        await Lost(monkeypatch, error).ask()
+
+
+async def test_of_a_link_that_takes_no_groups_it_does_not_matter_that_the_source_is_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    none = Flow(LINK, (replace(RULE, groups=NameFilter(())),), NameFilter(()))
+    monkeypatch.setattr(f"{__name__}.FLOW", none)
+
+    assert await Lost(monkeypatch, AWAY).ask() == []
 
 
 async def test_a_checkpoint_that_was_written_without_a_time_is_of_no_moment(
@@ -264,6 +301,16 @@ def half_away(monkeypatch: pytest.MonkeyPatch, request: str, error: MirrorfleetE
     monkeypatch.setattr(asking, "list_groups", list_groups)
     monkeypatch.setattr(asking, request, fails)
     return lost
+
+
+@pytest.mark.parametrize("request_name", ["list_groups", "fetch_offsets"])
+async def test_a_source_of_which_one_broker_refuses_the_login_is_as_one_that_refuses_it(
+    request_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (row, _) = await half_away(monkeypatch, request_name, REFUSED).ask()
+
+    assert (row["group"], row["translated"], row["found"]) == ("g", 6, "checkpoint")
+    assert row["unchecked"] == f"{REFUSED_WORDS}; as of 2023-11-14 22:13:20 UTC"
 
 
 @pytest.mark.parametrize("request_name", ["list_groups", "fetch_offsets"])
