@@ -29,6 +29,7 @@ from mirrorfleet.kafka.control_tailing import PartitionTail
 from mirrorfleet.kafka.offsets import LATEST, list_offsets
 from mirrorfleet.mapping.catalog import CatalogView, read_catalog
 from mirrorfleet.mapping.standing import newest_progress
+from mirrorfleet.operating.terminal import say_note
 from mirrorfleet.records import commands, events
 from mirrorfleet.records.commands import Action, Command
 from mirrorfleet.records.events import Event, EventKind
@@ -93,7 +94,7 @@ def wish_of(accept_gap: str | None, seek: int | None, *, skip: bool) -> Wish:
 async def resolve(
     target: Cluster, fleet: FleetName, link: Link, at: TopicPartition, wish: Wish, clock: Clock
 ) -> Event:
-    """Ask, and wait for the ledger's entry.
+    """Ask, note until when that holds, and wait for the ledger's entry.
 
     Raises: RefusedError (it does not stand still, or not at that; nothing has changed),
     DeadlineError when no worker answers, or `sync` makes no new incarnation, and as `read_catalog`.
@@ -119,6 +120,7 @@ async def resolve(
             await writer.write(requests, [commands.encode(command)], command.time_ms)
         except DeadlineError as error:
             raise _unheard(at, "nobody knows whether it was written", error) from None
+        say_note(_asked_words(command, clock.now_ms()))
         try:
             async with asyncio.timeout(PATIENCE_S):
                 return await _answer(tail, command)
@@ -155,6 +157,12 @@ async def _asked_until(
     end = await _end(target, requests)
     await read_up_to(target, requests, look, deadline_s=_POLL_S, start_offset=since, end_offset=end)
     return max(found, default=None)
+
+
+def _asked_words(command: Command, written_ms: int) -> str:
+    """Said at once: who stops waiting would else not know that it may still be done."""
+    until = moment(commands.ends_ms(command, written_ms))
+    return f"asked: a worker may take it until {until} UTC, also if this command is stopped"
 
 
 def _unheard(at: TopicPartition, what: str, error: MirrorfleetError) -> DeadlineError:

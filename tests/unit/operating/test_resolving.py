@@ -187,6 +187,31 @@ async def told(expected: type[MirrorfleetError] = DeadlineError, wish: Wish = GA
     return str(error.value)
 
 
+@pytest.mark.parametrize("silent", [(), ("write",)], ids=["written", "not known"])
+async def test_until_when_a_request_holds_is_said_as_soon_as_it_is_written(
+    silent: tuple[str, ...],
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Who stops the command while it waits would not hear what it says at the end."""
+    world.silent.update(silent)
+    shown: list[str] = []
+
+    async def poll(**_: object) -> list[ControlRecord]:
+        shown.extend(capsys.readouterr())
+        raise MirrorfleetError("stopped")
+
+    tail = SimpleNamespace(start=lambda *_: None, poll=poll, close=lambda: None)
+    monkeypatch.setattr(resolving, "PartitionTail", lambda *_: tail)
+    monkeypatch.setattr(resolving, "PATIENCE_S", 60.0)
+
+    await told()
+
+    until = "a worker may take it until 2026-09-22 12:01:00 UTC, also if this command is stopped"
+    assert shown == ([] if silent else ["", f"asked: {until}\n"])
+
+
 async def test_a_request_that_waits_for_sync_has_not_ended_and_what_makes_it_is_told(
     world: World,
 ) -> None:
