@@ -42,9 +42,9 @@ def run_translate(where: Where, topic: str, offset: int, way: Direction, output:
 
     async def ask() -> Row:
         async with open_cluster(estate, link.target) as target:
-            clock = SystemClock()
-            found = await asking.ask_offset(target, fleet, link, topic, offset, way, clock)
-        return (await asking.confirmed(lambda: open_cluster(estate, link.source), found)).row()
+            found = await asking.ask_offset(target, fleet, link, topic, offset, way, SystemClock())
+        opened = partial(open_cluster, estate, link.source)
+        return (await asking.confirmed(opened, found, way)).row()
 
     return _show(output, asking.OFFSET_COLUMNS, [asyncio.run(ask())], "")
 

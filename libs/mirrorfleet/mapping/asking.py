@@ -26,7 +26,7 @@ from mirrorfleet.mapping.catalog import CatalogView, read_catalog
 from mirrorfleet.mapping.following import MapFollower
 from mirrorfleet.mapping.group_rows import Found, Row, Side, group_rows
 from mirrorfleet.mapping.last_checkpoints import ask_target, last_points, point_rows
-from mirrorfleet.mapping.live import checked, sides_seen, source_checked
+from mirrorfleet.mapping.live import checked, sides_seen, source_checked, start_checked
 from mirrorfleet.mapping.store import KafkaMapStore
 from mirrorfleet.offsets.copies import Answer, Copies
 from mirrorfleet.offsets.homes import entries_of, wanted_groups
@@ -120,6 +120,7 @@ async def ask_offset(
     clock: Clock,
 ) -> Answer:
     """One offset, from the control topics, `where` as `parse_partition`; `confirmed` is left to do.
+    One of the target's is also looked for in the log there.
 
     Raises: as `translate`, `load_map` and `checked`.
     """
@@ -135,11 +136,16 @@ async def ask_offset(
     ]
     follower = await load_map(target, fleet, {entry.slot for entry in mine}, clock)
     copies = Copies(mine or of_link, follower.index, view.losses)
-    return await checked(target, translate(copies, at, offset, direction))
+    answer = translate(copies, at, offset, direction)
+    told = await checked(target, answer)
+    return told if back or told != answer else await start_checked(target, told)
 
 
-async def confirmed(open_source: Callable[[], Cluster], answer: Answer) -> Answer:
-    """As `source_checked`, by a client that is closed again.
+async def confirmed(
+    open_source: Callable[[], Cluster], answer: Answer, direction: Direction
+) -> Answer:
+    """As `source_checked`, by a client that is closed again; an offset of a source that confirms it
+    is also looked for in the log there.
 
     Without the source's secrets, too: who is at the target, and in a hurry, may not have them.
     """
@@ -148,7 +154,9 @@ async def confirmed(open_source: Callable[[], Cluster], answer: Answer) -> Answe
     except ConfigError:
         return await source_checked(None, answer)
     try:
-        return await source_checked(source, answer)
+        told = await source_checked(source, answer)
+        is_told = direction is Direction.TO_SOURCE and told == answer
+        return await start_checked(source, told) if is_told else told
     finally:
         await source.close()
 

@@ -12,8 +12,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import MirrorfleetError, RefusedError
+from mirrorfleet.core.errors import BrokerError, MirrorfleetError, RefusedError
 from mirrorfleet.core.ids import NO_TOPIC_ID
+from mirrorfleet.kafka.offsets import EARLIEST, list_offsets
 from mirrorfleet.offsets.floors import Seen, Sides
 
 if TYPE_CHECKING:
@@ -106,6 +107,21 @@ async def source_checked(source: Cluster | None, answer: Answer) -> Answer:
         raise RefusedError(_gone_words(alias, name), hint=_HINT)
     else:
         said = f"{alias} has no {name} now: this is about the one that was deleted."
+    return replace(answer, unchecked=f"{answer.unchecked} {said}".lstrip())
+
+
+async def start_checked(cluster: Cluster, answer: Answer) -> Answer:
+    """The answer; `unchecked` says so where `cluster`, which has the other side of it, has a log
+    that begins behind it, as after retention. One that does not tell says nothing.
+    """
+    at = answer.other
+    try:
+        start = (await list_offsets(cluster, {at: EARLIEST}, deadline_s=_SOURCE_S))[at]
+    except MirrorfleetError:
+        return answer
+    if isinstance(start, BrokerError) or start.offset <= answer.offset:
+        return answer
+    said = f"{cluster.name}: {at} begins at {start.offset} now; nothing below that can be read."
     return replace(answer, unchecked=f"{answer.unchecked} {said}".lstrip())
 
 

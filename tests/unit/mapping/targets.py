@@ -37,6 +37,9 @@ class Target:
         found = {name: TopicMeta(name, self.topic_id, self.error, False, {}) for name in topics}
         return Metadata(ClusterId(""), 0, {}, found)
 
+    async def close(self) -> None:
+        pass
+
     def cluster(self) -> Cluster:
         return cast("Cluster", self)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
-from mirrorfleet.core.errors import DeadlineError, RefusedError
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import BrokerError, DeadlineError, MirrorfleetError, RefusedError
 from mirrorfleet.core.ids import (
     ClusterAlias,
     ClusterId,
@@ -17,11 +18,13 @@ from mirrorfleet.core.ids import (
     SlotNumber,
     TopicPartition,
 )
-from mirrorfleet.mapping import asking
+from mirrorfleet.kafka.offsets import EARLIEST, ListedOffset, OffsetSpec
+from mirrorfleet.mapping import asking, live
 from mirrorfleet.mapping.asking import (
     MOST_OFFSET,
     Direction,
     ask_offset,
+    confirmed,
     copies_of,
     parse_partition,
     stated_partition,
@@ -120,8 +123,29 @@ def test_the_largest_offset_is_the_end_of_the_copy() -> None:
     assert (found.offset, str(found.found), found.copied_to) == (5, "end", 5)
 
 
+AT_0 = ListedOffset(0, -1, 0)
+
+
+def log_of(cluster: Target, start: ListedOffset | MirrorfleetError) -> Callable[..., object]:
+    """ListOffsets as this cluster alone answers it, or not."""
+
+    async def list_offsets(
+        asked: Target, wanted: Mapping[TopicPartition, OffsetSpec], *, deadline_s: float
+    ) -> dict[TopicPartition, object]:
+        assert (asked.name, set(wanted.values()), deadline_s) == (cluster.name, {EARLIEST}, 3.0)
+        if isinstance(start, DeadlineError):
+            raise start
+        return dict.fromkeys(wanted, start)
+
+    return list_offsets
+
+
 async def asked(
-    target: Target, topic: str, way: Direction, monkeypatch: pytest.MonkeyPatch
+    target: Target,
+    topic: str,
+    way: Direction,
+    monkeypatch: pytest.MonkeyPatch,
+    start: ListedOffset | MirrorfleetError = AT_0,
 ) -> dict[str, object]:
     """Offset 7 of a copy of 20 records, as the command gives it."""
     index = OffsetIndex()
@@ -136,6 +160,7 @@ async def asked(
 
     monkeypatch.setattr(asking, "read_catalog", read_catalog)
     monkeypatch.setattr(asking, "load_map", load_map)
+    monkeypatch.setattr(live, "list_offsets", log_of(target, start))
     fleet = FleetName("west")
     answer = await ask_offset(target.cluster(), fleet, LINK, topic, 7, way, SystemClock())
     return answer.row()
@@ -211,6 +236,63 @@ async def test_an_answer_does_not_need_the_source_and_says_when_that_did_not_con
 
     assert (found["other_offset"], found["found"]) == (7, "exact")
     assert found.get("unchecked") == said
+
+
+STARTS = pytest.mark.parametrize(
+    ("start", "said"),
+    [
+        (ListedOffset(7, -1, 0), None),
+        (ListedOffset(8, -1, 0), "begins at 8 now; nothing below that can be read."),
+        (BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, "ListOffsets"), None),
+        (DeadlineError("no answer"), None),
+    ],
+    ids=["there", "gone", "without a leader", "away"],
+)
+
+
+@STARTS
+async def test_an_answer_says_where_the_targets_log_begins_behind_it(
+    start: ListedOffset | MirrorfleetError, said: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = await asked(Target(), "orders", FORWARD, monkeypatch, start)
+
+    assert (found["other_offset"], found["found"]) == (7, "exact")
+    assert found.get("unchecked") == (said and f"west: east.orders-0 {said}")
+
+
+async def test_where_the_targets_log_begins_is_nothing_to_an_answer_about_the_source(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = await asked(Target(), "east.orders", BACK, monkeypatch, ListedOffset(8, -1, 0))
+
+    assert "unchecked" not in found
+
+
+@STARTS
+async def test_an_answer_says_where_the_sources_log_begins_behind_it(
+    start: ListedOffset | MirrorfleetError, said: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = source_of()
+    monkeypatch.setattr(live, "list_offsets", log_of(source, start))
+    answer = translate(copies(copied=20), TopicPartition("east.orders", 0), 7, BACK)
+
+    found = (await confirmed(source.cluster, answer, BACK)).row()
+
+    assert (found["other_offset"], found["found"]) == (7, "exact")
+    assert found.get("unchecked") == (said and f"east: orders-0 {said}")
+
+
+@BOTH_WAYS
+async def test_no_log_is_asked_that_the_answer_is_not_about_or_that_is_not_known_to_be_of_it(
+    topic: str, way: Direction, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = translate(copies(copied=20), TopicPartition(topic, 0), 7, way)
+    source = source_of(Target() if way is FORWARD else deleted())
+    monkeypatch.setattr(live, "list_offsets", log_of(Target(name="nobody"), DeadlineError("")))
+
+    found = await confirmed(source.cluster, answer, way)
+
+    assert bool(found.unchecked) is (way is BACK)
 
 
 FLOW = Flow(
