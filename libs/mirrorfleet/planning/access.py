@@ -4,7 +4,8 @@ Only ACLs that the fleet added itself (the catalog remembers them) are ever remo
 operator gave on the target stays, also when the source has no such thing. And none is removed
 because one look did not see its topic, or while another source of the fleet has it: a denial must
 not be away for a moment. Nor are the rights of the user that the fleet is now: they may have come
-over before it was that user.
+over before it was that user. A broker that lags does not know an ACL yet, at either end: what is
+taken back is left to who knows how long all looks have said so.
 
 Names of groups stay the same on every cluster, so that an ACL could come back to where it was just
 taken back. Therefore each is remembered with the clusters that it passed, and never goes to one of
@@ -49,6 +50,11 @@ class AclEdit(NamedTuple):
 
     def __str__(self) -> str:
         return show(self.binding)
+
+    @property
+    def takes_back(self) -> bool:
+        """Whether nobody wants the ACL any more for this source, as far as one look tells."""
+        return self.step in {AclStep.REMOVE, AclStep.FORGET}
 
 
 def acl_edits(

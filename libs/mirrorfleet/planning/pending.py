@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from mirrorfleet.core.ids import Link
-from mirrorfleet.planning.access import AclStep
+from mirrorfleet.planning.access import AclEdit, AclStep
 from mirrorfleet.planning.entries import copy_of, replaced
 from mirrorfleet.planning.plan import Alteration, Creation, Growth, Plan
 from mirrorfleet.planning.rules import Apply, RuleTerms, factor_words
@@ -90,11 +90,8 @@ def within(link: Link, plan: Plan, agreed: Collection[PlannedChange]) -> Plan:
         create=tuple(each for each in plan.create if kept(_creation(name, each))),
         grow=tuple(each for each in plan.grow if kept(_growth(name, each))),
         alter=tuple(each for each in alter if each.edits),
-        acls=tuple(
-            each
-            for each in plan.acls
-            if kept(PlannedChange(name, _ACL_KINDS[each.step], str(each)))
-        ),
+        acls=tuple(each for each in plan.acls if kept(_acl(name, each))),
+        acls_later=tuple(each for each in plan.acls_later if kept(_acl(name, each))),
         publish=tuple(
             each
             for entries in words.groups(plan.publish)
@@ -148,8 +145,8 @@ def _without(whole: Iterable[T], part: Iterable[T]) -> tuple[T, ...]:
 
 
 def _lines(link: str, plan: Plan) -> Iterator[PlannedChange]:
-    for edit in plan.acls:
-        yield PlannedChange(link, _ACL_KINDS[edit.step], str(edit))
+    for edit in (*plan.acls, *plan.acls_later):
+        yield _acl(link, edit)
     for creation in plan.create:
         yield _creation(link, creation)
         source, count = creation.claim.source_topic, creation.spec.partitions
@@ -167,6 +164,10 @@ def _lines(link: str, plan: Plan) -> Iterator[PlannedChange]:
     words = _Words(link, plan)
     for entries in words.groups(plan.publish):
         yield words.of(entries)
+
+
+def _acl(link: str, each: AclEdit) -> PlannedChange:
+    return PlannedChange(link, _ACL_KINDS[each.step], str(each))
 
 
 def _creation(link: str, each: Creation) -> PlannedChange:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from mirrorfleet.core.access import AclBinding
 from mirrorfleet.core.errors import HOW_TO_GRANT
 from mirrorfleet.core.ids import Link, PartitionIdentity, SlotNumber
 from mirrorfleet.planning.access import AclEdit, acl_edits
@@ -66,6 +67,10 @@ class Plan:
     grow: tuple[Growth, ...] = ()
     alter: tuple[Alteration, ...] = ()
     acls: tuple[AclEdit, ...] = ()
+    acls_later: tuple[AclEdit, ...] = ()
+    """Those that take back what not all looks have called unwanted for long enough; none is made
+    yet.
+    """
     publish: tuple[CatalogPartition, ...] = ()
     known: frozenset[PartitionIdentity] = frozenset()
     """What of `publish` the catalog has already, under other terms."""
@@ -76,6 +81,12 @@ class Plan:
     held: tuple[Held, ...] = ()
     back: frozenset[str] = frozenset()
     """Source topics of which one side, or both, seem to be what they were before: `returned`."""
+
+    @property
+    def unwanted(self) -> frozenset[AclBinding]:
+        """ACLs of ours that no source wants, as this look has it."""
+        edits = (*self.acls, *self.acls_later)
+        return frozenset(each.binding for each in edits if each.takes_back)
 
     @property
     def changes_topics(self) -> bool:
@@ -115,6 +126,8 @@ class LinkFacts:
     """Target topics whose configs the target refuses to change now."""
     returned: frozenset[str] = frozenset()
     """Those that were in `Plan.back` for longer than any broker lags."""
+    unwanted: frozenset[AclBinding] = frozenset()
+    """Those that were in `Plan.unwanted` for longer than any broker lags."""
 
     @property
     def link(self) -> Link:
@@ -143,11 +156,14 @@ class _Draft:
     """Of each claim whether its target topic is none of the fleet's, as far as anybody can tell."""
 
     def done(self, view: LinkFacts) -> Plan:
+        acls = _acls(view, self.others)
+        later = {e.binding for e in acls if e.takes_back} - view.unwanted
         return Plan(
             create=tuple(self.create),
             grow=tuple(self.grow),
             alter=tuple(self.alter),
-            acls=_acls(view, self.others),
+            acls=tuple(each for each in acls if each.binding not in later),
+            acls_later=tuple(each for each in acls if each.binding in later),
             publish=tuple(self.publish),
             known=frozenset(
                 entry.identity for entry in self.publish if entry.identity in view.book.partitions

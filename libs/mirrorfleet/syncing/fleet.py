@@ -110,7 +110,7 @@ class FleetSync:
             side.watch.begin_anew()
             side.acls.forget()
             side.claims = ()
-            side.back = {}
+            side.back, side.unwanted = {}, {}
 
     @property
     def deaf(self) -> str:
@@ -282,6 +282,7 @@ class FleetSync:
             (claim.target_topic for claim in chosen.claims),
             (claim.target_topic for claim in new),
         )
+        read_at = side.acls.read_at  # plans between two readings are one look at the ACLs
         view = LinkFacts(
             flow=side.flow,
             source=source,
@@ -295,10 +296,12 @@ class FleetSync:
             anew=await self._anew.open(),
             unaltered=self.changes.unaltered(side.link),
             returned=frozenset(topic for topic, at in side.back.items() if at <= now - BACK_S),
+            unwanted=frozenset(a for a, at in side.unwanted.items() if at <= read_at - BACK_S),
         )
         planned = plan(view)
         side.claims = chosen.claims  # at once: the next to plan may be another link
         side.back = {topic: side.back.get(topic, now) for topic in planned.back}
+        side.unwanted = {acl: side.unwanted.get(acl, read_at) for acl in planned.unwanted}
         return Seen(source, chosen, planned)
 
     async def publish(self, side: Side, planned: Plan) -> None:

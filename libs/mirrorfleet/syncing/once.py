@@ -18,6 +18,7 @@ from mirrorfleet.core.errors import MirrorfleetError, RefusedError
 from mirrorfleet.planning.pending import Kind, PlannedChange, planned_changes, within
 from mirrorfleet.planning.rules import Apply
 from mirrorfleet.syncing.anew import BRIEF_S, PATIENT_S
+from mirrorfleet.syncing.fleet import BACK_S
 from mirrorfleet.syncing.making import Change
 from mirrorfleet.syncing.retiring import still_copied
 
@@ -225,7 +226,8 @@ class Once:
         while True:
             source = await fleet.renewed(side)  # a step may take long
             part = within(side.link, (await fleet.plan(side, source)).plan, agreed)
-            self._tried |= {change.key for change in planned_changes(side.link, part)}
+            now = replace(part, acls_later=())
+            self._tried |= {change.key for change in planned_changes(side.link, now)}
             await fleet.publish(side, part)
             part = replace(part, publish=())
             step = fleet.changes.next_step(side.link, part, tried)
@@ -234,7 +236,7 @@ class Once:
                 until = clock.monotonic() + SETTLE_S  # many changes are many requests
             elif self._is_settled(side, part, agreed):
                 return
-            elif clock.monotonic() >= until:
+            elif clock.monotonic() >= until + (BACK_S if part.acls_later else 0.0):
                 fleet.changes.hold_unseen(part)
                 return
             else:

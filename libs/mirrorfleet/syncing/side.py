@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mirrorfleet.config.model import Estate, EstateLink
+    from mirrorfleet.core.access import AclBinding
     from mirrorfleet.core.ids import ClusterId, Link, SlotNumber
     from mirrorfleet.core.ports import Clock
     from mirrorfleet.planning.rules import RuleTerms
@@ -30,8 +31,8 @@ CLIENT: Final = "mirrorfleet-sync"
 @dataclass(slots=True)
 class Side:
     """`known`: its source is what it was, and the catalog has it with its slots, if anything may be
-    written for it at all; `claims` are those of the last plan, `back` its `Plan.back`, each with
-    since when.
+    written for it at all; `claims` are those of the last plan, `back` its `Plan.back` and
+    `unwanted` its `Plan.unwanted`, each with since when.
     """
 
     flow: Flow
@@ -46,6 +47,7 @@ class Side:
     acl_trouble: str = ""
     known: bool = False
     back: dict[str, float] = field(default_factory=dict)
+    unwanted: dict[AclBinding, float] = field(default_factory=dict)
 
     @property
     def link(self) -> Link:

@@ -48,6 +48,8 @@ class AclWatch:
         self._ways: Ways = {}
         self._topics: frozenset[tuple[str, TopicId]] = frozenset()
         """Those that there were when the source's were read."""
+        self.read_at = 0.0
+        """When the source's were read, and the target's no earlier; in seconds of the clock."""
         self._due = 0.0
 
     async def look_at_source(self, source: SourceView) -> None:
@@ -65,7 +67,8 @@ class AclWatch:
             return
         self._of_source, self._ways = await _listed(self._source), source.acl_ways
         self._of_target, self._topics = None, frozenset(wanted)
-        self._due = self._clock.monotonic() + self._period_s
+        self.read_at = self._clock.monotonic()
+        self._due = self.read_at + self._period_s
 
     async def look(self, ways: Ways) -> AclsSeen:
         """What the source was found to have, and what the target has, read no earlier than that.

@@ -11,6 +11,7 @@ import pytest
 from mirrorfleet.config.load import load_estate
 from mirrorfleet.core.access import AclBinding
 from mirrorfleet.policy.acls import Operation
+from mirrorfleet.syncing.fleet import BACK_S
 from tests.faultkit.waiting import until
 from tests.integration.following.conftest import Guarded
 from tests.integration.following.kit import an_acl, estate_of, grant_sync
@@ -19,14 +20,16 @@ from tests.integration.sync.fleet import Hand, Running, fresh, syncing
 FOLLOWED_S: Final = 10.0
 
 
-async def followed(hand: Hand, names: set[str], wanted: set[AclBinding]) -> float:
+async def followed(
+    hand: Hand, names: set[str], wanted: set[AclBinding], within_s: float = FOLLOWED_S
+) -> float:
     """Wait for exactly these ACLs; the seconds that it took."""
 
     async def same() -> bool:
         return await hand.acls(names) == wanted
 
     started = time.monotonic()
-    await until(same, deadline_s=FOLLOWED_S, what=f"{wanted}")
+    await until(same, deadline_s=within_s, what=f"{wanted}")
     return time.monotonic() - started
 
 
@@ -94,7 +97,8 @@ async def test_a_config_an_acl_and_a_partition_count_are_followed_and_write_neve
         await on_source.alter(topic, retention_ms=None)
         took["config taken away"] = await configured(on_target, copy, {})
         await on_source.take_back(*there)
-        took["ACLs revoked"] = await followed(on_target, {copy, group}, {local})
+        within_s = BACK_S + FOLLOWED_S
+        took["ACLs revoked"] = await followed(on_target, {copy, group}, {local}, within_s)
         kinds = [each.kind for each in await on_target.events(sync.fleet)]
 
     print("followed after " + ", ".join(f"{what} {took[what]:.1f} s" for what in took))

@@ -101,6 +101,7 @@ class Scene:
     """What a topic gets at the target without being asked."""
     unaltered: frozenset[str] = frozenset()
     returned: frozenset[str] = frozenset()
+    unwanted: frozenset[AclBinding] = frozenset()
 
 
 PLAIN = Scene()
@@ -152,6 +153,7 @@ def planned(
         anew=scene.anew,
         unaltered=scene.unaltered,
         returned=scene.returned,
+        unwanted=scene.unwanted,
         slots=SLOTS,
     )
     return plan(view)

@@ -38,10 +38,11 @@ def edits(
     entries: tuple[CatalogPartition, ...] = (),
     adopt: bool = False,
 ) -> set[tuple[AclStep, AclBinding]]:
-    """Under identity naming; `ours` are on the target and in the catalog."""
+    """Under identity naming; `ours` are on the target and in the catalog, unwanted for long."""
     seen = AclsSeen(source=frozenset({READ, ANY}), target=frozenset(ours))
     flow = replace(a_flow(naming=Naming.IDENTITY), acls=AclPolicy.MIRROR)
-    scene = Scene(flow=flow, acls=AclsView(seen=seen, us=frozenset()), ours=ours)
+    acls, unwanted = AclsView(seen=seen, us=frozenset()), frozenset(ours)
+    scene = Scene(flow=flow, acls=acls, ours=ours, unwanted=unwanted)
     terms = RuleTerms(adopt=adopt)
     found = planned(source, target, entries=entries, terms=terms, scene=scene)
     return {(each.step, each.binding) for each in found.acls}

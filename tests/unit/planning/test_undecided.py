@@ -54,13 +54,14 @@ def edits(
     entries: tuple[CatalogPartition, ...] = (),
     flow: Flow = EVERYTHING,
 ) -> set[tuple[AclStep, AclBinding]]:
-    """Of a look that has no claim on the topic; `ours` are on the target and in the catalog."""
+    """Of a look that has no claim on the topic; `ours` are on the target and in the catalog, and no
+    look for long has shown that they are wanted.
+    """
     seen = AclsSeen(source=source, target=frozenset(ours))
     acls = AclsView(seen=seen, us=frozenset())
     flow = replace(flow, acls=AclPolicy.MIRROR)
-    found = planned(
-        None, copied(), entries=entries, scene=replace(scene, acls=acls, ours=ours, flow=flow)
-    )
+    scene = replace(scene, acls=acls, ours=ours, flow=flow, unwanted=frozenset(ours))
+    found = planned(None, copied(), entries=entries, scene=scene)
     return {(each.step, each.binding) for each in found.acls}
 
 
@@ -97,7 +98,7 @@ def test_acls_of_a_topic_that_is_gone_and_not_copied_any_more_go() -> None:
     assert edits(MISSED, entries=removed) == {(AclStep.REMOVE, each) for each in HERE}
 
 
-def test_acls_of_a_topic_that_the_look_saw_and_nothing_claims_go() -> None:
+def test_acls_of_a_topic_that_the_look_saw_and_nothing_claims_go_when_many_looks_say_so() -> None:
     seen = AclsSeen(source=THERE, target=frozenset(HERE))
     flow = replace(EVERYTHING, acls=AclPolicy.MIRROR)
     acls = AclsView(seen=seen, us=frozenset())
@@ -106,10 +107,12 @@ def test_acls_of_a_topic_that_the_look_saw_and_nothing_claims_go() -> None:
         orders(),
         copied(),
         entries=published(),
-        scene=Scene(claimed=False, acls=acls, ours=HERE, flow=flow),
+        scene=Scene(claimed=False, acls=acls, ours=HERE, flow=flow, unwanted=frozenset(HERE[:2])),
     )
 
-    assert set(result.acls) == {AclEdit(AclStep.REMOVE, each) for each in HERE}
+    assert set(result.acls) == {AclEdit(AclStep.REMOVE, each) for each in HERE[:2]}
+    assert set(result.acls_later) == {AclEdit(AclStep.REMOVE, HERE[2])}
+    assert result.unwanted == frozenset(HERE)
 
 
 def test_what_is_denied_of_a_copy_that_was_left_out_stays_beside_a_right_to_all() -> None:
