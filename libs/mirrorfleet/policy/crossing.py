@@ -74,10 +74,11 @@ def _stops_us(denial: AclBinding) -> bool:
         return False
     if not is_wide(denial):
         return denial.name.startswith(ID_PREFIX)
-    return _overlap(_prefix(denial), ID_PREFIX)
+    return overlap(prefix_of(denial), ID_PREFIX)
 
 
-def _overlap(prefix: str, other: str) -> bool:
+def overlap(prefix: str, other: str) -> bool:
+    """Whether some name begins with both."""
     return prefix.startswith(other) or other.startswith(prefix)
 
 
@@ -109,7 +110,7 @@ class Crossings:
             return
         copies = self._covered(crossed)
         if is_wide(crossed):
-            prefix = _prefix(crossed)
+            prefix = prefix_of(crossed)
             if any(self._naming.get(claim.rule) is Naming.PREFIX for claim in copies):
                 name = remote_name(Naming.PREFIX, self._flow.link.source, prefix)
                 yield crossed._replace(name=name, pattern=AclPattern.PREFIXED)
@@ -122,7 +123,7 @@ class Crossings:
         if not is_wide(binding):
             found = self._copies.get(binding.name)
             return [found] if found is not None else []
-        prefix = _prefix(binding)
+        prefix = prefix_of(binding)
         names: list[str] = []
         for name in self._names[bisect_left(self._names, prefix) :]:
             if not name.startswith(prefix):
@@ -140,7 +141,7 @@ def _is_any(binding: AclBinding) -> bool:
     return binding.pattern is AclPattern.LITERAL and binding.name == ANY_NAME
 
 
-def _prefix(wide: AclBinding) -> str:
+def prefix_of(wide: AclBinding) -> str:
     """How the names begin that a wide ACL is about."""
     return "" if _is_any(wide) else wide.name
 
@@ -151,6 +152,6 @@ def _takes(groups: NameFilter, binding: AclBinding) -> bool:
         return groups.matches(binding.name)
     if groups.exclude:
         return False
-    prefix = _prefix(binding)
+    prefix = prefix_of(binding)
     stems = [one.removesuffix(".*") for one in groups.include if one.endswith(".*")]
     return any(prefix.startswith(one) for one in stems if not one or is_literal(one))

@@ -1,4 +1,5 @@
-"""Changing a target: topics, their configs, ACLs. One refused change never holds up another.
+"""Changing a target: topics, their configs, ACLs. One refused change never holds up another, but
+a denial what it limits.
 
 A refusal is remembered per link, thing and kind of change, shown as held, and tried again later
 and later; soon where it ends by itself. Success of the same change ends it. Of a topic's configs
@@ -21,6 +22,7 @@ from mirrorfleet.kafka.admin import NewTopic, create_partitions, create_topics, 
 from mirrorfleet.kafka.configs import AlterOp, ConfigChange, incremental_alter_configs
 from mirrorfleet.kafka.controller import in_requests
 from mirrorfleet.planning.access import AclStep
+from mirrorfleet.planning.limits import Limited, denials_and_rights, limited
 from mirrorfleet.planning.pieces import Pieces, is_final, least_configs
 from mirrorfleet.planning.plan import Alteration, Creation, Plan
 from mirrorfleet.planning.rules import factor_words
@@ -118,6 +120,8 @@ class TargetChanges:
         self._refused: dict[Change, _Refusal] = {}
         self._unseen: set[Change] = set()
         """Topics that were there when they were to be created, and that no look has shown since."""
+        self._waits: dict[Link, Limited] = {}
+        """What waits for denials."""
 
     def next_step(self, link: Link, plan: Plan, tried: set[Change]) -> Plan:
         """What of `plan` is due and not `tried`, no more than one request takes; marks it tried."""
@@ -130,6 +134,8 @@ class TargetChanges:
         def topics(kind: ChangeKind) -> Callable[[Claim], bool]:
             return lambda claim: due(_of_topic(claim, kind))
 
+        waits = self._waits[link] = limited(plan, self._undone(link, plan, due, tried))
+        plan = waits.left_of(plan)
         created, grown = topics(ChangeKind.CREATED), topics(ChangeKind.GROWN)
         altered = topics(ChangeKind.ALTERED)
         most = self._settings.topics_a_request
@@ -153,13 +159,18 @@ class TargetChanges:
     async def make(self, link: Link, step: Plan) -> AsyncIterator[list[Done]]:
         """Make the changes, and give what a request has made before the next one is sent.
 
-        Refusals are kept for `held`. ACLs first: a denial before its topic.
+        Refusals are kept for `held`. ACLs first: what a denial limits is made after it, or waits.
 
         Raises:
             MirrorfleetError: the target does not answer at all.
         """
-        yield await self._acls(link, step, AclStep.ADD)
-        yield await self._acls(link, step, AclStep.REMOVE)
+        denials, _ = denials_and_rights(step)
+        yield await self._acls(link, AclStep.ADD, denials)
+        undone = [each for each in denials if _of_acl(link, each) in self._refused]
+        step = limited(step, undone).left_of(step)
+        yield await self._acls(link, AclStep.ADD, denials_and_rights(step)[1])
+        removed = [each.binding for each in step.acls if each.step is AclStep.REMOVE]
+        yield await self._acls(link, AclStep.REMOVE, removed)
         async for made in self._create(step):
             yield made
         yield await self._grow(step)
@@ -167,7 +178,7 @@ class TargetChanges:
             yield made
 
     def held(self, link: Link) -> tuple[Held, ...]:
-        """What the target refuses now; ACLs as one."""
+        """What the target refuses now, and topics that wait for it; ACLs as one."""
         mine = [(each, refusal) for each, refusal in self._refused.items() if each.link == link]
         acls = [refusal.text for change, refusal in mine if not change.topic]
         text = f"{len(acls)} ACLs, the first: {acls[0]}" if acls else ""
@@ -177,13 +188,15 @@ class TargetChanges:
                 for change, refusal in mine
                 if change.topic
             ),
+            *self._waits.get(link, Limited()).held(),
             *([Held(ACLS, Reason.ACL_REFUSED, text)] if acls else []),
         )
 
     def refused(self, link: Link) -> set[str]:
-        """The target topics and ACLs, in words, that the target refuses now."""
+        """The target topics and ACLs, in words, that the target refuses now, or that wait."""
         mine = [change for change in self._refused if change.link == link]
-        return {show(change.acl) if change.acl else change.target for change in mine}
+        names = {show(change.acl) if change.acl else change.target for change in mine}
+        return names | self._waits.get(link, Limited()).names()
 
     def unaltered(self, link: Link) -> frozenset[str]:
         """The target topics whose configs the target refuses to change now."""
@@ -202,8 +215,24 @@ class TargetChanges:
         """Hold, with why, what is still to be created though it was, and had time to be seen."""
         for each in planned.create:
             change = _of_topic(each.claim, ChangeKind.CREATED)
-            if change not in self._refused:
+            waits = self._waits.get(change.link, Limited()).topics
+            if change not in self._refused and each.claim not in waits:
                 self._refuse(change, self._why_unseen(change))
+
+    def _undone(
+        self, link: Link, plan: Plan, due: Callable[[Change], bool], tried: set[Change]
+    ) -> list[AclBinding]:
+        """Denials that are not there, and that the next step does not ask for.
+
+        One that was tried and not refused is there, though no list shows it yet.
+        """
+        denials = {_of_acl(link, each): each for each in denials_and_rights(plan)[0]}
+        asked = {*_first(filter(due, denials), lambda _: 1)}
+        return [
+            each
+            for change, each in denials.items()
+            if change not in asked and (change in self._refused or change not in tried)
+        ]
 
     async def _create(self, step: Plan) -> AsyncIterator[list[Done]]:
         answers = await self._topics(step.create)
@@ -283,8 +312,7 @@ class TargetChanges:
             self._cluster, changes, deadline_s=self._settings.change_s
         )
 
-    async def _acls(self, link: Link, step: Plan, what: AclStep) -> list[Done]:
-        bindings = [each.binding for each in step.acls if each.step is what]
+    async def _acls(self, link: Link, what: AclStep, bindings: Sequence[AclBinding]) -> list[Done]:
         if not bindings:
             return []
         ask = create_acls if what is AclStep.ADD else delete_acls
@@ -357,6 +385,10 @@ def _edits(each: Alteration) -> str:
 
 def _of_topic(claim: Claim, kind: ChangeKind) -> Change:
     return Change(claim.link, kind, claim.source_topic, claim.target_topic)
+
+
+def _of_acl(link: Link, added: AclBinding) -> Change:
+    return Change(link, ChangeKind.ACL_ADDED, acl=added)
 
 
 def _size(made: Creation) -> str:
