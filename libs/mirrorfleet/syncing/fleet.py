@@ -319,7 +319,8 @@ class FleetSync:
         """Change the target; `tell` hears of each change once it is made, whatever fails after it.
 
         An ACL is remembered before it is added, and forgotten after it is removed: a crash in
-        between leaves one too many in the catalog, never one that nobody would take back.
+        between leaves one too many in the catalog, never one that nobody would take back. One that
+        was surely not added is forgotten again: an operator may add it, and it is his then.
 
         Raises: MirrorfleetError: it does not answer at all.
         """
@@ -327,6 +328,7 @@ class FleetSync:
         known = self.store.book.acls_of(source)
         adding = [each for each in step.acls if each.step is AclStep.ADD]
         new = [each for each in adding if known.get(each.binding) != each.origins]
+        fresh = {each.binding for each in new} - known.keys()
         await self.store.publish(_entries(side, new))
         if step.acls:
             side.acls.forget()
@@ -335,8 +337,10 @@ class FleetSync:
                 tell(each)
             changed = [each.change for each in made]
             self._targets.forget({change.target for change in changed if change.topic})
-            removed = [one.acl for one in changed if one.kind is ChangeKind.ACL_REMOVED and one.acl]
-            await self.store.publish((), [CatalogAcl(source, each) for each in removed])
+            gone = [one.acl for one in changed if one.kind is ChangeKind.ACL_REMOVED and one.acl]
+            gone += fresh & self.changes.vain
+            fresh -= self.changes.vain
+            await self.store.publish((), [CatalogAcl(source, each) for each in gone])
 
     async def _acls(self, side: Side, source: SourceView) -> AclsView | None:
         if side.flow.acls is AclPolicy.IGNORE:

@@ -1,5 +1,4 @@
-"""Changing a target: topics, their configs, ACLs. One refused change never holds up another, but
-a denial what it limits.
+"""Changing a target: topics, their configs, ACLs. What is refused holds up only what it limits.
 
 A refusal is remembered per link, thing and kind of change, shown as held, and tried again later
 and later; soon where it ends by itself. Success of the same change ends it. Of a topic's configs
@@ -122,6 +121,8 @@ class TargetChanges:
         """Topics that were there when they were to be created, and that no look has shown since."""
         self._waits: dict[Link, Limited] = {}
         """What waits for denials."""
+        self.vain: set[AclBinding] = set()
+        """Of the step that was made last: ACLs that are surely not added."""
 
     def next_step(self, link: Link, plan: Plan, tried: set[Change]) -> Plan:
         """What of `plan` is due and not `tried`, no more than one request takes; marks it tried."""
@@ -139,12 +140,8 @@ class TargetChanges:
         created, grown = topics(ChangeKind.CREATED), topics(ChangeKind.GROWN)
         altered = topics(ChangeKind.ALTERED)
         most = self._settings.topics_a_request
-        acls = (
-            each
-            for each in plan.acls
-            if each.step in _ACL_KINDS
-            and due(Change(link, _ACL_KINDS[each.step], acl=each.binding))
-        )
+        edits = (each for each in plan.acls if each.step in _ACL_KINDS)
+        acls = (each for each in edits if due(_of_acl(link, each.binding, each.step)))
         step = Plan(
             create=_first(
                 (e for e in plan.create if created(e.claim)), lambda e: records_of(e.spec), most
@@ -164,10 +161,13 @@ class TargetChanges:
         Raises:
             MirrorfleetError: the target does not answer at all.
         """
+        self.vain = set()
         denials, _ = denials_and_rights(step)
         yield await self._acls(link, AclStep.ADD, denials)
         undone = [each for each in denials if _of_acl(link, each) in self._refused]
-        step = limited(step, undone).left_of(step)
+        waits = limited(step, undone)
+        self.vain.update(waits.rights)
+        step = waits.left_of(step)
         yield await self._acls(link, AclStep.ADD, denials_and_rights(step)[1])
         removed = [each.binding for each in step.acls if each.step is AclStep.REMOVE]
         yield await self._acls(link, AclStep.REMOVE, removed)
@@ -317,10 +317,9 @@ class TargetChanges:
             return []
         ask = create_acls if what is AclStep.ADD else delete_acls
         answers = await ask(self._cluster, bindings, deadline_s=self._settings.change_s)
-        kind = _ACL_KINDS[what]
-        return self._settle(
-            answers, {Change(link, kind, acl=binding): show(binding) for binding in bindings}
-        )
+        if what is AclStep.ADD:
+            self.vain.update(each for each in bindings if _is_surely_not_made(answers[each]))
+        return self._settle(answers, {_of_acl(link, each, what): show(each) for each in bindings})
 
     def _settle(
         self, answers: Mapping[K, BrokerError | None], asked: Mapping[Change, str]
@@ -379,6 +378,11 @@ def _ends_by_itself(code: ErrorCode) -> bool:
     return code.retriable or code is ErrorCode.INVALID_REPLICATION_FACTOR
 
 
+def _is_surely_not_made(error: BrokerError | None) -> bool:
+    unknown = ErrorCode.UNKNOWN_SERVER_ERROR
+    return error is not None and not error.retriable and error.code is not unknown
+
+
 def _edits(each: Alteration) -> str:
     return f"{each.claim.target_topic}: {', '.join(map(str, each.edits))}"
 
@@ -387,8 +391,8 @@ def _of_topic(claim: Claim, kind: ChangeKind) -> Change:
     return Change(claim.link, kind, claim.source_topic, claim.target_topic)
 
 
-def _of_acl(link: Link, added: AclBinding) -> Change:
-    return Change(link, ChangeKind.ACL_ADDED, acl=added)
+def _of_acl(link: Link, acl: AclBinding, step: AclStep = AclStep.ADD) -> Change:
+    return Change(link, _ACL_KINDS[step], acl=acl)
 
 
 def _size(made: Creation) -> str:
@@ -412,7 +416,7 @@ def _changes(link: Link, plan: Plan) -> Iterator[Change]:
         yield from (_of_topic(claim, kind) for claim in claims)
     for edit in plan.acls:
         if edit.step in _ACL_KINDS:
-            yield Change(link, _ACL_KINDS[edit.step], acl=edit.binding)
+            yield _of_acl(link, edit.binding, edit.step)
 
 
 def _altered(edits: Sequence[ConfigEdit]) -> list[ConfigChange]:

@@ -1,4 +1,4 @@
-"""An ACL is taken back when all looks have said so for longer than any broker lags."""
+"""An ACL is taken back when all looks have said so for longer than any broker lags, and is ours."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 from mirrorfleet.core.access import AclBinding, show
+from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError
 from mirrorfleet.core.ids import ClusterAlias
 from mirrorfleet.kafka.cluster import Cluster
@@ -42,6 +43,8 @@ class Pair(Clusters):
         self.source_lags: set[AclBinding] | None = None
         self.target_lags: set[AclBinding] | None = None
         self.removed: list[AclBinding] = []
+        self.says: ErrorCode | None = None
+        """Of denials that are to be added."""
 
     async def describe(self, cluster: Cluster, **_: object) -> list[AclBinding]:
         if cluster.name == "east":
@@ -51,8 +54,11 @@ class Pair(Clusters):
     async def create_acls(
         self, _: Cluster, bindings: list[AclBinding], *, deadline_s: float
     ) -> dict[AclBinding, BrokerError | None]:
-        self.target_acls.update(bindings)
-        return dict.fromkeys(bindings)
+        found: dict[AclBinding, BrokerError | None] = dict.fromkeys(bindings)
+        if self.says is not None and HERE in found:
+            found[HERE] = BrokerError(self.says, "create")
+        self.target_acls.update(each for each, error in found.items() if error is None)
+        return found
 
     async def delete_acls(
         self, _: Cluster, bindings: list[AclBinding], *, deadline_s: float
@@ -224,3 +230,62 @@ async def test_what_was_agreed_to_is_taken_back_when_looks_of_apply_have_agreed_
     assert [each for each in outcome.gone if each.kind is Kind.ACL_REMOVE] == gone
     assert clusters.removed == ([] if wanted_again else [HERE])
     assert world.clock.seconds - began < BACK_S + SETTLE_S
+
+
+REFUSED = (ErrorCode.POLICY_VIOLATION, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+UNSURE = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+@pytest.mark.parametrize("says", REFUSED, ids=lambda code: code.name)
+async def test_what_an_operator_adds_by_hand_after_we_were_refused_is_his(
+    clusters: Pair, says: ErrorCode
+) -> None:
+    world, clusters.says = World(clusters, SyncSettings()), says
+    await world.looks(2)
+    remembered = world.remembers()
+    clusters.target_acls.add(HERE)
+    await world.look()
+    clusters.source_acls.clear()
+    await world.looks(10)
+
+    assert not remembered
+    assert (clusters.target_acls, clusters.removed) == ({HERE}, [])
+
+
+@pytest.mark.parametrize("says", UNSURE, ids=lambda code: code.name)
+async def test_what_may_have_been_added_is_remembered(clusters: Pair, says: ErrorCode) -> None:
+    world, clusters.says = World(clusters, SyncSettings()), says
+    await world.look()
+
+    assert world.remembers()
+
+
+async def test_what_was_ours_before_it_was_refused_is_remembered(clusters: Pair) -> None:
+    world = await crossed(clusters)
+    clusters.target_acls.clear()
+    clusters.says = ErrorCode.POLICY_VIOLATION
+    await world.look()
+
+    assert world.remembers()
+
+
+async def test_what_is_added_in_the_end_is_remembered(clusters: Pair) -> None:
+    world, clusters.says = World(clusters, SyncSettings()), ErrorCode.POLICY_VIOLATION
+    await world.look()
+    clusters.says = None
+    await world.look()
+
+    assert (clusters.target_acls, world.remembers()) == ({HERE}, True)
+
+
+async def test_a_right_that_waits_for_a_denial_is_not_remembered(clusters: Pair) -> None:
+    clusters.source_acls.add(an_acl("ALLOW User:* READ TOPIC LITERAL *"))
+    world, clusters.says = World(clusters, SyncSettings()), ErrorCode.REQUEST_TIMED_OUT
+    await world.look()
+    waiting = set(world.fleet.store.book.acls_of(EAST))
+    clusters.says = None
+    await world.look()
+
+    assert waiting == {HERE}
+    assert set(world.fleet.store.book.acls_of(EAST)) == clusters.target_acls
+    assert len(clusters.target_acls) == 2
