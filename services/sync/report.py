@@ -12,7 +12,7 @@ from mirrorfleet.planning.topics import Held, Reason
 from mirrorfleet.policy.flows import AclPolicy
 from mirrorfleet.records.events import EventKind
 from mirrorfleet.runtime import metric_names as names
-from mirrorfleet.syncing.making import ChangeKind
+from mirrorfleet.syncing.changes import ChangeKind
 
 if TYPE_CHECKING:
     from mirrorfleet.core.ids import ClusterId, Link, SlotNumber

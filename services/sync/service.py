@@ -24,8 +24,9 @@ from mirrorfleet.runtime.log import fields, logger
 from mirrorfleet.runtime.reaching import reached
 from mirrorfleet.standby.beginning import begun
 from mirrorfleet.standby.leading import leadership
+from mirrorfleet.syncing.changes import Change, ChangeKind, Done
 from mirrorfleet.syncing.fleet import FleetSync, Seen
-from mirrorfleet.syncing.making import ACLS, Change, ChangeKind, Done
+from mirrorfleet.syncing.making import ACLS
 from mirrorfleet.syncing.retiring import still_copied
 from services.sync import settings
 from services.sync.report import LinkReport, change_kind, event_kind, register_gauges

@@ -28,7 +28,8 @@ from mirrorfleet.policy.flows import AclPolicy
 from mirrorfleet.records.catalog import CatalogAcl, CatalogLink, CatalogState
 from mirrorfleet.records.topics import ControlKind
 from mirrorfleet.syncing.anew import AnewRequests
-from mirrorfleet.syncing.making import ChangeKind, Done, TargetChanges
+from mirrorfleet.syncing.changes import ChangeKind, Done
+from mirrorfleet.syncing.making import TargetChanges
 from mirrorfleet.syncing.retiring import Retired, retired
 from mirrorfleet.syncing.side import CLIENT, Side, a_side
 from mirrorfleet.syncing.store import Store
@@ -84,10 +85,8 @@ class FleetSync:
         )
         doubt = self._targets.doubt_defaults
         self.changes = TargetChanges(self.target, settings, clock, dice, doubt)
-        self.sides = [
-            a_side(estate, entry, self.target, settings, clock)
-            for entry in estate.links_into(target)
-        ]
+        links = estate.links_into(target)
+        self.sides = [a_side(estate, each, self.target, settings, clock) for each in links]
         self._looked: dict[Link, tuple[float, SourceView]] = {}
 
     async def close(self) -> None:
@@ -109,8 +108,7 @@ class FleetSync:
         for side in self.sides:
             side.watch.begin_anew()
             side.acls.forget()
-            side.claims = ()
-            side.back, side.unwanted = {}, {}
+            side.claims, side.back, side.unwanted = (), {}, {}
 
     @property
     def deaf(self) -> str:

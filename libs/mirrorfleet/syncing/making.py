@@ -8,10 +8,9 @@ a new topic is made with the least that a copy may be made with: the rest follow
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from mirrorfleet.core.access import AclBinding, show
 from mirrorfleet.core.error_codes import DENIED, ErrorCode
@@ -24,8 +23,20 @@ from mirrorfleet.planning.access import AclStep
 from mirrorfleet.planning.limits import Limited, denials_and_rights, limited
 from mirrorfleet.planning.pieces import Pieces, is_final, least_configs
 from mirrorfleet.planning.plan import Alteration, Creation, Plan
-from mirrorfleet.planning.rules import factor_words
 from mirrorfleet.planning.topics import Held, Reason
+from mirrorfleet.syncing.changes import (
+    ACL_KINDS,
+    OPERATIONS,
+    Change,
+    ChangeKind,
+    Done,
+    changes_of,
+    edit_words,
+    of_acl,
+    of_topic,
+    reason_of,
+    size_words,
+)
 
 if TYPE_CHECKING:
     from mirrorfleet.core.errors import BrokerError
@@ -47,46 +58,8 @@ ACLS: Final = "(acls)"
 """Stands for a topic where ACLs of a link are held."""
 
 
-class ChangeKind(StrEnum):
-    """What was done to a target; the word of the metric."""
-
-    CREATED = "created"
-    GROWN = "grown"
-    ALTERED = "altered"
-    ACL_ADDED = "acl-added"
-    ACL_REMOVED = "acl-removed"
-
-
-_OPERATIONS: Final = {
-    ChangeKind.CREATED: "CREATE",
-    ChangeKind.GROWN: "ALTER",
-    ChangeKind.ALTERED: "ALTER_CONFIGS",
-    ChangeKind.ACL_ADDED: "ALTER",
-    ChangeKind.ACL_REMOVED: "ALTER",
-}
-"""The right that each change needs (Kafka's table of operations by API)."""
 _BY_CONFIGS: Final = frozenset({ErrorCode.INVALID_CONFIG, ErrorCode.POLICY_VIOLATION})
 """What a topic may be refused with for its configs."""
-
-_ACL_KINDS: Final = {AclStep.ADD: ChangeKind.ACL_ADDED, AclStep.REMOVE: ChangeKind.ACL_REMOVED}
-
-
-class Change(NamedTuple):
-    """One change of one target topic, or of an ACL: then `topic` and `target` are ""."""
-
-    link: Link
-    kind: ChangeKind
-    topic: str = ""
-    """The source's."""
-    target: str = ""
-    acl: AclBinding | None = None
-
-
-class Done(NamedTuple):
-    """A change that the target has made, and what to say about it."""
-
-    change: Change
-    detail: str
 
 
 @dataclass(slots=True)
@@ -133,15 +106,15 @@ class TargetChanges:
             return not waits and change not in tried
 
         def topics(kind: ChangeKind) -> Callable[[Claim], bool]:
-            return lambda claim: due(_of_topic(claim, kind))
+            return lambda claim: due(of_topic(claim, kind))
 
         waits = self._waits[link] = limited(plan, self._undone(link, plan, due, tried))
         plan = waits.left_of(plan)
         created, grown = topics(ChangeKind.CREATED), topics(ChangeKind.GROWN)
         altered = topics(ChangeKind.ALTERED)
         most = self._settings.topics_a_request
-        edits = (each for each in plan.acls if each.step in _ACL_KINDS)
-        acls = (each for each in edits if due(_of_acl(link, each.binding, each.step)))
+        edits = (each for each in plan.acls if each.step in ACL_KINDS)
+        acls = (each for each in edits if due(of_acl(link, each.binding, each.step)))
         step = Plan(
             create=_first(
                 (e for e in plan.create if created(e.claim)), lambda e: records_of(e.spec), most
@@ -150,7 +123,7 @@ class TargetChanges:
             alter=_first((e for e in plan.alter if altered(e.claim)), lambda e: len(e.edits)),
             acls=_first(acls, lambda _: 1),
         )
-        tried.update(_changes(link, step))
+        tried.update(changes_of(link, step))
         return step
 
     async def make(self, link: Link, step: Plan) -> AsyncIterator[list[Done]]:
@@ -164,7 +137,7 @@ class TargetChanges:
         self.vain = set()
         denials, _ = denials_and_rights(step)
         yield await self._acls(link, AclStep.ADD, denials)
-        undone = [each for each in denials if _of_acl(link, each) in self._refused]
+        undone = [each for each in denials if of_acl(link, each) in self._refused]
         waits = limited(step, undone)
         self.vain.update(waits.rights)
         step = waits.left_of(step)
@@ -184,7 +157,7 @@ class TargetChanges:
         text = f"{len(acls)} ACLs, the first: {acls[0]}" if acls else ""
         return (
             *(
-                Held(change.topic, _reason(change.kind), refusal.text)
+                Held(change.topic, reason_of(change.kind), refusal.text)
                 for change, refusal in mine
                 if change.topic
             ),
@@ -205,7 +178,7 @@ class TargetChanges:
 
     def forget(self, link: Link, planned: Plan) -> None:
         """Drop what is remembered of changes that are no longer wanted."""
-        wanted = set(_changes(link, planned))
+        wanted = set(changes_of(link, planned))
         for change in {*self._refused, *self._unseen}:
             if change.link == link and change not in wanted:
                 self._refused.pop(change, None)
@@ -214,7 +187,7 @@ class TargetChanges:
     def hold_unseen(self, planned: Plan) -> None:
         """Hold, with why, what is still to be created though it was, and had time to be seen."""
         for each in planned.create:
-            change = _of_topic(each.claim, ChangeKind.CREATED)
+            change = of_topic(each.claim, ChangeKind.CREATED)
             waits = self._waits.get(change.link, Limited()).topics
             if change not in self._refused and each.claim not in waits:
                 self._refuse(change, self._why_unseen(change))
@@ -226,7 +199,7 @@ class TargetChanges:
 
         One that was tried and not refused is there, though no list shows it yet.
         """
-        denials = {_of_acl(link, each): each for each in denials_and_rights(plan)[0]}
+        denials = {of_acl(link, each): each for each in denials_and_rights(plan)[0]}
         asked = {*_first(filter(due, denials), lambda _: 1)}
         return [
             each
@@ -242,11 +215,11 @@ class TargetChanges:
             error, least = answers[each.claim.target_topic], least_configs(each.spec.configs)
             if error is None or error.code not in _BY_CONFIGS or least == each.spec.configs:
                 continue
-            change = _of_topic(each.claim, ChangeKind.CREATED)
+            change = of_topic(each.claim, ChangeKind.CREATED)
             without = ", ".join(sorted(each.spec.configs.keys() - least.keys()))
-            fewer[change] = f"{_size(each)}, without {without} for now: {error}"
+            fewer[change] = f"{size_words(each)}, without {without} for now: {error}"
             again.append(replace(each, spec=replace(each.spec, configs=least)))
-        whole = {_of_topic(each.claim, ChangeKind.CREATED): _size(each) for each in step.create}
+        whole = {of_topic(each.claim, ChangeKind.CREATED): size_words(each) for each in step.create}
         yield self._settle(answers, {one: whole[one] for one in whole if one not in fewer})
         yield self._settle(await self._topics(again), fewer)
 
@@ -267,7 +240,7 @@ class TargetChanges:
         return self._settle(
             answers,
             {
-                _of_topic(
+                of_topic(
                     each.claim, ChangeKind.GROWN
                 ): f"{each.claim.target_topic} from {each.now} to {each.partitions} partitions"
                 for each in step.grow
@@ -276,7 +249,7 @@ class TargetChanges:
 
     async def _alter(self, step: Plan) -> AsyncIterator[list[Done]]:
         answers = await self._configs(step.alter)
-        asked = {_of_topic(each.claim, ChangeKind.ALTERED): _edits(each) for each in step.alter}
+        asked = {of_topic(each.claim, ChangeKind.ALTERED): edit_words(each) for each in step.alter}
         yield self._settle(answers, asked)
         refused: dict[Claim, Pieces] = {}
         for each in step.alter:
@@ -295,10 +268,10 @@ class TargetChanges:
                 error = answers[each.claim.target_topic]
                 refused[each.claim].answer(error)
                 if error is None:
-                    made.append(Done(_of_topic(each.claim, ChangeKind.ALTERED), _edits(each)))
+                    made.append(Done(of_topic(each.claim, ChangeKind.ALTERED), edit_words(each)))
             yield made
         for claim, one in refused.items():
-            change = _of_topic(claim, ChangeKind.ALTERED)
+            change = of_topic(claim, ChangeKind.ALTERED)
             if one.refusal:
                 self._refused[change].text = one.refusal
             else:
@@ -319,7 +292,7 @@ class TargetChanges:
         answers = await ask(self._cluster, bindings, deadline_s=self._settings.change_s)
         if what is AclStep.ADD:
             self.vain.update(each for each in bindings if _is_surely_not_made(answers[each]))
-        return self._settle(answers, {_of_acl(link, each, what): show(each) for each in bindings})
+        return self._settle(answers, {of_acl(link, each, what): show(each) for each in bindings})
 
     def _settle(
         self, answers: Mapping[K, BrokerError | None], asked: Mapping[Change, str]
@@ -345,7 +318,7 @@ class TargetChanges:
         if error.code not in DENIED:
             return str(error)
         resource = f"Topic:{change.target}" if change.topic else "Cluster"
-        return f"{self._may_not(_OPERATIONS[change.kind], resource)}. {HOW_TO_GRANT}"
+        return f"{self._may_not(OPERATIONS[change.kind], resource)}. {HOW_TO_GRANT}"
 
     def _why_unseen(self, change: Change) -> str:
         """Metadata of all topics leaves out, without a word, what we may not describe."""
@@ -381,42 +354,6 @@ def _ends_by_itself(code: ErrorCode) -> bool:
 def _is_surely_not_made(error: BrokerError | None) -> bool:
     unknown = ErrorCode.UNKNOWN_SERVER_ERROR
     return error is not None and not error.retriable and error.code is not unknown
-
-
-def _edits(each: Alteration) -> str:
-    return f"{each.claim.target_topic}: {', '.join(map(str, each.edits))}"
-
-
-def _of_topic(claim: Claim, kind: ChangeKind) -> Change:
-    return Change(claim.link, kind, claim.source_topic, claim.target_topic)
-
-
-def _of_acl(link: Link, acl: AclBinding, step: AclStep = AclStep.ADD) -> Change:
-    return Change(link, _ACL_KINDS[step], acl=acl)
-
-
-def _size(made: Creation) -> str:
-    factor = factor_words(made.spec.replication_factor, made.source_replicas)
-    return f"{made.spec.name} with {made.spec.partitions} partitions, {factor}"
-
-
-def _reason(kind: ChangeKind) -> Reason:
-    """Only what is altered is copied in full all the same; growth lacks partitions until made."""
-    return Reason.CONFIG_REFUSED if kind is ChangeKind.ALTERED else Reason.REFUSED
-
-
-def _changes(link: Link, plan: Plan) -> Iterator[Change]:
-    """Every change of a plan but the catalog's."""
-    parts: Iterable[tuple[ChangeKind, Iterable[Claim]]] = (
-        (ChangeKind.CREATED, (each.claim for each in plan.create)),
-        (ChangeKind.GROWN, (each.claim for each in plan.grow)),
-        (ChangeKind.ALTERED, (each.claim for each in plan.alter)),
-    )
-    for kind, claims in parts:
-        yield from (_of_topic(claim, kind) for claim in claims)
-    for edit in plan.acls:
-        if edit.step in _ACL_KINDS:
-            yield _of_acl(link, edit.binding, edit.step)
 
 
 def _altered(edits: Sequence[ConfigEdit]) -> list[ConfigChange]:

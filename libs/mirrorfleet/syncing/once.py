@@ -18,8 +18,8 @@ from mirrorfleet.core.errors import MirrorfleetError, RefusedError
 from mirrorfleet.planning.pending import Kind, PlannedChange, planned_changes, within
 from mirrorfleet.planning.rules import Apply
 from mirrorfleet.syncing.anew import BRIEF_S, PATIENT_S
+from mirrorfleet.syncing.changes import Change
 from mirrorfleet.syncing.fleet import BACK_S
-from mirrorfleet.syncing.making import Change
 from mirrorfleet.syncing.retiring import still_copied
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, cast
 
@@ -12,6 +12,7 @@ from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError, RefusedError
 from mirrorfleet.core.ids import FleetName, SourceOffset, TargetOffset, TopicPartition
 from mirrorfleet.kafka.groups import GroupOffsets, GroupState, ListedGroup
+from mirrorfleet.kafka.offsets import ListedOffset
 from mirrorfleet.mapping import asking, last_checkpoints
 from mirrorfleet.mapping.asking import ask_groups
 from mirrorfleet.mapping.catalog import CatalogView
@@ -54,6 +55,12 @@ class Side:
         return {name: ListedGroup(name, GroupState.EMPTY, 1) for name in shown}
 
 
+async def whole_logs(
+    _: object, wanted: Iterable[TopicPartition], **__: object
+) -> dict[TopicPartition, ListedOffset]:
+    return {at: ListedOffset(0, -1, 0) for at in wanted}
+
+
 async def rows_of(
     source: Side,
     target: Side,
@@ -81,6 +88,7 @@ async def rows_of(
     async def last_points(side: Side, _: object) -> Sequence[tuple[Checkpoint, int]]:
         return side.points
 
+    monkeypatch.setattr(last_checkpoints, "list_offsets", whole_logs)
     for module in (asking, last_checkpoints):
         monkeypatch.setattr(module, "list_groups", list_groups)
         monkeypatch.setattr(module, "fetch_offsets", fetch_offsets)

@@ -25,8 +25,8 @@ from mirrorfleet.planning.observed import SourceView
 from mirrorfleet.planning.plan import Growth, Plan
 from mirrorfleet.records.catalog import CatalogAcl, CatalogEntry, CatalogLink, RuleBeginning
 from mirrorfleet.syncing import making as syncing_making
+from mirrorfleet.syncing.changes import ChangeKind, Done
 from mirrorfleet.syncing.fleet import FRESH_S, FleetSync
-from mirrorfleet.syncing.making import ChangeKind, Done
 from mirrorfleet.syncing.settings import SyncSettings
 from mirrorfleet.syncing.side import Side
 from mirrorfleet.syncing.store import Store

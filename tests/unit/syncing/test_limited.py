@@ -15,7 +15,8 @@ from mirrorfleet.planning.access import AclEdit, AclStep
 from mirrorfleet.planning.plan import Plan
 from mirrorfleet.planning.topics import Reason
 from mirrorfleet.syncing import making
-from mirrorfleet.syncing.making import ACLS, Change, TargetChanges
+from mirrorfleet.syncing.changes import Change
+from mirrorfleet.syncing.making import ACLS, TargetChanges
 from mirrorfleet.syncing.settings import SyncSettings
 from tests.fakes.clock import HandClock
 from tests.unit.planning.samples import LINK

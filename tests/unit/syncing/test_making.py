@@ -19,7 +19,8 @@ from mirrorfleet.planning.topics import Held, Reason
 from mirrorfleet.policy.claims import Claim
 from mirrorfleet.records.topics import TopicSpec
 from mirrorfleet.syncing import making
-from mirrorfleet.syncing.making import FOR_NOW, Change, ChangeKind, Done, TargetChanges
+from mirrorfleet.syncing.changes import Change, ChangeKind, Done
+from mirrorfleet.syncing.making import FOR_NOW, TargetChanges
 from mirrorfleet.syncing.settings import SyncSettings
 from tests.fakes.clock import HandClock, NoDice
 from tests.unit.planning.samples import LINK

@@ -21,7 +21,8 @@ from mirrorfleet.planning.topics import Held, Reason
 from mirrorfleet.policy.claims import Claim
 from mirrorfleet.records.topics import TopicSpec
 from mirrorfleet.syncing import making
-from mirrorfleet.syncing.making import Done, TargetChanges
+from mirrorfleet.syncing.changes import Done
+from mirrorfleet.syncing.making import TargetChanges
 from mirrorfleet.syncing.settings import SyncSettings
 from tests.fakes.clock import HandClock
 from tests.unit.planning.samples import LINK

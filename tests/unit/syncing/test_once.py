@@ -15,8 +15,8 @@ from mirrorfleet.planning.plan import Creation, Plan
 from mirrorfleet.records.catalog import CatalogLink
 from mirrorfleet.records.topics import TopicSpec
 from mirrorfleet.syncing import once as once_module
+from mirrorfleet.syncing.changes import Change
 from mirrorfleet.syncing.fleet import FleetSync
-from mirrorfleet.syncing.making import Change
 from mirrorfleet.syncing.once import SETTLE_S, Once, Outcome, Refused
 from mirrorfleet.syncing.settings import SyncSettings
 from mirrorfleet.syncing.side import Side

@@ -17,8 +17,8 @@ from mirrorfleet.records import catalog
 from mirrorfleet.records.catalog import CatalogAcl, CatalogEntry, Removed
 from mirrorfleet.syncing import making
 from mirrorfleet.syncing import once as once_module
+from mirrorfleet.syncing.changes import Change
 from mirrorfleet.syncing.fleet import BACK_S, FleetSync
-from mirrorfleet.syncing.making import Change
 from mirrorfleet.syncing.once import SETTLE_S, Once
 from mirrorfleet.syncing.settings import SyncSettings
 from mirrorfleet.syncing.side import Side
