@@ -172,30 +172,36 @@ def _rings(flows: Sequence[Flow]) -> Iterator[Proof]:
     """By a name, or by a pattern that stands in every leg: each would refuse what it copies."""
     for flow in flows:
         for rule in flow.rules:
-            names = {name: name for name in rule.topics.literals()} | _witnesses(rule)
-            for text, name in names.items():
-                way = () if flow.never.matches(name) else loop_of(flows, flow, rule, name)
-                if way and (name == text or _stands_in(flows, way, text)):
-                    yield Proof(way, text, "it would come back to where it came from")
+            names = {name: [name] for name in rule.topics.literals()} | _witnesses(rule)
+            for text, each in names.items():
+                ways = [
+                    () if flow.never.matches(n) else loop_of(flows, flow, rule, n) for n in each
+                ]
+                if all(ways) and (text in each or _stands_in(flows, ways[0], text)):
+                    yield Proof(ways[0], text, "it would come back to where it came from")
 
 
-def _witnesses(rule: FlowRule) -> dict[str, str]:
-    """By pattern of a rule, a name that the rule takes, where one is easily found."""
-    found: dict[str, str] = {}
+def _witnesses(rule: FlowRule) -> dict[str, list[str]]:
+    """By pattern of a rule, names that the rule takes, where some are easily found."""
+    found: dict[str, list[str]] = {}
     for pattern in rule.topics.include:
         prefix, is_whole = literal_prefix(pattern)
         names = () if is_whole else (prefix, f"{prefix}a", f"{prefix}0")
         fitting = [name for name in names if name and rule.topics.matches(name)]
         if fitting:
-            found[pattern] = fitting[0]
+            found[pattern] = fitting
     return found
 
 
 def _stands_in(flows: Iterable[Flow], way: Iterable[Leg], pattern: str) -> bool:
-    """Whether all legs list a pattern, or take everything, under the same name."""
+    """Whether all legs list a pattern, or take everything, under the same name; an `exclude` may
+    keep them apart.
+    """
     legs = set(way)
     return all(
-        rule.naming is Naming.IDENTITY and {pattern, ".*"} & {*rule.topics.include}
+        rule.naming is Naming.IDENTITY
+        and not rule.topics.exclude
+        and {pattern, ".*"} & {*rule.topics.include}
         for flow in flows
         for rule in flow.rules
         if Leg(flow.link, rule.name) in legs

@@ -155,13 +155,15 @@ class TargetChanges:
         mine = [(each, refusal) for each, refusal in self._refused.items() if each.link == link]
         acls = [refusal.text for change, refusal in mine if not change.topic]
         text = f"{len(acls)} ACLs, the first: {acls[0]}" if acls else ""
+        topics = {change.topic for change, _ in mine}
+        waits = self._waits.get(link, Limited()).held()
         return (
             *(
                 Held(change.topic, reason_of(change.kind), refusal.text)
                 for change, refusal in mine
                 if change.topic
             ),
-            *self._waits.get(link, Limited()).held(),
+            *(each for each in waits if each.topic not in topics),
             *([Held(ACLS, Reason.ACL_REFUSED, text)] if acls else []),
         )
 

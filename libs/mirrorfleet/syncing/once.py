@@ -224,6 +224,7 @@ class Once:
         clock = fleet.clock
         until = clock.monotonic() + SETTLE_S
         while True:
+            await fleet.store.refresh()  # `sync` may write what nobody had to agree to
             source = await fleet.renewed(side)  # a step may take long
             part = within(side.link, (await fleet.plan(side, source)).plan, agreed)
             now = replace(part, acls_later=())

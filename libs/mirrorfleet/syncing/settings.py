@@ -12,7 +12,9 @@ from mirrorfleet.planning.rules import Apply, ReplicationPolicy, RuleTerms
 
 
 class SyncSettings(BaseModel):
-    """All of them have a default that shows a change on the target within 5 s."""
+    """All of them have a default that shows a change on the target within 5 s; that the source took
+    an ACL back shows 30 s later.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 

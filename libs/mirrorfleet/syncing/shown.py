@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mirrorfleet.runtime.clock import SystemClock, SystemDice
-from mirrorfleet.syncing.fleet import FleetSync
+from mirrorfleet.syncing.fleet import FRESH_S, FleetSync
 from mirrorfleet.syncing.once import Once, Outcome, Preview
 from mirrorfleet.syncing.settings import parse
 
@@ -19,8 +19,13 @@ Row = dict[str, object]
 
 
 def a_fleet(estate: Estate, target: str) -> FleetSync:
-    """The fleet of a target, configured and not connected."""
-    tuning = parse(estate.services.get("sync", {}))
+    """The fleet of a target, configured and not connected.
+
+    It reads ACLs as often as all else: who waits until looks agree does not wait for their period.
+    """
+    asked = parse(estate.services.get("sync", {}))
+    often = min(asked.acls_period_s, FRESH_S)
+    tuning = asked.model_copy(update={"acls_period_s": often})
     alias = estate.links_into(target)[0].target
     return FleetSync(estate, alias, tuning, SystemClock(), SystemDice())
 

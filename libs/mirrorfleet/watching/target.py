@@ -40,7 +40,7 @@ class TargetWatch:
         self._due = False
         """Whether to ask with the next look."""
         self._trouble = ""
-        """Why they are not, as it was logged last."""
+        """Why the defaults could not be read, as it was logged last."""
 
     async def look(self, link: Link, wanted: Iterable[str], foreign: Iterable[str]) -> TargetView:
         """The `wanted` topics as far as they exist; of the `foreign` ones also if they are empty.
@@ -127,7 +127,8 @@ class TargetWatch:
         """Told once for each reason: who may not create topics is refused at every look."""
         if self._trouble != str(error):
             self._trouble = str(error)
-            _log.warning("no defaults known", extra=fields(topic=self._probe, error=str(error)))
+            what = "defaults not read again" if self._defaults else "no defaults known"
+            _log.warning(what, extra=fields(topic=self._probe, error=str(error)))
 
     async def _empty(self, topics: Iterable[TopicMeta]) -> dict[str, bool | None]:
         """Whether each topic holds nothing; None when some partition does not answer.

@@ -158,6 +158,24 @@ def test_a_ring_is_proven_by_a_pattern_that_stands_in_each_leg(
     assert [proof.topic for proof in provable_clashes(flows)] == ["orders.*"] * proven
 
 
+def test_no_ring_is_proven_by_a_pattern_where_something_may_keep_the_legs_apart(
+    make_flow: MakeFlow,
+) -> None:
+    """Both regions with names of their own, under the same rule."""
+    flows = [
+        make_flow("a b", ("out", ["orders-.*"], "identity")),
+        make_flow("b c", ("on", ["orders-.*"], "identity")),
+        make_flow("c a", ("back", ["orders-.*"], "identity")),
+    ]
+    (rule,) = flows[2].rules
+    apart = replace(rule, topics=NameFilter(rule.topics.include, ("orders-a-.*",)))
+    never = replace(flows[2], never=NameFilter(("orders-.+",)))
+
+    assert provable_clashes([*flows[:2], replace(flows[2], rules=(apart,))]) == []
+    assert provable_clashes([*flows[:2], never]) == []
+    assert [proof.topic for proof in provable_clashes(flows)] == ["orders-.*"]
+
+
 def test_no_ring_is_proven_by_a_pattern_that_looks_like_a_name(make_flow: MakeFlow) -> None:
     flows = [
         make_flow("a b", ("x", ["(orders|bills)[.]a"], "identity")),

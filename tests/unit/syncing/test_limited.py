@@ -116,6 +116,17 @@ async def test_a_topic_that_waits_for_a_denial_is_held_with_it_and_is_not_said_t
     assert made.refused(LINK) == {"east.a", show(DENIED), show(ALL)}
 
 
+async def test_a_topic_that_is_refused_itself_is_held_once(
+    broker: Guarded, made: TargetChanges
+) -> None:
+    broker.refuses["east.a"] = ErrorCode.INVALID_REPLICATION_FACTOR
+    await look(made, creating(A))
+    broker.denials = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    await look(made)
+
+    assert [each.topic for each in made.held(LINK)].count(A.source_topic) == 1
+
+
 async def test_nothing_waits_for_a_denial_that_was_made_and_is_not_listed_yet(
     broker: Guarded, made: TargetChanges
 ) -> None:

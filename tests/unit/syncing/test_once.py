@@ -116,8 +116,12 @@ class SlowFleet:
     def __init__(self, plan: Plan) -> None:
         self.clock, self.made = HandClock(), 0
         self.changes = SimpleNamespace(next_step=self._next_step, refused=lambda _: frozenset())
-        self.store = SimpleNamespace(book=SimpleNamespace(claims=list))
+        self.refreshed = 0
+        self.store = SimpleNamespace(book=SimpleNamespace(claims=list), refresh=self._refresh)
         self._plan = plan
+
+    async def _refresh(self) -> None:
+        self.refreshed += 1
 
     async def look(self, _: Side) -> None:
         pass
@@ -148,6 +152,7 @@ async def test_many_changes_may_take_longer_than_the_last_one_needs_to_settle() 
     await Once(cast("FleetSync", fleet))._bring_in_step(side, creation)
 
     assert fleet.made == 5
+    assert fleet.refreshed == 6  # before each: others may write to the catalog meanwhile
 
 
 async def test_a_topic_that_is_made_again_while_its_copy_is_made_is_copied_as_what_it_is_now(

@@ -18,9 +18,10 @@ from mirrorfleet.records.catalog import CatalogAcl, CatalogEntry, Removed
 from mirrorfleet.syncing import making
 from mirrorfleet.syncing import once as once_module
 from mirrorfleet.syncing.changes import Change
-from mirrorfleet.syncing.fleet import BACK_S, FleetSync
+from mirrorfleet.syncing.fleet import BACK_S, FRESH_S, FleetSync
 from mirrorfleet.syncing.once import SETTLE_S, Once
 from mirrorfleet.syncing.settings import SyncSettings
+from mirrorfleet.syncing.shown import a_fleet
 from mirrorfleet.syncing.side import Side
 from mirrorfleet.syncing.store import Store
 from mirrorfleet.watching import acls
@@ -289,3 +290,12 @@ async def test_a_right_that_waits_for_a_denial_is_not_remembered(clusters: Pair)
     assert waiting == {HERE}
     assert set(world.fleet.store.book.acls_of(EAST)) == clusters.target_acls
     assert len(clusters.target_acls) == 2
+
+
+@pytest.mark.parametrize(("asked", "read"), [(60, FRESH_S), (0.5, 0.5)])
+def test_who_looks_once_waits_for_no_long_period_of_acls(asked: float, read: float) -> None:
+    """Looks that share a reading are one, and `apply` ends before another one of each minute."""
+    services = {"sync": {"acls_period_s": asked}}
+    told = an_estate().model_copy(update={"services": services})
+
+    assert a_fleet(told, "west").settings.acls_period_s == read
