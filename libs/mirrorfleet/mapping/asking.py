@@ -29,7 +29,7 @@ from mirrorfleet.mapping.last_checkpoints import ask_target, last_points, point_
 from mirrorfleet.mapping.live import checked, sides_seen, source_checked, start_checked
 from mirrorfleet.mapping.store import KafkaMapStore
 from mirrorfleet.offsets.copies import Answer, Copies
-from mirrorfleet.offsets.homes import entries_of, wanted_groups
+from mirrorfleet.offsets.homes import entries_of, is_copied_for, wanted_groups
 from mirrorfleet.policy.flows import Flow
 from mirrorfleet.records.checkpoint import Checkpoint
 
@@ -209,7 +209,7 @@ async def ask_groups(
     """
     if isinstance(source, MirrorfleetError):
         return await _without_source(target, fleet, flow, only, source)
-    points = await last_points(target, flow)
+    points = await last_points(target, flow, unread={})  # most groups are told of without it
     found = await _groups_at(source, flow, {point.group for point, _ in points}, only)
     if isinstance(found, MirrorfleetError):
         return await _without_source(target, fleet, flow, only, found)
@@ -227,15 +227,25 @@ async def _without_source(
     target: Cluster, fleet: FleetName, flow: Flow, only: str | None, error: MirrorfleetError
 ) -> list[Row]:
     """As `ask_target`. Raises: the error where there would be a row if there were groups."""
-    why = f"{flow.link.source} does not answer"
-    if isinstance(error, AuthenticationError):
-        why = f"login refused at {flow.link.source}: {error.message.rstrip('.')}"
-    elif isinstance(error, RefusedError):
-        why = error.message.rstrip(".")
+    why = _why_without(flow.link.source, error)
     rows = await ask_target(target, fleet, flow, why=why, only=only)
     if not rows and any(rule.groups.include for rule in flow.rules):
         raise error
     return rows
+
+
+def _why_without(source: str, error: MirrorfleetError) -> str:
+    said = error.message.rstrip(".")
+    match error:
+        case RefusedError():
+            return said
+        case AuthenticationError():
+            return f"login refused at {source}: {said}"
+        case ConfigError():
+            return f"{source} was not asked: {said}"
+        case BrokerError():
+            return f"{source} does not tell its groups: {error.code.name}"
+    return f"{source} does not answer"
 
 
 async def _rows_of_both(
@@ -252,7 +262,8 @@ async def _rows_of_both(
     seen = await sides_seen(source, target, entries_of(told, copies))
     untold: dict[str, list[Row]] = {}
     if whys := found.untold(flow):
-        for row in await point_rows(target, copies, points, whys):
+        mine = [p for p in points if is_copied_for(p[0].group, p[0].partition, copies, flow)]
+        for row in await point_rows(target, copies, mine, whys):
             untold.setdefault(str(row["group"]), []).append(row)
     rows: list[Row] = []
     for group, offsets in sorted(found.committed.items()):

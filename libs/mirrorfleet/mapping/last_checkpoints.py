@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Final
 
-from mirrorfleet.core.errors import BrokerError, DeadlineError, RefusedError
+from mirrorfleet.core.errors import BrokerError, DeadlineError, MirrorfleetError, RefusedError
 from mirrorfleet.core.ids import FleetName, TopicPartition
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.groups import (
@@ -145,11 +145,13 @@ def _row(
     }
 
 
-async def last_points(target: Cluster, flow: Flow) -> list[tuple[Checkpoint, int]]:
+async def last_points(
+    target: Cluster, flow: Flow, *, unread: dict[int, MirrorfleetError] | None = None
+) -> list[tuple[Checkpoint, int]]:
     """The last checkpoint of each group in each partition, in order, and when the first that has
     its source offset was written: `checkpoint` writes others while the source is away.
 
-    Raises: as `read_control`.
+    `unread` and what it raises: as `read_control`.
     """
     newest: dict[tuple[str, TopicPartition], tuple[Checkpoint, int]] = {}
 
@@ -161,5 +163,5 @@ async def last_points(target: Cluster, flow: Flow) -> list[tuple[Checkpoint, int
             is_same = last is not None and last.source == found.source
             newest[key] = found, time_ms if is_same else record.timestamp
 
-    await read_control(target, checkpoint.topic_name(flow.link.source), take)
+    await read_control(target, checkpoint.topic_name(flow.link.source), take, unread=unread)
     return [newest[key] for key in sorted(newest)]

@@ -126,8 +126,8 @@ async def start_checked(cluster: Cluster, answer: Answer) -> Answer:
 
 
 async def checked_or_told(source: Cluster | None, target: Cluster, answer: Answer) -> Answer:
-    """As both of these, for a service that has the map: it answers while the target is away, and
-    says so in `unchecked`.
+    """As `checked` and `source_checked`, for a service that has the map: it answers while the
+    target is away, and says so in `unchecked`.
     """
     try:
         answer = await checked(target, answer)

@@ -19,6 +19,7 @@ from mirrorfleet.mapping.catalog import CatalogView
 from mirrorfleet.mapping.group_rows import GROUP_COLUMNS
 from mirrorfleet.offsets.copies import Copies
 from mirrorfleet.offsets.homes import GroupOffset
+from mirrorfleet.policy.filters import NameFilter
 from mirrorfleet.records.checkpoint import Checkpoint
 from mirrorfleet.runtime.clock import SystemClock
 from tests.unit.mapping.targets import Target, hidden, made_again, source_of
@@ -28,6 +29,7 @@ from tests.unit.records.making import LINK
 if TYPE_CHECKING:
     from mirrorfleet.kafka.cluster import Cluster
     from mirrorfleet.kafka.metadata import Metadata
+    from mirrorfleet.policy.flows import Flow
 
 
 HERE: GroupOffsets = {TopicPartition("orders", 0): GroupOffset(5)}
@@ -44,6 +46,8 @@ class Side:
     topics: Target = field(default_factory=Target)
     points: tuple[tuple[Checkpoint, int], ...] = ()
     """What checkpoint wrote there, and when."""
+    unreadable: bool = False
+    """Whether these cannot be read now."""
     name: str = "east"
     cluster_id: str = "east-ID"
 
@@ -61,6 +65,14 @@ async def whole_logs(
     return {at: ListedOffset(0, -1, 0) for at in wanted}
 
 
+async def last_points(
+    side: Side, _: object, *, unread: object = None
+) -> Sequence[tuple[Checkpoint, int]]:
+    if side.unreadable and unread is None:
+        raise MAY_NOT
+    return side.points
+
+
 async def rows_of(
     source: Side,
     target: Side,
@@ -69,6 +81,7 @@ async def rows_of(
     copied: int = 20,
     only: str | None = None,
     view: CatalogView | None = None,
+    flow: Flow = FLOW,
 ) -> list[dict[str, object]]:
     async def list_groups(side: Side, *, any_protocol: bool = False) -> dict[str, ListedGroup]:
         assert any_protocol is (side is target)  # whoever reads the copies, also Streams
@@ -85,9 +98,6 @@ async def rows_of(
     async def mapped(*_: object) -> Copies:
         return copies(copied=copied)
 
-    async def last_points(side: Side, _: object) -> Sequence[tuple[Checkpoint, int]]:
-        return side.points
-
     monkeypatch.setattr(last_checkpoints, "list_offsets", whole_logs)
     for module in (asking, last_checkpoints):
         monkeypatch.setattr(module, "list_groups", list_groups)
@@ -97,7 +107,7 @@ async def rows_of(
     monkeypatch.setattr(asking, "copies_of", mapped)
     source = replace(source, topics=source_of(source.topics))
     one, other = cast("Cluster", source), cast("Cluster", target)
-    return await ask_groups(one, other, FleetName("west"), FLOW, SystemClock(), only=only)
+    return await ask_groups(one, other, FleetName("west"), flow, SystemClock(), only=only)
 
 
 async def test_a_group_that_the_source_refuses_is_a_row_and_the_others_are_told(
@@ -114,6 +124,14 @@ async def test_a_group_that_the_source_refuses_is_a_row_and_the_others_are_told(
         "refused": "east: GROUP_AUTHORIZATION_FAILED",
     }
     assert (told["group"], told["target_offset"], told["refused"]) == ("b", 5, None)
+
+
+async def test_who_reads_both_sides_is_told_also_while_no_checkpoint_can_be_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (row,) = await rows_of(Side({"a": HERE}), Side({"a": THERE}, unreadable=True), monkeypatch)
+
+    assert (row["translated"], row["target_offset"], row["unchecked"]) == (5, 5, None)
 
 
 @pytest.mark.parametrize("hidden", [frozenset[str](), frozenset({"a"})], ids=["listed", "hidden"])
@@ -209,6 +227,23 @@ AS_OF = "as of 2023-11-14 22:13:20 UTC"
 
 def point(group: str, at: TopicPartition = COPY) -> tuple[Checkpoint, int]:
     return Checkpoint(group, at, SourceOffset(4), TargetOffset(4)), 1_700_000_000_000
+
+
+async def test_what_no_rule_takes_for_a_group_any_more_is_not_its_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nobody keeps it up."""
+    (rule,) = FLOW.rules
+    rules = (
+        replace(rule, groups=NameFilter(("b",))),
+        replace(rule, name="bills", topics=NameFilter(("bills",))),
+    )
+    target = Side({"a": THERE}, points=(point("a"),))
+
+    flow = replace(FLOW, rules=rules)
+    (row,) = await rows_of(Side({"a": LOST}), target, monkeypatch, flow=flow)
+
+    assert (row["translated"], row["refused"]) == (None, "east: COORDINATOR_NOT_AVAILABLE")
 
 
 @pytest.mark.parametrize("only", [None, "a"])

@@ -78,7 +78,9 @@ class Lost:
         async def read_catalog(*_: object) -> CatalogView:
             return catalog_of(LINK)
 
-        async def read_control(_: object, name: str, take: Callable[[Record], None]) -> bool:
+        async def read_control(
+            _: object, name: str, take: Callable[[Record], None], **__: object
+        ) -> bool:
             assert name == "east.checkpoints.internal"
             for record in POINTS:
                 take(record)
@@ -112,9 +114,20 @@ class Lost:
             return await asking.ask_groups(source, target, FLEET, FLOW, SystemClock(), only=only)
 
 
-@pytest.mark.parametrize("error", [AWAY, ConfigError("no secret.")], ids=["away", "no secrets"])
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        pytest.param(AWAY, "east does not answer", id="away"),
+        pytest.param(ConfigError("no secret."), "east was not asked: no secret", id="no secrets"),
+        pytest.param(
+            BrokerError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "east: ListGroups"),
+            "east does not tell its groups: COORDINATOR_LOAD_IN_PROGRESS",
+            id="loads them",
+        ),
+    ],
+)
 async def test_the_last_checkpoint_of_each_group_is_told_with_its_time(
-    error: MirrorfleetError, monkeypatch: pytest.MonkeyPatch
+    error: MirrorfleetError, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (row, refused) = await Lost(monkeypatch, error).ask()
 
@@ -131,7 +144,7 @@ async def test_the_last_checkpoint_of_each_group_is_told_with_its_time(
         "source_state": "Unknown",
         "target_state": "Stable",
         "refused": None,
-        "unchecked": "east does not answer; as of 2023-11-14 22:13:20 UTC",
+        "unchecked": f"{why}; as of 2023-11-14 22:13:20 UTC",
     }
     assert (refused["group"], refused["target_state"]) == ("g-refused", "Dead")
     assert refused["refused"] == "west: GROUP_AUTHORIZATION_FAILED"
