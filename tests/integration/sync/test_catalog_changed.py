@@ -47,7 +47,7 @@ async def stores(on_west: Hand, fleet: FleetName) -> AsyncIterator[tuple[Store, 
     await one.take()
     await one.refresh()
     await one.publish([an_entry("east")])
-    await two.refresh()
+    await has_sources(two, {"east-id"})
     yield one, two
     one.close()
     two.close()
@@ -61,6 +61,16 @@ async def has_sources(store: Store, wanted: set[str]) -> None:
         return set(store.book.links) == wanted
 
     await until(look, deadline_s=10, what=f"the catalog to hold {wanted}")
+
+
+async def has_level(store: Store, level: int) -> None:
+    """The same of a level."""
+
+    async def look() -> bool:
+        await store.refresh()
+        return store.level == level
+
+    await until(look, deadline_s=10, what=f"the catalog to have level {level}")
 
 
 async def test_what_follows_from_a_catalog_that_another_one_has_changed_is_not_written(
@@ -82,14 +92,13 @@ async def test_a_level_that_was_raised_meanwhile_is_not_set_back(
 ) -> None:
     one, two = stores
     await one.raise_level(FIRST_LEVEL)  # as a fleet of an older build has it
-    await two.refresh()
+    await has_level(two, FIRST_LEVEL)
     await one.raise_level(KNOWN_LEVEL)
 
     with pytest.raises(OutdatedError):
         await two.publish([an_entry("south")])
 
-    await two.refresh()
-    assert two.level == KNOWN_LEVEL
+    await has_level(two, KNOWN_LEVEL)
 
 
 async def test_a_transaction_that_was_only_begun_by_another_one_changes_nothing(
