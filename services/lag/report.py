@@ -127,18 +127,17 @@ class Gauges:
 
     def register(self, metrics: Metrics) -> None:
         """Have them asked at each scrape."""
-        by_topic: dict[Metric, tuple[_Of, bool]] = {
-            names.LAG_SECONDS: (topics.longest_s, True),
-            names.LAG_SECONDS_UNKNOWN: (topics.time_unknown, True),
-            names.LAG_RECORDS: (topics.offsets, True),
-            names.LAG_RECORDS_UNKNOWN: (topics.offsets_unknown, True),
-            names.LAG_ETA: (topics.eta_s, True),
-            names.LAG_HEADROOM: (topics.headroom_s, False),
+        by_topic: dict[Metric, _Of] = {
+            names.LAG_SECONDS: topics.longest_s,
+            names.LAG_SECONDS_UNKNOWN: topics.time_unknown,
+            names.LAG_RECORDS: topics.offsets,
+            names.LAG_RECORDS_UNKNOWN: topics.offsets_unknown,
+            names.LAG_ETA: topics.eta_s,
+            names.LAG_HEADROOM: topics.headroom_s,
         }
-        for metric, (of, is_large_worse) in by_topic.items():
+        for metric, of in by_topic.items():
             refused = metrics.counter(names.SERIES_REFUSED, metric.name)
-            ask = partial(self._topics, of, refused, is_large_worse=is_large_worse)
-            metrics.on_scrape(metric, ask)
+            metrics.on_scrape(metric, partial(self._topics, of, refused))
         metrics.on_scrape(names.LAG_PARTITION_SECONDS, self._worst_seconds)
         metrics.on_scrape(names.LAG_PARTITION_RECORDS, self._worst_records)
         metrics.on_scrape(names.LAG_VERDICTS, self._tally)
@@ -146,13 +145,14 @@ class Gauges:
         metrics.on_scrape(names.LAG_HEARD, self._heard)
         metrics.on_scrape(names.LAG_ENDS, self._ends)
 
-    def _topics(self, of: _Of, refused: Counter, *, is_large_worse: bool) -> _Samples:
-        told = [(key, of(parts)) for key, parts in topics.by_topic(self._board).items()]
-        found: _Samples = [(key, value) for key, value in told if value is not None]
-        found.sort(key=lambda each: each[1], reverse=is_large_worse)
+    def _topics(self, of: _Of, refused: Counter) -> _Samples:
+        """Of the same topics whatever the number: rules hold two of one topic side by side."""
+        told = topics.by_topic(self._board)
+        shown = sorted(told, key=lambda key: topics.worst_first(told[key]))[:MAX_SERIES]
         # the same ones are refused at each scrape: what counts is how many, not how often
-        refused.value = max(refused.value, len(found) - MAX_SERIES)
-        return found[:MAX_SERIES]
+        refused.value = max(refused.value, len(told) - MAX_SERIES)
+        values = ((key, of(told[key])) for key in shown)
+        return [(key, value) for key, value in values if value is not None]
 
     def _worst(self) -> list[tuple[tuple[str, ...], Standing]]:
         return [

@@ -7,6 +7,7 @@ what each of them tells sees no gap.
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -55,6 +56,12 @@ def headroom_s(parts: Sequence[PartitionLag]) -> float | None:
     """Least seconds, of those that are known, until retention takes what is not copied."""
     found = [lag.headroom_ms for lag in parts if lag.headroom_ms is not None]
     return min(found) / 1000 if found else None
+
+
+def worst_first(parts: Sequence[PartitionLag]) -> tuple[float, float]:
+    """To sort topics by: those nobody knows, the latest, those that retention takes first."""
+    late, room = longest_s(parts), headroom_s(parts)
+    return (-inf if late is None else -late, inf if room is None else room)
 
 
 def _time_lags(parts: Sequence[PartitionLag]) -> list[int]:

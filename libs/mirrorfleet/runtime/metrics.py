@@ -148,7 +148,9 @@ class Metrics:
             return row
         if len(table.rows) >= MAX_SERIES:
             self.counter(SERIES_REFUSED, metric.name).add()
-            labels = (OTHER,) * len(labels)
+            # not the first one, which is a link where there are several: its sum stays whole
+            kept = labels[:1] if len(labels) > 1 else ()
+            labels = (*kept, *(OTHER,) * (len(labels) - len(kept)))
         return table.rows.setdefault(labels, table.make())
 
 

@@ -74,7 +74,7 @@ def test_too_many_series_are_folded_into_one_and_counted() -> None:
     lines = exposed(metrics)
 
     assert len([line for line in lines if line.startswith("mirrorfleet_bytes")]) == MAX_SERIES + 1
-    assert 'mirrorfleet_bytes_total{link="(other)",topic="(other)"} 3.0' in lines
+    assert 'mirrorfleet_bytes_total{link="l",topic="(other)"} 3.0' in lines
     assert 'mirrorfleet_metric_series_refused_total{name="mirrorfleet_bytes_total"} 3.0' in lines
 
 

@@ -59,10 +59,13 @@ def test_of_two_instances_that_share_a_topic_the_one_that_does_not_see_its_part_
     assert f"mirrorfleet_lag_seconds_unknown{of_topic} 1.0" in blind
 
 
-def many(topics: int) -> Board:
-    """Topics of one partition: all are copied but the last, which is 10 s late and catches up."""
+def many(topics: int, short: int = -1) -> Board:
+    """Topics of one partition: all are copied but the last, which is 10 s late and catches up.
+    One is `short`: kept for a quarter of an hour.
+    """
     made = Board(Limits(), sample_ms=5_000)
-    made.want([entry(at, topic=f"t{at}", retention_ms=3_600_000) for at in range(topics)], 0)
+    kept_ms = [900_000 if at == short else 3_600_000 for at in range(topics)]
+    made.want([entry(at, topic=f"t{at}", retention_ms=ms) for at, ms in enumerate(kept_ms)], 0)
     made.hold(SLOT, (), 0)
     for lag in made:
         for end, at_ms in ((0, 9_000), (100, 10_000), (100, NOW_MS)):
@@ -89,6 +92,21 @@ def test_of_too_many_topics_the_worst_have_series_and_the_others_are_counted(gau
     assert len(shown) == MAX_SERIES
     assert [line for line in shown if f'topic="t{topics - 1}"' in line] == shown[:1]
     assert f'mirrorfleet_metric_series_refused_total{{name="mirrorfleet_{gauge}"}} 3.0' in lines
+
+
+def test_of_too_many_topics_those_that_have_one_number_have_all() -> None:
+    """`MirrorfleetRetentionNear` leaves out what is live: without its lag nothing would be."""
+    metrics = Metrics()
+    made = many(MAX_SERIES + 3, short=MAX_SERIES + 1)
+    report.Gauges(made, [], HandClock(wall_ms=NOW_MS)).register(metrics)
+    lines = Exposition(metrics).text().decode().splitlines()
+
+    room, late = (
+        {line.partition("{")[2].partition("}")[0] for line in lines if line.startswith(name)}
+        for name in ("mirrorfleet_lag_headroom_seconds{", "mirrorfleet_lag_seconds{")
+    )
+    assert room == late
+    assert f'link="east->west",topic="t{MAX_SERIES + 1}"' in room
 
 
 def test_only_partitions_that_are_not_fine_have_series_of_their_own_and_not_many() -> None:
