@@ -213,6 +213,8 @@ lock: $(READY) ## resolve the hash locks again
 
 .PHONY: clean
 clean: ## remove everything that was made: brokers, environment, downloads, caches
+	@if [ ! -e $(READY) ]; then for found in .local/*/*/region.json .local/demo/processes.json; do \
+		[ ! -e "$$found" ] || { echo "error: what $$found tells of may run: first make demo-down local-down" >&2; exit 1; }; done; fi
 	@if [ -e $(READY) ]; then $(PY) -m tests.demo down; for found in .local/*/*/region.json; do \
 		[ ! -e "$$found" ] || $(PY) -m services.local down --name "$$(basename "$${found%/*/*}")"; done; fi
 	@rm -rf $(VENV) .local .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

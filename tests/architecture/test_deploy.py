@@ -211,6 +211,16 @@ def test_the_image_installs_the_locked_packages_only() -> None:
     assert "--require-hashes --requirement /tmp/base.lock" in installs[0]
 
 
+@pytest.mark.parametrize("name", ["Dockerfile", "Dockerfile.spark"])
+def test_what_an_image_runs_is_readable_to_its_user_whatever_the_umask_of_the_checkout(
+    name: str,
+) -> None:
+    *_, sources, last = (ROOT / "deploy" / name).read_text("utf-8").split("\nFROM ")
+
+    assert "RUN chmod -R a+rX /opt/mirrorfleet\n" in sources
+    assert re.findall(r"^COPY (?!--from).*$", last, re.MULTILINE) == []
+
+
 def test_what_the_image_copies_exists() -> None:
     lines = re.findall(r"^COPY (?!--from)(.+) \S+$", DOCKERFILE, re.MULTILINE)
     copied = [path for line in lines for path in line.split()]

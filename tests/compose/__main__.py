@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import tempfile
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from services.local.ports import free_ports
 from tests.compose import checks
@@ -44,6 +45,8 @@ TAIL = 12
 def main(arguments: list[str] | None = None) -> int:
     """Do all of it; whatever happens, nothing is left running."""
     asked = _parser().parse_args(arguments)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _leave)
     with tempfile.TemporaryDirectory(prefix="mirrorfleet-") as scratch:
         project = Project(NAME, environment(Path(scratch)))
         try:
@@ -57,6 +60,10 @@ def main(arguments: list[str] | None = None) -> int:
                 down(project)
     say("\n" + "\n".join(map(str, found)))
     return 0 if all(check.ok for check in found) else 1
+
+
+def _leave(number: int, _frame: object) -> NoReturn:
+    raise SystemExit(128 + number)
 
 
 def _parser() -> argparse.ArgumentParser:

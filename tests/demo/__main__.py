@@ -19,6 +19,7 @@ from typing import NoReturn
 import httpx
 
 from mirrorfleet.config.load import load_estate
+from services.local.ports import is_free
 from tests.demo import detached, tour
 from tests.demo.checks import Check, check_side, check_topics, make_traffic, topic_names
 from tests.demo.plan import (
@@ -60,8 +61,14 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _leave)
+    if (port := otlp_port()) and not is_free(port):
+        say(
+            f"port {port}, to which the demo's fleets send their traces, is taken: a demo runs just"
+        )
+        say("now, or another program has it since. Wait for it, or begin anew: make demo-down demo")
+        return 1
     try:
-        with collector(otlp_port()) as otlp:
+        with collector(port) as otlp:
             up(otlp)
     except (Exception, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001  # whatever it is, nothing may be left running
         say(f"\nthe demo failed: {type(error).__name__}: {error}")
