@@ -149,8 +149,8 @@ class Metrics:
         if len(table.rows) >= MAX_SERIES:
             self.counter(SERIES_REFUSED, metric.name).add()
             # not the first one, which is a link where there are several: its sum stays whole
-            kept = labels[:1] if len(labels) > 1 else ()
-            labels = (*kept, *(OTHER,) * (len(labels) - len(kept)))
+            first, *rest = labels
+            labels = (first if rest else OTHER, *(OTHER for _ in rest))
         return table.rows.setdefault(labels, table.make())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 
 import pytest
@@ -18,7 +19,7 @@ def test_a_demo_that_cannot_collect_its_traces_takes_nothing_down(
         port = int(taken.getsockname()[1])
         monkeypatch.setattr(demo, "otlp_port", lambda: port)
         monkeypatch.setattr(demo, "down", lambda: ended.append("down"))
-        monkeypatch.setattr(demo.signal, "signal", lambda *_: None)
+        monkeypatch.setattr(signal, "signal", lambda *_: None)
 
         code = demo.main(["up"])
 
