@@ -148,7 +148,7 @@ class Gauges:
     def _topics(self, of: _Of, refused: Counter) -> _Samples:
         """Of the same topics whatever the number: rules hold two of one topic side by side."""
         told = topics.by_topic(self._board)
-        shown = sorted(told, key=lambda key: topics.worst_first(told[key]))[:MAX_SERIES]
+        shown = topics.worst(told, MAX_SERIES)
         # the same ones are refused at each scrape: what counts is how many, not how often
         refused.value = max(refused.value, len(told) - MAX_SERIES)
         values = ((key, of(told[key])) for key in shown)

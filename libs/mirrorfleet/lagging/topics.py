@@ -11,14 +11,17 @@ from math import inf
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from mirrorfleet.lagging.partition import PartitionLag
 
+_Topic = tuple[str, str]
+"""A link, and a topic of its source."""
 
-def by_topic(lags: Iterable[PartitionLag]) -> dict[tuple[str, str], list[PartitionLag]]:
+
+def by_topic(lags: Iterable[PartitionLag]) -> dict[_Topic, list[PartitionLag]]:
     """Partitions by link and topic of the source, also those that were not judged yet."""
-    topics: dict[tuple[str, str], list[PartitionLag]] = {}
+    topics: dict[_Topic, list[PartitionLag]] = {}
     for lag in lags:
         topics.setdefault((str(lag.entry.link), lag.entry.source_topic), []).append(lag)
     return topics
@@ -58,10 +61,16 @@ def headroom_s(parts: Sequence[PartitionLag]) -> float | None:
     return min(found) / 1000 if found else None
 
 
-def worst_first(parts: Sequence[PartitionLag]) -> tuple[float, float]:
-    """To sort topics by: those nobody knows, the latest, those that retention takes first."""
-    late, room = longest_s(parts), headroom_s(parts)
-    return (-inf if late is None else -late, inf if room is None else room)
+def worst(told: Mapping[_Topic, Sequence[PartitionLag]], most: int) -> list[_Topic]:
+    """All of them, where there are no more than so many; else, in this order, those of which nobody
+    knows how late they are, the latest, and those that retention takes first.
+    """
+
+    def place(topic: _Topic) -> tuple[float, float]:
+        late, room = longest_s(told[topic]), headroom_s(told[topic])
+        return (-inf if late is None else -late, inf if room is None else room)
+
+    return [*told] if len(told) <= most else sorted(told, key=place)[:most]
 
 
 def _time_lags(parts: Sequence[PartitionLag]) -> list[int]:

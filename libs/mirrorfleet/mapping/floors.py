@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mirrorfleet.core.errors import BrokerError, MirrorfleetError
+from mirrorfleet.core.errors import MirrorfleetError
 from mirrorfleet.core.ids import SourceOffset, TargetOffset
-from mirrorfleet.kafka.offsets import EARLIEST, list_offsets
+from mirrorfleet.kafka.offsets import EARLIEST, list_offsets, told
 from mirrorfleet.mapping.live import sides_seen
 from mirrorfleet.offsets.floors import LostTopics, Seen
 from mirrorfleet.offsets.packing import GONE, Floor
@@ -79,5 +79,4 @@ class LogFloors:
 
 async def _begins(cluster: Cluster, wanted: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
     """Where logs begin, of those that are told."""
-    listed = await list_offsets(cluster, dict.fromkeys(wanted, EARLIEST))
-    return {at: one.offset for at, one in listed.items() if not isinstance(one, BrokerError)}
+    return told(await list_offsets(cluster, dict.fromkeys(wanted, EARLIEST)))
