@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import sys
 import tempfile
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from services.local.ports import free_ports
 from tests.compose import checks
@@ -22,6 +21,7 @@ from tests.compose.engine import BUILD_S, ROOT, EngineError, Project, docker, pu
 from tests.demo.checks import Check, check_side, check_topics, topic_names
 from tests.demo.plan import SIDES
 from tests.faultkit.hold import hold_sync
+from tests.faultkit.leaving import leave_in_order
 from tests.faultkit.traffic import TrafficError, traffic
 
 if TYPE_CHECKING:
@@ -45,8 +45,7 @@ TAIL = 12
 def main(arguments: list[str] | None = None) -> int:
     """Do all of it; whatever happens, nothing is left running."""
     asked = _parser().parse_args(arguments)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _leave)
+    leave_in_order()
     with tempfile.TemporaryDirectory(prefix="mirrorfleet-") as scratch:
         project = Project(NAME, environment(Path(scratch)))
         try:
@@ -60,10 +59,6 @@ def main(arguments: list[str] | None = None) -> int:
                 down(project)
     say("\n" + "\n".join(map(str, found)))
     return 0 if all(check.ok for check in found) else 1
-
-
-def _leave(number: int, _frame: object) -> NoReturn:
-    raise SystemExit(128 + number)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -9,12 +9,10 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import NoReturn
 
 import httpx
 
@@ -35,6 +33,7 @@ from tests.demo.plan import (
     services,
 )
 from tests.faultkit.collector import Collector, collector
+from tests.faultkit.leaving import leave_in_order
 from tests.faultkit.process import HTTP_S, url_of
 from tests.faultkit.waiting import wait_until
 
@@ -59,8 +58,7 @@ def main(arguments: list[str] | None = None) -> int:
             return 1
         say("nothing of the demo is left")
         return 0
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _leave)
+    leave_in_order()
     if (port := otlp_port()) and not is_free(port):
         say(
             f"port {port}, to which the demo's fleets send their traces, is taken: a demo runs just"
@@ -78,10 +76,6 @@ def main(arguments: list[str] | None = None) -> int:
         down()
         return 1
     return 0
-
-
-def _leave(number: int, _frame: object) -> NoReturn:
-    raise SystemExit(128 + number)
 
 
 def say(text: str) -> None:

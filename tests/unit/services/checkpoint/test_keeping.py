@@ -267,14 +267,9 @@ async def test_an_offset_in_a_copy_that_no_rule_gives_the_group_is_no_move(
     assert world.commits == [PLACES]
 
 
-@pytest.mark.parametrize("is_gone", [True, False])
-async def test_a_group_that_the_source_does_not_answer_for_is_kept_as_where_the_source_is_away(
-    world: World, monkeypatch: pytest.MonkeyPatch, *, is_gone: bool
-) -> None:
-    """Its coordinator at the source has no leader, or we may not ask about it any more."""
-    link, fetch = world.link(), world.fetch_offsets
-    await link.look(copied())
-    world.commits.clear()
+def home_refuses(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The source answers for no group any more."""
+    fetch = world.fetch_offsets
 
     async def refused_at_home(
         cluster: Cluster, groups: Iterable[str], *, once: bool = False, deadline_s: float
@@ -283,6 +278,17 @@ async def test_a_group_that_the_source_does_not_answer_for_is_kept_as_where_the_
         return dict.fromkeys(groups, MAY_NOT) if cluster.name == "east" else answers
 
     monkeypatch.setattr(link_module, "fetch_offsets", refused_at_home)
+
+
+@pytest.mark.parametrize("is_gone", [True, False])
+async def test_a_group_that_the_source_does_not_answer_for_is_kept_as_where_the_source_is_away(
+    world: World, monkeypatch: pytest.MonkeyPatch, *, is_gone: bool
+) -> None:
+    """Its coordinator at the source has no leader, or we may not ask about it any more."""
+    link = world.link()
+    await link.look(copied())
+    world.commits.clear()
+    home_refuses(world, monkeypatch)
     await link.look(copied())
     assert world.commits == []
     if is_gone:

@@ -18,12 +18,15 @@ from mirrorfleet.wire.records import NO_TIME
 from services.checkpoint import link as link_module
 from tests.unit.services.checkpoint.test_began_anew import anew
 from tests.unit.services.checkpoint.test_coming_home import WORKING
-from tests.unit.services.checkpoint.test_keeping import looked_once, lose_the_source, turn
+from tests.unit.services.checkpoint.test_keeping import (
+    home_refuses,
+    looked_once,
+    lose_the_source,
+    turn,
+)
 from tests.unit.services.checkpoint.test_link import (
     ANOTHER_TOPIC,
     DAY_S,
-    MAY_NOT,
-    Answers,
     World,
     copied,
     here,
@@ -291,16 +294,9 @@ async def test_once_the_source_is_back_it_is_followed_from_there(
 async def test_a_group_that_the_source_does_not_answer_for_is_not_kept_below_the_begin(
     world: World, region: Region, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    link, fetch = world.link(), world.fetch_offsets
+    link = world.link()
     await link.look(copied())
-
-    async def refused_at_home(
-        cluster: Cluster, groups: Iterable[str], *, once: bool = False, deadline_s: float
-    ) -> Answers:
-        answers = await fetch(cluster, groups, once=once, deadline_s=deadline_s)
-        return dict.fromkeys(groups, MAY_NOT) if cluster.name == "east" else answers
-
-    monkeypatch.setattr(link_module, "fetch_offsets", refused_at_home)
+    home_refuses(world, monkeypatch)
     region.moves_on(link)
 
     await link.look(copied())
