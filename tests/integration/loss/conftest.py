@@ -168,7 +168,9 @@ def neighbours(
     ]
     rules.append({"name": "busy", "topics": [BUSY]})
     fleet = Fleet("loss", east, west, tmp_path_factory.mktemp("loss"), rules=rules, slots=SLOTS)
-    with neighbours_of(fleet, [BUSY], partitions=BUSY_PARTITIONS, rate=BUSY_RATE) as made:
+    with neighbours_of(
+        fleet, [BUSY], partitions=BUSY_PARTITIONS, rate=BUSY_RATE, has_witness=True
+    ) as made:
         yield made
 
 
