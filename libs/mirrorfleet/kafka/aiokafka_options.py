@@ -34,6 +34,7 @@ from mirrorfleet.core.errors import (
     AuthenticationError,
     BrokerError,
     ConnectionLostError,
+    DeadlineError,
     MirrorfleetError,
     UnsupportedError,
 )
@@ -50,8 +51,11 @@ around the world for TCP, TLS and a login."""
 clients.MetadataRequest = partial(MetadataRequest, allow_auto_topic_creation=False)
 
 
-def client_options(settings: ClusterSettings) -> dict[str, object]:
-    """Options that every aiokafka client of this cluster takes.
+def client_options(
+    settings: ClusterSettings, tokens: TokenProvider | None = None
+) -> dict[str, object]:
+    """Options that every aiokafka client of this cluster takes. `tokens`: where they come from, if
+    it is to outlive the client.
 
     Raises: ConfigError when a secret or certificate file cannot be read; ConnectionLostError when
     that of the password is empty.
@@ -68,11 +72,22 @@ def client_options(settings: ClusterSettings) -> dict[str, object]:
     if security.protocol.sasl and security.mechanism is not None:
         options["sasl_mechanism"] = security.mechanism.value
         if security.mechanism is Mechanism.OAUTHBEARER:
-            options["sasl_oauth_token_provider"] = _Tokens(token_provider(security))
+            provider = tokens or token_provider(security)
+            options["sasl_oauth_token_provider"] = _Tokens(provider)
         else:
             options["sasl_plain_username"] = security.username
             options["sasl_plain_password"] = security.read_password()
     return options
+
+
+def tokens_of(settings: ClusterSettings) -> TokenProvider | None:
+    """For several clients, one after the other; None where none logs in with a token.
+
+    Raises: ConfigError.
+    """
+    security = settings.security
+    has_tokens = security.protocol.sasl and security.mechanism is Mechanism.OAUTHBEARER
+    return token_provider(security) if has_tokens else None
 
 
 class Reach(NamedTuple):
@@ -205,13 +220,20 @@ class _Tokens(AbstractTokenProvider):  # type: ignore[misc] # aiokafka has no ty
         """
         now = asyncio.get_running_loop().time()
         try:
-            found = await self._provider.token(beyond_s=math.inf)
+            found = await self._newest()
         except MirrorfleetError as error:
             self._since = now if self.trouble is None else self._since
             self.trouble, self.lasted_s = error, now - self._since
             raise theirs.KafkaConnectionError(str(error)) from error
         self.trouble, self.lasted_s = None, 0.0
         return found
+
+    async def _newest(self) -> str:
+        """While none is given, the one before for as long as it lasts: most are not refused."""
+        try:
+            return await self._provider.token(beyond_s=math.inf)
+        except (ConnectionLostError, DeadlineError):
+            return await self._provider.token()
 
 
 def token_trouble(options: Mapping[str, object], *, at_least_s: float = 0.0) -> str:

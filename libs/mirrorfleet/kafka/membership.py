@@ -45,6 +45,7 @@ from mirrorfleet.kafka.aiokafka_options import (
     client_options,
     drop_member,
     keep_up,
+    tokens_of,
     translate,
 )
 from mirrorfleet.kafka.assigning import Assignor
@@ -58,6 +59,7 @@ from mirrorfleet.kafka.coordinator import (
     find_coordinator,
 )
 from mirrorfleet.kafka.leftovers import goodbye, remove_leftovers
+from mirrorfleet.kafka.tokens import TokenProvider
 from mirrorfleet.records.members import NO_SLOTS, Carried, Claim, Known, Slots
 
 SESSION_S: Final = 6.0
@@ -160,6 +162,7 @@ class Membership:
         self._put_out = _PutOut("", float("inf"))
         self._asking = asyncio.Lock()
         self._unreached = 0
+        self._tokens: TokenProvider | None = None
         self._asked = CoordinatorConnection(cluster, group, CoordinatorKind.GROUP)
 
     @property
@@ -258,7 +261,8 @@ class Membership:
 
     async def _be_member(self) -> None:
         settings = self._cluster.settings
-        options = client_options(settings)
+        self._tokens = self._tokens or tokens_of(settings)  # a token outlives a member
+        options = client_options(settings, self._tokens)
         mine = {"client_id": self._owner, "request_timeout_ms": int(_ANSWER_S * _MS)}
         client = AIOKafkaClient(**{**options, **mine})
         keep_up(client, settings, Reach(self._find, _REACH_S))
