@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Final
 
 import httpx
 
-from services.local.region import RegionSpec
+from services.local.region import RegionSpec, Tuning
 from tests.faultkit.bites import has_left
 from tests.faultkit.far import far_pair
 from tests.faultkit.hold import hold_sync
@@ -302,24 +302,26 @@ def _copied(found: Path, to: Path) -> None:
         shutil.copytree(found, to, dirs_exist_ok=True)
 
 
-def soak(seed: int, seconds: float, every_s: float, rate: float, kept: Path) -> Verdict:
+def soak(asked: argparse.Namespace) -> Verdict:
     """The whole run, or up to a lap with more wrong than its rate; the worst verdict."""
-    specs = [RegionSpec(name=side, brokers=3, extra=QUICK) for side in ("east", "west")]
+    seed, seconds = asked.seed, asked.seconds
+    each = {"brokers": 3, "extra": QUICK, "tuning": asked.tuning}
+    specs = [RegionSpec(name=side, **each) for side in ("east", "west")]
     worst = Verdict.PASS
     with (
         tempfile.TemporaryDirectory() as directory,
         far_pair(*specs) as pair,
         drill("soak", pair, Path(directory)) as it,
     ):
-        run = Soak(it, random.Random(seed), rate)
+        run = Soak(it, random.Random(seed), asked.rate)
         run.start("a")
         run.start("b")
         number = 0
         while (left_s := seconds - run.ran_s) > 0:
             number += 1
-            to = kept / f"seed-{seed}-lap-{number}"
+            to = asked.keep / f"seed-{seed}-lap-{number}"
             try:
-                report = run.lap(number, min(LAP_S, left_s), every_s)
+                report = run.lap(number, min(LAP_S, left_s), asked.every)
             except Exception:
                 with suppress(Exception):  # whatever it says: nothing may grow while it is copied
                     it.end_load()
@@ -353,11 +355,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=int(time.time()), metavar="N")
     parser.add_argument("--rate", type=float, default=RATE, metavar="N", help="records a second")
     parser.add_argument("--keep", type=Path, default=Path(".local/soak"), metavar="DIR")
+    parser.add_argument("--tuning", type=Tuning, default=Tuning.QUICK, help="of the brokers' Java")
     asked = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that nothing is left behind
     told = f"{asked.rate:,.0f} records/s, a fault every {asked.every:.0f} s"
     print(f"soak: seed {asked.seed}, {asked.seconds:.0f} s, {told}")
-    verdict = soak(asked.seed, asked.seconds, asked.every, asked.rate, asked.keep)
+    verdict = soak(asked)
     print(f"verdict: {verdict.name} (seed {asked.seed})")
     return int(verdict)
 
