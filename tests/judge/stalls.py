@@ -81,16 +81,6 @@ def within(line: Line, span: Span) -> Line:
     return Line(line.copy, shown, [ms for ms in copies if ms <= span.end_ms])
 
 
-def standstill(moments_ms: Sequence[int], since_ms: int, seconds: float) -> float:
-    """Seconds of the longest stretch in which nothing happened, inside of such a time.
-
-    Of writes that nobody copied: for how long the brokers, or the machine, stood still themselves.
-    """
-    until_ms = since_ms + int(seconds * 1000)
-    inside = [ms for ms in moments_ms if since_ms < ms < until_ms]
-    return max(after - ms for ms, after in pairwise([since_ms, *inside, until_ms])) / 1000
-
-
 def silent(lines: Iterable[Line], span: Span) -> list[At]:
     """Copies whose source showed nothing in a span: that they stood for 0 s proves nothing."""
     return [

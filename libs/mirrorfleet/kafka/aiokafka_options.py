@@ -14,7 +14,6 @@ number of partitions, replicas and retention. No client of this process does, no
 from __future__ import annotations
 
 import asyncio
-import math
 import ssl
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -34,7 +33,6 @@ from mirrorfleet.core.errors import (
     AuthenticationError,
     BrokerError,
     ConnectionLostError,
-    DeadlineError,
     MirrorfleetError,
     UnsupportedError,
 )
@@ -220,20 +218,13 @@ class _Tokens(AbstractTokenProvider):  # type: ignore[misc] # aiokafka has no ty
         """
         now = asyncio.get_running_loop().time()
         try:
-            found = await self._newest()
+            found = await self._provider.newest()
         except MirrorfleetError as error:
             self._since = now if self.trouble is None else self._since
             self.trouble, self.lasted_s = error, now - self._since
             raise theirs.KafkaConnectionError(str(error)) from error
         self.trouble, self.lasted_s = None, 0.0
         return found
-
-    async def _newest(self) -> str:
-        """While none is given, the one before for as long as it lasts: most are not refused."""
-        try:
-            return await self._provider.token(beyond_s=math.inf)
-        except (ConnectionLostError, DeadlineError):
-            return await self._provider.token()
 
 
 def token_trouble(options: Mapping[str, object], *, at_least_s: float = 0.0) -> str:

@@ -47,6 +47,12 @@ class TokenProvider(Protocol):
         """
         ...
 
+    async def newest(self) -> str:
+        """A new one, for who is not told of a refusal; while none is given, the one before for as
+        long as it lasts. Raises: as `token`.
+        """
+        ...
+
     def refused(self, token: str) -> None:
         """A broker refused this token: it is not given out again if the source has another."""
         ...
@@ -71,6 +77,10 @@ class FileTokens:
             )
         return found
 
+    async def newest(self) -> str:
+        """As it is now. Raises: as `token`."""
+        return await self.token()
+
     def refused(self, token: str) -> None:
         """Nothing to do: none is kept."""
 
@@ -93,6 +103,13 @@ class ClientCredentialsTokens:
         kept = self._kept
         if kept is not None and kept.is_fresh(asyncio.get_running_loop().time(), beyond_s):
             return kept.value
+        return await self._newer(beyond_s)
+
+    async def newest(self) -> str:
+        """One from the endpoint, or the one before. Raises: as the port says."""
+        return await self._newer(0.0)
+
+    async def _newer(self, beyond_s: float) -> str:
         asking = self._asking or self._ask()
         would_do = self._lasting(beyond_s) is not None
         await asyncio.wait((asking,), timeout=_PATIENCE_S if would_do else None)
@@ -229,6 +246,10 @@ class UnsecuredTokens:
         now = int(time.time())  # rounded down: a broker refuses a token of the future
         claims = {"sub": self._principal, "iat": now, "exp": now + self._lifetime_s}
         return f"{_part({'alg': 'none'})}.{_part(claims)}."
+
+    async def newest(self) -> str:
+        """Each is new."""
+        return await self.token()
 
     def refused(self, token: str) -> None:
         """Nothing to do: none is kept."""

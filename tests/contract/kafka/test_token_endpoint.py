@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 
 import pytest
 from aiokafka.abc import AbstractTokenProvider
+from aiokafka.errors import KafkaConnectionError
 
 from mirrorfleet.config.cluster_settings import ClusterSettings, Mechanism, Protocol, Security
 from mirrorfleet.core.errors import (
@@ -17,7 +18,7 @@ from mirrorfleet.core.errors import (
     MirrorfleetError,
 )
 from mirrorfleet.core.ids import ClusterAlias
-from mirrorfleet.kafka.aiokafka_options import client_options
+from mirrorfleet.kafka.aiokafka_options import client_options, token_trouble, tokens_of
 from mirrorfleet.kafka.tokens import ClientCredentialsTokens
 from tests.faultkit.waiting import until
 
@@ -275,18 +276,71 @@ async def test_who_gives_up_leaves_the_request_to_the_others(endpoint: Endpoint)
     assert endpoint.asked == 1
 
 
+# -- aiokafka, which tells of no refusal
+
+
+def by_token(url: str) -> ClusterSettings:
+    security = Security(
+        protocol=Protocol.SASL_PLAINTEXT,
+        mechanism=Mechanism.OAUTHBEARER,
+        token_url=url,
+        token_client_id="mirror",
+        token_client_secret="s",
+    )
+    return ClusterSettings(alias=ClusterAlias("west"), bootstrap=("b:1",), security=security)
+
+
+def source_of(options: Mapping[str, object]) -> AbstractTokenProvider:
+    source = options["sasl_oauth_token_provider"]
+    assert isinstance(source, AbstractTokenProvider)
+    return source
+
+
 async def test_aiokafka_which_tells_of_no_refusal_gets_a_new_token_each_time(
     endpoint: Endpoint,
 ) -> None:
     endpoint.body = NUMBERED
-    security = Security(
-        protocol=Protocol.SASL_PLAINTEXT,
-        mechanism=Mechanism.OAUTHBEARER,
-        token_url=endpoint.url,
-        token_client_id="mirror",
-        token_client_secret="s",
-    )
-    settings = ClusterSettings(alias=ClusterAlias("west"), bootstrap=("b:1",), security=security)
-    source = client_options(settings)["sasl_oauth_token_provider"]
-    assert isinstance(source, AbstractTokenProvider)
+    source = source_of(client_options(by_token(endpoint.url)))
     assert [await source.token(), await source.token()] == ["1", "2"]
+
+
+async def test_while_no_token_is_given_the_one_before_does_for_the_next_aiokafka_client_too(
+    endpoint: Endpoint,
+) -> None:
+    endpoint.body, settings = NUMBERED, by_token(endpoint.url)
+    shared = tokens_of(settings)
+
+    async def given() -> object:
+        options = client_options(settings, shared)
+        found: object = await source_of(options).token()
+        assert token_trouble(options) == ""
+        return found
+
+    assert [await given(), await given()] == ["1", "2"], "a new one for each connection"
+    endpoint.status = "503 Service Unavailable"
+    assert await given() == "2"
+    endpoint.status = "200 OK"
+    assert await given() == "4", "the third was not given"
+
+
+async def test_while_the_endpoint_hangs_aiokafka_waits_for_it_once_and_not_for_long(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mirrorfleet.kafka.tokens._HTTP_TIMEOUT_S", 3.0)
+    endpoint.body = NUMBERED
+    source = source_of(client_options(by_token(endpoint.url)))
+    await source.token()
+    endpoint.answers = False
+    async with asyncio.timeout(2):
+        assert await source.token() == "1"
+    assert endpoint.asked == 2
+    await endpoint.left.wait()
+
+
+async def test_without_a_token_that_lasts_aiokafka_is_told_so(endpoint: Endpoint) -> None:
+    endpoint.status = "503 Service Unavailable"
+    options = client_options(by_token(endpoint.url))
+    with pytest.raises(KafkaConnectionError, match="status 503"):
+        await source_of(options).token()
+    assert "status 503" in token_trouble(options)
+    assert endpoint.asked == 1

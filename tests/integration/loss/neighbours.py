@@ -23,12 +23,13 @@ from tests.faultkit.asked import Asked, ran, shape
 from tests.faultkit.hold import IS_LONG
 from tests.faultkit.markers import commit_times, line_of, times
 from tests.faultkit.regions import address, data_directories
+from tests.faultkit.stalls import slot_stall_s
 from tests.faultkit.traffic import traffic
 from tests.faultkit.waiting import wait_until
 from tests.integration.mirror.fleet import FLOWING_S
 from tests.integration.workers.fleet import now_ms
 from tests.judge.reading import At
-from tests.judge.stalls import Line, Span, stalls, standstill, told
+from tests.judge.stalls import Line, Span, stalls, told
 from tests.judge.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -76,7 +77,8 @@ class Neighbours:
         assert all(line.source_ms for line in lines), "a source that shows nothing proves nothing"
         seen = self._witnessed() if self.has_witness else None
         for stall in found:
-            stood = standstill(seen, stall.since_ms, stall.seconds) if seen else 0.0
+            until_ms = stall.since_ms + round(stall.seconds * 1000)
+            stood = slot_stall_s([seen], stall.since_ms, until_ms) if seen else 0.0
             own = f"{stall.copy.topic}-{stall.copy.partition}: {stall.seconds:.2f} s,"
             own += f" {stood:.2f} s of it the target itself"
             print(own)

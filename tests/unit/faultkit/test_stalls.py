@@ -36,6 +36,14 @@ def test_a_slot_stands_still_while_none_of_its_partitions_is_committed() -> None
     assert slot_stall_s([], 1_000, 3_000) == 2.0
 
 
+def test_a_standstill_is_the_longest_stretch_inside_of_a_span_and_no_more() -> None:
+    written = [[500, 1_000, 1_100, 3_600, 3_700, 9_000]]
+    assert slot_stall_s(written, 1_000, 4_000) == 2.5
+    assert slot_stall_s(written, 2_000, 3_000) == 1.0, "what was there before has no say"
+    assert slot_stall_s(written, 3_650, 3_750) == 0.05
+    assert slot_stall_s([], 0, 0) == 0.0
+
+
 def test_the_commits_of_a_slot_without_those_of_a_topic() -> None:
     one, other = identity(0), identity(1)
     victim = replace(identity(2), source_topic_id=UUID(int=99))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.judge.reading import At
-from tests.judge.stalls import Line, Span, Stall, longest, silent, stalls, standstill, told, within
+from tests.judge.stalls import Line, Span, Stall, longest, silent, stalls, told, within
 
 COPY = At("east.orders", 3)
 ALL = Span(0, 10_000)
@@ -67,11 +67,3 @@ def test_a_source_that_shows_nothing_in_a_span_is_silent() -> None:
     found = [line([1_000, 5_000], [1_100])]
     assert silent(found, Span(2_000, 4_000)) == [COPY]
     assert silent(found, Span(2_000, 5_000)) == []
-
-
-def test_a_standstill_is_the_longest_stretch_inside_of_a_stall_and_no_more() -> None:
-    written = [500, 1_000, 1_100, 3_600, 3_700, 9_000]
-    assert standstill(written, 1_000, 3.0) == 2.5
-    assert standstill(written, 2_000, 1.0) == 1.0, "all of it: what was there before has no say"
-    assert standstill(written, 3_650, 0.1) == 0.05
-    assert standstill([], 0, 0.0) == 0.0

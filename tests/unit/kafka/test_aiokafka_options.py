@@ -21,21 +21,9 @@ from aiokafka.structs import BrokerMetadata
 
 from mirrorfleet.config.cluster_settings import ClusterSettings, Mechanism, Protocol, Security
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import (
-    BrokerError,
-    ConnectionLostError,
-    DeadlineError,
-    MirrorfleetError,
-)
+from mirrorfleet.core.errors import BrokerError, DeadlineError, MirrorfleetError
 from mirrorfleet.core.ids import ClusterAlias
-from mirrorfleet.kafka.aiokafka_options import (
-    Reach,
-    client_options,
-    keep_up,
-    token_trouble,
-    tokens_of,
-)
-from mirrorfleet.kafka.tokens import ClientCredentialsTokens
+from mirrorfleet.kafka.aiokafka_options import Reach, client_options, keep_up
 from services.install.authority import Authority
 
 if TYPE_CHECKING:
@@ -79,66 +67,6 @@ async def test_the_password_is_read_for_each_connection_and_the_last_one_kept_wi
         read.append(client._sasl_plain_password)
 
     assert read == ["first", "first", "first", "second", "second", "second"]
-
-
-class Endpoint:
-    """Of tokens: gives the next one, or is away."""
-
-    def __init__(self) -> None:
-        self.is_away, self.given = False, 0
-
-    def fetch(self) -> tuple[str, float]:
-        if self.is_away:
-            raise ConnectionLostError("the endpoint is away")
-        self.given += 1
-        return f"token {self.given}", 3_600.0
-
-
-def with_tokens() -> ClusterSettings:
-    security = Security(
-        protocol=Protocol.SASL_PLAINTEXT,
-        mechanism=Mechanism.OAUTHBEARER,
-        token_url="https://localhost:1/token",
-        token_client_id="mirror",
-        token_client_secret_file="unread",
-    )
-    return ClusterSettings(
-        alias=ClusterAlias("west"), bootstrap=("127.0.0.1:1",), security=security
-    )
-
-
-async def test_while_no_token_is_given_the_one_before_does_for_the_next_client_too(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    endpoint = Endpoint()
-    monkeypatch.setattr(ClientCredentialsTokens, "_fetch", lambda _: endpoint.fetch())
-    settings = with_tokens()
-    tokens = tokens_of(settings)
-
-    async def given() -> object:
-        options = client_options(settings, tokens)
-        found = await options["sasl_oauth_token_provider"].token()  # type: ignore[attr-defined] # aiokafka's
-        assert token_trouble(options) == ""
-        return found
-
-    assert [await given(), await given()] == ["token 1", "token 2"], "a new one for each connection"
-    endpoint.is_away = True
-    assert await given() == "token 2"
-    endpoint.is_away = False
-    assert await given() == "token 3"
-
-
-async def test_without_a_token_that_lasts_the_trouble_is_told(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    endpoint = Endpoint()
-    endpoint.is_away = True
-    monkeypatch.setattr(ClientCredentialsTokens, "_fetch", lambda _: endpoint.fetch())
-    settings = with_tokens()
-    options = client_options(settings)
-    with pytest.raises(KafkaConnectionError, match="the endpoint is away"):
-        await options["sasl_oauth_token_provider"].token()  # type: ignore[attr-defined] # aiokafka's
-    assert "the endpoint is away" in token_trouble(options)
 
 
 class Listener:

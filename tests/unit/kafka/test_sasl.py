@@ -79,6 +79,9 @@ class Source:
             raise self.away
         return "t"
 
+    async def newest(self) -> str:
+        return await self.token()
+
 
 def client(tokens: Source | None, part: float = 0.5, **more: str) -> SaslClient:
     """A client of OAUTHBEARER, or of PLAIN without a provider."""
