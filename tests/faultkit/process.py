@@ -50,6 +50,11 @@ def peak_rss_mb(pid: int) -> float:
     return 0.0
 
 
+def is_frozen(pid: int) -> bool:
+    """Whether a process was sent SIGSTOP, and has stopped."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
 class DiedError(AssertionError):
     """Raised when a process ended that should run; carries the end of its log."""
 
@@ -95,9 +100,8 @@ class RunningProcess:
     def freeze(self) -> None:
         """Send SIGSTOP: its connections stay, nothing of it runs."""
         self._process.send_signal(signal.SIGSTOP)
-        stat = Path(f"/proc/{self.pid}/stat")
         wait_until(
-            lambda: stat.read_text().rpartition(")")[2].split()[0] == "T",
+            lambda: is_frozen(self.pid),
             deadline_s=GONE_S,
             what=f"{self.name} to stand still",
         )

@@ -242,7 +242,8 @@ class Soak:
 
     @property
     def table(self) -> tuple[Callable[[], None], ...]:
-        """All of them, as likely each; the order belongs to the seed."""
+        """All of them, as likely each; the order belongs to the seed and the number of brokers."""
+        several = len(self.it.pair["east"].region.brokers) > 1
         return (
             self.worker_killed,
             self.worker_frozen,
@@ -250,7 +251,7 @@ class Soak:
             self.broker_killed,
             self.broker_frozen,
             self.broker_restarted,
-            self.leaders_moved,
+            *((self.leaders_moved,) if several else ()),
             self.cut,
             self.torn,
         )
@@ -305,7 +306,7 @@ def _copied(found: Path, to: Path) -> None:
 def soak(asked: argparse.Namespace) -> Verdict:
     """The whole run, or up to a lap with more wrong than its rate; the worst verdict."""
     seed, seconds = asked.seed, asked.seconds
-    each = {"brokers": 3, "extra": QUICK, "tuning": asked.tuning}
+    each = {"brokers": asked.brokers, "extra": QUICK, "tuning": asked.tuning}
     specs = [RegionSpec(name=side, **each) for side in ("east", "west")]
     worst = Verdict.PASS
     with (
@@ -355,6 +356,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=int(time.time()), metavar="N")
     parser.add_argument("--rate", type=float, default=RATE, metavar="N", help="records a second")
     parser.add_argument("--keep", type=Path, default=Path(".local/soak"), metavar="DIR")
+    parser.add_argument("--brokers", type=int, default=3, metavar="N", help="of each side")
     parser.add_argument("--tuning", type=Tuning, default=Tuning.QUICK, help="of the brokers' Java")
     asked = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that nothing is left behind

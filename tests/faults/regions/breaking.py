@@ -13,6 +13,7 @@ from mirrorfleet.kafka.coordinator import CoordinatorKind
 from tests.faultkit.bites import was_slowed
 from tests.faultkit.far import round_trip_s
 from tests.faultkit.hold import hold_sync
+from tests.faultkit.process import is_frozen
 from tests.faultkit.proxy import BLACK_HOLE, Side, held
 from tests.faultkit.waiting import wait_until
 
@@ -33,6 +34,8 @@ ELECTED_S: Final = 100.0
 for the controller is sent on to the one that the broker knew, and a frozen one is given 30 s."""
 CUT: Final = {"up": BLACK_HOLE, "down": BLACK_HOLE}
 """Both ways."""
+COPIES: Final = 3
+"""Of each partition, where there are as many brokers."""
 START_S: Final = 180.0
 """Deadline for brokers to be back, however busy the machine."""
 BITE_S: Final = 20.0
@@ -60,7 +63,8 @@ def parts(it: Drill, side: str) -> dict[str, Callable[[], int]]:
 
 def in_sync(it: Drill, side: str) -> None:
     """Wait until every partition that matters has all its replicas."""
-    it.roles(side).wait_in_sync([*it.copied(side), *INTERNAL[side]], 3)
+    copies = min(COPIES, len(it.pair[side].region.brokers))
+    it.roles(side).wait_in_sync([*it.copied(side), *INTERNAL[side]], copies)
 
 
 def started(brokers: Sequence[Broker]) -> None:
@@ -81,16 +85,24 @@ def _heir(who: Callable[[], int], part: str, node: int) -> int:
     )
 
 
+def _passed_on(it: Drill, side: str, part: str, node: int, *, away: bool) -> tuple[bool, str]:
+    """Whether another broker plays the part now, in words too; the only one leaves it to nobody,
+    for as long as it was `away`.
+    """
+    if len(it.pair[side].region.brokers) == 1:
+        return away, f"nobody was {part} meanwhile"
+    heir = _heir(parts(it, side)[part], part, node)
+    return bool(heir), f"broker {heir} is {part} now"
+
+
 def killed(it: Drill, side: str, part: str, away_s: float) -> None:
     """Kill -9 who plays a part, see the part go to another one, start it again."""
-    who = parts(it, side)[part]
-    node = who()
+    node = parts(it, side)[part]()
     broker = it.pair[side].region.broker(node)
     with it.fault(f"{side} {part} (broker {node}) killed") as fault:
         broker.kill()
         try:
-            heir = _heir(who, part, node)
-            fault.bit(heir, f"broker {heir} is {part} now")
+            fault.bit(*_passed_on(it, side, part, node, away=broker.pid is None))
             hold_sync(away_s, reason="a broker is away")
         finally:
             started([broker])
@@ -113,8 +125,7 @@ def restarted(it: Drill, side: str, brokers: Sequence[Broker]) -> None:
 
 def frozen(it: Drill, side: str, part: str, seconds: float) -> None:
     """SIGSTOP who plays a part: its connections stay, nothing answers."""
-    who = parts(it, side)[part]
-    node = who()
+    node = parts(it, side)[part]()
     broker = it.pair[side].region.broker(node)
     with it.fault(
         f"{side} {part} (broker {node}) frozen for {seconds:.0f} s", aborts=side == "west"
@@ -122,12 +133,12 @@ def frozen(it: Drill, side: str, part: str, seconds: float) -> None:
         broker.pause()
         try:
             hold_sync(seconds, reason="a broker is frozen")
+            away = broker.pid is not None and is_frozen(broker.pid)
         finally:
             broker.resume()
         # not before: a question about the quorum is sent on to the frozen controller, by brokers
         # that know no other, and would hold the fault until it is answered
-        heir = _heir(who, part, node)
-        fault.bit(heir, f"broker {heir} is {part} now")
+        fault.bit(*_passed_on(it, side, part, node, away=away))
     in_sync(it, side)
 
 

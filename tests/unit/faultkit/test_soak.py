@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import pytest
 
@@ -21,6 +21,12 @@ from tests.judge.verdict import Verdict
 
 FAULTS = 200
 BROKERS = ("killed", "frozen", "restarted", "moved", "hole", "reset", "half_open", "slow")
+
+
+class Drawn(Protocol):
+    """Draws the faults of a seed."""
+
+    def __call__(self, seed: int, brokers: int = 3) -> list[str]: ...
 
 
 class Worker:
@@ -58,12 +64,11 @@ class Worker:
 class Stage:
     """A drill in which nothing breaks: it writes down what would have been broken."""
 
-    def __init__(self) -> None:
+    def __init__(self, nodes: Sequence[int] = (1, 2, 3)) -> None:
         self.name = "soak"
         self.seen: list[str] = []
         self.slots = {"a": SLOTS // 2, "b": SLOTS // 2}
         self.proofs: list[tuple[bool, str]] = []
-        nodes = (1, 2, 3)
         side = SimpleNamespace(
             region=SimpleNamespace(brokers=[f"broker {n}" for n in nodes]),
             gates={n: f"gate {n}" for n in nodes},
@@ -71,7 +76,10 @@ class Stage:
         self.pair = {"east": side, "west": side}
 
     def roles(self, side: str) -> Any:
-        return SimpleNamespace(controller=lambda: side, leader=lambda topic, number: 1 + number % 2)
+        leads = sorted(self.pair[side].gates)[:2]
+        return SimpleNamespace(
+            controller=lambda: side, leader=lambda topic, number: leads[number % len(leads)]
+        )
 
     def copied(self, side: str) -> list[str]:
         return [f"{side}-topic"]
@@ -86,7 +94,7 @@ class Stage:
 
 
 @pytest.fixture
-def faults(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], list[str]]:
+def faults(monkeypatch: pytest.MonkeyPatch) -> Drawn:
     """The faults of a seed."""
 
     def note(name: str) -> Callable[..., None]:
@@ -99,8 +107,8 @@ def faults(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], list[str]]:
         monkeypatch.setattr(breaking, name, note(name))
     monkeypatch.setattr(soak, "hold_sync", lambda *_, **__: None)
 
-    def drawn(seed: int) -> list[str]:
-        stage = Stage()
+    def drawn(seed: int, brokers: int = 3) -> list[str]:
+        stage = Stage(range(1, brokers + 1))
         run = Soak(cast(Drill, stage), random.Random(seed))
         run.start("a")
         run.start("b")
@@ -112,7 +120,7 @@ def faults(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], list[str]]:
 
 
 def test_a_seed_replays_its_faults_and_another_one_has_others(
-    faults: Callable[[int], list[str]],
+    faults: Drawn,
 ) -> None:
     once, again, other = faults(7), faults(7), faults(8)
     assert once == again != other
@@ -120,7 +128,7 @@ def test_a_seed_replays_its_faults_and_another_one_has_others(
 
 
 def test_who_is_cut_off_alone_leads_a_partition_so_that_something_is_held_up(
-    faults: Callable[[int], list[str]],
+    faults: Drawn,
 ) -> None:
     alone = [each for each in faults(7) if "1 brokers" in each]
     assert any("gate 1" in each for each in alone)
@@ -128,11 +136,17 @@ def test_who_is_cut_off_alone_leads_a_partition_so_that_something_is_held_up(
     assert not any("gate 3" in each for each in alone), "it leads nothing"
 
 
-def test_every_kind_of_fault_comes_up(faults: Callable[[int], list[str]]) -> None:
+def test_every_kind_of_fault_comes_up(faults: Drawn) -> None:
     seen = " ".join(faults(7))
     of_workers = ("worker b killed", "worker a frozen", "worker b frozen", "worker b asked to stop")
     assert not [each for each in (*BROKERS, *of_workers) if each not in seen]
     assert "worker a killed" not in seen, "it lasts, so that what leaks adds up"
+
+
+def test_with_one_broker_a_side_no_leader_is_moved_and_all_else_comes_up(faults: Drawn) -> None:
+    seen = faults(7, brokers=1)
+    assert [each for each in BROKERS if each not in " ".join(seen)] == ["moved"]
+    assert len(seen) == FAULTS
 
 
 def hurt(monkeypatch: pytest.MonkeyPatch, fault: str, looks: Iterable[int]) -> Stage:
