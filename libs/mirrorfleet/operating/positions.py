@@ -26,6 +26,7 @@ from mirrorfleet.core.errors import (
 )
 from mirrorfleet.core.ids import (
     ClusterAlias,
+    ClusterId,
     FleetName,
     PartitionIdentity,
     TopicPartition,
@@ -124,7 +125,7 @@ async def import_positions(
     _refuse(unfit(wanted, view, known), "Nothing was written.")
     missing = [one for one in wanted if one.identity not in known]
     _refuse(unlinked(missing, view, sources), f"Nothing was written. {_UNLINKED}")
-    _refuse(await _outside(missing, view, target, sources), "Nothing was written.")
+    _refuse(await _outside(missing, view, target, sources, fleet), "Nothing was written.")
     copies = _Behind(target, view)
     _refuse(await copies.go_on_behind(missing), f"Nothing was written. {_OLDER}")
     await _write_all(copies, fleet, missing, clock)
@@ -193,6 +194,7 @@ async def _outside(
     view: CatalogView,
     target: Cluster,
     sources: Mapping[ClusterAlias, Callable[[], Cluster]],
+    fleet: FleetName,
 ) -> list[str]:
     """Positions that the logs of either side do not have yet.
 
@@ -203,7 +205,9 @@ async def _outside(
     source_ends: dict[ClusterAlias, _Offsets] = {}
     for alias in {entry.link.source for entry in entries}:
         wanted = [entry.source for entry in entries if entry.link.source == alias]
-        source_ends[alias] = await _source_ends(alias, sources[alias], wanted)
+        source_ends[alias] = await _source_ends(
+            alias, sources[alias], wanted, partial(view.check_source, alias, fleet=fleet)
+        )
     copied_to = (entry.target for entry in entries)
     target_ends = await _listed(target, copied_to, LATEST, Isolation.READ_UNCOMMITTED)
     troubles = []
@@ -219,11 +223,18 @@ async def _outside(
 
 
 async def _source_ends(
-    alias: ClusterAlias, open_one: Callable[[], Cluster], wanted: Sequence[TopicPartition]
+    alias: ClusterAlias,
+    open_one: Callable[[], Cluster],
+    wanted: Sequence[TopicPartition],
+    check: Callable[[ClusterId], None],
 ) -> _Offsets:
-    """Where logs of a source end. Raises: MirrorfleetError; its hint says a way on."""
+    """Where logs of a source end, once `check` has found that it is the one that is meant.
+
+    Raises: MirrorfleetError; its hint says a way on.
+    """
     try:
         async with open_one() as source:
+            check(source.cluster_id)
             return await _listed(source, wanted, LATEST, Isolation.READ_UNCOMMITTED)
     except MirrorfleetError as error:
         way_on = f"Nothing was written. A file without the lines of {alias} needs nothing of it."

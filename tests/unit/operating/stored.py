@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from mirrorfleet.core.errors import FencedError
 from mirrorfleet.core.ids import (
+    ClusterId,
     FleetName,
     PartitionIdentity,
     SourceOffset,
@@ -20,9 +21,10 @@ from mirrorfleet.kafka.fenced_writer import by_order
 from mirrorfleet.kafka.offsets import EARLIEST, ListedOffset, OffsetSpec
 from mirrorfleet.mapping.catalog import CatalogView
 from mirrorfleet.records import positions as codec
+from mirrorfleet.records.catalog import CatalogLink
 from mirrorfleet.records.positions import Position, Quarantine
 from mirrorfleet.wire.k01_fetch import Isolation
-from tests.unit.copying.making import entry
+from tests.unit.copying.making import LINK, entry
 from tests.unit.operating.making import at_80
 
 FLEET = FleetName("west")
@@ -73,6 +75,8 @@ class World:
 
     async def read_catalog(self, *_: object) -> CatalogView:
         view = CatalogView()
+        meant = ClusterId("east")
+        view.apply(CatalogLink(link=LINK, source_cluster=meant, target_cluster=meant, slots=()))
         for number in self.copies:
             view.apply(entry(number))
         return view

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
@@ -16,6 +17,7 @@ from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError, ConnectionLostError, RefusedError
 from mirrorfleet.core.ids import (
     ClusterAlias,
+    ClusterId,
     ProducerIdentity,
     SourceOffset,
     TopicPartition,
@@ -56,17 +58,22 @@ async def leader(_: TopicPartition) -> None:
     """Of the slot's positions; whoever writes asks for it."""
 
 
-def opened() -> Cluster:
+def opened(cluster: str = "east") -> Cluster:
     """Either cluster: what is asked of them is answered by the world."""
-    known = SimpleNamespace(name="west", dice=SystemDice(), leader=leader)
+    known = SimpleNamespace(
+        name="west", dice=SystemDice(), leader=leader, cluster_id=ClusterId(cluster)
+    )
     return cast("Cluster", nullcontext(known))
 
 
 async def put_back(
-    numbers: Sequence[int], *others: Position, sources: Sequence[str] = ("east",)
+    numbers: Sequence[int],
+    *others: Position,
+    sources: Sequence[str] = ("east",),
+    cluster: str = "east",
 ) -> Imported:
     wanted = [*map(at_80, numbers), *others]
-    known = {ClusterAlias(source): opened for source in sources}
+    known = {ClusterAlias(source): partial(opened, cluster) for source in sources}
     async with opened() as target:
         return await import_positions(target, known, FLEET, wanted, SystemClock())
 
@@ -146,6 +153,16 @@ async def test_a_position_that_a_log_does_not_have_is_refused(world: World) -> N
         "east.orders-0 ends at 90, below 91;"
         " orders-2 of east->west ends at 300 at the source, below 301."
     )
+    assert world.written == []
+
+
+async def test_a_source_that_is_another_cluster_now_is_not_asked_where_its_logs_end(
+    world: World,
+) -> None:
+    with pytest.raises(RefusedError, match="alias east means cluster other now") as refused:
+        await put_back([0], cluster="other")
+
+    assert "Nothing was written." in refused.value.hint
     assert world.written == []
 
 
