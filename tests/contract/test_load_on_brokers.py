@@ -35,6 +35,7 @@ def test_the_tally_is_what_consumers_of_both_kinds_are_handed(east: Region) -> N
     cluster = access(east)
     numbers = partitions_of(cluster, names)
     places = [At(name, number) for name in names for number in numbers[name]]
+    _wait_markers(east, places)
     committed, visible = (
         read_logs(cluster, places, Order(isolation=level, timestamps=TimestampRule.SEEN))
         for level in (Isolation.COMMITTED, Isolation.UNCOMMITTED)
@@ -78,9 +79,10 @@ def test_a_lane_whose_coordinator_ended_its_transaction_goes_on_with_another_pro
         before = _ends(east, seed)
         wait_until(lambda: _ends(east, seed) > before + 3000, deadline_s=30, what="more records")
         tally = run.stop()
-    numbers = partitions_of(access(east), [seed])[seed]
+    places = [At(seed, number) for number in partitions_of(access(east), [seed])[seed]]
+    _wait_markers(east, places)
     order = Order(isolation=Isolation.COMMITTED, timestamps=TimestampRule.SEEN)
-    logs = read_logs(access(east), [At(seed, number) for number in numbers], order)
+    logs = read_logs(access(east), places, order)
     in_log = sum(len(each.log) for each in logs.values())
     assert tally.records <= in_log <= tally.records + tally.unknown.total()
     assert tally.transactions_committed > 0
@@ -107,6 +109,15 @@ def test_a_transaction_that_takes_no_more_records_is_over(east: Region) -> None:
     error = wait_until(refused, deadline_s=30, what="a record to be refused")
     assert error is not None
     assert is_over(error), error
+
+
+def _wait_markers(region: Region, places: list[At]) -> None:
+    """The end of a transaction is told a moment before its markers are there."""
+    wait_until(
+        lambda: all(e.committed == e.uncommitted for e in ends_of(access(region), places).values()),
+        deadline_s=30,
+        what="the last markers",
+    )
 
 
 def _writers(region: Region, topic: str) -> int:

@@ -177,9 +177,23 @@ class ServiceProcess(RunningProcess):
         self.check_alive()
         return httpx.get(self.wait_url() + path, timeout=HTTP_S)
 
+    def get_patiently(self, path: str, deadline_s: float = 60.0) -> httpx.Response:
+        """Ask until there is an answer: it may have to ask brokers, which may stand still."""
+        # a list: an answer has a truth value of its own
+        return wait_until(
+            lambda: [self.get(path)],
+            deadline_s=deadline_s,
+            what=f"an answer of {self.name} to {path}",
+            ignoring=(httpx.TransportError,),
+        )[0]
+
     def status(self) -> dict[str, object]:
         """What `/status` says."""
-        answer: dict[str, object] = self.get("/status").json()
+        try:
+            found = self.get("/status")
+        except httpx.TransportError:  # a machine that stands still does so for longer than HTTP_S
+            found = self.get("/status")
+        answer: dict[str, object] = found.json()
         return answer
 
     def wait_ready(self, deadline_s: float) -> None:

@@ -298,10 +298,9 @@ def check_translate(way: Way) -> None:
 
 
 def ask(way: Way, topic: str, partition: int, offset: int, direction: str) -> int:
-    answer = way.services["checkpoint"].get(
-        f"/translate?source={way.source.name}&topic={topic}&partition={partition}"
-        f"&offset={offset}&direction={direction}"
-    )
+    path = f"/translate?source={way.source.name}&topic={topic}&partition={partition}"
+    path += f"&offset={offset}&direction={direction}"
+    answer = way.services["checkpoint"].get_patiently(path)
     assert answer.status_code == 200, answer.text
     return int(answer.json()["other_offset"])
 

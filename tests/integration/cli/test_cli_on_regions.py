@@ -24,6 +24,9 @@ from mirrorfleet.records.progress import PartitionProgress, Progress
 from mirrorfleet.runtime.clock import SystemClock
 from services.cli.__main__ import main
 from services.local.region import Region
+from tests.faultkit.regions import access
+from tests.faultkit.waiting import wait_until
+from tests.judge.reading import At, ends_of
 
 Captured = pytest.CaptureFixture[str]
 Record = tuple[bytes | None, bytes | None]
@@ -138,6 +141,12 @@ def test_batches_are_shown_by_their_headers_without_contents(
     aborted.abort_transaction(20)
     kept = produce(place.east, place.topic, [(None, b"c4n4ry")], {"transactional.id": place.topic})
     kept.commit_transaction(20)
+    at = At(place.topic, 0)
+    wait_until(  # a commit is told a moment before its marker is there
+        lambda: ends_of(access(place.east), [at])[at].committed == 7,
+        deadline_s=30,
+        what="the last marker",
+    )
 
     arguments = ["inspect", f"{place.topic}-0", "--cluster", "east"]
     assert main([*arguments, "-o", "json"]) == 0

@@ -150,8 +150,14 @@ def test_the_form_translates_an_offset_as_a_reader_finds_it(tab: Tab, world: Wor
     page.fill("[name=topic]", "shop-orders")
     page.fill("[name=partition]", "3")
     page.fill("[name=offset]", str(wanted.offset))
-    page.get_by_role("button", name="Translate").click()
-    page.wait_for_selector(".equation")
+
+    def answered() -> bool:
+        """While the map is read anew the page says so; it is not live, and is asked again."""
+        with page.expect_navigation():
+            page.get_by_role("button", name="Translate").click()
+        return page.locator(".equation").count() == 1
+
+    wait_until(answered, deadline_s=60, what="the translation")
     tab.keep("translate")
 
     there = page.locator(".equation b").nth(1).inner_text()
@@ -165,7 +171,8 @@ def test_the_filter_leaves_only_what_to_look_at(tab: Tab) -> None:
     page.get_by_role("button", name="Filter").click()
     page.wait_for_selector("#state.on")
 
-    assert page.locator("tbody a.main").all_inner_texts() == [LOST]
+    names = page.locator("tbody a.main")
+    wait_until(lambda: names.all_inner_texts() == [LOST], deadline_s=60, what=f"only {LOST}")
 
 
 def test_the_api_gives_what_the_pages_show(world: World) -> None:
@@ -177,7 +184,12 @@ def test_the_api_gives_what_the_pages_show(world: World) -> None:
     row = get(f"{LINK}/topics/{LOST}/0")["row"]
     assert (row["verdict"], row["next_source"]) == ("faulted", 100)
     assert len(get("/estate")["links"]) == 2
-    assert get(f"{LINK}/groups?q=bill")["page"]["total"] == 1
+    wait_until(  # while a cluster does not answer, that is what is told
+        lambda: get(f"{LINK}/groups?q=bill")["page"]["total"] == 1,
+        deadline_s=60,
+        what="the one group",
+        ignoring=(httpx.TransportError,),
+    )
     assert set(get("/openapi.json")["paths"]) >= {"/estate", "/links/{source}/{target}/groups"}
 
 

@@ -11,6 +11,7 @@ import pytest
 from mirrorfleet.config.load import load_estate
 from services.cli.__main__ import main
 from services.sync.report import LinkReport
+from tests.faultkit.hold import IS_LONG
 from tests.faultkit.waiting import until
 from tests.integration.following.conftest import Guarded
 from tests.integration.following.kit import an_acl, estate_of, grant_sync
@@ -38,7 +39,7 @@ async def planned(capsys: Captured, file: Path) -> tuple[int, list[tuple[str, st
     return code, [line for line in lines if line[0] not in {"control-topic", "link"}]
 
 
-FOLLOWED_S = 10.0
+FOLLOWED_S = 10.0 if IS_LONG else 30.0
 MANUAL = {"apply": "manual", "period_s": 0.5, "acls_period_s": 0.5}
 
 

@@ -33,9 +33,13 @@ async def test_a_cycle_over_1000_unchanged_topics_writes_nothing_and_is_quick(
     async with syncing(load_estate(file)) as sync:
         report = sync.service.reports[0]
         await until(
-            lambda: report.entries == MANY and report.pending == 0,
+            lambda: (
+                report.entries == MANY
+                and report.pending == 0
+                and not sync.service._store.waits.is_set()
+            ),
             deadline_s=200,
-            what="all of them in step",
+            what="all of them in step, and told",
         )
         before = await state_of(on_target, sync)
         took: list[float] = []

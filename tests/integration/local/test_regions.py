@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from mirrorfleet.config.cluster_settings import Mechanism, Protocol
@@ -79,18 +80,27 @@ def test_secured_regions_know_their_users_by_password_token_and_certificate(
     assert brokers_seen(old) == [1]
 
 
+def wait_seen(region: Region, brokers: list[int]) -> None:
+    wait_until(
+        lambda: brokers_seen(region) == brokers,
+        deadline_s=30,
+        what=f"brokers {brokers}",
+        ignoring=(KafkaException,),
+    )
+
+
 def test_a_region_of_three_brokers_lives_on_without_one_and_takes_it_back(
     regions: Regions,
 ) -> None:
     (region,) = regions(RegionSpec(name="three", brokers=3, heap_mb=256, extra=QUICK_TO_NOTICE))
-    assert brokers_seen(region) == [1, 2, 3]
+    wait_seen(region, [1, 2, 3])
 
     region.broker(3).kill()
     assert region.broker(3).pid is None
-    wait_until(lambda: brokers_seen(region) == [1, 2], deadline_s=30, what="the loss to be seen")
+    wait_seen(region, [1, 2])
 
     region.broker(3).restart()
-    wait_until(lambda: brokers_seen(region) == [1, 2, 3], deadline_s=30, what="its return")
+    wait_seen(region, [1, 2, 3])
 
 
 @pytest.mark.parametrize("kafka", ["4.3.0", "3.9.1"])

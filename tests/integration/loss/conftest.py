@@ -91,14 +91,14 @@ class Drill:
             if event.get("topic") == topic
         ]
 
-    def wait_ledger(self, topic: str, count: int = 1) -> list[tuple[object, ...]]:
-        """Wait until the ledger has so many gaps of a topic."""
+    def wait_ledger(self, topic: str, count: int = 1, *kinds: str) -> list[tuple[object, ...]]:
+        """Wait until the ledger has so many gaps, or events of these kinds, of a topic."""
         wait_until(
-            lambda: len(self.ledger(topic)) >= count,
+            lambda: len(self.ledger(topic, *kinds)) >= count,
             deadline_s=FLOWING_S,
             what=f"{count} entries of {topic} in the ledger",
         )
-        return self.ledger(topic)
+        return self.ledger(topic, *kinds)
 
     def told(self, topic: str, partition: int) -> list[PartitionProgress]:
         """What the worker has told of a partition, in order; it does once a second."""

@@ -60,7 +60,11 @@ def test_lost_positions_are_made_from_the_map_or_put_back_and_never_guessed(
         drill = restarted(fleet, running, "b")
         fill(drill, 50, 80)
         wait_all(drill, 80)
-        assert [event["detail"] for event in fleet.events("positions-rebuilt")] != []
+        wait_until(
+            lambda: fleet.events("positions-rebuilt"),
+            deadline_s=FLOWING_S,
+            what="word of positions that were made again",
+        )
         older = exported(drill, capsys, 80)
         fill(drill, 80, 100)
         wait_all(drill, 100)

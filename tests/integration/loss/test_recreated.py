@@ -104,7 +104,7 @@ def check_requests(drill: Drill, fail: str, new: range, capsys: pytest.CaptureFi
     """Each partition stands with what it had, and goes on by a word of its own."""
     assert drill.fault(fail).startswith(f"{CAUSE} at source offset 50: ")
     assert drill.fault(fail, 1).startswith(f"{CAUSE} at source offset 50: ")
-    assert sorted(drill.ledger(fail, "partition-faulted")) == [
+    assert sorted(drill.wait_ledger(fail, 2, "partition-faulted")) == [
         ("partition-faulted", 0, 50, 70, CAUSE),
         ("partition-faulted", 1, 50, 50, CAUSE),
     ]

@@ -44,7 +44,7 @@ def check_policies(drill: Drill) -> None:
             f"{CAUSE} at source offset 100: source records [100, 150) were deleted before they"
             " were copied"
         )
-        assert drill.ledger(topic, "partition-faulted") == [
+        assert drill.wait_ledger(topic, 1, "partition-faulted") == [
             ("partition-faulted", 0, 100, 150, CAUSE)
         ]
         drill.wait_copied(topic, [range(120)], partition=1)  # its neighbour has not noticed

@@ -110,8 +110,9 @@ class Fleet:
         return report
 
     def events(self, kind: str) -> list[dict[str, object]]:
-        """The fleet's events of a kind, in order."""
-        found = [json.loads(value) for value in values(self.west, self.control("events")) if value]
+        """The fleet's events of a kind, in order; one that was written twice is one."""
+        written = dict.fromkeys(values(self.west, self.control("events")))
+        found = [json.loads(value) for value in written if value]
         return [event for event in found if event["kind"] == kind]
 
 

@@ -141,7 +141,7 @@ class Pipe:
     def translated(self, fleet: str, at: TopicPartition, offset: int) -> int:
         """What the checkpoint service of a fleet says about an offset of its source."""
         source = NAMES[NAMES.index(fleet) - 1]
-        answer = self.services[fleet, "checkpoint"].get(
+        answer = self.services[fleet, "checkpoint"].get_patiently(
             f"/translate?source={source}&topic={at.topic}&partition={at.partition}&offset={offset}"
         )
         assert answer.status_code == 200, answer.text

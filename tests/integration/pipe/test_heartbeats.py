@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from itertools import pairwise
 from pathlib import Path
+from statistics import median
 
 import pytest
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its public names, not in its __all__
@@ -55,7 +56,7 @@ def test_heartbeats_go_down_the_pipe_though_no_pattern_names_them(pipe: Pipe) ->
     for one in made:
         assert one.value == VALUE.pack(0, one.timestamp)
     gaps = [later.timestamp - one.timestamp for one, later in pairwise(made)]
-    assert 900 < sum(gaps) / len(gaps) < 1_500, gaps
+    assert 900 < median(gaps) < 1_500, gaps  # a broker that stands still is one long gap
 
     for region, topic in ((b, "a.heartbeats"), (c, "b.a.heartbeats")):
         copied = beats(region, topic, 4, b"\0\1a\0\1b")

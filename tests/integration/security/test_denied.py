@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
 import pytest
 
 from mirrorfleet.kafka.acls import AclBinding
@@ -80,7 +81,12 @@ class Fleet:
         return text in json.dumps(self.process(who).status(), ensure_ascii=False)
 
     def await_said(self, who: Service, text: str) -> None:
-        wait_until(lambda: self.says(who, text), deadline_s=SAID_S, what=f"/status: {text}")
+        wait_until(
+            lambda: self.says(who, text),
+            deadline_s=SAID_S,
+            what=f"/status: {text}",
+            ignoring=(httpx.TransportError,),
+        )
         assert text in self.process(who).text()
 
     def end(self, topic: str, partition: int) -> int:
@@ -232,7 +238,12 @@ def test_a_missing_right_is_named_others_flow_and_it_recovers_once_granted(
     give(region, [right])
     fleet.await_copied(case.topic, case.partition, RECORDS - 1)
 
-    assert not fleet.says(case.who, said)
+    wait_until(
+        lambda: not fleet.says(case.who, said),
+        deadline_s=RECOVERS_S,
+        what="it to be said no more",
+        ignoring=(httpx.TransportError,),
+    )
     if case.topic != "a-flows":
         fleet.check_exact(case.topic)
 
@@ -268,6 +279,7 @@ def test_a_right_that_is_taken_back_stops_one_partition_until_it_is_given_again(
 
     wait_until(refused, deadline_s=SAID_S, what="a record that is not copied any more")
     assert said(fleet) in fleet.mirror.text()
+    fleet.check_neighbours_flow()  # what was on its way has ended by then
     before = fleet.end("e-revoked", 0)
     produce(fleet.source, {"e-revoked": 1}, RECORDS)
     fleet.check_neighbours_flow()

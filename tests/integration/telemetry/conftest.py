@@ -158,7 +158,7 @@ class Chain:
         commits = commit_times(data_directories(self.regions["c"]), AT_C, 0)
         return commits[-1] * 1_000_000
 
-    def trace(self, sent: Sent, hops: int = 2, deadline_s: float = 10.0) -> list[SeenSpan]:
+    def trace(self, sent: Sent, hops: int = 2, deadline_s: float = 30.0) -> list[SeenSpan]:
         """The spans of the trace of a batch, hop after hop; waits until it has so many hops."""
 
         def look() -> list[SeenSpan] | None:
@@ -199,13 +199,15 @@ def chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chain]:
         arrivals.start()
         stack.callback(arrivals.end)
         made.arrived_ns(made.produce())
-        wait_until(lambda: _joins(made), deadline_s=30, what="the second hop to hear of the first")
+        wait_until(
+            lambda: _joins(made), deadline_s=READY_S, what="the second hop to hear of the first"
+        )
         yield made
 
 
 def _joins(chain: Chain) -> bool:
     sent = chain.produce()
     try:
-        return bool(chain.trace(sent, deadline_s=2))
+        return bool(chain.trace(sent, deadline_s=5))
     except AssertionError:
         return False

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from tests.faultkit.collector import SeenSpan
 from tests.faultkit.hold import hold_sync
 from tests.faultkit.regions import access
 from tests.integration.telemetry.conftest import AT_C, RECORDS, TOKEN, TOPIC, Chain, Sent
 from tests.judge.judging import Copy, Pair, judge
 from tests.judge.verdict import Verdict
+
+pytestmark = pytest.mark.timeout(300)  # three regions start in the first one's
 
 STAGES = ("copy", "fetch", "queue", "produce", "commit")
 CLOCK_NS = 3_000_000

@@ -128,9 +128,11 @@ def test_a_worker_that_slept_or_hung_writes_nothing_after_and_is_given_slots_fro
             fleet.wait_all_copied(*three, least=THIRD.start)
         with fleet.fault("blocked loop", moved_s=TAKE_OVER_S, moves=THIRD):
             opened["blocked loop"] = block(fleet, "sleeper")
+            free_at = time.monotonic() + BLOCKED_S
             blocked = is_blocked(sleeper)
             fleet.wait_all_copied(*HEIRS)
-        hold_sync(BLOCKED_S - 15, reason="the loop is blocked, the heirs copy")
+        left_s = max(free_at - 3 - time.monotonic(), 0.0)  # the fault begins before it wakes
+        hold_sync(left_s, reason="the loop is blocked, the heirs copy")
         with fleet.fault("free loop", moved_s=MOVE_S, moves=THIRD) as freed:
             fleet.wait_all_copied(*three, least=THIRD.start)
         fleet.stop_load()
