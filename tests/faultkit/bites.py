@@ -163,6 +163,21 @@ def aborted_within(
     return Evidence(name, bit=False, detail="no abort marker until the next one")
 
 
+def must_have_met(
+    found: Sequence[Evidence], sure: Sequence[bool], *, is_lasting: bool
+) -> list[Evidence]:
+    """What is demanded of faults, each with what `aborted_within` found and whether it is `sure`.
+
+    Each sure one where transactions last. With one broker, which waits for no follower, they are
+    over in milliseconds, and whether one is open at a given moment is chance: some fault of all.
+    """
+    if is_lasting:
+        return [each for each, is_sure in zip(found, sure, strict=True) if is_sure]
+    met = sum(each.bit for each in found)
+    detail = f"{met} of {len(found)} faults"
+    return [Evidence("some in open transactions", bit=met > 0, detail=detail)] if any(sure) else []
+
+
 def middle(at_kill: int, records: int, *, is_written: bool = True) -> Evidence:
     """Whether a worker died with a part of the copy made, and a part not.
 

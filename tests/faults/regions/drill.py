@@ -23,7 +23,7 @@ import httpx
 
 from mirrorfleet.core.errors import MirrorfleetError
 from tests.faultkit.asked import Asked, Ran, counted, ran, shape
-from tests.faultkit.bites import aborted_in, aborted_within
+from tests.faultkit.bites import aborted_in, aborted_within, must_have_met
 from tests.faultkit.calm import WARMED_S
 from tests.faultkit.estate import write_estate
 from tests.faultkit.hold import asked_rate, asked_s, hold_sync
@@ -245,19 +245,20 @@ class Drill:
         return report
 
     def _evidence(self, spans: Sequence[tuple[int, int]]) -> Iterator[Evidence]:
-        """Of each fault, and of a transaction that was open in each that must have met one.
+        """Of each fault, and of a transaction that was open in those that must have met one.
 
         The others are looked at, too, and told: whether a kill meets one is a matter of moments.
         """
+        met: list[Evidence] = []
         roles = self.roles("west")
         copies = [At(name, n) for name in self.copied("west") for n in roles.partitions(name)]
         aborted = aborted_in(data_directories(self.west), copies)
         for fault, span in zip(self.faults, spans, strict=True):
             yield fault.evidence or Evidence(fault.name, bit=False, detail="nobody looked")
-            found = aborted_within(fault.name, *span, aborted)
+            met.append(found := aborted_within(fault.name, *span, aborted))
             print(f"{found.fault}: {found.detail}")
-            if fault.aborts:
-                yield found
+        sure = [fault.aborts for fault in self.faults]
+        yield from must_have_met(met, sure, is_lasting=len(self.west.brokers) > 1)
 
     def others_stall_s(self, fault: Fault, victim: str) -> float:
         """The longest stall during a fault of partitions of other topics than one (of the source).

@@ -11,10 +11,12 @@ from tests.faultkit.bites import (
     aborted_in,
     aborted_within,
     has_left,
+    must_have_met,
     was_slowed,
     was_throttled,
 )
 from tests.judge.reading import At
+from tests.judge.verdict import Evidence
 
 ABORT, COMMIT = 0, 1
 ORDERS = At("orders", 0)
@@ -102,3 +104,23 @@ def test_a_worker_that_ends_with_an_error_has_not_left_unless_it_had_no_time() -
     )
     assert has_left(1, "Traceback (most recent call last):") == (False, "exit 1")
     assert has_left(-9, "not drained within 10 s") == (False, "exit -9")
+
+
+def test_each_sure_fault_must_have_met_an_open_transaction_where_these_last() -> None:
+    met, missed = Evidence("cut", bit=True), Evidence("half-open", bit=False)
+
+    assert must_have_met([met, missed, missed], [True, True, False], is_lasting=True) == [
+        met,
+        missed,
+    ]
+
+
+def test_some_fault_must_have_met_one_where_transactions_are_over_at_once() -> None:
+    met, missed = Evidence("cut", bit=True), Evidence("half-open", bit=False)
+
+    (some,) = must_have_met([missed, met], [True, False], is_lasting=False)
+    (none,) = must_have_met([missed, missed], [True, False], is_lasting=False)
+
+    assert (some.bit, some.detail) == (True, "1 of 2 faults")
+    assert not none.bit
+    assert must_have_met([missed], [False], is_lasting=False) == []
