@@ -84,7 +84,10 @@ def test_stages_follow_each_other_and_fit_between_producing_and_consuming(chain:
         assert stages["commit"].start_ns <= closing <= stages["commit"].end_ns
     assert sent.began_ns - CLOCK_NS <= first["copy"].start_ns
     assert first["produce"].start_ns >= sent.began_ns
-    assert first["copy"].end_ns <= second["copy"].start_ns + CLOCK_NS
+    # The next hop may have it before EndTxn's answer is handled here: its fetch takes no time then.
+    is_after = first["copy"].end_ns <= second["copy"].start_ns + CLOCK_NS
+    assert is_after or second["fetch"].seconds == 0
+    assert first["commit"].events["closing"] <= second["fetch"].end_ns + CLOCK_NS
     # The copy is visible when the marker is written, a little before or after EndTxn's answer.
     assert abs(visible_ns - second["copy"].end_ns) < 1_000_000_000
     whole_s = (visible_ns - sent.began_ns) / 1e9
