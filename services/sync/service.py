@@ -162,7 +162,7 @@ class SyncService:
         refused = await self._refuse()
         self._raise_if_vain(errors | refused)
         for side in self._sides:
-            if side.source_cluster is not None and side.link not in refused:
+            if side.is_met and side.link not in refused:
                 await self._fleet.introduce(side, write=side.may_change)
         await self._retire_links()
 

@@ -69,12 +69,13 @@ def acl_edits(
 
     `ours` are the ACLs of the target that the catalog remembers for this link; `unsure` is about
     topics that this look does not decide: what may be wanted for them is kept, not added. `ended`
-    is about copies that nobody follows any more, which stay: so does what the source denies of
-    them, as long as a right that is wider than the topic would give it.
+    is about copies that nobody follows any more, which stay. What the source denies of either is
+    wanted as long as a right that is wider than the topic would give it.
     """
     if policy is AclPolicy.IGNORE or seen.trouble:
         return ()
     wanted = _wanted(seen, crossings)
+    wanted |= _denied_within(seen, (ended, unsure), wanted)
     edits = [AclEdit(AclStep.ADD, each, wanted[each]) for each in wanted.keys() - seen.target]
     edits += [
         AclEdit(AclStep.NOTE, each, wanted[each])
@@ -82,9 +83,7 @@ def acl_edits(
         if ours.get(each) != wanted[each]
     ]
     if policy is AclPolicy.MIRROR:
-        theirs = seen.source - _echoes(seen)
-        denied = (each for each in ended.of(theirs) if each.permission is AclPermission.DENY)
-        stays = unsure.of(theirs).union(each for each in denied if _is_within(each, wanted))
+        stays = unsure.of(seen.source - _echoes(seen))
         for binding in ours.keys() - wanted.keys() - stays:
             stays_there = binding in seen.shared or crossings.is_about_us(binding)
             goes = binding in seen.target and not stays_there
@@ -113,6 +112,19 @@ def _wanted(seen: AclsSeen, crossings: Crossings) -> dict[AclBinding, Way]:
         for made in crossings.of((binding,)):
             wanted[made] = min(wanted.get(made, way), way, key=_length)
     return wanted
+
+
+def _denied_within(
+    seen: AclsSeen, left: Iterable[Crossings], wanted: Mapping[AclBinding, Way]
+) -> dict[AclBinding, Way]:
+    """What the source denies of copies that are left, where a wider right gives it."""
+    found: dict[AclBinding, Way] = {}
+    for crossings in left:
+        for made, way in _wanted(seen, crossings).items():
+            is_new = made.permission is AclPermission.DENY and made not in wanted
+            if is_new and _is_within(made, wanted):
+                found[made] = min(found.get(made, way), way, key=_length)
+    return found
 
 
 def _is_within(denial: AclBinding, wanted: Iterable[AclBinding]) -> bool:

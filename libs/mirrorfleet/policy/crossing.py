@@ -3,15 +3,17 @@
     source                                  target
     ALLOW READ TOPIC LITERAL orders         ... LITERAL east.orders
     ALLOW ALL  TOPIC LITERAL orders         ALLOW READ ... : only the fleet writes copies
+    DENY ALL   TOPIC LITERAL orders         DENY each operation but WRITE
     ALLOW or DENY WRITE                     nothing
     ALLOW READ TOPIC PREFIXED ord           PREFIXED east.ord; identity naming: LITERAL, each copy
     ALLOW READ TOPIC LITERAL *              PREFIXED east.   ; identity naming: LITERAL, each copy
     ALLOW READ GROUP LITERAL app            the same, when a rule follows the group
+    DENY  READ GROUP PREFIXED ap            ... PREFIXED app-, when a rule follows app-.*
 
 MM2's MirrorSourceConnector takes literal topic ACLs but ALLOW WRITE, and makes ALLOW ALL to READ.
-Here neither WRITE nor ALL crosses as a denial either, because it would stop the fleet's own
-writes, nor does what is denied to everybody and the fleet must do: DESCRIBE and more with copies,
-READ and DESCRIBE in its own groups. (A denied READ of a topic crosses: nobody is to read the copy.)
+Here WRITE does not cross as a denial either, because it would stop the fleet's own writes, nor does
+what is denied to everybody and the fleet must do: DESCRIBE and more with copies, READ and DESCRIBE
+in its own groups. (A denied READ of a topic crosses: nobody is to read the copy.)
 Else a right is never wider there than here: under identity naming a prefix would also mean topics
 of the target's own.
 """
@@ -31,9 +33,9 @@ from mirrorfleet.core.access import (
 )
 from mirrorfleet.core.names import ID_PREFIX
 from mirrorfleet.policy.claims import Claim
-from mirrorfleet.policy.filters import NameFilter, is_literal
+from mirrorfleet.policy.filters import NameFilter, is_literal, literal_prefix
 from mirrorfleet.policy.flows import Flow
-from mirrorfleet.policy.naming import Naming, remote_name
+from mirrorfleet.policy.naming import Naming, is_heartbeats_topic, remote_name
 
 EVERYONE: Final = "User:*"
 ANY_NAME: Final = "*"
@@ -48,6 +50,11 @@ _OURS: Final = frozenset(
     }
 )
 """What the fleet itself must be able to do with copies."""
+_DENIED_BY_ALL: Final = {
+    AclResource.TOPIC: (AclOperation.READ, AclOperation.DELETE, *sorted(_OURS)),
+    AclResource.GROUP: (AclOperation.READ, AclOperation.DESCRIBE, AclOperation.DELETE),
+}
+"""What a denial of ALL says of copies; brokers apply one of an operation to that alone."""
 
 
 def crossing(binding: AclBinding, us: Collection[str]) -> AclBinding | None:
@@ -94,7 +101,8 @@ class Crossings:
 
     def of(self, bindings: Iterable[AclBinding]) -> frozenset[AclBinding]:
         """What should hold on the target for these ACLs of the source."""
-        return frozenset(made for binding in bindings for made in self._of_one(binding))
+        said = (one for binding in bindings for one in _each_denied(binding))
+        return frozenset(made for one in said for made in self._of_one(one))
 
     def is_about_us(self, binding: AclBinding) -> bool:
         """Whether it is about a user that the fleet is: the source has no say in what that may."""
@@ -105,18 +113,30 @@ class Crossings:
         if crossed is None:
             return
         if crossed.resource is AclResource.GROUP:
-            if any(_takes(rule.groups, crossed) for rule in self._flow.rules):
+            followed = [rule.groups for rule in self._flow.rules]
+            if any(_takes(groups, crossed) for groups in followed):
                 yield crossed
+            elif crossed.permission is AclPermission.DENY and is_wide(crossed):
+                yield from _within(crossed, (one for groups in followed for one in groups.include))
             return
         copies = self._covered(crossed)
         if is_wide(crossed):
             prefix = prefix_of(crossed)
-            if any(self._naming.get(claim.rule) is Naming.PREFIX for claim in copies):
+            if any(map(self._is_prefixed, copies)):
                 name = remote_name(Naming.PREFIX, self._flow.link.source, prefix)
                 yield crossed._replace(name=name, pattern=AclPattern.PREFIXED)
-            copies = [one for one in copies if self._naming.get(one.rule) is not Naming.PREFIX]
+            copies = [one for one in copies if not self._is_prefixed(one)]
         for claim in copies:
             yield crossed._replace(name=claim.target_topic, pattern=AclPattern.LITERAL)
+
+    def _is_prefixed(self, claim: Claim) -> bool:
+        """As its rule names copies; that of a copy that has ended may be gone: by its names then.
+
+        Heartbeats are prefixed under any naming.
+        """
+        if claim.rule in self._naming or is_heartbeats_topic(claim.source_topic):
+            return self._naming.get(claim.rule) is Naming.PREFIX
+        return claim.source_topic != claim.target_topic
 
     def _covered(self, binding: AclBinding) -> Sequence[Claim]:
         """The copied topics that an ACL is about."""
@@ -144,6 +164,26 @@ def _is_any(binding: AclBinding) -> bool:
 def prefix_of(wide: AclBinding) -> str:
     """How the names begin that a wide ACL is about."""
     return "" if _is_any(wide) else wide.name
+
+
+def _each_denied(binding: AclBinding) -> Iterator[AclBinding]:
+    """A denial of ALL as those of each operation that may cross; all else as it is."""
+    of_all = (binding.operation, binding.permission) == (AclOperation.ALL, AclPermission.DENY)
+    operations = _DENIED_BY_ALL.get(binding.resource, ()) if of_all else ()
+    for operation in operations or (binding.operation,):
+        yield binding._replace(operation=operation)
+
+
+def _within(denial: AclBinding, patterns: Iterable[str]) -> Iterator[AclBinding]:
+    """What a wide denial says of the groups that are followed: it limits rights that cross."""
+    prefix = prefix_of(denial)
+    for pattern in patterns:
+        name, is_whole = literal_prefix(pattern)
+        if is_whole and name.startswith(prefix):
+            yield denial._replace(name=name, pattern=AclPattern.LITERAL)
+        elif not is_whole and overlap(prefix, name):
+            longer = max(prefix, name, key=len)
+            yield denial._replace(name=longer, pattern=AclPattern.PREFIXED) if longer else denial
 
 
 def _takes(groups: NameFilter, binding: AclBinding) -> bool:

@@ -181,7 +181,7 @@ class Once:
     @property
     def _reached(self) -> list[Side]:
         sides = (side for side in self._fleet.sides if side.link not in self._left)
-        return [side for side in sides if side.source_cluster is not None]
+        return [side for side in sides if side.is_met]
 
     def _missing_links(self) -> list[CatalogLink]:
         entries = map(self._fleet.give_slots, self._reached)
@@ -266,9 +266,10 @@ class Once:
         asked = {change.key for change in agreed}
         copied = zip(agreed, self._copied(agreed), strict=True)
         done = [each for each, there in copied if there and each.key not in left]
+        found = set(done)
         return Outcome(
             made=[change for change in done if change.key in self._tried],
-            not_made=[change for change in agreed if change not in set(done)],
+            not_made=[change for change in agreed if change not in found],
             gone=[change for change in done if change.key not in self._tried],
             further=[change for change in after.changes if change.key not in asked],
             refused=after.refused,

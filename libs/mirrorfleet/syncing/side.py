@@ -55,6 +55,11 @@ class Side:
         return self.flow.link
 
     @property
+    def is_met(self) -> bool:
+        """Whether its source is known; what answers for a forgotten one may be another cluster."""
+        return self.source_cluster is not None and self.cluster.cluster_id != ""
+
+    @property
     def may_change(self) -> bool:
         """Whether any rule of the link lets us act."""
         return any(terms.apply is Apply.AUTO for terms in self.terms.values())

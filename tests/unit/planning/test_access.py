@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+import pytest
+
 from mirrorfleet.core.access import AclBinding
 from mirrorfleet.core.ids import ClusterId
 from mirrorfleet.planning.access import AclEdit, AclStep, Way, acl_edits, shortest_ways
@@ -73,6 +75,34 @@ def test_what_is_denied_of_a_copy_that_nobody_follows_stays_while_a_wider_right_
     for source, claims in (({every}, (CLAIM,)), ({every, denied}, ())):
         found = edits(seen(source, both), *both, claims=claims, ended=[payroll])
         assert AclEdit(AclStep.REMOVE, here) in found
+
+
+@pytest.mark.parametrize("policy", [AclPolicy.MIRROR, AclPolicy.ADD])
+def test_a_wider_right_brings_along_what_is_denied_of_a_copy_that_nobody_follows(
+    policy: AclPolicy,
+) -> None:
+    """The copy was made before ACLs were followed, or the right came later."""
+    payroll = Claim(LINK, "all", "payroll", "east.payroll")
+    every = an_acl("ALLOW User:* READ TOPIC LITERAL *")
+    denied = an_acl("DENY User:z READ TOPIC LITERAL payroll")
+
+    assert edits(seen({every, denied}, set()), policy=policy, ended=[payroll]) == [
+        AclEdit(AclStep.ADD, an_acl("DENY User:z READ TOPIC LITERAL east.payroll")),
+        AclEdit(AclStep.ADD, an_acl("ALLOW User:* READ TOPIC PREFIXED east.")),
+    ]
+    assert edits(seen({denied}, set()), policy=policy, ended=[payroll]) == []
+
+
+def test_what_is_denied_by_prefix_stays_though_the_rule_of_its_copy_is_gone() -> None:
+    payroll = Claim(LINK, "gone", "payroll", "east.payroll")
+    every = an_acl("ALLOW User:* READ TOPIC LITERAL *")
+    denied = an_acl("DENY User:z READ TOPIC PREFIXED pay")
+    here = {
+        an_acl("ALLOW User:* READ TOPIC PREFIXED east."),
+        an_acl("DENY User:z READ TOPIC PREFIXED east.pay"),
+    }
+
+    assert edits(seen({every, denied}, here), *here, ended=[payroll]) == []
 
 
 def test_what_we_added_goes_when_the_source_has_it_no_more() -> None:

@@ -60,6 +60,24 @@ def test_what_an_acl_becomes(case: dict) -> None:  # type: ignore[type-arg]  # p
     assert crossings.of([an_acl(case["acl"])]) == {an_acl(text) for text in case["becomes"]}
 
 
+@pytest.mark.parametrize(
+    ("followed", "denial", "becomes"),
+    [
+        ("(app|web)-.*", "PREFIXED app-1", ["PREFIXED app-1"]),
+        ("(app|web)-.*", "LITERAL *", ["LITERAL *"]),
+        ("app-1", "PREFIXED app", ["LITERAL app-1"]),
+        ("app-1", "PREFIXED web", []),
+    ],
+)
+def test_a_wide_denial_limits_what_crosses(followed: str, denial: str, becomes: list[str]) -> None:
+    """Rights to single groups cross, and the source denies them of many at once."""
+    wide = an_acl(f"DENY User:a READ GROUP {denial}")
+
+    assert Crossings(a_flow(followed), COPIES, ()).of([wide]) == {
+        an_acl(f"DENY User:a READ GROUP {text}") for text in becomes
+    }
+
+
 def test_any_group_crosses_when_all_are_followed() -> None:
     any_group = an_acl("ALLOW User:a READ GROUP LITERAL *")
 

@@ -6,10 +6,11 @@ import asyncio
 
 import pytest
 
+from mirrorfleet.core.ids import Link
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.syncing.fleet import FleetSync
 from mirrorfleet.syncing.side import Side
-from tests.unit.services.mirror.test_sources import EAST, SOUTH
+from tests.unit.services.mirror.test_sources import EAST, SOUTH, WEST
 from tests.unit.services.sync.test_sources import Meeting
 from tests.unit.standby.test_demotion import for_ever
 
@@ -51,3 +52,23 @@ async def test_who_becomes_active_leaves_a_source_that_is_silent_to_its_own_link
 
     assert sync.known == [EAST]
     assert sync.reasons()["link south->west"] == "south does not answer yet."
+
+
+async def test_a_source_that_was_refused_and_is_away_now_is_not_introduced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nobody knows which cluster it is: it was forgotten."""
+    sync = Meeting(monkeypatch)
+    sync.answering[SOUTH] = "east"
+    await sync.service._open_sources()
+    assert set(await sync.service._refuse()) == {Link(EAST, WEST), Link(SOUTH, WEST)}
+
+    sync.answering[SOUTH] = "south"
+    sync.away.add(EAST)
+    await sync.begin()
+
+    assert sync.known == [SOUTH]
+    assert [link.source_cluster for link in sync.book.links.values()] == ["south"]
+    sync.away.clear()
+    await sync.meet(EAST)
+    assert sync.known == [EAST, SOUTH]
