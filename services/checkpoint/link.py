@@ -37,6 +37,7 @@ from mirrorfleet.offsets.homes import (
     checkpoints_of,
     cut_off,
     decide,
+    held_at_parting,
     own_progress,
     settled,
     wanted_groups,
@@ -150,6 +151,7 @@ class LinkGroups:
         for group, committed in seen.committed.items():
             own = own_progress(committed, self._echoes.of(group))
             mine = checkpoints_of(group, own, copies, self.flow, starts=starts, empty=empty)
+            mine = held_at_parting(mine, self._ours.last, copies, starts)
             rest = self._rest(group, own, copies, seen, now)
             if mine:
                 view = self._view(group, tuple(mine), rest, seen, now)
@@ -288,10 +290,9 @@ class LinkGroups:
         places = own_places(seen.offsets.get(group, {}), self._ours.of(group), copies)
         if seen.activity(group) is Activity.ACTIVE or not places:
             return None
-        rest = rested(
+        rest = self._idle_since[group] = rested(
             before, now, target=places, source=seen.committed[group], own=own, copies=copies
         )
-        self._idle_since[group] = rest
         return rest
 
     def _view(
@@ -326,9 +327,8 @@ class LinkGroups:
     async def _commit(
         self, decisions: Mapping[str, Decision], seen: GroupsSeen, now: float
     ) -> None:
-        """Set the offsets, a part of the groups after the other.
-
-        What a broker that does not answer leaves is for the next look: each part would wait for it.
+        """Set the offsets, a part of the groups after the other. What a broker that does not answer
+        leaves is for the next look: each part would wait for it.
         """
         due = [group for group, one in decisions.items() if one.commits]
         for first in range(0, len(due), _PART):
@@ -338,8 +338,8 @@ class LinkGroups:
 
     async def _commit_part(self, due: Mapping[str, Decision], seen: GroupsSeen, now: float) -> bool:
         """Set offsets, unless somebody moved them since we looked. False: a broker was silent."""
-        deadline_s = self._settings.request_s
-        found = await fetch_offsets(self._target, due, once=True, deadline_s=deadline_s)
+        limit_s = self._settings.request_s
+        found = await fetch_offsets(self._target, due, once=True, stable=True, deadline_s=limit_s)
         again = self._answered(found)
         still = [
             group
@@ -349,7 +349,7 @@ class LinkGroups:
         self.commits["raced"] += len(again) - len(still)
         self.commits["refused"] += len(due) - len(again)
         wanted = {group: due[group].places for group in still}
-        answers = await commit_offsets(self._target, wanted, once=True, deadline_s=deadline_s)
+        answers = await commit_offsets(self._target, wanted, once=True, deadline_s=limit_s)
         points: list[Checkpoint] = []
         for group, error in answers.items():
             commits = due[group].commits

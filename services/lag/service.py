@@ -280,10 +280,8 @@ class LagService:
             await asyncio.sleep(self._settings.look_s)
 
     async def _flush(self, within_s: float) -> None:
-        """Write what waits; what was not confirmed within `within_s` waits on.
-
-        A partition that takes no write silences its own slot alone, and the ledger those slots
-        alone that have a change to tell.
+        """Write what waits; what was not confirmed within `within_s` waits on. A partition that
+        takes no write silences its own slot alone, the ledger those that have a change to tell.
         """
         health = self._context.health
         batch, self._pending = self._pending, deque()
@@ -298,14 +296,16 @@ class LagService:
                 await all_of([self._write_changed(changed, left), *writes])
             health.release(WRITING)
         except (MirrorfleetError, TimeoutError) as error:
-            self._writer.close()  # an answer that is still on its way belongs to nobody
             where = ", ".join(sorted(map(str, left))[:3])
             no_answer = f"{self._target.name} gave no answer within {within_s:g} s: {where}"
             text = str(error) or no_answer
             health.hold(WRITING, text)
             _log.warning("samples cannot be written", extra=fields(error=text))
         finally:
-            self._pending.extendleft(each for each in reversed(batch) if each[0] in left)
+            for each in reversed(batch):  # what is left of a partition are its last ones
+                if left.get(each[0]):
+                    left[each[0]].pop()
+                    self._pending.appendleft(each)
 
     async def _write_changed(self, changed: set[TopicPartition], left: _Left) -> None:
         """Changes first: who reads the sample of a verdict takes its change for told."""
@@ -315,5 +315,5 @@ class LagService:
 
     async def _write_one(self, at: TopicPartition, left: _Left) -> None:
         """Take out of `left` what was written."""
-        await self._writer.write(at, left[at], self._context.clock.now_ms())
+        await self._writer.write_out(at, left[at], self._context.clock.now_ms())
         del left[at]

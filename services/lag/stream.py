@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
 
@@ -152,9 +151,10 @@ class ProgressStream:
                 raise ConnectionLostError(f"{self._topic}: {describe(error)}") from error
             finally:
                 on_slots(None)  # before the stop, which may take longer than a worker may be silent
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(STOP_S):
-                        await app.stop()
+                # a task of its own: mode takes a cancellation of ours for one of its own parts'
+                stopping = asyncio.ensure_future(app.stop())
+                await asyncio.wait((stopping,), timeout=STOP_S)
+                stopping.cancel()
         raise ConnectionLostError(f"{self._topic}: the stream ended.")
 
     async def _watch_secrets(self, first: _Secrets) -> None:

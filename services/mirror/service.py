@@ -56,7 +56,7 @@ GROUP: Final = "group"
 """What holds a worker back that is no member of the workers' group."""
 CONNECT_S: Final = 3.0
 """For all sources to be reached before we join; slots of the others are not given to us."""
-CHECK_S: Final = 10.0
+CHECK_S: Final = 3.0
 """For a look at the positions of a slot before it is taken; a leader that is away costs no more."""
 
 _log = logger(__name__)

@@ -56,9 +56,14 @@ class ControlWriter:
         Raises: DeadlineError (with the last refusal), BrokerError (not allowed, too large),
         AuthenticationError. Some of the records may be written then.
         """
+        await self.write_out(tp, [*entries], now_ms)
+
+    async def write_out(self, tp: TopicPartition, waiting: list[Entry], now_ms: int) -> None:
+        """As `write`; takes out of `waiting` what is written, also where the rest then is not."""
         async with self._writing.setdefault(tp, asyncio.Lock()):
-            for part in _parts(entries):
+            for part in _parts(tuple(waiting)):
                 await self._write_batch(tp, part, now_ms)
+                del waiting[: len(part)]
 
     def close(self) -> None:
         """Close the connections."""

@@ -65,6 +65,7 @@ OF_PARTITIONS: Final = frozenset(
     }
 )
 """Answers to a commit that concern a partition alone; any other one is about its group."""
+_UNSTABLE: Final = ErrorCode.UNSTABLE_OFFSET_COMMIT
 _CONSUMER_PROTOCOLS: Final = frozenset({"consumer", ""})
 """A group that only ever had offsets set from outside has no protocol."""
 _NOT_OF_KIP_848: Final = frozenset(
@@ -171,18 +172,17 @@ async def fetch_offsets(
     groups: Iterable[str],
     *,
     once: bool = False,
+    stable: bool = False,
     deadline_s: float | None = None,
 ) -> Results[str, GroupOffsets]:
     """Every committed offset of each group; an unknown group has none. `once`: no refusal is waited
-    out.
+    out. `stable`: UNSTABLE_OFFSET_COMMIT (retriable) while a transaction that commits offsets of
+    it is not over; without it the ones before are answered (KIP-447).
     """
 
     async def ask(node: int, names: Sequence[str], left_s: float) -> Results[str, GroupOffsets]:
-        request = OffsetFetchRequest(
-            groups=tuple(
-                OffsetFetchRequestGroup(group_id=GroupId(name), topics=None) for name in names
-            )
-        )
+        asked = (OffsetFetchRequestGroup(group_id=GroupId(name), topics=None) for name in names)
+        request = OffsetFetchRequest(groups=tuple(asked), require_stable=stable)
         answer = await cluster.ask(request, OffsetFetchResponse, node=node, deadline_s=left_s)
         return {str(group.group_id): _offsets_of(group) for group in answer.groups}
 
@@ -278,6 +278,8 @@ def _offsets_of(group: OffsetFetchResponseGroup) -> GroupOffsets | BrokerError:
     code = code_of(group.error_code)
     if code is ErrorCode.GROUP_ID_NOT_FOUND:
         return {}
+    if any(code_of(p.error_code) is _UNSTABLE for t in group.topics for p in t.partitions):
+        code = _UNSTABLE
     error = verdict(code, f"OffsetFetch of group {group.group_id}")
     if error is not None:
         return error

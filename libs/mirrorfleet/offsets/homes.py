@@ -37,6 +37,7 @@ from mirrorfleet.offsets.copies import Answer, Copies
 from mirrorfleet.policy.flows import Flow
 from mirrorfleet.records.catalog import CatalogPartition
 from mirrorfleet.records.checkpoint import Checkpoint
+from mirrorfleet.records.incarnations import LossCause
 
 _MOST_HIDDEN: Final = 3
 """Offsets of before that are remembered while the target shows none."""
@@ -177,6 +178,39 @@ def cut_off(
         if answer is not None and max(answer.offset, starts[point.partition]) < last.target:
             found.add(point.partition)
     return frozenset(found)
+
+
+def held_at_parting(
+    points: Iterable[Checkpoint],
+    last_of: Callable[[Checkpoint], Checkpoint | None],
+    copies: Copies,
+    starts: Mapping[TopicPartition, int],
+) -> list[Checkpoint]:
+    """Who stands still in what the source has lost has read nothing of the new history, also once
+    that has grown past it: it goes on where that begins, as consumers do by KIP-320.
+
+    That it stands still is told by its last checkpoint, made before the new history was copied.
+    """
+    found: list[Checkpoint] = []
+    for point in points:
+        entry, last = copies.by_target(point.partition), last_of(point)
+        parted = None if entry is None else _lost_by_source(entry)
+        if entry is None or parted is None or last is None:
+            found.append(point)
+            continue
+        begin = copies.to_target(entry.source, parted)
+        at = max(0 if begin is None else begin.offset, starts[point.partition])
+        stands = last.source == point.source > parted
+        held = stands and last.target <= at < point.target
+        found.append(replace(point, target=TargetOffset(at)) if held else point)
+    return found
+
+
+def _lost_by_source(entry: CatalogPartition) -> int | None:
+    """From where on the source had lost its records when this copy began; None where it had not."""
+    loss = entry.loss
+    truncated = loss is not None and loss.cause == LossCause.SOURCE_TRUNCATED
+    return loss.first if loss is not None and truncated else None
 
 
 def _placed(view: GroupView) -> tuple[GroupView, tuple[Checkpoint, ...]]:

@@ -157,7 +157,8 @@ def _judged(one: Return, copies: Copies) -> Return:
 
 async def _look(source: Cluster, target: Cluster, names: Sequence[str]) -> _Look:
     states = [(each, await list_groups(each, any_protocol=True)) for each in (source, target)]
-    home, there = await fetch_offsets(source, names), await fetch_offsets(target, names)
+    home = await fetch_offsets(source, names, stable=True)
+    there = await fetch_offsets(target, names, stable=True)
     troubles, awake = dict[str, str](), dict[str, str]()
     for name in names:
         for cluster, answers in ((source, home), (target, there)):

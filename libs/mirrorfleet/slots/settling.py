@@ -207,8 +207,7 @@ class Doubts:
             if now is not None:
                 if (before := self._led.get(at, now)) != now:
                     self._lineage.moved(at, before.epoch)
-                    self._doubted.add(at)
-                    self._silent.partitions.discard(at)
+                    self.doubt(at)
                 self._led[at] = now
 
     @property

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 FIRST_WINDOW: Final = 4_096
 """Target offsets that are compared first, from the end; ten times more as long as none agrees."""
+MOST_WINDOW: Final = 100 * FIRST_WINDOW
+"""What is compared is in memory, some 100 MB at most; a log may be a thousand times as long."""
 
 ENDS_S: Final = 2.0
 """For the ends of the copies; a slot that is taken stands still until they are known."""
@@ -179,6 +181,10 @@ async def _kept(runner: SlotRunner, partition: CopyPartition) -> TargetOffset:
         kept, differs = kept_to(in_force(runs, next_target), stored)
         if kept is not None:
             return kept
+        if first > start and window >= MOST_WINDOW:
+            raise _UnknownError(
+                f"nothing of its last {window} offsets is as it was written, so this cannot be told"
+            )
         window *= 10
     if differs:
         raise _UnknownError("its stored bytes are not what was written, so this cannot be told")

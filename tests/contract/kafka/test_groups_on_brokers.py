@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as Confluent
 
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError
@@ -103,6 +104,31 @@ async def test_a_group_of_the_new_protocol_is_set_when_it_is_empty_and_left_alon
     assert await group.put(7) is None
     assert await group.stands() == {group.at: GroupOffset(7, "m")}
     assert await group.state() is GroupState.EMPTY
+
+
+async def test_an_offset_of_a_transaction_that_is_open_is_not_stable_until_it_is_over(
+    east: Region, cluster: Cluster
+) -> None:
+    group = Watched(cluster, (await new_topic(cluster)).name)
+    assert await group.put(3) is None
+    client = {"bootstrap.servers": address(east)}
+    consumer = Consumer({**client, "group.id": group.name})
+    producer = Producer({**client, "transactional.id": group.name})
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    place = Confluent(group.at.topic, 0, 9)
+    producer.send_offsets_to_transaction([place], consumer.consumer_group_metadata(), 20)
+
+    asked = await fetch_offsets(cluster, [group.name], once=True, stable=True)
+    undecided = asked[group.name]
+    assert isinstance(undecided, BrokerError)
+    assert undecided.code is ErrorCode.UNSTABLE_OFFSET_COMMIT
+    assert await group.stands() == {group.at: GroupOffset(3, "m")}
+
+    producer.commit_transaction(20)
+    found = (await fetch_offsets(cluster, [group.name], stable=True))[group.name]
+    assert found == {group.at: GroupOffset(9)}
+    consumer.close()
 
 
 async def test_offsets_that_a_coordinator_does_not_take_at_once_are_set_in_parts(

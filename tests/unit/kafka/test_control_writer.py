@@ -11,7 +11,7 @@ import pytest
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError, DeadlineError
 from mirrorfleet.core.ids import TopicPartition
-from mirrorfleet.kafka.control_writer import ControlWriter
+from mirrorfleet.kafka.control_writer import ControlWriter, Entry
 from mirrorfleet.kafka.producer import ProduceAck, ProduceEntry
 from mirrorfleet.wire.batch import verify, walk
 from mirrorfleet.wire.records import NO_TIME, Record, records_of
@@ -124,6 +124,27 @@ async def test_a_quota_that_wants_silence_for_too_long_is_named_and_its_connecti
 
     lane = cast("Lane", writer._lanes[1])
     assert (Lane.made, lane.sent, lane.connection.closed) == (1, [], False)
+
+
+async def test_what_was_written_before_the_rest_was_refused_does_not_wait_any_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mirrorfleet.kafka.control_writer.ProduceLane", Lane)
+    monkeypatch.setattr("mirrorfleet.kafka.control_writer._MAX_BATCH_BYTES", 40)
+    writer = ControlWriter(cast("Cluster", OneBroker()), deadline_s=0.2)
+    waiting: list[Entry] = [(b"k", b"%d" % number) for number in range(3)]
+    sending = Lane.send
+
+    async def twice(lane: Lane, entries: tuple[ProduceEntry, ...]) -> list[ProduceAck]:
+        if len(lane.sent) == 2:
+            raise BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "t")
+        return await sending(lane, entries)
+
+    monkeypatch.setattr(Lane, "send", twice)
+    with pytest.raises(BrokerError):
+        await writer.write_out(FREE, waiting, 0)
+
+    assert waiting == [(b"k", b"2")]
 
 
 @pytest.fixture

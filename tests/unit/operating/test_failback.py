@@ -51,6 +51,7 @@ class Side:
     cluster_id: str = ""
     hides: bool = False
     """It lists no group."""
+    undecided: Answers = field(default_factory=dict)
     is_away: bool = False
     """It goes away while it is asked to set offsets, and sets them all the same."""
 
@@ -102,8 +103,9 @@ async def list_groups(side: Side, *, any_protocol: bool = False) -> dict[str, Li
     return {name: ListedGroup(name, states[name in side.active], 1) for name in names}
 
 
-async def fetch_offsets(side: Side, groups: Sequence[str]) -> Answers:
-    return {name: side.groups.get(name, {}) for name in groups}
+async def fetch_offsets(side: Side, groups: Sequence[str], *, stable: bool = False) -> Answers:
+    undecided = side.undecided if stable else {}
+    return {name: side.groups.get(name, {}) for name in groups} | undecided
 
 
 async def commit_offsets(

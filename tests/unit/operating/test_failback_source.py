@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from mirrorfleet.core.errors import RefusedError
+from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import BrokerError, RefusedError
 from mirrorfleet.mapping.catalog import CatalogView
 from mirrorfleet.operating import failback
 from tests.unit.mapping.test_asking import ENTRY, catalog_of
-from tests.unit.operating.test_failback import READ, Region, _clusters
+from tests.unit.operating.test_failback import READ, SEEN, Region, _clusters
 from tests.unit.records.making import LINK
 
 __all__ = ["_clusters"]
@@ -28,3 +29,16 @@ async def test_a_source_that_was_built_anew_is_no_source_of_which_nobody_has_rea
     region.east.cluster_id = "anew"
     with pytest.raises(RefusedError, match="alias east means cluster anew now, but the catalog of"):
         await region.found()
+
+
+@pytest.mark.parametrize("side", ["east", "west"])
+async def test_a_group_of_which_a_commit_is_not_decided_yet_stays(side: str) -> None:
+    """What it committed last is not what its coordinator tells without being asked to be sure."""
+    region = Region({"g1": SEEN}, {"g1": READ})
+    of_side = {"east": region.east, "west": region.west}[side]
+    of_side.undecided = {"g1": BrokerError(ErrorCode.UNSTABLE_OFFSET_COMMIT, "OffsetFetch")}
+
+    (left,) = await region.made()
+
+    assert left.trouble.startswith(f"{side}: OffsetFetch: UNSTABLE_OFFSET_COMMIT")
+    assert region.east.committed == {}

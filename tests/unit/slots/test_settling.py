@@ -188,6 +188,20 @@ async def test_a_leader_of_another_epoch_is_asked_before_anything_is_written(
     assert (sorted(world.looks), world.doubts.doubted) == ([[COPY], [OTHER], [*CONTROL]], set())
 
 
+async def test_a_leader_of_another_epoch_is_asked_at_once_also_just_after_the_one_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch)
+    world.doubts.renew()
+    await world.settled()
+    world.looks.clear()
+
+    world.epoch = 2
+    world.renewed()
+    await world.settled()
+    assert (sorted(world.looks), world.doubts.doubted) == ([[COPY], [OTHER], [*CONTROL]], set())
+
+
 async def test_a_connection_that_we_did_not_close_is_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -7,9 +7,11 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, TypeVar, cast
 from uuid import UUID
 
+import pytest
+
 from mirrorfleet.copying.faults import Fault, FaultReason
 from mirrorfleet.copying.partition import start_position
-from mirrorfleet.core.errors import DeadlineError
+from mirrorfleet.core.errors import DeadlineError, MirrorfleetError
 from mirrorfleet.core.ids import SourceOffset, TargetOffset, TopicPartition
 from mirrorfleet.kafka.offsets import ListedOffset
 from mirrorfleet.offsets.agreement import Payload
@@ -17,14 +19,12 @@ from mirrorfleet.offsets.index import OffsetIndex
 from mirrorfleet.records.catalog import CatalogLoss
 from mirrorfleet.records.incarnations import LossCause
 from mirrorfleet.slots import ledger, starting, succession, taking, target_loss
-from mirrorfleet.slots.target_loss import ENDS_S, FIRST_WINDOW, check_ends
+from mirrorfleet.slots.target_loss import ENDS_S, FIRST_WINDOW, MOST_WINDOW, check_ends
 from tests.unit.copying.making import entry, identity, slot, span
 from tests.unit.offsets.making import run_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-
-    import pytest
 
     from mirrorfleet.copying.partition import CopyPartition
     from mirrorfleet.copying.slot import Slot
@@ -151,6 +151,34 @@ async def test_only_the_runs_behind_the_window_are_read_until_one_payload_agrees
 
     assert kept == agreed.target_end
     assert asked == [10_000 - FIRST_WINDOW, 0]
+
+
+async def test_no_more_of_a_long_log_is_compared_than_memory_has_room_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where the target stores other bytes than were written nothing of it would ever agree."""
+    asked: list[tuple[int, int]] = []
+    partition = next(iter(slot(entry()).partitions.values()))
+
+    async def bounds(*_: object) -> tuple[int, int]:
+        return 0, 10_000_000
+
+    async def stored(_: object, __: object, first: int, end: int) -> dict[TargetOffset, Payload]:
+        asked.append((first, end))
+        return {}
+
+    async def behind(*_: object) -> list[Run]:
+        return [run_of(0, 10_000_000, 0)]
+
+    monkeypatch.setattr(target_loss, "log_bounds", bounds)
+    monkeypatch.setattr(target_loss, "_stored", stored)
+    mender = SimpleNamespace(runs_behind=behind)
+    runner = SimpleNamespace(target=None, slot=slot(entry()), mender=mender)
+
+    with pytest.raises(MirrorfleetError, match="cannot be told"):
+        await target_loss._kept(cast("SlotRunner", runner), partition)
+
+    assert max(end - first for first, end in asked) == MOST_WINDOW
 
 
 async def test_a_loss_of_what_an_incarnation_before_copied_is_found_before_anything_is_copied(

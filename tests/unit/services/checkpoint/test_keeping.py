@@ -272,9 +272,9 @@ def home_refuses(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     fetch = world.fetch_offsets
 
     async def refused_at_home(
-        cluster: Cluster, groups: Iterable[str], *, once: bool = False, deadline_s: float
+        cluster: Cluster, groups: Iterable[str], *, deadline_s: float, **_: object
     ) -> Answers:
-        answers = await fetch(cluster, groups, once=once, deadline_s=deadline_s)
+        answers = await fetch(cluster, groups, deadline_s=deadline_s)
         return dict.fromkeys(groups, MAY_NOT) if cluster.name == "east" else answers
 
     monkeypatch.setattr(link_module, "fetch_offsets", refused_at_home)

@@ -168,7 +168,7 @@ class World:
         return {} if cluster.name == "west" and (self.is_hidden or not self.target) else EMPTY
 
     async def fetch_offsets(
-        self, cluster: Cluster, groups: Iterable[str], *, once: bool = False, deadline_s: float
+        self, cluster: Cluster, groups: Iterable[str], *, deadline_s: float, **_: object
     ) -> Answers:
         if cluster.name == "east":
             return {group: dict(self.source) for group in groups}
@@ -285,9 +285,9 @@ async def test_a_group_that_is_refused_when_it_is_to_be_set_is_told(
     fetch = world.fetch_offsets
 
     async def then_refuse(
-        cluster: Cluster, groups: Iterable[str], *, once: bool = False, deadline_s: float
+        cluster: Cluster, groups: Iterable[str], *, deadline_s: float, **_: object
     ) -> Answers:
-        answers = await fetch(cluster, groups, once=once, deadline_s=deadline_s)
+        answers = await fetch(cluster, groups, deadline_s=deadline_s)
         second = cluster.name == "west" and world.asked == 2
         return dict.fromkeys(groups, MAY_NOT) if second else answers
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 AWAY = BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "west: coordinator")
 SILENT = BrokerError(ErrorCode.NETWORK_EXCEPTION, "OffsetCommit")
+UNDECIDED = BrokerError(ErrorCode.UNSTABLE_OFFSET_COMMIT, "OffsetFetch")
 GROUPS = [f"g{number:03}" for number in range(250)]
 FAR = {there(0): GroupOffset(30)}
 
@@ -44,6 +45,8 @@ class Many:
         self.target: dict[str, GroupOffsets] = {}
         self.away: set[str] = set()
         self.silent: set[str] = set()
+        self.undecided: set[str] = set()
+        """Of a transaction whose marker is not there yet."""
         self.asked: list[tuple[str, int, bool]] = []
         self.set: list[list[str]] = []
 
@@ -54,15 +57,21 @@ class Many:
         return {name: ListedGroup(name, GroupState.EMPTY, 1) for name in GROUPS}
 
     async def fetch_offsets(
-        self, cluster: Cluster, groups: Iterable[str], *, once: bool = False, deadline_s: float
+        self,
+        cluster: Cluster,
+        groups: Iterable[str],
+        *,
+        once: bool = False,
+        stable: bool = False,
+        deadline_s: float,
     ) -> Answers:
         wanted = list(groups)
         self.asked.append((cluster.name, len(wanted), once))
         if cluster.name == "east":
             return {name: places(20) for name in wanted}
-        return {
-            name: AWAY if name in self.away else dict(self.target.get(name, {})) for name in wanted
-        }
+        answers: Answers = {name: dict(self.target.get(name, {})) for name in wanted}
+        undecided = self.undecided if stable else set()
+        return answers | dict.fromkeys(self.away, AWAY) | dict.fromkeys(undecided, UNDECIDED)
 
     async def commit_offsets(
         self, _: Cluster, wanted: Mapping[str, GroupOffsets], *, once: bool, deadline_s: float
@@ -98,6 +107,24 @@ async def test_a_group_that_moves_while_others_are_set_is_not_set(world: World, 
     assert [len(part) for part in many.set] == [100, 100, 49]
     assert (link.commits["set"], link.commits["raced"]) == (249, 1)
     assert many.target[GROUPS[240]] == FAR
+
+
+async def test_a_group_whose_own_commit_is_not_decided_yet_is_not_set(
+    world: World, many: Many
+) -> None:
+    """Its coordinator would drop what was committed before: it takes ours for the newer one."""
+    many.undecided = {GROUPS[3]}
+    link = world.link()
+
+    await link.look(copied())
+
+    assert sum(map(len, many.set)) == len(GROUPS) - 1
+    assert GROUPS[3] not in many.target
+    assert "UNSTABLE_OFFSET_COMMIT" in link.report.refused[GROUPS[3]]
+
+    many.undecided.clear()
+    await link.look(copied())
+    assert GROUPS[3] in many.target
 
 
 async def test_what_was_set_counts_when_a_broker_falls_silent_and_the_rest_waits_for_the_next_look(

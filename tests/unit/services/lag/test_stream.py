@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, cast
 
@@ -159,6 +160,28 @@ async def test_a_stream_that_stands_still_without_an_error_is_ended(
     world.stalled.set()
 
     assert "nothing comes any more" in await awaited_end(world)
+
+
+async def test_who_is_ended_while_faust_says_goodbye_ends(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its library takes the cancellation of whoever waits for that of one of its own parts."""
+    stopping = asyncio.Event()
+
+    class Polite(App):
+        async def stop(self) -> None:
+            stopping.set()
+            with suppress(asyncio.CancelledError):
+                await asyncio.shield(asyncio.sleep(0.2))
+
+    monkeypatch.setattr(ProgressStream, "_app", lambda *_: Polite())
+    world.stalled.set()
+    running = asyncio.create_task(world.run())
+    await stopping.wait()
+    running.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await running
 
 
 async def test_slots_that_are_added_are_seen_as_soon_as_new_topics(tmp_path: Path) -> None:

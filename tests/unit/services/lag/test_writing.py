@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import BrokerError
+from mirrorfleet.core.errors import BrokerError, DeadlineError
 from mirrorfleet.core.ids import SlotNumber, TopicPartition
 from mirrorfleet.lagging.board import Change, Told
 from mirrorfleet.lagging.partition import PartitionLag
@@ -39,20 +38,23 @@ class Writer:
         self.ledger = service._ledger
         self.refused: set[int] = set()
         self.silent: set[int] = set()
+        self.most = 1_000
+        """So many entries are written before the time is over."""
         self.written: list[tuple[int, int]] = []
         """Number of the partition and time of each sample, of a change 0."""
         service._writer = cast("ControlWriter", self)
 
-    async def write(self, at: TopicPartition, entries: Sequence[Entry], now_ms: int) -> None:
+    async def write_out(self, at: TopicPartition, entries: list[Entry], now_ms: int) -> None:
         del now_ms
         number = LEDGER if at == self.ledger else at.partition
         if number in self.refused:
             raise BrokerError(ErrorCode.NOT_ENOUGH_REPLICAS, f"writing {at}")
         await (asyncio.Event().wait() if number in self.silent else asyncio.sleep(0))
-        self.written += [(number, time_of(each)) for each in entries]
-
-    def close(self) -> None:
-        """Nothing is open."""
+        some = entries[: self.most]
+        self.written += [(number, time_of(each)) for each in some]
+        del entries[: self.most]
+        if entries:
+            raise DeadlineError(f"writing {at}")
 
     def heal(self) -> None:
         self.refused, self.silent, self.written = set(), set(), []
@@ -137,3 +139,20 @@ async def test_who_is_ended_while_it_writes_ends_and_keeps_what_is_not_written()
     writer.heal()
     await service._flush(SOON_S)
     assert writer.times() == {slot: [2] for slot in OTHERS} | {BAD: [1, 2]}
+
+
+async def test_what_is_written_in_time_is_not_written_again() -> None:
+    """Under a quota of the target a backlog takes many turns."""
+    service = LagService(Fleet().context)
+    writer = Writer(service)
+    writer.most = 2
+    for time_ms in range(1, 6):
+        tell(service, time_ms)
+    for time_ms in (6, 7):
+        await service._flush(SOON_S)
+        tell(service, time_ms)
+    for _ in range(3):
+        await service._flush(SOON_S)
+
+    assert writer.times() == {slot: [*range(1, 8)] for slot in SLOTS}
+    assert not service._pending
