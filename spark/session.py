@@ -23,6 +23,8 @@ SHIPPED: Final = {"mirrorfleet": PROJECT / "libs" / "mirrorfleet", "spark": PROJ
 """What batch functions import on executors."""
 
 SETTINGS: Final = {
+    # Spark's pages show the options of a write; a key in PEM is no secret by its own pattern
+    "spark.sql.redaction.options.regex": "(?i)url|kafka[.](ssl|sasl)[.]",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "2000",
     # a record of segments or archive has up to 4 MB: 2000 of them are gigabytes, in Java and again

@@ -62,9 +62,11 @@ class HeartbeatService:
         """Write heartbeats until `stop`; one that is under way is ended."""
         context = self._context
         target = Cluster(cluster_settings(context.estate, context.target, CLIENT))
+        # at once, so that we are not ready before: a target that is silent refuses only late
+        leading = leadership(context, target, "heartbeat")
         try:
             if await reached(context, stop, target.open):
-                await leadership(context, target, "heartbeat").run(self._beat, stop, self._forget)
+                await leading.run(self._beat, stop, self._forget)
         finally:
             for place in self._places:
                 await place.close()

@@ -153,8 +153,8 @@ class ProgressStream:
                 on_slots(None)  # before the stop, which may take longer than a worker may be silent
                 # a task of its own: mode takes a cancellation of ours for one of its own parts'
                 stopping = asyncio.ensure_future(app.stop())
+                asyncio.get_running_loop().call_later(STOP_S, stopping.cancel)
                 await asyncio.wait((stopping,), timeout=STOP_S)
-                stopping.cancel()
         raise ConnectionLostError(f"{self._topic}: the stream ended.")
 
     async def _watch_secrets(self, first: _Secrets) -> None:

@@ -38,7 +38,7 @@ from mirrorfleet.slots.trace_topics import Tracing, Upstream
 from mirrorfleet.slots.worker import SourceSide, Worker
 from services.mirror import reporting, settings
 from services.mirror.claiming import Claiming
-from services.mirror.telling import Teller
+from services.mirror.telling import Teller, last_told
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -148,8 +148,7 @@ class MirrorService:
             await owning.drained()
             member.cancel()  # the others take the slots while we say goodbye
             worker.event(EventKind.WORKER_STOPPED)
-            async with asyncio.TaskGroup() as last:
-                self._tell(Teller(worker, last, deadline_s=stop.remaining() / 3))
+            await last_told(worker, self._tell, stop.remaining() * 2 / 3)
             keepers = [side.keeper for side in self._sides.values()]
             for task in [*background, *self._following, *keepers]:
                 task.cancel()

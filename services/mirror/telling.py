@@ -6,6 +6,8 @@ is told as ever: readers take a slot for silent that they hear nothing of for `o
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -18,7 +20,6 @@ from mirrorfleet.runtime.log import fields, logger
 from services.mirror import reporting
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Awaitable, Callable, Coroutine, Iterable
 
     from mirrorfleet.slots.runner import SlotRunner
@@ -48,9 +49,8 @@ class Teller:
         self._writing: dict[str, asyncio.Task[None]] = {}
 
     def tell(self, runners: Iterable[SlotRunner]) -> None:
-        """Begin to write how these stand, and what waits; what is still being written is left out.
-
-        What cannot be written is logged.
+        """Begin to write how these stand, and what waits, but for what is still being written; what
+        cannot be written is logged.
         """
         untaken: list[SlotRunner] = []
         for runner in runners:
@@ -65,8 +65,7 @@ class Teller:
         self._begin("requests", partial(_logged, "requests", worker.ask, self._requests))
 
     def _begin(self, what: str, write: Callable[[], Coroutine[object, object, None]]) -> None:
-        before = self._writing.get(what)
-        if before is None or before.done():
+        if (before := self._writing.get(what)) is None or before.done():
             self._writing[what] = self._tasks.create_task(write(), name=f"tell:{what}")
 
     def _tell_of(self, runner: SlotRunner) -> None:
@@ -94,6 +93,13 @@ class Teller:
         for partition in runner.slot.partitions.values():
             if now - partition.fault_since > RECOVERED_S:
                 worker.recovered(runner.link, partition)
+
+
+async def last_told(worker: Worker, tell: Callable[[Teller], None], within_s: float) -> None:
+    """The last report, in time: an earlier one may be at what it waits for longer than we have."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(within_s), asyncio.TaskGroup() as tasks:
+            tell(Teller(worker, tasks, deadline_s=within_s / 2))
 
 
 async def _logged(

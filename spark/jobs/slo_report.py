@@ -102,7 +102,8 @@ def _window(arguments: argparse.Namespace) -> tuple[int, int]:
 
 
 def _samples(job: Job, since_ms: int) -> DataFrame:
-    records = job.target.read(job.topic(ControlKind.SAMPLES), since_ms).select("key", "value")
+    records = job.target.read(job.topic(ControlKind.SAMPLES), since_ms)
+    records = records.select("timestamp_ms", "timestamp_type", "key", "value")
     return records.mapInArrow(coding.decode_samples, schemas.SAMPLES)
 
 

@@ -141,10 +141,10 @@ def cut_runs(batches: Batches) -> Iterator[pa.RecordBatch]:
 
 
 def decode_samples(batches: Batches) -> Iterator[pa.RecordBatch]:
-    """(key, value) to `SAMPLES`; what cannot be read is skipped, nothing is decided by it."""
-    records = _rows(batches)
-    decoded = (samples.decode(_maybe_bytes(r["key"]), _maybe_bytes(r["value"])) for r in records)
-    return _arrow(_SAMPLES, (_sample(one) for one in decoded if isinstance(one, samples.Sample)))
+    """(timestamp_ms, timestamp_type, key, value) to `SAMPLES`; what cannot be read is skipped,
+    nothing is decided by it.
+    """
+    return _arrow(_SAMPLES, (row for record in _rows(batches) for row in _sample(record)))
 
 
 def decode_partitions(batches: Batches) -> Iterator[pa.RecordBatch]:
@@ -259,9 +259,16 @@ def _pieces(row: Row) -> Iterator[Row]:
         }
 
 
-def _sample(sample: samples.Sample) -> Row:
-    return {
-        "time_ms": sample.time_ms,
+def _sample(record: Row) -> Iterator[Row]:
+    sample = samples.decode(_maybe_bytes(record["key"]), _maybe_bytes(record["value"]))
+    if not isinstance(sample, samples.Sample):
+        return
+    # one that waited a little for the target is as old as it says; a clock may be hours off
+    stored_ms = _int(record["timestamp_ms"])
+    waited = 0 <= stored_ms - sample.time_ms <= samples.HOLDS_MS
+    by_broker = record["timestamp_type"] == _LOG_APPEND_TIME and not waited
+    yield {
+        "time_ms": stored_ms if by_broker else sample.time_ms,
         "link": str(Link(sample.source, sample.target)),
         "topic": sample.topic,
         "partition": sample.partition,

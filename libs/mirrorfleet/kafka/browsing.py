@@ -118,6 +118,8 @@ async def _partition(
                 yield header_row(number, seen)
             elif not seen.header.is_control:
                 for record in seen.records():
+                    if asked.start is not None and record.offset < start:
+                        continue  # the batch that holds `start` begins before it
                     shown = (
                         {"key": shortened(record.key), "value": shortened(record.value)}
                         if decode is None

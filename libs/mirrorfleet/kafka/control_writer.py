@@ -156,14 +156,17 @@ async def write_waiting(
 ) -> None:
     """Write what waits in a queue, and take out of it what was written; one at a time a queue.
 
-    Raises: as `ControlWriter.write`; all of it waits on.
+    Raises: as `ControlWriter.write`; what was not written waits on.
     """
     waiting = tuple(queue)
-    if waiting:
-        await writer.write(tp, [encode(each) for each in waiting], now_ms)
-    for each in waiting:
-        if queue and queue[0] is each:  # unless it fell out of a full queue meanwhile
-            queue.popleft()
+    left = [encode(each) for each in waiting]
+    try:
+        if left:
+            await writer.write_out(tp, left, now_ms)
+    finally:
+        for each in waiting[: len(waiting) - len(left)]:
+            if queue and queue[0] is each:  # unless it fell out of a full queue meanwhile
+                queue.popleft()
 
 
 def _parts(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:

@@ -94,6 +94,16 @@ async def begun(work: Coroutine[object, object, T]) -> AsyncIterator[asyncio.Fut
         await _cancelled([beside])
 
 
+def unless_cancelled() -> None:
+    """Behind a task group that failed. Raises: CancelledError: it was cancelled, and has forgotten.
+
+    Where nobody cancels the caller itself, what the group and time-outs asked for is taken back.
+    """
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
+
+
 async def _cancelled(work: Sequence[asyncio.Future[T]]) -> list[BaseException]:
     """End what is not at its end; what it failed with."""
     for each in work:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from mirrorfleet.core.ids import SlotNumber, SourceOffset, TargetOffset, TopicPartition
 from mirrorfleet.offsets.index import Found, OffsetIndex
 from mirrorfleet.offsets.lineage import Losses, lineage
 from mirrorfleet.records.catalog import CatalogPartition, CatalogState
+from mirrorfleet.records.incarnations import LossCause
 from mirrorfleet.records.offset_sync import OffsetSync
 
 
@@ -93,6 +94,20 @@ class Copies:
         entry = self._by_target.get(partition)
         known = None if entry is None else self._index.of(entry.identity)
         return entry is not None and entry.loss is None and (known is None or known.first is None)
+
+    def parted(self, entry: CatalogPartition) -> list[SourceOffset]:
+        """From where on the source once had lost its records of a partition, the lowest first."""
+        former = range(entry.identity.incarnation)
+        before = (
+            self._losses.get(replace(entry.identity, incarnation=number)) for number in former
+        )
+        return sorted(
+            SourceOffset(loss.first)
+            for loss in (entry.loss, *before)
+            if loss is not None
+            and loss.first is not None
+            and loss.cause == LossCause.SOURCE_TRUNCATED
+        )
 
     def to_target(self, partition: TopicPartition, offset: int) -> Answer | None:
         """Source to target; None when it is not copied, or nothing of it yet."""

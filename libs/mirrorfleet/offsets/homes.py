@@ -37,7 +37,6 @@ from mirrorfleet.offsets.copies import Answer, Copies
 from mirrorfleet.policy.flows import Flow
 from mirrorfleet.records.catalog import CatalogPartition
 from mirrorfleet.records.checkpoint import Checkpoint
-from mirrorfleet.records.incarnations import LossCause
 
 _MOST_HIDDEN: Final = 3
 """Offsets of before that are remembered while the target shows none."""
@@ -193,24 +192,22 @@ def held_at_parting(
     """
     found: list[Checkpoint] = []
     for point in points:
-        entry, last = copies.by_target(point.partition), last_of(point)
-        parted = None if entry is None else _lost_by_source(entry)
-        if entry is None or parted is None or last is None:
-            found.append(point)
-            continue
-        begin = copies.to_target(entry.source, parted)
-        at = max(0 if begin is None else begin.offset, starts[point.partition])
-        stands = last.source == point.source > parted
-        held = stands and last.target <= at < point.target
-        found.append(replace(point, target=TargetOffset(at)) if held else point)
+        last = last_of(point)
+        stands = last is not None and last.source == point.source
+        found.append(_held(point, last, copies, starts) if last and stands else point)
     return found
 
 
-def _lost_by_source(entry: CatalogPartition) -> int | None:
-    """From where on the source had lost its records when this copy began; None where it had not."""
-    loss = entry.loss
-    truncated = loss is not None and loss.cause == LossCause.SOURCE_TRUNCATED
-    return loss.first if loss is not None and truncated else None
+def _held(
+    point: Checkpoint, last: Checkpoint, copies: Copies, starts: Mapping[TopicPartition, int]
+) -> Checkpoint:
+    entry = copies.by_target(point.partition)
+    for parted in () if entry is None else copies.parted(entry):
+        begin = None if entry is None else copies.to_target(entry.source, parted)
+        at = max(0 if begin is None else begin.offset, starts[point.partition])
+        if point.source > parted and last.target <= at < point.target:
+            return replace(point, target=TargetOffset(at))
+    return point
 
 
 def _placed(view: GroupView) -> tuple[GroupView, tuple[Checkpoint, ...]]:

@@ -69,13 +69,13 @@ def acl_edits(
 
     `ours` are the ACLs of the target that the catalog remembers for this link; `unsure` is about
     topics that this look does not decide: what may be wanted for them is kept, not added. `ended`
-    is about copies that nobody follows any more, which stay. What the source denies of either is
+    is about copies that are there and that nobody follows now. What the source denies of these is
     wanted as long as a right that is wider than the topic would give it.
     """
     if policy is AclPolicy.IGNORE or seen.trouble:
         return ()
     wanted = _wanted(seen, crossings)
-    wanted |= _denied_within(seen, (ended, unsure), wanted)
+    wanted |= _denied_within(seen, ended, wanted)
     edits = [AclEdit(AclStep.ADD, each, wanted[each]) for each in wanted.keys() - seen.target]
     edits += [
         AclEdit(AclStep.NOTE, each, wanted[each])
@@ -115,26 +115,23 @@ def _wanted(seen: AclsSeen, crossings: Crossings) -> dict[AclBinding, Way]:
 
 
 def _denied_within(
-    seen: AclsSeen, left: Iterable[Crossings], wanted: Mapping[AclBinding, Way]
+    seen: AclsSeen, left: Crossings, wanted: Mapping[AclBinding, Way]
 ) -> dict[AclBinding, Way]:
     """What the source denies of copies that are left, where a wider right gives it."""
-    found: dict[AclBinding, Way] = {}
-    for crossings in left:
-        for made, way in _wanted(seen, crossings).items():
-            is_new = made.permission is AclPermission.DENY and made not in wanted
-            if is_new and _is_within(made, wanted):
-                found[made] = min(found.get(made, way), way, key=_length)
-    return found
+    rights = [one for one in wanted if one.permission is AclPermission.ALLOW and is_wide(one)]
+    return {
+        made: way
+        for made, way in _wanted(seen, left).items()
+        if made.permission is AclPermission.DENY and made not in wanted and _is_within(made, rights)
+    }
 
 
-def _is_within(denial: AclBinding, wanted: Iterable[AclBinding]) -> bool:
-    """Whether a right to more than one topic is about this one, too."""
+def _is_within(denial: AclBinding, rights: Iterable[AclBinding]) -> bool:
+    """Whether one of these rights, each to more than one topic, is about this one, too."""
     return any(
-        each.permission is AclPermission.ALLOW
-        and each.resource is denial.resource
-        and is_wide(each)
+        each.resource is denial.resource
         and (each.pattern is AclPattern.LITERAL or denial.name.startswith(each.name))
-        for each in wanted
+        for each in rights
     )
 
 

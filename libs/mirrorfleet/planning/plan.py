@@ -205,8 +205,11 @@ def _acls(view: LinkFacts, others: Mapping[Claim, bool | None]) -> tuple[AclEdit
     flow, us = view.flow, view.acls.us
     crossings = Crossings(flow, (each for each in view.claims if others[each] is False), us)
     untold = (each for each in view.claims if others[each] is None)
-    unsure = Crossings(flow, (*undecided(flow, view.source, view.book), *untold), us)
-    ended = Crossings(flow, view.book.ended(flow.link), us)
+    waiting = undecided(flow, view.source, view.book)
+    unsure = Crossings(flow, (*waiting, *untold), us)
+    copied = {(e.source_topic, e.target_topic) for e in view.book.claims() if e.link == flow.link}
+    left = (each for each in waiting if (each.source_topic, each.target_topic) in copied)
+    ended = Crossings(flow, (*view.book.ended(flow.link), *left), us)
     ours = view.book.acls_of(view.source.cluster)
     return acl_edits(flow.acls, view.acls.seen, ours, crossings, unsure, ended)
 

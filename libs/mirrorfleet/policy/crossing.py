@@ -179,6 +179,8 @@ def _within(denial: AclBinding, patterns: Iterable[str]) -> Iterator[AclBinding]
     prefix = prefix_of(denial)
     for pattern in patterns:
         name, is_whole = literal_prefix(pattern)
+        if is_whole and "." in name:  # any letter there, where it is a pattern
+            name, is_whole = name.partition(".")[0], False
         if is_whole and name.startswith(prefix):
             yield denial._replace(name=name, pattern=AclPattern.LITERAL)
         elif not is_whole and overlap(prefix, name):

@@ -19,6 +19,7 @@ from mirrorfleet.records import (
     positions,
     progress,
     registry,
+    reports,
     samples,
     segments,
     traces,
@@ -40,6 +41,7 @@ _OURS: Final[dict[ControlKind, _Decode]] = {
     ControlKind.PROGRESS: lambda key, value: (
         traces.decode(value) if traces.is_ours(key) else progress.decode(key, value)
     ),
+    ControlKind.REPORTS: reports.decode,
     ControlKind.SAMPLES: samples.decode,
     ControlKind.EVENTS: lambda _, value: events.decode(value),
     ControlKind.COMMANDS: lambda _, value: commands.decode(value),

@@ -14,8 +14,9 @@ from mirrorfleet.copying.limits import Limits
 from mirrorfleet.copying.schedule import Depth, Setbacks
 from mirrorfleet.copying.slot import Slot
 from mirrorfleet.core.errors import FencedError, MirrorfleetError, UnknownVersionError, deciding
-from mirrorfleet.core.ids import Link, PartitionIdentity, SlotNumber, TopicPartition
+from mirrorfleet.core.ids import Link, PartitionIdentity, SlotNumber, TopicId, TopicPartition
 from mirrorfleet.kafka.producer import ProduceLane
+from mirrorfleet.kafka.together import unless_cancelled
 from mirrorfleet.kafka.transactions import TransactionVersion
 from mirrorfleet.records.events import EventKind
 from mirrorfleet.records.positions import Position
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from mirrorfleet.copying.partition import CopyPartition
     from mirrorfleet.copying.transaction import Transaction
     from mirrorfleet.core.error_codes import ErrorCode
-    from mirrorfleet.core.ids import TopicId
     from mirrorfleet.records.catalog import CatalogPartition
     from mirrorfleet.records.formats import Formats
     from mirrorfleet.records.segments import Segment
@@ -259,6 +259,7 @@ class SlotRunner:
         self._worker.event(EventKind.SLOT_LOST, self.link, detail=f"slot {self.number}: {error}")
 
     def _interrupted(self, error: MirrorfleetError) -> None:
+        unless_cancelled()
         if not isinstance(error, quarantine.WedgedError):  # what is in the way is known
             self.setbacks.another(self.clock.monotonic())
         self.trouble = str(error)

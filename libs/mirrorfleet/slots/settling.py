@@ -113,7 +113,7 @@ class Doubts:
         self._lineage.forget()
 
     def doubt(self, at: TopicPartition) -> None:
-        """The slot writes to it from now on: it may have before, and the last marker be lacking."""
+        """Its last marker may lack: the slot writes to it from now on, or its leader is new."""
         self._doubted.add(at)
         self._moved = True  # who leads it now is to be remembered
         self._asked.pop(at, None)

@@ -309,13 +309,16 @@ def _place_words(rows: Sequence[GroupOffsetRow], unset: int) -> tuple[str, str]:
     return "in place", "it can go on over there where it stands here"
 
 
+_HELD: Final = ", or it stands at the source in what that has lost"
+
+
 def _behind_words(behind: int, target_state: str) -> str:
-    # checkpoint leaves a group alone that has members on the target or went there by itself, and
-    # only it knows of the latter, as it remembers what it wrote
+    # checkpoint leaves a group alone that has members on the target, went there by itself, or
+    # stands in what the source lost, and it alone knows that, as it remembers what it wrote
     where = f"it is further back on the target in {plural(behind, 'partition')}"
     if target_state not in _WITHOUT_MEMBERS:
         return f"{where}, and has members there: nothing is set"
-    return f"{where}: checkpoint sets it unless its /status says why not"
+    return f"{where}: checkpoint sets it unless its /status says why not{_HELD}"
 
 
 def _blind_words(rows: Sequence[GroupOffsetRow], map_words: str) -> str:

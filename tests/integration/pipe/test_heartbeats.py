@@ -56,7 +56,8 @@ def test_heartbeats_go_down_the_pipe_though_no_pattern_names_them(pipe: Pipe) ->
     for one in made:
         assert one.value == VALUE.pack(0, one.timestamp)
     gaps = [later.timestamp - one.timestamp for one, later in pairwise(made)]
-    assert 900 < median(gaps) < 1_500, gaps  # a broker that stands still is one long gap
+    assert 900 < median(gaps) < 1_500, gaps
+    assert sum(gap >= 1_500 for gap in gaps) <= 1, gaps  # while a broker stands still
 
     for region, topic in ((b, "a.heartbeats"), (c, "b.a.heartbeats")):
         copied = beats(region, topic, 4, b"\0\1a\0\1b")

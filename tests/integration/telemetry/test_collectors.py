@@ -75,7 +75,7 @@ def test_a_collector_that_hangs_holds_up_nobody_not_even_the_end(chain: Chain) -
         return chain.arrived_ns(sent) - sent.began_ns
 
     # a broker that stands still for a moment holds up one of them
-    assert min(took_ns() for _ in range(3)) < 5_000_000_000
+    assert sorted(took_ns() for _ in range(3))[1] < 5_000_000_000
     assert arrived
     chain.start_mirror("b")
     chain.collector.mood = Mood.TAKING

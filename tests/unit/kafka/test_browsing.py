@@ -140,3 +140,24 @@ async def test_a_partition_that_is_full_hides_none_that_is_empty_or_busy(
     world.bounds[1] = (5, 5)
 
     assert await world.shown(monkeypatch) == [(0, 3), (0, 4), (2, 3), (2, 4)]
+
+
+@pytest.mark.parametrize(("start", "offsets"), [(5, [5, 6]), (None, [8, 9])])
+async def test_records_are_shown_from_the_one_that_was_asked_for_not_from_that_of_its_batch(
+    start: int | None, offsets: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(partitions=1, orders=OURS)
+    world.bounds[0] = (0, 10)
+
+    async def one_batch(*_: object) -> AsyncIterator[StoredBatch]:
+        buffer = batch_of(some(10, first=0))
+        for one in decided(buffer, 0, len(buffer), [], 0):
+            yield StoredBatch(*one, buffer)
+
+    monkeypatch.setattr(browsing, "partition_bounds", world.partition_bounds)
+    monkeypatch.setattr(browsing, "stored_batches", one_batch)
+    wanted = Wanted("orders", start, 2, Show.RECORDS)
+
+    rows = await stored_rows(cast("Cluster", world), wanted)
+
+    assert [row["offset"] for row in rows] == offsets

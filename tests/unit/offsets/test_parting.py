@@ -31,6 +31,18 @@ def parted(end: int, cause: str = "source-truncated") -> Copies:
     return Copies([entry(identity=again, loss=loss)], index)
 
 
+def parted_again(cause: str, first: int) -> Copies:
+    """What came anew was copied to 251; then another incarnation began at `first`, at 260."""
+    index = OffsetIndex()
+    second, third = (replace(identity(), incarnation=number) for number in (1, 2))
+    index.add(identity(), [run_of(0, 200, 0)])
+    index.add(second, [run_of(150, 200, 201)])
+    index.add(third, [run_of(first, 300, 260)])
+    lost = CatalogLoss(cause="source-truncated", first=150, end=200)
+    later = CatalogLoss(cause=cause, first=first, end=200)
+    return Copies([entry(identity=third, loss=later)], index, {second: lost})
+
+
 def placed(source: int, target: int) -> Checkpoint:
     return Checkpoint("g", THERE, SourceOffset(source), TargetOffset(target), "")
 
@@ -74,3 +86,11 @@ def test_nobody_else_is_held(last: Checkpoint | None, source: int, there: int) -
 @pytest.mark.parametrize("cause", ["target-truncated", "rewound"])
 def test_nor_where_the_source_has_what_it_had(cause: str) -> None:
     assert place(placed(200, 200), 200, parted(300, cause)) == 251
+
+
+@pytest.mark.parametrize(
+    ("cause", "first"),
+    [("source-truncated", 180), ("rewound", 190), ("target-truncated", 190)],
+)
+def test_who_is_held_is_not_let_go_by_another_loss(cause: str, first: int) -> None:
+    assert place(placed(200, 201), 200, parted_again(cause, first)) == 201

@@ -139,6 +139,29 @@ def test_what_is_denied_of_a_copy_that_was_left_out_stays_beside_a_right_to_all(
     assert found.acls == ()
 
 
+@pytest.mark.parametrize("is_copied", [True, False])
+def test_what_is_denied_of_a_topic_that_waits_comes_with_a_wider_right_where_it_is_copied(
+    *, is_copied: bool
+) -> None:
+    """The name of one that is not copied may be a topic of the target's own."""
+    denied = an_acl("DENY User:b READ TOPIC LITERAL payroll")
+    here = an_acl("DENY User:b READ TOPIC LITERAL east.payroll")
+    (orders_entry,) = published()[:1]
+    identity = replace(orders_entry.identity, source_topic_id=OTHER_ID)
+    payroll = replace(
+        orders_entry, identity=identity, source_topic="payroll", target_topic="east.payroll"
+    )
+    seen = AclsSeen(source=frozenset({ANY, denied}), target=frozenset())
+    flow = replace(EVERYTHING, acls=AclPolicy.MIRROR)
+    scene = Scene(acls=AclsView(seen=seen, us=frozenset()), flow=flow, beside={"payroll": OTHER_ID})
+    entries = (*published(), payroll) if is_copied else published()
+
+    found = planned(orders(), copied(), entries=entries, scene=scene)
+
+    added = {each.binding for each in found.acls if each.step is AclStep.ADD}
+    assert added == ({here, ANY_HERE} if is_copied else {ANY_HERE})
+
+
 def test_of_two_rules_that_take_a_topic_the_one_that_copies_it_counts_while_it_waits() -> None:
     topics, groups = NameFilter((".*",)), NameFilter(())
     both = (

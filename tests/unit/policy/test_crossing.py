@@ -67,6 +67,7 @@ def test_what_an_acl_becomes(case: dict) -> None:  # type: ignore[type-arg]  # p
         ("(app|web)-.*", "LITERAL *", ["LITERAL *"]),
         ("app-1", "PREFIXED app", ["LITERAL app-1"]),
         ("app-1", "PREFIXED web", []),
+        ("team.app", "PREFIXED team-", ["PREFIXED team-"]),
     ],
 )
 def test_a_wide_denial_limits_what_crosses(followed: str, denial: str, becomes: list[str]) -> None:

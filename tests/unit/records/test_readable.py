@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from mirrorfleet.core.ids import SlotNumber
 from mirrorfleet.records import positions, traces
 from mirrorfleet.records.readable import decoder_of
+from mirrorfleet.records.topics import ControlKind
 from tests.unit.records.test_positions import POSITION
 from tests.unit.records.test_traces import BATCH
 
@@ -44,6 +47,11 @@ def test_a_record_that_cannot_be_read_says_why() -> None:
     text = read("__mirrorfleet.west.positions", b"\x09", b"")
     assert text.startswith("unreadable: positions key: version 9 is not known")
     assert read("__mirrorfleet.west.segments", None, None).startswith("unreadable: segment")
+
+
+@pytest.mark.parametrize("kind", sorted({*ControlKind} - {ControlKind.SLOTS}))
+def test_each_control_topic_that_has_records_reads(kind: ControlKind) -> None:
+    assert decoder_of(f"__mirrorfleet.west.{kind}") is not None
 
 
 def test_other_topics_are_not_ours_to_decode() -> None:

@@ -167,3 +167,25 @@ def failing(errors: list[MirrorfleetError]) -> object:
             raise errors.pop(0)
 
     return open_or_fail
+
+
+async def test_a_service_is_not_ready_while_its_target_has_said_nothing_yet(
+    name: str, fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Silence is no refusal: that it is away shows only when a deadline is over."""
+    asked = asyncio.Event()
+
+    async def silent(_: Cluster) -> None:
+        asked.set()
+        await for_ever()
+
+    monkeypatch.setattr(Cluster, "open", silent)
+    started = Started(name, fleet, fleet.context)
+    running = started.run()
+    await until(lambda: asked.is_set() or running.done(), deadline_s=5, what="a first question")
+    assert not running.done()
+
+    assert started.reasons.keys() - {"lifecycle"}
+
+    started.stop.set()
+    await asyncio.wait_for(running, timeout=10)

@@ -39,11 +39,12 @@ class Writer:
         self.refuses = False
         self.deadline_s: float | None = None
 
-    async def write(self, at: TopicPartition, entries: Sequence[object], now_ms: int) -> None:
+    async def write_out(self, at: TopicPartition, waiting: list[object], now_ms: int) -> None:
         await self.gate.wait()
         if self.refuses:
             raise BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, str(at))
-        self.writes.append(list(entries))
+        self.writes.append(list(waiting))
+        waiting.clear()
 
 
 async def everything_there(topics: Sequence[str]) -> SimpleNamespace:

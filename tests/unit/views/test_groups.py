@@ -31,6 +31,7 @@ A, B = entry(0), entry(1)
 AT_A, AT_B = TopicPartition("orders", 0), TopicPartition("orders", 1)
 THERE_A, THERE_B = TopicPartition("east.orders", 0), TopicPartition("east.orders", 1)
 ELSEWHERE = TopicPartition("local", 0)
+HELD = ", or it stands at the source in what that has lost"
 BACK_IN_1 = "it is further back on the target in 1 partition"
 FLOW = Flow(
     LINK,
@@ -66,7 +67,7 @@ def facts(here: dict[TopicPartition, int], there: dict[TopicPartition, int]) -> 
         (
             {THERE_A: 5, THERE_B: 6},
             "behind",
-            f"{BACK_IN_1}: checkpoint sets it unless its /status says why not",
+            f"{BACK_IN_1}: checkpoint sets it unless its /status says why not" + HELD,
         ),
         (
             {THERE_A: 6, THERE_B: 6},
@@ -178,7 +179,7 @@ def test_a_group_without_members_may_be_set_and_checkpoint_knows(states: dict[st
 
     words = group_row("g", FLOW, found, copies(), map_words="").words
 
-    assert words == f"{BACK_IN_1}: checkpoint sets it unless its /status says why not"
+    assert words == f"{BACK_IN_1}: checkpoint sets it unless its /status says why not" + HELD
 
 
 def test_each_offset_says_what_it_is_over_there() -> None:

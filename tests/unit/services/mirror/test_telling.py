@@ -21,7 +21,7 @@ from mirrorfleet.records.events import EventKind
 from mirrorfleet.records.overview import STALE_MS
 from services.mirror import reporting
 from services.mirror.service import MirrorService
-from services.mirror.telling import REPORT_S, Teller
+from services.mirror.telling import REPORT_S, Teller, last_told
 from tests.faultkit.hold import hold
 from tests.faultkit.virtual import in_virtual_time
 from tests.unit.copying.making import LINK, slot
@@ -81,7 +81,14 @@ class Target:
         async def write(_: ControlWriter, at: TopicPartition, *__: object) -> None:
             await self.take(at)
 
+        async def write_out(
+            _: ControlWriter, at: TopicPartition, waiting: list[object], *__: object
+        ) -> None:
+            await self.take(at)
+            waiting.clear()
+
         monkeypatch.setattr(ControlWriter, "write", write)
+        monkeypatch.setattr(ControlWriter, "write_out", write_out)
         monkeypatch.setattr(reporting, "snapshot", lambda *_: None)
         monkeypatch.setattr(progress, "encode", lambda _: (b"", b""))
 
@@ -202,3 +209,23 @@ async def test_of_a_slot_that_stands_only_a_member_tells(
     lost = runner(3, since=5.0, is_lost=True)  # while the group was asked
 
     assert await target.told([runner(1), runner(2, since=5.0), lost]) == list(map(at, told))
+
+
+def test_the_last_report_ends_in_time_whatever_an_earlier_one_waits_for(target: Target) -> None:
+    """Else who has handed over all that it had would end as one that has not."""
+    target.silent, took_s = {EVENTS}, list[float]()
+
+    async def leave() -> None:
+        target.worker.event(EventKind.WORKER_STOPPED)
+        loop = asyncio.get_running_loop()
+        async with asyncio.TaskGroup() as tasks:
+            Teller(target.worker, tasks).tell([])
+            await hold(0.1, reason="a report is under way")
+            began = loop.time()
+            await last_told(target.worker, lambda last: last.tell([runner(0)]), 3.0)
+            took_s.append(loop.time() - began)
+
+    in_virtual_time(leave())
+
+    assert took_s == [pytest.approx(3.0)]
+    assert target.written[at(0)]
