@@ -97,7 +97,8 @@ async def begun(work: Coroutine[object, object, T]) -> AsyncIterator[asyncio.Fut
 def unless_cancelled() -> None:
     """Behind a task group that failed. Raises: CancelledError: it was cancelled, and has forgotten.
 
-    Where nobody cancels the caller itself, what the group and time-outs asked for is taken back.
+    Only where its block ends by an error: what the group and time-outs asked for is taken back
+    then. One whose block was at its end before leaves the caller cancelled (CPython 3.11).
     """
     task = asyncio.current_task()
     if task is not None and task.cancelling():

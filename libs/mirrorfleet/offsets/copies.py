@@ -95,19 +95,21 @@ class Copies:
         known = None if entry is None else self._index.of(entry.identity)
         return entry is not None and entry.loss is None and (known is None or known.first is None)
 
-    def parted(self, entry: CatalogPartition) -> list[SourceOffset]:
-        """From where on the source once had lost its records of a partition, the lowest first."""
-        former = range(entry.identity.incarnation)
-        before = (
-            self._losses.get(replace(entry.identity, incarnation=number)) for number in former
-        )
-        return sorted(
-            SourceOffset(loss.first)
-            for loss in (entry.loss, *before)
-            if loss is not None
-            and loss.first is not None
-            and loss.cause == LossCause.SOURCE_TRUNCATED
-        )
+    def parted(self, entry: CatalogPartition) -> list[tuple[SourceOffset, TargetOffset]]:
+        """From where on the source once had lost its records of a partition, the lowest first, and
+        where the copy of what came instead began; 0 where nobody knows.
+        """
+        found: list[tuple[SourceOffset, TargetOffset]] = []
+        for number in range(entry.identity.incarnation + 1):
+            identity = replace(entry.identity, incarnation=number)
+            loss = entry.loss if identity == entry.identity else self._losses.get(identity)
+            if loss is None or loss.first is None or loss.cause != LossCause.SOURCE_TRUNCATED:
+                continue
+            known = self._index.of(identity)
+            first = None if known is None else known.first
+            began = TargetOffset(0) if first is None else first[1]
+            found.append((SourceOffset(loss.first), began))
+        return sorted(found)
 
     def to_target(self, partition: TopicPartition, offset: int) -> Answer | None:
         """Source to target; None when it is not copied, or nothing of it yet."""

@@ -189,6 +189,8 @@ def held_at_parting(
     that has grown past it: it goes on where that begins, as consumers do by KIP-320.
 
     That it stands still is told by its last checkpoint, made before the new history was copied.
+    Where that is copied once more (`rewound`), who rests and has read it is held as well: it reads
+    that twice.
     """
     found: list[Checkpoint] = []
     for point in points:
@@ -202,10 +204,12 @@ def _held(
     point: Checkpoint, last: Checkpoint, copies: Copies, starts: Mapping[TopicPartition, int]
 ) -> Checkpoint:
     entry = copies.by_target(point.partition)
-    for parted in () if entry is None else copies.parted(entry):
+    for parted, began in () if entry is None else copies.parted(entry):
         begin = None if entry is None else copies.to_target(entry.source, parted)
         at = max(0 if begin is None else begin.offset, starts[point.partition])
-        if point.source > parted and last.target <= at < point.target:
+        # or it stood there still when the target lost what it had
+        stands = last.target <= at or point.target < last.target <= began
+        if point.source > parted and stands and at < point.target:
             return replace(point, target=TargetOffset(at))
     return point
 

@@ -96,7 +96,9 @@ class Crossings:
         self._flow = flow
         self._us = us
         self._naming = {rule.name: rule.naming for rule in flow.rules}
-        self._copies = {claim.source_topic: claim for claim in claims}
+        self._copies: dict[str, list[Claim]] = {}
+        for claim in claims:  # what has ended may have been copied under other names, too
+            self._copies.setdefault(claim.source_topic, []).append(claim)
         self._names = sorted(self._copies)
 
     def of(self, bindings: Iterable[AclBinding]) -> frozenset[AclBinding]:
@@ -141,15 +143,14 @@ class Crossings:
     def _covered(self, binding: AclBinding) -> Sequence[Claim]:
         """The copied topics that an ACL is about."""
         if not is_wide(binding):
-            found = self._copies.get(binding.name)
-            return [found] if found is not None else []
+            return self._copies.get(binding.name, [])
         prefix = prefix_of(binding)
         names: list[str] = []
         for name in self._names[bisect_left(self._names, prefix) :]:
             if not name.startswith(prefix):
                 break
             names.append(name)
-        return [self._copies[name] for name in names]
+        return [claim for name in names for claim in self._copies[name]]
 
 
 def is_wide(binding: AclBinding) -> bool:
@@ -180,6 +181,9 @@ def _within(denial: AclBinding, patterns: Iterable[str]) -> Iterator[AclBinding]
     for pattern in patterns:
         name, is_whole = literal_prefix(pattern)
         if is_whole and "." in name:  # any letter there, where it is a pattern
+            begins = zip(name, prefix, strict=False)
+            if len(prefix) > len(name) or any(one not in {".", other} for one, other in begins):
+                continue
             name, is_whole = name.partition(".")[0], False
         if is_whole and name.startswith(prefix):
             yield denial._replace(name=name, pattern=AclPattern.LITERAL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
@@ -11,7 +12,7 @@ import pytest
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError, DeadlineError
 from mirrorfleet.core.ids import TopicPartition
-from mirrorfleet.kafka.control_writer import ControlWriter, Entry
+from mirrorfleet.kafka.control_writer import ControlWriter, Entry, write_waiting
 from mirrorfleet.kafka.producer import ProduceAck, ProduceEntry
 from mirrorfleet.wire.batch import verify, walk
 from mirrorfleet.wire.records import NO_TIME, Record, records_of
@@ -145,6 +146,21 @@ async def test_what_was_written_before_the_rest_was_refused_does_not_wait_any_mo
         await writer.write_out(FREE, waiting, 0)
 
     assert waiting == [(b"k", b"2")]
+
+
+async def test_of_a_queue_what_was_written_goes_also_where_the_rest_is_not() -> None:
+    queue = deque([b"a", b"b", b"c"], maxlen=3)
+
+    class Half:
+        async def write_out(self, _: object, waiting: list[object], __: int) -> None:
+            queue.append(b"d")  # a falls out
+            del waiting[:2]
+            raise DeadlineError("west: gave up")
+
+    with pytest.raises(DeadlineError):
+        await write_waiting(cast("ControlWriter", Half()), FREE, queue, lambda one: (None, one), 0)
+
+    assert list(queue) == [b"c", b"d"]
 
 
 @pytest.fixture

@@ -94,3 +94,18 @@ def test_nor_where_the_source_has_what_it_had(cause: str) -> None:
 )
 def test_who_is_held_is_not_let_go_by_another_loss(cause: str, first: int) -> None:
     assert place(placed(200, 201), 200, parted_again(cause, first)) == 201
+
+
+def test_who_is_held_stays_where_the_new_history_begins_when_the_target_loses_that() -> None:
+    index = OffsetIndex()
+    second, third = (replace(identity(), incarnation=number) for number in (1, 2))
+    index.add(identity(), [run_of(0, 180, 0)])
+    index.add(second, [run_of(150, 152, 201)])
+    lost = CatalogLoss(cause="source-truncated", first=150, end=200)
+    cut = CatalogLoss(cause="target-truncated", first=150, end=200)
+    copies = Copies([entry(identity=third, loss=cut)], index, {second: lost})
+
+    index.add(third, [run_of(150, 155, 180)])
+    assert place(placed(200, 201), 200, copies) == 180
+    index.add(third, [run_of(155, 300, 185)])
+    assert place(placed(200, 180), 200, copies) == 180

@@ -68,6 +68,7 @@ def test_what_an_acl_becomes(case: dict) -> None:  # type: ignore[type-arg]  # p
         ("app-1", "PREFIXED app", ["LITERAL app-1"]),
         ("app-1", "PREFIXED web", []),
         ("team.app", "PREFIXED team-", ["PREFIXED team-"]),
+        ("team.app", "PREFIXED teamwork", []),
     ],
 )
 def test_a_wide_denial_limits_what_crosses(followed: str, denial: str, becomes: list[str]) -> None:
@@ -77,6 +78,13 @@ def test_a_wide_denial_limits_what_crosses(followed: str, denial: str, becomes: 
     assert Crossings(a_flow(followed), COPIES, ()).of([wide]) == {
         an_acl(f"DENY User:a READ GROUP {text}") for text in becomes
     }
+
+
+def test_a_topic_that_was_copied_under_two_names_is_denied_under_both() -> None:
+    twice = (Claim(LINK, "gone", "pay", "east.pay"), Claim(LINK, "same", "pay", "pay"))
+    denied = an_acl("DENY User:a READ TOPIC LITERAL pay")
+
+    assert {one.name for one in Crossings(a_flow(), twice, ()).of([denied])} == {"east.pay", "pay"}
 
 
 def test_any_group_crosses_when_all_are_followed() -> None:

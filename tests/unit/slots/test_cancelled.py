@@ -12,6 +12,7 @@ from mirrorfleet.core.errors import ConnectionLostError, MirrorfleetError
 from mirrorfleet.runtime.clock import SystemClock
 from mirrorfleet.runtime.lifecycle import Stop
 from mirrorfleet.slots.runner import SlotRunner
+from tests.faultkit.waiting import until
 from tests.unit.copying.making import slot
 from tests.unit.slots.stubs import NoSpare
 
@@ -70,7 +71,8 @@ async def test_a_slot_that_is_cancelled_while_its_trouble_is_cleared_away_ends()
     troubled = Troubled()
     stop = Stop(SystemClock(), 5.0)
     running = asyncio.create_task(SlotRunner.run(cast("SlotRunner", troubled), stop))
-    await troubled.ending.wait()
+    await until(lambda: troubled.ending.is_set() or running.done(), deadline_s=5, what="its end")
+    assert not running.done()
 
     running.cancel()
     troubled.may_end.set()

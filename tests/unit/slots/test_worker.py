@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import cast
@@ -24,10 +23,11 @@ class Written:
     def __init__(self) -> None:
         self.writes: list[tuple[TopicPartition, int]] = []
 
-    async def write(self, at: TopicPartition, entries: Sequence[object], now_ms: int) -> None:
+    async def write_out(self, at: TopicPartition, waiting: list[object], now_ms: int) -> None:
         del now_ms
         await asyncio.sleep(0)
-        self.writes.append((at, len(entries)))
+        self.writes.append((at, len(waiting)))
+        waiting.clear()
 
 
 def worker() -> Worker:

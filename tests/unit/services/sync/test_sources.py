@@ -279,10 +279,11 @@ class Ledger:
         self.full = True
         self.written = 0
 
-    async def write(self, _: object, entries: list[object], __: int) -> None:
+    async def write_out(self, _: object, waiting: list[object], __: int) -> None:
         if self.full:
             raise DeadlineError("NOT_ENOUGH_REPLICAS.")
-        self.written += len(entries)
+        self.written += len(waiting)
+        waiting.clear()
 
 
 async def test_events_that_cannot_be_written_are_said_until_they_are(
