@@ -7,6 +7,7 @@ from uuid import uuid4
 from confluent_kafka import KafkaException, Producer
 
 from services.local.region import Region
+from tests.faultkit.bites import open_transactions
 from tests.faultkit.markers import markers
 from tests.faultkit.regions import access, address, data_directories
 from tests.faultkit.traffic import traffic
@@ -114,7 +115,7 @@ def test_a_transaction_that_takes_no_more_records_is_over(east: Region) -> None:
 def _wait_markers(region: Region, places: list[At]) -> None:
     """The end of a transaction is told a moment before its markers are there."""
     wait_until(
-        lambda: all(e.committed == e.uncommitted for e in ends_of(access(region), places).values()),
+        lambda: not open_transactions(access(region), places),
         deadline_s=30,
         what="the last markers",
     )

@@ -314,6 +314,7 @@ def soak(asked: argparse.Namespace) -> Verdict:
         far_pair(*specs) as pair,
         drill("soak", pair, Path(directory)) as it,
     ):
+        it.is_lasting = asked.brokers > 1
         run = Soak(it, random.Random(seed), asked.rate)
         run.start("a")
         run.start("b")

@@ -204,8 +204,10 @@ def _held(
     point: Checkpoint, last: Checkpoint, copies: Copies, starts: Mapping[TopicPartition, int]
 ) -> Checkpoint:
     entry = copies.by_target(point.partition)
-    for parted, began in () if entry is None else copies.parted(entry):
-        begin = None if entry is None else copies.to_target(entry.source, parted)
+    if entry is None:
+        return point
+    for parted, began in copies.parted(entry):
+        begin = copies.to_target(entry.source, parted)
         at = max(0 if begin is None else begin.offset, starts[point.partition])
         # or it stood there still when the target lost what it had
         stands = last.target <= at or point.target < last.target <= began

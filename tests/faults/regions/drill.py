@@ -107,6 +107,8 @@ class Drill:
     """All of it, once the load was ended."""
     tally: Tally = field(default_factory=Tally)
     """Of all loads that were ended: the next one may write to the same partitions."""
+    is_lasting: bool = True
+    """Whether transactions last: `must_have_met`."""
     shared: set[str] = field(default_factory=set)
     """Topics to which a test itself writes: what loads count is not all that is there."""
 
@@ -258,7 +260,7 @@ class Drill:
             met.append(found := aborted_within(fault.name, *span, aborted))
             print(f"{found.fault}: {found.detail}")
         sure = [fault.aborts for fault in self.faults]
-        yield from must_have_met(met, sure, is_lasting=len(self.west.brokers) > 1)
+        yield from must_have_met(met, sure, is_lasting=self.is_lasting)
 
     def others_stall_s(self, fault: Fault, victim: str) -> float:
         """The longest stall during a fault of partitions of other topics than one (of the source).

@@ -80,9 +80,7 @@ class Fleet:
     async def events(self, kind: str) -> list[str]:
         topic = f"__mirrorfleet.{self.name}.events"
         records = await read_to_end(self.west.settings(), topic)
-        once = dict.fromkeys(
-            record.value for record in records
-        )  # written again: an answer was lost
+        once = dict.fromkeys(record.value for record in records)  # an answer may have been lost
         found = [json.loads(value or b"{}") for value in once]
         return [event["topic"] for event in found if event["kind"] == kind]
 
