@@ -1,4 +1,4 @@
-"""A lane of the traffic maker that was fenced."""
+"""Lanes of the traffic maker: one that was fenced, one whose librdkafka sends nothing more."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, cast
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from tests.load.lanes import MIX, Job, Lane, LaneSpec, is_over
+from tests.load import lanes
+from tests.load.lanes import ANSWER_S, MIX, SETTLED_S, Job, Lane, LaneSpec, is_over
 from tests.load.making import POOL, Load, _lane
 from tests.load.recipes import Topic, recipes
 
@@ -67,3 +68,80 @@ def test_what_was_to_be_committed_and_had_to_be_aborted_may_be_in_the_log(end: s
     assert known.pop(end) == sent
     assert [*known.values(), lane.tally.committed] == [Counter(), Counter()]
     assert lane.tally.transactions_aborted == 1
+
+
+class Clock:
+    """Time goes on while somebody waits."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    time = monotonic
+
+
+class Stuck:
+    """A librdkafka that takes `room` records and answers none of them, or all at once."""
+
+    def __init__(self, clock: Clock, room: int, *, answers: bool) -> None:
+        self.clock, self.room, self.answers, self.taken = clock, room, answers, 0
+
+    def produce(self, *_: object, **__: object) -> None:
+        if self.taken == self.room:
+            raise BufferError
+        self.taken += 1
+
+    def poll(self, seconds: float) -> None:
+        self.clock.now += seconds
+
+    def flush(self, seconds: float) -> int:
+        self.taken = 0 if self.answers else self.taken
+        self.clock.now += 0 if self.answers else seconds
+        return self.taken
+
+
+def lane_with(producers: list[Stuck], monkeypatch: pytest.MonkeyPatch) -> Lane:
+    monkeypatch.setattr(lanes, "time", producers[0].clock)
+    monkeypatch.setattr(lanes, "Producer", lambda _: producers.pop(0))
+    pool = recipes([Topic("orders", 1)], seed="0", count=8)
+    return Lane(LaneSpec("lz4", 1.0), Job({}, pool, "0", 1.0))
+
+
+def test_a_lane_whose_librdkafka_sends_nothing_more_goes_on_with_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = Clock()
+    dead, alive = Stuck(clock, 3, answers=False), Stuck(clock, 100, answers=True)
+    lane = lane_with([dead, alive], monkeypatch)
+
+    assert lane.send(5) == 5
+    lane._finish()
+
+    assert clock.now < SETTLED_S + ANSWER_S + 1
+    assert (lane.tally.unknown.total(), lane.tally.committed.total()) == (3, 2)
+
+
+def test_what_is_answered_by_and_by_counts_and_of_what_was_refused_nobody_knows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = Clock()
+    lane = lane_with([Stuck(clock, 2, answers=True)], monkeypatch)
+
+    assert lane.send(5) == 5  # room is made by waiting for answers
+    lane._refused["orders", 0] += 1
+    lane._finish()
+
+    assert (lane.tally.unknown.total(), lane.tally.committed.total()) == (1, 4)
+
+
+def test_what_a_transaction_was_refused_is_not_missed_at_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lane = lane_with([Stuck(Clock(), 2, answers=True)], monkeypatch)
+    lane._refused["orders", 0] += 1
+
+    lane._finish()
+
+    assert lane.tally.unknown.total() == 0
