@@ -59,6 +59,20 @@ class CatalogView:
         self.format_level = FIRST_LEVEL
         self._keeps_removed = keeps_removed
 
+    def copied(self) -> CatalogView:
+        """One that says the same, and goes its own way then."""
+        copy = CatalogView(keeps_removed=self._keeps_removed)
+        copy.become(self)
+        copy.partitions, copy.removed = dict(self.partitions), dict(self.removed)
+        copy.links, copy.losses = dict(self.links), dict(self.losses)
+        return copy
+
+    def become(self, other: CatalogView) -> None:
+        """Say what another one says, now and from now on."""
+        self.partitions, self.removed = other.partitions, other.removed
+        self.links, self.losses = other.links, other.losses
+        self.format_level = other.format_level
+
     def apply(self, entry: CatalogEntry | Removed) -> None:
         """Take one record of the catalog."""
         match entry:
@@ -160,7 +174,9 @@ async def follow_catalog(
     """Keep `view` up to date for ever; wait for the topic, which `sync` makes.
 
     `on_caught_up` is called when all that is there is in the view: at first, and after each change
-    from then on. Meanwhile the view is not what anybody ever published.
+    from then on. A topic is read from its begin after each trouble, and until its end it tells what
+    was once: a copy is brought through that, and the view becomes it at the end. What was known
+    before is not forgotten where the topic was made anew and does not have it yet.
 
     Raises: UnknownVersionError; until it was read once, AuthenticationError and what else a retry
     cannot help. After that it may be a secret that is half renewed.
@@ -168,13 +184,19 @@ async def follow_catalog(
     topic = control_topic(fleet, ControlKind.CATALOG)
     was_read = False
     while True:
+        reading = view.copied()
+
+        def caught_up(reading: CatalogView = reading) -> None:
+            view.become(reading)
+            on_caught_up()
+
         try:
-            async with ControlTail(settings, topic, on_caught_up=on_caught_up) as tail:
+            async with ControlTail(settings, topic, on_caught_up=caught_up) as tail:
                 async for record in tail:
-                    view.apply(decode(record.key, record.value))
+                    reading.apply(decode(record.key, record.value))
                     if tail.caught_up:
                         was_read = True
-                        on_caught_up()
+                        caught_up()
         except MirrorfleetError as error:
             why = _explained(error, settings, topic)
             if isinstance(error, UnknownVersionError) or not (error.retriable or was_read):

@@ -217,5 +217,30 @@ async def test_a_catalog_that_is_half_read_is_shown_to_nobody(
     assert shown == [(2, 1)]
 
 
+async def test_a_catalog_that_is_read_anew_is_shown_when_it_is_read_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It begins with what was long ago, so that a slot would lose partitions and get them back."""
+    view, meanwhile = CatalogView(), list[int]()
+
+    class Watched(Tail):
+        async def __aiter__(self) -> AsyncIterator[Record]:
+            async for record in super().__aiter__():
+                yield record
+                meanwhile.append(len(view.partitions))
+
+    gone = Record(0, 0, *encode(removed(FIRST)))
+    other = Record(0, 0, *encode(replace(FIRST, identity=identity(1))))
+    whole = (other, gone, RECORD)
+    tails = [Watched([None], whole), Watched([None], whole), Tail([UnknownVersionError("the end")])]
+    monkeypatch.setattr(catalog, "_AGAIN_S", 0.0)
+    monkeypatch.setattr(catalog, "ControlTail", lambda *_, **__: tails.pop(0))
+    with pytest.raises(UnknownVersionError):
+        await follow_catalog(
+            SETTINGS, FleetName("f"), view, on_caught_up=nothing, on_trouble=lambda _: None
+        )
+    assert meanwhile == [0, 0, 2, 2, 2, 2]
+
+
 def nothing() -> None:
     pass
