@@ -223,7 +223,7 @@ class LinkGroups:
         # a group that is not listed may be hidden from us: only an answer says that it has nothing
         known = wanted_groups(self.flow, groups.keys() | self._ours.groups)
         committed = await self._places(self._source, known)
-        # whoever has members there is at work, also those of Streams or Connect
+        # whoever has members there is at work, also those of Connect
         there = await list_groups(self._target, any_protocol=True, deadline_s=deadline_s)
         offsets = await self._places(self._target, committed)
         usable = {group: found for group, found in committed.items() if group in offsets}

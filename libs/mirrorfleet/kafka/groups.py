@@ -1,9 +1,9 @@
-"""Consumer groups of others: listed, described, their offsets read and set from outside.
+"""Consumer groups of others: listed, their offsets read and set from outside.
 
 An offset is set as `kafka-consumer-groups.sh --reset-offsets` does it: generation -1 and no member,
 which the coordinator takes for a group without members only (UNKNOWN_MEMBER_ID otherwise), and
 with leader epoch -1: an epoch of another cluster would send consumers into false truncation.
-Works for classic and KIP-848 groups.
+Works for groups of the classic, the consumer (KIP-848) and the streams protocol (KIP-1071).
 """
 
 from __future__ import annotations
@@ -12,10 +12,6 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from enum import StrEnum
 from typing import Final, NamedTuple, TypeVar
 
-from kio.schema.consumer_group_describe.v0.request import ConsumerGroupDescribeRequest
-from kio.schema.consumer_group_describe.v0.response import ConsumerGroupDescribeResponse
-from kio.schema.describe_groups.v5.request import DescribeGroupsRequest
-from kio.schema.describe_groups.v5.response import DescribeGroupsResponse
 from kio.schema.find_coordinator.v4.request import FindCoordinatorRequest
 from kio.schema.find_coordinator.v4.response import FindCoordinatorResponse
 from kio.schema.list_groups.v4.request import ListGroupsRequest
@@ -32,7 +28,7 @@ from kio.schema.types import GroupId, TopicName
 from kio.static.primitive import i8, i32, i64
 
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import BrokerError, UnsupportedError
+from mirrorfleet.core.errors import BrokerError
 from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.codec import code_of
@@ -66,16 +62,13 @@ OF_PARTITIONS: Final = frozenset(
 )
 """Answers to a commit that concern a partition alone; any other one is about its group."""
 _UNSTABLE: Final = ErrorCode.UNSTABLE_OFFSET_COMMIT
-_CONSUMER_PROTOCOLS: Final = frozenset({"consumer", ""})
-"""A group that only ever had offsets set from outside has no protocol."""
-_NOT_OF_KIP_848: Final = frozenset(
-    {ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION, ErrorCode.INVALID_GROUP_ID}
-)
-"""No such group, a broker where that protocol is off, or the empty name, which it does not take."""
+_CONSUMER_PROTOCOLS: Final = frozenset({"consumer", "streams", ""})
+"""A group that only ever had offsets set from outside has no protocol. Kafka Streams' groups are of
+"consumer" by the classic protocol and of "streams" by their own; both keep offsets alike."""
 
 
 class GroupState(StrEnum):
-    """States of classic and KIP-848 groups (GroupState of the Java admin client)."""
+    """States of groups that have offsets (GroupState of the Java admin client)."""
 
     EMPTY = "Empty"
     DEAD = "Dead"
@@ -84,6 +77,8 @@ class GroupState(StrEnum):
     STABLE = "Stable"
     ASSIGNING = "Assigning"
     RECONCILING = "Reconciling"
+    NOT_READY = "NotReady"
+    """Of Streams: it has members, but topics that it needs are missing."""
     UNKNOWN = "Unknown"
 
     @property
@@ -101,32 +96,14 @@ class ListedGroup(NamedTuple):
     node_id: int
 
 
-class GroupMember(NamedTuple):
-    """A member, as far as people want to see it."""
-
-    member_id: str
-    client_id: str
-    host: str
-    brings: bytes = b""
-    """What it joined with, in the format of its protocol; empty while the group is not stable."""
-
-
-class GroupDescription(NamedTuple):
-    """A group with its members; an unknown group is DEAD."""
-
-    group: str
-    state: GroupState
-    members: tuple[GroupMember, ...]
-
-
 GroupOffsets = dict[TopicPartition, GroupOffset]
 
 
 async def list_groups(
     cluster: Cluster, *, any_protocol: bool = False, deadline_s: float | None = None
 ) -> dict[str, ListedGroup]:
-    """All consumer groups, by name; groups of Connect, Streams' own and share groups are left out
-    unless `any_protocol`.
+    """All consumer groups, by name; groups of Connect and share groups are left out unless
+    `any_protocol`.
 
     Raises: BrokerError of a broker that refuses or still loads its groups, and as `Cluster.ask`:
     a part is not an answer.
@@ -152,21 +129,6 @@ def state_of(listed: Mapping[str, ListedGroup], group: str) -> GroupState:
     return listed[group].state if group in listed else GroupState.DEAD
 
 
-async def describe_groups(
-    cluster: Cluster, groups: Iterable[str], *, deadline_s: float | None = None
-) -> Results[str, GroupDescription]:
-    """Groups with their members, from their coordinators."""
-
-    async def ask(node: int, names: Sequence[str], left_s: float) -> Results[str, GroupDescription]:
-        found = await _described_classic(cluster, node, names, left_s)
-        unknown = [name for name, one in found.items() if _may_be_new(one)]
-        if unknown:
-            found |= await _described_new(cluster, node, unknown, left_s)
-        return found
-
-    return await _at_coordinators(cluster, "DescribeGroups", groups, ask, deadline_s)
-
-
 async def fetch_offsets(
     cluster: Cluster,
     groups: Iterable[str],
@@ -186,7 +148,7 @@ async def fetch_offsets(
         answer = await cluster.ask(request, OffsetFetchResponse, node=node, deadline_s=left_s)
         return {str(group.group_id): _offsets_of(group) for group in answer.groups}
 
-    return await _at_coordinators(cluster, "OffsetFetch", groups, ask, deadline_s, once=once)
+    return await at_coordinators(cluster, "OffsetFetch", groups, ask, deadline_s, once=once)
 
 
 async def commit_offsets(
@@ -220,7 +182,7 @@ async def commit_offsets(
     async def ask(node: int, names: Sequence[str], left_s: float) -> Results[str, None]:
         return await in_turn("OffsetCommit", names, lambda name: set_one(node, name, left_s))
 
-    return await _at_coordinators(cluster, "OffsetCommit", wanted, ask, deadline_s, once=once)
+    return await at_coordinators(cluster, "OffsetCommit", wanted, ask, deadline_s, once=once)
 
 
 async def find_coordinators(
@@ -240,7 +202,7 @@ async def find_coordinators(
     }
 
 
-async def _at_coordinators(
+async def at_coordinators(
     cluster: Cluster,
     what: str,
     groups: Iterable[str],
@@ -334,62 +296,3 @@ def _commit_request(
             for name, partitions in topics.items()
         ),
     )
-
-
-async def _described_classic(
-    cluster: Cluster, node: int, names: Sequence[str], left_s: float
-) -> Results[str, GroupDescription]:
-    request = DescribeGroupsRequest(
-        groups=tuple(map(GroupId, names)), include_authorized_operations=False
-    )
-    answer = await cluster.ask(request, DescribeGroupsResponse, node=node, deadline_s=left_s)
-    found: Results[str, GroupDescription] = {}
-    for one in answer.groups:
-        name = str(one.group_id)
-        members = tuple(
-            GroupMember(
-                each.member_id, each.client_id, each.client_host, bytes(each.member_metadata)
-            )
-            for each in one.members
-        )
-        description = GroupDescription(name, group_state(one.group_state), members)
-        found[name] = verdict(code_of(one.error_code), f"group {name}") or description
-    return found
-
-
-async def _described_new(
-    cluster: Cluster, node: int, names: Sequence[str], left_s: float
-) -> Results[str, GroupDescription]:
-    """Groups of KIP-848, which DescribeGroups does not know; brokers before 4.0 have none.
-
-    TOPIC_AUTHORIZATION_FAILED: it reads a topic that we may not describe, and its members are kept
-    from us. Such a group is not one without members.
-    """
-    request = ConsumerGroupDescribeRequest(
-        group_ids=tuple(map(GroupId, names)), include_authorized_operations=False
-    )
-    dead = {name: GroupDescription(name, GroupState.DEAD, ()) for name in names}
-    try:
-        answer = await cluster.ask(
-            request, ConsumerGroupDescribeResponse, node=node, deadline_s=left_s
-        )
-    except UnsupportedError:
-        return dict(dead)
-    found: Results[str, GroupDescription] = dict(dead)
-    for one in answer.groups:
-        name, code = str(one.group_id), code_of(one.error_code)
-        if code in _NOT_OF_KIP_848:
-            continue
-        members = tuple(
-            GroupMember(each.member_id, each.client_id, each.client_host) for each in one.members
-        )
-        description = GroupDescription(name, group_state(one.group_state), members)
-        found[name] = verdict(code, f"group {name}", one.error_message) or description
-    return found
-
-
-def _may_be_new(found: GroupDescription | BrokerError) -> bool:
-    """Kafka 4 answers GROUP_ID_NOT_FOUND, older ones DEAD, for what is no classic group."""
-    if isinstance(found, BrokerError):
-        return found.code is ErrorCode.GROUP_ID_NOT_FOUND
-    return found.state is GroupState.DEAD

@@ -20,7 +20,7 @@ from kio.schema.types import GroupId
 from mirrorfleet.core.errors import BrokerError
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.coordinator import CoordinatorKind, find_coordinator
-from mirrorfleet.kafka.groups import describe_groups
+from mirrorfleet.kafka.group_members import describe_groups
 
 _NAME_PARTS: Final = 4
 _DEADLINE_S: Final = 3.0

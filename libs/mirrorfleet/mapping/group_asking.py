@@ -7,13 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.core.errors import BrokerError
-from mirrorfleet.kafka.groups import (
-    GroupDescription,
-    GroupOffsets,
-    describe_groups,
-    fetch_offsets,
-    list_groups,
-)
+from mirrorfleet.kafka.group_members import GroupDescription, describe_groups
+from mirrorfleet.kafka.groups import GroupOffsets, fetch_offsets, list_groups
 from mirrorfleet.mapping.live import sides_seen
 from mirrorfleet.offsets.homes import entries_of
 from mirrorfleet.views.groups import GroupFacts

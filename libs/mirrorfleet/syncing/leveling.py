@@ -14,7 +14,7 @@ from mirrorfleet.core.errors import BrokerError, MirrorfleetError, RefusedError
 from mirrorfleet.core.ids import FleetName
 from mirrorfleet.core.names import service_id
 from mirrorfleet.kafka.cluster import Cluster
-from mirrorfleet.kafka.groups import describe_groups
+from mirrorfleet.kafka.group_members import describe_groups
 from mirrorfleet.records.formats import FIRST_LEVEL, KNOWN_LEVEL
 from mirrorfleet.records.members import claim_brought
 from mirrorfleet.runtime.clock import SystemClock

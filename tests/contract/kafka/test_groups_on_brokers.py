@@ -1,5 +1,6 @@
 """Groups on a real broker of Kafka 4.3: set from outside while nobody is in them, and only then,
-also those of the new protocol (KIP-848); however many offsets they have.
+also those of the new protocol (KIP-848) and of Kafka Streams' own (KIP-1071); however many offsets
+they have.
 """
 
 from __future__ import annotations
@@ -11,21 +12,31 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as Confluent
+from kio.schema.errors import ErrorCode as Code
+from kio.schema.streams_group_heartbeat.v0.request import (
+    StreamsGroupHeartbeatRequest,
+    Subtopology,
+    Topology,
+)
+from kio.schema.streams_group_heartbeat.v0.response import StreamsGroupHeartbeatResponse
+from kio.schema.types import GroupId, TopicName
+from kio.static.primitive import i32
 
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError
 from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.kafka import groups as module
 from mirrorfleet.kafka.cluster import Cluster
+from mirrorfleet.kafka.codec import milliseconds
+from mirrorfleet.kafka.group_members import GroupDescription, describe_groups
 from mirrorfleet.kafka.groups import (
-    GroupDescription,
     GroupState,
     commit_offsets,
-    describe_groups,
     fetch_offsets,
+    find_coordinators,
     list_groups,
 )
-from mirrorfleet.offsets.homes import GroupOffset
+from mirrorfleet.offsets.homes import Activity, GroupOffset
 from services.local.region import Region
 from tests.contract.kafka.making import new_topic
 from tests.faultkit.regions import address
@@ -104,6 +115,72 @@ async def test_a_group_of_the_new_protocol_is_set_when_it_is_empty_and_left_alon
     assert await group.put(7) is None
     assert await group.stands() == {group.at: GroupOffset(7, "m")}
     assert await group.state() is GroupState.EMPTY
+
+
+class StreamsMember:
+    """An application of Kafka Streams that reads one topic, as far as its coordinator knows."""
+
+    def __init__(self, cluster: Cluster, group: str, topic: str) -> None:
+        self._cluster, self._group = cluster, group
+        self._reads = Subtopology(
+            subtopology_id="0",
+            source_topics=(TopicName(topic),),
+            state_changelog_topics=(),
+            repartition_source_topics=(),
+            copartition_groups=(),
+        )
+
+    async def join(self) -> None:
+        await self._say(0)
+
+    async def leave(self) -> None:
+        await self._say(-1)
+
+    async def _say(self, epoch: int) -> None:
+        joins = epoch == 0
+        node = (await find_coordinators(self._cluster, [self._group], 10))[self._group]
+        assert isinstance(node, int), node
+        request = StreamsGroupHeartbeatRequest(
+            group_id=GroupId(self._group),
+            member_id=self._group,
+            member_epoch=i32(epoch),
+            endpoint_information_epoch=i32(0),
+            rebalance_timeout=milliseconds(60_000 if joins else -1),
+            topology=Topology(epoch=i32(0), subtopologies=(self._reads,)) if joins else None,
+            active_tasks=() if joins else None,
+            standby_tasks=() if joins else None,
+            warmup_tasks=() if joins else None,
+            process_id=self._group if joins else None,
+            client_tags=() if joins else None,
+            task_offsets=None,
+            task_end_offsets=None,
+        )
+        answer = await self._cluster.ask(request, StreamsGroupHeartbeatResponse, node=node)
+        assert answer.error_code is Code.none, answer
+
+
+async def test_a_group_of_kafka_streams_is_listed_described_and_set_as_others_are(
+    cluster: Cluster,
+) -> None:
+    """It keeps what was set before it was there: so it begins where it was on the other side."""
+    group = Watched(cluster, (await new_topic(cluster)).name)
+    application = StreamsMember(cluster, group.name, group.at.topic)
+    assert await group.put(5) is None
+
+    await application.join()
+    assert (await list_groups(cluster))[group.name].state.activity is Activity.ACTIVE
+    joined = await group.described()
+    assert joined.state.activity is Activity.ACTIVE
+    assert [one.member_id for one in joined.members] == [group.name]
+    refused = await group.put(7)
+    assert isinstance(refused, BrokerError)
+    assert refused.code is ErrorCode.UNKNOWN_MEMBER_ID
+    assert await group.stands() == {group.at: GroupOffset(5, "m")}
+
+    await application.leave()
+    assert await group.state() is GroupState.EMPTY
+    assert await group.put(7) is None
+    assert await group.stands() == {group.at: GroupOffset(7, "m")}
 
 
 async def test_an_offset_of_a_transaction_that_is_open_is_not_stable_until_it_is_over(

@@ -17,7 +17,8 @@ from mirrorfleet.core.ids import SlotNumber
 from mirrorfleet.kafka.aiokafka_options import drop_member
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.coordinator import CoordinatorKind, find_coordinator
-from mirrorfleet.kafka.groups import GroupDescription, GroupState, describe_groups
+from mirrorfleet.kafka.group_members import GroupDescription, describe_groups
+from mirrorfleet.kafka.groups import GroupState
 from mirrorfleet.kafka.membership import SESSION_S, Membership
 from mirrorfleet.records.members import Carried, Known
 from mirrorfleet.runtime.clock import SystemClock

@@ -18,13 +18,8 @@ from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError
 from mirrorfleet.core.ids import FleetName, TopicPartition
 from mirrorfleet.kafka.cluster import Cluster
-from mirrorfleet.kafka.groups import (
-    GroupState,
-    commit_offsets,
-    describe_groups,
-    fetch_offsets,
-    list_groups,
-)
+from mirrorfleet.kafka.group_members import describe_groups
+from mirrorfleet.kafka.groups import GroupState, commit_offsets, fetch_offsets, list_groups
 from mirrorfleet.kafka.offsets import EARLIEST, LATEST, list_offsets
 from mirrorfleet.mapping.asking import load_map
 from mirrorfleet.mapping.catalog import read_catalog

@@ -21,23 +21,21 @@ from kio.schema.offset_commit.v8.response import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from kio.schema.streams_group_describe.v0.request import StreamsGroupDescribeRequest
+from kio.schema.streams_group_describe.v0.response import DescribedGroup as DescribedStreams
+from kio.schema.streams_group_describe.v0.response import StreamsGroupDescribeResponse
 from kio.schema.types import GroupId, TopicName
 from kio.static.primitive import i32
 
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import BrokerError, DeadlineError
+from mirrorfleet.core.errors import BrokerError, DeadlineError, UnsupportedError
 from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.kafka import groups as module
 from mirrorfleet.kafka.backoff import SystemDice
 from mirrorfleet.kafka.codec import milliseconds
-from mirrorfleet.kafka.groups import (
-    GroupDescription,
-    GroupState,
-    commit_offsets,
-    describe_groups,
-    list_groups,
-)
-from mirrorfleet.offsets.homes import GroupOffset
+from mirrorfleet.kafka.group_members import GroupDescription, describe_groups
+from mirrorfleet.kafka.groups import GroupState, commit_offsets, list_groups
+from mirrorfleet.offsets.homes import Activity, GroupOffset
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -100,17 +98,21 @@ class Brokers:
 
 
 class NoClassicGroups:
-    """A cluster of Kafka 4, which has one code for whatever group of KIP-848 it is asked about."""
+    """A cluster of Kafka 4, which has one code for whatever group of a newer protocol it is asked
+    about: of KIP-848, or of Streams' own, of which older ones know nothing.
+    """
 
     name = "west"
     dice = SystemDice()
 
-    def __init__(self, code: Code) -> None:
-        self.code = code
+    def __init__(self, code: Code, streams: Code | None = None) -> None:
+        self.code, self.streams = code, streams
 
     async def ask(self, request: Request, *_: object, **__: object) -> object:
         if isinstance(request, ConsumerGroupDescribeRequest):
             return self._described()
+        if isinstance(request, StreamsGroupDescribeRequest):
+            return self._described_streams()
         none = DescribedClassic(
             error_code=Code.group_id_not_found,
             group_id=GroupId("g"),
@@ -134,6 +136,20 @@ class NoClassicGroups:
         )
         return ConsumerGroupDescribeResponse(throttle_time=milliseconds(0), groups=(found,))
 
+    def _described_streams(self) -> StreamsGroupDescribeResponse:
+        if self.streams is None:
+            raise UnsupportedError("west: not before 4.1")
+        found = DescribedStreams(
+            error_code=self.streams,
+            error_message=None,
+            group_id=GroupId("g"),
+            group_state="NotReady" if self.streams is Code.none else "",
+            group_epoch=i32(0),
+            assignment_epoch=i32(0),
+            members=(),
+        )
+        return StreamsGroupDescribeResponse(throttle_time=milliseconds(0), groups=(found,))
+
 
 @pytest.fixture(autouse=True)
 def _coordinators(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,10 +159,12 @@ def _coordinators(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "find_coordinators", find)
 
 
-async def test_only_who_asks_for_any_protocol_hears_of_groups_that_are_no_consumers() -> None:
+async def test_only_who_asks_for_any_protocol_hears_of_groups_that_have_no_offsets_to_move() -> (
+    None
+):
     cluster = cast("Cluster", Brokers())
 
-    assert set(await list_groups(cluster, deadline_s=1.0)) == {"a", "b"}
+    assert set(await list_groups(cluster, deadline_s=1.0)) == {"a", "b", "d"}
     assert set(await list_groups(cluster, any_protocol=True, deadline_s=1.0)) == set("abcde")
 
 
@@ -231,20 +249,23 @@ async def test_a_group_whose_members_are_kept_from_us_is_not_one_without_members
 
 
 @pytest.mark.parametrize(
-    ("code", "state"),
+    ("code", "streams", "state"),
     [
-        (Code.group_id_not_found, GroupState.DEAD),
-        (Code.unsupported_version, GroupState.DEAD),
-        (Code.invalid_group_id, GroupState.DEAD),
-        (Code.none, GroupState.STABLE),
+        (Code.group_id_not_found, None, GroupState.DEAD),
+        (Code.group_id_not_found, Code.group_id_not_found, GroupState.DEAD),
+        (Code.unsupported_version, Code.unsupported_version, GroupState.DEAD),
+        (Code.invalid_group_id, Code.invalid_group_id, GroupState.DEAD),
+        (Code.none, None, GroupState.STABLE),
+        (Code.group_id_not_found, Code.none, GroupState.NOT_READY),
     ],
-    ids=["no such group", "the protocol is off", "the empty name", "a group"],
+    ids=["before 4.1", "no such group", "off", "the empty name", "KIP-848", "KIP-1071"],
 )
-async def test_a_group_is_dead_only_where_neither_protocol_has_it(
-    code: Code, state: GroupState
+async def test_a_group_is_dead_only_where_no_protocol_has_it(
+    code: Code, streams: Code | None, state: GroupState
 ) -> None:
-    brokers = cast("Cluster", NoClassicGroups(code))
+    brokers = cast("Cluster", NoClassicGroups(code, streams))
 
     found = await describe_groups(brokers, ["g"], deadline_s=1.0)
 
     assert found == {"g": GroupDescription("g", state, ())}
+    assert state.activity is (Activity.IDLE if state is GroupState.DEAD else Activity.ACTIVE)

@@ -84,7 +84,7 @@ async def rows_of(
     flow: Flow = FLOW,
 ) -> list[dict[str, object]]:
     async def list_groups(side: Side, *, any_protocol: bool = False) -> dict[str, ListedGroup]:
-        assert any_protocol is (side is target)  # whoever reads the copies, also Streams
+        assert any_protocol is (side is target)  # whoever reads the copies, also Connect
         return side.states()
 
     async def fetch_offsets(

@@ -9,7 +9,8 @@ import pytest
 
 from mirrorfleet.core.errors import DeadlineError
 from mirrorfleet.core.ids import TopicPartition
-from mirrorfleet.kafka.groups import GroupDescription, GroupOffsets, GroupState, ListedGroup
+from mirrorfleet.kafka.group_members import GroupDescription
+from mirrorfleet.kafka.groups import GroupOffsets, GroupState, ListedGroup
 from mirrorfleet.mapping import group_asking
 from mirrorfleet.mapping.group_asking import KEPT_S, GroupAsker
 from mirrorfleet.offsets.copies import Copies

@@ -8,13 +8,8 @@ import pytest
 
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError
-from mirrorfleet.kafka.groups import (
-    GroupDescription,
-    GroupMember,
-    GroupOffsets,
-    GroupState,
-    ListedGroup,
-)
+from mirrorfleet.kafka.group_members import GroupDescription, GroupMember
+from mirrorfleet.kafka.groups import GroupOffsets, GroupState, ListedGroup
 from mirrorfleet.mapping import group_asking
 from mirrorfleet.mapping.group_asking import GroupAsker
 from mirrorfleet.offsets.copies import Copies
