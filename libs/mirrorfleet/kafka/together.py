@@ -47,10 +47,10 @@ async def both_of(
     one: Coroutine[object, object, T], other: Coroutine[object, object, U]
 ) -> tuple[T, U]:
     """What two of them give. Raises: as `all_of`."""
-    first: list[T] = []
-    second: list[U] = []
-    await all_of((_into(first, one), _into(second, other)))
-    return first[0], second[0]
+    first, second = asyncio.ensure_future(one), asyncio.ensure_future(other)
+    found = await asyncio.gather(first, second, return_exceptions=True)
+    _raise_of([each for each in found if isinstance(each, BaseException)])
+    return first.result(), second.result()
 
 
 async def both_or_neither(
@@ -60,15 +60,13 @@ async def both_or_neither(
 
     Raises: as `all_of`.
     """
-    first: list[T] = []
-    second: list[U] = []
-    work = [asyncio.ensure_future(_into(first, one)), asyncio.ensure_future(_into(second, other))]
+    first, second = asyncio.ensure_future(one), asyncio.ensure_future(other)
     try:
-        await asyncio.wait(work, return_when=asyncio.FIRST_EXCEPTION)
+        await asyncio.wait((first, second), return_when=asyncio.FIRST_EXCEPTION)
     finally:
-        found = await _cancelled(work)
+        found = await _cancelled((first, second))
     _raise_of([each for each in found if not isinstance(each, asyncio.CancelledError)])
-    return first[0], second[0]
+    return first.result(), second.result()
 
 
 async def helped(work: Coroutine[object, object, T], aid: Coroutine[object, object, None]) -> T:
@@ -105,13 +103,11 @@ def unless_cancelled() -> None:
         raise asyncio.CancelledError
 
 
-async def _cancelled(work: Sequence[asyncio.Future[T]]) -> list[BaseException]:
+async def _cancelled(
+    work: Sequence[asyncio.Future[T] | asyncio.Future[U]],
+) -> list[BaseException]:
     """End what is not at its end; what it failed with."""
     for each in work:
         each.cancel()
     found = await asyncio.gather(*work, return_exceptions=True)
     return [each for each in found if isinstance(each, BaseException)]
-
-
-async def _into(place: list[T], work: Coroutine[object, object, T]) -> None:
-    place.append(await work)

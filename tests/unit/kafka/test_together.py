@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import warnings
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
@@ -22,6 +24,8 @@ from mirrorfleet.kafka.each import LeaderEpochs, Results, on_leaders
 from mirrorfleet.kafka.together import all_of, both_of, both_or_neither, helped, those_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
     from mirrorfleet.kafka.cluster import Cluster
 
 TROUBLED, FINE = 1, 2
@@ -207,3 +211,23 @@ async def test_what_some_can_give_is_taken_and_where_none_can_it_is_told_why() -
         await those_of([fails(away), fails(refused)])
     with pytest.raises(ZeroDivisionError):
         await those_of([gives(1), fails(ZeroDivisionError())])
+
+
+@pytest.mark.parametrize("side_by_side", [both_of, both_or_neither])
+async def test_what_is_cancelled_before_it_began_leaves_no_warning_in_the_log(
+    side_by_side: Callable[..., Coroutine[object, object, object]],
+) -> None:
+    async def work() -> None:
+        raise AssertionError
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        asking = asyncio.ensure_future(side_by_side(work(), work()))
+        for cancel in (lambda: None, asking.cancel):
+            cancel()
+            await asyncio.sleep(0)
+        await asyncio.gather(asking, return_exceptions=True)
+        gc.collect()
+
+    assert asking.cancelled()
+    assert told == []
