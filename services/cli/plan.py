@@ -64,19 +64,22 @@ def run_apply(estate_file: Path, target: str | None, consent: Consent, output: O
     """Shows, asks, makes, reports; fleet after fleet. What was made is told, whatever follows."""
     consented(output, consent, "mirrorfleet apply")
     estate = load_estate(estate_file)
-    targets, codes, rows = targets_of(estate, target), [EXIT_OK], list[Row]()
+    rows: list[Row] = []
+
+    def make(alias: str) -> int:
+        outcome = asyncio.run(_apply(estate, alias, consent, output))
+        rows.extend(outcome_rows(outcome) if outcome else ())
+        return _judged(alias, outcome)
+
     try:
-        for alias in targets:
-            outcome = asyncio.run(_apply(estate, alias, consent, output))
-            rows += outcome_rows(outcome) if outcome else ()
-            codes.append(_judged(alias, outcome))
+        codes, is_whole = ask_each(targets_of(estate, target), make)
     finally:
         if output is Output.JSON:
             print_json(rows)
         elif rows:
             print_table(_OUTCOMES, rows)
             say("a `sync` that began with another estate takes back what was made: restart it")
-    return EXIT_ERROR if EXIT_ERROR in codes else max(codes)
+    return EXIT_ERROR if EXIT_ERROR in codes or not is_whole else max(codes)
 
 
 def _judged(target: str, outcome: Outcome | None) -> int:

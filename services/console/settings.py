@@ -8,7 +8,7 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from mirrorfleet.config.connect import read_secret
+from mirrorfleet.config.connect import is_header_value, read_secret
 from mirrorfleet.config.model import Estate
 from mirrorfleet.config.security import Secret
 from mirrorfleet.config.tuning import parse_tuning
@@ -17,6 +17,7 @@ from mirrorfleet.runtime.log import also_strike
 
 SHORTEST_TOKEN: Final = 16
 """Characters; a shorter one can be guessed."""
+_MAKE_ONE: Final = "Make one with: openssl rand -hex 32"
 
 
 class ConsoleSettings(BaseModel):
@@ -32,8 +33,8 @@ class ConsoleSettings(BaseModel):
     """Between two questions to each cluster whether it is there."""
     request_s: float = Field(default=5.0, gt=0, le=60)
     """Deadline of one kind of request to a cluster; then the page says that it does not answer."""
-    history_s: float = Field(default=86_400.0, ge=1)
-    """How far back events are read at the start."""
+    history_s: float = Field(default=86_400.0, ge=1, le=31_536_000)
+    """How far back events are read at the start; they are kept for 90 days."""
     most_streams: int = Field(default=200, ge=0)
     """Pages that are kept live at once; further ones are shown as they were when opened."""
 
@@ -44,14 +45,22 @@ def parse(subtree: Mapping[str, object]) -> ConsoleSettings:
 
 
 def token_of(estate: Estate, settings: ConsoleSettings) -> str | None:
-    """The token itself. Raises: ConfigError when it is not there, or too short."""
+    """The token itself. Raises: ConfigError when it is not there, too short, or none that a request
+    can have.
+    """
     path = "services.console.token"
     value = read_secret(estate, path, settings.token)
     if value is not None and len(value) < SHORTEST_TOKEN:
         raise ConfigError(
             f"{path}: shorter than {SHORTEST_TOKEN} characters.",
             path=path,
-            hint="Make one with: openssl rand -hex 32",
+            hint=_MAKE_ONE,
+        )
+    if value is not None and not is_header_value(value):
+        raise ConfigError(
+            f"{path}: has a character or an outer space that no header may have.",
+            path=path,
+            hint=_MAKE_ONE,
         )
     return value
 

@@ -58,6 +58,11 @@ def _security(estate: Estate, alias: str, model: SecurityModel) -> Security:
     )
 
 
+def is_header_value(text: str) -> bool:
+    """Whether an HTTP header can have it as it is: readers take outer spaces off."""
+    return text.isascii() and text.isprintable() and text == text.strip()
+
+
 def read_secret(estate: Estate, path: str, secret: Secret | None) -> str | None:
     """The secret that stands at `path` of the estate; None where none stands.
 

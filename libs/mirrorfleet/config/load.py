@@ -45,6 +45,9 @@ _MODELS: Final[tuple[tuple[tuple[str, ...], type[BaseModel]], ...]] = (
 _NAMING: Final = re.compile(r"could not determine a constructor|found undefined (alias|tag handle)")
 """What YAML says of a tag or an alias; behind it comes the name, which may be a secret."""
 _IN_QUOTES: Final = "text that begins with '!', '*' or '&' is to stand in quotes"
+_GLUED: Final = re.compile("([^:=]+)[:=]")
+_NO_BLANK: Final = "unknown key; it is written as `KEY: VALUE`, with a blank behind the colon"
+_MAPPINGS: Final = frozenset({"model_type", "model_attributes_type", "dict_type"})
 _TEXT: Final = "tag:yaml.org,2002:str"
 _MERGE: Final = "tag:yaml.org,2002:merge"
 _READ_AS: Final = {
@@ -216,6 +219,8 @@ def _problem(detail: _Detail) -> Problem:
     match detail["type"]:
         case "extra_forbidden":
             *parent, last = map(str, detail["loc"])
+            if glued := _GLUED.match(last):  # what is behind it may be a secret
+                return Problem(_path((*detail["loc"][:-1], glued[1])), _NO_BLANK)
             return Problem(path, unknown_key(last, sorted(_valid_keys(parent))))
         case "missing":
             return Problem(path, "is missing")
@@ -223,17 +228,19 @@ def _problem(detail: _Detail) -> Problem:
             return Problem(path, "is empty")
         case "value_error":
             return Problem(path, detail["msg"].removeprefix("Value error, "))
-    found = detail["input"]
-    shown = "" if _may_be_secret(path, found) else f" (found {_shown(found)})"
+    shown = "" if _may_be_secret(path, detail) else f" (found {_shown(detail['input'])})"
     return Problem(path, _in_words(detail["msg"]) + shown)
 
 
-def _may_be_secret(path: str, value: object) -> bool:
-    """By its place, or because it is more than one value: a whole cluster that stands in a list."""
-    return (
+def _may_be_secret(path: str, detail: _Detail) -> bool:
+    """By its place, or because it is more than one value: a whole cluster that stands in a list; or
+    because a cluster is wanted there: its password may stand too far left.
+    """
+    return bool(
         "security" in path
         or path.startswith(("telemetry", "services"))
-        or isinstance(value, (dict, list))
+        or isinstance(detail["input"], (dict, list))
+        or (path.startswith("clusters") and detail["type"] in _MAPPINGS and detail["input"])
     )
 
 

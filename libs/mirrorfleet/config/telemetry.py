@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import unquote
 
-from mirrorfleet.config.connect import read_secret
+from mirrorfleet.config.connect import is_header_value, read_secret
 from mirrorfleet.config.model import Estate, http_url
 from mirrorfleet.config.security import Secret
 from mirrorfleet.core.errors import ConfigError
@@ -79,7 +79,7 @@ def _header(estate: Estate, name: str, secret: Secret) -> str:
     """The value; refused here by its name, because the HTTP client tells it in its refusal."""
     path = f"telemetry.headers.{name}"
     value = read_secret(estate, path, secret) or ""
-    if not value.isascii() or not value.isprintable() or value != value.strip():
+    if not is_header_value(value):
         raise ConfigError(
             f"{path}: has a character or an outer space that no header may have.",
             path=path,

@@ -13,7 +13,7 @@ it may delete what was read, so an end is never guessed:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Collection
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
@@ -58,21 +58,16 @@ Bounds = tuple[int, int]
 """Log start and last stable offset of a partition."""
 
 
-async def partition_bounds(cluster: Cluster, topic: TopicMeta) -> Mapping[int, Bounds]:
-    """Of each partition. Raises: as `list_offsets`; the first one's BrokerError."""
-    found: dict[int, Bounds] = {}
-    for number, bounds in (await bounds_that_are_told(cluster, topic)).items():
-        if isinstance(bounds, BrokerError):
-            raise bounds
-        found[number] = bounds
-    return found
-
-
 async def bounds_that_are_told(
-    cluster: Cluster, topic: TopicMeta, *, deadline_s: float | None = None
+    cluster: Cluster,
+    topic: TopicMeta,
+    numbers: Collection[int] | None = None,
+    *,
+    deadline_s: float | None = None,
 ) -> Results[int, Bounds]:
-    """Of each partition, or why its leader does not tell. Raises: as `list_offsets`."""
-    tps = [TopicPartition(topic.name, number) for number in sorted(topic.partitions)]
+    """Of some partitions, or of all; or why a leader does not tell. Raises: as `list_offsets`."""
+    wanted = topic.partitions if numbers is None else numbers
+    tps = [TopicPartition(topic.name, number) for number in sorted(wanted)]
     first = await list_offsets(cluster, dict.fromkeys(tps, EARLIEST), deadline_s=deadline_s)
     told = [tp for tp in tps if not isinstance(first[tp], BrokerError)]
     last = await list_offsets(cluster, dict.fromkeys(told, LATEST), deadline_s=deadline_s)

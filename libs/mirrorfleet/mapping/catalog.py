@@ -223,11 +223,16 @@ async def read_catalog(cluster: Cluster, fleet: FleetName) -> CatalogView:
         control_topic(fleet, ControlKind.CATALOG),
         lambda record: view.apply(decode(record.key, record.value)),
     ):
-        raise RefusedError(
-            f"{cluster.name}: fleet {fleet!r} has no catalog yet, so nothing is copied.",
-            hint=f"Next: mirrorfleet run sync --target {cluster.name}",
-        )
+        raise no_catalog(cluster, fleet)
     return view
+
+
+def no_catalog(cluster: Cluster, fleet: FleetName) -> RefusedError:
+    """For who asked for something that is in it."""
+    return RefusedError(
+        f"{cluster.name}: fleet {fleet!r} has no catalog yet, so nothing is copied.",
+        hint=f"Next: mirrorfleet run sync --target {cluster.name}",
+    )
 
 
 async def read_control(

@@ -19,6 +19,9 @@ from mirrorfleet.wire.records import Record
 
 ANOTHER_LOOK_S: Final = 2.5
 """Owners report once a second."""
+_FITS_MS: Final = STALE_MS // 2
+"""Between a clock and the newest report; beyond it owners that reported before the newest one, in
+their turn, would count as silent."""
 
 
 async def standing(cluster: Cluster, fleet: FleetName, clock: Clock) -> list[dict[str, object]]:
@@ -49,7 +52,7 @@ async def _heard(
     """
     found = await newest_progress(cluster, fleet, unread)
     last_ms = _newest_ms(found)
-    if not found or abs(clock.now_ms() - last_ms) <= STALE_MS:
+    if not found or abs(clock.now_ms() - last_ms) <= _FITS_MS:
         return found, max(clock.now_ms(), last_ms)
     await asyncio.sleep(ANOTHER_LOOK_S)
     unread.clear()

@@ -1,12 +1,14 @@
 """What a command prints: a table for people, JSON for programs, errors on stderr.
 
-NO_COLOR and a stdout that is no terminal give plain text.
+NO_COLOR and a stdout that is no terminal give plain text. Names come from strangers: a group may be
+called whatever a terminal takes for a command, so none of that is printed.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
@@ -17,6 +19,8 @@ EXIT_ERROR: Final = 1
 EXIT_UNHEALTHY: Final = 2
 
 _PLAIN_WIDTH: Final = 250
+_CONTROLS: Final = re.compile(r"[\x7f-\x9f]")
+"""What JSON leaves as it is, and terminals may not."""
 
 
 class Output(StrEnum):
@@ -31,7 +35,8 @@ Row = Mapping[str, object]
 
 def print_json(value: object) -> None:
     """One JSON document on stdout."""
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")
+    text = json.dumps(value, indent=2, ensure_ascii=False, default=str)
+    sys.stdout.write(_CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Row]) -> None:
@@ -66,17 +71,17 @@ def show(output: Output, columns: Sequence[str], rows: Sequence[Row], nothing: s
 
 def say(text: str) -> None:
     """A line on stdout."""
-    sys.stdout.write(text + "\n")
+    sys.stdout.write(_printable(text) + "\n")
 
 
 def say_note(text: str) -> None:
     """A line on stderr: what is not part of the answer."""
-    sys.stderr.write(text + "\n")
+    sys.stderr.write(_printable(text) + "\n")
 
 
 def say_error(message: str) -> None:
     """The message on stderr."""
-    sys.stderr.write(f"error: {message}\n")
+    sys.stderr.write(f"error: {_printable(message)}\n")
 
 
 def end_output() -> None:
@@ -101,4 +106,9 @@ def give_up(error: OSError) -> int:
 
 
 def _text(value: object) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+    text = ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+    return _printable(text)
+
+
+def _printable(text: str) -> str:
+    return "".join(each if each.isprintable() or each == "\n" else "." for each in text)

@@ -15,6 +15,7 @@ from mirrorfleet.core.ids import FleetName
 from mirrorfleet.core.names import service_id
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.group_members import describe_groups
+from mirrorfleet.mapping.catalog import no_catalog
 from mirrorfleet.records.formats import FIRST_LEVEL, KNOWN_LEVEL
 from mirrorfleet.records.members import claim_brought
 from mirrorfleet.runtime.clock import SystemClock
@@ -32,9 +33,12 @@ class Levels(NamedTuple):
 async def levels(cluster: Cluster, fleet: FleetName, store: Store) -> Levels:
     """The level in the catalog, and what the workers know.
 
-    Raises: UnknownVersionError (the fleet is ahead of this build); MirrorfleetError: no answer.
+    Raises: UnknownVersionError (the fleet is ahead of this build); RefusedError: there is no such
+    fleet; MirrorfleetError: no answer.
     """
     await store.refresh()
+    if store.book.config is None:
+        raise no_catalog(cluster, fleet)
     group = service_id(fleet, "mirror")
     found = (await describe_groups(cluster, [group]))[group]
     if isinstance(found, BrokerError):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 
 from mirrorfleet.core.error_codes import ErrorCode
+from mirrorfleet.core.errors import BrokerError
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.producer import ProduceLane
-from mirrorfleet.kafka.stored import committed_records, partition_bounds
+from mirrorfleet.kafka.stored import bounds_that_are_told, committed_records
 from services.local.region import Region
 from tests.contract.kafka.making import entry, new_topic
 from tests.faultkit.roles import Roles
@@ -31,7 +32,9 @@ async def test_under_a_quota_all_is_read(east: Region) -> None:
     await asyncio.to_thread(roles.set_quota, CLIENT, consumer_byte_rate=RATE)
     try:
         async with Cluster(east.settings(client_id=CLIENT)) as cluster:
-            ((start, end),) = (await partition_bounds(cluster, topic)).values()
+            (bounds,) = (await bounds_that_are_told(cluster, topic)).values()
+            assert not isinstance(bounds, BrokerError), bounds
+            start, end = bounds
             found = [
                 (each.offset, len(each.value or b""))
                 async for each in committed_records(cluster, topic, 0, start, end)

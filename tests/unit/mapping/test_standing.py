@@ -102,6 +102,28 @@ async def test_an_owner_that_reports_is_not_silent_whatever_the_clock_of_who_ask
     assert (row["problem"], row["reported_ms_ago"]) == (None, 0)
 
 
+async def test_a_clock_that_is_some_seconds_ahead_calls_nobody_silent_who_reported_in_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stamp, entries = 10 * HOUR_MS, [entry(0), replace(entry(1), slot=SlotNumber(4))]
+    looks = [stamp, stamp + 1_000]
+
+    async def catalog_of(*_: object) -> SimpleNamespace:
+        return SimpleNamespace(partitions={each.identity: each for each in entries})
+
+    async def newest(*_: object) -> list[Progress]:
+        newest_ms = looks.pop(0)
+        second = replace(snapshot(newest_ms - 1_000, said(5, partition=1)), slot=SlotNumber(4))
+        return [snapshot(newest_ms, said(5)), second]
+
+    monkeypatch.setattr(module, "read_catalog", catalog_of)
+    monkeypatch.setattr(module, "newest_progress", newest)
+    monkeypatch.setattr(module, "ANOTHER_LOOK_S", 0)
+    rows = await module.standing(cast("Cluster", None), FleetName("west"), At(stamp + 9_500))
+
+    assert [row["problem"] for row in rows] == [None, None]
+
+
 @pytest.mark.parametrize(("ahead_ms", "silent"), [(60_000, "1m00s"), (-HOUR_MS, "10s")])
 async def test_an_owner_that_says_nothing_while_we_wait_for_it_is_silent(
     monkeypatch: pytest.MonkeyPatch, ahead_ms: int, silent: str

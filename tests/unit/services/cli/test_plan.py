@@ -117,14 +117,15 @@ def test_what_was_made_on_one_target_is_told_though_the_other_is_declined(
     assert shown.err.splitlines() == ["nothing was changed on south"]
 
 
-def test_what_was_made_on_one_target_is_told_though_the_other_does_not_answer(
-    fleets: Fleets, capsys: Captured
+@pytest.mark.parametrize(("away", "there"), [TARGETS, TARGETS[::-1]])
+def test_one_target_is_changed_and_told_though_the_other_does_not_answer(
+    fleets: Fleets, capsys: Captured, away: str, there: str
 ) -> None:
-    fleets.of["south"].error = ConnectionLostError("south does not answer.")
+    fleets.of[away].error = ConnectionLostError(f"{away} does not answer.")
     assert main(["apply", "--yes", "-o", "json"]) == 1
     shown = capsys.readouterr()
-    assert [row["link"] for row in json.loads(shown.out)] == ["east->west"]
-    assert shown.err.splitlines() == ["error: south does not answer."]
+    assert [row["link"] for row in json.loads(shown.out)] == [f"east->{there}"]
+    assert shown.err.splitlines() == [f"error: {away}: {away} does not answer."]
 
 
 def test_a_source_that_does_not_answer_is_an_error_though_all_else_was_made(

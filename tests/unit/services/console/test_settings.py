@@ -34,6 +34,8 @@ def test_the_token_is_read_from_where_the_estate_says(tmp_path: Path) -> None:
     [
         ("fifteen letters", "shorter than 16 characters"),
         ("", "environment variable TOKEN is not set"),
+        (" sixteen letters!", "an outer space that no header may have"),
+        ("sixteen létters!", "a character or an outer space that no header may have"),
     ],
 )
 def test_a_token_that_is_short_or_missing_is_refused(tmp_path: Path, value: str, text: str) -> None:
