@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.config.connect import cluster_settings
@@ -36,7 +37,7 @@ from services.lag.link import CLIENT, LinkWatch
 from services.lag.stream import ProgressStream
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from fastapi import FastAPI
 
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from mirrorfleet.runtime.entry import Context
     from mirrorfleet.runtime.lifecycle import Stop
 
+    _Waiting = tuple[TopicPartition, TopicPartition, Callable[[int], Entry]]
     _Left = dict[TopicPartition, list[Entry]]
     """What of a batch is not written, by partition."""
 
@@ -89,7 +91,7 @@ class LagService:
         self._assigned: frozenset[SlotNumber] | None = None
         """None while nobody listens."""
         self._reassigned = asyncio.Event()
-        self._pending: deque[tuple[TopicPartition, TopicPartition, Entry]] = deque()
+        self._pending: deque[_Waiting] = deque()
         """Each with where it goes to, and where the samples of its slot go to."""
         self._ledger = TopicPartition(control_topic(context.fleet, ControlKind.EVENTS), 0)
         self._writer = ControlWriter(self._target, deadline_s=_WRITE_S)
@@ -261,11 +263,10 @@ class LagService:
 
     def _tell(self, slot: SlotNumber, told: Told) -> None:
         context = self._context
-        now_ms = context.clock.now_ms()
         at = TopicPartition(control_topic(context.fleet, ControlKind.SAMPLES), slot)
-        self._pending.extend((at, at, samples.encode(sample)) for sample in told.samples)
-        for event in events_of(told.changes, context.owner, now_ms):
-            self._pending.append((self._ledger, at, events.encode(event)))
+        self._pending.extend((at, at, partial(samples.encode, one)) for one in told.samples)
+        for event in events_of(told.changes, context.owner, context.clock.now_ms()):
+            self._pending.append((self._ledger, at, lambda _, one=event: events.encode(one)))
         for change in told.changes:
             link = str(change.lag.entry.link)
             context.metrics.counter(names.LAG_CHANGES, link, str(change.new)).add()
@@ -287,7 +288,7 @@ class LagService:
         batch, self._pending = self._pending, deque()
         left: _Left = {}
         for at, _, entry in batch:
-            left.setdefault(at, []).append(entry)
+            left.setdefault(at, []).append(entry(self._context.clock.now_ms()))
         changed = {of for at, of, _ in batch if at == self._ledger}
         free = [at for at in left if at != self._ledger and at not in changed]
         try:

@@ -34,8 +34,7 @@ class LagSettings(BaseModel):
     stuck_s: float = Field(default=15.0, ge=2)
     """Without a move while records wait: stuck."""
     silent_s: float = Field(default=10.0, ge=4)
-    """Without a word of the worker: stopped. A healthy one may be set to speak every 3 s
-    (services.mirror.progress_s)."""
+    """Without a word of the worker: stopped. It may speak every 3 s (mirror.progress_s)."""
     unseen_s: float = Field(default=15.0, ge=2)
     """Without a look at the source's end: unknown."""
     idle_s: float = Field(default=30.0, ge=1)

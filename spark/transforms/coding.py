@@ -27,8 +27,6 @@ Row = dict[str, object]
 _BEST_ROWS: Final = 2000
 _IDENTITY_VERSION: Final = 0
 _LOG_APPEND_TIME: Final = 1
-_WAITS_MS: Final = 30 * 60_000
-"""Samples wait while the target takes no write; a clock that is off by less is believed."""
 
 _HOLES = pa.list_(pa.struct([("start", pa.int64()), ("size", pa.int64())]))
 _PAYLOADS = pa.list_(pa.struct([("records", pa.int64()), ("crc", pa.int64())]))
@@ -265,10 +263,9 @@ def _sample(record: Row) -> Iterator[Row]:
     sample = samples.decode(_maybe_bytes(record["key"]), _maybe_bytes(record["value"]))
     if not isinstance(sample, samples.Sample):
         return
-    # one that waited for the target is as old as it says; a clock may be hours off
-    stored_ms = _int(record["timestamp_ms"])
-    waited = 0 <= stored_ms - sample.time_ms <= _WAITS_MS
-    by_broker = record["timestamp_type"] == _LOG_APPEND_TIME and not waited
+    # a writer's clock may be hours off, but not what it measured with it
+    by_broker = record["timestamp_type"] == _LOG_APPEND_TIME
+    stored_ms = _int(record["timestamp_ms"]) - (sample.age_ms or 0)
     yield {
         "time_ms": stored_ms if by_broker else sample.time_ms,
         "link": str(Link(sample.source, sample.target)),

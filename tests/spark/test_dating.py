@@ -23,8 +23,11 @@ APPENDED, CREATED = 1, 0
 class Samples:
     """The samples topic; one record, stored at `NOW`."""
 
-    def __init__(self, session: SparkSession, time_ms: int, timestamp_type: int) -> None:
-        key, value = samples.encode(replace(sample(entry(0)), time_ms=time_ms))
+    def __init__(
+        self, session: SparkSession, time_ms: int, age_ms: int | None, timestamp_type: int
+    ) -> None:
+        told = replace(sample(entry(0)), time_ms=time_ms)
+        key, value = samples.encode(told, None if age_ms is None else time_ms + age_ms)
         row = (0, 0, NOW, timestamp_type, key, value, None)
         self.target, self.records = self, frame(session, [row], schemas.RECORDS)
 
@@ -36,19 +39,21 @@ class Samples:
 
 
 @pytest.mark.parametrize(
-    ("told_ms", "timestamp_type", "time_ms"),
+    ("told_ms", "age_ms", "timestamp_type", "time_ms"),
     [
-        (NOW + HOUR_MS, APPENDED, NOW),
-        (NOW - HOUR_MS, APPENDED, NOW),
-        (NOW - 10 * MINUTE_MS, APPENDED, NOW - 10 * MINUTE_MS),
-        (NOW - HOUR_MS, CREATED, NOW - HOUR_MS),
+        (NOW + HOUR_MS, 0, APPENDED, NOW),
+        (NOW - 10 * MINUTE_MS, 0, APPENDED, NOW),
+        (NOW - 10 * MINUTE_MS, 10 * MINUTE_MS, APPENDED, NOW - 10 * MINUTE_MS),
+        (NOW + HOUR_MS, 10 * MINUTE_MS, APPENDED, NOW - 10 * MINUTE_MS),
+        (NOW - HOUR_MS, None, APPENDED, NOW),
+        (NOW - HOUR_MS, 0, CREATED, NOW - HOUR_MS),
     ],
-    ids=["clock ahead", "clock behind", "it waited", "the broker stamps nothing"],
+    ids=["ahead", "behind", "it waited", "ahead and waited", "older build", "nobody stamps it"],
 )
 def test_a_sample_is_dated_by_the_broker_where_the_clock_of_its_host_is_off(
-    session: SparkSession, told_ms: int, timestamp_type: int, time_ms: int
+    session: SparkSession, told_ms: int, age_ms: int | None, timestamp_type: int, time_ms: int
 ) -> None:
-    stored = Samples(session, told_ms, timestamp_type)
+    stored = Samples(session, told_ms, age_ms, timestamp_type)
 
     (row,) = _samples(cast("Job", stored), 0).collect()
 

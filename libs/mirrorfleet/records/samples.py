@@ -81,6 +81,8 @@ class Sample:
         rate_records_s, rate_bytes_s: committed on the target.
         source_end: last stable offset of the source.
         rule: the rule that gave the verdict, in words.
+        age_ms: of it when it was written, by its writer's clock: while the target takes no write it
+            waits. None in what an older build wrote.
     """
 
     time_ms: int
@@ -103,6 +105,7 @@ class Sample:
     next_source: SourceOffset
     verdict: Verdict
     rule: str
+    age_ms: int | None = None
 
     @property
     def link(self) -> Link:
@@ -115,8 +118,8 @@ def sample_key(link: Link, topic: str, partition: int) -> bytes:
     return f"{link}/{topic}/{partition}".encode()
 
 
-def encode(sample: Sample) -> tuple[bytes, bytes]:
-    """Key and value."""
+def encode(sample: Sample, written_ms: int | None = None) -> tuple[bytes, bytes]:
+    """Key and value; with its age, where it is known when it is written."""
     value: dict[str, object] = {
         "v": VERSION,
         "time_ms": sample.time_ms,
@@ -139,6 +142,7 @@ def encode(sample: Sample) -> tuple[bytes, bytes]:
         "next_source": sample.next_source,
         "verdict": sample.verdict,
         "rule": sample.rule,
+        "age_ms": sample.age_ms if written_ms is None else max(0, written_ms - sample.time_ms),
     }
     return sample_key(sample.link, sample.topic, sample.partition), to_json(value)
 
@@ -184,4 +188,5 @@ def _sample(fields: Fields, heard_ms: int | None) -> Sample:
         next_source=SourceOffset(fields.integer("next_source")),
         verdict=fields.choice("verdict", Verdict),
         rule=fields.text("rule"),
+        age_ms=fields.maybe_integer("age_ms"),
     )

@@ -62,11 +62,24 @@ def test_a_sample_is_flat_json_under_link_topic_and_partition() -> None:
         "next_source": 100,
         "verdict": "catching-up",
         "rule": "behind by 340ms, and less than before",
+        "age_ms": None,
     }
 
 
 def test_a_sample_comes_back_whole() -> None:
     assert samples.decode(*samples.encode(SAMPLE)) == SAMPLE
+
+
+def test_a_sample_tells_how_old_it_was_when_it_was_written() -> None:
+    waited = samples.decode(*samples.encode(SAMPLE, SAMPLE.time_ms + 9_000))
+    assert waited == replace(SAMPLE, age_ms=9_000)
+    assert samples.decode(*samples.encode(SAMPLE, SAMPLE.time_ms - 1)) == replace(SAMPLE, age_ms=0)
+
+
+def test_a_sample_of_an_older_build_tells_no_age() -> None:
+    key, value = samples.encode(SAMPLE)
+    older = {name: held for name, held in json.loads(value).items() if name != "age_ms"}
+    assert samples.decode(key, json.dumps(older).encode()) == SAMPLE
 
 
 def test_a_sample_is_of_when_it_was_heard_by_who_says_so() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import pytest
@@ -15,6 +16,7 @@ from mirrorfleet.lagging.partition import PartitionLag
 from mirrorfleet.records import samples
 from mirrorfleet.records.samples import Sample, Verdict
 from services.lag.service import WRITING, LagService
+from tests.fakes.clock import HandClock
 from tests.unit.lagging.making import entry
 from tests.unit.standby.test_demotion import Fleet
 from tests.unit.views.making import sample
@@ -42,6 +44,8 @@ class Writer:
         """So many entries are written before the time is over."""
         self.written: list[tuple[int, int]] = []
         """Number of the partition and time of each sample, of a change 0."""
+        self.ages: dict[int, int | None] = {}
+        """Of the last sample of each."""
         service._writer = cast("ControlWriter", self)
 
     async def write_out(self, at: TopicPartition, entries: list[Entry], now_ms: int) -> None:
@@ -52,6 +56,7 @@ class Writer:
         await (asyncio.Event().wait() if number in self.silent else asyncio.sleep(0))
         some = entries[: self.most]
         self.written += [(number, time_of(each)) for each in some]
+        self.ages[number] = age_of(some[-1])
         del entries[: self.most]
         if entries:
             raise DeadlineError(f"writing {at}")
@@ -70,6 +75,11 @@ def time_of(entry: Entry) -> int:
     key, value = entry
     found = samples.decode(key, value) if key else None
     return found.time_ms if isinstance(found, Sample) else 0
+
+
+def age_of(entry: Entry) -> int | None:
+    found = samples.decode(*entry)
+    return found.age_ms if isinstance(found, Sample) else None
 
 
 def tell(service: LagService, time_ms: int, *, changed: frozenset[int] = frozenset()) -> None:
@@ -156,3 +166,21 @@ async def test_what_is_written_in_time_is_not_written_again() -> None:
 
     assert writer.times() == {slot: [*range(1, 8)] for slot in SLOTS}
     assert not service._pending
+
+
+async def test_what_waited_tells_for_how_long() -> None:
+    """By our clock alone: that of who reads it may be hours away."""
+    fleet = Fleet()
+    clock = HandClock()
+    fleet.context = replace(fleet.context, clock=clock)
+    service = LagService(fleet.context)
+    writer = Writer(service)
+    writer.refused = {BAD}
+    tell(service, clock.now_ms())
+    await service._flush(SOON_S)
+
+    writer.refused = set()
+    clock.seconds += 90
+    await service._flush(SOON_S)
+
+    assert writer.ages == dict.fromkeys(OTHERS, 0) | {BAD: 90_000}
