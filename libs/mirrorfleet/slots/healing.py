@@ -245,13 +245,17 @@ def judge_absence(runner: SlotRunner, partition: CopyPartition, code: ErrorCode)
 async def examine(runner: SlotRunner, partition: CopyPartition) -> None:
     """Two looks at the leader that agree prove a loss; anything else is tried again.
 
-    The partition is not fetched meanwhile: the next refusal would have it examined once more.
+    The partition is not fetched meanwhile: the next refusal would have it examined once more. Where
+    it was after all, for its target moved and the hold ended with that, they prove nothing.
     """
     partition.held_until = inf
+    began = partition.rewinds, partition.walked_to
     try:
         first = await _look(runner, partition)
         await runner.sources.renewed()
         second = await _look(runner, partition)
+        if began != (partition.rewinds, partition.walked_to):
+            return
         if partition.entry.source_compacted and may_be_cleaned(first) and may_be_cleaned(second):
             partition.walked_epoch = -1  # the next fetch asks for none
             first, second = (each._replace(lacks_epoch=False) for each in (first, second))

@@ -142,7 +142,9 @@ class Lineage:
 
 
 def _has_some(partition: CopyPartition) -> bool:
-    return partition.fault is None and partition.committed.records > 0
+    """One that stands for a while counts, too: nobody would ask again when it goes on."""
+    fault = partition.fault
+    return partition.committed.records > 0 and (fault is None or fault.reason.heals)
 
 
 async def _is_there(runner: SlotRunner, partition: CopyPartition) -> bool | None:

@@ -33,7 +33,7 @@ from mirrorfleet.slots import ledger
 from mirrorfleet.slots.ledger import LedgerEntry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from mirrorfleet.copying.partition import CopyPartition
     from mirrorfleet.records.catalog import CatalogPartition
@@ -267,12 +267,22 @@ def written_to(
 
 async def unread(runner: SlotRunner, identity: PartitionIdentity, first: SourceOffset) -> Span:
     """What a topic that is gone still had behind `first`, as far as it was seen."""
-    end = runner.slot.ends.get(identity, -1)
-    if end < 0:
-        told_of = (await last_told(runner)).get(identity)
-        end = -1 if told_of is None else told_of.high_watermark
-        runner.slot.ends[identity] = end
-    return Span(first, SourceOffset(max(first, end)))
+    ends = runner.slot.ends
+    if identity not in ends:
+        told_of = await last_told(runner)
+        for one in {identity, *_gone(runner)} - ends.keys():  # each would read all of it again
+            ends[one] = told_of[one].high_watermark if one in told_of else -1
+    return Span(first, SourceOffset(max(first, ends[identity])))
+
+
+def _gone(runner: SlotRunner) -> Iterator[PartitionIdentity]:
+    """What is never copied again: other topics have the names, or other incarnations the place."""
+    for identity, entry in runner.entries.items():
+        if runner.sources.topic_id(entry.source_topic) not in {None, identity.source_topic_id}:
+            yield identity
+        former = _former(runner, identity) if entry.loss is not None else None
+        if former is not None:  # `told` asks for it
+            yield former
 
 
 async def recall_ends(runner: SlotRunner) -> None:

@@ -301,6 +301,8 @@ async def follow_entries(runner: SlotRunner, sender: Sender) -> None:
     slot, entries = runner.slot, runner.entries
     await leaving.tell_of_ended(runner, sender)
     for identity in [i for i in slot.partitions if i not in entries]:
+        # nothing is written there any more: its leader, gone for good maybe, need not answer
+        runner.doubts.answered([slot.partitions[identity].target])
         slot.dismiss(identity)
     for identity in [i for i in runner.unstarted if i not in entries]:
         del runner.unstarted[identity]

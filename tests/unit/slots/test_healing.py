@@ -115,6 +115,22 @@ async def test_what_is_examined_is_not_fetched_before_that_is_over(
     assert len(world.troubles) == isinstance(second, Exception)
 
 
+async def test_looks_at_what_was_read_on_meanwhile_prove_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its target moved, it was held back and let go: a leader that lagged is there by now."""
+    world = World(monkeypatch, LOST, LOST)
+
+    async def read_on() -> None:
+        world.partition.walked_to = SourceOffset(world.partition.walked_to + 1)
+
+    monkeypatch.setattr(world, "_renewed", read_on)
+
+    await world.examine()
+
+    assert world.told == []
+
+
 async def test_nor_while_it_is_found_out_which_copies_are_of_the_history_that_is_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
