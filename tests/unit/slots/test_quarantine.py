@@ -239,6 +239,16 @@ async def test_the_slot_is_taken_whole_when_nothing_has_been_pending_for_a_while
     assert world.wedges.id_in_use == MAIN
 
 
+async def test_while_one_is_left_behind_it_is_looked_who_else_falls_short(world: World) -> None:
+    """What the spare id has written there it could not end, and the whole slot would stand."""
+    world.wedges.left_behind = frozenset({SICK})
+    world.looks = [("CompleteCommit", ())] * 4
+
+    await world.wedges.watch(cast("sending.Sender", None))
+
+    assert len(world.renewals) == 4
+
+
 async def test_what_comes_back_sick_soon_is_taken_back_later(world: World) -> None:
     waits = []
     for _ in range(6):

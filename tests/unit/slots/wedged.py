@@ -56,6 +56,8 @@ class World:
         self.coordinators: list[dict[str, int] | None] = []
         """Who was believed to be the coordinator, with each look."""
         self.asked = 0
+        self.renewals: list[float] = []
+        """When metadata of the copies was asked for."""
         self.now = 100.0
         self.log: list[Entry] = []
         """What stands in the slot's positions before our own record."""
@@ -88,7 +90,10 @@ class World:
             target=SimpleNamespace(metadata=self.metadata),
             sources=SimpleNamespace(topic_id=lambda topic: None),
             targets=SimpleNamespace(
-                topic_id=lambda topic: None, in_sync=self._in_sync, of=lambda *at: None
+                topic_id=lambda topic: None,
+                in_sync=self._in_sync,
+                of=lambda *at: None,
+                ask=lambda: self.renewals.append(self.now),
             ),
             mender=SimpleNamespace(
                 compared_with=self._compare, maps_of=self._maps, tell=lambda *_: None
