@@ -6,6 +6,7 @@ A topic is read between fixed offsets, so that each action on the frame sees the
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -59,6 +60,14 @@ def write_topic(records: DataFrame, options: Mapping[str, str], topic: str) -> N
     for name, value in options.items():
         writer = writer.option(f"kafka.{name}", value)
     writer.save()
+
+
+def forget_parquet(folder: Path, name: str, before: int) -> None:
+    """Remove the partitions of a number below `folder` that are older than `before`."""
+    for place in folder.glob(f"{name}=*"):
+        number = place.name.removeprefix(f"{name}=")
+        if number.isdecimal() and int(number) < before:
+            shutil.rmtree(place)
 
 
 def write_parquet(frame: DataFrame, folder: Path, values: Mapping[str, str | int]) -> None:

@@ -196,7 +196,8 @@ def _stand(job: Job, entries: Sequence[Row]) -> dict[int, int]:
 def _positions(job: Job, entries: Sequence[Row]) -> DataFrame:
     segments = compaction.segment_runs(job.target.read(job.topic(ControlKind.SEGMENTS))).persist()
     segments.count()  # before the archive: what is packed and freed meanwhile is there by then
-    archived = compaction.archive_runs(job.target.read(job.topic(ControlKind.ARCHIVE))).persist()
+    archive = job.target.read_on(job.topic(ControlKind.ARCHIVE))
+    archived = compaction.archive_runs(archive).persist()
     refuse_problems(compaction.problems(segments).union(compaction.problems(archived)))
     columns = list(schemas.RUN_COLUMNS)
     runs = segments.select(columns).unionByName(archived.select(columns))

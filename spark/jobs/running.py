@@ -29,7 +29,7 @@ from mirrorfleet.core.names import control_topic
 from mirrorfleet.records.reports import Report, encode
 from mirrorfleet.records.topics import ControlKind
 from spark import io, schemas
-from spark.broker import Admin
+from spark.broker import Admin, Range
 from spark.kafka_options import client_options
 from spark.output import NOT_INTACT, reason, say
 from spark.session import open_session
@@ -53,9 +53,30 @@ class Cluster:
         ranges = self.admin.ranges(topic, since_ms)
         return io.read_topic(self.session, self.options, topic, ranges)
 
+    def read_on(self, topic: str) -> DataFrame:
+        """The same of a compacted topic that others write to: read on until its end stands still.
+
+        What is replaced behind the end of before may be cleaned away while it is read. What
+        replaces it was written first, so it is there by then.
+        """
+        begun = {number: each.start for number, each in self.admin.ranges(topic).items()}
+        found = self.read(topic).limit(0)
+        while left := _behind(begun, self.admin.ranges(topic)):
+            more = io.read_topic(self.session, self.options, topic, left).persist()
+            more.count()
+            found = found.unionByName(more)
+            begun |= {number: each.end for number, each in left.items()}
+        return found
+
     def write(self, topic: str, records: DataFrame) -> None:
         """Append (partition, key, value)."""
         io.write_topic(records, self.options, topic)
+
+
+def _behind(read: Mapping[int, int], now: Mapping[int, Range]) -> dict[int, Range]:
+    """What is there behind what was read."""
+    left = {number: Range(read.get(number, each.start), each.end) for number, each in now.items()}
+    return {number: each for number, each in left.items() if each.start < each.end}
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,9 @@ from spark.page import PROMISES, page, percent
 from spark.transforms import coding, slo
 
 HOUR_MS: Final = 3_600_000
+_SLO: Final = "slo"
+_SERIES: Final = "series"
+_WINDOW: Final = "window_start_ms"
 
 
 def work(job: Job) -> None:
@@ -53,6 +56,9 @@ def work(job: Job) -> None:
     say(f"topics: {len(rows)}")
     job.report([of_topic(ReportKind.SLO, row) for row in rows])
     _write(folder, found, slo.series(counted).persist(), start_ms)
+    kept_ms = time.time_ns() // 1_000_000 - int(job.arguments.keep_days * 24 * HOUR_MS)
+    for kind in (_SLO, _SERIES):
+        io.forget_parquet(folder / kind, _WINDOW, min(kept_ms, start_ms))
     for row in rows:
         shares = ", ".join(f"{name} {percent(row[name])}" for name in PROMISES)
         print(f"{row['link']} {row['topic']}: {shares}, lost {row['lost']}")
@@ -82,9 +88,9 @@ def _refuse_unknown(job: Job, start_ms: int) -> None:
 
 
 def _write(folder: Path, found: DataFrame, series: DataFrame, start_ms: int) -> None:
-    window = {"window_start_ms": start_ms}
-    io.write_parquet(found, folder / "slo", window)
-    io.write_parquet(series, folder / "series", window)
+    window = {_WINDOW: start_ms}
+    io.write_parquet(found, folder / _SLO, window)
+    io.write_parquet(series, folder / _SERIES, window)
     rows, minutes = ([row.asDict() for row in frame.collect()] for frame in (found, series))
     (folder / "slo.html").write_text(page(rows, minutes), encoding="utf-8")
 
@@ -111,6 +117,9 @@ def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", required=True, help="folder for Parquet and the page")
     parser.add_argument("--hours", type=float, default=24.0, help="length of the window")
     parser.add_argument("--end-ms", type=int, help="end of the window; now when not given")
+    parser.add_argument(
+        "--keep-days", type=float, default=30.0, help="windows that began earlier are removed (30)"
+    )
     seconds = slo.FRESH_WITHIN_MS / 1000
     parser.add_argument(
         "--fresh-within", type=float, default=seconds, help="seconds of time lag that are allowed"

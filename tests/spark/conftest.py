@@ -40,7 +40,7 @@ def session() -> Iterator[SparkSession]:
         master="local[2]",
         settings={
             "spark.driver.memory": "2g",
-            "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
+            "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
             "spark.sql.shuffle.partitions": "2",

@@ -54,6 +54,8 @@ class Side:
     def read(self, topic: str) -> DataFrame:
         return frame(self.session, self.topics.get(topic, ()) or (), schemas.RECORDS)
 
+    read_on = read
+
     def ranges(self, topic: str) -> dict[int, Range]:
         rows = self.topics.get(topic, ())
         if rows is None:

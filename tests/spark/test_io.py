@@ -43,6 +43,19 @@ def test_a_window_that_is_reported_again_is_replaced(session: SparkSession, tmp_
     assert [tuple(row) for row in left.collect()] == [(3, 60_000), (2, 120_000)]
 
 
+def test_old_windows_are_removed_and_nothing_else_is(tmp_path: Path) -> None:
+    """Each hour writes one of a day: the disk would be full at last."""
+    kept = {"window_start_ms=60000", "window_start_ms=120000", "window_start_ms=x", "page"}
+    for name in {*kept, "window_start_ms=59999", "window_start_ms=1"}:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "part.parquet").touch()
+
+    io.forget_parquet(tmp_path, "window_start_ms", 60_000)
+    io.forget_parquet(tmp_path / "not there yet", "window_start_ms", 60_000)
+
+    assert {place.name for place in tmp_path.iterdir()} == kept
+
+
 def test_what_python_gets_at_once_is_bounded_by_bytes_where_records_are_large(
     session: SparkSession,
 ) -> None:
