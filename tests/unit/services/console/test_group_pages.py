@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import html
+import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -66,3 +68,30 @@ async def test_of_a_group_that_nobody_could_ask_about_no_members_are_known(
 
     assert (found["trouble"], found["row"]) == ("east does not answer.", None)
     assert (found["source_members"], found["target_members"]) == (None, None)
+
+
+@pytest.mark.parametrize("name", ["", "a&b=c", "gr\u00fcn/\u2713"])
+async def test_each_group_of_the_page_has_a_page_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """The classic protocol takes the empty name, too."""
+    facts = replace(
+        FACTS,
+        source_states={name: "Stable"},
+        source_offsets={name: FACTS.source_offsets["g"]},
+        target_offsets={name: FACTS.target_offsets["g"]},
+    )
+
+    async def told(*_: object) -> GroupFacts:
+        return facts
+
+    monkeypatch.setattr(Board, "_asker", lambda *_: SimpleNamespace(page=told, group=told))
+    transport = httpx.ASGITransport(app_of(world(), tmp_path, asyncio.Event()))
+    async with httpx.AsyncClient(transport=transport, base_url="http://console") as client:
+        listed = (await client.get("/links/east/west/groups")).text
+        link = re.search(r'<a class="main" href="([^"]*/group\?[^"]*)"', listed)
+        assert link is not None, listed
+        page = await client.get(html.unescape(link[1]))
+
+    assert page.status_code == 200
+    assert html.escape(name) in page.text
