@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import tempfile
+from math import inf
 from pathlib import Path
 from typing import Final
 
@@ -47,6 +48,17 @@ def writable(folder: str) -> Path:
         raise RefusedError(
             f"output folder {folder}: {error.strerror}.", hint="Give another --output."
         ) from None
+
+
+def positive(text: str) -> float:
+    """A number that an option wants. Raises: ValueError for 0 and less, and for what is no number.
+
+    argparse names the option and this function.
+    """
+    found = float(text)
+    if not 0 < found < inf:
+        raise ValueError(text)
+    return found
 
 
 def reason(error: Exception) -> str:

@@ -8,11 +8,12 @@ from typing import Annotated
 import typer
 
 from mirrorfleet.operating.terminal import Output
-from mirrorfleet.operating.usage import command_group
+from mirrorfleet.operating.usage import Consent, Where, command_group
 
 app = command_group("Keep Kafka clusters in step across regions, exactly once.")
 
 FromOption = Annotated[str | None, typer.Option("--from", help="Alias of the link's source.")]
+TopicArgument = Annotated[str, typer.Argument(help="TOPIC or TOPIC-PARTITION.")]
 IntoOption = Annotated[str, typer.Option("--target", help="Alias of the link's target.")]
 EstateOption = Annotated[
     Path, typer.Option("--estate", envvar="MIRRORFLEET_ESTATE", help="The estate file.")
@@ -119,9 +120,39 @@ def fence(
     return command.run(estate, link, None if lift else why, output)
 
 
+@app.command()
+def pause(
+    topic: TopicArgument,
+    target: IntoOption,
+    source: FromOption = None,
+    estate: EstateOption = _ESTATE,
+    output: OutputOption = Output.TABLE,
+) -> int:
+    """Let a topic, or one partition of it, stand until it is resumed; nothing is forgotten."""
+    from services.cli import pausing as command  # noqa: PLC0415 - loaded when used
+
+    where = Where(estate, target, source)
+    return command.run(where, topic, command.CatalogState.PAUSED, output)
+
+
+@app.command()
+def resume(
+    topic: TopicArgument,
+    target: IntoOption,
+    source: FromOption = None,
+    estate: EstateOption = _ESTATE,
+    output: OutputOption = Output.TABLE,
+) -> int:
+    """Let what was paused go on where it stopped."""
+    from services.cli import pausing as command  # noqa: PLC0415 - loaded when used
+
+    where = Where(estate, target, source)
+    return command.run(where, topic, command.CatalogState.ACTIVE, output)
+
+
 @app.command(name="inspect")
 def inspect_topic(
-    topic: Annotated[str, typer.Argument(help="TOPIC or TOPIC-PARTITION.")],
+    topic: TopicArgument,
     estate: EstateOption = _ESTATE,
     cluster: Annotated[str | None, typer.Option(help="Alias of the cluster.")] = None,
     start: Annotated[
@@ -163,7 +194,7 @@ def apply(
     """Show the plan, ask, make exactly these changes, and report each. Then restart `sync`."""
     from services.cli import plan as command  # noqa: PLC0415 - loaded when used
 
-    consent = command.Consent.GIVEN if yes else command.Consent.ASK
+    consent = Consent.GIVEN if yes else Consent.ASK
     return command.run_apply(estate, target, consent, output)
 
 
@@ -193,7 +224,7 @@ def groups(
     """Show each group's offsets on both sides, and what they are in the other region."""
     from services.cli import offsets as command  # noqa: PLC0415 - loaded when used
 
-    return command.run_groups(command.Where(estate, target, source), group, output)
+    return command.run_groups(Where(estate, target, source), group, output)
 
 
 @app.command()
@@ -210,8 +241,8 @@ def failback(
     """Set stopped groups of the target to go on at home, behind what they have read there."""
     from services.cli import failback as command  # noqa: PLC0415 - loaded when used
 
-    consent = command.Consent.GIVEN if yes else command.Consent.ASK
-    return command.run(command.Where(estate, target, source), groups or (), consent, output)
+    consent = Consent.GIVEN if yes else Consent.ASK
+    return command.run(Where(estate, target, source), groups or (), consent, output)
 
 
 @app.command()
@@ -230,7 +261,7 @@ def resolve(
     from mirrorfleet.operating.resolving import wish_of  # noqa: PLC0415 - loaded when used
     from services.cli import resolve as command  # noqa: PLC0415 - loaded when used
 
-    where = command.Where(estate, target, source)
+    where = Where(estate, target, source)
     return command.run(where, topic, wish_of(accept_gap, seek, skip=skip))
 
 
@@ -267,7 +298,7 @@ app.add_typer(offsets, name="offsets")
 
 @offsets.command()
 def translate(
-    topic: Annotated[str, typer.Argument(help="TOPIC or TOPIC-PARTITION.")],
+    topic: TopicArgument,
     offset: Annotated[int, typer.Argument(min=0, max=2**63 - 1, help="The next offset to read.")],
     target: IntoOption,
     source: FromOption = None,
@@ -279,5 +310,5 @@ def translate(
     from services.cli import offsets as command  # noqa: PLC0415 - loaded when used
 
     way = command.Direction.TO_SOURCE if back else command.Direction.TO_TARGET
-    where = command.Where(estate, target, source)
+    where = Where(estate, target, source)
     return command.run_translate(where, topic, offset, way, output)

@@ -19,12 +19,9 @@ from mirrorfleet.operating.failback import (
     return_rows,
 )
 from mirrorfleet.operating.terminal import EXIT_ERROR, EXIT_OK, Output, print_table, say_note, show
-from mirrorfleet.operating.usage import Consent, agreed, consented
+from mirrorfleet.operating.usage import Consent, Where, agreed, consented
 from mirrorfleet.runtime.clock import SystemClock
 from mirrorfleet.watching.estate import groups_missing
-from services.cli.offsets import Where
-
-__all__ = ["Consent", "Where", "run"]
 
 
 def run(where: Where, groups: Collection[str], consent: Consent, output: Output) -> int:

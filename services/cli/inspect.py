@@ -15,15 +15,8 @@ from mirrorfleet.config.model import Estate
 from mirrorfleet.config.places import cluster_of_topic
 from mirrorfleet.kafka.browsing import Show, Stored, Wanted, stored_rows
 from mirrorfleet.operating.connecting import open_cluster
-from mirrorfleet.operating.terminal import (
-    EXIT_ERROR,
-    EXIT_OK,
-    Output,
-    print_json,
-    print_table,
-    say_error,
-    say_note,
-)
+from mirrorfleet.operating.stored_shown import show_stored
+from mirrorfleet.operating.terminal import Output, say_note
 from mirrorfleet.records.readable import decoder_of
 from mirrorfleet.records.topics import without_partition
 
@@ -51,24 +44,7 @@ def run(estate_file: Path, asked: Asked, output: Output) -> int:
     alias = cluster_of_topic(estate, asked.topic, asked.cluster)
     if asked.show is Show.RECORDS and decoder_of(without_partition(asked.topic)) is None:
         say_note(_WARNING)
-    found = asyncio.run(_stored(estate, alias, asked))
-    if output is Output.JSON:
-        print_json(found.rows)
-    elif found.rows:
-        print_table(list(found.rows[0]), found.rows)
-    elif not (found.held or found.unread):
-        say_note("nothing is stored there")
-    return _explained(found)
-
-
-def _explained(found: Stored) -> int:
-    """Says what is there and is not shown; the exit code."""
-    for number, (first, end) in found.held.items():
-        where = f"{found.topic}-{number}: offsets {first} to {end - 1}"
-        say_note(f"{where} are not shown: transactions that are still open hold them back")
-    for number, error in found.unread.items():
-        say_error(f"{found.topic}-{number}: {error}")
-    return EXIT_ERROR if found.unread else EXIT_OK
+    return show_stored(asyncio.run(_stored(estate, alias, asked)), output)
 
 
 async def _stored(estate: Estate, alias: str, asked: Asked) -> Stored:

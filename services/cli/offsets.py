@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 from mirrorfleet.config.flows import find_link, flow_of
@@ -16,22 +13,14 @@ from mirrorfleet.mapping.asking import Direction
 from mirrorfleet.mapping.group_rows import GROUP_COLUMNS, Row
 from mirrorfleet.operating.connecting import open_cluster
 from mirrorfleet.operating.terminal import EXIT_ERROR, EXIT_OK, Output, show
+from mirrorfleet.operating.usage import Where
 from mirrorfleet.runtime.clock import SystemClock
 from mirrorfleet.watching.estate import groups_missing
 
-__all__ = ["Direction", "Where", "run_groups", "run_translate"]
+__all__ = ["Direction", "run_groups", "run_translate"]
 
 _IF_ANY: Final = ("refused", "unchecked")
 """Columns of a table that are left out where they say nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Where:
-    """The estate file and the link; `source` is needed when several copy into `target`."""
-
-    file: Path
-    target: str
-    source: str | None
 
 
 def run_translate(where: Where, topic: str, offset: int, way: Direction, output: Output) -> int:
@@ -46,7 +35,8 @@ def run_translate(where: Where, topic: str, offset: int, way: Direction, output:
         opened = partial(open_cluster, estate, link.source)
         return (await asking.confirmed(opened, found, way)).row()
 
-    return _show(output, asking.OFFSET_COLUMNS, [asyncio.run(ask())], "")
+    show(output, asking.OFFSET_COLUMNS, [asyncio.run(ask())], "", if_any=_IF_ANY)
+    return EXIT_OK
 
 
 def run_groups(where: Where, group: str | None, output: Output) -> int:
@@ -62,11 +52,5 @@ def run_groups(where: Where, group: str | None, output: Output) -> int:
 
     rows = asyncio.run(ask())
     nothing = groups_missing(flow) or "no group has read anything that is copied"
-    shown = _show(output, GROUP_COLUMNS, rows, nothing)
-    return EXIT_ERROR if any(row["refused"] for row in rows) else shown
-
-
-def _show(output: Output, columns: Sequence[str], rows: list[Row], nothing: str) -> int:
-    told = [one for one in columns if one not in _IF_ANY or any(row.get(one) for row in rows)]
-    show(output, told, rows, nothing)
-    return EXIT_OK
+    show(output, GROUP_COLUMNS, rows, nothing, if_any=_IF_ANY)
+    return EXIT_ERROR if any(row["refused"] for row in rows) else EXIT_OK

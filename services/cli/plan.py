@@ -39,8 +39,6 @@ from mirrorfleet.syncing.shown import (
     previewed,
 )
 
-__all__ = ["Consent", "run_apply", "run_plan"]
-
 _COLUMNS: Final = ("link", "change", "what", "detail")
 _OUTCOMES: Final = ("outcome", *_COLUMNS)
 

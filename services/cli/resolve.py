@@ -10,11 +10,9 @@ from mirrorfleet.mapping.asking import stated_partition
 from mirrorfleet.operating.connecting import open_cluster
 from mirrorfleet.operating.resolving import Wish, resolve
 from mirrorfleet.operating.terminal import EXIT_OK, say
+from mirrorfleet.operating.usage import Where
 from mirrorfleet.records.events import Event
 from mirrorfleet.runtime.clock import SystemClock
-from services.cli.offsets import Where
-
-__all__ = ["Where", "run"]
 
 
 def run(where: Where, topic: str, wish: Wish) -> int:

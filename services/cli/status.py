@@ -11,38 +11,16 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Final
 
 from mirrorfleet.config.flows import targets_of
 from mirrorfleet.config.load import load_estate
 from mirrorfleet.config.model import Estate
-from mirrorfleet.mapping.standing import standing, unhealthy
+from mirrorfleet.mapping.standing import standing
 from mirrorfleet.operating.connecting import open_cluster
 from mirrorfleet.operating.several import ask_each
-from mirrorfleet.operating.terminal import (
-    EXIT_ERROR,
-    EXIT_OK,
-    EXIT_UNHEALTHY,
-    Output,
-    say_note,
-    show,
-)
-from mirrorfleet.records.overview import duration
+from mirrorfleet.operating.standing_shown import show_standing
+from mirrorfleet.operating.terminal import EXIT_ERROR, Output
 from mirrorfleet.runtime.clock import SystemClock
-
-_COLUMNS: Final = (
-    "link",
-    "topic",
-    "partition",
-    "state",
-    "position",
-    "high_watermark",
-    "lag_records",
-    "slot",
-    "owner",
-    "progress_age",
-    "fault",
-)
 
 
 def run(estate_file: Path, target: str | None, output: Output) -> int:
@@ -50,21 +28,10 @@ def run(estate_file: Path, target: str | None, output: Output) -> int:
     estate = load_estate(estate_file)
     targets = targets_of(estate, target)
     found, is_whole = ask_each(targets, lambda alias: asyncio.run(_fleet_rows(estate, alias)))
-    rows = [row for fleet_rows in found for row in fleet_rows]
-    shown = [{**row, "progress_age": _age(row["progress_age_ms"])} for row in rows]
-    show(output, _COLUMNS, rows if output is Output.JSON else shown, "no partition is known yet")
-    problems = [row for row in rows if row["problem"] is not None]
-    for row in problems:
-        say_note(unhealthy(row))
-    if not is_whole:
-        return EXIT_ERROR
-    return EXIT_UNHEALTHY if problems else EXIT_OK
+    code = show_standing([row for fleet_rows in found for row in fleet_rows], output)
+    return code if is_whole else EXIT_ERROR
 
 
 async def _fleet_rows(estate: Estate, target: str) -> list[dict[str, object]]:
     async with open_cluster(estate, target) as cluster:
         return await standing(cluster, estate.fleet_of(target), SystemClock())
-
-
-def _age(value: object) -> str | None:
-    return duration(value) if isinstance(value, int) else None

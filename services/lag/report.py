@@ -174,7 +174,7 @@ class Gauges:
     def _tally(self) -> _Samples:
         tally: Tally[tuple[str, ...]] = Tally()
         for lag in self._board:
-            if lag.standing is not None:
+            if lag.standing is not None and lag.entry.is_active:
                 tally[str(lag.entry.link), str(lag.standing.verdict)] += 1
         return [(key, float(count)) for key, count in tally.items()]
 

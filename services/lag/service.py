@@ -21,6 +21,7 @@ from mirrorfleet.core.ids import SlotNumber, TopicPartition
 from mirrorfleet.core.names import control_topic
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.control import ControlWriter
+from mirrorfleet.kafka.control_writer import Entry, write_waiting
 from mirrorfleet.kafka.together import all_of
 from mirrorfleet.lagging.board import Board, events_of
 from mirrorfleet.mapping.catalog import CatalogView, follow_catalog
@@ -41,13 +42,12 @@ if TYPE_CHECKING:
 
     from fastapi import FastAPI
 
-    from mirrorfleet.kafka.control_writer import Entry
     from mirrorfleet.lagging.board import Place, Told
     from mirrorfleet.runtime.entry import Context
     from mirrorfleet.runtime.lifecycle import Stop
 
     _Waiting = tuple[TopicPartition, TopicPartition, Callable[[int], Entry]]
-    _Left = dict[TopicPartition, list[Entry]]
+    _Left = dict[TopicPartition, deque[_Waiting]]
     """What of a batch is not written, by partition."""
 
 CATALOG: Final = "catalog"
@@ -266,7 +266,7 @@ class LagService:
         at = TopicPartition(control_topic(context.fleet, ControlKind.SAMPLES), slot)
         self._pending.extend((at, at, partial(samples.encode, one)) for one in told.samples)
         for event in events_of(told.changes, context.owner, context.clock.now_ms()):
-            self._pending.append((self._ledger, at, lambda _, one=event: events.encode(one)))
+            self._pending.append((self._ledger, at, partial(events.encode_at, event)))
         for change in told.changes:
             link = str(change.lag.entry.link)
             context.metrics.counter(names.LAG_CHANGES, link, str(change.new)).add()
@@ -287,8 +287,8 @@ class LagService:
         health = self._context.health
         batch, self._pending = self._pending, deque()
         left: _Left = {}
-        for at, _, entry in batch:
-            left.setdefault(at, []).append(entry(self._context.clock.now_ms()))
+        for each in batch:
+            left.setdefault(each[0], deque()).append(each)
         changed = {of for at, of, _ in batch if at == self._ledger}
         free = [at for at in left if at != self._ledger and at not in changed]
         try:
@@ -298,8 +298,7 @@ class LagService:
             health.release(WRITING)
         except (MirrorfleetError, TimeoutError) as error:
             where = ", ".join(sorted(map(str, left))[:3])
-            no_answer = f"{self._target.name} gave no answer within {within_s:g} s: {where}"
-            text = str(error) or no_answer
+            text = str(error) or f"{self._target.name}: no answer within {within_s:g} s: {where}"
             health.hold(WRITING, text)
             _log.warning("samples cannot be written", extra=fields(error=text))
         finally:
@@ -316,5 +315,6 @@ class LagService:
 
     async def _write_one(self, at: TopicPartition, left: _Left) -> None:
         """Take out of `left` what was written."""
-        await self._writer.write_out(at, left[at], self._context.clock.now_ms())
+        now_ms = self._context.clock.now_ms()
+        await write_waiting(self._writer, at, left[at], lambda each: each[2](now_ms), now_ms)
         del left[at]

@@ -31,8 +31,8 @@ def find(name: str, home: Path = HOME) -> list[Region]:
 def up(name: str, specs: Sequence[RegionSpec], ports: str = "", home: Path = HOME) -> list[Region]:
     """Bring a pair up, or find it; brokers of it that have ended are started again.
 
-    `ports` is `auto`, or the first port of each region with commas, or empty for the usual ones.
-
+    `ports` is `auto`, or the first port of each region with commas, or empty for the usual ones; a
+    pair that is there keeps those that it has.
     Raises: LocalError when a port that was asked for is taken, when the pair is there with other
     settings, or when a broker does not start; then nothing is left.
     """
@@ -46,20 +46,17 @@ def up(name: str, specs: Sequence[RegionSpec], ports: str = "", home: Path = HOM
             except BaseException:
                 _clear(place)
                 raise
-        wanted = _asked_ports(ports, len(specs))
-        for region, spec, port in zip(regions, specs, wanted, strict=True):
-            _same_settings(region, spec, port, name)
+        for region, spec in zip(regions, specs, strict=True):
+            _same_settings(region.spec, spec, name)
             region.start()
         for region in regions:
             region.wait_ready()
         return regions
 
 
-def _same_settings(region: Region, asked: RegionSpec, port: int, name: str) -> None:
-    chosen = region.brokers[0].port
-    there, wanted = replace(region.spec, port=chosen), replace(asked, port=port or chosen)
-    for key in (item.name for item in fields(RegionSpec)):
-        old, new = getattr(there, key), getattr(wanted, key)
+def _same_settings(there: RegionSpec, asked: RegionSpec, name: str) -> None:
+    for key in (item.name for item in fields(RegionSpec) if item.name != "port"):
+        old, new = getattr(there, key), getattr(asked, key)
         if old != new:
             raise LocalError(
                 f"{name}: {there.name} is there with {key} {old}, not {new}.",
@@ -71,20 +68,12 @@ def with_ports(specs: Sequence[RegionSpec], ports: str) -> list[RegionSpec]:
     """The specs with ports: those asked for, else the usual ones where they are free, else any."""
     if ports == AUTO:
         return list(specs)
-    first = _asked_ports(ports or ",".join(map(str, DEFAULT_PORTS.values())), len(specs))
-    return [_placed(spec, port, asked=bool(ports)) for spec, port in zip(specs, first, strict=True)]
-
-
-def _asked_ports(ports: str, count: int) -> list[int]:
-    """The first port of each region; 0 where none was asked for."""
-    if ports in {AUTO, ""}:
-        return [0] * count
     first: list[int] = []
     with suppress(ValueError):
-        first = [int(part) for part in ports.split(",")]
-    if len(first) != count or not all(0 < one < 1 << 16 for one in first):
+        first = [int(part) for part in ports.split(",")] if ports else list(DEFAULT_PORTS.values())
+    if len(first) != len(specs) or not all(0 < one < 1 << 16 for one in first):
         raise LocalError(f"--ports {ports} is neither auto nor like 19092,29092.")
-    return first
+    return [_placed(spec, port, asked=bool(ports)) for spec, port in zip(specs, first, strict=True)]
 
 
 def _placed(spec: RegionSpec, port: int, *, asked: bool) -> RegionSpec:

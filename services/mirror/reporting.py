@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from mirrorfleet.copying.lifecycle import SlotState
 from mirrorfleet.copying.limits import Found, Limit, look_at
 from mirrorfleet.core.ids import SourceOffset
-from mirrorfleet.records.catalog import CatalogState
 from mirrorfleet.records.overview import duration
 from mirrorfleet.records.progress import (
     FAULTED,
@@ -110,9 +109,10 @@ def is_away(runner: SlotRunner, partition: CopyPartition) -> bool:
 def lag(runner: SlotRunner, partition: CopyPartition) -> int | None:
     """Offsets that a committed reader of the source sees and the target lacks; None: not known.
 
-    Of one that stands still nothing is fetched: its source has moved on since.
+    Of one that stands still, or is to, nothing is fetched: its source has moved on since.
     """
-    is_known = partition.fault is None and not is_away(runner, partition)
+    is_fetched = partition.fault is None and partition.entry.is_active
+    is_known = is_fetched and not is_away(runner, partition)
     return runner.slot.lag(partition) if is_known else None
 
 
@@ -120,7 +120,7 @@ def state_word(runner: SlotRunner, partition: CopyPartition) -> str:
     """One word for where a partition of the slot is."""
     if standing(partition) is not None:
         return FAULTED
-    if partition.entry.state is not CatalogState.ACTIVE:
+    if not partition.entry.is_active:
         return str(partition.entry.state)
     if runner.untaken.since is not None:
         return STARTING
@@ -222,7 +222,7 @@ def headroom_s(partition: CopyPartition, now_ms: int, unread_s: float = 0.0) -> 
     if partition.has_work:
         reached = max(partition.first_timestamp, partition.last_timestamp)
         return None if reached < 0 else _left_s(retention, now_ms - reached)
-    is_active = partition.fault is None and partition.entry.state is CatalogState.ACTIVE
+    is_active = partition.fault is None and partition.entry.is_active
     if partition.source.last_stable < 0 or not is_active:
         return None
     return _left_s(retention, unread_s * 1000)
@@ -270,11 +270,11 @@ class Gauges:
         for runner in self._runners():
             now = runner.clock.monotonic()
             if runner.untaken.since is None:
-                behind = [p for p in partitions_of(runner) if p.has_work and p.fault is None]
-                waits = [_stood_s(p, now) for p in behind]
+                meant = (p for p in partitions_of(runner) if p.entry.is_active)
+                waits = [_stood_s(p, now) for p in meant if p.has_work and p.fault is None]
             else:  # what waits at the source is not seen then
-                active = [e for e in runner.entries.values() if e.state is CatalogState.ACTIVE]
-                waits = [untaken_s(runner, now)] if active else []
+                is_meant = any(entry.is_active for entry in runner.entries.values())
+                waits = [untaken_s(runner, now)] if is_meant else []
             yield (str(runner.link), str(runner.number)), max(waits, default=0.0)
 
     def partitions(self) -> Iterator[tuple[Labels, float]]:

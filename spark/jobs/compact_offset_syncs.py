@@ -74,7 +74,7 @@ def _runs(job: Job, ranges: Mapping[int, Range]) -> DataFrame:
 
 
 def _archive(job: Job) -> DataFrame:
-    return compaction.archive_runs(job.target.read(job.topic(ControlKind.ARCHIVE)))
+    return compaction.archive_runs(job.target.read_on(job.topic(ControlKind.ARCHIVE)))
 
 
 def _left(job: Job, segments: DataFrame, archived: DataFrame) -> dict[int, str]:

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Final
 
 from mirrorfleet.core.errors import RefusedError
-from spark.output import NOT_INTACT, say, writable
+from spark.output import NOT_INTACT, positive, say, writable
 
 STATE: Final = "schedule.json"
 POLL_S: Final = 1.0
@@ -122,9 +122,10 @@ def tasks(arguments: argparse.Namespace) -> list[Task]:
     fleet = ["--estate", str(arguments.estate), "--target", arguments.target]
     fleet += ["--master", arguments.master] if arguments.master else []
     output = ["--output", str(arguments.output)]
+    window = ["--hours", str(arguments.hours), "--keep-days", str(arguments.keep_days)]
     found = [
         _task("compact_offset_syncs", "compact_offset_syncs", fleet),
-        _task("slo_report", "slo_report", [*fleet, *output, "--hours", str(arguments.hours)]),
+        _task("slo_report", "slo_report", [*fleet, *output, *window]),
     ]
     for audited in arguments.audit:
         source, _, topic = audited.partition(":")
@@ -181,13 +182,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _minutes(text: str) -> float:
-    found = float(text)
-    if not 0 < found < inf:
-        raise ValueError(text)
-    return found
-
-
 def parser() -> argparse.ArgumentParser:
     """The options."""
     made = argparse.ArgumentParser(
@@ -199,8 +193,9 @@ def parser() -> argparse.ArgumentParser:
     add("--estate", type=Path)
     add("--target", help="alias of the fleet's cluster")
     add("--output", type=Path, required=True, help="folder for reports and the state")
-    add("--every", type=_minutes, default=60.0, help="minutes from begin to begin (60)")
-    add("--hours", type=float, default=24.0, help="window of the service levels (24)")
+    add("--every", type=positive, default=60.0, help="minutes from begin to begin (60)")
+    add("--hours", type=positive, default=24.0, help="window of the service levels (24)")
+    add("--keep-days", type=positive, default=30.0, help="for which windows of them are kept (30)")
     add("--audit", action="append", default=[], metavar="SOURCE:TOPIC", help="repeatable")
     add("--master", help="any Spark master; this machine when not given")
     add("--check", action="store_true", help="say how the schedule is, and end")

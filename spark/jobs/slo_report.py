@@ -1,7 +1,8 @@
 """Freshness, completeness and availability of every link and topic over a window.
 
 Reads the samples of `lag`, the catalog and events; writes Parquet (one folder a window, replaced
-when run again), an HTML page with plots, and one report a topic into the reports topic.
+when run again, removed after `--keep-days`), an HTML page with plots, and one report a topic into
+the reports topic.
 Small data: a row in five seconds and partition at most.
 """
 
@@ -23,7 +24,7 @@ from mirrorfleet.records.samples import HOLDS_MS
 from mirrorfleet.records.topics import SAMPLES_DAYS, ControlKind
 from spark import io, schemas
 from spark.jobs.running import Job, catalog_entries, happened, run
-from spark.output import say, writable
+from spark.output import positive, say, writable
 from spark.page import PROMISES, page, percent
 from spark.transforms import coding, slo
 
@@ -118,7 +119,10 @@ def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--hours", type=float, default=24.0, help="length of the window")
     parser.add_argument("--end-ms", type=int, help="end of the window; now when not given")
     parser.add_argument(
-        "--keep-days", type=float, default=30.0, help="windows that began earlier are removed (30)"
+        "--keep-days",
+        type=positive,
+        default=30.0,
+        help="windows that began earlier are removed (30)",
     )
     seconds = slo.FRESH_WITHIN_MS / 1000
     parser.add_argument(

@@ -260,14 +260,16 @@ def _pieces(row: Row) -> Iterator[Row]:
 
 
 def _sample(record: Row) -> Iterator[Row]:
-    sample = samples.decode(_maybe_bytes(record["key"]), _maybe_bytes(record["value"]))
+    by_broker = record["timestamp_type"] == _LOG_APPEND_TIME
+    sample = samples.decode(
+        _maybe_bytes(record["key"]),
+        _maybe_bytes(record["value"]),
+        heard_ms=_int(record["timestamp_ms"]) if by_broker else None,
+    )
     if not isinstance(sample, samples.Sample):
         return
-    # a writer's clock may be hours off, but not what it measured with it
-    by_broker = record["timestamp_type"] == _LOG_APPEND_TIME
-    stored_ms = _int(record["timestamp_ms"]) - (sample.age_ms or 0)
     yield {
-        "time_ms": stored_ms if by_broker else sample.time_ms,
+        "time_ms": sample.time_ms,
         "link": str(Link(sample.source, sample.target)),
         "topic": sample.topic,
         "partition": sample.partition,

@@ -44,5 +44,6 @@ def test_a_topic_that_stands_still_is_read_once_and_an_empty_one_has_no_record(
     logs: Logs,
 ) -> None:
     assert keys(logs) == {SHORT[0], OTHER[0]}
+    assert logs.asked == [{0: (0, 1), 1: (0, 1)}] * 2  # for the columns, and for the records
     logs.free(ARCHIVE, {0: 1, 1: 1})
     assert keys(logs) == set()

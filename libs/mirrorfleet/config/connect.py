@@ -58,11 +58,6 @@ def _security(estate: Estate, alias: str, model: SecurityModel) -> Security:
     )
 
 
-def is_header_value(text: str) -> bool:
-    """Whether an HTTP header can have it as it is: readers take outer spaces off."""
-    return text.isascii() and text.isprintable() and text == text.strip()
-
-
 def read_secret(estate: Estate, path: str, secret: Secret | None) -> str | None:
     """The secret that stands at `path` of the estate; None where none stands.
 
@@ -84,6 +79,24 @@ def read_secret(estate: Estate, path: str, secret: Secret | None) -> str | None:
     value = estate.environment.get(name, "").rstrip("\r\n")  # as of files: `echo` adds one
     if not value:
         raise _wrong(estate, path, f"environment variable {name} is not set.", f"export {name}=...")
+    return value
+
+
+def read_header(estate: Estate, path: str, secret: Secret | None) -> str | None:
+    """The same for an HTTP header; of what none can have its reader would only say: wrong.
+
+    Raises: ConfigError.
+    """
+    value = read_secret(estate, path, secret)
+    if value is not None and not (
+        value.isascii() and value.isprintable() and value == value.strip()
+    ):
+        raise ConfigError(
+            f"{path}: has a character or an outer space that no header may have.",
+            path=path,
+            line=estate.line_of(path),
+            hint="Check the variable or the file: one line of printable ASCII.",
+        )
     return value
 
 

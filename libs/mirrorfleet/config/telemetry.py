@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import unquote
 
-from mirrorfleet.config.connect import is_header_value, read_secret
+from mirrorfleet.config.connect import read_header
 from mirrorfleet.config.model import Estate, http_url
-from mirrorfleet.config.security import Secret
 from mirrorfleet.core.errors import ConfigError
 
 TRACES_PATH: Final = "/v1/traces"
@@ -50,7 +49,10 @@ def telemetry_settings(estate: Estate) -> TelemetrySettings | None:
     _check_protocol(estate.environment)
 
     def headers() -> Mapping[str, str]:
-        return {name: _header(estate, name, secret) for name, secret in model.headers.items()}
+        return {
+            name: read_header(estate, f"telemetry.headers.{name}", secret) or ""
+            for name, secret in model.headers.items()
+        }
 
     headers()  # what is wrong with one is said at the start
     return TelemetrySettings(
@@ -73,20 +75,6 @@ def traces_endpoint(estate: Estate) -> str | None:
     if env.get(_TRACES):
         return _address(_TRACES, env[_TRACES])
     return _with_path(_address(_BASE, env[_BASE])) if env.get(_BASE) else None
-
-
-def _header(estate: Estate, name: str, secret: Secret) -> str:
-    """The value; refused here by its name, because the HTTP client tells it in its refusal."""
-    path = f"telemetry.headers.{name}"
-    value = read_secret(estate, path, secret) or ""
-    if not is_header_value(value):
-        raise ConfigError(
-            f"{path}: has a character or an outer space that no header may have.",
-            path=path,
-            line=estate.line_of(path),
-            hint="Check the variable or the file: one line of printable ASCII.",
-        )
-    return value
 
 
 def _with_path(base: str) -> str:

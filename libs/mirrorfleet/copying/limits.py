@@ -96,7 +96,7 @@ class Found(NamedTuple):
 def look_at(slot: Slot, lines: Iterable[FarLine], *, memory: float, cpu: float) -> Look:
     """The moment of a slot; of several lines the one with most connections."""
     every = list(slot.partitions.values())
-    going = [each for each in every if each.fault is None]
+    going = [each for each in every if each.fault is None and each.entry.is_active]
     late = [each for each in going if each.reachable and not each.at_end]
     behind = [each for each in late if not slot.waits(each)]
     line = max(lines, key=lambda each: each.connections, default=None)

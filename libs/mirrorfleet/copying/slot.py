@@ -22,7 +22,7 @@ from mirrorfleet.copying.partition import (
 from mirrorfleet.copying.snapshots import Snapshots
 from mirrorfleet.copying.urgency import NOTHING, RANK, STANDING_S, Urgency, rank
 from mirrorfleet.copying.withheld import SHORT_S
-from mirrorfleet.records.catalog import CatalogPartition, CatalogState
+from mirrorfleet.records.catalog import CatalogPartition
 from mirrorfleet.wire.copybatch import bytes_beside
 from mirrorfleet.wire.engine import merged, walk_fetched
 from mirrorfleet.wire.merging import MERGE_UP_TO, UNLIMITED, goes_alone
@@ -172,7 +172,7 @@ class Slot:
             if p.pace is pace
             and p.fault is None
             and max(p.held_until, p.spent_until) <= now
-            and p.entry.state is CatalogState.ACTIVE
+            and p.entry.is_active
         ]
         if pace is Pace.CATCH_UP:
             moving = (p for p in found if p.reachable and now - p.progress_at < STANDING_S)

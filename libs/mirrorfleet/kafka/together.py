@@ -64,7 +64,8 @@ async def both_or_neither(
     try:
         await asyncio.wait((first, second), return_when=asyncio.FIRST_EXCEPTION)
     finally:
-        found = await _cancelled((first, second))
+        second.cancel()
+        found = [*await _cancelled(first), *await _cancelled(second)]
     _raise_of([each for each in found if not isinstance(each, asyncio.CancelledError)])
     return first.result(), second.result()
 
@@ -78,7 +79,7 @@ async def helped(work: Coroutine[object, object, T], aid: Coroutine[object, obje
     try:
         return await work
     finally:
-        found = await _cancelled([aiding])
+        found = await _cancelled(aiding)
         _raise_of([each for each in found if not isinstance(each, asyncio.CancelledError)])
 
 
@@ -89,7 +90,7 @@ async def begun(work: Coroutine[object, object, T]) -> AsyncIterator[asyncio.Fut
     try:
         yield beside
     finally:
-        await _cancelled([beside])
+        await _cancelled(beside)
 
 
 def unless_cancelled() -> None:
@@ -103,11 +104,8 @@ def unless_cancelled() -> None:
         raise asyncio.CancelledError
 
 
-async def _cancelled(
-    work: Sequence[asyncio.Future[T] | asyncio.Future[U]],
-) -> list[BaseException]:
-    """End what is not at its end; what it failed with."""
-    for each in work:
-        each.cancel()
-    found = await asyncio.gather(*work, return_exceptions=True)
+async def _cancelled(work: asyncio.Future[T]) -> list[BaseException]:
+    """End it, if it is not at its end; what it failed with."""
+    work.cancel()
+    found = await asyncio.gather(work, return_exceptions=True)
     return [each for each in found if isinstance(each, BaseException)]

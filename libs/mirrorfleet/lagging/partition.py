@@ -22,7 +22,6 @@ from mirrorfleet.lagging.ends import CLOCK_STEP_MS, EndHistory
 from mirrorfleet.lagging.log_start import LogStart
 from mirrorfleet.lagging.rate import Rate, eta_ms
 from mirrorfleet.lagging.verdict import Facts, Limits, Trend, judge
-from mirrorfleet.records.catalog import CatalogState
 from mirrorfleet.records.progress import PAUSED, THROTTLED, WAITING
 from mirrorfleet.records.samples import FOREVER_MS, Sample, Verdict
 
@@ -342,7 +341,7 @@ class PartitionLag:
 
     def _facts(self, now_ms: int, lag: int | None, time_lag: int | None, limits: Limits) -> Facts:
         said, ends = self.progress, self.ends
-        active = self.entry.state is CatalogState.ACTIVE
+        active = self.entry.is_active
         since = max(self._moved_ms or 0, self._waiting_ms or 0)
         held = self._held()
         return Facts(

@@ -2,7 +2,8 @@
 
 A number for which a part is wanting is None: it would pass for a small one. How many are wanting
 is told beside it, because a topic's partitions are dealt to several instances, and who adds up
-what each of them tells sees no gap.
+what each of them tells sees no gap. What an operator has paused is not late; what retention takes
+of it is told.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ def longest_s(parts: Sequence[PartitionLag]) -> float | None:
     """Time lag of the latest, seconds; None when any is unknown and none is known to be late."""
     known = _time_lags(parts)
     longest = max(known, default=0)
-    return longest / 1000 if longest or len(known) == len(parts) else None
+    return longest / 1000 if longest or len(known) == len(_meant(parts)) else None
 
 
 def time_unknown(parts: Sequence[PartitionLag]) -> float:
     """How many have no time lag that is known."""
-    return float(len(parts) - len(_time_lags(parts)))
+    return float(len(_meant(parts)) - len(_time_lags(parts)))
 
 
 def offsets(parts: Sequence[PartitionLag]) -> float | None:
@@ -46,13 +47,14 @@ def offsets(parts: Sequence[PartitionLag]) -> float | None:
 
 def offsets_unknown(parts: Sequence[PartitionLag]) -> float:
     """How many have no record lag that is known."""
-    return float(len(parts) - len(_record_lags(parts)))
+    return float(len(_meant(parts)) - len(_record_lags(parts)))
 
 
 def eta_s(parts: Sequence[PartitionLag]) -> float | None:
     """Seconds until all are caught up; None when one never is, or is unknown."""
-    found = [lag.eta_ms for lag in parts if lag.eta_ms is not None]
-    return max(found) / 1000 if len(found) == len(parts) else None
+    meant = _meant(parts)
+    found = [lag.eta_ms for lag in meant if lag.eta_ms is not None]
+    return max(found, default=0) / 1000 if len(found) == len(meant) else None
 
 
 def headroom_s(parts: Sequence[PartitionLag]) -> float | None:
@@ -73,11 +75,16 @@ def worst(told: Mapping[_Topic, Sequence[PartitionLag]], most: int) -> list[_Top
     return [*told] if len(told) <= most else sorted(told, key=place)[:most]
 
 
+def _meant(parts: Sequence[PartitionLag]) -> list[PartitionLag]:
+    """Those that are to be copied."""
+    return [lag for lag in parts if lag.entry.is_active]
+
+
 def _time_lags(parts: Sequence[PartitionLag]) -> list[int]:
-    standings = (lag.standing for lag in parts)
+    standings = (lag.standing for lag in _meant(parts))
     return [s.time_lag_ms for s in standings if s is not None and s.time_lag_ms is not None]
 
 
 def _record_lags(parts: Sequence[PartitionLag]) -> list[int]:
-    standings = (lag.standing for lag in parts)
+    standings = (lag.standing for lag in _meant(parts))
     return [s.lag_records for s in standings if s is not None and s.lag_records is not None]

@@ -58,8 +58,10 @@ async def _heard(
     unread.clear()
     again = await newest_progress(cluster, fleet, unread)
     newest_ms = _newest_ms(again)
-    silent_ms = last_ms + STALE_MS + 1
-    return again, newest_ms if newest_ms > last_ms else max(clock.now_ms(), silent_ms)
+    if newest_ms > last_ms:
+        return again, newest_ms
+    is_far = abs(clock.now_ms() - last_ms) > STALE_MS
+    return again, max(clock.now_ms(), last_ms + (STALE_MS + 1 if is_far else 0))
 
 
 def _newest_ms(snapshots: Iterable[Progress]) -> int:

@@ -10,7 +10,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
@@ -59,12 +59,23 @@ def print_table(columns: Sequence[str], rows: Sequence[Row]) -> None:
     Console(width=width, highlight=False, markup=False, emoji=False).print(table)
 
 
-def show(output: Output, columns: Sequence[str], rows: Sequence[Row], nothing: str) -> None:
-    """All of the rows, as JSON or in a table of the named fields; without rows a line says so."""
+def show(
+    output: Output,
+    columns: Sequence[str],
+    rows: Sequence[Row],
+    nothing: str,
+    *,
+    if_any: Collection[str] = (),
+) -> None:
+    """All of the rows, as JSON or in a table of the named fields; without rows a line says so.
+
+    `if_any`: columns that a table has only where one of them says something.
+    """
     if output is Output.JSON:
         print_json(rows)
     elif rows:
-        print_table(columns, rows)
+        told = [one for one in columns if one not in if_any or any(row.get(one) for row in rows)]
+        print_table(told, rows)
     else:
         say(nothing)
 

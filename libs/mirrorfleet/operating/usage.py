@@ -8,7 +8,9 @@ from __future__ import annotations
 import signal
 import sys
 from contextlib import contextmanager
+from dataclasses import dataclass
 from enum import Enum, auto
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -19,6 +21,15 @@ from mirrorfleet.operating.terminal import Output, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """The estate file and the link; `source` is needed when several copy into `target`."""
+
+    file: Path
+    target: str
+    source: str | None
 
 
 class Consent(Enum):

@@ -179,7 +179,7 @@ class Topic:
 
 def changed(topic: Topic, target: TargetTopic, load: SlotLoad) -> Iterable[CatalogPartition]:
     """Entries that are new or differ from the catalog's."""
-    current = topic.current(target)
+    current, wishes = topic.current(target), _Wishes(topic)
     former = _latest(topic.entries)
     # first of all: a partition must never be copied under two incarnations
     yield from (
@@ -191,7 +191,7 @@ def changed(topic: Topic, target: TargetTopic, load: SlotLoad) -> Iterable[Catal
     for number in range(min(topic.source.partitions, target.partitions)):
         entry = current.get(number)
         if entry is not None:
-            wanted = _refreshed(topic, target, entry)
+            wanted = _refreshed(topic, target, entry, wishes.of(number))
             if wanted != entry:
                 yield wanted
             continue
@@ -208,7 +208,8 @@ def changed(topic: Topic, target: TargetTopic, load: SlotLoad) -> Iterable[Catal
         )
         slot = load.assign() if old is None else old.slot
         loss = CatalogLoss(cause=LossCause.SOURCE_RECREATED) if anew else None
-        yield replace(_entry(topic, target, identity, slot, topic.start), loss=loss)
+        entry = _entry(topic, target, identity, slot, topic.start)
+        yield replace(entry, loss=loss, state=wishes.of(number))
 
 
 def begun_anew(topic: Topic) -> Iterable[CatalogPartition]:
@@ -240,7 +241,8 @@ def begun_anew(topic: Topic) -> Iterable[CatalogPartition]:
             detail=asked.detail,
         )
         yield replace(old, state=CatalogState.REMOVED)
-        yield replace(_entry(topic, target, identity, old.slot, asked.start), loss=loss)
+        entry = _entry(topic, target, identity, old.slot, asked.start)
+        yield replace(entry, loss=loss, state=old.state)
 
 
 def copy_of(entry: CatalogPartition) -> Copied:
@@ -277,15 +279,36 @@ def _is_former(
     return topic.begins_anew(old) if now is None else now.identity != old.identity
 
 
+class _Wishes:
+    """Whether an operator has a partition stand, whichever incarnation of it.
+
+    What a topic gets that stands as a whole stands, too: nobody has thought of one more.
+    """
+
+    def __init__(self, topic: Topic) -> None:
+        self._living = {
+            entry.identity.partition: entry.state
+            for entry in topic.entries
+            if entry.state is not CatalogState.REMOVED
+        }
+        stands = set(self._living.values()) == {CatalogState.PAUSED}
+        self._others = CatalogState.PAUSED if stands else CatalogState.ACTIVE
+
+    def of(self, number: int) -> CatalogState:
+        """The state of what lives of the partition, and of one of which nothing does."""
+        return self._living.get(number, self._others)
+
+
 def _latest(entries: Iterable[CatalogPartition]) -> dict[int, CatalogPartition]:
     """The latest incarnation of each partition, removed or not."""
     ordered = sorted(entries, key=lambda entry: entry.identity.incarnation)
     return {entry.identity.partition: entry for entry in ordered}
 
 
-def _refreshed(topic: Topic, target: TargetTopic, entry: CatalogPartition) -> CatalogPartition:
+def _refreshed(
+    topic: Topic, target: TargetTopic, entry: CatalogPartition, state: CatalogState
+) -> CatalogPartition:
     """The entry under today's terms; slot, start and pause are kept."""
-    state = entry.state if entry.state is not CatalogState.REMOVED else CatalogState.ACTIVE
     today = _entry(topic, target, entry.identity, entry.slot, entry.start)
     return replace(today, state=state, loss=entry.loss)
 

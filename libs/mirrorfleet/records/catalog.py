@@ -87,10 +87,9 @@ class CatalogPartition:
     """One copied partition.
 
     `start` is "earliest", "latest", "timestamp:<ms>" or "offset:<n>". `on_source_loss` and
-    `null_keys` are the rule's words (`SourceLoss`, `NullKeys`). `throttle` is bytes a second.
-    `origins` are cluster ids: the link's source first, then where the source topic itself came
-    from. `source_retention_ms` is -1 for unlimited, None when unknown. `source_compacted` is for
-    audits; a build that did not tell of it says false.
+    `null_keys` are the rule's words. `throttle` is bytes a second. `origins` are cluster ids: the
+    link's source first, then where the source topic came from. `source_retention_ms` is -1 for
+    unlimited, None when unknown. `source_compacted`, for audits: older builds say false.
     """
 
     identity: PartitionIdentity
@@ -112,6 +111,11 @@ class CatalogPartition:
     source_compacted: bool = False
     source_retention_ms: int | None = None
     loss: CatalogLoss | None = None
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it is to be copied: not paused, and not removed."""
+        return self.state is CatalogState.ACTIVE
 
     @property
     def source(self) -> TopicPartition:
@@ -194,12 +198,8 @@ def encode(entry: CatalogEntry) -> tuple[bytes, bytes]:
             passed = {"origins": entry.origins} if entry.origins else {}
             return acl_key(entry), to_json({"v": VERSION, **passed})
         case CatalogConfig():
-            value = {
-                "v": VERSION,
-                "generation": entry.generation,
-                "format_level": entry.format_level,
-            }
-            return to_json(["config"]), to_json(value)
+            told = {"generation": entry.generation, "format_level": entry.format_level}
+            return to_json(["config"]), to_json({"v": VERSION, **told})
 
 
 def decode(key: bytes | None, value: bytes | None) -> CatalogEntry | Removed:

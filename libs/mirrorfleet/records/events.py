@@ -97,6 +97,12 @@ def encode(event: Event) -> tuple[None, bytes]:
     return None, to_json({name: value for name, value in values.items() if value is not None})
 
 
+def encode_at(event: Event, now_ms: int) -> tuple[None, bytes]:
+    """The same, whenever it is written: an event is of when it happened."""
+    del now_ms
+    return encode(event)
+
+
 def decode(value: bytes | None) -> Event | Skipped:
     """The event; what cannot be read is Skipped, never raised."""
     if value is None:

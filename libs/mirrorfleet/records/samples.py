@@ -152,8 +152,8 @@ def decode(
 ) -> Sample | Skipped:
     """The sample; what cannot be read is Skipped, never raised.
 
-    `heard_ms`, when the reader heard it, takes the place of the writer's time, whose clock may be
-    hours away.
+    `heard_ms`, when the reader heard it, less its age then, takes the place of the writer's time,
+    whose clock may be hours away.
     """
     if key is None or value is None:
         return Skipped("sample: no key or no value")
@@ -166,9 +166,9 @@ def decode(
 
 
 def _sample(fields: Fields, heard_ms: int | None) -> Sample:
-    time_ms = fields.integer("time_ms")
+    time_ms, age_ms = fields.integer("time_ms"), fields.maybe_integer("age_ms")
     return Sample(
-        time_ms=time_ms if heard_ms is None else heard_ms,
+        time_ms=time_ms if heard_ms is None else heard_ms - (age_ms or 0),
         source=ClusterAlias(fields.text("source")),
         target=ClusterAlias(fields.text("target")),
         topic=fields.text("topic"),
@@ -188,5 +188,5 @@ def _sample(fields: Fields, heard_ms: int | None) -> Sample:
         next_source=SourceOffset(fields.integer("next_source")),
         verdict=fields.choice("verdict", Verdict),
         rule=fields.text("rule"),
-        age_ms=fields.maybe_integer("age_ms"),
+        age_ms=age_ms,
     )

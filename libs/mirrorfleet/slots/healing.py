@@ -254,17 +254,15 @@ async def examine(runner: SlotRunner, partition: CopyPartition) -> None:
         first = await _look(runner, partition)
         await runner.sources.renewed()
         second = await _look(runner, partition)
-        if began != (partition.rewinds, partition.walked_to):
-            return
         if partition.entry.source_compacted and may_be_cleaned(first) and may_be_cleaned(second):
             partition.walked_epoch = -1  # the next fetch asks for none
             first, second = (each._replace(lacks_epoch=False) for each in (first, second))
-        found = both(loss(partition.walked_to, first), loss(partition.walked_to, second))
-        if found is None or partition.fault:
-            return
-        if found.reason is FaultReason.SOURCE_TRUNCATED:
+        found = both(loss(began[1], first), loss(began[1], second))
+        if found is not None and found.reason is FaultReason.SOURCE_TRUNCATED:
             found = await target_loss.listed(runner, partition, found)
-        runner.stop_partition(partition, found)
+        moved = began != (partition.rewinds, partition.walked_to)
+        if found is not None and not moved and partition.fault is None:
+            runner.stop_partition(partition, found)
     except MirrorfleetError as error:
         runner.source_trouble(error)
     finally:

@@ -152,6 +152,10 @@ class Leaders:
         self._trouble_until = self._clock.monotonic() + TROUBLE_S
         self._wanted.set()
 
+    def go_on_asking(self) -> None:
+        """What is right now may be wrong soon: for a while longer, as often as after trouble."""
+        self._trouble_until = self._clock.monotonic() + TROUBLE_S
+
     async def keep(self) -> None:
         """Renew when asked, and now and then; runs until cancelled."""
         while True:

@@ -142,9 +142,7 @@ class Lineage:
 
 
 def _has_some(partition: CopyPartition) -> bool:
-    """One that stands for a while counts, too: nobody would ask again when it goes on."""
-    fault = partition.fault
-    return partition.committed.records > 0 and (fault is None or fault.reason.heals)
+    return partition.committed.records > 0 and target_loss.may_lack(partition)
 
 
 async def _is_there(runner: SlotRunner, partition: CopyPartition) -> bool | None:

@@ -354,7 +354,7 @@ class Wedges:
         while self.left_behind and not self._is_healed:
             await asyncio.sleep(AGAIN_S)
             leave_new(runner)
-            runner.targets.ask()  # the spare id has no other: what falls short now is to be avoided
+            runner.targets.go_on_asking()  # there is no third id: who falls short is to be avoided
             now = runner.clock.monotonic()
             found = await self._described()
             since = None if found is None or found.state in ENDING else since or now

@@ -120,7 +120,7 @@ class Doubts:
         self._silent.partitions.discard(at)
 
     def answered(self, some: Collection[TopicPartition]) -> None:
-        """Their leaders said just now what the id in use has open there; that is ended."""
+        """What is open there is known just now, and ended; or nobody is to write there any more."""
         self._doubted.difference_update(some)
         self._silent.partitions.difference_update(some)
 

@@ -46,6 +46,7 @@ LOOK_BACK: Final = 64
 _READ_S: Final = 10.0
 _ENDS_S: Final = 2.0
 """For all of it where a slot is taken: its partitions stand meanwhile."""
+_MADE_AGAIN: Final = FaultReason.SOURCE_RECREATED
 _History = tuple[ClusterId | int | str | TopicId, ...]
 
 
@@ -278,7 +279,7 @@ async def unread(runner: SlotRunner, identity: PartitionIdentity, first: SourceO
 def _gone(runner: SlotRunner) -> Iterator[PartitionIdentity]:
     """What is never copied again: other topics have the names, or other incarnations the place."""
     for identity, entry in runner.entries.items():
-        if runner.sources.topic_id(entry.source_topic) not in {None, identity.source_topic_id}:
+        if any(reason is _MADE_AGAIN for reason, _, _ in changed_sides(runner, entry)):
             yield identity
         former = _former(runner, identity) if entry.loss is not None else None
         if former is not None:  # `told` asks for it
@@ -324,8 +325,10 @@ async def last_told(runner: SlotRunner) -> dict[PartitionIdentity, PartitionProg
     at = runner.control_partition(ControlKind.PROGRESS)
     start = (await list_offsets(runner.target, {at: EARLIEST}, deadline_s=_READ_S))[at]
     end = (await list_offsets(runner.target, {at: LATEST}, deadline_s=_READ_S))[at]
-    if isinstance(start, BrokerError) or isinstance(end, BrokerError):
-        return {}
+    if isinstance(start, BrokerError):
+        raise start
+    if isinstance(end, BrokerError):
+        raise end
     tail = PartitionTail(runner.target, at.topic)
     tail.start(at.partition, max(start.offset, end.offset - LOOK_BACK))
     seen: dict[PartitionIdentity, PartitionProgress] = {}

@@ -60,7 +60,7 @@ async def check_ends(runner: SlotRunner, partitions: Sequence[CopyPartition]) ->
     copied = [
         p
         for p in partitions
-        if p.committed.next_target > 0 and p.fault is None and not runner.targets.lacks(*p.target)
+        if p.committed.next_target > 0 and may_lack(p) and not runner.targets.lacks(*p.target)
     ]
     short = await _short(runner, copied)
     if short:
@@ -71,6 +71,14 @@ async def check_ends(runner: SlotRunner, partitions: Sequence[CopyPartition]) ->
             text = f"{partition.target} ends at {end}, but was copied up to {committed.next_target}"
             fault = Fault(FaultReason.TARGET_TRUNCATED, committed.next_source, text)
             runner.stop_partition(partition, fault)
+
+
+def may_lack(partition: CopyPartition) -> bool:
+    """Whether it is looked for what its target lost: not where that, or as much, is known already.
+
+    One that stands for a while counts, too: nobody would ask again when it goes on.
+    """
+    return partition.fault is None or partition.fault.reason.heals
 
 
 async def _short(

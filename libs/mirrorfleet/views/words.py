@@ -108,7 +108,8 @@ def _steps(one: Standing, now_ms: int) -> list[Step]:
         look = Step(words="Look at the source records.", command=_inspect(one))
         return [Step(words=_help(one)), look]
     if entry.state is CatalogState.PAUSED:
-        return [Step(words="It is paused in the catalog; nothing to do until it is resumed.")]
+        command = f"mirrorfleet resume {entry.source} --target {target} --from {entry.link.source}"
+        return [Step(words="An operator has paused it. To let it go on:", command=command)]
     status = Step(words="See the whole fleet.", command=f"mirrorfleet status --target {target}")
     if why_untaken(one.of_slot, now_ms):
         doubt = "Look whether the target's coordinator answers, and at the log of the owner."

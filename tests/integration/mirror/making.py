@@ -17,6 +17,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its public 
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
+    NewPartitions,
     NewTopic,
     ResourceType,
 )
@@ -78,6 +79,13 @@ def create_on(region: Region, name: str, nodes: list[int], /, **configs: str | i
     admin = AdminClient({"bootstrap.servers": address(region)})
     topic = NewTopic(name, 1, replica_assignment=[nodes], config=config)
     admin.create_topics([topic], operation_timeout=ANSWER_S)[name].result(ANSWER_S)
+
+
+def grow(region: Region, name: str, total: int) -> None:
+    """Give a topic more partitions."""
+    admin = AdminClient({"bootstrap.servers": address(region)})
+    made = admin.create_partitions([NewPartitions(name, total)], operation_timeout=ANSWER_S)
+    made[name].result(ANSWER_S)
 
 
 def delete(region: Region, name: str) -> None:

@@ -6,12 +6,11 @@ import time
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]  # public
 
 from tests.faultkit.hold import IS_LONG
-from tests.faultkit.regions import access, address
+from tests.faultkit.regions import access
 from tests.faultkit.waiting import wait_until
-from tests.integration.mirror.making import ANSWER_S, Made, put
+from tests.integration.mirror.making import Made, grow, put
 from tests.integration.workers.fleet import (
     MOVE_S,
     PARTITIONS,
@@ -31,12 +30,10 @@ ADDED: Final = 100
 SEEN_S: Final = 10.0 if IS_LONG else 30.0
 
 
-def grow(fleet: Workers) -> None:
+def grow_busy(fleet: Workers) -> None:
     """Add the partitions at the source, each with a record in it."""
     total = PARTITIONS + ADDED
-    admin = AdminClient({"bootstrap.servers": address(fleet.east)})
-    made = admin.create_partitions([NewPartitions(fleet.topic, total)], operation_timeout=ANSWER_S)
-    made[fleet.topic].result(ANSWER_S)
+    grow(fleet.east, fleet.topic, total)
     records = [Made(b"first of %d" % n, partition=n) for n in range(PARTITIONS, total)]
     put(fleet.east, fleet.topic, records)
 
@@ -57,7 +54,7 @@ def test_a_hundred_partitions_added_to_a_busy_topic_are_copied_soon_and_no_other
         fleet.wait_current("a", "b")
         with fleet.fault(f"{ADDED} partitions added", moved_s=MOVE_S, moves=STICKY):
             began = time.monotonic()
-            grow(fleet)
+            grow_busy(fleet)
             wait_until(
                 all_copied,
                 deadline_s=60,

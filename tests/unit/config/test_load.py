@@ -216,41 +216,6 @@ def test_each_mistake_is_named_at_its_line(old: str, new: str, said: str) -> Non
     assert problems(RIGHT.replace(old, new)) == said
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        (
-            "clusters:\n",
-            "clusters:\n  password: hunter2\n",
-            "estate.yaml:3 clusters.password: should be a mapping.",
-        ),
-        (
-            "{env: WEST_PASSWORD}",
-            "{file:hunter2}",
-            (
-                "estate.yaml:11 clusters.west.security.password.file: unknown key; it is written"
-                " as `KEY: VALUE`, with a blank behind the colon."
-            ),
-        ),
-        (
-            'bootstrap: "127.0.0.1:19092"\n',
-            'bootstrap: "127.0.0.1:19092"\n    security: {username: u, password=hunter2}\n',
-            (
-                "estate.yaml:5 clusters.east.security.password: unknown key; it is written as"
-                " `KEY: VALUE`, with a blank behind the colon."
-            ),
-        ),
-    ],
-)
-def test_a_secret_that_stands_in_a_wrong_place_is_not_repeated(
-    old: str, new: str, said: str
-) -> None:
-    assert old in RIGHT
-    found = problems(RIGHT.replace(old, new)).splitlines()
-    assert said in found
-    assert "hunter2" not in "".join(found)
-
-
 def test_all_mistakes_are_listed_at_once() -> None:
     text = RIGHT.replace("naming:", "nameing:").replace("19092", "x").replace("from:", "form:")
     assert [line.split(": ")[0] for line in problems(text).splitlines()] == [

@@ -230,4 +230,4 @@ async def test_what_is_cancelled_before_it_began_leaves_no_warning_in_the_log(
         gc.collect()
 
     assert asking.cancelled()
-    assert told == []
+    assert [str(one.message) for one in told if "never awaited" in str(one.message)] == []

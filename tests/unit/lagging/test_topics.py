@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mirrorfleet.lagging import topics
 from mirrorfleet.lagging.partition import PartitionLag
 from mirrorfleet.lagging.verdict import Limits
+from mirrorfleet.records.catalog import CatalogState
 from tests.unit.lagging.making import entry, said
 
 NOW_MS = 20_000
@@ -56,3 +59,14 @@ def test_a_late_one_is_told_though_another_is_not_known() -> None:
     assert alone is not None
     assert alone > 0
     assert topics.longest_s([*late, *parts(-1)]) == alone
+
+
+def test_what_an_operator_has_paused_is_neither_late_nor_unknown() -> None:
+    of = parts(1_000, 400, -1)
+    for lag in of[1:]:
+        lag.entry = replace(lag.entry, state=CatalogState.PAUSED)
+
+    assert (topics.offsets(of), topics.offsets_unknown(of)) == (0.0, 0.0)
+    assert (topics.longest_s(of), topics.time_unknown(of)) == (0.0, 0.0)
+    assert topics.eta_s(of) == 0.0
+    assert topics.eta_s(of[1:]) == 0.0

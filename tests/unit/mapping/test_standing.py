@@ -102,6 +102,16 @@ async def test_an_owner_that_reports_is_not_silent_whatever_the_clock_of_who_ask
     assert (row["problem"], row["reported_ms_ago"]) == (None, 0)
 
 
+@pytest.mark.parametrize(("quiet_ms", "silent"), [(6_000, False), (9_900, False), (10_100, True)])
+async def test_who_is_quiet_for_less_than_its_time_is_not_silent(
+    monkeypatch: pytest.MonkeyPatch, quiet_ms: int, *, silent: bool
+) -> None:
+    stamp = 10 * HOUR_MS
+    _told(monkeypatch, stamp, stamp)
+
+    assert bool((await _row(stamp + quiet_ms))["problem"]) is silent
+
+
 async def test_a_clock_that_is_some_seconds_ahead_calls_nobody_silent_who_reported_in_turn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -74,6 +74,8 @@ def test_a_sample_tells_how_old_it_was_when_it_was_written() -> None:
     waited = samples.decode(*samples.encode(SAMPLE, SAMPLE.time_ms + 9_000))
     assert waited == replace(SAMPLE, age_ms=9_000)
     assert samples.decode(*samples.encode(SAMPLE, SAMPLE.time_ms - 1)) == replace(SAMPLE, age_ms=0)
+    heard = samples.decode(*samples.encode(SAMPLE, SAMPLE.time_ms + 9_000), heard_ms=10_000)
+    assert heard == replace(SAMPLE, time_ms=1_000, age_ms=9_000)
 
 
 def test_a_sample_of_an_older_build_tells_no_age() -> None:

@@ -197,11 +197,13 @@ async def test_another_fault_does_not_hide_what_was_lost(world: World, target: T
     assert fault_of(world).startswith(FaultReason.TARGET_TRUNCATED)
 
 
+@pytest.mark.parametrize("log_end", [90, 120])
 async def test_what_stands_for_a_while_is_asked_for_what_it_lost_as_others_are(
-    world: World, target: Target
+    world: World, target: Target, log_end: int
 ) -> None:
     """When it goes on nobody would ask again."""
-    target.ends[COPY], target.base, target.end = CUT, 98, 104
+    target.ends[COPY], target.base, target.end, target.log_end = CUT, 98, 104, log_end
+    target.silent = log_end < LAST  # no batch is there to look at
     partition = world.runner.slot.partitions[identity(0)]
     denied = Fault(FaultReason.SOURCE_DENIED, SourceOffset(500), "may not READ")
     world.runner.slot.fault(partition, denied, 0.0)
@@ -209,6 +211,7 @@ async def test_what_stands_for_a_while_is_asked_for_what_it_lost_as_others_are(
     await settled(world)
 
     assert fault_of(world).startswith(FaultReason.TARGET_TRUNCATED)
+    assert COPY not in await settled(world)  # it is known: nobody is asked again
 
 
 async def test_who_takes_a_slot_again_remembers_its_leaders_at_once(

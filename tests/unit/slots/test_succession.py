@@ -157,8 +157,7 @@ class Ending:
         self.leader: object = "one"
         """Of the ledger."""
         self.needed: set[str] = set()
-        self.forgotten: list[TopicPartition] = []
-        """Of which nobody need say any more what is open there."""
+        self.left: list[TopicPartition] = []
         self.told: list[tuple[str, int | None, int | None, int | None]] = []
         self.sides = sides = SimpleNamespace(
             renew=self._renew,
@@ -183,9 +182,7 @@ class Ending:
             freshness=Freshness(cast("Clock", SimpleNamespace(monotonic=lambda: 1.0))),
             scout=SimpleNamespace(found=lambda new: None),
             fleet="west",
-            doubts=SimpleNamespace(
-                doubted=frozenset(), doubt=lambda _: None, answered=self.forgotten.extend
-            ),
+            doubts=SimpleNamespace(doubted=frozenset(), doubt=id, answered=self.left.extend),
             wedges=SimpleNamespace(left_behind=frozenset()),
         )
         monkeypatch.setattr(target_loss, "check_ends", AsyncMock())
@@ -281,34 +278,7 @@ async def test_of_what_is_copied_no_more_no_leader_is_asked_for_ever(
 
     await ending.follow()
 
-    assert ending.forgotten == [entry(1).target]
-
-
-async def test_where_many_topics_ended_is_read_once_also_where_nobody_told_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A source that was built anew has a hundred of them in a slot, which stands meanwhile."""
-    made = slot()
-    followed = entry(
-        identity=replace(identity(2), incarnation=1), loss=CatalogLoss(cause="source-recreated")
-    )
-    made.known = {identity(2): replace(made.partitions[identity()].committed, identity=identity(2))}
-    runner = SimpleNamespace(
-        slot=made,
-        entries={identity(n): entry(n) for n in (0, 1)} | {followed.identity: followed},
-        sources=SimpleNamespace(topic_id=lambda _: OTHER),
-    )
-    said = {identity(n): report(entry(n), high_watermark=SourceOffset(90)) for n in (0, 2)}
-    asked = AsyncMock(return_value=said)
-    monkeypatch.setattr(succession, "last_told", asked)
-
-    spans = [
-        await succession.unread(cast("SlotRunner", runner), identity(n), SourceOffset(50))
-        for n in (0, 1, 2, 0, 1, 2)
-    ]
-
-    assert spans == [span(50, 90), span(50, 50), span(50, 90)] * 2
-    assert asked.call_count == 1
+    assert ending.left == [entry(1).target]
 
 
 async def test_who_does_not_tell_where_a_topic_ended_keeps_no_slot_from_being_taken(

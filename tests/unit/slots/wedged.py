@@ -93,7 +93,7 @@ class World:
                 topic_id=lambda topic: None,
                 in_sync=self._in_sync,
                 of=lambda *at: None,
-                ask=lambda: self.renewals.append(self.now),
+                go_on_asking=lambda: self.renewals.append(self.now),
             ),
             mender=SimpleNamespace(
                 compared_with=self._compare, maps_of=self._maps, tell=lambda *_: None

@@ -19,9 +19,10 @@ def test_the_jobs_are_processes_of_their_own_with_the_options_of_the_schedule() 
     python = (sys.executable, "-m")
     output = ("--output", "out")
     about = ("--source", "east", "--topic", "orders")
+    window = ("--hours", "2.0", "--keep-days", "30.0")
     assert found == [
         Task("compact_offset_syncs", (*python, "spark.jobs.compact_offset_syncs", *fleet)),
-        Task("slo_report", (*python, "spark.jobs.slo_report", *fleet, *output, "--hours", "2.0")),
+        Task("slo_report", (*python, "spark.jobs.slo_report", *fleet, *output, *window)),
         Task(
             "integrity_audit east:orders",
             (*python, "spark.jobs.integrity_audit", *fleet, *about, *output),

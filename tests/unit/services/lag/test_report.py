@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import httpx
 import pytest
 from fastapi import FastAPI
 
 from mirrorfleet.lagging.board import Board
 from mirrorfleet.lagging.verdict import Limits
+from mirrorfleet.records.catalog import CatalogState
 from mirrorfleet.runtime.metrics import MAX_SERIES, Exposition, Metrics
 from services.lag import report, settings
 from tests.fakes.clock import HandClock
@@ -45,6 +48,22 @@ def test_topics_have_their_worst_partitions_time_and_all_partitions_records() ->
     assert 'mirrorfleet_lag_seconds{link="east->west",topic="orders"} 5.995' in lines
     assert 'mirrorfleet_lag_records{link="east->west",topic="orders"} 900.0' in lines
     assert 'mirrorfleet_lag_partitions{link="east->west",verdict="ok"} 3.0' in lines
+
+
+def test_what_an_operator_has_paused_is_no_partition_that_stands() -> None:
+    """Its alert would call somebody for as long as the pause lasts."""
+    made = board(1_000, 700)
+    of_topic = '{link="east->west",topic="orders"}'
+    for lag in made:
+        if lag.entry.identity.partition == 1:
+            lag.entry = replace(lag.entry, state=CatalogState.PAUSED)
+    made.look(SLOT, NOW_MS)
+
+    lines = scraped(made)
+
+    verdicts = [line for line in lines if line.startswith("mirrorfleet_lag_partitions{")]
+    assert verdicts == ['mirrorfleet_lag_partitions{link="east->west",verdict="ok"} 1.0']
+    assert f"mirrorfleet_lag_seconds{of_topic} 0.0" in lines
 
 
 def test_of_two_instances_that_share_a_topic_the_one_that_does_not_see_its_part_says_so() -> None:

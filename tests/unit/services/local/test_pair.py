@@ -3,7 +3,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -74,37 +73,6 @@ def test_what_the_system_refuses_is_one_line(
     assert ended.value.code == 1
     assert "Permission denied: '.local/pair.lock'" in said
     assert "Traceback" not in said
-
-
-@pytest.mark.parametrize(
-    ("ports", "refused"),
-    [
-        ("", ""),
-        ("auto", ""),
-        ("31000,31000", ""),
-        ("19092,29092", "east is there with port 31000, not 19092"),
-        ("nonsense", "--ports nonsense is neither auto nor like 19092,29092"),
-    ],
-)
-def test_ports_that_are_asked_for_are_those_of_the_pair_that_is_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ports: str, refused: str
-) -> None:
-    started: list[object] = []
-    there = SimpleNamespace(
-        spec=SPECS[0],
-        brokers=[SimpleNamespace(port=31_000)],
-        start=lambda: started.append(1),
-        wait_ready=lambda: None,
-    )
-    monkeypatch.setattr(pair, "find", lambda *_: [there, there])
-    specs = [SPECS[0], SPECS[0]]
-
-    if refused:
-        with pytest.raises(LocalError, match=refused):
-            pair.up("pair", specs, ports, tmp_path)
-        assert not started
-    else:
-        assert pair.up("pair", specs, ports, tmp_path) == [there, there]
 
 
 # All of them lead into the test's own folder: code that forgets the check must harm nobody.
