@@ -169,7 +169,7 @@ def inspect_topic(
     from services.cli import inspect as command  # noqa: PLC0415 - loaded when used
 
     shown = command.Show.RECORDS if records else command.Show.HEADERS
-    return command.run(estate, command.Asked(topic, cluster, start, limit, shown), output)
+    return command.run(estate, cluster, command.Wanted(topic, start, limit, shown), output)
 
 
 @app.command()
@@ -263,6 +263,21 @@ def resolve(
 
     where = Where(estate, target, source)
     return command.run(where, topic, wish_of(accept_gap, seek, skip=skip))
+
+
+importing = command_group("Take over what another tool is configured with.")
+app.add_typer(importing, name="import")
+
+
+@importing.command(name="mm2")
+def import_mm2(
+    file: Annotated[Path, typer.Argument(help="What connect-mirror-maker.sh runs with.")],
+    name: Annotated[str, typer.Option(help="Name of the estate.")] = "mm2",
+) -> int:
+    """Print the estate of a MirrorMaker 2; what is left to do, or not as it was, goes to stderr."""
+    from services.cli import importing as command  # noqa: PLC0415 - loaded when used
+
+    return command.run(file, name)
 
 
 positions = command_group("Where each partition stands, as a file.")

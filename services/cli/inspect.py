@@ -6,7 +6,6 @@ Record contents are users' data: they are shown only when asked for, shortened, 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -20,34 +19,22 @@ from mirrorfleet.operating.terminal import Output, say_note
 from mirrorfleet.records.readable import decoder_of
 from mirrorfleet.records.topics import without_partition
 
-__all__ = ["Asked", "Show", "run"]
+__all__ = ["Show", "Wanted", "run"]
 
 _WARNING: Final = (
     "warning: record contents may be personal or secret data; keep this output off tickets and chat"
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """The command's arguments; `start` None means the last ones."""
-
-    topic: str
-    cluster: str | None
-    start: int | None
-    limit: int
-    show: Show
-
-
-def run(estate_file: Path, asked: Asked, output: Output) -> int:
+def run(estate_file: Path, cluster: str | None, wanted: Wanted, output: Output) -> int:
     """Prints what is stored."""
     estate = load_estate(estate_file)
-    alias = cluster_of_topic(estate, asked.topic, asked.cluster)
-    if asked.show is Show.RECORDS and decoder_of(without_partition(asked.topic)) is None:
+    alias = cluster_of_topic(estate, wanted.topic, cluster)
+    if wanted.show is Show.RECORDS and decoder_of(without_partition(wanted.topic)) is None:
         say_note(_WARNING)
-    return show_stored(asyncio.run(_stored(estate, alias, asked)), output)
+    return show_stored(asyncio.run(_stored(estate, alias, wanted)), output)
 
 
-async def _stored(estate: Estate, alias: str, asked: Asked) -> Stored:
+async def _stored(estate: Estate, alias: str, wanted: Wanted) -> Stored:
     async with open_cluster(estate, alias) as cluster:
-        wanted = Wanted(asked.topic, asked.start, asked.limit, asked.show)
         return await stored_rows(cluster, wanted)

@@ -11,6 +11,7 @@ import pytest
 
 from mirrorfleet.offsets.failback import places_at_home
 from mirrorfleet.offsets.homes import GroupOffset
+from mirrorfleet.operating import going_home
 from mirrorfleet.operating.failback import Return
 from services.cli import failback
 from services.cli.__main__ import main
@@ -68,8 +69,8 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Asked:
 
     monkeypatch.setenv("MIRRORFLEET_ESTATE", str(file))
     monkeypatch.setattr(failback, "open_cluster", open_cluster)
-    monkeypatch.setattr(failback, "find_returns", find_returns)
-    monkeypatch.setattr(failback, "make_returns", make_returns)
+    monkeypatch.setattr(going_home, "find_returns", find_returns)
+    monkeypatch.setattr(going_home, "make_returns", make_returns)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     monkeypatch.setattr("typer.confirm", lambda _: found.agrees)
     return found
