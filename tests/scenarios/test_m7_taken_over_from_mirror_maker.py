@@ -13,12 +13,11 @@ import pytest
 import yaml
 
 from services.cli.__main__ import main
-from services.local.region import RegionSpec
+from services.local.region import DEFAULT_KAFKA, RegionSpec, installed
 from tests.faultkit.process import RunningProcess, service
 from tests.faultkit.regions import address
 from tests.faultkit.waiting import wait_until
 from tests.integration.mirror.making import create, numbered, put, seen
-from tests.integration.pipe.java import java
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,7 +75,10 @@ def wait_copied(east: Region, west: Region) -> None:
 @contextmanager
 def mirror_maker(file: Path) -> Iterator[RunningProcess]:
     """MirrorMaker 2 itself."""
-    command = [*java(), "org.apache.kafka.connect.mirror.MirrorMaker", str(file)]
+    java, jars = installed(DEFAULT_KAFKA)
+    quick = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx512m", "-Dlog4j2.level=WARN"]
+    main_class = "org.apache.kafka.connect.mirror.MirrorMaker"
+    command = [java, *quick, "-cp", f"{jars}/*", main_class, str(file)]
     process = RunningProcess("mm2", command, log=file.with_suffix(".log"))
     try:
         yield process
