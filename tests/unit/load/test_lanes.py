@@ -96,6 +96,11 @@ class Stuck:
     def poll(self, seconds: float) -> None:
         self.clock.now += seconds
 
+    def commit_transaction(self, _: float) -> None:
+        pass
+
+    abort_transaction = commit_transaction
+
     def flush(self, seconds: float) -> int:
         self.taken = 0 if self.answers else self.taken
         self.clock.now += 0 if self.answers else seconds
@@ -134,6 +139,22 @@ def test_what_is_answered_by_and_by_counts_and_of_what_was_refused_nobody_knows(
     lane._finish()
 
     assert (lane.tally.unknown.total(), lane.tally.committed.total()) == (1, 4)
+
+
+@pytest.mark.parametrize("end", ["commit", "abort"])
+@pytest.mark.parametrize(("away_s", "sure"), [(0.5, True), (9.0, False)])
+def test_a_transaction_before_its_broker_was_away_may_have_ended_as_the_next_one(
+    monkeypatch: pytest.MonkeyPatch, end: str, away_s: float, *, sure: bool
+) -> None:
+    clock = Clock()
+    lane = lane_with([Stuck(clock, 9, answers=True)], monkeypatch)
+    for sent in (3, 2):
+        lane._sent = Counter({("orders", 0): sent})
+        getattr(lane, end)()
+        clock.now += away_s
+
+    count = lane.tally.committed if end == "commit" else lane.tally.aborted
+    assert (count.total(), lane.tally.unknown.total()) == ((5, 0) if sure else (2, 3))
 
 
 def test_what_a_transaction_was_refused_is_not_missed_at_the_end(
