@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tests.faultkit.process import ServiceProcess
 
 TUNING: Final = Tuning.STEADY if IS_LONG else Tuning.QUICK
-CUT_S: Final = 900.0 if IS_LONG else 60.0
+CUT_S: Final = 900.0 if IS_LONG else 120.0
 LIVE_RATE: Final = 200
 BULK_RATE: Final = min(RATE, 5_000) - LIVE_RATE
 """On two cores 5,000 a second leave nothing to catch up with; fewer by `MIRRORFLEET_FAULT_RATE`."""
