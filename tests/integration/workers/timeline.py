@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mirrorfleet.records import positions, progress
 from mirrorfleet.records.positions import Barrier, Position, Released
 from mirrorfleet.records.progress import Progress
 from tests.faultkit.control_topics import read_to_end
+from tests.faultkit.waiting import wait_until
 from tests.integration.mirror.fleet import slots_of
 from tests.judge.reading import At
 
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from services.local.region import Region
     from tests.faultkit.process import ServiceProcess
     from tests.judge.stalls import Span
+
+
+TOLD_S: Final = 30.0
+"""Until the progress of a slot is there: it is written once a second."""
 
 
 class Taking(NamedTuple):
@@ -90,10 +95,19 @@ def timelines(target: Region, fleet: str) -> list[Timeline]:
 
 
 def copied_by(worker: ServiceProcess, target: Region, fleet: str) -> list[At]:
-    """The copies that are in slots which a worker holds now.
+    """The copies that are in slots which a worker holds now; it waits until the fleet tells of any.
 
     Open transactions in others tell nothing of it: on a busy machine they last long, too.
     """
+    return wait_until(
+        lambda: _told_to_copy(worker, target, fleet),
+        deadline_s=TOLD_S,
+        what=f"progress to tell of copies of {worker.name}",
+    )
+
+
+def _told_to_copy(worker: ServiceProcess, target: Region, fleet: str) -> list[At]:
+    """Those of which progress was written: a second after a slot was taken it says nothing yet."""
     held = {slot["slot"] for slot in slots_of(worker)}
     found: dict[int, Progress] = {}
     for record in asyncio.run(read_to_end(target.settings(), f"__mirrorfleet.{fleet}.progress")):
