@@ -62,8 +62,14 @@ class Effort(IntEnum):
 
 
 def compress(codec: Codec, body: bytes | bytearray, effort: Effort = Effort.FAST) -> bytes:
-    """The records section in the codec's framing."""
-    return _COMPRESS[codec](body, effort)
+    """The records section in the codec's framing.
+
+    Raises: MemoryError: all else can be compressed.
+    """
+    try:
+        return _COMPRESS[codec](body, effort)
+    except cramjam.CompressionError as error:
+        raise MemoryError(f"{codec.name.lower()}: {error}") from error
 
 
 def decompress(

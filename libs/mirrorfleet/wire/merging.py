@@ -101,11 +101,14 @@ def merged(
     if len(first) < MERGE_LEAST:
         return None
     most = min(terms.max_batch_bytes, limit)
-    if any(batch.attributes for batch in first):
-        found = _packed(chain(first, looked_at), most)
-        if found is not None or first[0].attributes:
-            return found  # else it took one at most: none behind `first` was looked at
-    return _joined(chain(first, looked_at), share, most)
+    try:
+        if any(batch.attributes for batch in first):
+            found = _packed(chain(first, looked_at), most)
+            if found is not None or first[0].attributes:
+                return found  # else it took one at most: none behind `first` was looked at
+        return _joined(chain(first, looked_at), share, most)
+    except MemoryError:
+        return None  # as it is the first one needs no more of it
 
 
 # --- plain ----------------------------------------------------------------------------------

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
+import cramjam
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mirrorfleet.core.ids import SourceOffset
+from mirrorfleet.wire import codecs
 from mirrorfleet.wire.codecs import Codec
 from mirrorfleet.wire.copybatch import CopyBatch, Terms
 from mirrorfleet.wire.merging import (
@@ -212,6 +214,18 @@ def test_compressed_batches_that_are_dear_to_open_are_sent_as_they_are() -> None
         assert taken([dear, *tiny]) == 0
         later = replace(dear, first=SourceOffset(200), next_offset=SourceOffset(300))
         assert taken([*tiny, later, *tiny]) == 3
+
+
+@pytest.mark.parametrize("codec", COMPRESSED)
+def test_without_memory_to_compress_batches_are_sent_as_they_are(
+    codec: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> bytes:
+        raise cramjam.CompressionError("Allocation error : not enough memory")
+
+    batches = [copy_of(some(2, first=2 * i), codec=codec) for i in range(10)]
+    monkeypatch.setitem(codecs._COMPRESS, Codec(codec), refused)
+    assert taken(batches) == 0
 
 
 def test_so_many_compressed_batches_are_opened_at_once_and_no_more() -> None:
