@@ -197,14 +197,13 @@ def _link(
 ) -> dict[str, object]:
     """Empty where it copies nothing."""
     topics = _list(keys.of_flow(flow, "topics"), ".*")
-    rule: dict[str, object] = {
-        "name": "all",
-        "topics": topics,
-        "exclude": _list(keys.of_flow(flow, "topics.exclude"), _TOPICS_EXCLUDED),
-    }
-    if not rule["exclude"]:
-        del rule["exclude"]
-    rule |= _groups(keys, flow) | _naming(keys, flow, aliases, rule) | _terms(keys, flow)
+    rule: dict[str, object] = {"name": "all", "topics": topics}
+    excluded = _list(keys.of_flow(flow, "topics.exclude"), _TOPICS_EXCLUDED)
+    groups = _groups(keys, flow)
+    naming, theirs = _naming(keys, flow, aliases)
+    if excluded or theirs:
+        rule["exclude"] = excluded + theirs
+    rule |= groups | naming | _terms(keys, flow)
     if not topics:
         keys.notes.append(f"{flow}: `topics` is empty: nothing is copied, and it has no link.")
         return {}
@@ -250,27 +249,26 @@ def _groups(keys: _Keys, flow: _Flow) -> dict[str, object]:
 
 
 def _naming(
-    keys: _Keys, flow: _Flow, aliases: Sequence[str], rule: Mapping[str, object]
-) -> dict[str, object]:
+    keys: _Keys, flow: _Flow, aliases: Sequence[str]
+) -> tuple[dict[str, object], list[str]]:
+    """How copies are named, and the names that MirrorMaker 2 gave which are no copies here."""
     policy = keys.of_flow(flow, "replication.policy.class") or ""
     separator = keys.of_flow(flow, "replication.policy.separator") or "."
     keys.of_flow(flow, "replication.policy.internal.topic.separator.enabled")
     if _POLICIES.get(policy) == "identity":
-        return {"naming": "identity"}
+        return {"naming": "identity"}, []
     if policy and policy not in _POLICIES:
         keys.notes.append(
             f"{flow}: replication.policy.class is one of your own: copies get the name"
             f" `{flow.source}.TOPIC` here, or TOPIC with `naming: identity`."
         )
     if separator == ".":
-        return {}
+        return {}, []
     keys.notes.append(
         f"{flow}: copies are named with '.' here; those that MirrorMaker 2 named with {separator!r}"
         " stay beside, and are copied nowhere (`exclude`)."
     )
-    before = rule.get("exclude")
-    theirs = [f"{re.escape(alias + separator)}.*" for alias in aliases]
-    return {"exclude": [*before, *theirs] if isinstance(before, list) else theirs}
+    return {}, [f"{re.escape(alias + separator)}.*" for alias in aliases]
 
 
 def _terms(keys: _Keys, flow: _Flow) -> dict[str, object]:

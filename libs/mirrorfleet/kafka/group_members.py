@@ -47,6 +47,19 @@ class GroupDescription(NamedTuple):
     members: tuple[GroupMember, ...]
 
 
+class _Protocol(NamedTuple):
+    """How groups of a newer protocol are asked for; the schemas are alike."""
+
+    request: type[ConsumerGroupDescribeRequest | StreamsGroupDescribeRequest]
+    answer: type[ConsumerGroupDescribeResponse | StreamsGroupDescribeResponse]
+
+
+_NEWER: Final = (
+    _Protocol(ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse),
+    _Protocol(StreamsGroupDescribeRequest, StreamsGroupDescribeResponse),
+)
+"""KIP-848, from Kafka 4.0; KIP-1071, from 4.1."""
+
 Described = Results[str, GroupDescription]
 
 
@@ -61,10 +74,10 @@ async def describe_groups(
 
     async def ask(node: int, names: Sequence[str], left_s: float) -> Described:
         found = await _classic(cluster, node, names, left_s)
-        for others in (_consumers, _streams):
+        for protocol in _NEWER:
             unknown = [name for name, one in found.items() if _may_be_of_another(one)]
             if unknown:
-                found |= await others(cluster, node, unknown, left_s)
+                found |= await _newer(cluster, node, unknown, left_s, protocol)
         return found
 
     return await at_coordinators(cluster, "DescribeGroups", groups, ask, deadline_s)
@@ -89,36 +102,19 @@ async def _classic(cluster: Cluster, node: int, names: Sequence[str], left_s: fl
     return found
 
 
-async def _consumers(cluster: Cluster, node: int, names: Sequence[str], left_s: float) -> Described:
-    """Groups of KIP-848; brokers before 4.0 have none."""
-    request = ConsumerGroupDescribeRequest(
+async def _newer(
+    cluster: Cluster, node: int, names: Sequence[str], left_s: float, protocol: _Protocol
+) -> Described:
+    """Groups of a protocol that is younger than a broker may be: those have none of it."""
+    request = protocol.request(
         group_ids=tuple(map(GroupId, names)), include_authorized_operations=False
     )
+    unknown: Described = {name: GroupDescription(name, GroupState.DEAD, ()) for name in names}
     try:
-        answer = await cluster.ask(
-            request, ConsumerGroupDescribeResponse, node=node, deadline_s=left_s
-        )
+        answer = await cluster.ask(request, protocol.answer, node=node, deadline_s=left_s)
     except UnsupportedError:
-        return _unknown(names)
-    return _unknown(names) | _told(answer.groups)
-
-
-async def _streams(cluster: Cluster, node: int, names: Sequence[str], left_s: float) -> Described:
-    """Groups of KIP-1071; brokers before 4.1 have none."""
-    request = StreamsGroupDescribeRequest(
-        group_ids=tuple(map(GroupId, names)), include_authorized_operations=False
-    )
-    try:
-        answer = await cluster.ask(
-            request, StreamsGroupDescribeResponse, node=node, deadline_s=left_s
-        )
-    except UnsupportedError:
-        return _unknown(names)
-    return _unknown(names) | _told(answer.groups)
-
-
-def _unknown(names: Sequence[str]) -> Described:
-    return {name: GroupDescription(name, GroupState.DEAD, ()) for name in names}
+        return unknown
+    return unknown | _told(answer.groups)
 
 
 def _told(groups: Iterable[ConsumerGroup | StreamsGroup]) -> Described:

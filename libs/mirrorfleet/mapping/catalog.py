@@ -62,9 +62,9 @@ class CatalogView:
     def copied(self) -> CatalogView:
         """One that says the same, and goes its own way then."""
         copy = CatalogView(keeps_removed=self._keeps_removed)
-        copy.become(self)
         copy.partitions, copy.removed = dict(self.partitions), dict(self.removed)
         copy.links, copy.losses = dict(self.links), dict(self.losses)
+        copy.format_level = self.format_level
         return copy
 
     def become(self, other: CatalogView) -> None:
