@@ -7,22 +7,21 @@ from typing import Annotated
 
 import typer
 
+from mirrorfleet.operating.options import (
+    Drain,
+    EstateOption,
+    FromOption,
+    IntoOption,
+    OutputOption,
+    TargetOption,
+    TopicArgument,
+    YesOption,
+)
 from mirrorfleet.operating.terminal import Output
 from mirrorfleet.operating.usage import Consent, Where, command_group
 
 app = command_group("Keep Kafka clusters in step across regions, exactly once.")
 
-FromOption = Annotated[str | None, typer.Option("--from", help="Alias of the link's source.")]
-TopicArgument = Annotated[str, typer.Argument(help="TOPIC or TOPIC-PARTITION.")]
-IntoOption = Annotated[str, typer.Option("--target", help="Alias of the link's target.")]
-EstateOption = Annotated[
-    Path, typer.Option("--estate", envvar="MIRRORFLEET_ESTATE", help="The estate file.")
-]
-TargetOption = Annotated[
-    str | None, typer.Option("--target", help="Alias of the fleet's target cluster.")
-]
-YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
-OutputOption = Annotated[Output, typer.Option("--output", "-o", help="table or json.")]
 _ESTATE = Path("estate.yaml")
 _PASS_THROUGH = {"allow_extra_args": True, "ignore_unknown_options": True}
 # A command's module is imported by the command: `--help` must not wait for the Kafka client.
@@ -92,6 +91,16 @@ def status(
     from services.cli import status as command  # noqa: PLC0415 - loaded when used
 
     return command.run(estate, target, output)
+
+
+@app.command()
+def explain(
+    topic: TopicArgument, estate: EstateOption = _ESTATE, output: OutputOption = Output.TABLE
+) -> int:
+    """Say what a topic is to each link: copied where to, a copy of what, or why it is neither."""
+    from mirrorfleet.operating import explaining as command  # noqa: PLC0415 - loaded when used
+
+    return command.run(estate, topic, output)
 
 
 @app.command()
@@ -166,7 +175,7 @@ def inspect_topic(
     output: OutputOption = Output.TABLE,
 ) -> int:
     """Show batch headers of a topic, or the decoded records of a control topic."""
-    from services.cli import inspect as command  # noqa: PLC0415 - loaded when used
+    from mirrorfleet.operating import inspecting as command  # noqa: PLC0415 - loaded when used
 
     shown = command.Show.RECORDS if records else command.Show.HEADERS
     return command.run(estate, cluster, command.Wanted(topic, start, limit, shown), output)
@@ -222,9 +231,32 @@ def groups(
     output: OutputOption = Output.TABLE,
 ) -> int:
     """Show each group's offsets on both sides, and what they are in the other region."""
-    from services.cli import offsets as command  # noqa: PLC0415 - loaded when used
+    from mirrorfleet.operating import offsets as command  # noqa: PLC0415 - loaded when used
 
     return command.run_groups(Where(estate, target, source), group, output)
+
+
+@app.command()
+def failover(
+    target: IntoOption,
+    groups: Annotated[
+        list[str] | None, typer.Argument(help="Groups; all that the rules take by default.")
+    ] = None,
+    source: FromOption = None,
+    within: Annotated[
+        float, typer.Option(min=0, max=86_400, help="Seconds to wait for it; 0: look once.")
+    ] = 60,
+    drain: Annotated[
+        Drain, typer.Option(help="Wait for what a group has read, or for all that its topics have.")
+    ] = Drain.READ,
+    estate: EstateOption = _ESTATE,
+    output: OutputOption = Output.TABLE,
+) -> int:
+    """Wait until stopped groups can go on at the target, at the exact record. Exit 2 if not."""
+    from services.cli import moving as command  # noqa: PLC0415 - loaded when used
+
+    wish = command.Wish(tuple(groups or ()), within, drain)
+    return command.run_failover(Where(estate, target, source), wish, output)
 
 
 @app.command()
@@ -239,10 +271,10 @@ def failback(
     output: OutputOption = Output.TABLE,
 ) -> int:
     """Set stopped groups of the target to go on at home, behind what they have read there."""
-    from services.cli import failback as command  # noqa: PLC0415 - loaded when used
+    from services.cli import moving as command  # noqa: PLC0415 - loaded when used
 
     consent = Consent.GIVEN if yes else Consent.ASK
-    return command.run(Where(estate, target, source), groups or (), consent, output)
+    return command.run_failback(Where(estate, target, source), groups or (), consent, output)
 
 
 @app.command()
@@ -263,6 +295,35 @@ def resolve(
 
     where = Where(estate, target, source)
     return command.run(where, topic, wish_of(accept_gap, seek, skip=skip))
+
+
+@app.command()
+def size(  # noqa: PLR0913 - each is a figure of its own
+    records: Annotated[float, typer.Option(min=1, help="Records a second to be copied.")],
+    partitions: Annotated[int, typer.Option(min=1, help="Partitions they are spread over.")],
+    record_bytes: Annotated[float, typer.Option(min=1, help="Of one as stored.")] = 1_000,
+    batch: Annotated[float, typer.Option(min=0, help="Records of a batch; 0: full.")] = 0,
+    rtt: Annotated[float, typer.Option(min=0, help="Round trip to the source, ms.")] = 0,
+    window: Annotated[
+        int | None, typer.Option(min=1, help="Bytes a connection may have under way.")
+    ] = None,
+    brokers: Annotated[int, typer.Option(min=1, help="Of the source.")] = 3,
+    gbit: Annotated[float | None, typer.Option(min=0.001, help="Of the network.")] = None,
+    lag: Annotated[float, typer.Option(min=0.001, help="Seconds that a copy may take.")] = 60,
+    hops: Annotated[int, typer.Option(min=1, help="Links in a row.")] = 1,
+    headroom: Annotated[float, typer.Option(min=1, help="For what waits after an outage.")] = 1.5,
+    calibration: Annotated[
+        Path | None, typer.Option(help="What `make bench BENCH=--calibrate` has written.")
+    ] = None,
+    output: OutputOption = Output.TABLE,
+) -> int:
+    """Say how many workers, slots and connections a rate takes, and what saturates first."""
+    from mirrorfleet.operating import sizing as command  # noqa: PLC0415 - loaded when used
+
+    shape = command.Shape(partitions, record_bytes, batch)
+    way = command.Way(rtt, window, brokers, gbit, hops)
+    wanted = command.Wanted(records, shape, way, lag, headroom)
+    return command.run(wanted, calibration, output)
 
 
 importing = command_group("Take over what another tool is configured with.")
@@ -322,7 +383,7 @@ def translate(
     output: OutputOption = Output.TABLE,
 ) -> int:
     """Translate an offset exactly: the first copied record that is not below it."""
-    from services.cli import offsets as command  # noqa: PLC0415 - loaded when used
+    from mirrorfleet.operating import offsets as command  # noqa: PLC0415 - loaded when used
 
     way = command.Direction.TO_SOURCE if back else command.Direction.TO_TARGET
     where = Where(estate, target, source)

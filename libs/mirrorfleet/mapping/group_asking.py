@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Final
 from mirrorfleet.core.errors import BrokerError
 from mirrorfleet.kafka.group_members import GroupDescription, describe_groups
 from mirrorfleet.kafka.groups import GroupOffsets, fetch_offsets, list_groups
+from mirrorfleet.mapping.last_checkpoints import starts_of
 from mirrorfleet.mapping.live import sides_seen
+from mirrorfleet.offsets.floors import Seen
 from mirrorfleet.offsets.homes import entries_of
 from mirrorfleet.views.groups import GroupFacts
 
@@ -101,11 +103,15 @@ class GroupAsker:
         theirs = await fetch_offsets(self._target, known, deadline_s=self._deadline_s)
         at_source = _answered(mine)
         wanted = entries_of(at_source.values(), copies)
+        sides = await sides_seen(self._source, self._target, wanted)
+        there = {one.target for one in wanted if sides[one.identity].target is Seen.THERE}
+        starts = await starts_of(self._target, there) if there else {}
         return replace(
             states,
-            sides=await sides_seen(self._source, self._target, wanted),
+            sides=sides,
             source_offsets=at_source,
             target_offsets=_answered(theirs),
+            target_starts={at: start for at, start in starts.items() if start is not None},
             refused={
                 name: str(answer)
                 for answers in (mine, theirs)

@@ -73,7 +73,7 @@ async def point_rows(
     set_there = await fetch_offsets(target, list(whys))
     seen = await targets_seen(target, copies.values())
     asked = {point.partition for point, _ in points if point.group in set_there}
-    starts = await _starts(
+    starts = await starts_of(
         target, {at for at in asked & copies.keys() if seen[copies[at].identity] is Seen.THERE}
     )
     rows: list[dict[str, object]] = []
@@ -92,7 +92,7 @@ async def point_rows(
     return rows
 
 
-async def _starts(
+async def starts_of(
     target: Cluster, wanted: AbstractSet[TopicPartition]
 ) -> dict[TopicPartition, int | None]:
     """Where logs begin; None where nobody said. Raises: as `list_offsets`, but DeadlineError."""

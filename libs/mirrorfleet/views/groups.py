@@ -57,7 +57,7 @@ class GroupFacts:
     `refused` are groups that a cluster did not answer for, with its words. Members that it did not
     tell are None. `sides` says of copies whether both have the topics still that the map is about,
     `copied` up to which source offset their owners have copied: the map knows records only.
-    `log_starts` are the source's.
+    `log_starts` are the source's, `target_starts` those of copies, as far as they were told.
     """
 
     source_states: Mapping[str, str] = field(default_factory=dict)
@@ -69,6 +69,7 @@ class GroupFacts:
     sides: Mapping[PartitionIdentity, Sides] = field(default_factory=dict)
     copied: Mapping[PartitionIdentity, int] = field(default_factory=dict)
     log_starts: Mapping[PartitionIdentity, int] = field(default_factory=dict)
+    target_starts: Mapping[TopicPartition, int] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -151,11 +152,22 @@ def offset_rows(
             sides = facts.sides.get(entry.identity, _UNSURE)
             answer = answer_for(group, at, mine[at].offset, copies, flow)
             row = _offset_row(at, mine[at].offset, entry.target, answer, theirs, map_words)
+            row = _at_start(row, facts.target_starts.get(entry.target, 0))
             early = _early(answer, facts.copied.get(entry.identity, 0))
             row = _waiting(row, early) if early else row
             left_out = _left_out(answer, copies, facts.log_starts.get(entry.identity, 0))
             rows.append(_checked(_staying(row.model_copy(update={"left_out": left_out})), sides))
     return rows
+
+
+def _at_start(row: GroupOffsetRow, start: int) -> GroupOffsetRow:
+    """Below where the copy begins now nobody can go on: the first place is that begin."""
+    if row.translated is None or row.translated >= start:
+        return row
+    words = f"the copy begins at {count(start)} now"
+    if row.target_offset is not None and row.target_offset < start:
+        words = f"{words}, and a consumer would go wherever its reset policy says"
+    return row.model_copy(update={"translated": start, "words": words})
 
 
 def _early(answer: Answer | None, copied: int) -> int:

@@ -7,7 +7,6 @@ import json
 import random
 from bisect import bisect_left
 from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,6 @@ from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError
 from mirrorfleet.core.ids import FleetName, TopicPartition
 from mirrorfleet.kafka.cluster import Cluster
-from mirrorfleet.kafka.group_members import describe_groups
 from mirrorfleet.kafka.groups import GroupState, commit_offsets, fetch_offsets, list_groups
 from mirrorfleet.kafka.offsets import EARLIEST, LATEST, list_offsets
 from mirrorfleet.mapping.asking import load_map
@@ -47,6 +45,7 @@ from tests.integration.checkpoint.fleet import (
     random_places,
     write_records,
 )
+from tests.integration.checkpoint.going_over import active_on, check_a_group_goes_over
 
 Clusters = dict[str, Cluster]
 
@@ -149,6 +148,7 @@ async def test_200_groups_go_on_both_ways_at_the_first_record_they_have_not_comm
         there = world.ways[0]
         await asyncio.to_thread(check_commands, world, moved[0], capsys)
         await check_active_group_is_left_alone(world, there, clusters)
+        await check_a_group_goes_over(world, clusters, capsys)
         await check_a_group_comes_home(world, clusters, capsys)
 
 
@@ -339,7 +339,7 @@ async def check_active_group_is_left_alone(world: World, way: Way, clusters: Clu
         offsets = (await offsets_on(target, way, [asleep]))[asleep]
         return [offsets[at].offset for at in there if at in offsets] == copies
 
-    async with active_on(way, target, awake):
+    async with active_on(way.target, there[0].topic, target, awake):
         refused = (await commit_offsets(target, {awake: {there[0]: GroupOffset(1)}}))[awake]
         assert isinstance(refused, BrokerError)
         assert refused.code is ErrorCode.UNKNOWN_MEMBER_ID
@@ -351,26 +351,6 @@ async def check_active_group_is_left_alone(world: World, way: Way, clusters: Clu
         assert '"home": "target", "why": "it has members on the target"' in json.dumps(status)
         listed = await list_groups(target)
         assert (listed[awake].state, listed[asleep].state) == (GroupState.STABLE, GroupState.EMPTY)
-
-
-@asynccontextmanager
-async def active_on(way: Way, target: Cluster, group: str) -> AsyncIterator[None]:
-    """A consumer of the group on the target that commits nothing."""
-    consumer = Consumer(
-        {"bootstrap.servers": address(way.target), "group.id": group, "enable.auto.commit": False}
-    )
-    consumer.subscribe([way.there(way.topics[0])])
-
-    async def is_active() -> bool:
-        consumer.poll(0.1)
-        found = (await describe_groups(target, [group]))[group]
-        return not isinstance(found, BrokerError) and found.state is GroupState.STABLE
-
-    try:
-        await until(is_active, deadline_s=30, what="the group to be active")
-        yield
-    finally:
-        consumer.close()
 
 
 def check_without_source(
@@ -385,6 +365,9 @@ def check_without_source(
 
     assert main([*command, "--target", "west", "-o", "json"]) == 0
     told = json.loads(capsys.readouterr().out)
+    failover = ["failover", str(rows[0]["group"]), "--estate", str(lost), "--target", "west"]
+    assert main([*failover, "--within", "0"]) == 0
+    assert "ready as last seen" in capsys.readouterr().out
     fields = ("topic", "partition", "source_offset", "translated", "target_offset", "target_state")
     assert [[row[each] for each in fields] for row in told] == [
         [row[each] for each in fields] for row in rows

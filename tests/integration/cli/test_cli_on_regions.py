@@ -213,6 +213,46 @@ def test_status_shows_where_partitions_stand_and_whether_all_is_well(
     assert "CatalogPartition(identity=" in capsys.readouterr().out
 
 
+def test_a_topic_is_explained_by_what_its_fleet_and_its_rules_say(
+    place: Place, capsys: Captured
+) -> None:
+    create(place.east, place.topic, 2)
+    assert main(["explain", place.topic, "-o", "json"]) == 1
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["what"], row["link"]) == ("not known", "east->west")
+    assert "has no catalog yet" in row["words"]
+
+    names = [f"__mirrorfleet.{place.fleet}.{kind}" for kind in ("catalog", "progress")]
+    for name in names:
+        create(place.west, name)
+    entry, snapshot = partition_and_snapshot(SystemClock().now_ms())
+    produce(place.west, names[0], [catalog.encode(entry)], {})
+    produce(place.west, names[1], [progress.encode(snapshot)], {})
+
+    def told(text: str) -> tuple[int, str, str, str | None]:
+        code = main(["explain", text, "-o", "json"])
+        (row,) = json.loads(capsys.readouterr().out)
+        return code, row["what"], row["topic"], row["other_topic"]
+
+    assert told("orders-0") == (0, "copied", "orders", "east.orders")
+    assert told("east.orders") == (0, "is a copy", "east.orders", "orders")
+    copy = f"east.{place.topic}"
+    assert told(f"{place.topic}-1") == (2, "not taken up", place.topic, copy)
+    create(place.east, f"{place.topic}.left-out-7")
+    assert told(f"{place.topic}.left-out-7") == (
+        0,
+        "not copied",
+        f"{place.topic}.left-out-7",
+        None,
+    )
+    create(place.west, f"{place.topic}.at-home")
+    assert main(["explain", f"{place.topic}.at-home"]) == 0
+    said = capsys.readouterr().out
+    assert said == "west has it, and no link copies from there\n"
+    assert main(["explain", "not-there-1"]) == 1
+    assert "no cluster that answers has a topic 'not-there'" in capsys.readouterr().err
+
+
 def partition_and_snapshot(now_ms: int) -> tuple[CatalogPartition, Progress]:
     identity = PartitionIdentity(ClusterId("E"), UUID(int=1), 0, UUID(int=2))
     entry = CatalogPartition(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 import pytest
@@ -50,6 +51,14 @@ def _answers(monkeypatch: pytest.MonkeyPatch) -> None:
     ) -> dict[str, GroupDescription]:
         return {name: GroupDescription(name, GroupState.EMPTY, ()) for name in groups}
 
+    async def starts_of(
+        cluster: Cluster, wanted: AbstractSet[TopicPartition]
+    ) -> dict[TopicPartition, int | None]:
+        assert cluster.name == "west"
+        assert wanted == {one.target for one in ORDERS}  # of what is there: others take seconds
+        return dict(zip(sorted(wanted), (3, None), strict=True))
+
+    monkeypatch.setattr(group_asking, "starts_of", starts_of)
     monkeypatch.setattr(group_asking, "list_groups", list_groups)
     monkeypatch.setattr(group_asking, "fetch_offsets", fetch_offsets)
     monkeypatch.setattr(group_asking, "describe_groups", describe_groups)
@@ -89,6 +98,8 @@ async def test_what_groups_have_read_and_its_copies_are_looked_for_once_in_a_whi
     await ask(asker)
 
     assert facts.sides == {one.identity: seen for one in ORDERS}
+    told = seen.target is Seen.THERE
+    assert facts.target_starts == ({ORDERS[0].target: 3} if told else {})
     assert (here.asked, there.asked) == ([["orders"]], [["east.orders"]])
     clock.seconds += KEPT_S
     await ask(asker)

@@ -94,6 +94,30 @@ def test_a_group_is_compared_with_its_own_translation(
 
 
 @pytest.mark.parametrize(
+    ("start", "there", "verdict", "translated"),
+    [
+        (8, 8, "in place", 8),
+        (8, 9, "ahead", 8),
+        (8, 5, "behind", 8),
+        (5, 5, "in place", 5),
+        (4, 6, "ahead", 5),
+    ],
+)
+def test_where_the_copy_begins_now_is_the_first_place_there(
+    start: int, there: int, verdict: str, translated: int
+) -> None:
+    found = replace(facts({AT_A: 15}, {THERE_A: there}), target_starts={THERE_A: start})
+
+    page = group_page("g", FLOW, found, copies(), Wanted(), map_words="", now_ms=NOW)
+
+    assert page.row is not None
+    assert (page.row.verdict, page.offsets[0].translated) == (verdict, translated)
+    words = page.offsets[0].words
+    assert words.startswith("the copy begins at 8 now") == (start == 8)
+    assert words.endswith("its reset policy says") == (there < start)
+
+
+@pytest.mark.parametrize(
     ("offset", "copied", "verdict"),
     [
         (99, {}, "not copied"),

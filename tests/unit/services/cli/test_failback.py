@@ -13,7 +13,7 @@ from mirrorfleet.offsets.failback import places_at_home
 from mirrorfleet.offsets.homes import GroupOffset
 from mirrorfleet.operating import going_home
 from mirrorfleet.operating.failback import Return
-from services.cli import failback
+from services.cli import moving
 from services.cli.__main__ import main
 from tests.unit.offsets.test_homes import COPY, copies, flow
 
@@ -68,7 +68,7 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Asked:
         return list(agreed)
 
     monkeypatch.setenv("MIRRORFLEET_ESTATE", str(file))
-    monkeypatch.setattr(failback, "open_cluster", open_cluster)
+    monkeypatch.setattr(moving, "open_cluster", open_cluster)
     monkeypatch.setattr(going_home, "find_returns", find_returns)
     monkeypatch.setattr(going_home, "make_returns", make_returns)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)

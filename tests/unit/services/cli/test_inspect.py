@@ -10,7 +10,7 @@ import pytest
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import BrokerError
 from mirrorfleet.kafka.browsing import Stored
-from services.cli import inspect
+from mirrorfleet.operating import inspecting
 from services.cli.__main__ import main
 from tests.unit.config.making import RIGHT
 
@@ -40,7 +40,7 @@ def test_what_is_not_shown_is_told(
     async def found(*_: object) -> Stored:
         return stored
 
-    monkeypatch.setattr(inspect, "_stored", found)
+    monkeypatch.setattr(inspecting, "_stored", found)
     monkeypatch.setenv("WEST_PASSWORD", "x")
     file = tmp_path / "estate.yaml"
     file.write_text(RIGHT, encoding="utf-8")

@@ -14,8 +14,7 @@ from mirrorfleet.mapping import asking
 from mirrorfleet.mapping.group_rows import GROUP_COLUMNS
 from mirrorfleet.offsets.copies import Answer
 from mirrorfleet.offsets.index import Found
-from mirrorfleet.operating import connecting
-from services.cli import offsets
+from mirrorfleet.operating import connecting, offsets
 from services.cli.__main__ import main
 from tests.unit.mapping.test_asking import ENTRY
 
