@@ -5,6 +5,7 @@
             ...; fault.bit(is_true, "how one knows")
         it.settle()
         report = it.judged()                          # prints stalls of each fault, asserts nothing
+    it.check_recovered()
 
 Load makers and the judge speak to the brokers themselves, the fleet goes through the gates.
 """
@@ -56,6 +57,9 @@ STEADY_S: Final = 3.0
 """Load before the first fault and after the last."""
 FLOWING_S: Final = 120.0
 """Deadline for all slots to copy, after whatever happened."""
+RECOVERED_S: Final = 60.0
+"""How much longer than a fault a partition may stand, generously: six brokers on two cores take
+seconds for what takes 0.1 s elsewhere; MirrorMaker 2 leaves those of a dead worker for minutes."""
 MEGABYTE: Final = 1 << 20
 RSS_MB: Final = 400.0
 """Bound of a worker's memory: 64 MB of frames, what Python needs, and what a burst leaves."""
@@ -76,6 +80,8 @@ class Fault:
     """Whether it is sure to end transactions of the fleet by an abort."""
     ended_ms: int = 0
     evidence: Evidence | None = None
+    stall_s: float | None = None
+    """The longest of any partition, once that is known."""
 
     def bit(self, bit: object, detail: str) -> None:
         """Say whether it bit, and how one knows."""
@@ -283,7 +289,15 @@ class Drill:
         print(f"longest stall of the others: {longest['in it']:.2f} s")
         return longest["in it"]
 
+    def check_recovered(self, within_s: float = RECOVERED_S) -> None:
+        """No partition stood for that much longer than a fault lasted. Asked after `judged`."""
+        for fault in self.faults:
+            lasted_s = (fault.ended_ms - fault.began_ms) / 1000
+            assert fault.stall_s is not None, f"{fault.name}: nobody looked"
+            assert fault.stall_s < lasted_s + within_s, f"{fault.name}: stood {fault.stall_s:.1f} s"
+
     def _tell(self, fault: Fault, stall_s: float) -> None:
+        fault.stall_s = stall_s
         lasted = (fault.ended_ms - fault.began_ms) / 1000
         proof = fault.evidence.detail if fault.evidence else "no proof"
         print(f"{fault.name}: {lasted:.1f} s, longest stall {stall_s:.2f} s ({proof})")

@@ -66,6 +66,7 @@ def test_a_leader_a_controller_and_a_coordinator_killed_lose_and_repeat_nothing(
         mirror.check_alive()
 
     assert report.verdict is Verdict.PASS, render(report)
+    it.check_recovered()
 
 
 def wait_used(far: FarRegion) -> None:
@@ -107,6 +108,7 @@ def test_all_bootstrap_addresses_are_replaced_and_a_running_fleet_follows(
         mirror.check_alive()
 
     assert report.verdict is Verdict.PASS, render(report)
+    it.check_recovered()
 
 
 def has_caught_up(mirror: ServiceProcess) -> bool:
@@ -149,4 +151,5 @@ def test_a_target_that_is_down_costs_no_memory_however_fast_the_source(
         print(f"resident memory: {before_mb:.0f} MB before, {peak_mb:.0f} at most")
 
     assert report.verdict is Verdict.PASS, render(report)
+    it.check_recovered(FLOWING_S)  # a backlog of ten minutes is between its partitions
     assert peak_mb < RSS_MB

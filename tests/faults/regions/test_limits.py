@@ -80,6 +80,7 @@ def test_a_quota_slows_the_copy_and_costs_nothing_else(
         assert '"message": "fenced"' not in mirror.text()
 
     assert report.verdict is Verdict.PASS, render(report)
+    it.check_recovered()
 
 
 async def life_of_a_login(far: FarRegion) -> float:
@@ -124,6 +125,7 @@ def test_logins_that_expire_every_five_seconds_cost_nothing(
             mirror.check_alive()
 
     assert report.verdict is Verdict.PASS, render(report)
+    it.check_recovered()
     ended = mirror.text().count(CLOSED)
     print(f"{ended} transactions lost their connection")
     assert ended <= SLOTS, "logins are not renewed in time"
@@ -157,4 +159,5 @@ def test_a_target_whose_disks_are_full_is_waited_for(
         mirror.check_alive()
 
     assert report.verdict is Verdict.PASS, render(report)
+    it.check_recovered()
     assert peak_mb < RSS_MB

@@ -58,6 +58,7 @@ def test_black_holes_both_ways_and_one_way_lose_and_repeat_nothing(
         report = it.judged()
 
     assert report.verdict is Verdict.PASS, render(report)
+    it.check_recovered()
 
 
 def lead_all(region: Region, it: Drill, node: int) -> None:
@@ -91,6 +92,7 @@ def test_the_coordinator_is_reached_and_the_leader_not(
         report = it.judged()
 
     assert report.verdict is Verdict.PASS, render(report)
+    it.check_recovered()
 
 
 @pytest.mark.long
@@ -113,3 +115,4 @@ def test_resets_half_open_connections_and_slices_lose_and_repeat_nothing(
         report = it.judged()
 
     assert report.verdict is Verdict.PASS, render(report)
+    it.check_recovered()
