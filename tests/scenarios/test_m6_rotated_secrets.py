@@ -1,4 +1,4 @@
-"""M6: TLS and SASL, and a password that is rotated.
+"""M6: TLS and SASL, a password that is rotated, and certificates, with the CA that signs them.
 
 MirrorMaker 2: Java's configuration, and a restart for every change. Here: PEM files and secrets in
 files, read for each connection, so that a rotated one is used without a restart.
@@ -7,6 +7,7 @@ files, read for each connection, so that a rotated one is used without a restart
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -17,8 +18,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, but
     UserScramCredentialUpsertion,
 )
 
+from services.install.credentials import Wanted, write
 from services.local.region import RegionSpec
-from services.local.security import Kind, RegionSecurity
+from services.local.security import GOOD_HOSTS, SUPER_USER, Kind, RegionSecurity
 from tests.faultkit.hold import hold_sync
 from tests.faultkit.process import service
 from tests.faultkit.regions import address
@@ -29,7 +31,7 @@ from tests.judge.verdict import Evidence, Verdict
 from tests.versions.kit import READY_S, Fleet, wait_all_copying
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
     from services.local.region import Region
     from tests.conftest import Regions
@@ -43,18 +45,34 @@ NEVER_MS: Final = sys.maxsize
 """While the stream is begun anew nobody is heard."""
 
 
-def rotate(region: Region, password: str) -> None:
-    """Give the user another password, as an operator does."""
+def rotate_password(region: Region, secret: Path) -> None:
+    """Give the user another password, as an operator does; every connection is new afterwards."""
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
-    change = UserScramCredentialUpsertion(USER, info, password.encode())
+    change = UserScramCredentialUpsertion(USER, info, b"another-secret")
     admin = AdminClient(properties(access_as(region)))
     for each in admin.alter_user_scram_credentials([change]).values():
         each.result(20)
-
-
-def renew_connections(region: Region) -> None:
-    """Stop its broker and start it again: every connection is new afterwards."""
+    secret.write_text("another-secret")
     region.broker(1).stop()
+    region.broker(1).restart()
+
+
+def rotate_certificates(region: Region, _: Path) -> None:
+    """Another CA signs those of brokers and clients, whose files have the same names. Who still has
+    an old one is refused by the broker, or refuses it.
+    """
+    ca_file = region.settings(USER).security.ca_file
+    assert ca_file is not None
+    region.broker(1).stop()
+    write(
+        Wanted(
+            directory=Path(ca_file).parent,
+            hosts=GOOD_HOSTS,
+            lifetime_days=30,
+            certificates=(SUPER_USER, USER),
+            passwords={},
+        )
+    )
     region.broker(1).restart()
 
 
@@ -67,15 +85,25 @@ def heard_ms_ago(lag: ServiceProcess) -> int:
 
 
 @pytest.mark.timeout(300)
-def test_m6_a_rotated_password_is_used_without_a_restart(
-    east: Region, regions: Regions, tmp_path: Path
+@pytest.mark.parametrize(
+    ("kind", "rotate"),
+    [(Kind.SASL_SSL, rotate_password), (Kind.MTLS, rotate_certificates)],
+    ids=["password", "certificates"],
+)
+def test_m6_what_is_rotated_is_used_without_a_restart(
+    east: Region,
+    regions: Regions,
+    tmp_path: Path,
+    kind: Kind,
+    rotate: Callable[[Region, Path], None],
 ) -> None:
-    (target,) = regions(RegionSpec(name="secured", security=RegionSecurity(kind=Kind.SASL_SSL)))
-    secret = tmp_path / "west.password"
-    secret.write_text(f"{USER}-secret")
-    written = {**section(target, USER), "password": {"file": str(secret)}}
+    (target,) = regions(RegionSpec(name="secured", security=RegionSecurity(kind=kind)))
+    secret, written = tmp_path / "west.password", section(target, USER)
+    if kind is Kind.SASL_SSL:
+        secret.write_text(f"{USER}-secret")
+        written |= {"password": {"file": str(secret)}}
     fleet = Fleet(
-        "m6",
+        f"m6-{kind}",
         east,
         target,
         tmp_path,
@@ -91,12 +119,10 @@ def test_m6_a_rotated_password_is_used_without_a_restart(
     ):
         wait_all_copying(mirror)
         lag.wait_ready(READY_S)
-        rotate(target, "another-secret")
-        secret.write_text("another-secret")
         before = fleet.copied()
-        renew_connections(target)
+        rotate(target, secret)
         wait_all_copying(mirror)
-        hold_sync(2.0, reason="load by the new password")
+        hold_sync(2.0, reason="load by what is new")
         mirror.wait_ready(30)
         sync.wait_ready(30)
         wait_until(
