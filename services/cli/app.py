@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from mirrorfleet.operating.options import (
-    Drain,
+    ESTATE,
     EstateOption,
     FromOption,
     IntoOption,
@@ -19,17 +19,18 @@ from mirrorfleet.operating.options import (
 )
 from mirrorfleet.operating.terminal import Output
 from mirrorfleet.operating.usage import Consent, Where, command_group
+from services.cli.groups import moving
 
 app = command_group("Keep Kafka clusters in step across regions, exactly once.")
+app.add_typer(moving)
 
-_ESTATE = Path("estate.yaml")
 _PASS_THROUGH = {"allow_extra_args": True, "ignore_unknown_options": True}
 # A command's module is imported by the command: `--help` must not wait for the Kafka client.
 
 
 @app.command()
 def validate(
-    estate: EstateOption = _ESTATE,
+    estate: EstateOption = ESTATE,
     target: TargetOption = None,
     live: Annotated[bool, typer.Option("--live", help="Connect to the clusters, too.")] = False,  # noqa: FBT002 - typer's way to say a switch
     output: OutputOption = Output.TABLE,
@@ -43,7 +44,7 @@ def validate(
 @app.command()
 def acls(
     target: Annotated[str, typer.Option("--target", help="Alias of the fleet's target cluster.")],
-    estate: EstateOption = _ESTATE,
+    estate: EstateOption = ESTATE,
     service: Annotated[
         list[str] | None, typer.Option("--service", help="Only for this service; repeatable.")
     ] = None,
@@ -65,7 +66,7 @@ def run(
     context: typer.Context,
     service: Annotated[str, typer.Argument(help="mirror, sync, ...")],
     target: Annotated[str, typer.Option("--target", help="Alias of the fleet's target cluster.")],
-    estate: EstateOption = _ESTATE,
+    estate: EstateOption = ESTATE,
 ) -> int:
     """Run one service of a fleet in the foreground. Further options go to the service."""
     from services.cli import run as command  # noqa: PLC0415 - loaded when used
@@ -83,7 +84,7 @@ def local(context: typer.Context) -> int:
 
 @app.command()
 def status(
-    estate: EstateOption = _ESTATE,
+    estate: EstateOption = ESTATE,
     target: TargetOption = None,
     output: OutputOption = Output.TABLE,
 ) -> int:
@@ -95,7 +96,7 @@ def status(
 
 @app.command()
 def explain(
-    topic: TopicArgument, estate: EstateOption = _ESTATE, output: OutputOption = Output.TABLE
+    topic: TopicArgument, estate: EstateOption = ESTATE, output: OutputOption = Output.TABLE
 ) -> int:
     """Say what a topic is to each link: copied where to, a copy of what, or why it is neither."""
     from mirrorfleet.operating import explaining as command  # noqa: PLC0415 - loaded when used
@@ -119,7 +120,7 @@ def fence(
     link: Annotated[str, typer.Argument(help="SOURCE->TARGET, in quotes.")],
     reason: Annotated[str, typer.Option(help="Why; workers and `status` tell it.")] = "",
     lift: Annotated[bool, typer.Option("--lift", help="Let it copy again.")] = False,  # noqa: FBT002 - typer's way to say a switch
-    estate: EstateOption = _ESTATE,
+    estate: EstateOption = ESTATE,
     output: OutputOption = Output.TABLE,
 ) -> int:
     """Stop a link now, also workers out of reach: its slots stand until the fence is lifted."""
@@ -134,7 +135,7 @@ def pause(
     topic: TopicArgument,
     target: IntoOption,
     source: FromOption = None,
-    estate: EstateOption = _ESTATE,
+    estate: EstateOption = ESTATE,
     output: OutputOption = Output.TABLE,
 ) -> int:
     """Let a topic, or one partition of it, stand until it is resumed; nothing is forgotten."""
@@ -149,7 +150,7 @@ def resume(
     topic: TopicArgument,
     target: IntoOption,
     source: FromOption = None,
-    estate: EstateOption = _ESTATE,
+    estate: EstateOption = ESTATE,
     output: OutputOption = Output.TABLE,
 ) -> int:
     """Let what was paused go on where it stopped."""
@@ -162,7 +163,7 @@ def resume(
 @app.command(name="inspect")
 def inspect_topic(
     topic: TopicArgument,
-    estate: EstateOption = _ESTATE,
+    estate: EstateOption = ESTATE,
     cluster: Annotated[str | None, typer.Option(help="Alias of the cluster.")] = None,
     start: Annotated[
         int | None, typer.Option("--from", help="First offset; by default the last batches.")
@@ -182,8 +183,29 @@ def inspect_topic(
 
 
 @app.command()
+def verify(
+    topic: TopicArgument,
+    target: IntoOption,
+    source: FromOption = None,
+    first: Annotated[
+        int | None, typer.Option(min=0, help="First offset; by default the last ones.")
+    ] = None,
+    offsets: Annotated[
+        int, typer.Option(min=1, help="So many offsets of each partition.")
+    ] = 100_000,
+    estate: EstateOption = ESTATE,
+    output: OutputOption = Output.TABLE,
+) -> int:
+    """Read a copied topic on both sides and compare each record. Exit 2 where they differ."""
+    from mirrorfleet.operating import verifying as command  # noqa: PLC0415 - loaded when used
+
+    wanted = command.Wanted(topic, first, offsets)
+    return command.run(Where(estate, target, source), wanted, output)
+
+
+@app.command()
 def plan(
-    estate: EstateOption = _ESTATE,
+    estate: EstateOption = ESTATE,
     target: TargetOption = None,
     output: OutputOption = Output.TABLE,
 ) -> int:
@@ -195,7 +217,7 @@ def plan(
 
 @app.command()
 def apply(
-    estate: EstateOption = _ESTATE,
+    estate: EstateOption = ESTATE,
     target: TargetOption = None,
     yes: YesOption = False,  # noqa: FBT002 - typer's way to say a switch
     output: OutputOption = Output.TABLE,
@@ -213,68 +235,13 @@ def format_level(
     wanted: Annotated[
         int | None, typer.Option("--raise-to", help="Write this level from now on; for good.")
     ] = None,
-    estate: EstateOption = _ESTATE,
+    estate: EstateOption = ESTATE,
     output: OutputOption = Output.TABLE,
 ) -> int:
     """Show which format a fleet writes and who knows it; raise it after a rolling upgrade."""
     from services.cli import format as command  # noqa: PLC0415 - loaded when used
 
     return command.run(estate, target, wanted, output)
-
-
-@app.command()
-def groups(
-    target: IntoOption,
-    source: FromOption = None,
-    group: Annotated[str | None, typer.Option(help="Only this group.")] = None,
-    estate: EstateOption = _ESTATE,
-    output: OutputOption = Output.TABLE,
-) -> int:
-    """Show each group's offsets on both sides, and what they are in the other region."""
-    from mirrorfleet.operating import offsets as command  # noqa: PLC0415 - loaded when used
-
-    return command.run_groups(Where(estate, target, source), group, output)
-
-
-@app.command()
-def failover(
-    target: IntoOption,
-    groups: Annotated[
-        list[str] | None, typer.Argument(help="Groups; all that the rules take by default.")
-    ] = None,
-    source: FromOption = None,
-    within: Annotated[
-        float, typer.Option(min=0, max=86_400, help="Seconds to wait for it; 0: look once.")
-    ] = 60,
-    drain: Annotated[
-        Drain, typer.Option(help="Wait for what a group has read, or for all that its topics have.")
-    ] = Drain.READ,
-    estate: EstateOption = _ESTATE,
-    output: OutputOption = Output.TABLE,
-) -> int:
-    """Wait until stopped groups can go on at the target, at the exact record. Exit 2 if not."""
-    from services.cli import moving as command  # noqa: PLC0415 - loaded when used
-
-    wish = command.Wish(tuple(groups or ()), within, drain)
-    return command.run_failover(Where(estate, target, source), wish, output)
-
-
-@app.command()
-def failback(
-    target: IntoOption,
-    groups: Annotated[
-        list[str] | None, typer.Argument(help="Groups; all that the rules take by default.")
-    ] = None,
-    source: FromOption = None,
-    yes: YesOption = False,  # noqa: FBT002 - typer's way to say a switch
-    estate: EstateOption = _ESTATE,
-    output: OutputOption = Output.TABLE,
-) -> int:
-    """Set stopped groups of the target to go on at home, behind what they have read there."""
-    from services.cli import moving as command  # noqa: PLC0415 - loaded when used
-
-    consent = Consent.GIVEN if yes else Consent.ASK
-    return command.run_failback(Where(estate, target, source), groups or (), consent, output)
 
 
 @app.command()
@@ -287,7 +254,7 @@ def resolve(
     ] = None,
     seek: Annotated[int | None, typer.Option(min=0, max=2**63 - 1, help="Go on at OFFSET.")] = None,
     skip: Annotated[bool, typer.Option("--skip", help="Leave one record out.")] = False,  # noqa: FBT002 - typer's way to say a switch
-    estate: EstateOption = _ESTATE,
+    estate: EstateOption = ESTATE,
 ) -> int:
     """Let a partition that stands still go on, and have the ledger tell what that costs."""
     from mirrorfleet.operating.resolving import wish_of  # noqa: PLC0415 - loaded when used
@@ -346,7 +313,7 @@ app.add_typer(positions, name="positions")
 
 
 @positions.command(name="export")
-def export_positions(target: IntoOption, estate: EstateOption = _ESTATE) -> int:
+def export_positions(target: IntoOption, estate: EstateOption = ESTATE) -> int:
     """Print the position of every partition that a fleet copies, a line of JSON each.
 
     Exit 1 when none has one, 2 when some have none: they are named on stderr.
@@ -360,31 +327,9 @@ def export_positions(target: IntoOption, estate: EstateOption = _ESTATE) -> int:
 def import_positions(
     file: Annotated[Path, typer.Argument(help="What `positions export` has printed.")],
     target: IntoOption,
-    estate: EstateOption = _ESTATE,
+    estate: EstateOption = ESTATE,
 ) -> int:
     """Put positions back that are gone: none that is there, none that is older than its copy."""
     from services.cli import positions as command  # noqa: PLC0415 - loaded when used
 
     return command.run_import(estate, target, file)
-
-
-offsets = command_group("Offsets of both sides.")
-app.add_typer(offsets, name="offsets")
-
-
-@offsets.command()
-def translate(
-    topic: TopicArgument,
-    offset: Annotated[int, typer.Argument(min=0, max=2**63 - 1, help="The next offset to read.")],
-    target: IntoOption,
-    source: FromOption = None,
-    back: Annotated[bool, typer.Option("--back", help="From target to source.")] = False,  # noqa: FBT002 - typer's way to say a switch
-    estate: EstateOption = _ESTATE,
-    output: OutputOption = Output.TABLE,
-) -> int:
-    """Translate an offset exactly: the first copied record that is not below it."""
-    from mirrorfleet.operating import offsets as command  # noqa: PLC0415 - loaded when used
-
-    way = command.Direction.TO_SOURCE if back else command.Direction.TO_TARGET
-    where = Where(estate, target, source)
-    return command.run_translate(where, topic, offset, way, output)

@@ -84,6 +84,23 @@ def heard_ms_ago(lag: ServiceProcess) -> int:
     return NEVER_MS if heard is None else int(heard)
 
 
+def fleet_of(kind: Kind, east: Region, target: Region, secret: Path) -> Fleet:
+    """Into a secured target, by a password that is in a file of its own, or a certificate."""
+    written = section(target, USER)
+    if kind is Kind.SASL_SSL:
+        secret.write_text(f"{USER}-secret")
+        written |= {"password": {"file": str(secret)}}
+    return Fleet(
+        f"m6-{kind}",
+        east,
+        target,
+        secret.parent,
+        topics=["orders:12"],
+        clusters={"west": {"security": written}},
+        target_access=access_as(target),
+    )
+
+
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("kind", "rotate"),
@@ -98,19 +115,8 @@ def test_m6_what_is_rotated_is_used_without_a_restart(
     rotate: Callable[[Region, Path], None],
 ) -> None:
     (target,) = regions(RegionSpec(name="secured", security=RegionSecurity(kind=kind)))
-    secret, written = tmp_path / "west.password", section(target, USER)
-    if kind is Kind.SASL_SSL:
-        secret.write_text(f"{USER}-secret")
-        written |= {"password": {"file": str(secret)}}
-    fleet = Fleet(
-        f"m6-{kind}",
-        east,
-        target,
-        tmp_path,
-        topics=["orders:12"],
-        clusters={"west": {"security": written}},
-        target_access=access_as(target),
-    )
+    secret = tmp_path / "west.password"
+    fleet = fleet_of(kind, east, target, secret)
     with (
         fleet.sync() as sync,
         traffic(address(east), fleet.topics, rate=RATE) as load,

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from mirrorfleet.operating.terminal import Output
+
+ESTATE: Final = Path("estate.yaml")
+"""The file where none is named."""
 
 FromOption = Annotated[str | None, typer.Option("--from", help="Alias of the link's source.")]
 TopicArgument = Annotated[str, typer.Argument(help="TOPIC or TOPIC-PARTITION.")]

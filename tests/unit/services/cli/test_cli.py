@@ -181,7 +181,7 @@ def test_bad_input_is_one_error_and_exit_1(
 @pytest.mark.parametrize(
     ("arguments", "first", "last"),
     [
-        ([], "Usage: mirrorfleet [OPTIONS] COMMAND", "offsets    Offsets of both sides."),
+        ([], "Usage: mirrorfleet [OPTIONS] COMMAND", "positions  Where"),
         (["positions"], "Usage: mirrorfleet positions [OPTIONS] COMMAND", "import  Put positions"),
         (["offsets"], "Usage: mirrorfleet offsets [OPTIONS] COMMAND", "translate  Translate"),
     ],

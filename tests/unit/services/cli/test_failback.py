@@ -11,9 +11,8 @@ import pytest
 
 from mirrorfleet.offsets.failback import places_at_home
 from mirrorfleet.offsets.homes import GroupOffset
-from mirrorfleet.operating import going_home
+from mirrorfleet.operating import going_home, moving
 from mirrorfleet.operating.failback import Return
-from services.cli import moving
 from services.cli.__main__ import main
 from tests.unit.offsets.test_homes import COPY, copies, flow
 

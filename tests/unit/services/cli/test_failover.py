@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from mirrorfleet.operating import moving
 from mirrorfleet.operating.failover import Asked, Outcome, Takeover
 from mirrorfleet.operating.options import Drain
-from services.cli import moving
 from services.cli.__main__ import main
 
 if TYPE_CHECKING:
