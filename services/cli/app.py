@@ -95,6 +95,20 @@ def status(
 
 
 @app.command()
+def top(
+    target: IntoOption,
+    every: Annotated[float, typer.Option(min=1, max=3_600, help="Seconds between looks.")] = 2,
+    most: Annotated[int, typer.Option(min=1, help="Topics of a frame.")] = 30,
+    estate: EstateOption = ESTATE,
+    output: OutputOption = Output.TABLE,
+) -> int:
+    """Show the busiest topics again and again; one frame as JSON, or where nobody watches."""
+    from mirrorfleet.operating import top as command  # noqa: PLC0415 - loaded when used
+
+    return command.run(estate, target, every, most, output)
+
+
+@app.command()
 def explain(
     topic: TopicArgument, estate: EstateOption = ESTATE, output: OutputOption = Output.TABLE
 ) -> int:
