@@ -116,7 +116,7 @@ def _samples(job: Job, since_ms: int) -> DataFrame:
 
 def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", required=True, help="folder for Parquet and the page")
-    parser.add_argument("--hours", type=float, default=24.0, help="length of the window")
+    parser.add_argument("--hours", type=positive, default=24.0, help="length of the window")
     parser.add_argument("--end-ms", type=int, help="end of the window; now when not given")
     parser.add_argument(
         "--keep-days",
@@ -126,7 +126,10 @@ def _options(parser: argparse.ArgumentParser) -> None:
     )
     seconds = slo.FRESH_WITHIN_MS / 1000
     parser.add_argument(
-        "--fresh-within", type=float, default=seconds, help="seconds of time lag that are allowed"
+        "--fresh-within",
+        type=positive,
+        default=seconds,
+        help="seconds of time lag that are allowed",
     )
 
 

@@ -6,6 +6,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from spark import schemas
+from spark.jobs import slo_report
 from spark.transforms import slo
 from tests.spark.frames import frame, plan
 
@@ -359,3 +360,14 @@ def test_no_plan_runs_python_a_row_at_a_time(evaluate: Evaluate) -> None:
 
     assert "HashAggregate" in text
     assert "EvalPython" not in text
+
+
+@pytest.mark.parametrize("option", ["--hours", "--fresh-within", "--keep-days"])
+def test_a_window_without_length_is_refused(
+    option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["--estate", "estate.yaml", "--target", "west", "--output", "reports"]
+
+    with pytest.raises(SystemExit):
+        slo_report.main([*asked, option, "0"])
+    assert f"argument {option}: invalid positive value: '0'" in capsys.readouterr().err
