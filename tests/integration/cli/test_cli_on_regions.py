@@ -116,8 +116,15 @@ def test_one_cluster_under_two_names_is_refused_by_its_id(place: Place, capsys: 
 
 @pytest.mark.parametrize(
     "arguments",
-    [["validate", "--live"], ["status"], ["inspect", "t", "--cluster", "west"]],
-    ids=["validate", "status", "inspect"],
+    [
+        ["validate", "--live"],
+        ["status"],
+        ["inspect", "t", "--cluster", "west"],
+        ["verify", "t", "--target", "west"],
+        ["failover", "--target", "west", "--within", "0"],
+        ["top", "--target", "west"],
+    ],
+    ids=lambda arguments: arguments[0],
 )
 def test_an_unreachable_cluster_is_named_with_its_address(
     place: Place, capsys: Captured, arguments: list[str]
