@@ -8,7 +8,7 @@ from typing import Final
 
 from mirrorfleet.core.ids import SlotNumber, SourceOffset, TargetOffset, TopicPartition
 from mirrorfleet.offsets.index import Found, OffsetIndex
-from mirrorfleet.offsets.lineage import Losses, lineage
+from mirrorfleet.offsets.lineage import Lineage, Losses, lineage
 from mirrorfleet.records.catalog import CatalogPartition, CatalogState
 from mirrorfleet.records.incarnations import LossCause
 from mirrorfleet.records.offset_sync import OffsetSync
@@ -110,6 +110,10 @@ class Copies:
             began = TargetOffset(0) if first is None else first[1]
             found.append((SourceOffset(loss.first), began))
         return sorted(found)
+
+    def line(self, entry: CatalogPartition) -> Lineage | None:
+        """The map of one partition, for who asks it about every record; None while it has none."""
+        return lineage(entry, self._losses, self._index)
 
     def to_target(self, partition: TopicPartition, offset: int) -> Answer | None:
         """Source to target; None when it is not copied, or nothing of it yet."""

@@ -102,14 +102,12 @@ def place_in(copies: Copies, entry: CatalogPartition) -> Callable[[SourceOffset]
     """Where the copy of a source record is, by a map that translates both ways: of one that was not
     copied it says where the next one is, and from there it leads to another.
     """
-    source, target = entry.source, entry.target
+    line = copies.line(entry)
 
     def place(offset: SourceOffset) -> int | None:
-        there = copies.to_target(source, offset)
-        if there is None:
-            return None
-        back = copies.to_source(target, there.offset)
-        return there.offset if back is not None and back.offset == offset else None
+        there = None if line is None else line.to_target(offset)
+        back = None if line is None or there is None else line.to_source(there.offset)
+        return there.offset if there is not None and back and back.offset == offset else None
 
     return place
 
