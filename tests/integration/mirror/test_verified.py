@@ -72,7 +72,7 @@ def test_what_was_left_out_and_what_others_wrote_is_told(
         wait_states(mirror, "copying", 1)
         wait_values(west, copy, 0, [one.value for one in keyed])
         put(west, copy, [Made(b"foreign", b"f")])
-        put(east, "verified", [Made(b"no key")])
+        put(east, "verified", [Made(b"no key", None)])
         put(east, "verified", [Made(b"last", b"l")])
         wait_values(west, copy, 0, [*(one.value for one in keyed), b"foreign", b"last"])
 
