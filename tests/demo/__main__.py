@@ -145,6 +145,7 @@ def show(
     checks.append(check_status())
     for side, group in zip(SIDES, groups, strict=True):
         checks.append(tour.check_group(bootstraps[side.other], side, group))
+        checks.append(tour.check_verified(side))
         checks.append(tour.check_lag(side, urls[f"lag-{side.other}"]))
     checks.append(tour.check_trace(otlp))
     checks.append(tour.check_pages(urls[f"{CONSOLE}-west"], [t.name for t in SIDES[0].topics]))

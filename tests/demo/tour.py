@@ -5,6 +5,7 @@ Each function gives a `Check`: a line of the table at the end, with what was fou
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 READ_AS_GROUP: Final = 137
 """Records of each partition that the group has read before it moves."""
 MOVE_S: Final = 30.0
+COMMAND_S: Final = 120.0
 LAG_S: Final = 30.0
 TRACE_S: Final = 20.0
 HTTP_S: Final = 10.0
@@ -69,16 +71,15 @@ def leave(bootstrap: str, name: str, topic: str, partitions: int) -> Group:
 
 
 def check_group(bootstrap: str, side: Side, group: Group) -> Check:
-    """Start the group in the other region: its first records are those it had not committed."""
+    """Move it over by the command; its first records there are those it had not committed."""
+    name = f"{side.name} -> {side.other}: group moved"
+    told = _mirrorfleet("failover", group.name, "--target", side.other, "--within", f"{MOVE_S:g}")
+    if told.returncode:
+        return Check(name, ok=False, found=told.stdout + told.stderr)
     copy = f"{side.name}.{group.topic}"
     places = [TopicPartition(copy, number) for number in group.following]
     consumer = _consumer(bootstrap, group.name)
     try:
-        wait_until(
-            lambda: all(at.offset >= 0 for at in consumer.committed(places, timeout=HTTP_S)),
-            deadline_s=MOVE_S,
-            what=f"offsets of {group.name} in {side.other}",
-        )
         wrong = []
         for place in consumer.committed(places, timeout=HTTP_S):
             consumer.assign([place])
@@ -87,10 +88,24 @@ def check_group(bootstrap: str, side: Side, group: Group) -> Check:
     finally:
         consumer.close()
     found = f"{group.name} goes on at the exact record in {len(places)} partitions of {copy}"
-    return Check(
-        f"{side.name} -> {side.other}: group moved",
-        not wrong,
-        f"another record at {', '.join(wrong)}" if wrong else found,
+    return Check(name, not wrong, f"another record at {', '.join(wrong)}" if wrong else found)
+
+
+def check_verified(side: Side) -> Check:
+    """The command that compares both sides of a topic finds no difference."""
+    topic = side.topics[0].name
+    told = _mirrorfleet("verify", topic, "--target", side.other, "-o", "json")
+    found = told.stderr
+    if not told.returncode:
+        rows = json.loads(told.stdout)
+        found = f"{sum(row['equal'] for row in rows)} records of {topic} compared, all equal"
+    return Check(f"{side.name} -> {side.other}: verified", not told.returncode, found)
+
+
+def _mirrorfleet(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "services.cli", *words, "--estate", str(ESTATE)]
+    return subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=COMMAND_S, check=False
     )
 
 
