@@ -19,7 +19,14 @@ import httpx
 from mirrorfleet.config.load import load_estate
 from services.local.ports import is_free
 from tests.demo import detached, tour
-from tests.demo.checks import Check, check_side, check_topics, make_traffic, topic_names
+from tests.demo.checks import (
+    Check,
+    check_side,
+    check_topics,
+    make_traffic,
+    mirrorfleet,
+    topic_names,
+)
 from tests.demo.plan import (
     CONSOLE,
     ESTATE,
@@ -81,13 +88,6 @@ def main(arguments: list[str] | None = None) -> int:
 def say(text: str) -> None:
     """Print at once, also into a pipe."""
     print(text, flush=True)
-
-
-def mirrorfleet(*arguments: str) -> list[str]:
-    """Give the command as a user types it."""
-    script = Path(sys.executable).with_name("mirrorfleet")
-    program = [str(script)] if script.exists() else [sys.executable, "-m", "services.cli"]
-    return [*program, *arguments]
 
 
 def otlp_port() -> int:

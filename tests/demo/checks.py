@@ -5,7 +5,9 @@ Each check is a line `ok` or `FAILED` with what was found.
 
 from __future__ import annotations
 
+import sys
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from tests.demo.plan import SIDES, Side, strangers
@@ -29,6 +31,13 @@ HUGE = 3000
 
 PATIENCE_S = 60.0
 """How long a copy may stand still before the demo gives up on it."""
+
+
+def mirrorfleet(*arguments: str) -> list[str]:
+    """Give the command as a user types it."""
+    script = Path(sys.executable).with_name("mirrorfleet")
+    program = [str(script)] if script.exists() else [sys.executable, "-m", "services.cli"]
+    return [*program, *arguments]
 
 
 class Check(NamedTuple):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import httpx
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from tests.demo.checks import Check
+from tests.demo.checks import Check, mirrorfleet
 from tests.demo.plan import ESTATE, REPORTS, ROOT
 from tests.faultkit.waiting import wait_until
 from tests.judge.reading import QUIET
@@ -73,7 +73,7 @@ def leave(bootstrap: str, name: str, topic: str, partitions: int) -> Group:
 def check_group(bootstrap: str, side: Side, group: Group) -> Check:
     """Move it over by the command; its first records there are those it had not committed."""
     name = f"{side.name} -> {side.other}: group moved"
-    told = _mirrorfleet("failover", group.name, "--target", side.other, "--within", f"{MOVE_S:g}")
+    told = _said("failover", group.name, "--target", side.other, "--within", f"{MOVE_S:g}")
     if told.returncode:
         return Check(name, ok=False, found=told.stdout + told.stderr)
     copy = f"{side.name}.{group.topic}"
@@ -94,7 +94,7 @@ def check_group(bootstrap: str, side: Side, group: Group) -> Check:
 def check_verified(side: Side) -> Check:
     """The command that compares both sides of a topic finds no difference."""
     topic = side.topics[0].name
-    told = _mirrorfleet("verify", topic, "--target", side.other, "-o", "json")
+    told = _said("verify", topic, "--target", side.other, "-o", "json")
     found = told.stderr
     if not told.returncode:
         rows = json.loads(told.stdout)
@@ -102,10 +102,14 @@ def check_verified(side: Side) -> Check:
     return Check(f"{side.name} -> {side.other}: verified", not told.returncode, found)
 
 
-def _mirrorfleet(*words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "services.cli", *words, "--estate", str(ESTATE)]
+def _said(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=COMMAND_S, check=False
+        mirrorfleet(*words, "--estate", str(ESTATE)),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=COMMAND_S,
+        check=False,
     )
 
 

@@ -228,7 +228,7 @@ async def _without_source(
 ) -> list[Row]:
     """As `ask_target`. Raises: the error where there would be a row if there were groups."""
     why = _why_without(flow.link.source, error)
-    rows = await ask_target(target, fleet, flow, why=why, only=only)
+    rows = await ask_target(target, fleet, flow, why=why, only=() if only is None else (only,))
     if not rows and any(rule.groups.include for rule in flow.rules):
         raise error
     return rows

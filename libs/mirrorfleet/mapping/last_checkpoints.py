@@ -5,7 +5,7 @@ It is when a region is lost that somebody asks where its readers go on.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Final
 
@@ -38,23 +38,23 @@ _STARTS_S: Final = 3.0
 
 
 async def ask_target(
-    target: Cluster, fleet: FleetName, flow: Flow, *, why: str, only: str | None = None
+    target: Cluster, fleet: FleetName, flow: Flow, *, why: str, only: Collection[str] = ()
 ) -> list[dict[str, object]]:
     """Rows as of `asking.ask_groups`; `unchecked` says `why` it is not the source's answer, as of
     when its side is, and where a group's place is below the begin of the target's log.
 
-    Raises: RefusedError when the catalog has no such link, or `only` has no checkpoint; errors of
-    the target.
+    Raises: RefusedError when the catalog has no such link, or one of `only` has no checkpoint;
+    errors of the target.
     """
     view = await read_catalog(target, fleet)
     view.known_link(flow.link, fleet)
     points = await last_points(target, flow)
     groups = wanted_groups(flow, {point.group for point, _ in points})
-    if only is not None:
-        groups = [group for group in groups if group == only]
-        if not groups:
+    if only:
+        if unknown := sorted(set(only).difference(groups)):
             hint = f"{why}, so only these are known."
-            raise RefusedError(f"{flow.link}: group {only!r} has no checkpoint.", hint=hint)
+            raise RefusedError(f"{flow.link}: group {unknown[0]!r} has no checkpoint.", hint=hint)
+        groups = [group for group in groups if group in only]
     return await point_rows(target, view.of_link(flow.link), points, dict.fromkeys(groups, why))
 
 

@@ -118,7 +118,7 @@ class Copies:
     def to_target(self, partition: TopicPartition, offset: int) -> Answer | None:
         """Source to target; None when it is not copied, or nothing of it yet."""
         entry = self._by_source.get(partition)
-        line = None if entry is None else lineage(entry, self._losses, self._index)
+        line = None if entry is None else self.line(entry)
         found = None if line is None else line.to_target(SourceOffset(offset))
         if entry is None or line is None or found is None:
             return None
@@ -128,7 +128,7 @@ class Copies:
     def to_source(self, partition: TopicPartition, offset: int) -> Answer | None:
         """Target to source, by the same rule."""
         entry = self._by_target.get(partition)
-        line = None if entry is None else lineage(entry, self._losses, self._index)
+        line = None if entry is None else self.line(entry)
         found = None if line is None else line.to_source(TargetOffset(offset))
         if entry is None or line is None or found is None:
             return None
@@ -138,7 +138,7 @@ class Copies:
     def cut(self, partition: TopicPartition) -> TargetOffset | None:
         """From where on a target partition once lost what it had; None when it never did."""
         entry = self._by_target.get(partition)
-        line = None if entry is None else lineage(entry, self._losses, self._index)
+        line = None if entry is None else self.line(entry)
         return None if line is None else line.cut
 
     def syncs(self) -> Iterator[OffsetSync]:

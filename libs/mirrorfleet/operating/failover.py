@@ -28,7 +28,7 @@ from mirrorfleet.mapping.last_checkpoints import ask_target
 from mirrorfleet.mapping.standing import newest_progress
 from mirrorfleet.offsets.homes import Activity
 from mirrorfleet.operating.options import Drain
-from mirrorfleet.records.overview import shown
+from mirrorfleet.records.overview import newest, shown
 from mirrorfleet.records.progress import PartitionProgress
 from mirrorfleet.views.format import plural
 from mirrorfleet.views.groups import group_row, offset_rows
@@ -187,8 +187,8 @@ async def _of_both(source: Cluster, target: Cluster, asked: Asked, clock: Clock)
 
 async def _reported(target: Cluster, fleet: FleetName) -> _Told:
     """The newest word on each partition."""
-    found = sorted(await newest_progress(target, fleet), key=lambda one: one.time_ms)
-    return {one.identity: one for snapshot in found for one in snapshot.partitions}
+    found = newest(await newest_progress(target, fleet))
+    return {at: one.partition for at, one in found.items()}
 
 
 def _left(
@@ -229,10 +229,8 @@ async def _of_target(target: Cluster, asked: Asked, why: MirrorfleetError) -> li
     """From the target alone, where every group is as its last checkpoint says."""
     said = f"{asked.flow.link.source} was not asked: {why.message.rstrip('.')}"
     rows: dict[str, list[Row]] = {}
-    names: Sequence[str | None] = sorted(set(asked.only)) or [None]
-    for name in names:
-        for row in await ask_target(target, asked.fleet, asked.flow, why=said, only=name):
-            rows.setdefault(str(row["group"]), []).append(row)
+    for row in await ask_target(target, asked.fleet, asked.flow, why=said, only=asked.only):
+        rows.setdefault(str(row["group"]), []).append(row)
     reported = await _reported(target, asked.fleet)
     view = await read_catalog(target, asked.fleet)
     ends = {at: each.last_stable for at, each in reported.items() if each.last_stable >= 0}

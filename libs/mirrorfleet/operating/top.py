@@ -13,7 +13,8 @@ from mirrorfleet.config.load import load_estate
 from mirrorfleet.mapping.standing import newest_progress
 from mirrorfleet.operating.connecting import open_cluster
 from mirrorfleet.operating.terminal import EXIT_OK, Output, print_json, print_table, say
-from mirrorfleet.views.busiest import COLUMNS, Busy, Look, busiest, look_at, summary
+from mirrorfleet.records.overview import newest
+from mirrorfleet.views.busiest import COLUMNS, Busy, Look, busiest, summary
 
 if TYPE_CHECKING:
     from mirrorfleet.core.ids import FleetName
@@ -45,7 +46,7 @@ def run(estate_file: Path, target: str, every_s: float, most: int, output: Outpu
 
 
 async def _look(cluster: Cluster, fleet: FleetName) -> Look:
-    return look_at(await newest_progress(cluster, fleet))
+    return newest(await newest_progress(cluster, fleet))
 
 
 def _show(found: list[Busy], most: int, output: Output, *, clear: bool) -> None:

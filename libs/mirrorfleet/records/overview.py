@@ -37,12 +37,8 @@ def fleet_rows(
     owner is silent: how far the source went since its last report is not known. `unread`: why the
     progress of a slot cannot be read; its owner may be at work.
     """
-    reported: dict[PartitionIdentity, Reported] = {}
-    by_slot: dict[SlotNumber, Progress] = {}
-    for snapshot in sorted(snapshots, key=lambda one: one.time_ms):
-        by_slot[snapshot.slot] = snapshot
-        for partition in snapshot.partitions:
-            reported[partition.identity] = Reported(snapshot, partition)
+    told = sorted(snapshots, key=lambda one: one.time_ms)
+    reported, by_slot = newest(told), {snapshot.slot: snapshot for snapshot in told}
     rows: list[dict[str, object]] = []
     for entry in shown(entries):
         row = _row(entry, reported.get(entry.identity), by_slot.get(entry.slot), now_ms)
@@ -50,6 +46,15 @@ def fleet_rows(
             row["problem"] = f"the progress of slot {entry.slot} cannot be read: {why}"
         rows.append(row)
     return rows
+
+
+def newest(snapshots: Iterable[Progress]) -> dict[PartitionIdentity, Reported]:
+    """The newest word on each partition, whichever slot it was in."""
+    return {
+        partition.identity: Reported(snapshot, partition)
+        for snapshot in sorted(snapshots, key=lambda one: one.time_ms)
+        for partition in snapshot.partitions
+    }
 
 
 def shown(entries: Iterable[CatalogPartition]) -> list[CatalogPartition]:

@@ -6,7 +6,7 @@ counts from the later owner's begin, and is left out where that would make it ne
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -14,18 +14,9 @@ from mirrorfleet.views.format import plural
 
 if TYPE_CHECKING:
     from mirrorfleet.core.ids import PartitionIdentity
-    from mirrorfleet.records.progress import PartitionProgress, Progress
+    from mirrorfleet.records.overview import Reported
 
 COLUMNS: Final = ("topic", "records_s", "mb_s", "waiting", "partitions", "standing", "workers")
-
-
-@dataclass(frozen=True, slots=True)
-class Counted:
-    """A partition at one look, with who told of it and when."""
-
-    told: PartitionProgress
-    owner: str
-    time_ms: int
 
 
 @dataclass(slots=True)
@@ -54,30 +45,21 @@ class Busy:
         }
 
 
-Look = Mapping["PartitionIdentity", Counted]
-
-
-def look_at(snapshots: Iterable[Progress]) -> dict[PartitionIdentity, Counted]:
-    """The newest word on each partition."""
-    found: dict[PartitionIdentity, Counted] = {}
-    for snapshot in sorted(snapshots, key=lambda one: one.time_ms):
-        for told in snapshot.partitions:
-            found[told.identity] = Counted(told, snapshot.owner, snapshot.time_ms)
-    return found
+Look = Mapping["PartitionIdentity", "Reported"]
 
 
 def busiest(before: Look, now: Look) -> list[Busy]:
     """Topics, the one with the most waiting records first, then by rate; the unknown come first."""
     found: dict[str, Busy] = {}
-    for identity, counted in now.items():
-        topic = counted.told.source_topic
+    for identity, seen in now.items():
+        topic = seen.partition.source_topic
         one = found.setdefault(topic, Busy(topic))
         one.partitions += 1
-        one.standing += bool(counted.told.fault)
-        one.workers |= {counted.owner}
-        lag = counted.told.lag_records
+        one.standing += bool(seen.partition.fault)
+        one.workers |= {seen.snapshot.owner}
+        lag = seen.partition.lag_records
         one.waiting = None if lag is None or one.waiting is None else one.waiting + lag
-        records_s, bytes_s = _rates(before.get(identity), counted)
+        records_s, bytes_s = _rates(before.get(identity), seen)
         one.records_s += records_s
         one.bytes_s += bytes_s
     return sorted(found.values(), key=_rank)
@@ -87,13 +69,13 @@ def _rank(one: Busy) -> tuple[bool, int, float, str]:
     return one.waiting is not None, -(one.waiting or 0), -one.records_s, one.topic
 
 
-def _rates(before: Counted | None, now: Counted) -> tuple[float, float]:
+def _rates(before: Reported | None, now: Reported) -> tuple[float, float]:
     """Records and bytes a second."""
-    seconds = 0.0 if before is None else (now.time_ms - before.time_ms) / 1000
-    if before is None or seconds <= 0:
+    if before is None or now.snapshot.time_ms <= before.snapshot.time_ms:
         return 0.0, 0.0
-    records = now.told.records - before.told.records
-    copied = now.told.bytes - before.told.bytes
+    seconds = (now.snapshot.time_ms - before.snapshot.time_ms) / 1000
+    records = now.partition.records - before.partition.records
+    copied = now.partition.bytes - before.partition.bytes
     return max(0.0, records / seconds), max(0.0, copied / seconds)
 
 

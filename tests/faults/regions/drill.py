@@ -83,6 +83,11 @@ class Fault:
     stall_s: float | None = None
     """The longest of any partition, once that is known."""
 
+    @property
+    def lasted_s(self) -> float:
+        """Until it was healed."""
+        return (self.ended_ms - self.began_ms) / 1000
+
     def bit(self, bit: object, detail: str) -> None:
         """Say whether it bit, and how one knows."""
         self.evidence = Evidence(self.name, bit=bool(bit), detail=detail)
@@ -292,15 +297,15 @@ class Drill:
     def check_recovered(self, within_s: float = RECOVERED_S) -> None:
         """No partition stood for that much longer than a fault lasted. Asked after `judged`."""
         for fault in self.faults:
-            lasted_s = (fault.ended_ms - fault.began_ms) / 1000
             assert fault.stall_s is not None, f"{fault.name}: nobody looked"
-            assert fault.stall_s < lasted_s + within_s, f"{fault.name}: stood {fault.stall_s:.1f} s"
+            assert fault.stall_s < fault.lasted_s + within_s, (
+                f"{fault.name}: stood {fault.stall_s:.1f} s"
+            )
 
     def _tell(self, fault: Fault, stall_s: float) -> None:
         fault.stall_s = stall_s
-        lasted = (fault.ended_ms - fault.began_ms) / 1000
         proof = fault.evidence.detail if fault.evidence else "no proof"
-        print(f"{fault.name}: {lasted:.1f} s, longest stall {stall_s:.2f} s ({proof})")
+        print(f"{fault.name}: {fault.lasted_s:.1f} s, longest stall {stall_s:.2f} s ({proof})")
 
 
 @contextmanager

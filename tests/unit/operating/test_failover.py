@@ -116,8 +116,10 @@ class Estate:
         index.add(COPIED.identity, [run_of(0, 20, 0)])
         return Copies([COPIED], index)
 
-    async def ask_target(self, *_: object, why: str, only: str | None) -> list[dict[str, object]]:
-        return [LAST | {"group": only or "g1", "unchecked": why}]
+    async def ask_target(
+        self, *_: object, why: str, only: Sequence[str]
+    ) -> list[dict[str, object]]:
+        return [LAST | {"group": name, "unchecked": why} for name in set(only) or {"g1"}]
 
     def asker(self, *_: object) -> Estate:
         return self

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from mirrorfleet.views.busiest import Busy, busiest, look_at, summary
+from mirrorfleet.records.overview import newest
+from mirrorfleet.views.busiest import Busy, busiest, summary
 from tests.unit.views.making import NOW, entry, report, snapshot
 
 ONE, TWO, OTHER = entry(0), entry(1), entry(0, topic="carts")
-BEFORE = look_at([snapshot(report(ONE), report(TWO), time_ms=NOW - 2_000)])
+BEFORE = newest([snapshot(report(ONE), report(TWO), time_ms=NOW - 2_000)])
 
 
 def test_rates_are_counters_over_the_owners_time() -> None:
-    now = look_at(
+    now = newest(
         [
             snapshot(report(ONE, records=1_095, bytes=2_009_500), time_ms=NOW),
             snapshot(report(TWO, records=295), slot=4, owner="worker-2", time_ms=NOW - 1_000),
@@ -39,13 +40,13 @@ def test_rates_are_counters_over_the_owners_time() -> None:
     ids=["the same report", "an older one", "a counter that began anew"],
 )
 def test_what_tells_no_rate_has_none(records: int, time_ms: int) -> None:
-    (orders,) = busiest(BEFORE, look_at([snapshot(report(ONE, records=records), time_ms=time_ms)]))
+    (orders,) = busiest(BEFORE, newest([snapshot(report(ONE, records=records), time_ms=time_ms)]))
 
     assert (orders.records_s, orders.bytes_s) == (0.0, 0.0)
 
 
 def test_what_was_not_seen_before_has_no_rate_yet() -> None:
-    (carts,) = busiest(BEFORE, look_at([snapshot(report(OTHER, records=10**6), time_ms=NOW)]))
+    (carts,) = busiest(BEFORE, newest([snapshot(report(OTHER, records=10**6), time_ms=NOW)]))
 
     assert (carts.records_s, carts.partitions) == (0.0, 1)
 
@@ -54,7 +55,7 @@ def test_the_newest_word_on_a_partition_counts() -> None:
     old = snapshot(report(ONE, next_source=1), time_ms=NOW - 9)
     new = snapshot(report(ONE, next_source=109), owner="heir", time_ms=NOW)
 
-    (orders,) = busiest({}, look_at([new, old]))
+    (orders,) = busiest({}, newest([new, old]))
 
     assert (orders.waiting, orders.workers) == (1, frozenset({"heir"}))
 
@@ -71,7 +72,7 @@ def test_what_nobody_knows_comes_first_then_what_waits_then_what_is_busy() -> No
     ]
     later = [snapshot(report(entry(0, topic="busy"), next_source=110, records=200), time_ms=NOW)]
 
-    found = busiest(look_at(made), look_at([*made, *later]))
+    found = busiest(newest(made), newest([*made, *later]))
 
     assert [one.topic for one in found] == ["dark", "late", "busy", "idle"]
     assert [one.waiting for one in found] == [None, 109, 0, 0]
