@@ -31,6 +31,7 @@ from mirrorfleet.mapping.store import KafkaMapStore
 from mirrorfleet.offsets.copies import Answer, Copies
 from mirrorfleet.offsets.homes import entries_of, is_copied_for, wanted_groups
 from mirrorfleet.policy.flows import Flow
+from mirrorfleet.records.catalog import CatalogPartition
 from mirrorfleet.records.checkpoint import Checkpoint
 
 MOST_OFFSET: Final = 2**63 - 1
@@ -59,6 +60,15 @@ def parse_partition(text: str, copied: Collection[TopicPartition] = ()) -> Topic
         return alone
     found = TopicPartition(topic, int(number))
     return alone if alone in copied and found not in copied else found
+
+
+def named(entries: Iterable[CatalogPartition], text: str) -> list[CatalogPartition]:
+    """What of these is TOPIC, or TOPIC-PARTITION, of the source; a topic whose name is all of it
+    wins.
+    """
+    entries = list(entries)
+    whole = [entry for entry in entries if entry.source_topic == text]
+    return whole or [entry for entry in entries if str(entry.source) == text]
 
 
 def stated_partition(text: str) -> TopicPartition:

@@ -6,7 +6,7 @@ catalog -> offset map -> what both logs hold -> committed records of both, in st
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 from mirrorfleet.config.flows import find_link
 from mirrorfleet.config.load import load_estate
 from mirrorfleet.core.errors import BrokerError, MirrorfleetError, RefusedError
-from mirrorfleet.kafka.offsets import EARLIEST, LATEST, list_offsets
-from mirrorfleet.kafka.stored import committed_records
-from mirrorfleet.mapping.asking import load_map, parse_partition
+from mirrorfleet.kafka.offsets import EARLIEST, list_offsets
+from mirrorfleet.kafka.stored import bounds_that_are_told, committed_records
+from mirrorfleet.mapping.asking import load_map, named
 from mirrorfleet.mapping.catalog import read_catalog
 from mirrorfleet.mapping.live import side_words, sides_seen
 from mirrorfleet.offsets.copies import Copies
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from mirrorfleet.core.ids import FleetName, Link, TopicPartition
     from mirrorfleet.core.ports import Clock
     from mirrorfleet.kafka.cluster import Cluster
-    from mirrorfleet.kafka.offsets import ListedOffsets
+    from mirrorfleet.offsets.floors import Sides
     from mirrorfleet.operating.usage import Where
     from mirrorfleet.records.catalog import CatalogPartition
     from mirrorfleet.wire.records import Record
@@ -106,7 +106,7 @@ async def verified(
     view = await read_catalog(target, fleet)
     view.known_link(link, fleet)
     view.check_source(link.source, source.cluster_id, fleet)
-    entries = _entries(shown(view.of_link(link)), wanted.topic)
+    entries = named(shown(view.of_link(link)), wanted.topic)
     if not entries:
         raise RefusedError(
             f"{link} copies no {wanted.topic!r}.", hint=f"See: mirrorfleet explain {wanted.topic}"
@@ -114,52 +114,49 @@ async def verified(
     follower = await load_map(target, fleet, {entry.slot for entry in entries}, clock)
     copies = Copies(entries, follower.index, view.losses)
     sides = await sides_seen(source, target, entries)
-    bounds = await _bounds(source, target, entries)
+    words = {entry.source: _side_words(entry, sides[entry.identity]) for entry in entries}
+    bounds = await _bounds(source, target, [one for one in entries if not words[one.source]])
     rows: list[Row] = []
     for entry in entries:
-        gone, unsure = side_words(entry, sides[entry.identity])
-        told = bounds[entry.source]
-        if gone or unsure or isinstance(told, BrokerError):
-            rows.append(_row(entry, UNREAD, words=gone or unsure or str(told)))
-            continue
-        span = span_of(copies, entry, told, wanted.first, wanted.most)
-        rows.append(
-            _row(entry, NOTHING, words="nothing of it is copied and kept on both sides")
-            if span is None
-            else await _compared(source, target, entry, span, copies)
-        )
+        told = words[entry.source] or bounds[entry.source]
+        if isinstance(told, Bounds):
+            span = span_of(copies, entry, told, wanted.first, wanted.most)
+            rows.append(
+                _row(entry, NOTHING, words="nothing of it is copied and kept on both sides")
+                if span is None
+                else await _compared(source, target, entry, span, copies)
+            )
+        else:
+            rows.append(_row(entry, UNREAD, words=str(told)))
     return rows
 
 
-def _entries(entries: Sequence[CatalogPartition], text: str) -> list[CatalogPartition]:
-    """Of TOPIC, or of TOPIC-PARTITION where no topic is called so."""
-    alone = [entry for entry in entries if entry.source_topic == text]
-    at = parse_partition(text)
-    return alone or [entry for entry in entries if entry.source == at and at.topic != text]
+def _side_words(entry: CatalogPartition, sides: Sides) -> str:
+    """Why the map may be of another topic than one that is there now."""
+    gone, unsure = side_words(entry, sides)
+    return gone or unsure
 
 
 async def _bounds(
-    source: Cluster, target: Cluster, entries: Iterable[CatalogPartition]
+    source: Cluster, target: Cluster, entries: Sequence[CatalogPartition]
 ) -> dict[TopicPartition, Bounds | BrokerError]:
-    entries = list(entries)
-    here = dict.fromkeys([entry.source for entry in entries], EARLIEST)
-    starts = await list_offsets(source, here)
-    ends = await list_offsets(source, dict.fromkeys(here, LATEST))
+    """Of one topic. One that is gone would be asked for until the deadline."""
+    if not entries:
+        return {}
+    topic = await source.topic(entries[0].source_topic, refresh=True)
+    numbers = [entry.identity.partition for entry in entries]
+    here = await bounds_that_are_told(source, topic, numbers)
     there = await list_offsets(target, {entry.target: EARLIEST for entry in entries})
-    return {entry.source: _bound(entry, starts, ends, there) for entry in entries}
-
-
-def _bound(
-    entry: CatalogPartition, starts: ListedOffsets, ends: ListedOffsets, there: ListedOffsets
-) -> Bounds | BrokerError:
-    start, end, begin = starts[entry.source], ends[entry.source], there[entry.target]
-    if isinstance(start, BrokerError):
-        return start
-    if isinstance(end, BrokerError):
-        return end
-    return (
-        begin if isinstance(begin, BrokerError) else Bounds(start.offset, end.offset, begin.offset)
-    )
+    found: dict[TopicPartition, Bounds | BrokerError] = {}
+    for entry in entries:
+        told, begin = here[entry.identity.partition], there[entry.target]
+        if isinstance(told, BrokerError):
+            found[entry.source] = told
+        elif isinstance(begin, BrokerError):
+            found[entry.source] = begin
+        else:
+            found[entry.source] = Bounds(*told, begin.offset)
+    return found
 
 
 async def _compared(

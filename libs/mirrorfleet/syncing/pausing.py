@@ -17,6 +17,7 @@ from typing import Final
 from mirrorfleet.core.errors import FencedError, OutdatedError, RefusedError
 from mirrorfleet.core.ids import FleetName, Link
 from mirrorfleet.kafka.cluster import Cluster
+from mirrorfleet.mapping.asking import named
 from mirrorfleet.records.catalog import CatalogPartition, CatalogState
 from mirrorfleet.records.topics import without_partition
 from mirrorfleet.runtime.clock import SystemClock
@@ -61,13 +62,12 @@ async def _mark(
 def meant(
     entries: Iterable[CatalogPartition], link: Link, asked: str
 ) -> Sequence[CatalogPartition]:
-    """What the link copies of TOPIC, or of TOPIC-PARTITION; a topic whose name is all of it wins.
+    """What the link copies of TOPIC, or of TOPIC-PARTITION, as `named`.
 
     Raises: RefusedError.
     """
     copied = [e for e in entries if e.link == link and e.state is not CatalogState.REMOVED]
-    whole = [entry for entry in copied if entry.source_topic == asked]
-    found = whole or [entry for entry in copied if str(entry.source) == asked]
+    found = named(copied, asked)
     if not found:
         bare = without_partition(asked)
         numbers = sorted(e.identity.partition for e in copied if e.source_topic == bare)

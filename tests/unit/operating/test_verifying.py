@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -72,12 +72,19 @@ class World:
         return dict.fromkeys(self.view.partitions, seen)
 
     async def list_offsets(
-        self, _: object, wanted: Mapping[TopicPartition, OffsetSpec]
+        self, cluster: Cluster, wanted: Mapping[TopicPartition, OffsetSpec]
     ) -> Mapping[TopicPartition, ListedOffset | BrokerError]:
-        return {
-            at: GONE if at in self.leaderless else ListedOffset(0 if spec == EARLIEST else 9, -1, 0)
-            for at, spec in wanted.items()
-        }
+        assert (cluster.name, set(wanted.values())) == ("west", {EARLIEST})
+        found = ListedOffset(0, -1, 0)
+        return {at: GONE if at in self.leaderless else found for at in wanted}
+
+    async def bounds_that_are_told(
+        self, cluster: Cluster, topic: str, numbers: Sequence[int]
+    ) -> Mapping[int, tuple[int, int] | BrokerError]:
+        assert cluster.name == "east"
+        assert not self.gone  # it would be asked for until the deadline
+        at = {number: TopicPartition(topic, number) for number in numbers}
+        return {number: GONE if at[number] in self.leaderless else (0, 9) for number in numbers}
 
     async def committed_records(
         self, cluster: Cluster, topic: str, number: int, start: int, _: int
@@ -112,7 +119,14 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 
     monkeypatch.setenv("MIRRORFLEET_ESTATE", str(file))
     monkeypatch.setattr(verifying, "open_cluster", open_cluster)
-    for name in ("read_catalog", "load_map", "sides_seen", "list_offsets", "committed_records"):
+    for name in (
+        "read_catalog",
+        "load_map",
+        "sides_seen",
+        "list_offsets",
+        "bounds_that_are_told",
+        "committed_records",
+    ):
         monkeypatch.setattr(verifying, name, getattr(made, name))
     return made
 
@@ -145,6 +159,7 @@ def test_a_difference_is_exit_2_with_its_offsets(world: World, capsys: Captured)
     ("what", "said"),
     [
         ({"leaderless": {entry(0).target}}, "orders-0: ListOffsets: LEADER_NOT_AVAILABLE"),
+        ({"leaderless": {entry(0).source}}, "orders-0: ListOffsets: LEADER_NOT_AVAILABLE"),
         ({"unread": {entry(0).source}}, "orders-0: Fetch of orders-1: NOT_LEADER_OR_FOLLOWER"),
     ],
 )

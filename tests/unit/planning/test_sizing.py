@@ -7,7 +7,9 @@ from dataclasses import replace
 import pytest
 
 from mirrorfleet.core.errors import ConfigError
+from mirrorfleet.kafka.low_water import FAR_S
 from mirrorfleet.planning.sizing import (
+    FAR_MS,
     Figures,
     Need,
     Shape,
@@ -80,6 +82,10 @@ def test_what_is_no_calibration_is_refused(broken: dict[str, dict[str, float]]) 
     with pytest.raises(ConfigError, match="this is no calibration") as refused:
         figures_of(broken)
     assert "make bench BENCH=--calibrate" in str(refused.value)
+
+
+def test_far_is_where_the_mirror_opens_more_connections() -> None:
+    assert FAR_MS / 1000 == FAR_S
 
 
 def test_headroom_is_more_of_everything_that_carries_bytes() -> None:
