@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,16 +24,11 @@ from services.cli.__main__ import main
 from tests.unit.offsets.making import run_of
 from tests.unit.offsets.test_homes import entry
 from tests.unit.records.making import CLUSTER, LINK
+from tests.unit.services.cli.making import opened_by
 
 if TYPE_CHECKING:
     from mirrorfleet.core.ids import ClusterAlias, PartitionIdentity
 
-ESTATE = """\
-estate: demo
-clusters: {east: {bootstrap: "127.0.0.1:1"}, west: {bootstrap: "127.0.0.1:2"}}
-links:
-  - {from: east, to: west, rules: [{name: all, topics: [".*"]}]}
-"""
 GONE = BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, "ListOffsets")
 AWAY = BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "Fetch of orders-1")
 Captured = pytest.CaptureFixture[str]
@@ -110,15 +104,8 @@ class Cluster:
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     made = World()
-    file = tmp_path / "estate.yaml"
-    file.write_text(ESTATE, encoding="utf-8")
 
-    @asynccontextmanager
-    async def open_cluster(_: object, alias: ClusterAlias) -> AsyncIterator[Cluster]:
-        yield Cluster(alias)
-
-    monkeypatch.setenv("MIRRORFLEET_ESTATE", str(file))
-    monkeypatch.setattr(verifying, "open_cluster", open_cluster)
+    opened_by(verifying, Cluster, tmp_path, monkeypatch)
     for name in (
         "read_catalog",
         "load_map",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,18 +14,13 @@ from mirrorfleet.operating import going_home, moving
 from mirrorfleet.operating.failback import Return
 from services.cli.__main__ import main
 from tests.unit.offsets.test_homes import COPY, copies, flow
+from tests.unit.services.cli.making import opened_by
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
+    from collections.abc import Iterable
 
     from mirrorfleet.core.ids import ClusterAlias
 
-ESTATE = """\
-estate: demo
-clusters: {east: {bootstrap: "127.0.0.1:1"}, west: {bootstrap: "127.0.0.1:2"}}
-links:
-  - {from: east, to: west, rules: [{name: all, topics: [".*"], groups: [".*"]}]}
-"""
 PLACES = tuple(places_at_home("g1", {COPY: GroupOffset(7)}, {}, copies(), flow()))
 ACTIVE = "it has members on east: stop them, and say it again"
 
@@ -46,12 +40,6 @@ class Asked:
 @pytest.fixture
 def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Asked:
     found = Asked()
-    file = tmp_path / "estate.yaml"
-    file.write_text(ESTATE, encoding="utf-8")
-
-    @asynccontextmanager
-    async def open_cluster(_: object, alias: ClusterAlias) -> AsyncIterator[ClusterAlias]:
-        yield alias
 
     async def find_returns(
         source: ClusterAlias, target: ClusterAlias, *more: object
@@ -66,8 +54,7 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Asked:
         found.made.append((source, list(agreed)))
         return list(agreed)
 
-    monkeypatch.setenv("MIRRORFLEET_ESTATE", str(file))
-    monkeypatch.setattr(moving, "open_cluster", open_cluster)
+    opened_by(moving, str, tmp_path, monkeypatch)
     monkeypatch.setattr(going_home, "find_returns", find_returns)
     monkeypatch.setattr(going_home, "make_returns", make_returns)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)

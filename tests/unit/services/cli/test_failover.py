@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,18 +12,8 @@ from mirrorfleet.operating import moving
 from mirrorfleet.operating.failover import Asked, Outcome, Takeover
 from mirrorfleet.operating.options import Drain
 from services.cli.__main__ import main
+from tests.unit.services.cli.making import opened_by
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from mirrorfleet.core.ids import ClusterAlias
-
-ESTATE = """\
-estate: demo
-clusters: {east: {bootstrap: "127.0.0.1:1"}, west: {bootstrap: "127.0.0.1:2"}}
-links:
-  - {from: east, to: west, rules: [{name: all, topics: [".*"], groups: [".*"]}]}
-"""
 READY = Takeover(Outcome.READY, "g1", 3, 0, ("east.carts", "east.orders"), "it can go on")
 WAITS = replace(READY, outcome=Outcome.WAITS, group="g2", not_copied=7, words="it is behind")
 Captured = pytest.CaptureFixture[str]
@@ -40,20 +28,13 @@ class World:
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     made = World()
-    file = tmp_path / "estate.yaml"
-    file.write_text(ESTATE, encoding="utf-8")
-
-    @asynccontextmanager
-    async def open_cluster(_: object, alias: ClusterAlias) -> AsyncIterator[ClusterAlias]:
-        yield alias
 
     async def find_takeovers(_: object, target: str, asked: Asked, __: object) -> list[Takeover]:
         assert target == "west"
         made.asked.append(asked)
         return made.found
 
-    monkeypatch.setenv("MIRRORFLEET_ESTATE", str(file))
-    monkeypatch.setattr(moving, "open_cluster", open_cluster)
+    opened_by(moving, str, tmp_path, monkeypatch)
     monkeypatch.setattr(moving, "find_takeovers", find_takeovers)
     return made
 
