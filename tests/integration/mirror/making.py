@@ -23,6 +23,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its public 
 )
 
 from tests.faultkit.regions import address
+from tests.faultkit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -150,9 +151,17 @@ def producer_to(region: Region, topic: str, **settings: str | int) -> Producer:
 
     A record given to librdkafka before that is kept aside and moved to its partition later, one
     by one; a flush that has begun by then sends the first of them alone, in a batch of its own.
+    One question is not enough: `create` returns when the controller has the topic, which the
+    broker that answers may learn a moment later.
     """
     made = producer(region, **settings)
-    made.list_topics(topic, ANSWER_S)
+
+    def known() -> bool:
+        found = made.list_topics(topic, ANSWER_S).topics[topic]
+        leaders = [partition.leader for partition in found.partitions.values()]
+        return found.error is None and bool(leaders) and min(leaders) >= 0
+
+    wait_until(known, deadline_s=ANSWER_S, what=f"a leader of each partition of {topic}")
     return made
 
 
