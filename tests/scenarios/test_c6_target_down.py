@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from services.local.region import RegionSpec
+from tests.faultkit.asked import REACHED
 from tests.faultkit.hold import hold_sync
 from tests.faultkit.regions import address
 from tests.faultkit.traffic import traffic
@@ -66,7 +67,7 @@ def test_c6_memory_is_bounded_while_the_target_is_down_and_copying_resumes(
         back_s = time.monotonic() - back
         load.stop()
         evidence = Evidence("target down", bit=was_down, detail=f"for {DOWN_S:g} s")
-        report = fleet.judged([evidence], records=int(CALM * DOWN_S))
+        report = fleet.judged([evidence], records=int(REACHED * CALM * DOWN_S))
         peak = mirror.status()["memory_peak_bytes"]
 
     print(f"resident {rss_mb:.0f} MB while down, copying again after {back_s:.1f} s")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from services.local.region import RegionSpec
+from tests.faultkit.asked import REACHED
 from tests.faultkit.far import far_pair
 from tests.faultkit.hold import hold_sync
 from tests.faultkit.proxy import BLACK_HOLE
@@ -59,6 +60,6 @@ def test_l4_nothing_is_lost_or_repeated_by_a_cut(west: Region, tmp_path: Path) -
             evidence = Evidence(
                 "cut", bit=waiting > 0, detail=f"{waiting} bytes did not get through"
             )
-            report = fleet.judged([evidence], records=int(RATE * CUT_S))
+            report = fleet.judged([evidence], records=int(REACHED * RATE * CUT_S))
 
     assert report.verdict is Verdict.PASS
