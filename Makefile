@@ -56,14 +56,30 @@ APART := $(QUICK) $(ALONE) tests/spark tests/integration/checkpoint tests/integr
 	tests/versions tests/scenarios tests/faults/regions tests/faults/neighbours tests/faults/versions \
 	tests/faults/far
 
-# what needs no brokers by two processes; brokers have the machine to themselves: beside other tests
-# some of these found a marker or a batch a moment too late
+CUT := tests/faults/worker/test_cuts.py
+SHORT := tests/faults/regions tests/faults/versions/test_matrix.py
+QUOTA := tests/integration/mirror/test_throttled.py
+
+# what needs no brokers by two processes, while two fleets wait for long; other brokers have the machine
+# to themselves: beside other tests some found a marker or a batch a moment too late
 
 .PHONY: test
-test: brokers ## the tests, on real brokers, and the short drills of workers under load
-	@time $(PY) -m pytest $(QUICK) -n 2 --no-loadscope-reorder
-	@time $(PY) -m pytest tests $(APART:%=--ignore=%) --durations=10
-	@time $(PY) -m pytest $(ALONE) -m 'not long' --durations=10
+test: brokers ## the tests, on real brokers, and the short drills of workers and brokers under load
+	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target test-quick test-cut test-quota
+	@time $(PY) -m pytest tests $(APART:%=--ignore=%) --ignore=$(QUOTA) --durations=10
+	@time $(PY) -m pytest $(ALONE) $(SHORT) --ignore=$(CUT) -m 'not long and not apart' --durations=10
+
+.PHONY: test-quick
+test-quick: brokers ## what needs no brokers
+	@time nice $(PY) -m pytest $(QUICK) -n 2 --no-loadscope-reorder
+
+.PHONY: test-cut
+test-cut: brokers ## a source that is cut off for two minutes
+	@time $(PY) -m pytest $(CUT)
+
+.PHONY: test-quota
+test-quota: brokers ## a backlog under a low quota of the target
+	@time $(PY) -m pytest $(QUOTA)
 
 .PHONY: test-security
 test-security: brokers ## every mechanism and every refusal, on regions of their own

@@ -50,6 +50,17 @@ def peak_rss_mb(pid: int) -> float:
     return 0.0
 
 
+def resident_mb(pid: int) -> float:
+    """Memory of a process that is in RAM now."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text("ascii").split()[1])
+    return pages * resource.getpagesize() / (1 << 20)
+
+
+def descriptors(pid: int) -> int:
+    """File descriptors that a process has open now."""
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
 def is_frozen(pid: int) -> bool:
     """Whether a process was sent SIGSTOP, and has stopped."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"

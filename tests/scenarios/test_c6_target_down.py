@@ -8,7 +8,6 @@ transactions without telling its partitions (KAFKA-20734), which is looked for a
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -16,6 +15,7 @@ import pytest
 from services.local.region import RegionSpec
 from tests.faultkit.asked import REACHED
 from tests.faultkit.hold import hold_sync
+from tests.faultkit.process import resident_mb
 from tests.faultkit.regions import address
 from tests.faultkit.traffic import traffic
 from tests.faultkit.waiting import wait_until
@@ -23,6 +23,8 @@ from tests.judge.verdict import Evidence, Verdict
 from tests.versions.kit import CALM, Fleet, wait_all_copying
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from services.local.region import Region
     from tests.conftest import Regions
 
@@ -30,17 +32,13 @@ DOWN_S: Final = 15.0
 MEMORY: Final = 16 << 20
 BATCH: Final = 1 << 20
 """A broker answers with one whole batch more than it was asked for, if nothing else fits."""
-RSS_MB: Final = 200
+RSS_MB: Final = 190
 """The interpreter and its packages take 80 MB before the first record."""
 SLOW: Final = 2_000
 RESTARTS: Final = 10
 """One or two of three bite."""
 SKIPPED: Final = "Couldn't find leader endpoint for partitions"
 """What a coordinator says when it leaves out a marker."""
-
-
-def resident_mb(pid: int) -> float:
-    return int(Path(f"/proc/{pid}/statm").read_text("ascii").split()[1]) * 4096 / 1e6
 
 
 @pytest.mark.timeout(300)

@@ -12,7 +12,6 @@ Load makers and the judge speak to the brokers themselves, the fleet goes throug
 
 from __future__ import annotations
 
-import os
 import time
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -27,7 +26,7 @@ from tests.faultkit.asked import Asked, Ran, counted, ran, shape
 from tests.faultkit.bites import aborted_in, aborted_within, must_have_met
 from tests.faultkit.calm import WARMED_S
 from tests.faultkit.estate import write_estate
-from tests.faultkit.hold import asked_rate, asked_s, hold_sync
+from tests.faultkit.hold import IS_LONG, asked_rate, asked_s, hold_sync
 from tests.faultkit.process import ServiceProcess, service
 from tests.faultkit.regions import access, address, data_directories
 from tests.faultkit.roles import Roles
@@ -60,7 +59,6 @@ FLOWING_S: Final = 120.0
 RECOVERED_S: Final = 60.0
 """How much longer than a fault a partition may stand, generously: six brokers on two cores take
 seconds for what takes 0.1 s elsewhere; MirrorMaker 2 leaves those of a dead worker for minutes."""
-MEGABYTE: Final = 1 << 20
 RSS_MB: Final = 400.0
 """Bound of a worker's memory: 64 MB of frames, what Python needs, and what a burst leaves."""
 
@@ -383,12 +381,11 @@ def is_current(mirror: ServiceProcess, records: float) -> bool:
     return bool(slots) and not unknown and waiting < records
 
 
-def resident_mb(process: ServiceProcess) -> float:
-    """Memory of a process that is in RAM now."""
-    pages = int(Path(f"/proc/{process.pid}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / MEGABYTE
-
-
-def descriptors(process: ServiceProcess) -> int:
-    """File descriptors that a process has open now."""
-    return len(list(Path(f"/proc/{process.pid}/fd").iterdir()))
+def settled(it: Drill, mirror: ServiceProcess) -> None:
+    """Alive, every slot copies, and in the short form little waits: a fault that comes now meets
+    transactions, which last for as long as records come.
+    """
+    mirror.check_alive()
+    it.settle(mirror)
+    if not IS_LONG:  # the load of the long one leaves two cores no room to make up for anything
+        it.wait_current(mirror)

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.faultkit.hold import IS_LONG, hold_sync
-from tests.faultkit.process import peak_rss_mb
+from tests.faultkit.process import peak_rss_mb, resident_mb
 from tests.faultkit.waiting import wait_until
 from tests.faults.regions.breaking import (
     INTERNAL,
@@ -30,7 +30,7 @@ from tests.faults.regions.drill import (
     drill,
     is_current,
     lag,
-    resident_mb,
+    settled,
     states,
 )
 from tests.judge.render import render
@@ -52,16 +52,16 @@ def test_a_leader_a_controller_and_a_coordinator_killed_lose_and_repeat_nothing(
     with drill(f"killed-{side}", pair, tmp_path) as it:
         it.start_load()
         mirror = it.mirror()
-        it.settle(mirror)
+        settled(it, mirror)
         for part in parts(it, side) if IS_LONG else ["leader"]:
             killed(it, side, part, SECONDS / 4)
-            it.settle(mirror)
+            settled(it, mirror)
             frozen(it, side, part, SECONDS / 2 if IS_LONG else 15.0)
-            it.settle(mirror)
+            settled(it, mirror)
         restarted(it, side, it.pair[side].region.brokers[: 3 if IS_LONG else 1])
-        it.settle(mirror)
+        settled(it, mirror)
         moved(it, side)
-        it.settle(mirror)
+        settled(it, mirror)
         report = it.judged()
         mirror.check_alive()
 
@@ -125,7 +125,7 @@ def test_a_target_that_is_down_costs_no_memory_however_fast_the_source(
         it.start_load(rate=RATE)
         mirror = it.mirror()
         it.settle(mirror)
-        before_mb = resident_mb(mirror)
+        before_mb = resident_mb(mirror.pid)
         with it.fault(f"target down for {down_s:.0f} s", aborts=True) as fault:
             brokers = pair["west"].region.brokers
             for broker in brokers:

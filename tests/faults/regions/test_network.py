@@ -10,7 +10,7 @@ from tests.faultkit.hold import IS_LONG
 from tests.faultkit.proxy import BLACK_HOLE, Line, Side
 from tests.faultkit.waiting import wait_until
 from tests.faults.regions.breaking import BITE_S, CUT, half_open, hole, reset, slow
-from tests.faults.regions.drill import SECONDS, Drill, drill
+from tests.faults.regions.drill import SECONDS, Drill, drill, settled
 from tests.judge.render import render
 from tests.judge.verdict import Verdict
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from services.local.region import Region
     from tests.faultkit.far import FarRegion
-    from tests.faultkit.process import ServiceProcess
 
 HOLD_S: Final = 20.0 if IS_LONG else 12.0
 """Longer than a produce answer is waited for (10 s): within that, answers that were only late would
@@ -31,12 +30,6 @@ SLOW: Final = Line(delay_s=0.05, slice_bytes=4_000)
 pytestmark = pytest.mark.timeout(1_500)
 
 
-def settled(it: Drill, mirror: ServiceProcess) -> None:
-    """Alive, and every slot copies."""
-    mirror.check_alive()
-    it.settle(mirror)
-
-
 @pytest.mark.parametrize("side", ["west", pytest.param("east", marks=pytest.mark.long)])
 def test_black_holes_both_ways_and_one_way_lose_and_repeat_nothing(
     pair: dict[str, FarRegion], tmp_path: Path, side: str
@@ -44,7 +37,7 @@ def test_black_holes_both_ways_and_one_way_lose_and_repeat_nothing(
     with drill(f"hole-{side}", pair, tmp_path) as it:
         it.start_load()
         mirror = it.mirror()
-        it.settle(mirror)
+        settled(it, mirror)
         gates = list(pair[side].gates.values())
         hole(it, f"{side} answers lost", gates, HOLD_S, down=BLACK_HOLE)
         settled(it, mirror)
@@ -79,7 +72,7 @@ def test_the_coordinator_is_reached_and_the_leader_not(
     with drill("asymmetric", pair, tmp_path) as it:
         it.start_load()
         mirror = it.mirror()
-        it.settle(mirror)
+        settled(it, mirror)
         coordinator = it.roles("west").coordinator_of(f"mirrorfleet.{it.name}.east.0")
         leader = next(node for node in pair["west"].nodes if node != coordinator)
         lead_all(it.west, it, leader)
@@ -103,7 +96,7 @@ def test_resets_half_open_connections_and_slices_lose_and_repeat_nothing(
     with drill(f"torn-{side}", pair, tmp_path) as it:
         it.start_load()
         mirror = it.mirror()
-        it.settle(mirror)
+        settled(it, mirror)
         gates = list(pair[side].gates.values())
         reset(it, side, gates, HOLD_S)
         settled(it, mirror)

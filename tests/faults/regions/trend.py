@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import httpx
 
-from tests.faults.regions.drill import descriptors, resident_mb
+from tests.faultkit.process import descriptors, resident_mb
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +45,7 @@ class Trend:
         """Take a sample; a process that is frozen or going has none."""
         try:
             text = process.get("/metrics").text
-            found = Holding(at_s, resident_mb(process), descriptors(process), _tasks(text))
+            found = Holding(at_s, resident_mb(process.pid), descriptors(process.pid), _tasks(text))
         except (httpx.HTTPError, OSError, AssertionError):
             return
         self.samples.append(found)
