@@ -171,8 +171,14 @@ fmt: $(READY) ## format and fix what can be fixed
 	@$(PY) -m ruff format
 	@$(PY) -m ruff check --fix
 
+.PHONY: clocks
+clocks: ## what moves the clocks of brokers (Debian's libfaketime); once
+	@ls /usr/lib/*/faketime/libfaketimeMT.so.1 >/dev/null 2>&1 || { apt-get -qq update \
+		&& apt-get -qq install --no-install-recommends libfaketime >/dev/null; } || { \
+		echo "error: drills of clocks need libfaketime: apt-get install libfaketime" >&2; exit 1; }
+
 .PHONY: test-faults
-test-faults: brokers ## brokers and networks that fail under load, mostly three brokers a side; short
+test-faults: brokers clocks ## brokers and networks that fail under load, mostly three brokers a side; short
 	@time $(PY) -m pytest tests/faults/regions tests/faults/neighbours -m 'not long' -s --durations=10
 
 .PHONY: test-far
@@ -180,7 +186,7 @@ test-far: brokers ## backlog from a source far away, over many connections
 	@time $(PY) -m pytest tests/faults/far -m 'not long' -s --durations=10
 
 .PHONY: faults
-faults: brokers ## all failure drills in the long form: a minute a fault, promised times; hours
+faults: brokers clocks ## all failure drills in the long form: a minute a fault, promised times; hours
 	@MIRRORFLEET_FAULT_SECONDS=60 $(PY) -m pytest tests/faults tests/integration/workers \
 		tests/integration/standby tests/integration/loss tests/integration/sync \
 		tests/integration/following tests/versions tests/scenarios \

@@ -20,6 +20,7 @@ from xdist.scheduler import LoadScopeScheduling
 from services.local import ports
 from services.local.region import Region, RegionSpec, start_regions
 from tests.faultkit.blocks import own_block
+from tests.faultkit.regions import UNFENCED
 
 UNIT_TIMEOUT_S = 20
 HOME = Path(__file__).resolve().parents[1] / ".local"
@@ -76,7 +77,7 @@ def running(*specs: RegionSpec) -> Iterator[list[Region]]:
 @pytest.fixture(scope="session")
 def shared_pair() -> Iterator[list[Region]]:
     """Both shared regions, started side by side."""
-    yield from running(RegionSpec(name="east"), RegionSpec(name="west"))
+    yield from running(*(RegionSpec(name=side, extra=UNFENCED) for side in ("east", "west")))
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ from tests.faultkit.asked import REACHED
 from tests.faultkit.far import far_pair
 from tests.faultkit.hold import hold_sync
 from tests.faultkit.proxy import BLACK_HOLE
-from tests.faultkit.regions import address
+from tests.faultkit.regions import UNFENCED, address
 from tests.faultkit.traffic import traffic
 from tests.faultkit.waiting import wait_until
 from tests.judge.verdict import Evidence, Verdict
@@ -36,7 +36,7 @@ RESUMES_S: Final = 30.0
 
 @pytest.mark.timeout(180)
 def test_l4_nothing_is_lost_or_repeated_by_a_cut(west: Region, tmp_path: Path) -> None:
-    with far_pair(RegionSpec(name="east")) as pair:
+    with far_pair(RegionSpec(name="east", extra=UNFENCED)) as pair:
         far = pair["east"]
         east, gate = far.region, far.gates[1]
         reached = {"east": {"bootstrap": far.bootstrap}}

@@ -18,6 +18,7 @@ from tests.faultkit.far import far_pair
 from tests.faultkit.hold import IS_LONG, hold_sync
 from tests.faultkit.process import service
 from tests.faultkit.proxy import BLACK_HOLE, Line
+from tests.faultkit.regions import UNFENCED
 from tests.faultkit.waiting import wait_until
 from tests.faults.regions.drill import FLOWING_S, RATE, drill
 from tests.judge.render import render
@@ -87,7 +88,7 @@ def test_after_a_long_cut_live_partitions_are_current_before_the_backlog_is_done
     tmp_path: Path,
 ) -> None:
     topics = ["cut-bulk:12", "cut-live:12"]
-    sides = [RegionSpec(name=side, tuning=TUNING) for side in ("east", "west")]
+    sides = [RegionSpec(name=side, tuning=TUNING, extra=UNFENCED) for side in ("east", "west")]
     with far_pair(*sides) as pair, drill("cut", pair, tmp_path, topics=topics) as it:
         it.start_load(BULK_RATE, topics[:1])
         it.start_load(LIVE_RATE, topics[1:])
