@@ -17,9 +17,9 @@ QUICK_TO_NOTICE: Final = {
 }
 """Brokers that miss a dead one after 3 s, and not after 9."""
 UNFENCED: Final = {"broker.session.timeout.ms": "120000"}
-"""For an only broker that nobody kills. One whose controller waits 9 s for a slow disk is fenced and
-leads nothing, and 4.3 then leaves out markers (KAFKA-20734): records that were called committed vanish
-with the next abort of their producer. Measured on two busy cores: a controller stood for 23 s."""
+"""For an only broker that nobody kills. One whose controller waits 9 s for a slow disk is fenced
+and leads nothing, and 4.3 then leaves out markers (KAFKA-20734): records that were called committed
+vanish with the next abort of their producer. Measured on two busy cores: it stood for 23 s."""
 
 
 def address(region: Region) -> str:
