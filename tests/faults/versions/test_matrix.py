@@ -22,7 +22,7 @@ from tests.conftest import running
 from tests.faultkit.asked import Asked, Ran, ran, shape
 from tests.faultkit.bites import OpenAt, abort_evidence, kill_in_transaction
 from tests.faultkit.hold import IS_LONG, hold_sync
-from tests.faultkit.regions import access, address
+from tests.faultkit.regions import UNFENCED, access, address
 from tests.faultkit.traffic import traffic
 from tests.integration.mirror.making import delete
 from tests.judge.verdict import Report, Verdict
@@ -52,7 +52,13 @@ class Kind(NamedTuple):
     @property
     def spec(self) -> RegionSpec:
         """One broker of it."""
-        return RegionSpec(name=self.word, kafka=self.kafka, features=self.features, heap_mb=384)
+        return RegionSpec(
+            name=self.word,
+            kafka=self.kafka,
+            features=self.features,
+            heap_mb=384,
+            extra=UNFENCED,
+        )
 
 
 OLD: Final = Kind("3.9.1", "3.9.1", {}, 1)
