@@ -27,6 +27,7 @@ _SETTINGS: Final = {
     "FAKETIME_TIMESTAMP_FILE": FILE,
     "FAKETIME_CACHE_DURATION": "1",
     "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+    "FAKETIME_FORCE_MONOTONIC_FIX": "0",  # it is for an old libc, and has Java's waits spin
     "NO_FAKE_STAT": "1",
 }
 

@@ -292,9 +292,11 @@ class Drill:
         print(f"longest stall of the others: {longest['in it']:.2f} s")
         return longest["in it"]
 
-    def check_recovered(self, within_s: float = RECOVERED_S) -> None:
+    def check_recovered(
+        self, within_s: float = RECOVERED_S, faults: Sequence[Fault] | None = None
+    ) -> None:
         """No partition stood for that much longer than a fault lasted. Asked after `judged`."""
-        for fault in self.faults:
+        for fault in self.faults if faults is None else faults:
             assert fault.stall_s is not None, f"{fault.name}: nobody looked"
             assert fault.stall_s < fault.lasted_s + within_s, (
                 f"{fault.name}: stood {fault.stall_s:.1f} s"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Final
-from uuid import uuid4
 
 import httpx
 import pytest
+from confluent_kafka import KafkaException
 
 from services.local.region import RegionSpec, Tuning
 from tests.faultkit.clocks import movable, step
@@ -18,7 +18,7 @@ from tests.faultkit.process import service
 from tests.faultkit.waiting import wait_until
 from tests.faults.regions.conftest import BROKERS
 from tests.faults.regions.drill import FLOWING_S, PARTITIONS, Drill, drill, settled
-from tests.integration.mirror.making import Made, create_on, delete, put, seen
+from tests.integration.mirror.making import Made, create_on, put, seen
 from tests.judge.render import render
 from tests.judge.verdict import Verdict
 
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from tests.faultkit.process import ServiceProcess
 
 AHEAD_S: Final = 300.0
-"""More than any time-out of a transaction: an open one ends when its coordinator's clock jumps."""
+"""More than the time-out of any transaction, and less than the hour by which brokers of 4.x let a
+record be ahead of their own clock."""
 NEAR_S: Final = 10.0
 """As exactly as a clock is read through a busy broker."""
 SHOWS_S: Final = 60.0
@@ -53,20 +54,23 @@ def movable_pair() -> Iterator[dict[str, FarRegion]]:
         yield pair
 
 
+def probe(broker: Broker) -> str:
+    """The topic to which a broker gives its time."""
+    return f"clock-{broker.node_id}"
+
+
+def make_probes(region: Region) -> None:
+    """Before any clock moves: a question that is on its way then may be given up."""
+    own: dict[str, str | int] = {"message_timestamp_type": "LogAppendTime"}
+    for broker in region.brokers:
+        create_on(region, probe(broker), [broker.node_id], min_insync_replicas=1, **own)
+
+
 def ahead_s(region: Region, broker: Broker) -> float:
     """How far a broker's clock is ahead of ours, by the time that it gives to a record."""
-    topic = f"clock-{uuid4().hex[:8]}"
-    own: dict[str, str | int] = {
-        "message_timestamp_type": "LogAppendTime",
-        "min_insync_replicas": 1,
-    }
-    create_on(region, topic, [broker.node_id], **own)
-    try:
-        put(region, topic, [Made(b"what time is it?")])
-        now_s = time.time()
-        return seen(region, topic)[-1].timestamp / 1000 - now_s
-    finally:
-        delete(region, topic)
+    put(region, probe(broker), [Made(b"what time is it?")])
+    now_s = time.time()
+    return seen(region, probe(broker))[-1].timestamp / 1000 - now_s
 
 
 def stepped(it: Drill, side: str, brokers: Sequence[Broker], by_s: float) -> None:
@@ -79,6 +83,7 @@ def stepped(it: Drill, side: str, brokers: Sequence[Broker], by_s: float) -> Non
             lambda: all(abs(ahead_s(region, broker) - by_s) < NEAR_S for broker in brokers),
             deadline_s=SHOWS_S,
             what="the new time in records",
+            ignoring=(KafkaException, AssertionError),
         )
         fault.bit(True, "by the time that each gives to a record")
 
@@ -100,6 +105,8 @@ def test_brokers_whose_clocks_are_minutes_apart_and_jump_both_ways_cost_nothing(
     tmp_path: Path,
 ) -> None:
     with movable_pair() as pair, drill("clocks", pair, tmp_path) as it:
+        for far in pair.values():
+            make_probes(far.region)
         it.start_load()
         mirror = it.mirror()
         lag = it.stack.enter_context(
@@ -110,9 +117,10 @@ def test_brokers_whose_clocks_are_minutes_apart_and_jump_both_ways_cost_nothing(
         east, west = (pair[side].region.brokers for side in ("east", "west"))
         for side, brokers, by_s in (
             ("east", east, AHEAD_S),
-            ("west", west, -AHEAD_S),
-            ("west", west[:1], AHEAD_S),  # ten minutes ahead of its neighbours
+            ("east", east[:1], -AHEAD_S),  # ten minutes behind its neighbours
             ("east", east, -AHEAD_S),
+            ("west", west, -AHEAD_S),
+            ("west", west[:1], AHEAD_S),
             ("west", west, 0.0),
         ):
             stepped(it, side, brokers, by_s)
@@ -126,4 +134,5 @@ def test_brokers_whose_clocks_are_minutes_apart_and_jump_both_ways_cost_nothing(
         mirror.check_alive()
 
     assert report.verdict is Verdict.PASS, render(report)
-    it.check_recovered()
+    # stalls are measured by the times of commits, which are those of the target's brokers
+    it.check_recovered(faults=[fault for fault in it.faults if fault.name.startswith("east")])
