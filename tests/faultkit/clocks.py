@@ -15,6 +15,7 @@ import os
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from unittest.mock import patch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,17 +43,8 @@ def library() -> Path:
 @contextmanager
 def movable() -> Iterator[None]:
     """Start brokers within; what is started after it has the clock of the machine."""
-    settings = {"LD_PRELOAD": str(library()), **_SETTINGS}
-    before = {name: os.environ.get(name) for name in settings}
-    os.environ.update(settings)
-    try:
+    with patch.dict(os.environ, LD_PRELOAD=str(library()), **_SETTINGS):
         yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
 
 
 def step(broker: Broker, ahead_s: float) -> None:
