@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from services.local.region import RegionSpec
+from tests.faultkit.asked import REACHED
 from tests.faultkit.hold import hold_sync
 from tests.faultkit.regions import address
 from tests.faultkit.traffic import traffic
@@ -80,7 +81,7 @@ def test_records_come_from_the_replica_of_the_rack_and_from_leaders_when_it_dies
         load.stop()
         evidence = [Evidence("rack", bit=bool(near and back), detail=f"{near}, {back} again")]
         report = fleet.judged(
-            evidence, records=int(RATE * SECONDS * 0.8), ran_s=time.monotonic() - began
+            evidence, records=int(REACHED * RATE * SECONDS), ran_s=time.monotonic() - began
         )
 
     assert report.verdict is Verdict.PASS

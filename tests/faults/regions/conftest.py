@@ -16,12 +16,13 @@ if TYPE_CHECKING:
     from tests.faultkit.far import FarRegion
 
 BROKERS = 3
+TUNING = Tuning.STEADY if IS_LONG else Tuning.QUICK
+"""Long drills ask much of six brokers on two cores."""
+SPECS = [RegionSpec(name=side, brokers=BROKERS, tuning=TUNING) for side in ("east", "west")]
 
 
 @pytest.fixture(scope="package")
 def pair() -> Iterator[dict[str, FarRegion]]:
-    """East and west; long drills ask much of six brokers on two cores."""
-    tuning = Tuning.STEADY if IS_LONG else Tuning.QUICK
-    specs = [RegionSpec(name=side, brokers=BROKERS, tuning=tuning) for side in ("east", "west")]
-    with far_pair(*specs) as made:
+    """East and west."""
+    with far_pair(*SPECS) as made:
         yield made

@@ -6,17 +6,14 @@ import time
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Final
 
-import httpx
 import pytest
 from confluent_kafka import KafkaException
 
-from services.local.region import RegionSpec, Tuning
 from tests.faultkit.clocks import movable, step
 from tests.faultkit.far import far_pair
-from tests.faultkit.hold import IS_LONG
 from tests.faultkit.process import service
 from tests.faultkit.waiting import wait_until
-from tests.faults.regions.conftest import BROKERS
+from tests.faults.regions.conftest import SPECS
 from tests.faults.regions.drill import FLOWING_S, PARTITIONS, Drill, drill, settled
 from tests.integration.mirror.making import Made, create_on, put, seen
 from tests.judge.render import render
@@ -46,11 +43,9 @@ pytestmark = [pytest.mark.timeout(1_500), pytest.mark.apart]
 @contextmanager
 def movable_pair() -> Iterator[dict[str, FarRegion]]:
     """Three brokers a side, each with a clock of its own."""
-    tuning = Tuning.STEADY if IS_LONG else Tuning.QUICK
-    specs = [RegionSpec(name=side, brokers=BROKERS, tuning=tuning) for side in ("east", "west")]
     with ExitStack() as stack:
         with movable():
-            pair = stack.enter_context(far_pair(*specs))
+            pair = stack.enter_context(far_pair(*SPECS))
         yield pair
 
 
@@ -90,8 +85,7 @@ def stepped(it: Drill, side: str, brokers: Sequence[Broker], by_s: float) -> Non
 
 def lags(lag: ServiceProcess, topic: str) -> list[object]:
     """The time lag in ms of each partition, as `lag` tells it."""
-    rows = httpx.get(lag.wait_url() + f"/lag?topic={topic}", timeout=5).json()
-    return [row["time_lag_ms"] for row in rows]
+    return [row["time_lag_ms"] for row in lag.get(f"/lag?topic={topic}").json()]
 
 
 def told_rightly(found: Sequence[object]) -> bool:

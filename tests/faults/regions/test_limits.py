@@ -20,7 +20,7 @@ from tests.faultkit.process import peak_rss_mb
 from tests.faultkit.waiting import wait_until
 from tests.faults.regions.breaking import in_sync, started
 from tests.faults.regions.conftest import BROKERS
-from tests.faults.regions.drill import RSS_MB, SECONDS, SLOTS, drill
+from tests.faults.regions.drill import RSS_MB, SECONDS, SLOTS, drill, settled
 from tests.judge.render import render
 from tests.judge.verdict import Verdict
 
@@ -60,11 +60,9 @@ def test_a_quota_slows_the_copy_and_costs_nothing_else(
     with drill(f"quota-{side}", pair, tmp_path) as it:
         it.start_load()
         mirror = it.mirror()
-        it.settle(mirror)
-        if not IS_LONG:
-            # what is left of the start would be faster than the load; the long one alone is several
-            # times the quota, and leaves two cores no room to make up for the start
-            it.wait_current(mirror)
+        # what is left of the start would be faster than a short load; a long one alone is several
+        # times the quota
+        settled(it, mirror)
         gates = pair[side].gates.values()
         before = bytes_a_second(gates, "not throttled")
         with it.fault(f"{side} {kind} {QUOTA:.0f}") as fault:

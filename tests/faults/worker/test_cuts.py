@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-import httpx
 import pytest
 
 from services.local.region import RegionSpec, Tuning
@@ -46,7 +45,7 @@ Row = dict[str, object]
 
 def rows(lag: ServiceProcess, topic: str) -> list[Row]:
     """What `lag` says of the partitions of a topic."""
-    found: list[Row] = httpx.get(lag.wait_url() + f"/lag?topic={topic}", timeout=5).json()
+    found: list[Row] = lag.get(f"/lag?topic={topic}").json()
     return found
 
 
