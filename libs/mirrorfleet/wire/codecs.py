@@ -5,16 +5,17 @@
     lz4     frames of independent blocks: Java refuses linked ones, which is what lz4 libraries
             make by default, so the frame is made and read here. Its checksums are not read: the
             batch CRC covers them, and magic 0 had wrong ones (KAFKA-3160)
-    zstd    RFC 8878 frames
+    zstd    RFC 8878 frames: see `zstd`
 
 Output is bounded *before* it is made: a batch of a few KB can claim gigabytes. Errors:
-CorruptBatchError, never another.
+CorruptBatchError and, on a machine without memory, MemoryError; never another, and never the end of
+the process: what cramjam (Rust) cannot allocate aborts it, so cramjam is given room made here, and
+zstd, whose contexts are large, is left to zstandard (C).
 """
 
 from __future__ import annotations
 
 import struct
-import threading
 import zlib
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final, Literal
@@ -23,6 +24,7 @@ import cramjam
 import zstandard
 
 from mirrorfleet.core.errors import CorruptBatchError
+from mirrorfleet.wire import zstd
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,7 +37,14 @@ by default) before compression, and brokers are rarely allowed 100 MB; one worke
 survive a bomb."""
 
 
-_LIBRARIES_SAY: Final = (cramjam.DecompressionError, zlib.error, struct.error)
+_LIBRARIES_SAY: Final = (
+    cramjam.DecompressionError,
+    zlib.error,
+    zstandard.ZstdError,
+    struct.error,
+)
+_OF_MEMORY: Final = ("not enough memory", "Error -4 ")
+"""What zstd and zlib (Z_MEM_ERROR) say when they had none: it is not about the bytes."""
 WRONG: Final = (*_LIBRARIES_SAY, CorruptBatchError)
 """What is said of bytes that are not of the codec, by libraries and by us."""
 
@@ -68,7 +77,7 @@ def compress(codec: Codec, body: bytes | bytearray, effort: Effort = Effort.FAST
     """
     try:
         return _COMPRESS[codec](body, effort)
-    except cramjam.CompressionError as error:
+    except (cramjam.CompressionError, zlib.error, zstandard.ZstdError) as error:
         raise MemoryError(f"{codec.name.lower()}: {error}") from error
 
 
@@ -77,11 +86,14 @@ def decompress(
 ) -> bytes | bytearray:
     """The records section, uncompressed.
 
-    Raises: CorruptBatchError when the bytes are not of the codec or hold more than `limit` bytes.
+    Raises: CorruptBatchError when the bytes are not of the codec or hold more than `limit` bytes;
+    MemoryError.
     """
     try:
         body = _DECOMPRESS[codec](payload, limit)
     except _LIBRARIES_SAY as error:
+        if any(words in str(error) for words in _OF_MEMORY):
+            raise MemoryError(f"{codec.name.lower()}: {error}") from error
         raise CorruptBatchError(f"{codec.name.lower()} payload: {error}") from error
     if len(body) > limit:
         raise _too_much(limit)
@@ -139,15 +151,25 @@ _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK: Final = 32 * 1024
 _LENGTH: Final = struct.Struct(">i")
+_SNAPPY_TABLE: Final = 64 * 1024
+"""More than the library's table for a block of that size, with what malloc puts around it."""
 
 
 def _snappy(body: bytes | bytearray, _: Effort) -> bytes:
-    out = [_XERIAL_HEADER]
+    out: list[bytes | bytearray] = [_XERIAL_HEADER]
     with memoryview(body) as view:
         for start in range(0, len(view), _XERIAL_BLOCK):
-            block = bytes(cramjam.snappy.compress_raw(view[start : start + _XERIAL_BLOCK]))
-            out += (_LENGTH.pack(len(block)), block)
+            plain = view[start : start + _XERIAL_BLOCK]
+            packed = bytearray(cramjam.snappy.compress_raw_max_len(plain))
+            _check_room(_SNAPPY_TABLE)
+            del packed[cramjam.snappy.compress_raw_into(plain, packed) :]
+            out += (_LENGTH.pack(len(packed)), packed)
     return b"".join(out)
+
+
+def _check_room(size: int) -> None:
+    """Raise MemoryError where the library, which asks for so much next, would end the process."""
+    bytearray(size)
 
 
 def _unsnappy(payload: bytes | bytearray | memoryview, limit: int) -> bytearray:
@@ -204,16 +226,19 @@ _LZ4_RATIO: Final = 255
 
 
 def _lz4(body: bytes | bytearray, effort: Effort) -> bytes:
-    out = [_LZ4_HEADER]
+    out: list[bytes | bytearray] = [_LZ4_HEADER]
     mode: Literal["default", "high_compression"] = (
         "default" if effort is Effort.FAST else "high_compression"
     )
     with memoryview(body) as view:
         for start in range(0, len(view), _LZ4_BLOCK):
             plain = view[start : start + _LZ4_BLOCK]
-            block = bytes(cramjam.lz4.compress_block(plain, mode=mode, store_size=False))
-            if len(block) < len(plain):
-                out += (_LZ4_SIZE.pack(len(block)), block)
+            packed = bytearray(cramjam.lz4.compress_block_bound(plain))
+            del packed[
+                cramjam.lz4.compress_block_into(plain, packed, mode=mode, store_size=False) :
+            ]
+            if len(packed) < len(plain):
+                out += (_LZ4_SIZE.pack(len(packed)), packed)
             else:
                 out += (_LZ4_SIZE.pack(len(plain) | _LZ4_STORED), bytes(plain))
     out.append(_LZ4_SIZE.pack(0))
@@ -266,97 +291,7 @@ def _unlz4_blocks(view: memoryview, limit: int) -> bytearray:
 
 
 def _zstd(body: bytes | bytearray, effort: Effort) -> bytes:
-    return bytes(cramjam.zstd.compress(body, 1 if effort is Effort.FAST else 6))
-
-
-class _ZstdContext(threading.local):
-    """One a thread, used again: for a small payload a new one is ten times the work."""
-
-    def __init__(self) -> None:
-        self.reader = zstandard.ZstdDecompressor()
-
-
-_zstd_context: Final = _ZstdContext()
-
-
-def _unzstd(payload: bytes | bytearray | memoryview, limit: int) -> bytes | bytearray:
-    """A frame of one block, as small batches have; others have the way that bounds and joins them.
-
-    That it is one is looked at here: of frames that do not tell their size the library reads the
-    first and says nothing of those behind it.
-    """
-    if _is_one_zstd_block(memoryview(payload)):
-        most = min(limit, _ZSTD_BLOCK_MOST)
-        try:
-            if zstandard.frame_content_size(payload) <= most:  # -1: it does not tell
-                return _zstd_context.reader.decompress(payload, max_output_size=most)
-        except zstandard.ZstdError:
-            pass  # more than fits, or damaged: which of the two is found out there
-    return _unzstd_frames(payload, limit)
-
-
-def _is_one_zstd_block(view: memoryview) -> bool:
-    if len(view) <= _ZSTD_LEAST or _ZSTD_MAGIC_LAYOUT.unpack_from(view)[0] != _ZSTD_MAGIC:
-        return False
-    flags = view[4]
-    single, checksum = flags >> 5 & 1, flags & 4
-    begin = 6 - single + (0, 1, 2, 4)[flags & 3] + (single, 2, 4, 8)[flags >> 6]
-    block = int.from_bytes(view[begin : begin + 3], "little")
-    is_raw_or_packed = block & 1 and block >> 1 & 3 in {_RAW, _PACKED}
-    return bool(is_raw_or_packed) and begin + 3 + (block >> 3) + checksum == len(view)
-
-
-def _unzstd_frames(payload: bytes | bytearray | memoryview, limit: int) -> bytearray:
-    """One pass into room for what the blocks can hold: Java's frames do not tell their size."""
-    out = bytearray(min(limit, _most_in_zstd(memoryview(payload))))
-    del out[cramjam.zstd.decompress_into(payload, out) :]
-    return out
-
-
-_ZSTD_MAGIC: Final = 0xFD2FB528
-_ZSTD_SKIPPABLE: Final = 0x184D2A5
-_ZSTD_MAGIC_LAYOUT: Final = struct.Struct("<I")
-_ZSTD_FRAME: Final = struct.Struct("<IB")
-_ZSTD_SKIP: Final = struct.Struct("<II")
-_ZSTD_BLOCK: Final = struct.Struct("<BH")
-_ZSTD_BLOCK_MOST: Final = 128 * 1024
-_RAW, _RLE, _PACKED = range(3)
-_ZSTD_LEAST: Final = 20
-"""Longer than any header of a frame and its first block."""
-
-
-def _most_in_zstd(view: memoryview) -> int:
-    """The most bytes that the frames can hold, from their block headers alone (RFC 8878)."""
-    most = position = 0
-    while position < len(view):
-        (magic,) = _ZSTD_MAGIC_LAYOUT.unpack_from(view, position)
-        if magic >> 4 == _ZSTD_SKIPPABLE:
-            position += _ZSTD_SKIP.size + _ZSTD_SKIP.unpack_from(view, position)[1]
-            continue
-        if magic != _ZSTD_MAGIC:
-            raise CorruptBatchError("zstd payload: no frame")
-        flags = _ZSTD_FRAME.unpack_from(view, position)[1]
-        single = flags >> 5 & 1
-        content_size = (single, 2, 4, 8)[flags >> 6]
-        dictionary_id = (0, 1, 2, 4)[flags & 3]
-        position += _ZSTD_FRAME.size + (1 - single) + dictionary_id + content_size
-        inside, position = _zstd_blocks(view, position)
-        most += inside
-        position += 4 if flags & 4 else 0
-    return most
-
-
-def _zstd_blocks(view: memoryview, position: int) -> tuple[int, int]:
-    """The most bytes in the blocks of one frame, and the position after them."""
-    most = last = 0
-    while not last:
-        low, high = _ZSTD_BLOCK.unpack_from(view, position)
-        last, kind, size = low & 1, low >> 1 & 3, high << 5 | low >> 3
-        if kind > _PACKED:
-            raise CorruptBatchError("zstd payload: a reserved block")
-        most += _ZSTD_BLOCK_MOST if kind == _PACKED else size
-        position += _ZSTD_BLOCK.size + (1 if kind == _RLE else size)
-    return most, position
+    return zstd.pack(body, 1 if effort is Effort.FAST else 6)
 
 
 _COMPRESS: Final[dict[Codec, Callable[[bytes | bytearray, Effort], bytes]]] = {
@@ -371,5 +306,5 @@ _DECOMPRESS: Final[dict[Codec, Inflater]] = {
     Codec.GZIP: _gunzip,
     Codec.SNAPPY: _unsnappy,
     Codec.LZ4: _unlz4,
-    Codec.ZSTD: _unzstd,
+    Codec.ZSTD: zstd.unpack,
 }

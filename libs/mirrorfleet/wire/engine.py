@@ -192,7 +192,10 @@ class _Walk:
 
     def _gather(self, start: int, end: int) -> int | None:
         """Take the run of batches of one record that begins there; the byte after it."""
-        run = singles.gathered(self._view, start, end, self.position, self._terms, self._opens)
+        try:
+            run = singles.gathered(self._view, start, end, self.position, self._terms, self._opens)
+        except MemoryError:
+            run = None  # as they are they need no more of it
         self._opens -= singles.OPENED_IN_VAIN if run is None else run.opened
         if run is None or (self._legacy and self._flush_legacy()):
             return None

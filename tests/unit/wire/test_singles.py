@@ -92,6 +92,20 @@ def test_a_single_batch_alone_passes_as_it_is() -> None:
     assert isinstance(batch.payload, memoryview)
 
 
+@pytest.mark.parametrize("codec", CODECS)
+def test_without_memory_to_make_one_batch_of_them_they_go_as_they_are(
+    codec: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> bytes:
+        raise MemoryError
+
+    log = lone(some(6), codec=codec)
+    monkeypatch.setattr(singles, "compress", refused)
+    walked = fetched(*log)
+    assert copied(walked) == some(6)
+    assert [batch.count for batch in walked.batches] == [1] * 6
+
+
 def test_what_is_behind_the_wanted_offset_is_left_out() -> None:
     walked = fetched(*lone(some(6)), wanted=4)
     assert copied(walked) == some(6)[4:]
