@@ -156,13 +156,14 @@ class RunningProcess:
         if self.exit_code is not None:
             raise DiedError(f"{self.name} ended with {self.exit_code}\n{self.tail()}")
 
-    def limit_memory(self) -> None:
+    def limit_memory(self, room: int = SMALL_BYTES) -> None:
         """Allow it hardly more address space than it has now, as a full machine would.
 
-        What answers need is missing; small things that any code needs at any time are not.
+        What answers need is missing; small things that any code needs at any time are not, unless
+        `room` is less.
         """
         pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[0])
-        limit = pages * resource.getpagesize() + SMALL_BYTES
+        limit = pages * resource.getpagesize() + room
         resource.prlimit(self.pid, resource.RLIMIT_AS, (limit, limit))
 
     def clean_up(self) -> None:

@@ -6,6 +6,8 @@
     ├── CorruptBatchError      bytes that are not a record batch, or fail their CRC
     ├── UnknownVersionError    a control record newer than this build
     ├── ConnectionLostError    the connection ended with requests unanswered (retriable)
+    │   └── NoMemoryError      this process had no memory for it
+    ├── StarvedError           and has had none for long: it ends, for others to go on
     ├── DeadlineError          no answer in time (retriable)
     ├── AuthenticationError    TLS or SASL said no
     ├── UnsupportedError       the broker lacks an API or a version that we need
@@ -72,6 +74,17 @@ class ConnectionLostError(MirrorfleetError):
     retriable = True
 
 
+class NoMemoryError(ConnectionLostError):
+    """Raised when a connection ends, or is not made, because this process has no memory for it."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"no memory for {what}.", hint="Give the process more memory.")
+
+
+class StarvedError(MirrorfleetError):
+    """Raised when memory has been missing for long: the process ends, and others have its slots."""
+
+
 class DeadlineError(MirrorfleetError):
     """Raised when an answer did not come in time; the outcome of the request is unknown."""
 
@@ -113,6 +126,10 @@ class OutdatedError(MirrorfleetError):
 
     Not `retriable`: the same write stays wrong. Who reads and decides again may succeed.
     """
+
+
+ENDING: Final = (UnknownVersionError, StarvedError)
+"""What no other attempt of this process mends, nor of one beside it: it ends."""
 
 
 def may_not(who: str, operation: str, resource: str, cluster: str) -> str:

@@ -15,9 +15,14 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple, TypeVar, cast
 
-from mirrorfleet.core.errors import ConnectionLostError, DeadlineError, MirrorfleetError
+from mirrorfleet.core.errors import (
+    ConnectionLostError,
+    DeadlineError,
+    MirrorfleetError,
+    NoMemoryError,
+)
 from mirrorfleet.core.primitives import legacy_string, skip_tags
-from mirrorfleet.kafka.frames import Frame, FrameReader, NotAFrameError
+from mirrorfleet.kafka.frames import Frame, FrameReader, NotAFrameError, unread
 from mirrorfleet.kafka.low_water import LowWater
 from mirrorfleet.kafka.tls import explain_alert
 from mirrorfleet.kafka.versions import ApiVersions, api_name
@@ -201,7 +206,10 @@ class Connection(asyncio.BufferedProtocol):
         self._waiting.append(waiting)
         self._arm(waiting.deadline)
         head = _HEAD.pack(size, api_key, version, waiting.correlation) + tail
-        self._transport.writelines((head, *parts))
+        try:
+            self._transport.writelines((head, *parts))
+        except MemoryError:  # a part of it may be written
+            self._fail(NoMemoryError(f"a request to {self.peer}"))
         self._requests += 1
 
     async def ready(self) -> None:
@@ -306,18 +314,12 @@ class Connection(asyncio.BufferedProtocol):
             frames = self._frames.received(nbytes)
         except NotAFrameError as error:
             self._fail(error.explained(self.peer))
-            return
         except MemoryError:
-            self._fail(
-                ConnectionLostError(
-                    f"no memory for an answer of {self.peer}.",
-                    hint="Give the process more memory.",
-                )
-            )
-            return
-        self._low_water.want(self._frames.missing, self.rtt_s)
-        for frame in frames:
-            self._deliver(frame)
+            self._fail(NoMemoryError(f"an answer of {self.peer}"))
+        else:
+            self._low_water.want(self._frames.missing, self.rtt_s)
+            for frame in frames:
+                self._deliver(frame)
 
     def _deliver(self, frame: Frame) -> None:
         if not self._waiting:
@@ -336,11 +338,7 @@ class Connection(asyncio.BufferedProtocol):
             result = waiting.read(frame, start)
         except Exception as error:  # noqa: BLE001 - whatever it is, also no memory: who asked hears
             self._waiting.appendleft(waiting)
-            self._fail(
-                ConnectionLostError(
-                    f"{self.peer} answered {waiting.what} with bytes we cannot read: {error!r}."
-                )
-            )
+            self._fail(unread(self.peer, waiting.what, error))
         else:
             waiting.answer.set_result(result)
 

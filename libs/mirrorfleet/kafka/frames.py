@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, cast
 
-from mirrorfleet.core.errors import ConnectionLostError
+from mirrorfleet.core.errors import ConnectionLostError, NoMemoryError
 
 Frame = bytes | bytearray
 """An answer from its correlation id on."""
@@ -62,6 +62,13 @@ class NotAFrameError(ValueError):
             f"{peer} sent bytes that are not Kafka's: {self.first!r}.",
             hint="Check that the port is a broker's listener.",
         )
+
+
+def unread(peer: str, what: str, error: Exception) -> ConnectionLostError:
+    """Why nothing can be made of a frame that answers `what`."""
+    if isinstance(error, MemoryError):
+        return NoMemoryError(f"what {peer} answered {what} with")
+    return ConnectionLostError(f"{peer} answered {what} with bytes we cannot read: {error!r}.")
 
 
 class FrameReader:

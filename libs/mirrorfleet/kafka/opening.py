@@ -21,7 +21,12 @@ from kio.schema.api_versions.v4.response import ApiVersionsResponse as ApiVersio
 
 from mirrorfleet.config.cluster_settings import ClusterSettings
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import ConnectionLostError, DeadlineError, UnsupportedError
+from mirrorfleet.core.errors import (
+    ConnectionLostError,
+    DeadlineError,
+    NoMemoryError,
+    UnsupportedError,
+)
 from mirrorfleet.core.ports import Dice
 from mirrorfleet.kafka.call import call
 from mirrorfleet.kafka.codec import Request, code_of, decode, encode
@@ -117,10 +122,7 @@ class TcpConnector:
                 hint="Check the address in `bootstrap` and the brokers' advertised.listeners.",
             ) from error
         except MemoryError as error:
-            raise ConnectionLostError(
-                f"no memory for a connection to {peer} ({self._settings.alias}).",
-                hint="Give the process more memory.",
-            ) from error
+            raise NoMemoryError(f"a connection to {peer} ({self._settings.alias})") from error
         except OSError as error:
             raise self._unreachable(peer, error) from error
         raw = transport.get_extra_info("socket")

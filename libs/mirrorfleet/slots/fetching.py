@@ -16,6 +16,7 @@ from mirrorfleet.copying.budget import FrameLease, Weight
 from mirrorfleet.copying.cadence import rest_s
 from mirrorfleet.copying.partition import CopyPartition, Pace, SourceEnds
 from mirrorfleet.copying.schedule import FetchWindow, backoff_s, commit_interval
+from mirrorfleet.copying.starving import Starving
 from mirrorfleet.core.errors import MirrorfleetError
 from mirrorfleet.kafka.fetcher import Fetched, FetchedPartition, FetchLane, FetchPoint
 from mirrorfleet.kafka.low_water import FAR_S
@@ -108,13 +109,14 @@ class Lanes:
         return any(at is not None and at.node == key.node for at in found)
 
     async def _lane(self, key: LaneKey) -> None:
-        failures = 0
+        failures, starving = 0, Starving()
         while not self._is_over and self._serves(key):
             lane = _Lane(self._runner, key)
             try:
                 await lane.run()
                 return
             except MirrorfleetError as error:
+                starving.failed(error, self._runner.clock.monotonic(), answered=lane.answered)
                 failures = 1 if lane.answered else failures + 1
                 self._runner.reach.lost(key.node)
                 replicas.leave(self._runner, key.node)

@@ -13,7 +13,7 @@ from mirrorfleet.copying.lifecycle import SlotState, moved
 from mirrorfleet.copying.limits import Limits
 from mirrorfleet.copying.schedule import Depth, Setbacks
 from mirrorfleet.copying.slot import Slot
-from mirrorfleet.core.errors import FencedError, MirrorfleetError, UnknownVersionError, deciding
+from mirrorfleet.core.errors import ENDING, FencedError, MirrorfleetError, deciding
 from mirrorfleet.core.ids import Link, PartitionIdentity, SlotNumber, TopicId, TopicPartition
 from mirrorfleet.kafka.producer import ProduceLane
 from mirrorfleet.kafka.together import unless_cancelled
@@ -130,7 +130,7 @@ class SlotRunner:
                 else:
                     self.setbacks.another(self.clock.monotonic())
                     self.trouble = NO_MEMBER
-            except UnknownVersionError:
+            except ENDING:
                 raise
             except FencedError as error:
                 self._fenced(error)

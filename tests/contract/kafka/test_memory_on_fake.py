@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mirrorfleet.config.cluster_settings import ClusterSettings
-from mirrorfleet.core.errors import ConnectionLostError
+from mirrorfleet.core.errors import NoMemoryError
 from mirrorfleet.core.ids import ClusterAlias
 from mirrorfleet.kafka import connection
 from mirrorfleet.kafka.opening import TcpConnector
@@ -22,6 +22,6 @@ async def test_no_memory_for_a_connection_is_an_error_that_passes(
     async with FakeBroker() as broker:
         host, port = broker.bootstrap.split(":")
         settings = ClusterSettings(alias=ClusterAlias("fake"), bootstrap=(broker.bootstrap,))
-        with pytest.raises(ConnectionLostError, match="no memory for a connection to") as caught:
+        with pytest.raises(NoMemoryError, match="no memory for a connection to") as caught:
             await TcpConnector(settings).open(host, int(port))
     assert caught.value.retriable

@@ -15,6 +15,7 @@ from mirrorfleet.core.errors import (
     ConnectionLostError,
     DeadlineError,
     MirrorfleetError,
+    NoMemoryError,
 )
 from mirrorfleet.kafka.connection import Connection, Renewal
 from mirrorfleet.kafka.frames import FrameReader
@@ -133,10 +134,26 @@ async def test_an_answer_that_is_read_without_memory_is_waited_for_by_nobody() -
     connection, transport = connected()
     asked = connection.request(26, 3, (), refuse, flexible=True, deadline_s=LONG_S)
     answer(connection, 1, b"\0")
-    with pytest.raises(ConnectionLostError, match="MemoryError"):
+    with pytest.raises(NoMemoryError, match="no memory for what b:9092 answered EndTxn v3 with"):
         async with asyncio.timeout(5):
             await asked
     assert transport.aborted
+
+
+async def test_a_request_for_which_there_is_no_memory_ends_the_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A part of it may be written: what follows would be taken for the rest."""
+
+    def refuse(_parts: object) -> None:
+        raise MemoryError
+
+    connection, transport = connected()
+    monkeypatch.setattr(transport, "writelines", refuse)
+    asked = ask(connection)
+    with pytest.raises(NoMemoryError, match="no memory for a request to b:9092"):
+        await asked
+    assert (transport.aborted, connection.closed) == (True, True)
 
 
 async def test_an_answer_for_which_there_is_no_memory_ends_the_connection(
@@ -149,7 +166,7 @@ async def test_an_answer_for_which_there_is_no_memory_ends_the_connection(
     asked = ask(connection)
     monkeypatch.setattr(FrameReader, "received", refuse)
     answer(connection, 1, b"\0")
-    with pytest.raises(ConnectionLostError, match="no memory for an answer of b:9092"):
+    with pytest.raises(NoMemoryError, match="no memory for an answer of b:9092"):
         await asked
     assert transport.aborted
 
