@@ -98,15 +98,23 @@ def gave_way(starved: ServiceProcess) -> bool:
     return starved.exit_code == 1 and any(words in starved.text() for words in said)
 
 
-@pytest.mark.parametrize("room", [SMALL_BYTES, pytest.param(0, marks=pytest.mark.apart)])
+@pytest.mark.parametrize(
+    ("name", "room"),
+    [("starved", SMALL_BYTES), pytest.param("famished", 0, marks=pytest.mark.apart)],
+)
 @pytest.mark.timeout(700)
 def test_a_worker_that_has_no_memory_left_loses_connections_and_no_records(
-    east: Region, west: Region, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int
+    east: Region,
+    west: Region,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    room: int,
 ) -> None:
     """It has some again when answers were given up, or leaves its slots to who has."""
     # of a thread that allocated once malloc keeps 64 MB of address space, which serve all the same
     monkeypatch.setenv("MALLOC_ARENA_MAX", "1")
-    with under_load("starved", east, west, tmp_path) as fleet:
+    with under_load(name, east, west, tmp_path) as fleet:
         starved = fleet.start("starved")
         fleet.start("fed")
         fleet.wait_shared("starved", "fed")
