@@ -50,6 +50,13 @@ def peak_rss_mb(pid: int) -> float:
     return 0.0
 
 
+def limit_memory(pid: int, room: int) -> None:
+    """Allow a process hardly more address space than it has now: `room` bytes."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text("ascii").split()[0])
+    limit = pages * resource.getpagesize() + room
+    resource.prlimit(pid, resource.RLIMIT_AS, (limit, limit))
+
+
 def resident_mb(pid: int) -> float:
     """Memory of a process that is in RAM now."""
     pages = int(Path(f"/proc/{pid}/statm").read_text("ascii").split()[1])
@@ -162,9 +169,7 @@ class RunningProcess:
         What answers need is missing; small things that any code needs at any time are not, unless
         `room` is less.
         """
-        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[0])
-        limit = pages * resource.getpagesize() + room
-        resource.prlimit(self.pid, resource.RLIMIT_AS, (limit, limit))
+        limit_memory(self.pid, room)
 
     def clean_up(self) -> None:
         """Make sure that the process is gone, frozen or not."""

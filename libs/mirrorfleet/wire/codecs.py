@@ -291,7 +291,7 @@ def _unlz4_blocks(view: memoryview, limit: int) -> bytearray:
 
 
 def _zstd(body: bytes | bytearray, effort: Effort) -> bytes:
-    return zstd.pack(body, 1 if effort is Effort.FAST else 6)
+    return zstd.pack(body, zstd.FAST if effort is Effort.FAST else 6)
 
 
 _COMPRESS: Final[dict[Codec, Callable[[bytes | bytearray, Effort], bytes]]] = {

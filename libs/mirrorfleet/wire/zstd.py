@@ -14,8 +14,8 @@ import zstandard
 
 from mirrorfleet.core.errors import CorruptBatchError
 
-_USUAL: Final = 1
-"""The level that keeps up with fetching."""
+FAST: Final = 1
+"""The level that keeps up with fetching; its contexts are kept."""
 _MAGIC: Final = 0xFD2FB528
 _SKIPPABLE: Final = 0x184D2A5
 _MAGIC_LAYOUT: Final = struct.Struct("<I")
@@ -33,7 +33,7 @@ class _Context(threading.local):
 
     def __init__(self) -> None:
         self.reader = zstandard.ZstdDecompressor()
-        self.writer = zstandard.ZstdCompressor(level=_USUAL)
+        self.writer = zstandard.ZstdCompressor(level=FAST)
 
 
 _context: Final = _Context()
@@ -41,7 +41,7 @@ _context: Final = _Context()
 
 def pack(body: bytes | bytearray, level: int) -> bytes:
     """One frame. Raises: zstandard.ZstdError and MemoryError, both where memory is missing."""
-    if level == _USUAL:
+    if level == FAST:
         return _context.writer.compress(body)
     return zstandard.ZstdCompressor(level=level).compress(body)
 
@@ -74,7 +74,7 @@ def _is_one_block(view: memoryview) -> bool:
 
 
 def _of_frames(payload: bytes | bytearray | memoryview, limit: int) -> bytearray:
-    """One pass into room for what the blocks can hold: Java's frames do not tell their size."""
+    """One pass into room for what the blocks can hold."""
     out = bytearray(min(limit + 1, _most_in(memoryview(payload))))
     with _context.reader.stream_reader(payload, read_across_frames=True) as reader:
         del out[reader.readinto(out) :]

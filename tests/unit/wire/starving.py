@@ -6,12 +6,13 @@ library ended it.
 
 from __future__ import annotations
 
-import resource
+import os
 import sys
 from random import Random
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.wire.codecs import Codec, compress, decompress
+from tests.faultkit.process import limit_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,9 +44,7 @@ def starved(piece: int, attempt: Callable[[], object]) -> str:
 def main(name: str) -> None:
     codec = Codec[name]
     packed = RUN if codec is Codec.ZSTD else compress(codec, BODY)
-    with open("/proc/self/statm", encoding="ascii") as statm:  # noqa: PTH123 - as small as it gets
-        size = int(statm.read().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (size, size))
+    limit_memory(os.getpid(), room=0)
     said = [
         starved(piece, attempt)
         for piece in PIECES
