@@ -241,12 +241,21 @@ class _Connection(Protocol):
     _writer: asyncio.StreamWriter | None
 
 
+class _Metadata(Protocol):
+    """What a client knows of its cluster."""
+
+    unauthorized_topics: set[str]
+
+    def partitions_for_topic(self, topic: str) -> set[int] | None: ...
+
+
 class _Fetcher(Protocol):
     _fetch_task: asyncio.Task[None]
     _pending_tasks: set[asyncio.Task[bool]]
 
 
 class _Client(Protocol):
+    cluster: _Metadata
     _ssl_context: ssl.SSLContext | None
     _sasl_plain_password: str | None
     _sync_task: asyncio.Task[None] | None
@@ -268,6 +277,18 @@ def check_tasks(consumer: object) -> None:
             error = None if task.cancelled() else task.exception()
             why = error and (error.__cause__ or error)
             raise theirs.KafkaConnectionError(f"aiokafka no longer {what}: {why!r}")
+
+
+def is_told_of(consumer: object, topic: str) -> bool:
+    """Whether the cluster's last answer has a topic.
+
+    Where not, a consumer knows no leader: it fetches nothing, and asks for one for ever.
+    Raises: aiokafka's KafkaError when we may not know of it. Else that comes with a fetch.
+    """
+    told = cast("_Consumer", consumer)._client.cluster
+    if topic in told.unauthorized_topics:
+        raise theirs.TopicAuthorizationFailedError(topic)
+    return told.partitions_for_topic(topic) is not None
 
 
 def drop_tasks(consumer: object) -> None:

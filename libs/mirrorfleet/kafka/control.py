@@ -7,6 +7,7 @@ Ordinary reading goes through aiokafka (this module only); the reads that correc
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -23,6 +24,7 @@ from mirrorfleet.kafka.aiokafka_options import (
     check_tasks,
     client_options,
     drop_tasks,
+    is_told_of,
     keep_up,
     token_trouble,
     translate,
@@ -100,6 +102,8 @@ class ControlTail:
         self._next: dict[int, int] = {}
         """Behind the last record that came, by partition."""
         self._told = False
+        self._untold_until = math.inf
+        """Until when the topic may be missing in what aiokafka hears: at first it has not heard."""
 
     @property
     def caught_up(self) -> bool:
@@ -131,6 +135,8 @@ class ControlTail:
             await _stop(consumer)
             raise translate(error, self._where, options) from error
         consumer.assign([aiokafka.TopicPartition(*tp) for tp in partitions])
+        now = asyncio.get_running_loop().time()
+        self._untold_until = now + self._settings.request_timeout_s
         self._consumer = consumer
         return self
 
@@ -188,6 +194,7 @@ class ControlTail:
             if not answer and self._behind:
                 answer = await self._consumer.getmany(timeout_ms=_POLL_MS)
             for (topic, partition), messages in answer.items():
+                self._untold_until = 0.0
                 self._go_on(partition, messages[0].offset, messages[-1].offset)
                 self._ready.extend(
                     ControlRecord(topic, partition, m.offset, m.timestamp, m.key or b"", m.value)
@@ -213,6 +220,10 @@ class ControlTail:
         does not tell from a quiet topic.
         """
         check_tasks(consumer)
+        if is_told_of(consumer, self._topic):
+            self._untold_until = 0.0
+        elif asyncio.get_running_loop().time() >= self._untold_until:
+            raise ConnectionLostError(f"{self._where}: its cluster does not tell of it any more.")
         if trouble := token_trouble(self._options, at_least_s=self._settings.request_timeout_s):
             raise ConnectionLostError(f"{self._where}: {trouble}")
 

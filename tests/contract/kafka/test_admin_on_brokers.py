@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from uuid import uuid4
 
 import pytest
 
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import BrokerError, DeadlineError
+from mirrorfleet.core.errors import BrokerError, ConnectionLostError, DeadlineError
 from mirrorfleet.core.ids import TopicPartition
 from mirrorfleet.kafka.admin import (
     NewTopic,
@@ -241,6 +242,16 @@ async def test_an_empty_tail_has_caught_up_without_a_record(east: Region, cluste
     ) as tail:
         await tail.read_to_end()
         assert tail.caught_up
+
+
+async def test_a_tail_whose_topic_is_deleted_tells(east: Region, cluster: Cluster) -> None:
+    topic, expected = await written(cluster)
+    async with ControlTail(east.settings(), topic) as tail:
+        assert shown(await tail.read_to_end()) == expected
+        await delete_topics(cluster, [topic])
+        with pytest.raises(ConnectionLostError, match=f"{topic}: its cluster does not tell of it"):
+            async with asyncio.timeout(20):
+                await anext(tail)
 
 
 async def test_a_control_topic_that_is_not_there_is_an_error_at_once(east: Region) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from collections.abc import AsyncIterator, Iterator
+from typing import cast
 
+import aiokafka
 import pytest
 
 from mirrorfleet.config.cluster_settings import ClusterSettings, Mechanism, Protocol
@@ -24,7 +27,7 @@ from mirrorfleet.kafka.acls import (
 from mirrorfleet.kafka.admin import describe_cluster
 from mirrorfleet.kafka.cluster import Cluster
 from mirrorfleet.kafka.connection import Renewal
-from mirrorfleet.kafka.control import ControlWriter
+from mirrorfleet.kafka.control import ControlTail, ControlWriter
 from mirrorfleet.kafka.producer import ProduceLane
 from mirrorfleet.kafka.transactions import Transactions, TransactionVersion
 from services.local.region import Region, RegionSpec
@@ -279,6 +282,36 @@ async def test_a_denied_topic_recovers_once_it_is_granted(guarded: Guarded, admi
             return ack.error is ErrorCode.NONE
 
         await until(granted, deadline_s=10, what="the grant")
+
+
+async def test_a_tail_that_may_not_read_any_more_tells(guarded: Guarded, admin: Cluster) -> None:
+    """Also when aiokafka hears it from metadata: it knows no leader then, and fetches nothing."""
+    topic = (await new_topic(admin)).name
+    read = allow(AclResource.TOPIC, topic, AclOperation.READ)
+    await create_acls(admin, [read])
+
+    async def opened() -> ControlTail:
+        return await ControlTail(guarded.sasl.settings("mirrorfleet"), topic).__aenter__()
+
+    tail = await until(opened, deadline_s=10, what="the grant", ignoring=(BrokerError,))
+    consumer = cast("aiokafka.AIOKafkaConsumer", tail._consumer)
+    client = consumer._client
+
+    async def leader_forgotten() -> bool:
+        await client.force_metadata_update()
+        return topic in client.cluster.unauthorized_topics
+
+    try:
+        await tail.read_to_end()
+        consumer.pause(*consumer.assignment())
+        await delete_acls(admin, [read])
+        await until(leader_forgotten, deadline_s=10, what="metadata without the topic")
+        consumer.resume(*consumer.assignment())
+        with pytest.raises(BrokerError, match=f"{topic}: TOPIC_AUTHORIZATION_FAILED"):
+            async with asyncio.timeout(10):
+                await anext(tail)
+    finally:
+        await tail.__aexit__(None, None, None)
 
 
 async def test_a_denied_transactional_id_is_named(guarded: Guarded, admin: Cluster) -> None:

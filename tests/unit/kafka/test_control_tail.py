@@ -38,6 +38,7 @@ class Consumer:
 def tail_of(monkeypatch: pytest.MonkeyPatch, *answers: dict[int, list[int]]) -> ControlTail:
     """A tail that is open."""
     monkeypatch.setattr(control, "check_tasks", lambda _: None)
+    monkeypatch.setattr(control, "is_told_of", lambda *_: True)
     monkeypatch.setattr(control, "token_trouble", lambda *_, **__: "")
     settings = SimpleNamespace(alias="west", request_timeout_s=1.0)
     tail = ControlTail(cast("ClusterSettings", settings), TOPIC)
