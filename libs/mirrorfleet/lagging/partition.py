@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 from mirrorfleet.core.ids import SourceOffset
 from mirrorfleet.lagging.ends import CLOCK_STEP_MS, EndHistory
 from mirrorfleet.lagging.log_start import LogStart
-from mirrorfleet.lagging.rate import Rate, eta_ms
+from mirrorfleet.lagging.rate import GAIN_S, Gain, Rate
 from mirrorfleet.lagging.verdict import Facts, Limits, Trend, judge
 from mirrorfleet.records.progress import PAUSED, THROTTLED, WAITING
 from mirrorfleet.records.samples import FOREVER_MS, Sample, Verdict
@@ -35,8 +35,8 @@ much older where one broker kept the look waiting."""
 FRESH_MS: Final = 3_000
 """A snapshot of this age is judged as of when it came; workers write one a second."""
 RATE_S: Final = 10.0
-LONG_S: Final = 120.0
-"""Many turns that a backlog waits for, and has."""
+IDLES: Final = frozenset({Verdict.STOPPED, Verdict.FAULTED, Verdict.UNKNOWN})
+"""Not copied. What is stuck for seconds may wait for its turn among other backlogs."""
 TREND_STEP_MS: Final = 2_000
 TREND_STEPS: Final = 6
 SHRINKS_BY: Final = 0.05
@@ -58,16 +58,13 @@ class PartitionLag:
     """One copied partition."""
 
     __slots__ = (
-        "_arrival",
         "_bytes",
         "_came_ms",
-        "_drain",
+        "_gain",
         "_held_before",
         "_held_ms",
         "_high",
         "_log_start",
-        "_long_arrival",
-        "_long_drain",
         "_moved_ms",
         "_records",
         "_stood",
@@ -95,8 +92,7 @@ class PartitionLag:
         self.sampled_ms = 0
         self.sampled_verdict: Verdict | None = None
         self._records, self._bytes = Rate(RATE_S), Rate(RATE_S)
-        self._drain, self._arrival = Rate(RATE_S), Rate(RATE_S)
-        self._long_drain, self._long_arrival = Rate(LONG_S), Rate(LONG_S)
+        self._gain = Gain()
         self._log_start = LogStart()
         self._moved_ms: int | None = None
         self._came_ms: int | None = None
@@ -136,8 +132,7 @@ class PartitionLag:
         self._records.seen(progress.records, rated_ms)
         self._bytes.seen(progress.bytes, rated_ms)
         if progress.position is not None:
-            self._drain.seen(progress.position, rated_ms)
-            self._long_drain.seen(progress.position, rated_ms)
+            self._gain.copied(progress.position, rated_ms)
         self._log_start.told(progress, rated_ms, at_ms)
         if progress.high_watermark >= 0:
             self._high = progress.high_watermark
@@ -161,8 +156,7 @@ class PartitionLag:
         self.ends.seen(end, at_ms)
         if self._came_ms is not None:
             self._came_ms = min(self._came_ms, at_ms + CLOCK_STEP_MS)  # our clock was set back
-        for arrival in (self._arrival, self._long_arrival):
-            arrival.seen(end, at_ms)
+        self._gain.appended(end, at_ms)
         self._waiting_ms = (self._waiting_ms or at_ms) if self._is_waiting(end) else None
 
     def restored(self, sample: Sample) -> None:
@@ -194,6 +188,8 @@ class PartitionLag:
         verdict, rule = judge(facts, limits)
         if is_blind and verdict is Verdict.UNKNOWN:
             lag = time_lag = None  # it may stand elsewhere by now
+        if verdict.fine or verdict in IDLES or facts.unmoved_ms > GAIN_S * 1000:
+            self._gain.stood()
         self.standing = Standing(as_of, lag, time_lag, verdict, rule)
         self._remember(as_of, lag, time_lag)
         return self.standing
@@ -227,11 +223,7 @@ class PartitionLag:
 
     @property
     def eta_ms(self) -> int | None:
-        """Until nothing waits, at the present rates; None when that is never, or not known.
-
-        Backlogs of a worker take turns of seconds: what takes minutes is told by the rates of
-        minutes.
-        """
+        """Until nothing waits, at the present rates; None when that is never, or not known."""
         standing, said = self.standing, self.progress
         if standing is None or standing.lag_records is None:
             return None
@@ -240,10 +232,7 @@ class PartitionLag:
         silent = standing.verdict in {Verdict.STOPPED, Verdict.FAULTED, Verdict.STUCK}
         if silent or (said is not None and said.state == WAITING):
             return None
-        soon = eta_ms(standing.lag_records, self._drain, self._arrival)
-        if soon is not None and soon <= LONG_S * 1000:
-            return soon
-        return eta_ms(standing.lag_records, self._long_drain, self._long_arrival)
+        return self._gain.eta_ms(standing.lag_records)
 
     @property
     def headroom_ms(self) -> int | None:

@@ -1,4 +1,4 @@
-"""Rates from counters that are looked at now and then."""
+"""Rates from counters that are looked at now and then, and the time that they tell."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Final
 from mirrorfleet.lagging.ends import CLOCK_STEP_MS
 from mirrorfleet.records.samples import FOREVER_MS
 
+GAIN_S: Final = 120.0
+"""What a gain is told by: many turns that a backlog waits for, and has."""
 LONGEST_MS: Final = 7 * 86_400_000
 """What takes longer is not gained on: nobody waits for it."""
 LEAST: Final = 1e-6
@@ -29,6 +31,10 @@ class Rate:
         """Of all that was seen, at most 1."""
         self.value: float | None = None
 
+    def begin_anew(self) -> None:
+        """The next look is the first one."""
+        self._at_ms, self._weight, self.value = 0, 0.0, None
+
     def seen(self, count: int, at_ms: int) -> None:
         """The counter stood at `count`; one that went back begins anew."""
         passed_s = (at_ms - self._at_ms) / 1000
@@ -46,11 +52,36 @@ class Rate:
         self._count, self._at_ms = count, at_ms
 
 
-def eta_ms(records: int, drain: Rate, arrival: Rate) -> int | None:
-    """Until nothing waits, at these rates; None when that is never, or as good as never."""
-    gain = (drain.value or 0.0) - (arrival.value or 0.0)
-    found = time_for_ms(records, gain) if gain > 0 else None
-    return None if found is None or found > LONGEST_MS else found
+class Gain:
+    """How much faster a backlog is copied than records are appended to it.
+
+    Backlogs of a worker take turns of seconds, so its rates are those of minutes; and of the time
+    since it is copied: a stand before would else be in them for minutes.
+    """
+
+    __slots__ = ("_arrival", "_drain")
+
+    def __init__(self) -> None:
+        self._drain, self._arrival = Rate(GAIN_S), Rate(GAIN_S)
+
+    def copied(self, position: int, at_ms: int) -> None:
+        """So far at that time."""
+        self._drain.seen(position, at_ms)
+
+    def appended(self, end: int, at_ms: int) -> None:
+        """So far at that time."""
+        self._arrival.seen(end, at_ms)
+
+    def stood(self) -> None:
+        """Nothing waits, or it is not copied."""
+        self._drain.begin_anew()
+        self._arrival.begin_anew()
+
+    def eta_ms(self, records: int) -> int | None:
+        """Until none of so many waits; None when that is never, or as good as never."""
+        gain = (self._drain.value or 0.0) - (self._arrival.value or 0.0)
+        found = time_for_ms(records, gain) if gain > 0 else None
+        return None if found is None or found > LONGEST_MS else found
 
 
 def time_for_ms(records: int, rate: float) -> int | None:

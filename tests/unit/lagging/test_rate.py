@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import median
+
 import pytest
 
 from mirrorfleet.lagging.partition import PartitionLag
@@ -110,6 +112,31 @@ def test_backlogs_that_are_copied_in_turns_are_told_a_time_that_is_right() -> No
             wrong.append(abs(told / (1_200 - second) - 1))
 
     assert max(wrong) < 0.25
+
+
+@pytest.mark.parametrize("stood", ["source away", "faulted"])
+def test_how_long_it_stood_before_does_not_make_a_backlog_look_longer(stood: str) -> None:
+    """The line is cut for a quarter of an hour, and twelve backlogs are copied in turns then."""
+    lags = [PartitionLag(entry(number)) for number in range(12)]
+    done, end, wrong = [0] * 12, 0, []
+    for second in range(1, 1_300):
+        now_ms, cut = second * SECOND, 60 <= second < 960
+        end += 100
+        turn = second // 2 % 12
+        behind = 0 if cut else end - done[turn]
+        done[turn] += min(behind, 100 * 12 * 4)
+        for number, lag in enumerate(lags):
+            if not cut or stood == "faulted":
+                lag.end_seen(end, now_ms)
+            state = "faulted" if cut and stood == "faulted" else "catch-up"
+            lag.reported(said(done[number], end=end, state=state), now_ms, now_ms)
+            lag.look(now_ms, LIMITS)
+        told = [eta for lag in lags if (eta := lag.eta_ms) is not None]
+        if 960 + 2 * 24 <= second < 960 + 200:  # after two rounds of turns, with four to go
+            wrong.append(abs(max(told) / SECOND / (960 + 300 - second) - 1))
+
+    assert median(wrong) < 0.2
+    assert max(wrong) < 0.35
 
 
 def test_a_backlog_that_waits_for_a_more_urgent_one_is_told_no_time() -> None:
