@@ -60,6 +60,7 @@ def freeze_in_transaction(
     partitions: Sequence[At],
     *,
     deadline_s: float,
+    awake_s: float = AWAKE_S,
 ) -> list[OpenAt]:
     """SIGSTOP a worker while it has a transaction open in `partitions`; say in which.
 
@@ -79,7 +80,7 @@ def freeze_in_transaction(
         finally:
             if not found:
                 process.thaw()
-                hold_sync(AWAKE_S, reason="it goes on before it is tried again")
+                hold_sync(awake_s, reason="it goes on before it is tried again")
         return found
 
     return wait_until(

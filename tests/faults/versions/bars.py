@@ -29,7 +29,9 @@ MADE_S = 120.0
 """Deadline for the last seeds, counted from when the bounces are over."""
 STOP_S = 30.0
 MEETS_S = 20.0
-"""Deadline for an open transaction: some hundred looks."""
+"""Deadline for an open transaction: some sixty tries, of which one in twenty meets one."""
+AWAKE_S = 0.3
+"""Between two of them. That a copier copies little meanwhile harms no test of these."""
 HURRIED = 10.0
 
 
@@ -187,7 +189,11 @@ class Copiers:
             if not self.met:
                 with suppress(NotInTimeError):
                     self.met = freeze_in_transaction(
-                        process, self.fleet.access, self.fleet.copies, deadline_s=MEETS_S
+                        process,
+                        self.fleet.access,
+                        self.fleet.copies,
+                        deadline_s=MEETS_S,
+                        awake_s=AWAKE_S,
                     )
             yield
         finally:
