@@ -102,7 +102,7 @@ class ControlTail:
         self._next: dict[int, int] = {}
         """Behind the last record that came, by partition."""
         self._told = False
-        self._untold_until = math.inf
+        self._missing_until = math.inf
         """Until when the topic may be missing in what aiokafka hears: at first it has not heard."""
 
     @property
@@ -136,7 +136,7 @@ class ControlTail:
             raise translate(error, self._where, options) from error
         consumer.assign([aiokafka.TopicPartition(*tp) for tp in partitions])
         now = asyncio.get_running_loop().time()
-        self._untold_until = now + self._settings.request_timeout_s
+        self._missing_until = now + self._settings.request_timeout_s
         self._consumer = consumer
         return self
 
@@ -193,8 +193,9 @@ class ControlTail:
             answer = await self._consumer.getmany(timeout_ms=0 if self._behind else _POLL_MS)
             if not answer and self._behind:
                 answer = await self._consumer.getmany(timeout_ms=_POLL_MS)
+            if answer:
+                self._missing_until = 0.0
             for (topic, partition), messages in answer.items():
-                self._untold_until = 0.0
                 self._go_on(partition, messages[0].offset, messages[-1].offset)
                 self._ready.extend(
                     ControlRecord(topic, partition, m.offset, m.timestamp, m.key or b"", m.value)
@@ -221,8 +222,8 @@ class ControlTail:
         """
         check_tasks(consumer)
         if is_told_of(consumer, self._topic):
-            self._untold_until = 0.0
-        elif asyncio.get_running_loop().time() >= self._untold_until:
+            self._missing_until = 0.0
+        elif asyncio.get_running_loop().time() >= self._missing_until:
             raise ConnectionLostError(f"{self._where}: its cluster does not tell of it any more.")
         if trouble := token_trouble(self._options, at_least_s=self._settings.request_timeout_s):
             raise ConnectionLostError(f"{self._where}: {trouble}")

@@ -48,7 +48,7 @@ class Rate:
             found = now + ((self.value or 0.0) - now) * before / self._weight
             self.value = found if found >= LEAST else 0.0
         else:
-            self.value, self._weight = None, 0.0
+            self.begin_anew()
         self._count, self._at_ms = count, at_ms
 
 
