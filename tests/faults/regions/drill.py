@@ -142,6 +142,11 @@ class Drill:
         names = [topic.partition(":")[0] for topic in self.topics]
         return names if side == "east" else [f"east.{name}" for name in names]
 
+    def copies(self) -> list[At]:
+        """Each partition that is copied to, at the target."""
+        roles = self.roles("west")
+        return [At(name, n) for name in self.copied("west") for n in roles.partitions(name)]
+
     # -- the fleet
 
     def mirror(self, name: str = "a") -> ServiceProcess:
@@ -261,9 +266,7 @@ class Drill:
         The others are looked at, too, and told: whether a kill meets one is a matter of moments.
         """
         met: list[Evidence] = []
-        roles = self.roles("west")
-        copies = [At(name, n) for name in self.copied("west") for n in roles.partitions(name)]
-        aborted = aborted_in(data_directories(self.west), copies)
+        aborted = aborted_in(data_directories(self.west), self.copies())
         for fault, span in zip(self.faults, spans, strict=True):
             yield fault.evidence or Evidence(fault.name, bit=False, detail="nobody looked")
             met.append(found := aborted_within(fault.name, *span, aborted))
