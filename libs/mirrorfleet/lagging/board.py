@@ -7,16 +7,18 @@ Silence is measured by our clock, from when a word came, and only while we liste
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mirrorfleet.core.ids import Link, PartitionIdentity, SlotNumber, TopicPartition
 from mirrorfleet.lagging.ends import CLOCK_STEP_MS
+from mirrorfleet.lagging.forecast import eased
 from mirrorfleet.lagging.hearing import Hearing
 from mirrorfleet.lagging.partition import PartitionLag
 from mirrorfleet.lagging.verdict import Limits
 from mirrorfleet.records.events import Event, EventKind
+from mirrorfleet.records.progress import WAITING
 from mirrorfleet.records.samples import HOLDS_MS, Verdict, sample_key
 
 if TYPE_CHECKING:
@@ -75,6 +77,7 @@ class Board:
         self._awake_ms: int | None = None
         self._woke_ms = 0
         """Before this we did not listen."""
+        self._eased_ms = 0
 
     # -- what is watched
 
@@ -200,12 +203,24 @@ class Board:
         told = Told()
         if self.hearing.lacks(slot):
             return told  # its worker may have said what would make another verdict
+        self._ease(now_ms)
         period_ms = max(self._sample_ms, len(self) * 1000 // SAMPLES_S)
         for identity, lag in self._slots.get(slot, {}).items():
             listened_ms = now_ms - max(self._born_ms[identity], self._woke_ms)
             if not self._is_deaf(lag, now_ms, listened_ms):
                 self._look(lag, now_ms, period_ms, told)
         return told
+
+    def _ease(self, now_ms: int) -> None:
+        """Once a look: what backlogs of each worker get from one another."""
+        if 0 <= now_ms - self._eased_ms < self._look_ms:
+            return
+        self._eased_ms = now_ms
+        by_owner: dict[str, list[PartitionLag]] = {}
+        for slot, (said, _) in self._heard.items():
+            by_owner.setdefault(said.owner, []).extend(self._slots[slot].values())
+        for lags in by_owner.values():
+            ease(lags)
 
     def _is_deaf(self, lag: PartitionLag, now_ms: int, listened_ms: int) -> bool:
         """Just begun: it would be judged by what was not asked or not read yet."""
@@ -232,6 +247,18 @@ class Board:
         lag.sampled_ms, lag.sampled_verdict = standing.as_of_ms, new
         if old is not None and old is not new and not (old.fine and new.fine):
             told.changes.append(Change(lag, old, new, standing.rule))
+
+
+def ease(lags: Sequence[PartitionLag]) -> None:
+    """Backlogs of one worker: what one needs no more goes to those that wait first, else to all."""
+    waits = any(lag.progress is not None and lag.progress.state == WAITING for lag in lags)
+    for lag in lags:
+        lag.eased = 1.0
+    behind = [(lag, backlog) for lag in lags if (backlog := lag.backlog)]
+    if not waits:
+        shares = eased([backlog for _, backlog in behind])
+        for (lag, _), share in zip(behind, shares, strict=True):
+            lag.eased = share
 
 
 def events_of(changes: Iterable[Change], writer: str, now_ms: int) -> list[Event]:

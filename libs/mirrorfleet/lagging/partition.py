@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.core.ids import SourceOffset
 from mirrorfleet.lagging.ends import CLOCK_STEP_MS, EndHistory
+from mirrorfleet.lagging.forecast import Backlog
 from mirrorfleet.lagging.log_start import LogStart
 from mirrorfleet.lagging.rate import GAIN_S, Gain, Rate
 from mirrorfleet.lagging.verdict import Facts, Limits, Trend, judge
@@ -70,6 +71,7 @@ class PartitionLag:
         "_stood",
         "_trend",
         "_waiting_ms",
+        "eased",
         "ends",
         "entry",
         "heard_ms",
@@ -91,6 +93,8 @@ class PartitionLag:
         self.standing: Standing | None = None
         self.sampled_ms = 0
         self.sampled_verdict: Verdict | None = None
+        self.eased = 1.0
+        """A backlog's time, when others of its worker end sooner, as a share of that without."""
         self._records, self._bytes = Rate(RATE_S), Rate(RATE_S)
         self._gain = Gain()
         self._log_start = LogStart()
@@ -188,7 +192,7 @@ class PartitionLag:
         verdict, rule = judge(facts, limits)
         if is_blind and verdict is Verdict.UNKNOWN:
             lag = time_lag = None  # it may stand elsewhere by now
-        if verdict.fine or verdict in IDLES or facts.unmoved_ms > GAIN_S * 1000:
+        if verdict.fine or verdict in IDLES or facts.unmoved_ms > 3 * GAIN_S * 1000:
             self._gain.stood()
         self.standing = Standing(as_of, lag, time_lag, verdict, rule)
         self._remember(as_of, lag, time_lag)
@@ -223,7 +227,7 @@ class PartitionLag:
 
     @property
     def eta_ms(self) -> int | None:
-        """Until nothing waits, at the present rates; None when that is never, or not known."""
+        """Until nothing waits, by the present rates; None when that is never, or not known."""
         standing, said = self.standing, self.progress
         if standing is None or standing.lag_records is None:
             return None
@@ -232,7 +236,15 @@ class PartitionLag:
         silent = standing.verdict in {Verdict.STOPPED, Verdict.FAULTED, Verdict.STUCK}
         if silent or (said is not None and said.state == WAITING):
             return None
-        return self._gain.eta_ms(standing.lag_records)
+        found = self._gain.eta_ms(standing.lag_records)
+        return None if found is None else round(found * self.eased)
+
+    @property
+    def backlog(self) -> Backlog | None:
+        """What waits and becomes less; None where nothing does."""
+        if not self.eta_ms or self.standing is None or not self.standing.lag_records:
+            return None
+        return Backlog(self.standing.lag_records, self._gain.records_s)
 
     @property
     def headroom_ms(self) -> int | None:

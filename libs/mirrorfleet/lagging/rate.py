@@ -8,8 +8,8 @@ from typing import Final
 from mirrorfleet.lagging.ends import CLOCK_STEP_MS
 from mirrorfleet.records.samples import FOREVER_MS
 
-GAIN_S: Final = 120.0
-"""What a gain is told by: many turns that a backlog waits for, and has."""
+GAIN_S: Final = 40.0
+"""What a gain is told by: several turns that a backlog waits for, and has."""
 LONGEST_MS: Final = 7 * 86_400_000
 """What takes longer is not gained on: nobody waits for it."""
 LEAST: Final = 1e-6
@@ -77,9 +77,14 @@ class Gain:
         self._drain.begin_anew()
         self._arrival.begin_anew()
 
+    @property
+    def records_s(self) -> float:
+        """By how many a second a backlog becomes fewer; below 0 more."""
+        return (self._drain.value or 0.0) - (self._arrival.value or 0.0)
+
     def eta_ms(self, records: int) -> int | None:
         """Until none of so many waits; None when that is never, or as good as never."""
-        gain = (self._drain.value or 0.0) - (self._arrival.value or 0.0)
+        gain = self.records_s
         found = time_for_ms(records, gain) if gain > 0 else None
         return None if found is None or found > LONGEST_MS else found
 

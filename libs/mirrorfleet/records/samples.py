@@ -76,7 +76,7 @@ class Sample:
         time_lag_ms: since the next uncopied record could be read at the source; 0 with none.
         propagation_ms: what the last heartbeat took through the link, by two hosts' clocks.
         backlog_age_ms: age by timestamp of the oldest record that is fetched and not committed.
-        eta_ms: until nothing is left, at the present rates; None when that is never.
+        eta_ms: until nothing is left, by the present rates; None when that is never.
         headroom_ms: until retention reaches the next uncopied record, at least.
         rate_records_s, rate_bytes_s: committed on the target.
         source_end: last stable offset of the source.

@@ -6,6 +6,7 @@ from statistics import median
 
 import pytest
 
+from mirrorfleet.lagging.board import ease
 from mirrorfleet.lagging.partition import PartitionLag
 from mirrorfleet.lagging.rate import Rate
 from mirrorfleet.lagging.verdict import Limits
@@ -106,6 +107,7 @@ def test_backlogs_that_are_copied_in_turns_are_told_a_time_that_is_right() -> No
             lag.end_seen(100_000, now_ms)
             lag.reported(said(at, end=100_000, state="catch-up"), now_ms, now_ms)
             lag.look(now_ms, LIMITS)
+        ease(lags)
         etas = [lag.eta_ms for lag in lags]
         if second >= 120:
             told = max(each for each in etas if each is not None) / SECOND
@@ -131,6 +133,7 @@ def test_how_long_it_stood_before_does_not_make_a_backlog_look_longer(stood: str
             state = "faulted" if cut and stood == "faulted" else "catch-up"
             lag.reported(said(done[number], end=end, state=state), now_ms, now_ms)
             lag.look(now_ms, LIMITS)
+        ease(lags)
         told = [eta for lag in lags if (eta := lag.eta_ms) is not None]
         if 960 + 2 * 24 <= second < 960 + 200:  # after two rounds of turns, with four to go
             wrong.append(abs(max(told) / SECOND / (960 + 300 - second) - 1))
