@@ -253,10 +253,15 @@ class End(asyncio.BufferedProtocol):
         self.into: Pipe | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Called by the loop."""
+        """Called by the loop, which reads from then on, also what is paused by now on some Pythons
+        (3.11.2): a turn later it does as it is told.
+        """
         self.transport = cast("asyncio.Transport", transport)
-        self.transport.pause_reading()
         self.transport.set_write_buffer_limits(high=CHUNK)
+        asyncio.get_running_loop().call_soon(self._begin, self.transport)
+
+    def _begin(self, transport: asyncio.Transport) -> None:
+        transport.pause_reading()
         self._joined(self)
 
     def get_buffer(self, _sizehint: int) -> memoryview:

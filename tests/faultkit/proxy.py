@@ -32,8 +32,8 @@ __all__ = ["BLACK_HOLE", "PLAIN", "Gate", "Line", "Proxy", "Seen", "Side", "held
 
 T = TypeVar("T")
 
-ACCEPTING: Final = 3
-"""Turns of the loop from a client's connect to a transport that has told its protocol."""
+ACCEPTING: Final = 4
+"""Turns of the loop from a client's connect to an end that has told its channel."""
 CALL_S: Final = 10.0
 """Deadline of a call into the proxy's thread."""
 

@@ -21,6 +21,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -155,6 +156,27 @@ def deciding(group: BaseExceptionGroup[MirrorfleetError]) -> MirrorfleetError:
     retry cannot help, then the first.
     """
     return min(_leaves(group), key=_weight)
+
+
+@contextmanager
+def ungrouped(*wanted: type[Exception]) -> Iterator[None]:
+    """Around a task group: raise the one of its errors that decides, without the group.
+
+    `wanted` are ends that were meant. `except*` would do, but Pythons before 3.11.4 put what is
+    raised there into a group again, which nobody expects (gh-103590).
+
+    Raises: MirrorfleetError; the group itself when there is another error than ours in it.
+    """
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        rest = group.split(wanted)[1] if wanted else group
+        if rest is None:
+            return
+        ours, others = rest.split(MirrorfleetError)
+        if ours is None or others is not None:
+            raise
+        raise deciding(ours) from group
 
 
 def _weight(error: MirrorfleetError) -> int:

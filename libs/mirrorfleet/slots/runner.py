@@ -13,7 +13,7 @@ from mirrorfleet.copying.lifecycle import SlotState, moved
 from mirrorfleet.copying.limits import Limits
 from mirrorfleet.copying.schedule import Depth, Setbacks
 from mirrorfleet.copying.slot import Slot
-from mirrorfleet.core.errors import ENDING, FencedError, MirrorfleetError, deciding
+from mirrorfleet.core.errors import ENDING, FencedError, MirrorfleetError, ungrouped
 from mirrorfleet.core.ids import Link, PartitionIdentity, SlotNumber, TopicId, TopicPartition
 from mirrorfleet.kafka.producer import ProduceLane
 from mirrorfleet.kafka.together import unless_cancelled
@@ -171,20 +171,19 @@ class SlotRunner:
         self.trouble = ""
         self._worker.event(EventKind.SLOT_TAKEN, self.link, detail=f"slot {self.number}")
         try:
-            async with asyncio.TaskGroup() as group:
-                self.tasks = group
-                lanes = group.create_task(Lanes(self, group).keep(), name=f"lanes:{self.number}")
-                watch = group.create_task(self.wedges.watch(sender), name=f"wedge:{self.number}")
-                spare = group.create_task(self.spare.keep(), name=f"spare:{self.number}")
-                await self._copy(sender, stop)
-                for task in (lanes, watch, spare):
-                    task.cancel()
-                await self._release(sender)
-                raise _DoneError
-        except* _DoneError:
-            pass
-        except* MirrorfleetError as group_error:
-            raise deciding(group_error) from group_error
+            with ungrouped(_DoneError):
+                async with asyncio.TaskGroup() as group:
+                    self.tasks = group
+                    others = (
+                        group.create_task(Lanes(self, group).keep(), name=f"lanes:{self.number}"),
+                        group.create_task(self.wedges.watch(sender), name=f"wedge:{self.number}"),
+                        group.create_task(self.spare.keep(), name=f"spare:{self.number}"),
+                    )
+                    await self._copy(sender, stop)
+                    for task in others:
+                        task.cancel()
+                    await self._release(sender)
+                    raise _DoneError
         finally:
             self.tasks = None
             sender.close()

@@ -17,7 +17,7 @@ from mirrorfleet.copying.limits import FarLine
 from mirrorfleet.copying.partition import CopyPartition, Pace, SourceEnds
 from mirrorfleet.copying.stripes import Booking, Fan, Part, Piece, Stripes
 from mirrorfleet.core.error_codes import ErrorCode
-from mirrorfleet.core.errors import MirrorfleetError, deciding
+from mirrorfleet.core.errors import MirrorfleetError, ungrouped
 from mirrorfleet.kafka.fetcher import Fetched, FetchedPartition, FetchLane, FetchPoint
 from mirrorfleet.runtime.log import fields, logger
 from mirrorfleet.slots import replicas
@@ -87,11 +87,10 @@ class StripedLane:
         self._share.wanted = self._fan.count - 1
         self._fit(self._fan.count)
         try:
-            async with asyncio.TaskGroup() as group:
-                self._start(group, first)
-                await self._steer(group)
-        except* MirrorfleetError as errors:
-            raise deciding(errors) from errors
+            with ungrouped():
+                async with asyncio.TaskGroup() as group:
+                    self._start(group, first)
+                    await self._steer(group)
         finally:
             self._stripes.keep(lambda _: False)
             lines.pop(self._node, None)
