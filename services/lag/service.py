@@ -74,12 +74,11 @@ class LagService:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._settings = settings.parse(context.settings)
+        self._settings = tuning = settings.parse(context.settings)
         estate, target = context.estate, context.target
         self._target = Cluster(cluster_settings(estate, target, CLIENT))
         self._view = CatalogView()
         self._known = asyncio.Event()
-        tuning = self._settings
         sample_ms, look_ms = round(tuning.sample_s * 1000), round(tuning.look_s * 1000)
         self._board = Board(tuning.limits, sample_ms=sample_ms, look_ms=look_ms)
         self._links = {
@@ -252,6 +251,7 @@ class LagService:
             if begun - wanted_at >= _WANT_S:
                 self._board.want(self._view.partitions.values(), clock.now_ms())
                 wanted_at = begun
+            self._board.ease()
             for slot in self._board.slots:
                 now_ms = clock.now_ms()
                 self._board.awake(now_ms)

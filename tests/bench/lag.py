@@ -217,6 +217,7 @@ class Bench:
         at = self.lap("source ends", at)
         if self.world.second % 2 == 0:
             board.want(self.catalog, now_ms)
+        board.ease()
         told = [board.look(slot, now_ms) for slot in board.slots]
         at = self.lap("judging", at)
         for each in told:

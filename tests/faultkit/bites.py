@@ -15,7 +15,7 @@ from tests.judge.reading import ReadingError, ends_of
 from tests.judge.verdict import Evidence
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from confluent_kafka.admin import AdminClient
@@ -54,6 +54,44 @@ def open_transactions(
     ]
 
 
+def begin_in_transaction(
+    begin: Callable[[], object],
+    heal: Callable[[], object],
+    access: ClusterAccess,
+    partitions: Sequence[At],
+    *,
+    deadline_s: float,
+    what: str,
+    awake_s: float = AWAKE_S,
+) -> list[OpenAt]:
+    """Break something while a transaction is open in `partitions`; say in which.
+
+    It stays broken only if the transaction is still open when everything on its way must have
+    arrived; otherwise it is healed and the next moment is tried. Who asks is connected before: on a
+    busy machine that takes seconds, and a member that sleeps for so long is put out of its group.
+    """
+    admin = access.admin()
+    open_transactions(access, partitions, admin)
+
+    def try_once() -> list[OpenAt]:
+        begin()
+        found: list[OpenAt] = []
+        try:
+            found = lasting(access, partitions, admin)
+        finally:
+            if not found:
+                heal()
+                hold_sync(awake_s, reason="it goes on before it is tried again")
+        return found
+
+    return wait_until(
+        try_once,
+        deadline_s=deadline_s,
+        what=what,
+        ignoring=(ReadingError,),  # the topics may still be to be created
+    )
+
+
 def freeze_in_transaction(
     process: RunningProcess,
     access: ClusterAccess,
@@ -62,32 +100,20 @@ def freeze_in_transaction(
     deadline_s: float,
     awake_s: float = AWAKE_S,
 ) -> list[OpenAt]:
-    """SIGSTOP a worker while it has a transaction open in `partitions`; say in which.
+    """SIGSTOP a worker while it has a transaction open in `partitions`; say in which."""
 
-    It stays frozen only if the transaction is still open when everything on its way must have
-    arrived; otherwise it runs on and the next moment is tried. Who asks is connected before: on a
-    busy machine that takes seconds, and a member that sleeps for so long is put out of its group.
-    """
-    admin = access.admin()
-    open_transactions(access, partitions, admin)
-
-    def try_once() -> list[OpenAt]:
+    def freeze() -> None:
         process.check_alive()
         process.freeze()
-        found: list[OpenAt] = []
-        try:
-            found = lasting(access, partitions, admin)
-        finally:
-            if not found:
-                process.thaw()
-                hold_sync(awake_s, reason="it goes on before it is tried again")
-        return found
 
-    return wait_until(
-        try_once,
+    return begin_in_transaction(
+        freeze,
+        process.thaw,
+        access,
+        partitions,
         deadline_s=deadline_s,
         what=f"{process.name} to have a transaction open",
-        ignoring=(ReadingError,),  # the topics may still be to be created
+        awake_s=awake_s,
     )
 
 

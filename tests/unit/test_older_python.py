@@ -12,29 +12,34 @@ from mirrorfleet import older_python
 NEVER_S = 60.0
 
 
-async def said_goodbye(within_s: float) -> list[str]:
-    """What a cancelled task meets whose goodbye is not answered."""
-    met = []
+async def said_goodbye(within_s: float, cancels: int = 1) -> list[str]:
+    """What a task meets whose goodbye is not answered, cancelled once or in its goodbye again."""
+    met: list[str] = []
+    waits = asyncio.Queue[None]()
 
     async def leave() -> None:
         try:
-            await asyncio.sleep(NEVER_S)
+            await never(waits)
         finally:
             try:
                 async with older_python.timeout(within_s):
-                    await asyncio.sleep(NEVER_S)
+                    await never(waits)
             except (TimeoutError, asyncio.CancelledError) as error:
                 met.append(type(error).__name__)
 
     running = asyncio.create_task(leave())
-    await asyncio.sleep(0)
-    running.cancel()
-    if within_s >= NEVER_S:
-        await asyncio.sleep(0)
+    for _ in range(cancels):
+        await waits.get()
         running.cancel()
     with suppress(asyncio.CancelledError):
         await running
     return met
+
+
+async def never(waits: asyncio.Queue[None]) -> None:
+    """Tell that it waits, and wait for nothing."""
+    waits.put_nowait(None)
+    await asyncio.Event().wait()
 
 
 async def test_time_that_is_over_is_told_as_such_after_a_cancel() -> None:
@@ -42,7 +47,7 @@ async def test_time_that_is_over_is_told_as_such_after_a_cancel() -> None:
 
 
 async def test_another_cancel_is_one() -> None:
-    assert await said_goodbye(NEVER_S) == ["CancelledError"]
+    assert await said_goodbye(NEVER_S, cancels=2) == ["CancelledError"]
 
 
 async def test_it_can_be_asked_and_set_anew() -> None:
@@ -51,7 +56,7 @@ async def test_it_can_be_asked_and_set_anew() -> None:
     assert not scope.expired()
     with pytest.raises(TimeoutError):
         async with older_python.timeout(0.01) as scope:
-            await asyncio.sleep(NEVER_S)
+            await asyncio.Event().wait()
     assert scope.expired()
 
 

@@ -170,7 +170,7 @@ def ungrouped(*wanted: type[Exception]) -> Iterator[None]:
     try:
         yield
     except BaseExceptionGroup as group:
-        rest = group.split(wanted)[1] if wanted else group
+        _, rest = group.split(wanted)
         if rest is None:
             return
         ours, others = rest.split(MirrorfleetError)

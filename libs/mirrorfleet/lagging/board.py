@@ -77,7 +77,6 @@ class Board:
         self._awake_ms: int | None = None
         self._woke_ms = 0
         """Before this we did not listen."""
-        self._eased_ms = 0
 
     # -- what is watched
 
@@ -198,29 +197,25 @@ class Board:
         found = [lag.heard_ms for lag in self if lag.entry.link == link and lag.heard_ms]
         return max(found, default=None)
 
+    def ease(self) -> None:
+        """What backlogs of each worker get from one another; before a round of looks."""
+        by_owner: dict[str, list[PartitionLag]] = {}
+        for slot, (said, _) in self._heard.items():
+            by_owner.setdefault(said.owner, []).extend(self._slots[slot].values())
+        for lags in by_owner.values():
+            ease(lags)
+
     def look(self, slot: SlotNumber, now_ms: int) -> Told:
         """Judge the partitions of a slot; what is to be told counts as told."""
         told = Told()
         if self.hearing.lacks(slot):
             return told  # its worker may have said what would make another verdict
-        self._ease(now_ms)
         period_ms = max(self._sample_ms, len(self) * 1000 // SAMPLES_S)
         for identity, lag in self._slots.get(slot, {}).items():
             listened_ms = now_ms - max(self._born_ms[identity], self._woke_ms)
             if not self._is_deaf(lag, now_ms, listened_ms):
                 self._look(lag, now_ms, period_ms, told)
         return told
-
-    def _ease(self, now_ms: int) -> None:
-        """Once a look: what backlogs of each worker get from one another."""
-        if 0 <= now_ms - self._eased_ms < self._look_ms:
-            return
-        self._eased_ms = now_ms
-        by_owner: dict[str, list[PartitionLag]] = {}
-        for slot, (said, _) in self._heard.items():
-            by_owner.setdefault(said.owner, []).extend(self._slots[slot].values())
-        for lags in by_owner.values():
-            ease(lags)
 
     def _is_deaf(self, lag: PartitionLag, now_ms: int, listened_ms: int) -> bool:
         """Just begun: it would be judged by what was not asked or not read yet."""

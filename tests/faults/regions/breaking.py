@@ -6,12 +6,11 @@ given whether it bit.
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.core.errors import MirrorfleetError
 from mirrorfleet.kafka.coordinator import CoordinatorKind
-from tests.faultkit.bites import AWAKE_S, lasting, open_transactions, was_slowed
+from tests.faultkit.bites import begin_in_transaction, was_slowed
 from tests.faultkit.far import round_trip_s
 from tests.faultkit.hold import hold_sync
 from tests.faultkit.process import is_frozen
@@ -19,14 +18,13 @@ from tests.faultkit.proxy import BLACK_HOLE, Side, held
 from tests.faultkit.regions import access
 from tests.faultkit.waiting import wait_until
 from tests.faults.regions.drill import now_ms
-from tests.judge.reading import ReadingError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from services.local.broker import Broker
     from tests.faultkit.proxy import Gate, Line
-    from tests.faults.regions.drill import Drill, Fault
+    from tests.faults.regions.drill import Drill
 
 INTERNAL: Final = {
     "east": ("__transaction_state",),
@@ -166,43 +164,32 @@ def moved(it: Drill, side: str) -> None:
         fault.bit(before and heir, f"{leaders}, the coordinator from broker {node} to {heir}")
 
 
-@contextmanager
-def _meeting(
-    it: Drill, fault: Fault, gates: Sequence[Gate], **lines: Line | None
-) -> Iterator[None]:
-    """Hold lines; where that is sure to end transactions, anew until one stays open by it.
-
-    A commit of which only the answer is lost is made all the same. With every slot at its commit,
-    as at 2 of 11 moments seen, nothing is open that would have to be aborted.
-    """
-    target, copies = access(it.west), it.copies()
-    admin = target.admin()
-    open_transactions(target, copies, admin)  # who asks is connected before
-    with ExitStack() as kept:
-
-        def try_once() -> bool:
-            fault.began_ms = now_ms()
-            with ExitStack() as tried:
-                tried.enter_context(held(gates, **lines))
-                if not (fault.aborts and it.is_lasting) or lasting(target, copies, admin):
-                    kept.push(tried.pop_all())
-                    return True
-            hold_sync(AWAKE_S, reason="it goes on before it is tried again")
-            return False
-
-        wait_until(
-            try_once,
-            deadline_s=MET_S,
-            what=f"{fault.name}: an open transaction of the fleet",
-            ignoring=(ReadingError,),
-        )
-        yield
-
-
 def hole(it: Drill, name: str, gates: Sequence[Gate], seconds: float, **lines: Line | None) -> None:
-    """Hold a black hole (`up`, `down` as `Gate.set`); it bit when bytes wait in it."""
+    """Hold a black hole (`up`, `down` as `Gate.set`); it bit when bytes wait in it.
+
+    At the target it begins when a transaction stays open by it: a commit of which only the answer
+    is lost is made all the same, and with every slot at its commit, as at 2 of 11 moments seen,
+    nothing is open that would have to be aborted.
+    """
     aborts = any(gate in it.pair["west"].gates.values() for gate in gates)
-    with it.fault(name, aborts=aborts) as fault, _meeting(it, fault, gates, **lines):
+    with it.fault(name, aborts=aborts) as fault, held(gates):
+
+        def begin() -> None:
+            fault.began_ms = now_ms()
+            for gate in gates:
+                gate.set(**lines)
+
+        def heal() -> None:
+            for gate in gates:
+                gate.heal()
+
+        if aborts and it.is_lasting:
+            what = f"{name}: an open transaction of the fleet"
+            begin_in_transaction(
+                begin, heal, access(it.west), it.copies(), deadline_s=MET_S, what=what
+            )
+        else:
+            begin()
         waiting = wait_until(
             lambda: sum(gate.seen().waiting for gate in gates),
             deadline_s=BITE_S,

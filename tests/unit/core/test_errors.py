@@ -21,6 +21,10 @@ async def fail(error: Exception) -> None:
     raise error
 
 
+async def last() -> None:
+    await asyncio.Event().wait()
+
+
 async def side_by_side(*tasks: Coroutine[None, None, None]) -> None:
     with ungrouped(_DoneError):
         async with asyncio.TaskGroup() as group:
@@ -38,7 +42,7 @@ async def test_the_error_that_decides_is_raised_without_its_group() -> None:
 
 
 async def test_an_end_that_is_wanted_is_none() -> None:
-    await side_by_side(fail(_DoneError()), asyncio.sleep(60))
+    await side_by_side(fail(_DoneError()), last())
 
 
 async def test_a_group_with_another_error_than_ours_stays_one() -> None:

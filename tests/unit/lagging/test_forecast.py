@@ -52,6 +52,8 @@ def watched(owners: dict[SlotNumber, str], state: str = "catch-up") -> Board:
             word = said(100 * second, partition=number, end=ends[slot], state=state)
             told = replace(snapshot(now_ms, word), slot=slot, owner=owner)
             board.heard(told, now_ms, Place(now_ms, now_ms))
+        board.ease()
+        for slot in owners:
             board.look(slot, now_ms)
     return board
 

@@ -19,6 +19,7 @@ from services.lag.service import STREAM, LagService
 from services.lag.stream import OnSlots, ProgressStream
 from tests.faultkit.waiting import until
 from tests.unit.lagging.making import SLOT, entry, said, snapshot
+from tests.unit.lagging.test_forecast import watched
 from tests.unit.standby.test_demotion import Fleet
 
 OTHER = SlotNumber(2)
@@ -230,3 +231,14 @@ def reads_only(slot: SlotNumber, world: World) -> Callable[..., Awaitable[LastTo
         return LastTold((snapshot(now_ms, said(9)), Place(1, now_ms)))
 
     return last_told
+
+
+async def test_each_round_backlogs_of_a_worker_ease_each_other(world: World) -> None:
+    board = world.service._board = watched({SLOT: "a", OTHER: "a"})
+    for lag in board:
+        world.service._view.apply(lag.entry)
+        lag.eased = 1.0
+
+    judging = asyncio.create_task(world.service._judge())
+    await world.soon(lambda: min(lag.eased for lag in board) < 1, "a backlog to be eased")
+    judging.cancel()
