@@ -67,13 +67,14 @@ def begin_in_transaction(
     """Break something while a transaction is open in `partitions`; say in which.
 
     It stays broken only if the transaction is still open when everything on its way must have
-    arrived; otherwise it is healed and the next moment is tried. Who asks is connected before: on a
-    busy machine that takes seconds, and a member that sleeps for so long is put out of its group.
+    arrived; otherwise it is healed and the next moment is tried. Who asks is connected and has its
+    answer before each: on a busy machine that takes seconds at first, and a member that sleeps for
+    so long is put out of its group.
     """
     admin = access.admin()
-    open_transactions(access, partitions, admin)
 
     def try_once() -> list[OpenAt]:
+        open_transactions(access, partitions, admin)
         begin()
         found: list[OpenAt] = []
         try:

@@ -56,10 +56,12 @@ BEHIND = frozenset(
         KafkaError.FENCED_LEADER_EPOCH,
         KafkaError.LEADER_NOT_AVAILABLE,
         KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.OFFSET_NOT_AVAILABLE,
         KafkaError.UNKNOWN_LEADER_EPOCH,
     }
 )
-"""What a broker says that has not heard of the newest leader, or is not it any more."""
+"""What a broker says that has not heard of the newest leader, is not it any more, or not yet: a new
+one knows no end before its followers have told it theirs (KIP-207)."""
 
 
 QUIET: dict[str, str | int] = {"log_level": 0, "reconnect.backoff.ms": 200}

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from tests.faultkit import bites
 from tests.faultkit.bites import (
     OpenAt,
     abort_evidence,
     aborted_in,
     aborted_within,
+    begin_in_transaction,
     has_left,
     must_have_met,
     was_slowed,
     was_throttled,
 )
-from tests.judge.reading import At
+from tests.judge.reading import At, ClusterAccess, Ends, ReadingError
 from tests.judge.verdict import Evidence
+
+if TYPE_CHECKING:
+    import pytest
 
 ABORT, COMMIT = 0, 1
 ORDERS = At("orders", 0)
@@ -124,3 +130,37 @@ def test_some_fault_must_have_met_one_where_transactions_are_over_at_once() -> N
     assert (some.bit, some.detail) == (True, "1 of 2 faults")
     assert not none.bit
     assert must_have_met([missed], [False], is_lasting=False) == []
+
+
+def test_a_fault_begins_after_an_answer_and_stays_where_a_transaction_is_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    silent = ReadingError("no topic yet")
+    ended, opened = {ORDERS: Ends(4, 4)}, {ORDERS: Ends(4, 6)}
+    answers: list[ReadingError | dict[At, Ends]] = [silent, ended, ended, opened, opened, opened]
+    done: list[str] = []
+
+    def ends_of(*_: object) -> dict[At, Ends]:
+        given = answers.pop(0)
+        if isinstance(given, ReadingError):
+            raise given
+        done.append("asked")
+        return given
+
+    monkeypatch.setattr(bites, "ends_of", ends_of)
+    monkeypatch.setattr(bites, "hold_sync", lambda *_, **__: None)
+    monkeypatch.setattr(ClusterAccess, "admin", lambda _: None)
+    found = begin_in_transaction(
+        lambda: done.append("begun"),
+        lambda: done.append("healed"),
+        ClusterAccess("east:9092"),
+        [ORDERS],
+        deadline_s=10,
+        what="a transaction",
+    )
+
+    assert found == [OpenAt(ORDERS, 4)]
+    assert done == [
+        *("asked", "begun", "asked", "healed"),
+        *("asked", "begun", "asked", "asked"),
+    ]

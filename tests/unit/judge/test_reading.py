@@ -128,9 +128,12 @@ def test_a_broker_that_stays_behind_ends_the_reading(monkeypatch: pytest.MonkeyP
         read_logs(EAST, [AT], ORDER)
 
 
-def test_ends_are_asked_for_again_too(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "code", [KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.OFFSET_NOT_AVAILABLE]
+)
+def test_ends_are_asked_for_again_too(code: int, monkeypatch: pytest.MonkeyPatch) -> None:
     answers: list[KafkaException | dict[At, Ends]] = [
-        KafkaException(KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION)),
+        KafkaException(KafkaError(code)),
         {AT: Ends(2, 3)},
     ]
 
