@@ -5,23 +5,33 @@
 
 The truth lies between: some of it B cannot use, for it has a connection's rate at most. Of twelve
 backlogs behind a thin line the last was done after 0.4 to 0.6 of its time at the present rate, and
-after 0.6 to 1.7 of the time if it got everything (measured): their geometric mean was off by 0.3.
+after 0.6 to 1.7 of the time if it got everything (measured): so their geometric mean is told.
+
+Present rates are those of a minute, because backlogs take turns, and too low by two thirds when
+most of the others have just ended. All together take no turns: what they gain now, seconds show.
+So each has the part of it that it had in the last minute.
 """
 
 from __future__ import annotations
 
 from math import sqrt
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+LEAST_CHANGE: Final = 0.25
+MOST_CHANGE: Final = 2.0
+"""Of a time, by what was gained lately: to stand still for seconds is not yet to stand for ever."""
+
+
 class Backlog(NamedTuple):
-    """Records that wait, and by how many a second these become fewer (more than 0)."""
+    """Records that wait, by how many a second these become fewer (more than 0), and lately did."""
 
     records: int
     gain: float
+    lately: float
 
     @property
     def alone_s(self) -> float:
@@ -30,9 +40,12 @@ class Backlog(NamedTuple):
 
 
 def eased(backlogs: Sequence[Backlog]) -> list[float]:
-    """The time that each takes, as a share of what it takes at its present rate; at most 1."""
+    """The time that each takes, as a share of what it takes at its present rate."""
+    gain, lately = sum(each.gain for each in backlogs), sum(each.lately for each in backlogs)
+    change = gain / lately if lately > 0 else MOST_CHANGE
+    change = min(max(change, LEAST_CHANGE), MOST_CHANGE)
     times = zip(backlogs, shared(backlogs), strict=True)
-    return [sqrt(shared_s / each.alone_s) for each, shared_s in times]
+    return [change * sqrt(shared_s / each.alone_s) for each, shared_s in times]
 
 
 def shared(backlogs: Sequence[Backlog]) -> list[float]:

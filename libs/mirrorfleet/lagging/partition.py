@@ -13,20 +13,20 @@ hours away.
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.core.ids import SourceOffset
 from mirrorfleet.lagging.ends import CLOCK_STEP_MS, EndHistory
-from mirrorfleet.lagging.forecast import Backlog
+from mirrorfleet.lagging.going import Going
 from mirrorfleet.lagging.log_start import LogStart
 from mirrorfleet.lagging.rate import GAIN_S, Gain, Rate
-from mirrorfleet.lagging.verdict import Facts, Limits, Trend, judge
+from mirrorfleet.lagging.verdict import Facts, Limits, judge
 from mirrorfleet.records.progress import PAUSED, THROTTLED, WAITING
 from mirrorfleet.records.samples import FOREVER_MS, Sample, Verdict
 
 if TYPE_CHECKING:
+    from mirrorfleet.lagging.forecast import Backlog
     from mirrorfleet.records.catalog import CatalogPartition
     from mirrorfleet.records.progress import PartitionProgress
 
@@ -38,10 +38,6 @@ FRESH_MS: Final = 3_000
 RATE_S: Final = 10.0
 IDLES: Final = frozenset({Verdict.STOPPED, Verdict.FAULTED, Verdict.UNKNOWN})
 """Not copied. What is stuck for seconds may wait for its turn among other backlogs."""
-TREND_STEP_MS: Final = 2_000
-TREND_STEPS: Final = 6
-SHRINKS_BY: Final = 0.05
-"""Seconds of lag a second: less is no catching up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +58,7 @@ class PartitionLag:
         "_bytes",
         "_came_ms",
         "_gain",
+        "_going",
         "_held_before",
         "_held_ms",
         "_high",
@@ -69,7 +66,6 @@ class PartitionLag:
         "_moved_ms",
         "_records",
         "_stood",
-        "_trend",
         "_waiting_ms",
         "eased",
         "ends",
@@ -110,7 +106,7 @@ class PartitionLag:
         """The end that one held back for too long by the word of an earlier process, and when."""
         self._high: int | None = None
         """The high watermark that the mirror told last; a new owner has none before an answer."""
-        self._trend: deque[tuple[int, int | None, int]] = deque(maxlen=TREND_STEPS)
+        self._going = Going()
 
     # -- what is fed
 
@@ -195,7 +191,7 @@ class PartitionLag:
         if verdict.fine or verdict in IDLES or facts.unmoved_ms > 3 * GAIN_S * 1000:
             self._gain.stood()
         self.standing = Standing(as_of, lag, time_lag, verdict, rule)
-        self._remember(as_of, lag, time_lag)
+        self._going.looked(as_of, lag, time_lag)
         return self.standing
 
     def sample(self, standing: Standing, propagation_ms: int | None) -> Sample:
@@ -241,10 +237,12 @@ class PartitionLag:
 
     @property
     def backlog(self) -> Backlog | None:
-        """What waits and becomes less; None where nothing does."""
-        if not self.eta_ms or self.standing is None or not self.standing.lag_records:
+        """What waits and becomes less, if only in turns; None where nothing does."""
+        standing = self.standing
+        if standing is None or standing.verdict.fine or not standing.lag_records:
             return None
-        return Backlog(self.standing.lag_records, self._gain.records_s)
+        found = self._gain.backlog(standing.lag_records)
+        return found if found.gain > 0 else None
 
     @property
     def headroom_ms(self) -> int | None:
@@ -358,7 +356,7 @@ class PartitionLag:
             end_unmoved_ms=0 if ends.moved_ms is None else max(0, now_ms - ends.moved_ms),
             held_records=held,
             held_ms=self._held_for_ms(now_ms, limits) if held else 0,
-            trend=self._where_to(lag, time_lag),
+            trend=self._going.where_to(lag, time_lag),
             before=self.sampled_verdict,
         )
 
@@ -374,22 +372,6 @@ class PartitionLag:
         if self._held_before is not None and self._held_before[0] == self.ends.end:
             since = min(since, self._held_before[1] - limits.held_ms - 1)
         return max(0, now_ms - since)
-
-    def _where_to(self, lag: int | None, time_lag: int | None) -> Trend:
-        if len(self._trend) < TREND_STEPS:
-            return Trend.UNKNOWN
-        first_ms, first_time_lag, first_lag = self._trend[0]
-        last_ms = self._trend[-1][0]
-        if time_lag is not None and first_time_lag is not None:
-            by = (first_time_lag - time_lag) / max(1, last_ms - first_ms)
-            return Trend.SHRINKS if by >= SHRINKS_BY else Trend.LASTS
-        return Trend.SHRINKS if lag is not None and lag < first_lag else Trend.LASTS
-
-    def _remember(self, as_of: int, lag: int | None, time_lag: int | None) -> None:
-        if not lag or (self._trend and as_of < self._trend[-1][0]):  # our clock was set back
-            self._trend.clear()
-        elif not self._trend or as_of - self._trend[-1][0] >= TREND_STEP_MS:
-            self._trend.append((as_of, time_lag, lag))
 
     def _backlog_age(self, as_of: int) -> int | None:
         said = self.progress

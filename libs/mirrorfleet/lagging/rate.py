@@ -6,10 +6,12 @@ from math import exp
 from typing import Final
 
 from mirrorfleet.lagging.ends import CLOCK_STEP_MS
+from mirrorfleet.lagging.forecast import Backlog
 from mirrorfleet.records.samples import FOREVER_MS
 
 GAIN_S: Final = 40.0
 """What a gain is told by: several turns that a backlog waits for, and has."""
+LATELY_S: Final = 6.0
 LONGEST_MS: Final = 7 * 86_400_000
 """What takes longer is not gained on: nobody waits for it."""
 LEAST: Final = 1e-6
@@ -52,39 +54,60 @@ class Rate:
         self._count, self._at_ms = count, at_ms
 
 
+class _Net:
+    """By how many a second a backlog becomes fewer, over about `memory_s`; below 0 more."""
+
+    __slots__ = ("arrival", "drain")
+
+    def __init__(self, memory_s: float) -> None:
+        self.drain, self.arrival = Rate(memory_s), Rate(memory_s)
+
+    @property
+    def records_s(self) -> float:
+        """0 before two looks."""
+        return (self.drain.value or 0.0) - (self.arrival.value or 0.0)
+
+    def begin_anew(self) -> None:
+        """Nothing of before counts."""
+        self.drain.begin_anew()
+        self.arrival.begin_anew()
+
+
 class Gain:
     """How much faster a backlog is copied than records are appended to it.
 
     Backlogs of a worker take turns of seconds, so its rates are those of minutes; and of the time
-    since it is copied: a stand before would else be in them for minutes.
+    since it is copied: a stand before would else be in them for minutes. What it was lately says
+    nothing of one backlog, but of all of a worker's together (`forecast`).
     """
 
-    __slots__ = ("_arrival", "_drain")
+    __slots__ = ("_lately", "_long")
 
     def __init__(self) -> None:
-        self._drain, self._arrival = Rate(GAIN_S), Rate(GAIN_S)
+        self._long, self._lately = _Net(GAIN_S), _Net(LATELY_S)
 
     def copied(self, position: int, at_ms: int) -> None:
         """So far at that time."""
-        self._drain.seen(position, at_ms)
+        self._long.drain.seen(position, at_ms)
+        self._lately.drain.seen(position, at_ms)
 
     def appended(self, end: int, at_ms: int) -> None:
         """So far at that time."""
-        self._arrival.seen(end, at_ms)
+        self._long.arrival.seen(end, at_ms)
+        self._lately.arrival.seen(end, at_ms)
 
     def stood(self) -> None:
         """Nothing waits, or it is not copied."""
-        self._drain.begin_anew()
-        self._arrival.begin_anew()
+        self._long.begin_anew()
+        self._lately.begin_anew()
 
-    @property
-    def records_s(self) -> float:
-        """By how many a second a backlog becomes fewer; below 0 more."""
-        return (self._drain.value or 0.0) - (self._arrival.value or 0.0)
+    def backlog(self, records: int) -> Backlog:
+        """What waits, and how fast it becomes less."""
+        return Backlog(records, self._long.records_s, self._lately.records_s)
 
     def eta_ms(self, records: int) -> int | None:
         """Until none of so many waits; None when that is never, or as good as never."""
-        gain = self.records_s
+        gain = self._long.records_s
         found = time_for_ms(records, gain) if gain > 0 else None
         return None if found is None or found > LONGEST_MS else found
 

@@ -18,22 +18,41 @@ SECOND = 1_000
 OTHER = SlotNumber(2)
 
 
+def steady(records: int, gain: float) -> Backlog:
+    """One whose rate was the same all the time."""
+    return Backlog(records, gain, gain)
+
+
 def test_what_a_backlog_needs_no_more_when_it_is_done_the_others_get() -> None:
-    assert shared([Backlog(600, 100.0), Backlog(300, 100.0)]) == pytest.approx([4.5, 3.0])
-    assert shared([Backlog(100, 1.0), Backlog(100, 100.0)]) == pytest.approx([200 / 101, 1.0])
+    assert shared([steady(600, 100.0), steady(300, 100.0)]) == pytest.approx([4.5, 3.0])
+    assert shared([steady(100, 1.0), steady(100, 100.0)]) == pytest.approx([200 / 101, 1.0])
 
 
 def test_all_are_done_when_their_sum_is() -> None:
-    backlogs = [Backlog(records, gain) for records, gain in ((900, 7.0), (20, 3.0), (400, 40.0))]
+    backlogs = [steady(records, gain) for records, gain in ((900, 7.0), (20, 3.0), (400, 40.0))]
 
     assert max(shared(backlogs)) == pytest.approx(1_320 / 50)
 
 
 def test_a_backlog_is_expected_between_the_time_alone_and_the_time_with_everything() -> None:
-    assert eased([Backlog(600, 100.0), Backlog(300, 100.0)]) == pytest.approx([sqrt(0.75), 1.0])
-    assert eased([Backlog(500, 3.0)]) == [1.0]
-    assert eased([Backlog(500, 3.0)] * 4) == pytest.approx([1.0] * 4)
+    assert eased([steady(600, 100.0), steady(300, 100.0)]) == pytest.approx([sqrt(0.75), 1.0])
+    assert eased([steady(500, 3.0)]) == [1.0]
+    assert eased([steady(500, 3.0)] * 4) == pytest.approx([1.0] * 4)
     assert eased([]) == []
+
+
+def test_what_all_gain_lately_counts_and_not_what_one_does() -> None:
+    turns = [Backlog(500, 10.0, 40.0), Backlog(500, 10.0, 0.0), Backlog(500, 20.0, 0.0)]
+    faster = [Backlog(500, 10.0, 30.0), Backlog(500, 10.0, 30.0)]
+
+    assert eased(turns) == eased([steady(500, each.gain) for each in turns])
+    assert eased(faster) == pytest.approx([1 / 3, 1 / 3])
+
+
+def test_a_stand_of_seconds_at_most_doubles_a_time() -> None:
+    assert eased([Backlog(500, 10.0, -3.0)]) == [2.0]
+    assert eased([Backlog(500, 10.0, 0.1)]) == [2.0]
+    assert eased([Backlog(500, 10.0, 900.0)]) == [0.25]
 
 
 def watched(owners: dict[SlotNumber, str], state: str = "catch-up") -> Board:
