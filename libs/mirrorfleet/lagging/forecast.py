@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
 
 LEAST_CHANGE: Final = 0.25
-MOST_CHANGE: Final = 2.0
-"""Of a time, by what was gained lately: to stand still for seconds is not yet to stand for ever."""
+MOST_CHANGE: Final = 1.25
+"""Of a time, by what was gained lately: to stand still for seconds, as on a busy machine, is not
+yet to stand for ever. What lasts is in the rates of a minute soon."""
 
 
 class Backlog(NamedTuple):

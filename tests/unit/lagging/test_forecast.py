@@ -49,9 +49,9 @@ def test_what_all_gain_lately_counts_and_not_what_one_does() -> None:
     assert eased(faster) == pytest.approx([1 / 3, 1 / 3])
 
 
-def test_a_stand_of_seconds_at_most_doubles_a_time() -> None:
-    assert eased([Backlog(500, 10.0, -3.0)]) == [2.0]
-    assert eased([Backlog(500, 10.0, 0.1)]) == [2.0]
+def test_a_stand_of_seconds_makes_a_time_longer_by_a_quarter_at_most() -> None:
+    assert eased([Backlog(500, 10.0, -3.0)]) == [1.25]
+    assert eased([Backlog(500, 10.0, 0.1)]) == [1.25]
     assert eased([Backlog(500, 10.0, 900.0)]) == [0.25]
 
 
