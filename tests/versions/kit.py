@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Final
 
 from tests.faultkit.estate import write_estate
-from tests.faultkit.hold import FULL_RATE, IS_LONG, asked_s
+from tests.faultkit.hold import asked_rate, asked_s
 from tests.faultkit.process import ServiceProcess, service
 from tests.faultkit.regions import access, address, data_directories
 from tests.faultkit.waiting import wait_until
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tests.judge.verdict import Evidence, Report
 
 SECONDS: Final = asked_s(8)
-RATE: Final = FULL_RATE if IS_LONG else 20_000
+RATE: Final = int(asked_rate(20_000))
 CALM: Final = 5_000
 """For tests that are about something else than load: the judge reads every record three times."""
 SLOTS: Final = 8

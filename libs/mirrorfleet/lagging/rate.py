@@ -12,6 +12,7 @@ from mirrorfleet.records.samples import FOREVER_MS
 GAIN_S: Final = 40.0
 """What a gain is told by: several turns that a backlog waits for, and has."""
 LATELY_S: Final = 6.0
+"""What all backlogs of a worker gain together is told by: all of them take no turns."""
 LONGEST_MS: Final = 7 * 86_400_000
 """What takes longer is not gained on: nobody waits for it."""
 LEAST: Final = 1e-6

@@ -16,7 +16,6 @@ From there to the next one, and to the end of the load, no slot may stand for lo
 
 from __future__ import annotations
 
-import os
 import time
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -25,7 +24,7 @@ import httpx
 
 from tests.faultkit.asked import Asked, Ran, counted, ran, shape
 from tests.faultkit.calm import wait_calm
-from tests.faultkit.hold import FULL_RATE, IS_LONG, asked_s, hold_sync
+from tests.faultkit.hold import IS_LONG, asked_rate, asked_s, hold_sync
 from tests.faultkit.markers import commit_times, line_of
 from tests.faultkit.regions import address, data_directories
 from tests.faultkit.stalls import slot_stall_s
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
 
 SECONDS: Final = asked_s(12)
 """How long a fault is held: 60 in the long form."""
-RATE: Final = int(os.environ.get("MIRRORFLEET_WORKERS_RATE", FULL_RATE if IS_LONG else 3_000))
+RATE: Final = int(asked_rate(3_000))
 SLOTS: Final = 8
 PARTITIONS: Final = 24
 TAKE_OVER_S: Final = 10.0 if IS_LONG else 25.0

@@ -71,6 +71,16 @@ def test_what_waits_stays_as_old_when_an_end_is_seen_before_the_first_look() -> 
     assert [one.time_lag_ms for one in after] == [late_ms + 200 + (at - 1) * SECOND for at in AFTER]
 
 
+def test_a_lag_from_before_is_no_measure_of_where_it_goes() -> None:
+    lag = PartitionLag(entry())
+    ends = {second: 100 + 10 * (second - BEFORE[0]) for second in BEFORE}
+    looks(lag, BEFORE, position=100, ends=ends)
+    looks(lag, AFTER, position=100, ends=dict.fromkeys(AFTER, ends[BEFORE[-1]]))
+
+    dates = [as_of for as_of, _, _ in lag._going._looks]
+    assert dates[0] < dates[-1] <= AFTER[-1] * SECOND
+
+
 def test_a_source_out_of_sight_before_stays_unknown() -> None:
     lag = PartitionLag(entry())
     before = looks(lag, BEFORE, position=100, ends={BEFORE[0]: 100})
