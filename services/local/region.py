@@ -174,12 +174,11 @@ class Region:
 
     def _java(self, main: str, number: int) -> list[str]:
         home = self._home(number)
-        heap = self.spec.heap_mb
         logging = Path(__file__).with_name(LOG_SETTINGS[self.spec.kafka[0]])
         return [
             self._written.java,
-            f"-Xms{heap}m",
-            f"-Xmx{heap}m",
+            *(f"-X{bound}{self.spec.heap_mb}m" for bound in ("ms", "mx")),
+            f"-Djava.io.tmpdir={home}",  # what it unpacks there outlives a broker that is killed
             *self.spec.tuning.flags(Path(self._written.jars, f"{main}.jsa")),
             "-cp",
             f"{self._written.jars}/*",

@@ -175,8 +175,8 @@ def _mirror_maker(
     settings = mm2_settings(system, bench, workload, topic, name)
     file.write_text("".join(f"{key} = {value}\n" for key, value in settings.items()))
     java, jars = installed(DEFAULT_KAFKA)
-    log = ["-Dlog4j2.level=WARN"]
-    command = [java, f"-Xmx{HEAP}", "-Xms256m", "-XX:+UseG1GC", *log, "-cp", f"{jars}/*"]
+    said = ["-Dlog4j2.level=WARN", f"-Djava.io.tmpdir={logs}"]
+    command = [java, f"-Xmx{HEAP}", "-Xms256m", "-XX:+UseG1GC", *said, "-cp", f"{jars}/*"]
     main = "org.apache.kafka.connect.mirror.MirrorMaker"
     process = RunningProcess(name, [*command, main, str(file)], log=logs / "mm2.log")
     try:

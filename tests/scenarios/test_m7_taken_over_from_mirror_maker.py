@@ -76,7 +76,8 @@ def wait_copied(east: Region, west: Region) -> None:
 def mirror_maker(file: Path) -> Iterator[RunningProcess]:
     """MirrorMaker 2 itself."""
     java, jars = installed(DEFAULT_KAFKA)
-    quick = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx512m", "-Dlog4j2.level=WARN"]
+    quick = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx512m"]
+    quick += ["-Dlog4j2.level=WARN", f"-Djava.io.tmpdir={file.parent}"]
     main_class = "org.apache.kafka.connect.mirror.MirrorMaker"
     command = [java, *quick, "-cp", f"{jars}/*", main_class, str(file)]
     process = RunningProcess("mm2", command, log=file.with_suffix(".log"))

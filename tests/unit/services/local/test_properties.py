@@ -58,6 +58,16 @@ def test_each_broker_names_all_controllers_and_its_own_listeners() -> None:
     assert region.bootstrap == ("127.0.0.1:19092", "127.0.0.1:19093")
 
 
+def test_what_a_broker_unpacks_goes_with_its_own_folder() -> None:
+    spec = RegionSpec(name="east", brokers=2)
+    ports = ((19092, 11, 12), (19093, 21, 22))
+    region = Region(Path("/r"), Written(spec=spec, ports=ports, java="java", jars="jars"))
+
+    asked = [one for broker in region.brokers for one in broker.command if "tmpdir" in one]
+
+    assert asked == ["-Djava.io.tmpdir=/r/broker-1", "-Djava.io.tmpdir=/r/broker-2"]
+
+
 def test_an_id_never_begins_like_an_option_of_a_command() -> None:
     ids = [new_id() for _ in range(500)]
 
