@@ -124,7 +124,7 @@ def doctor(
     output: OutputOption = Output.TABLE,
 ) -> int:
     """Say what limits each slot now: core, target, window, round trip, memory, source."""
-    from services.cli import doctor as command  # noqa: PLC0415 - loaded when used
+    from mirrorfleet.operating import doctor as command  # noqa: PLC0415 - loaded when used
 
     return command.run(workers, output)
 
@@ -156,7 +156,7 @@ def pause(
     from services.cli import pausing as command  # noqa: PLC0415 - loaded when used
 
     where = Where(estate, target, source)
-    return command.run(where, topic, command.CatalogState.PAUSED, output)
+    return command.run(where, topic, command.PAUSED, output)
 
 
 @app.command()
@@ -171,7 +171,22 @@ def resume(
     from services.cli import pausing as command  # noqa: PLC0415 - loaded when used
 
     where = Where(estate, target, source)
-    return command.run(where, topic, command.CatalogState.ACTIVE, output)
+    return command.run(where, topic, command.ACTIVE, output)
+
+
+@app.command()
+def throttle(
+    topic: TopicArgument,
+    limit: Annotated[str, typer.Argument(help="Bytes a second, as 5MB; `off`: as its rule says.")],
+    target: IntoOption,
+    source: FromOption = None,
+    estate: EstateOption = ESTATE,
+    output: OutputOption = Output.TABLE,
+) -> int:
+    """Read so much a second of each partition of a topic, or of one; its rule's is set aside."""
+    from services.cli import pausing as command  # noqa: PLC0415 - loaded when used
+
+    return command.run_throttle(Where(estate, target, source), topic, limit, output)
 
 
 @app.command(name="inspect")
@@ -317,7 +332,7 @@ def import_mm2(
     name: Annotated[str, typer.Option(help="Name of the estate.")] = "mm2",
 ) -> int:
     """Print the estate of a MirrorMaker 2; what is left to do, or not as it was, goes to stderr."""
-    from services.cli import importing as command  # noqa: PLC0415 - loaded when used
+    from mirrorfleet.operating import importing as command  # noqa: PLC0415 - loaded when used
 
     return command.run(file, name)
 

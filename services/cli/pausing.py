@@ -1,28 +1,40 @@
-"""`pause` and `resume`: a topic, or one partition of it, that is to stand, and to go on."""
+"""`pause`, `resume`, `throttle`: what is asked of a topic, or of one partition of it."""
 
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 from mirrorfleet.config.flows import find_link
 from mirrorfleet.config.load import load_estate
+from mirrorfleet.config.sizes import bytes_a_second
 from mirrorfleet.operating.connecting import open_cluster
 from mirrorfleet.operating.terminal import EXIT_OK, Output, show
 from mirrorfleet.operating.usage import Where
 from mirrorfleet.records.catalog import CatalogState
 from mirrorfleet.syncing import pausing
 
-__all__ = ["CatalogState", "run"]
+ACTIVE: Final = pausing.Standing(CatalogState.ACTIVE)
+PAUSED: Final = pausing.Standing(CatalogState.PAUSED)
+OFF: Final = "off"
 
 
-def run(where: Where, topic: str, state: CatalogState, output: Output) -> int:
+def run_throttle(where: Where, topic: str, limit: str, output: Output) -> int:
+    """Has so many bytes a second read of each partition; `off`: as many as its rule says."""
+    asked = None if limit == OFF else bytes_a_second(limit)
+    rules = find_link(load_estate(where.file), where.target, where.source).rules
+    throttles = {rule.name: rule.throttle for rule in rules}
+    return run(where, topic, pausing.Throttled(asked, throttles), output)
+
+
+def run(where: Where, topic: str, wish: pausing.Wish, output: Output) -> int:
     """Marks it in the catalog, and prints what was and is."""
     estate = load_estate(where.file)
     link = find_link(estate, where.target, where.source).link
 
     async def mark() -> list[pausing.Row]:
         async with open_cluster(estate, link.target) as target:
-            return await pausing.marked(target, estate.fleet_of(link.target), link, topic, state)
+            return await pausing.marked(target, estate.fleet_of(link.target), link, topic, wish)
 
     show(output, pausing.COLUMNS, asyncio.run(mark()), "")
     return EXIT_OK

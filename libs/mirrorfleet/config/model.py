@@ -28,6 +28,7 @@ from pydantic import (
 from mirrorfleet.config.keys import NO_SWITCH
 from mirrorfleet.config.redaction import HIDDEN
 from mirrorfleet.config.security import Secret, SecurityModel, Strict
+from mirrorfleet.config.sizes import Throttle
 from mirrorfleet.core.errors import ConfigError
 from mirrorfleet.core.ids import ClusterAlias, FleetName, Link
 from mirrorfleet.planning.rules import Apply, ConfigPolicy
@@ -199,11 +200,8 @@ class Rule(Strict):
     null_keys: Literal["fail", "drop-recorded"] = "fail"
     priority: Priority = Priority.NORMAL
     start: Annotated[StrictStr, AfterValidator(_start)] = "earliest"
-    throttle: Annotated[StrictInt, Field(ge=64 * 1024)] | None = None
-    """Bytes a second that are read of each partition, live or backlog, as the source stores them.
-
-    With less than the least, a batch of common size would look like a standstill.
-    """
+    throttle: Throttle | None = None
+    """Bytes a second of each partition, live or backlog, as the source stores them."""
     adopt: StrictBool = False
     """Whether a target topic that has records already is taken as it is."""
     replication_factor: ReplicationFactor | None = None

@@ -14,6 +14,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.core.ids import SourceOffset
+from mirrorfleet.offsets.ledger import Ledger
 
 if TYPE_CHECKING:
     from mirrorfleet.offsets.copies import Copies
@@ -55,18 +56,26 @@ class Differences:
 class Verified:
     """What was found of one partition so far. `equal` records are in their places."""
 
-    def __init__(self, place: Callable[[SourceOffset], int | None], *, is_retimed: bool) -> None:
-        """`place` says where the copy of a record is, None of one that the map has no copy of.
-        `is_retimed`: the target's broker gives its own times.
+    def __init__(
+        self,
+        place: Callable[[SourceOffset], int | None],
+        ledger: Ledger | None = None,
+        *,
+        is_retimed: bool,
+    ) -> None:
+        """`place` says where the copy of a record is, None of one that the map has no copy of, for
+        which the `ledger` may answer. `is_retimed`: the target's broker gives its own times.
         """
         self._place = place
+        self._ledger = ledger or Ledger(())
         self._is_retimed = is_retimed
         self.equal = 0
         self.missing, self.changed, self.extra = Differences(), Differences(), Differences()
+        self.explained = Differences()
 
     @property
     def is_intact(self) -> bool:
-        """Whether both sides are the same."""
+        """Whether both sides are the same, but for what the gap ledger tells of."""
         return not (self.missing.count or self.changed.count or self.extra.count)
 
     def step(self, source: Record | None, target: Record | None) -> Step:
@@ -77,7 +86,8 @@ class Verified:
             return Step.TARGET
         place = self._place(SourceOffset(source.offset))
         if place is None or target is None or target.offset > place:
-            self.missing.add(source.offset)
+            told = place is None and self._ledger.explains(source.offset)
+            (self.explained if told else self.missing).add(source.offset)
             return Step.SOURCE
         if target.offset < place:
             self.extra.add(target.offset)

@@ -1,4 +1,4 @@
-"""What limits each slot of some workers now, by what they say of themselves at `/status`."""
+"""`doctor`: what limits each slot of some workers now, by what they say of it at `/status`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from pydantic import BaseModel, ValidationError
 
 from mirrorfleet.copying.limits import Limit
 from mirrorfleet.core.errors import ConfigError, MirrorfleetError
+from mirrorfleet.operating.several import ask_each
+from mirrorfleet.operating.terminal import EXIT_ERROR, EXIT_OK, Output, show
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 DEADLINE_S: Final = 5.0
+_COLUMNS: Final = ("worker", "link", "slot", "state", "lag_records", "limit", "why")
 _DIRECT: Final = build_opener(ProxyHandler({}))
 """A proxy for the internet knows no workers; Python's would ask it even for 127.0.0.1."""
 
@@ -43,6 +46,13 @@ class WorkerStatus(BaseModel):
 
 class NoAnswerError(MirrorfleetError):
     """Raised when an address gives no status of a mirror worker."""
+
+
+def run(workers: Sequence[str], output: Output) -> int:
+    """Prints every slot of the workers at these addresses, and by which figures one knows."""
+    found, is_whole = ask_each(workers, asked)
+    show(output, _COLUMNS, rows(found), "these workers have no slots")
+    return EXIT_OK if is_whole else EXIT_ERROR
 
 
 def asked(address: str) -> WorkerStatus:

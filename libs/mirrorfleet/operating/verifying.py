@@ -1,6 +1,6 @@
 """`verify`: a copied topic is read on both sides and compared, record by record.
 
-catalog -> offset map -> what both logs hold -> committed records of both, in step
+catalog -> offset map, gap ledger -> what both logs hold -> committed records of both, in step
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from mirrorfleet.kafka.offsets import EARLIEST, list_offsets
 from mirrorfleet.kafka.stored import bounds_that_are_told, committed_records
 from mirrorfleet.mapping.asking import load_map, named
 from mirrorfleet.mapping.catalog import read_catalog
+from mirrorfleet.mapping.ledger import read_ledgers
 from mirrorfleet.mapping.live import side_words, sides_seen
 from mirrorfleet.offsets.copies import Copies
 from mirrorfleet.offsets.verifying import Bounds, Span, Step, Verified, place_in, span_of
@@ -34,10 +35,11 @@ from mirrorfleet.records.overview import shown
 from mirrorfleet.runtime.clock import SystemClock
 
 if TYPE_CHECKING:
-    from mirrorfleet.core.ids import FleetName, Link, TopicPartition
+    from mirrorfleet.core.ids import FleetName, Link, PartitionIdentity, TopicPartition
     from mirrorfleet.core.ports import Clock
     from mirrorfleet.kafka.cluster import Cluster
     from mirrorfleet.offsets.floors import Sides
+    from mirrorfleet.offsets.ledger import Ledger
     from mirrorfleet.operating.usage import Where
     from mirrorfleet.records.catalog import CatalogPartition
     from mirrorfleet.wire.records import Record
@@ -50,6 +52,7 @@ COLUMNS: Final = (
     "end",
     "equal",
     "missing",
+    "explained",
     "changed",
     "extra",
 )
@@ -85,7 +88,7 @@ def run(where: Where, wanted: Wanted, output: Output) -> int:
             return await verified(source, target, fleet, link, wanted, SystemClock())
 
     rows = asyncio.run(ask())
-    show(output, COLUMNS, rows, "")
+    show(output, COLUMNS, rows, "", if_any=("explained",))
     for row in rows:
         if row["words"]:
             say_note(f"{row['topic']}-{row['partition']}: {row['words']}")
@@ -113,6 +116,9 @@ async def verified(
         )
     follower = await load_map(target, fleet, {entry.slot for entry in entries}, clock)
     copies = Copies(entries, follower.index, view.losses)
+    ledgers = await read_ledgers(
+        target, fleet, entries
+    )  # behind the map, so what it passed is told
     sides = await sides_seen(source, target, entries)
     words = {entry.source: _side_words(entry, sides[entry.identity]) for entry in entries}
     bounds = await _bounds(source, target, [one for one in entries if not words[one.source]])
@@ -124,7 +130,7 @@ async def verified(
             rows.append(
                 _row(entry, NOTHING, words="nothing of it is copied and kept on both sides")
                 if span is None
-                else await _compared(source, target, entry, span, copies)
+                else await _compared(source, target, entry, span, _begun(copies, entry, ledgers))
             )
         else:
             rows.append(_row(entry, UNREAD, words=str(told)))
@@ -159,10 +165,16 @@ async def _bounds(
     return found
 
 
+def _begun(
+    copies: Copies, entry: CatalogPartition, ledgers: Mapping[PartitionIdentity, Ledger]
+) -> Verified:
+    ledger = ledgers[entry.identity]
+    return Verified(place_in(copies, entry), ledger, is_retimed=entry.target_append_time)
+
+
 async def _compared(
-    source: Cluster, target: Cluster, entry: CatalogPartition, span: Span, copies: Copies
+    source: Cluster, target: Cluster, entry: CatalogPartition, span: Span, found: Verified
 ) -> Row:
-    found = Verified(place_in(copies, entry), is_retimed=entry.target_append_time)
     try:
         await _in_step(source, target, entry, span, found)
     except MirrorfleetError as error:
@@ -205,7 +217,9 @@ def _words(entry: CatalogPartition, found: Verified) -> str:
         "on the target alone, at its": found.extra,
     }
     told = [f"{what} {each}" for what, each in kinds.items() if str(each)]
-    if told and (entry.source_compacted or entry.target_compacted):
+    if found.explained.count:
+        told.append(f"not copied, as the gap ledger tells, at the source's {found.explained}")
+    if not found.is_intact and (entry.source_compacted or entry.target_compacted):
         told.append("it is compacted, which each side does in its own time")
     return "; ".join(told)
 
@@ -226,6 +240,7 @@ def _row(
         "end": None if span is None else span.end,
         "equal": None if found is None else found.equal,
         "missing": None if found is None else found.missing.count,
+        "explained": None if found is None else found.explained.count,
         "changed": None if found is None else found.changed.count,
         "extra": None if found is None else found.extra.count,
         "words": words or None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -209,7 +209,7 @@ def changed(topic: Topic, target: TargetTopic, load: SlotLoad) -> Iterable[Catal
         slot = load.assign() if old is None else old.slot
         loss = CatalogLoss(cause=LossCause.SOURCE_RECREATED) if anew else None
         entry = _entry(topic, target, identity, slot, topic.start)
-        yield replace(entry, loss=loss, state=wishes.of(number))
+        yield replace(wishes.of(number).heeded(entry), loss=loss)
 
 
 def begun_anew(topic: Topic) -> Iterable[CatalogPartition]:
@@ -242,7 +242,7 @@ def begun_anew(topic: Topic) -> Iterable[CatalogPartition]:
         )
         yield replace(old, state=CatalogState.REMOVED)
         entry = _entry(topic, target, identity, old.slot, asked.start)
-        yield replace(entry, loss=loss, state=old.state)
+        yield replace(_Wish.of(old).heeded(entry), loss=loss)
 
 
 def copy_of(entry: CatalogPartition) -> Copied:
@@ -279,23 +279,47 @@ def _is_former(
     return topic.begins_anew(old) if now is None else now.identity != old.identity
 
 
-class _Wishes:
-    """Whether an operator has a partition stand, whichever incarnation of it.
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """What an operator has asked of a partition: to stand, and a `throttle` for its rule's."""
 
-    What a topic gets that stands as a whole stands, too: nobody has thought of one more.
+    state: CatalogState = CatalogState.ACTIVE
+    throttle: int | None = None
+
+    @classmethod
+    def of(cls, entry: CatalogPartition) -> _Wish:
+        """What was asked of it."""
+        return cls(entry.state, entry.throttle if entry.throttle_asked else None)
+
+    def heeded(self, entry: CatalogPartition) -> CatalogPartition:
+        """The entry, which is under its rule's terms, with this."""
+        entry = replace(entry, state=self.state)
+        if self.throttle is None:
+            return entry
+        return replace(entry, throttle=self.throttle, throttle_asked=True)
+
+
+class _Wishes:
+    """What an operator has asked of the partitions of a topic, whichever incarnation of them.
+
+    What was asked of a topic as a whole holds for what it gets: nobody has thought of one more.
     """
 
     def __init__(self, topic: Topic) -> None:
         self._living = {
-            entry.identity.partition: entry.state
+            entry.identity.partition: _Wish.of(entry)
             for entry in topic.entries
             if entry.state is not CatalogState.REMOVED
         }
-        stands = set(self._living.values()) == {CatalogState.PAUSED}
-        self._others = CatalogState.PAUSED if stands else CatalogState.ACTIVE
+        states = {wish.state for wish in self._living.values()}
+        throttles = {wish.throttle for wish in self._living.values()}
+        self._others = _Wish(
+            CatalogState.PAUSED if states == {CatalogState.PAUSED} else CatalogState.ACTIVE,
+            throttles.pop() if len(throttles) == 1 else None,
+        )
 
-    def of(self, number: int) -> CatalogState:
-        """The state of what lives of the partition, and of one of which nothing does."""
+    def of(self, number: int) -> _Wish:
+        """Of what lives of the partition, and of one of which nothing does."""
         return self._living.get(number, self._others)
 
 
@@ -306,11 +330,11 @@ def _latest(entries: Iterable[CatalogPartition]) -> dict[int, CatalogPartition]:
 
 
 def _refreshed(
-    topic: Topic, target: TargetTopic, entry: CatalogPartition, state: CatalogState
+    topic: Topic, target: TargetTopic, entry: CatalogPartition, wish: _Wish
 ) -> CatalogPartition:
-    """The entry under today's terms; slot, start and pause are kept."""
+    """The entry under today's terms; slot, start and what an operator has asked for are kept."""
     today = _entry(topic, target, entry.identity, entry.slot, entry.start)
-    return replace(today, state=state, loss=entry.loss)
+    return replace(wish.heeded(today), loss=entry.loss)
 
 
 def _entry(

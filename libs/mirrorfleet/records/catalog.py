@@ -86,10 +86,10 @@ class CatalogLoss:
 class CatalogPartition:
     """One copied partition.
 
-    `start` is "earliest", "latest", "timestamp:<ms>" or "offset:<n>". `on_source_loss` and
-    `null_keys` are the rule's words. `throttle` is bytes a second. `origins` are cluster ids: the
-    link's source first, then where the source topic came from. `source_retention_ms` is -1 for
-    unlimited, None when unknown. `source_compacted`, for audits: older builds say false.
+    `start` is "earliest", "latest", "timestamp:<ms>" or "offset:<n>". `on_source_loss`, `null_keys`
+    are the rule's words. `throttle` is bytes a second, the rule's unless somebody has asked for it.
+    `origins` are cluster ids: the link's source first, then where the source topic came from.
+    `source_retention_ms` is -1 for unlimited, None when unknown; `source_compacted` is for audits.
     """
 
     identity: PartitionIdentity
@@ -104,11 +104,12 @@ class CatalogPartition:
     on_source_loss: str = "fail"
     null_keys: str = "allow"
     throttle: int | None = None
+    throttle_asked: bool = False
     origins: tuple[ClusterId, ...] = ()
     target_max_batch_bytes: int = 1_048_588
     target_append_time: bool = False
     target_compacted: bool = False
-    source_compacted: bool = False
+    source_compacted: bool = False  # older builds say so
     source_retention_ms: int | None = None
     loss: CatalogLoss | None = None
 
@@ -261,6 +262,7 @@ def _partition_value(entry: CatalogPartition) -> dict[str, object]:
         "target_compacted": entry.target_compacted,
         "source_retention_ms": entry.source_retention_ms,
         **({"source_compacted": True} if entry.source_compacted else {}),
+        **({"throttle_asked": True} if entry.throttle_asked else {}),
         **({} if entry.loss is None else {"loss": _loss_value(entry.loss)}),
     }
 
@@ -306,6 +308,7 @@ def _partition(identity: PartitionIdentity, value: bytes) -> CatalogPartition:
         on_source_loss=fields.word("on_source_loss"),
         null_keys=fields.word("null_keys"),
         throttle=fields.maybe_integer("throttle"),
+        throttle_asked="throttle_asked" in fields.values and fields.flag("throttle_asked"),
         origins=tuple(ClusterId(intern(origin)) for origin in fields.texts("origins")),
         target_max_batch_bytes=fields.integer("target_max_batch_bytes"),
         target_append_time=fields.flag("target_append_time"),

@@ -1,18 +1,19 @@
-"""Topics, or partitions, that an operator has stand: the catalog says so, and `sync` keeps it.
+"""What an operator asks of a topic, or a partition: the catalog says so, and `sync` keeps it.
 
     pause     nothing more is fetched; what was fetched is committed; position, map, groups stay
     resume    it goes on where it stopped, behind the last record that was committed
+    throttle  so many bytes a second are read of each partition, whatever its rule says
 
-What a topic that stands as a whole gets later, a partition or another incarnation, stands as well.
+What was asked of a topic as a whole holds for what it gets later, a partition or an incarnation.
 What the source deletes meanwhile is a loss as any: the time until then is told as ever.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
 
 from mirrorfleet.core.errors import FencedError, OutdatedError, RefusedError
 from mirrorfleet.core.ids import FleetName, Link
@@ -32,31 +33,76 @@ _SEE: Final = "It is the name at the source; all of them: mirrorfleet status --t
 Row = dict[str, object]
 
 
+class Wish(Protocol):
+    """What is asked of each partition."""
+
+    def heeded(self, entry: CatalogPartition) -> CatalogPartition:
+        """The entry with it."""
+        ...
+
+    def told(self, entry: CatalogPartition) -> object:
+        """What an entry says of it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """That it stands, or goes on."""
+
+    state: CatalogState
+
+    def heeded(self, entry: CatalogPartition) -> CatalogPartition:
+        """In that state."""
+        return replace(entry, state=self.state)
+
+    def told(self, entry: CatalogPartition) -> object:
+        """Its state."""
+        return str(entry.state)
+
+
+@dataclass(frozen=True, slots=True)
+class Throttled:
+    """Bytes a second, instead of what its rule says; None: as its rule says, of `rules`."""
+
+    limit: int | None
+    rules: Mapping[str, int | None]
+
+    def heeded(self, entry: CatalogPartition) -> CatalogPartition:
+        """With that throttle."""
+        limit = self.rules.get(entry.rule) if self.limit is None else self.limit
+        return replace(entry, throttle=limit, throttle_asked=self.limit is not None)
+
+    def told(self, entry: CatalogPartition) -> object:
+        """Its throttle."""
+        return entry.throttle
+
+
 async def marked(
-    cluster: Cluster, fleet: FleetName, link: Link, asked: str, state: CatalogState
+    cluster: Cluster, fleet: FleetName, link: Link, asked: str, wish: Wish
 ) -> list[Row]:
-    """Have TOPIC, or TOPIC-PARTITION, of the source stand or go on; a row a partition.
+    """Ask this of TOPIC, or TOPIC-PARTITION, of the source; a row a partition.
 
     Raises: RefusedError, and nothing is written, where the fleet copies no such thing;
     OutdatedError and FencedError when others write all the time; MirrorfleetError: no answer.
     """
     for _ in range(_TRIES - 1):
         with suppress(OutdatedError, FencedError):
-            return await _mark(cluster, fleet, link, asked, state)
-    return await _mark(cluster, fleet, link, asked, state)
+            return await _mark(cluster, fleet, link, asked, wish)
+    return await _mark(cluster, fleet, link, asked, wish)
 
 
 async def _mark(
-    cluster: Cluster, fleet: FleetName, link: Link, asked: str, state: CatalogState
+    cluster: Cluster, fleet: FleetName, link: Link, asked: str, wish: Wish
 ) -> list[Row]:
     store = Store(cluster, fleet, SystemClock())
     try:
         await store.refresh()
         found = meant(store.book.partitions.values(), link, asked)
-        await store.publish([replace(e, state=state) for e in found if e.state is not state])
+        heeded = [(entry, wish.heeded(entry)) for entry in found]
+        await store.publish([now for before, now in heeded if now != before])
     finally:
         store.close()
-    return [_row(entry, state) for entry in found]
+    return [_row(before, wish.told(before), wish.told(now)) for before, now in heeded]
 
 
 def meant(
@@ -76,10 +122,6 @@ def meant(
     return sorted(found, key=lambda entry: entry.identity.partition)
 
 
-def _row(entry: CatalogPartition, now: CatalogState) -> Row:
-    return {
-        "topic": entry.source_topic,
-        "partition": entry.identity.partition,
-        "before": str(entry.state),
-        "now": str(now),
-    }
+def _row(entry: CatalogPartition, before: object, now: object) -> Row:
+    topic, partition = entry.source_topic, entry.identity.partition
+    return {"topic": topic, "partition": partition, "before": before, "now": now}

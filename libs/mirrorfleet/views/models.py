@@ -275,6 +275,7 @@ class PartitionPage(Model):
     flow_rule: str
     start: str
     throttle: int | None
+    throttle_asked: bool
     incarnation: int
     source_topic_id: str
     target_topic_id: str

@@ -198,6 +198,7 @@ def partition_page(
         flow_rule=entry.rule,
         start=entry.start,
         throttle=entry.throttle,
+        throttle_asked=entry.throttle_asked,
         incarnation=identity.incarnation,
         source_topic_id=topic_id_text(identity.source_topic_id),
         target_topic_id=topic_id_text(identity.target_topic_id),

@@ -1,8 +1,9 @@
-"""A topic that an operator pauses stands, and goes on where it stopped."""
+"""A topic that an operator pauses stands and goes on where it stopped; one throttled is slow."""
 
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 
     from services.local.region import Region
 
-HELD, FREE = "held", "held-free"
+HELD, FREE, SLOW = "held", "held-free", "slow"
+LEAST, BATCH = 65_536, 60_000
 
 
 class Operator:
@@ -88,4 +90,39 @@ def test_a_paused_topic_stands_with_all_that_it_gets_and_goes_on_where_it_stoppe
         delete(east, topic)
         delete(west, f"east.{topic}")
 
+    assert report.verdict is Verdict.PASS, render(report)
+
+
+def test_a_topic_is_read_as_slowly_as_somebody_asks_with_all_that_it_gets_until_he_takes_it_off(
+    east: Region,
+    west: Region,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    operator: Operator,
+) -> None:
+    fleet = Fleet("slow", east, west, tmp_path, rules=[{"name": "all", "topics": [SLOW]}])
+    monkeypatch.setenv("MIRRORFLEET_ESTATE", str(fleet.estate))
+    create(east, SLOW, 1)
+    with fleet.sync(), fleet.mirror() as mirror:
+        wait_states(mirror, "copying", 1)
+
+        assert main(["throttle", SLOW, "64", "--target", "west"]) == 1, "less than a rule may say"
+        asked = operator.says("throttle", SLOW, "64KiB/s")
+        assert [(row["before"], row["now"]) for row in asked] == [(None, LEAST)]
+        grow(east, SLOW, 2)
+        wait_states(mirror, "copying", 2)
+        batches = [numbered(at, at + 1, size=BATCH, partition=1) for at in range(6)]
+        began = time.monotonic()
+        for batch in batches:
+            put(east, SLOW, batch)
+        wait_values(west, f"east.{SLOW}", 1, [r.value for batch in batches for r in batch])
+        took_s = time.monotonic() - began
+
+        taken_off = operator.says("throttle", SLOW, "off")
+        assert [(row["before"], row["now"]) for row in taken_off] == [(LEAST, None)] * 2
+        report = fleet.judged([SLOW])
+    delete(east, SLOW)
+    delete(west, f"east.{SLOW}")
+
+    assert took_s >= (len(batches) - 1) * BATCH / LEAST
     assert report.verdict is Verdict.PASS, render(report)

@@ -60,7 +60,9 @@ def test_a_part_of_one_partition_is_verified(matrix: Matrix, capsys: Captured) -
 def test_what_was_left_out_and_what_others_wrote_is_told(
     east: Region, west: Region, tmp_path: Path, capsys: Captured
 ) -> None:
-    """A record without a key is dropped by its rule; somebody else writes to the copy."""
+    """A record without a key is dropped by its rule, as the ledger tells; then somebody else writes
+    to the copy.
+    """
     rule = {"name": "all", "topics": ["verified"], "null_keys": "drop-recorded"}
     fleet = Fleet("verified", east, west, tmp_path, rules=[rule])
     copy = f"{WEST}verified"
@@ -71,17 +73,23 @@ def test_what_was_left_out_and_what_others_wrote_is_told(
     with fleet.sync(), fleet.mirror() as mirror:
         wait_states(mirror, "copying", 1)
         wait_values(west, copy, 0, [one.value for one in keyed])
-        put(west, copy, [Made(b"foreign", b"f")])
         put(east, "verified", [Made(b"no key", None)])
-        put(east, "verified", [Made(b"last", b"l")])
-        wait_values(west, copy, 0, [*(one.value for one in keyed), b"foreign", b"last"])
+        put(east, "verified", [Made(b"key", b"k")])
+        wait_values(west, copy, 0, [*(one.value for one in keyed), b"key"])
+        intact, (before,) = verified(fleet, capsys, "verified")
 
+        put(west, copy, [Made(b"foreign", b"f")])
+        put(east, "verified", [Made(b"last", b"l")])
+        wait_values(west, copy, 0, [*(one.value for one in keyed), b"key", b"foreign", b"last"])
         code, (row,) = verified(fleet, capsys, "verified")
     delete(east, "verified")
     delete(west, copy)
 
+    assert (intact, before["outcome"], before["equal"], before["explained"]) == (0, "intact", 6, 1)
+    assert before["words"] == "not copied, as the gap ledger tells, at the source's 5"
     assert (code, row["outcome"]) == (2, "DIFFERENT")
-    assert (row["equal"], row["missing"], row["changed"], row["extra"]) == (6, 1, 0, 1)
+    assert (row["equal"], row["missing"], row["explained"]) == (7, 0, 1)
+    assert (row["changed"], row["extra"]) == (0, 1)
     said = str(row["words"])
-    assert said.startswith("missing on the target, at the source's 5; on the target alone, at its ")
+    assert said.startswith("on the target alone, at its ")
     assert said.endswith("it is compacted, which each side does in its own time")

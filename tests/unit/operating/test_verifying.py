@@ -17,8 +17,10 @@ from mirrorfleet.kafka.offsets import EARLIEST, ListedOffset, OffsetSpec
 from mirrorfleet.mapping.catalog import CatalogView
 from mirrorfleet.offsets.floors import Seen, Sides
 from mirrorfleet.offsets.index import OffsetIndex
+from mirrorfleet.offsets.ledger import Ledger
 from mirrorfleet.operating import verifying
-from mirrorfleet.records.catalog import CatalogLink
+from mirrorfleet.records.catalog import CatalogLink, CatalogPartition
+from mirrorfleet.records.events import Event
 from mirrorfleet.wire.records import Record
 from services.cli.__main__ import main
 from tests.unit.offsets.making import run_of
@@ -43,6 +45,8 @@ class World:
     unread: set[TopicPartition] = field(default_factory=set)
     gone: bool = False
     compacted: bool = False
+    left_out: dict[PartitionIdentity, int] = field(default_factory=dict)
+    """An offset that the map has no place for, and the ledger tells of."""
 
     def __post_init__(self) -> None:
         self.view, index = CatalogView(), OffsetIndex()
@@ -60,6 +64,17 @@ class World:
 
     async def load_map(self, *_: object) -> World:
         return self
+
+    async def read_ledgers(
+        self, cluster: Cluster, _: object, entries: Sequence[CatalogPartition]
+    ) -> Mapping[PartitionIdentity, Ledger]:
+        assert cluster.name == "west"
+        return {one.identity: Ledger(self._told(one)) for one in entries}
+
+    def _told(self, one: CatalogPartition) -> list[Event]:
+        at = self.left_out.get(one.identity)
+        gap = Event(kind="gap", time_ms=1, writer="w", first=at, end=None if at is None else at + 1)
+        return [gap]
 
     async def sides_seen(self, *_: object) -> Mapping[PartitionIdentity, Sides]:
         seen = Sides(Seen.GONE if self.gone else Seen.THERE, Seen.THERE)
@@ -109,6 +124,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     for name in (
         "read_catalog",
         "load_map",
+        "read_ledgers",
         "sides_seen",
         "list_offsets",
         "bounds_that_are_told",
@@ -140,6 +156,31 @@ def test_a_difference_is_exit_2_with_its_offsets(world: World, capsys: Captured)
     assert said == (
         "orders-1: missing on the target, at the source's 3; on the target alone, at its 4\n"
     )
+
+
+def test_what_the_ledger_tells_of_is_no_difference_and_is_said(
+    world: World, capsys: Captured
+) -> None:
+    one = entry(1)
+    world.index.add(one.identity, [run_of(6, 9, 6)])
+    world.lacks = {("west", one.target, 5)}
+    lost = "orders-1: missing on the target, at the source's 5\n"
+    assert told(capsys, "orders-1") == (2, [(1, "DIFFERENT", 8)], lost)
+
+    world.left_out = {one.identity: 5}
+
+    code, rows, said = told(capsys, "orders-1")
+
+    assert (code, rows) == (0, [(1, "intact", 8)])
+    assert said == "orders-1: not copied, as the gap ledger tells, at the source's 5\n"
+
+
+def test_what_was_copied_is_missing_whatever_the_ledger_tells(
+    world: World, capsys: Captured
+) -> None:
+    world.lacks, world.left_out = {("west", entry(1).target, 3)}, {entry(1).identity: 3}
+
+    assert told(capsys, "orders-1")[:2] == (2, [(1, "DIFFERENT", 4)])
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What `sync` makes of a topic that an operator has paused."""
+"""What `sync` makes of a topic that an operator has paused, or throttled."""
 
 from __future__ import annotations
 
@@ -73,3 +73,32 @@ def test_another_incarnation_of_what_stands_stands(state: CatalogState) -> None:
     result = planned(orders(2), there, entries=old, scene=scene)
 
     assert [each.state for each in result.publish] == [REMOVED, state]
+
+
+def throttled(entry: CatalogPartition) -> CatalogPartition:
+    return replace(entry, throttle=7, throttle_asked=True)
+
+
+def _throttles(entries: tuple[CatalogPartition, ...]) -> list[tuple[int, int | None, bool]]:
+    return [(each.identity.partition, each.throttle, each.throttle_asked) for each in entries]
+
+
+def test_a_throttle_that_was_asked_for_holds_for_what_a_whole_topic_gets() -> None:
+    one, other = published(ACTIVE, ACTIVE)
+    terms = RuleTerms(throttle=9)
+
+    both = planned(orders(3), copied(3), entries=(throttled(one), throttled(other)), terms=terms)
+    alone = planned(orders(3), copied(3), entries=(one, throttled(other)), terms=terms)
+
+    assert _throttles(both.publish) == [(2, 7, True)]
+    assert _throttles(alone.publish) == [(0, 9, False), (2, 9, False)]
+
+
+def test_another_incarnation_of_what_is_throttled_is_throttled() -> None:
+    one, other = published(ACTIVE, ACTIVE)
+    there = replace(copied(2), topic_id=UUID(int=0xD))
+    scene = Scene(anew={one.identity: asked_anew(one, "offset:0", Reason.TARGET_RECREATED)})
+
+    result = planned(orders(2), there, entries=(throttled(one), other), scene=scene)
+
+    assert _throttles(result.publish[1:]) == [(0, 7, True)]

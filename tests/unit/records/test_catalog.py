@@ -122,6 +122,13 @@ def test_that_a_source_is_compacted_is_said_only_when_it_is() -> None:
     assert decode(KEY, json.dumps(value).encode()) == compacted
 
 
+def test_that_an_operator_asked_for_a_throttle_is_said_only_when_it_is_so() -> None:
+    asked = replace(PARTITION, throttle_asked=True)
+    value = {**VALUE, "throttle_asked": True}
+    assert json.loads(encode(asked)[1]) == value
+    assert decode(KEY, json.dumps(value).encode()) == asked
+
+
 def test_a_link_and_the_config_come_back() -> None:
     link = CatalogLink(
         link=LINK,

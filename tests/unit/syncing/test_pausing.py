@@ -1,4 +1,4 @@
-"""What an operator pauses and resumes, as the catalog is told of it."""
+"""What an operator pauses, resumes and throttles, as the catalog is told of it."""
 
 from __future__ import annotations
 
@@ -55,13 +55,14 @@ class Store:
         self.is_closed = True
 
     async def mark(
-        self, patched: pytest.MonkeyPatch, asked: str, state: CatalogState = PAUSED
+        self,
+        patched: pytest.MonkeyPatch,
+        asked: str,
+        wish: pausing.Wish = pausing.Standing(PAUSED),  # noqa: B008 - it is frozen
     ) -> list[pausing.Row]:
         patched.setattr(pausing, "Store", lambda *_: self)
         try:
-            return await pausing.marked(
-                cast("Cluster", None), FleetName("west"), LINK, asked, state
-            )
+            return await pausing.marked(cast("Cluster", None), FleetName("west"), LINK, asked, wish)
         finally:
             assert self.is_closed
 
@@ -89,10 +90,37 @@ async def test_a_whole_topic_is_paused_but_for_what_is_already_and_what_is_no_mo
 async def test_one_partition_goes_on_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store(state_of(0, PAUSED), state_of(1, PAUSED))
 
-    rows = await store.mark(monkeypatch, f"{ORDERS}-1", ACTIVE)
+    rows = await store.mark(monkeypatch, f"{ORDERS}-1", pausing.Standing(ACTIVE))
 
     assert [row["partition"] for row in rows] == [1]
     assert store.published == [entry(1)]
+
+
+async def test_a_throttle_is_asked_for_whatever_the_rule_says_and_state_stays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = Store(entry(0, throttle=70_000), state_of(1, PAUSED))
+
+    rows = await store.mark(monkeypatch, ORDERS, pausing.Throttled(5_000_000, {}))
+
+    assert [(row["before"], row["now"]) for row in rows] == [(70_000, 5_000_000), (None, 5_000_000)]
+    assert store.published == [
+        replace(entry, throttle=5_000_000, throttle_asked=True) for entry in store.entries
+    ]
+
+
+async def test_without_one_the_rule_has_its_say_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = replace(entry(0), rule="slow", throttle=5_000_000, throttle_asked=True)
+    plain = replace(asked, identity=identity(1), rule="others")
+    store = Store(asked, plain, entry(2))
+
+    rows = await store.mark(monkeypatch, ORDERS, pausing.Throttled(None, {"slow": 70_000}))
+
+    assert [row["now"] for row in rows] == [70_000, None, None]
+    assert store.published == [
+        replace(asked, throttle=70_000, throttle_asked=False),
+        replace(plain, throttle=None, throttle_asked=False),
+    ]
 
 
 async def test_a_topic_whose_name_is_all_of_it_wins(monkeypatch: pytest.MonkeyPatch) -> None:
