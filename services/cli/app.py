@@ -183,7 +183,7 @@ def throttle(
     estate: EstateOption = ESTATE,
     output: OutputOption = Output.TABLE,
 ) -> int:
-    """Read so much a second of each partition of a topic, or of one; its rule's is set aside."""
+    """Read so much a second of each partition of a topic, or of one, whatever its rule says."""
     from services.cli import pausing as command  # noqa: PLC0415 - loaded when used
 
     return command.run_throttle(Where(estate, target, source), topic, limit, output)

@@ -116,9 +116,8 @@ async def verified(
         )
     follower = await load_map(target, fleet, {entry.slot for entry in entries}, clock)
     copies = Copies(entries, follower.index, view.losses)
-    ledgers = await read_ledgers(
-        target, fleet, entries
-    )  # behind the map, so what it passed is told
+    # behind the map, so that what that passes is told
+    ledgers = await read_ledgers(target, fleet, entries)
     sides = await sides_seen(source, target, entries)
     words = {entry.source: _side_words(entry, sides[entry.identity]) for entry in entries}
     bounds = await _bounds(source, target, [one for one in entries if not words[one.source]])
