@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 HEIR_S: Final = 20.0
 """Deadline for the standby to be the active one."""
 SAID_S: Final = 60.0
-UNREACHED: Final = ("gave up", "no connection within")
-"""Of a broker that was reached before, and of one that takes no connection."""
+UNREACHED: Final = ("gave up", "no connection within", "no answer from")
+"""Of a broker that was reached before, of one that takes no connection, and of a question to it."""
 
 pytestmark = pytest.mark.timeout(400)
 
