@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from mirrorfleet.core.ids import ClusterId
 from mirrorfleet.mapping.catalog import read_control
 from mirrorfleet.offsets.ledger import KINDS, Ledger, Told, ledger_of
+from mirrorfleet.planning.entries import Copied, copy_of
 from mirrorfleet.records import catalog, events
 from mirrorfleet.records.catalog import CatalogPartition, CatalogState
 from mirrorfleet.records.events import Event
@@ -18,8 +20,8 @@ if TYPE_CHECKING:
     from mirrorfleet.kafka.cluster import Cluster
     from mirrorfleet.wire.records import Record
 
-Copied = tuple[str, str, str, int]
-"""What the incarnations of a partition have in common."""
+OfSource = tuple[ClusterId, Copied]
+"""What the incarnations of a partition have in common, of which source."""
 _WORDS: Final = tuple(f'"{kind}"'.encode() for kind in KINDS)
 """One of them is in each event that is wanted: others, far more, are not decoded."""
 
@@ -31,7 +33,7 @@ async def read_ledgers(
 
     Raises: as `read_control`.
     """
-    ended: dict[Copied, int] = {}
+    ended: dict[OfSource, int] = {}
     if any(entry.identity.incarnation for entry in entries):
         ended = await _ended(target, fleet)
     told: list[Told] = []
@@ -45,23 +47,22 @@ async def read_ledgers(
             told.append(Told(record.timestamp, event))
 
     await read_control(target, control_topic(fleet, ControlKind.EVENTS), take)
-    return {each.identity: ledger_of(each, told, ended.get(_copied(each))) for each in entries}
+    return {each.identity: ledger_of(each, told, ended.get(_of_source(each))) for each in entries}
 
 
-async def _ended(target: Cluster, fleet: FleetName) -> dict[Copied, int]:
+async def _ended(target: Cluster, fleet: FleetName) -> dict[OfSource, int]:
     """When the last incarnation that has ended did, of each partition that had some."""
-    found: dict[Copied, int] = {}
+    found: dict[OfSource, int] = {}
 
     def take(record: Record) -> None:
         entry = catalog.decode(record.key, record.value)
         if isinstance(entry, CatalogPartition) and entry.state is CatalogState.REMOVED:
-            at = _copied(entry)
+            at = _of_source(entry)
             found[at] = max(found.get(at, record.timestamp), record.timestamp)
 
     await read_control(target, control_topic(fleet, ControlKind.CATALOG), take)
     return found
 
 
-def _copied(entry: CatalogPartition) -> Copied:
-    source = entry.identity.source_cluster
-    return source, entry.source_topic, entry.target_topic, entry.identity.partition
+def _of_source(entry: CatalogPartition) -> OfSource:
+    return entry.identity.source_cluster, copy_of(entry)

@@ -9,8 +9,8 @@ from mirrorfleet.core.ids import FleetName
 from mirrorfleet.mapping import ledger
 from mirrorfleet.records import catalog, events
 from mirrorfleet.records.catalog import CatalogState
-from mirrorfleet.records.events import Event, EventKind
 from mirrorfleet.wire.records import Record
+from tests.unit.offsets.making import gap_of
 from tests.unit.offsets.test_homes import entry
 
 if TYPE_CHECKING:
@@ -26,16 +26,7 @@ SECOND = replace(ONE, identity=replace(ONE.identity, incarnation=1))
 
 
 def gap(first: int, **changed: object) -> bytes:
-    made = Event(
-        kind=EventKind.GAP,
-        time_ms=0,
-        writer="w",
-        link=ONE.link,
-        topic=ONE.source_topic,
-        partition=ONE.identity.partition,
-        first=first,
-        end=first + 1,
-    )
+    made = gap_of(ONE, first, first + 1)
     return events.encode(replace(made, **changed))[1]  # type: ignore[arg-type]  # fields by name
 
 

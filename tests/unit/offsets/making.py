@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from mirrorfleet.core.ids import PartitionIdentity, SlotNumber, SourceOffset, TargetOffset
 from mirrorfleet.offsets.index import OffsetIndex
+from mirrorfleet.records.catalog import CatalogPartition
+from mirrorfleet.records.events import Event, EventKind
 from mirrorfleet.records.segments import Run, Segment
 from tests.unit.records.making import identity
 
@@ -98,3 +100,17 @@ def check_all(index: OffsetIndex, made: History) -> None:
             back = found.to_source(TargetOffset(offset))
             assert back is not None
             assert back.offset == made.to_source(partition, offset), (partition, offset)
+
+
+def gap_of(entry: CatalogPartition, first: int, end: int) -> Event:
+    """An event of the ledger: [first, end) of this partition was lost."""
+    return Event(
+        kind=EventKind.GAP,
+        time_ms=1,
+        writer="w",
+        link=entry.link,
+        topic=entry.source_topic,
+        partition=entry.identity.partition,
+        first=first,
+        end=end,
+    )

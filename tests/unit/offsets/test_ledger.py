@@ -9,19 +9,11 @@ import pytest
 from mirrorfleet.core.ids import ClusterAlias, Link
 from mirrorfleet.offsets.ledger import Told, ledger_of
 from mirrorfleet.records.events import Event, EventKind
+from tests.unit.offsets.making import gap_of
 from tests.unit.offsets.test_homes import entry
 
 ENTRY = entry()
-GAP = Event(
-    kind=EventKind.GAP,
-    time_ms=1,
-    writer="w",
-    link=ENTRY.link,
-    topic=ENTRY.source_topic,
-    partition=ENTRY.identity.partition,
-    first=5,
-    end=8,
-)
+GAP = gap_of(ENTRY, 5, 8)
 DROPS = replace(GAP, kind=EventKind.RECORDS_DROPPED, first=20, end=30, records=2)
 
 
