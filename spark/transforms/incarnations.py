@@ -12,12 +12,11 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from mirrorfleet.copying.faults import FaultReason
+from mirrorfleet.offsets import ledger
 from mirrorfleet.records.catalog import CatalogState
 from spark import schemas
 
-OF_THE_FORMER: Final = (str(FaultReason.SOURCE_RECREATED), str(FaultReason.SOURCE_TRUNCATED))
-"""Losses that end an incarnation: told with the next one, in offsets of the one before."""
+OF_THE_FORMER: Final = tuple(sorted(map(str, ledger.OF_THE_FORMER)))
 
 
 def current(entries: DataFrame) -> DataFrame:

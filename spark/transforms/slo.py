@@ -25,6 +25,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from mirrorfleet.copying.faults import TARGET_LOSSES
+from mirrorfleet.offsets.ledger import KINDS
 from mirrorfleet.records.events import EventKind
 from mirrorfleet.records.progress import FAULTED, PAUSED, STARTING
 from mirrorfleet.records.samples import HOLDS_MS
@@ -38,7 +39,7 @@ SERVING: Final = ("ok", "idle", "catching-up", "behind")
 UNBEGUN: Final = (FAULTED, STARTING, PAUSED)
 """States in which a mirror also tells of a partition without a position, as if it stood at 0."""
 DROPPED: Final = str(EventKind.RECORDS_DROPPED)
-LOSSES: Final = (str(EventKind.GAP), DROPPED)
+LOSSES: Final = tuple(sorted(map(str, KINDS)))
 NOT_PASSED: Final = (*OF_THE_FORMER, *sorted(map(str, TARGET_LOSSES)))
 """Causes of gaps that no position moves over: what the target lost was passed before."""
 
