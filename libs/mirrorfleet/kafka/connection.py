@@ -23,7 +23,7 @@ from mirrorfleet.core.errors import (
 )
 from mirrorfleet.core.primitives import legacy_string, skip_tags
 from mirrorfleet.kafka.frames import Frame, FrameReader, NotAFrameError, unread
-from mirrorfleet.kafka.low_water import LowWater
+from mirrorfleet.kafka.low_water import RECORD, LowWater
 from mirrorfleet.kafka.tls import explain_alert
 from mirrorfleet.kafka.versions import ApiVersions, api_name
 
@@ -276,8 +276,8 @@ class Connection(asyncio.BufferedProtocol):
         """Called by the loop."""
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=_WRITE_HIGH_WATER)
-        if transport.get_extra_info("sslcontext") is None:  # else a socket's bytes are not ours
-            self._low_water = LowWater(transport.get_extra_info("socket"))
+        within = 0 if transport.get_extra_info("sslcontext") is None else RECORD
+        self._low_water = LowWater(transport.get_extra_info("socket"), within=within)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by the loop."""

@@ -19,6 +19,8 @@ MOST: Final = 512 << 10
 """Bytes. More would save few turns and leave the processor's cache before they are copied."""
 LEAST: Final = 128 << 10
 """Of fewer missing bytes one turn more costs no more than to say so."""
+RECORD: Final = 32 << 10
+"""More than a record of TLS has (RFC 8446 5.2: 16 KB and a little)."""
 FAR_S: Final = 0.005
 """From such a round trip on a broker is far away. In one region it is below 2 ms, and to a broker
 that was busy not much longer."""
@@ -33,17 +35,22 @@ class Raw(Protocol):
 
 
 class LowWater:
-    """The mark of one socket; without a socket it does nothing."""
+    """The mark of one socket; without a socket it does nothing.
 
-    __slots__ = ("_mark", "_raw")
+    `within`: so much of what is missing may have left the socket, and not be told of before more
+    comes, as the part of a record. What is missing takes as many bytes of the socket, or more.
+    """
 
-    def __init__(self, raw: Raw | None = None) -> None:
-        self._raw = raw
+    __slots__ = ("_mark", "_raw", "_within")
+
+    def __init__(self, raw: Raw | None = None, *, within: int = 0) -> None:
+        self._raw, self._within = raw, within
         self._mark = 1
 
     def want(self, missing: int, rtt_s: float) -> None:
         """So many bytes of a large answer are still to come; 0: nobody knows how many."""
-        mark = min(missing, MOST) if missing >= LEAST and rtt_s < FAR_S else 1
+        sure = missing - self._within
+        mark = min(sure, MOST) if sure >= LEAST and rtt_s < FAR_S else 1
         if mark != self._mark:
             self._set(mark)
 

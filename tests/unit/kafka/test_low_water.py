@@ -3,23 +3,55 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import socket
+import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Final
 
 import pytest
 import uvloop
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from mirrorfleet.core.errors import DeadlineError
 from mirrorfleet.kafka.connection import Connection
-from mirrorfleet.kafka.low_water import LEAST, MOST, LowWater
+from mirrorfleet.kafka.low_water import LEAST, MOST, RECORD, LowWater
 from tests.faultkit.hold import hold
 
 LOOPS: Final = pytest.mark.parametrize(
     "new_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"]
 )
 SIZE: Final = 6 << 20
+Contexts = tuple[ssl.SSLContext, ssl.SSLContext]
+"""Of the client, of the broker."""
+
+
+@pytest.fixture(params=[False, True], ids=["plain", "tls"])
+def secured(request: pytest.FixtureRequest, tmp_path: Path) -> Contexts | None:
+    return contexts(tmp_path / "broker.pem") if request.param else None
+
+
+def contexts(file: Path) -> Contexts:
+    """With a certificate of the broker's own, made now."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    now, day = dt.datetime.now(dt.UTC), dt.timedelta(days=1)
+    made = x509.CertificateBuilder(name, name, key.public_key(), 1, now - day, now + day)
+    made = made.add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), False)
+    certificate = made.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+    private = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    file.write_bytes(private + certificate)
+    broker = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    broker.load_cert_chain(file)
+    return ssl.create_default_context(cafile=file), broker
 
 
 class Raw:
@@ -39,6 +71,14 @@ def test_the_mark_is_what_is_missing_up_to_a_most_and_is_said_once() -> None:
     for missing in (0, 3 * MOST, 2 * MOST, LEAST, LEAST - 1, 0):
         mark.want(missing, 0.001)
     assert raw.marks == [MOST, LEAST, 1]
+
+
+def test_what_may_have_left_the_socket_is_not_waited_for_there() -> None:
+    raw = Raw()
+    mark = LowWater(raw, within=RECORD)
+    for missing in (MOST + RECORD + 1, MOST + RECORD - 1, LEAST + RECORD, LEAST + RECORD - 1):
+        mark.want(missing, 0.001)
+    assert raw.marks == [MOST, MOST - 1, LEAST, 1]
 
 
 def test_far_away_there_is_no_mark() -> None:
@@ -72,13 +112,22 @@ def body(frame: bytes | bytearray, start: int) -> int:
 
 
 @asynccontextmanager
-async def pair() -> AsyncIterator[tuple[Counting, asyncio.StreamWriter]]:
+async def pair(secured: Contexts | None) -> AsyncIterator[tuple[Counting, asyncio.StreamWriter]]:
     """A connection over real sockets, and the broker's end of it."""
+    ours, theirs = secured or (None, None)
     joined: asyncio.Queue[asyncio.StreamWriter] = asyncio.Queue()
-    server = await asyncio.start_server(lambda _, writer: joined.put_nowait(writer), "127.0.0.1", 0)
+    server = await asyncio.start_server(
+        lambda _, writer: joined.put_nowait(writer), "127.0.0.1", 0, ssl=theirs
+    )
     host, port = server.sockets[0].getsockname()[:2]
     loop = asyncio.get_running_loop()
-    _, connection = await loop.create_connection(lambda: Counting("b:1", "me"), host, port)
+    _, connection = await loop.create_connection(
+        lambda: Counting("b:1", "me"),
+        host,
+        port,
+        ssl=ours,
+        server_hostname="localhost" if ours else None,
+    )
     writer = await joined.get()
     try:
         yield connection, writer
@@ -95,10 +144,10 @@ def start_of_answer(size: int) -> bytes:
 
 @LOOPS
 def test_a_large_answer_is_read_in_few_turns(
-    new_loop: Callable[[], asyncio.AbstractEventLoop],
+    new_loop: Callable[[], asyncio.AbstractEventLoop], secured: Contexts | None
 ) -> None:
     async def run() -> tuple[int, int]:
-        async with pair() as (connection, writer):
+        async with pair(secured) as (connection, writer):
             asked = connection.request(1, 3, (), body, flexible=True, deadline_s=20.0)
             writer.write(start_of_answer(SIZE))
             for _ in range(SIZE >> 14):
@@ -115,13 +164,15 @@ def test_a_large_answer_is_read_in_few_turns(
 
 @LOOPS
 def test_an_answer_that_trickles_below_the_mark_is_waited_for(
-    new_loop: Callable[[], asyncio.AbstractEventLoop], monkeypatch: pytest.MonkeyPatch
+    new_loop: Callable[[], asyncio.AbstractEventLoop],
+    secured: Contexts | None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("mirrorfleet.kafka.connection._COMING_S", 0.2)
     size, piece = 4 * LEAST, 4096
 
     async def run() -> int:
-        async with pair() as (connection, writer):
+        async with pair(secured) as (connection, writer):
             asked = connection.request(1, 3, (), body, flexible=True, deadline_s=0.2)
             writer.write(start_of_answer(size) + bytes(LEAST))
             for _ in range(10):
@@ -136,12 +187,14 @@ def test_an_answer_that_trickles_below_the_mark_is_waited_for(
 
 @LOOPS
 def test_an_answer_that_stops_below_the_mark_ends_the_connection(
-    new_loop: Callable[[], asyncio.AbstractEventLoop], monkeypatch: pytest.MonkeyPatch
+    new_loop: Callable[[], asyncio.AbstractEventLoop],
+    secured: Contexts | None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("mirrorfleet.kafka.connection._COMING_S", 0.1)
 
     async def run() -> None:
-        async with pair() as (connection, writer):
+        async with pair(secured) as (connection, writer):
             asked = connection.request(1, 3, (), body, flexible=True, deadline_s=0.1)
             writer.write(start_of_answer(SIZE) + bytes(LEAST))
             await asyncio.wait_for(asked, 10.0)
