@@ -8,9 +8,11 @@ all that it passed, to connections and to what they had fetched. After 40 minute
 such objects held 66 MB, and the collector, which counts objects, had no reason to look. So it looks
 as well each time that the process has become larger than ever.
 
-What was large once stays so: the heap shrinks at its top only, and after 80 minutes of faults of
-its 207 MB 43 were in use. So now and then what is free within it is given back, if it is more than
-is wanted again in a moment; from there on growth is measured anew.
+What was large once stays so: the heap shrinks at its top only. Answers of many sizes leave holes
+that the next ones do not fit into: of 100 MB of heap a busy mirror used 60. And after 80 minutes of
+faults 43 of 207 MB were in use. So what is free within it is given back while the process is large
+and grows, 1 to 5 ms each time, and now and then if it is more than is wanted again in a moment;
+from there on growth is measured anew.
 """
 
 from __future__ import annotations
@@ -34,11 +36,20 @@ _ALLOCATIONS: Final = 50_000
 """Objects made between two young collections."""
 _GROWN: Final = 16 << 20
 """So many bytes more than ever are a reason to look for garbage in cycles: some 50 ms of CPU."""
-_LOOK_S: Final = 1.0
+_LARGE: Final = 120 << 20
+"""From here on holes are given back whenever it grows, so that 150 MB are enough for a mirror."""
+_GLANCE_S: Final = 0.05
+"""Between two looks at its size: in 0.1 s a backlog makes 13 MB of holes."""
+_REGROWN: Final = 8 << 20
+"""So many bytes more than after the last time, or a sixteenth of all, are worth another one."""
+_FEW: Final = 12 << 20
+"""Free bytes of the heap that are left to it while it grows."""
+_GLANCES: Final = 20
+"""Between two looks for garbage."""
 _HOLES: Final = 64 << 20
-"""Free bytes of the heap that are not worth giving back: what a busy mirror takes and frees."""
+"""Free bytes of the heap that are left to it when it does not: what a busy mirror takes, frees."""
 _LOOKS: Final = 60
-"""Between two times that holes are given back; it takes some 20 ms."""
+"""Looks for garbage between two times that these are given back; it takes some 20 ms."""
 
 
 class _Heap(ctypes.Structure):
@@ -89,23 +100,47 @@ class Growth:
         return True
 
 
+class Regrowth:
+    """Whether a process is large, and larger than when its holes were given back last."""
+
+    def __init__(self) -> None:
+        self._after = 0
+
+    def is_due(self, bytes_now: int) -> bool:
+        """Whether it is time to give holes back (again)."""
+        self._after = min(self._after, bytes_now)
+        return bytes_now >= max(_LARGE, self._after + max(_REGROWN, self._after // 16))
+
+    def settled(self, bytes_now: int) -> None:
+        """They were, as far as there were any; growth counts from here."""
+        self._after = bytes_now
+
+
 async def watch() -> None:
     """Collect garbage when this process grows, give back holes in its heap; until cancelled."""
-    growth = Growth(_resident_bytes())
-    for look in itertools.count(1):
-        await asyncio.sleep(_LOOK_S)
+    growth, regrowth = Growth(_resident_bytes()), Regrowth()
+    for glance in itertools.count(1):
+        await asyncio.sleep(_GLANCE_S)
+        if regrowth.is_due(_resident_bytes()):
+            give_back(_FEW)
+            regrowth.settled(_resident_bytes())
+        look, rest = divmod(glance, _GLANCES)
+        if rest:
+            continue
         if growth.is_due(_resident_bytes()):
             gc.collect()
-        if look % _LOOKS == 0 and give_back():
+        if look % _LOOKS == 0 and give_back(_HOLES):
             growth = Growth(_resident_bytes())
 
 
-def give_back() -> bool:
-    """Give back what is free within the heap; False when it is not worth it, or not possible."""
+def give_back(least: int) -> bool:
+    """Give back what is free within the heap; False when it is `least` bytes at most, or when it
+    is not possible.
+    """
     try:
         libc = ctypes.CDLL(None)
         libc.mallinfo2.restype = _Heap
-        if libc.mallinfo2().fordblks <= _HOLES:
+        if libc.mallinfo2().fordblks <= least:
             return False
         libc.malloc_trim(0)
     except (AttributeError, OSError):

@@ -1,4 +1,4 @@
-"""Garbage that only the collector finds goes when the process grows, and holes in the heap do."""
+"""Garbage that only the collector finds goes when the process grows; holes in the heap do, too."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import weakref
 import pytest
 
 from mirrorfleet.runtime import memory
-from mirrorfleet.runtime.memory import Growth
+from mirrorfleet.runtime.memory import Growth, Regrowth
 from tests.faultkit.waiting import until
 
 MB = 1 << 20
@@ -34,6 +34,70 @@ def test_growth_is_a_reason_once_for_each_step_above_all_before(
     assert [growth.is_due(each * MB) for each in sizes[1:]] == due
 
 
+@pytest.mark.parametrize(
+    ("sizes", "due"),
+    [
+        ([70, 119, 120], [False, False, True]),
+        ([150, 115, 122, 123], [True, False, False, True]),
+        ([140, 139, 147, 148], [True, False, False, True]),
+        ([400, 400, 424, 425], [True, False, False, True]),
+        ([200, 200, 130, 137, 139], [True, False, False, False, True]),
+    ],
+    ids=["small", "after it helped", "by 8 MB", "by a sixteenth", "from the least since"],
+)
+def test_holes_are_due_where_a_large_process_grew_since_the_last_time(
+    sizes: list[int], due: list[bool]
+) -> None:
+    regrowth = Regrowth()
+    told: list[bool] = []
+    for index, size in enumerate(sizes):
+        told.append(regrowth.is_due(size * MB))
+        if told[-1]:
+            regrowth.settled(sizes[min(index + 1, len(sizes) - 1)] * MB)
+    assert told == due
+
+
+async def test_a_large_process_gives_holes_back_when_it_grows_and_not_because_it_stays_large(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    size, holes = 119 * MB, 20 * MB
+    asked: list[int] = []
+    glances = 0
+
+    def give_back(least: int) -> bool:
+        nonlocal size
+        asked.append(least)
+        size -= holes
+        return True
+
+    def resident() -> int:
+        nonlocal glances
+        glances += 1
+        return size
+
+    async def some_glances() -> None:
+        enough = glances + 10
+        await until(lambda: glances > enough, deadline_s=5, what="some looks at its size")
+
+    monkeypatch.setattr(memory, "_resident_bytes", resident)
+    monkeypatch.setattr(memory, "_GLANCE_S", 0.001)
+    monkeypatch.setattr(memory, "give_back", give_back)
+    async with asyncio.TaskGroup() as group:
+        watch = group.create_task(memory.watch())
+        await some_glances()
+        assert not asked
+        for _ in range(2):
+            asked.clear()
+            size = 130 * MB
+            await some_glances()
+            assert (asked, size) == ([12 * MB], 110 * MB)
+        holes = 0
+        size = 140 * MB
+        await some_glances()
+        assert len(asked) == 2
+        watch.cancel()
+
+
 class Frame:
     """What a traceback holds."""
 
@@ -43,7 +107,7 @@ async def test_a_cycle_goes_when_the_process_has_grown_and_not_before(
 ) -> None:
     size = 100 * MB
     monkeypatch.setattr(memory, "_resident_bytes", lambda: size)
-    monkeypatch.setattr(memory, "_LOOK_S", 0.001)
+    monkeypatch.setattr(memory, "_GLANCE_S", 0.0001)
     looks = 0
 
     def looked() -> bool:
@@ -82,7 +146,7 @@ began = resident()
 frames = [bytearray(b"x") * (1 << 20) for _ in range(%d)]
 del frames[:-1]  # what is left is at the top: nothing below it goes by itself
 holed = resident() - began
-given = memory.give_back()
+given = memory.give_back(64 << 20)
 print(holed, given, resident() - began)
 """
 
@@ -105,7 +169,8 @@ async def test_growth_is_measured_anew_when_holes_were_given_back(
     given: list[int] = []
     collected: list[int] = []
 
-    def give_back() -> bool:
+    def give_back(least: int) -> bool:
+        assert least == 64 * MB
         if not given:
             sizes["now"] = 60 * MB
             given.append(sizes["now"])
@@ -113,7 +178,7 @@ async def test_growth_is_measured_anew_when_holes_were_given_back(
         return False
 
     monkeypatch.setattr(memory, "_resident_bytes", lambda: sizes["now"])
-    monkeypatch.setattr(memory, "_LOOK_S", 0.001)
+    monkeypatch.setattr(memory, "_GLANCE_S", 0.0001)
     monkeypatch.setattr(memory, "_LOOKS", 3)
     monkeypatch.setattr(memory, "give_back", give_back)
     monkeypatch.setattr(gc, "collect", lambda: collected.append(sizes["now"]))
