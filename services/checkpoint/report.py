@@ -64,9 +64,8 @@ def _link(groups: LinkGroups, now: float) -> dict[str, object]:
 def shut_out(groups: LinkGroups) -> str:
     """What `/readyz` says of those whose offsets did not follow at the last look; "" of none."""
     found = sorted(groups.shut_out)
-    more = " and others" if len(found) > 3 else ""
-    named = ", ".join(found[:3])
-    return f"offsets do not follow for {named}{more}: /status says why" if found else ""
+    named = ", ".join(found[:3]) + (" and others" if len(found) > 3 else "")
+    return f"offsets do not follow for {named}: /status says why" if found else ""
 
 
 def not_packed(failed: Mapping[SlotNumber, str]) -> str:
@@ -77,13 +76,12 @@ def not_packed(failed: Mapping[SlotNumber, str]) -> str:
     return f"segments of {len(failed)} slots are not packed and stay; of slot {slot}: {error}"
 
 
-def add_routes(
-    app: FastAPI,
+def new_app(
     copies_of: Callable[[Link], Copies],
     sources: Mapping[Link, Cluster],
     is_loaded: Callable[[], bool],
     target: Cluster,
-) -> None:
+) -> FastAPI:
     """`GET /translate?source=east&topic=orders&partition=0&offset=42[&direction=to-source]`.
 
     404 for a link or partition that is not copied, 409 where another topic has the name of the copy
@@ -91,6 +89,7 @@ def add_routes(
     `unchecked` is in the answer where a cluster does not say whether it has its topic still.
     """
     known = {link.source: link for link in sources}
+    app = FastAPI(openapi_url=None)
 
     @app.get("/translate")
     async def translate_offset(
@@ -114,6 +113,8 @@ def add_routes(
             return JSONResponse((await checked_or_told(sources[link], target, found)).row())
         except RefusedError as error:
             return _error(str(error), _CONFLICT)
+
+    return app
 
 
 def _error(text: str, code: int) -> JSONResponse:

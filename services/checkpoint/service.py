@@ -112,16 +112,15 @@ class CheckpointService:
         """For `/status`."""
         return report.status(self._links.values(), self._map, self._context.clock)
 
-    def add_routes(self, app: FastAPI) -> None:
+    def app(self) -> FastAPI:
         """`/translate`: one offset on the other side."""
-        report.add_routes(app, self._copies, self._sources, self._loaded.is_set, self._target)
+        return report.new_app(self._copies, self._sources, self._loaded.is_set, self._target)
 
     # -- parts
 
     def _add(self, entry: EstateLink) -> None:
         context = self._context
-        source = self._cluster(entry.source)
-        self._sources[entry.link] = source
+        source = self._sources[entry.link] = self._cluster(entry.source)
         self._links[entry.link] = LinkGroups(
             flow_of(context.estate, entry), source, self._target, self._settings, context.clock
         )

@@ -12,6 +12,8 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from fastapi import FastAPI
+
 from mirrorfleet.config.connect import cluster_settings
 from mirrorfleet.core.errors import MirrorfleetError
 from mirrorfleet.core.ids import ClusterAlias
@@ -25,8 +27,6 @@ from services.console.routes import Pages, add_pages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-    from fastapi import FastAPI
 
     from mirrorfleet.runtime.entry import Context
     from mirrorfleet.runtime.lifecycle import Stop
@@ -87,10 +87,12 @@ class ConsoleService:
             "read_only": self._settings.token is None,
         }
 
-    def add_routes(self, app: FastAPI) -> None:
+    def app(self) -> FastAPI:
         """Pages and API, behind the gate."""
+        app = FastAPI(openapi_url=None)
         app.add_middleware(Gate, token=self._token)
         add_pages(app, self._pages)
+        return app
 
     # -- parts
 
@@ -112,9 +114,7 @@ class ConsoleService:
         health, name = self._context.health, f"fleet {self._context.estate.fleet_of(alias)}"
 
         def on_change(trouble: str) -> None:
-            if alias != self._context.target:
-                return
-            if trouble:
+            if alias == self._context.target and trouble:
                 health.hold(name, trouble)
             else:
                 health.release(name)

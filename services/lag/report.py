@@ -47,13 +47,6 @@ class LinkView:
     refused: Mapping[TopicPartition, BrokerError] | None = None
 
 
-def looked(board: Board) -> list[tuple[PartitionLag, Standing]]:
-    """Partitions that were judged, the worst first."""
-    found = [(lag, lag.standing) for lag in board if lag.standing is not None]
-    found.sort(key=lambda each: (-each[1].verdict.rank, -(each[1].time_lag_ms or 0)))
-    return found
-
-
 def row(lag: PartitionLag, standing: Standing) -> dict[str, object]:
     """A partition for people."""
     entry, said = lag.entry, lag.progress
@@ -76,7 +69,7 @@ def row(lag: PartitionLag, standing: Standing) -> dict[str, object]:
 
 def status(board: Board, views: Iterable[LinkView], clock: Clock) -> Mapping[str, object]:
     """Each link with its verdicts, and the worst partitions."""
-    found = looked(board)
+    found = board.judged()
     now, now_ms = clock.monotonic(), clock.now_ms()
     return {
         "slots": sorted(board.slots),
@@ -108,15 +101,18 @@ def _verdicts(found: Iterable[tuple[PartitionLag, Standing]], link: Link) -> dic
     return dict(sorted(tally.items()))
 
 
-def add_routes(app: FastAPI, board: Board) -> None:
+def new_app(board: Board) -> FastAPI:
     """`GET /lag[?topic=orders][&limit=1000]`: partitions, the worst first."""
+    app = FastAPI(openapi_url=None)
 
     @app.get("/lag")
     async def show_lag(
         topic: str | None = None, limit: Annotated[int, Query(ge=1, le=MOST_ROWS)] = 1000
     ) -> list[dict[str, object]]:
-        found = [each for each in looked(board) if topic in {None, each[0].entry.source_topic}]
+        found = [each for each in board.judged() if topic in {None, each[0].entry.source_topic}]
         return [row(*each) for each in found[:limit]]
+
+    return app
 
 
 class Gauges:
@@ -160,7 +156,7 @@ class Gauges:
                 (str(lag.entry.link), lag.entry.source_topic, str(lag.entry.identity.partition)),
                 standing,
             )
-            for lag, standing in looked(self._board)[:WORST]
+            for lag, standing in self._board.judged()[:WORST]
             if not standing.verdict.fine
         ]
 

@@ -124,9 +124,9 @@ class LagService:
         """For `/status`."""
         return report.status(self._board, self._views, self._context.clock)
 
-    def add_routes(self, app: FastAPI) -> None:
+    def app(self) -> FastAPI:
         """`/lag`: partitions, the worst first."""
-        report.add_routes(app, self._board)
+        return report.new_app(self._board)
 
     async def _work(self) -> None:
         async with asyncio.TaskGroup() as group:

@@ -22,6 +22,7 @@ from mirrorfleet.records.progress import WAITING
 from mirrorfleet.records.samples import HOLDS_MS, Verdict, sample_key
 
 if TYPE_CHECKING:
+    from mirrorfleet.lagging.partition import Standing
     from mirrorfleet.records.catalog import CatalogPartition
     from mirrorfleet.records.progress import Progress
     from mirrorfleet.records.samples import Sample
@@ -191,6 +192,12 @@ class Board:
     def by_source(self, link: Link) -> dict[TopicPartition, PartitionLag]:
         """The partitions of a link by their name at the source."""
         return {lag.entry.source: lag for lag in self if lag.entry.link == link}
+
+    def judged(self) -> list[tuple[PartitionLag, Standing]]:
+        """Partitions that were looked at, the worst first."""
+        found = [(lag, lag.standing) for lag in self if lag.standing is not None]
+        found.sort(key=lambda each: (-each[1].verdict.rank, -(each[1].time_lag_ms or 0)))
+        return found
 
     def heard_ms(self, link: Link) -> int | None:
         """When a worker of the link spoke last; None when none of its slots was heard."""

@@ -228,11 +228,10 @@ async def _serve(
         return {**_head(program, context, lifecycle), **service.status()}
 
     _common_metrics(program, context, lifecycle)
+    own = service.app() if isinstance(service, Routed) else None
     app = build_app(
-        health=context.health, metrics=context.metrics, status=status, names=front.names
+        health=context.health, metrics=context.metrics, status=status, names=front.names, app=own
     )
-    if isinstance(service, Routed):
-        service.add_routes(app)
     server = HttpServer(app, front.listener)
     stop = Stop(context.clock, program.drain_s)
     code = EXIT_ERROR

@@ -5,6 +5,9 @@ to 127.0.0.1 after it was loaded (DNS rebinding) would read along in an operator
 container it listens to all, and `--http-name` says what it is called. An address is always
 answered to, as only a name can be turned: Prometheus asks DNS first and comes with addresses.
 
+Most services only have these four, and take Starlette for them: FastAPI is for those that have
+questions with parameters of their own, and takes 6 MB more.
+
 A port asked for by number and taken is an error; otherwise the next free one is used, so that
 several workers of a host take consecutive ports.
 """
@@ -21,14 +24,15 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, runtime_checkable
 
 import uvicorn
-from fastapi import FastAPI, Response
-from fastapi.responses import JSONResponse, PlainTextResponse
+from starlette.applications import Starlette
 from starlette.datastructures import Headers
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from mirrorfleet.core.errors import ConfigError
 from mirrorfleet.runtime.metrics import Exposition
 
 if TYPE_CHECKING:
+    from starlette.requests import Request
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from mirrorfleet.runtime.health import Health
@@ -49,8 +53,8 @@ _STRANGER: Final = "This service has another name. --http-name NAME gives it one
 class Routed(Protocol):
     """A service with questions of its own to answer over HTTP."""
 
-    def add_routes(self, app: FastAPI) -> None:
-        """Add them; they only read."""
+    def app(self) -> Starlette:
+        """The application that answers them; it only reads."""
         ...
 
 
@@ -60,34 +64,35 @@ def build_app(
     metrics: Metrics,
     status: Callable[[], Mapping[str, object]],
     names: Collection[str] | None = None,
-) -> FastAPI:
-    """The application; `status` is asked at each request and must be JSON-ready.
+    app: Starlette | None = None,
+) -> Starlette:
+    """Add the four to `app`; `status` is asked at each request and must be JSON-ready.
 
     A request to a name that is not among `names` is answered with 400; None: to any.
     """
-    app = FastAPI(title="mirrorfleet", docs_url=None, redoc_url=None, openapi_url=None)
+    app = app or Starlette()
     if names is not None:
         app.add_middleware(Named, names=names)
     exposition = Exposition(metrics)
 
-    @app.get("/healthz")
-    async def healthz() -> Response:
+    async def healthz(_: Request) -> Response:
         return JSONResponse({"alive": True})
 
-    @app.get("/readyz")
-    async def readyz() -> Response:
+    async def readyz(_: Request) -> Response:
         reasons = health.reasons()
         body = {"ready": not reasons, "reasons": reasons, "notes": health.notes()}
         return JSONResponse(body, status_code=_UNAVAILABLE if reasons else 200)
 
-    @app.get("/metrics")
-    async def scrape() -> Response:
+    async def scrape(_: Request) -> Response:
         return Response(exposition.text(), media_type=_PROMETHEUS)
 
-    @app.get("/status")
-    async def show_status() -> Response:
+    async def show_status(_: Request) -> Response:
         return JSONResponse(dict(status()))
 
+    app.add_route("/healthz", healthz)
+    app.add_route("/readyz", readyz)
+    app.add_route("/metrics", scrape)
+    app.add_route("/status", show_status)
     return app
 
 
@@ -174,7 +179,7 @@ class Named:
 class HttpServer(uvicorn.Server):
     """uvicorn inside our loop: signals are the supervisor's, sockets are bound before."""
 
-    def __init__(self, app: FastAPI, listener: socket.socket) -> None:
+    def __init__(self, app: Starlette, listener: socket.socket) -> None:
         super().__init__(
             uvicorn.Config(
                 app,

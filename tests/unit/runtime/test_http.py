@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import subprocess
+import sys
 
 import httpx
 import pytest
+from fastapi import FastAPI
 
 from mirrorfleet.core.errors import ConfigError
 from mirrorfleet.runtime import metric_names
@@ -148,3 +151,31 @@ async def test_who_is_on_this_machine_only_or_has_names_answers_to_no_other_name
     async with httpx.AsyncClient(transport=transport, base_url="http://any") as client:
         answer = await client.get("/status", headers={"Host": asked})
     assert answer.status_code == status
+
+
+async def test_a_service_with_questions_of_its_own_answers_the_four_beside_them() -> None:
+    app = FastAPI(openapi_url=None)
+
+    @app.get("/lag")
+    async def lag() -> int:
+        return 3
+
+    asked = build_app(
+        health=Health(Lifecycle()), metrics=Metrics(), status=dict, names={"lag"}, app=app
+    )
+    transport = httpx.ASGITransport(app=asked)
+    async with httpx.AsyncClient(transport=transport, base_url="http://lag") as client:
+        codes = [
+            (await client.get(path)).status_code
+            for path in ("/lag", "/healthz", "/readyz", "/metrics", "/status", "/docs")
+        ]
+        strange = await client.get("/lag", headers={"Host": "rebound.example"})
+    assert (codes, strange.status_code) == ([200, 200, 503, 200, 200, 404], 400)
+
+
+@pytest.mark.parametrize("service", ["mirror", "heartbeat", "sync"])
+def test_a_service_without_questions_of_its_own_has_no_memory_for_fastapi(service: str) -> None:
+    loads = f"import sys, services.{service}.__main__; print('fastapi' in sys.modules)"
+    command = [sys.executable, "-c", loads]
+    told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert told.strip() == "False"

@@ -15,7 +15,7 @@ from mirrorfleet.runtime.health import Health
 from mirrorfleet.runtime.http import build_app
 from mirrorfleet.runtime.lifecycle import Lifecycle
 from mirrorfleet.runtime.metrics import Metrics
-from services.checkpoint.report import add_routes
+from services.checkpoint import report
 from tests.unit.mapping.targets import Target, away, deleted, hidden, made_again, source_of
 from tests.unit.offsets.making import run_of
 from tests.unit.records.making import LINK, identity
@@ -35,14 +35,13 @@ def client(
     index = OffsetIndex()
     index.add(identity(0), [run_of(0, 10, 5)])
     health = Health(Lifecycle())
-    app = build_app(health=health, metrics=Metrics(), status=dict)
-    add_routes(
-        app,
+    questions = report.new_app(
         lambda _: Copies([ENTRY], index),
         {LINK: source_of(source).cluster()},
         lambda: loaded,
         (target or Target()).cluster(),
     )
+    app = build_app(health=health, metrics=Metrics(), status=dict, app=questions)
     return httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://test")
 
 

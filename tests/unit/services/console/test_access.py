@@ -7,7 +7,6 @@ from pathlib import Path
 
 import httpx
 import pytest
-from fastapi import FastAPI
 
 from services.console.access import refusal
 from services.console.service import build
@@ -62,9 +61,7 @@ async def test_a_token_that_was_changed_is_the_right_one_from_then_on(tmp_path: 
     text = RIGHT.replace("{env: WEST_PASSWORD}", "{file: token}")
     estate = parse(f"{text}services: {{console: {{token: {{file: token}}}}}}\n", directory=tmp_path)
     context = replace(Fleet().context, estate=estate, settings=estate.services["console"])
-    app = FastAPI()
-    build(context).add_routes(app)
-    transport = httpx.ASGITransport(app)
+    transport = httpx.ASGITransport(build(context).app())
     async with httpx.AsyncClient(transport=transport, base_url="http://console") as client:
 
         async def sent(token: str) -> int:

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import httpx
 import pytest
-from fastapi import FastAPI
 
 from mirrorfleet.lagging.board import Board
 from mirrorfleet.lagging.verdict import Limits
@@ -174,9 +173,7 @@ def test_status_counts_verdicts_and_shows_what_is_not_fine() -> None:
 async def test_lag_is_asked_for_by_topic_with_the_worst_first_and_bad_questions_are_refused() -> (
     None
 ):
-    app = FastAPI()
-    report.add_routes(app, board(1_000, 400))
-    transport = httpx.ASGITransport(app=app)
+    transport = httpx.ASGITransport(report.new_app(board(1_000, 400)))
     async with httpx.AsyncClient(transport=transport, base_url="http://lag") as client:
         rows = (await client.get("/lag", params={"topic": "orders"})).json()
         nobody = (await client.get("/lag", params={"topic": "<script>"})).json()
