@@ -6,7 +6,7 @@ the target shows an open transaction, and `abort_evidence` finds the marker that
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from tests.faultkit.hold import hold_sync
 from tests.faultkit.markers import MarkerType, aborts, ending
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from tests.faultkit.process import RunningProcess
     from tests.judge.reading import At, ClusterAccess
+
+T = TypeVar("T")
 
 ALREADY_ENDING_S = 0.5
 """A commit that was on its way to a broker of this machine is done after that."""
@@ -129,6 +131,17 @@ def kill_in_transaction(
     opened = freeze_in_transaction(process, access, partitions, deadline_s=deadline_s)
     process.kill()
     return opened
+
+
+def repeated(
+    break_once: Callable[[], T], has_met: Callable[[T], bool], *, times: int, awake_s: float
+) -> T:
+    """Break something until it met what it has to, so many times at most; the last one counts."""
+    for _ in range(times - 1):
+        if has_met(fault := break_once()):
+            return fault
+        hold_sync(awake_s, reason="it goes on before it is tried again")
+    return break_once()
 
 
 def lasting(

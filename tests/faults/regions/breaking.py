@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.core.errors import MirrorfleetError
 from mirrorfleet.kafka.coordinator import CoordinatorKind
-from tests.faultkit.bites import begin_in_transaction, was_slowed
+from tests.faultkit.bites import aborted_in, begin_in_transaction, repeated, was_slowed
 from tests.faultkit.far import round_trip_s
 from tests.faultkit.hold import hold_sync
 from tests.faultkit.process import is_frozen
 from tests.faultkit.proxy import BLACK_HOLE, Side, held
-from tests.faultkit.regions import access
+from tests.faultkit.regions import access, data_directories
 from tests.faultkit.waiting import wait_until
-from tests.faults.regions.drill import now_ms
+from tests.faults.regions.drill import STEADY_S, now_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from services.local.broker import Broker
     from tests.faultkit.proxy import Gate, Line
-    from tests.faults.regions.drill import Drill
+    from tests.faults.regions.drill import Drill, Fault
 
 INTERNAL: Final = {
     "east": ("__transaction_state",),
@@ -44,6 +44,8 @@ BITE_S: Final = 20.0
 """Deadline for a fault of the network to show."""
 MET_S: Final = 60.0
 """Deadline for it to come in the middle of a transaction."""
+FREEZES: Final = 3
+"""Of one broker, at most, to meet a transaction of the fleet: mostly the first one does."""
 LOOKS: Final = 30
 """At how quick an answer is without a fault, at most."""
 
@@ -128,12 +130,30 @@ def restarted(it: Drill, side: str, brokers: Sequence[Broker]) -> None:
 
 
 def frozen(it: Drill, side: str, part: str, seconds: float) -> None:
-    """SIGSTOP who plays a part: its connections stay, nothing answers."""
+    """SIGSTOP who plays a part: its connections stay, nothing answers.
+
+    At the target once more where nothing of the fleet was aborted: with every slot at its commit,
+    whose markers wait for the frozen leader, nothing is open that would have to be.
+    """
+    must_abort = side == "west" and it.is_lasting
+    fault = repeated(
+        lambda: _frozen(it, side, part, seconds),
+        lambda fault: not must_abort or _has_aborted(it, fault),
+        times=FREEZES,
+        awake_s=STEADY_S,
+    )
+    fault.aborts = side == "west"
+
+
+def _has_aborted(it: Drill, fault: Fault) -> bool:
+    aborted = aborted_in(data_directories(it.west), it.copies())
+    return any(each.time_ms >= fault.began_ms for each in aborted)
+
+
+def _frozen(it: Drill, side: str, part: str, seconds: float) -> Fault:
     node = parts(it, side)[part]()
     broker = it.pair[side].region.broker(node)
-    with it.fault(
-        f"{side} {part} (broker {node}) frozen for {seconds:.0f} s", aborts=side == "west"
-    ) as fault:
+    with it.fault(f"{side} {part} (broker {node}) frozen for {seconds:.0f} s") as fault:
         broker.pause()
         try:
             hold_sync(seconds, reason="a broker is frozen")
@@ -144,6 +164,7 @@ def frozen(it: Drill, side: str, part: str, seconds: float) -> None:
         # that know no other, and would hold the fault until it is answered
         fault.bit(*_passed_on(it, side, part, node, away=away))
     in_sync(it, side)
+    return fault
 
 
 def moved(it: Drill, side: str) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import pytest
 
 from tests.faultkit import bites
 from tests.faultkit.bites import (
@@ -15,14 +16,12 @@ from tests.faultkit.bites import (
     begin_in_transaction,
     has_left,
     must_have_met,
+    repeated,
     was_slowed,
     was_throttled,
 )
 from tests.judge.reading import At, ClusterAccess, Ends, ReadingError
 from tests.judge.verdict import Evidence
-
-if TYPE_CHECKING:
-    import pytest
 
 ABORT, COMMIT = 0, 1
 ORDERS = At("orders", 0)
@@ -164,3 +163,16 @@ def test_a_fault_begins_after_an_answer_and_stays_where_a_transaction_is_open(
         *("asked", "begun", "asked", "healed"),
         *("asked", "begun", "asked", "asked"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("met", "times", "last"),
+    [([True], 3, 1), ([False, True], 3, 2), ([False, False, False], 3, 3), ([False], 1, 1)],
+    ids=["at once", "the second time", "never", "once is enough"],
+)
+def test_a_fault_is_repeated_until_it_met_what_it_has_to_and_the_last_one_counts(
+    met: list[bool], times: int, last: int
+) -> None:
+    made = iter(range(1, 10))
+    found = repeated(lambda: next(made), lambda one: met[one - 1], times=times, awake_s=0.001)
+    assert (found, next(made)) == (last, last + 1)
