@@ -116,7 +116,7 @@ class ConsoleService:
         def on_change(trouble: str) -> None:
             if alias == self._context.target and trouble:
                 health.hold(name, trouble)
-            else:
+            elif alias == self._context.target:
                 health.release(name)
 
         return on_change

@@ -8,6 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from mirrorfleet.core.ids import ClusterAlias
 from services.console.access import refusal
 from services.console.service import build
 from tests.unit.config.making import RIGHT, parse
@@ -81,3 +82,21 @@ def test_a_broker_that_cannot_be_connected_to_holds_no_page_up_for_longer_than_a
     assert clusters
     for one in clusters:
         assert one.settings.connect_timeout_s == one.settings.request_timeout_s == 5.0
+
+
+def test_what_a_fleet_of_the_same_name_elsewhere_says_holds_and_releases_nothing() -> None:
+    same = RIGHT.replace(
+        'bootstrap: "127.0.0.1:19092"', 'bootstrap: "127.0.0.1:19092"\n    fleet: west'
+    )
+    back = '  - {from: west, to: east, rules: [{name: all, topics: ["bills.*"]}]}\n'
+    estate = parse(f"{same}{back}", env={"WEST_PASSWORD": "x"})
+    context = replace(Fleet().context, estate=estate)
+    service = build(context)
+    ours, theirs = (service._health_of(ClusterAlias(alias)) for alias in ("west", "east"))
+
+    ours("not read yet")
+    theirs("")
+    assert context.health.held() == {"fleet west": "not read yet"}
+    ours("")
+    theirs("away")
+    assert context.health.held() == {}
