@@ -121,13 +121,15 @@ async def watch() -> None:
     growth, regrowth = Growth(_resident_bytes()), Regrowth()
     for glance in itertools.count(1):
         await asyncio.sleep(_GLANCE_S)
-        if regrowth.is_due(_resident_bytes()):
+        size = _resident_bytes()
+        if regrowth.is_due(size):
             give_back(_FEW)
-            regrowth.settled(_resident_bytes())
+            size = _resident_bytes()
+            regrowth.settled(size)
         look, rest = divmod(glance, _GLANCES)
         if rest:
             continue
-        if growth.is_due(_resident_bytes()):
+        if growth.is_due(size):
             gc.collect()
         if look % _LOOKS == 0 and give_back(_HOLES):
             growth = Growth(_resident_bytes())

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.core.errors import MirrorfleetError
 from mirrorfleet.kafka.coordinator import CoordinatorKind
-from tests.faultkit.bites import aborted_in, begin_in_transaction, repeated, was_slowed
+from tests.faultkit.bites import (
+    aborted_in,
+    aborted_within,
+    begin_in_transaction,
+    repeated,
+    was_slowed,
+)
 from tests.faultkit.far import round_trip_s
 from tests.faultkit.hold import hold_sync
 from tests.faultkit.process import is_frozen
@@ -147,7 +153,7 @@ def frozen(it: Drill, side: str, part: str, seconds: float) -> None:
 
 def _has_aborted(it: Drill, fault: Fault) -> bool:
     aborted = aborted_in(data_directories(it.west), it.copies())
-    return any(each.time_ms >= fault.began_ms for each in aborted)
+    return aborted_within(fault.name, fault.began_ms, now_ms(), aborted).bit
 
 
 def _frozen(it: Drill, side: str, part: str, seconds: float) -> Fault:

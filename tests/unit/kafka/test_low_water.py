@@ -13,13 +13,11 @@ from typing import Final
 
 import pytest
 import uvloop
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from mirrorfleet.core.errors import DeadlineError
 from mirrorfleet.kafka.connection import Connection
 from mirrorfleet.kafka.low_water import LEAST, MOST, RECORD, LowWater
+from services.install.authority import Authority
 from tests.faultkit.hold import hold
 
 LOOPS: Final = pytest.mark.parametrize(
@@ -32,26 +30,13 @@ Contexts = tuple[ssl.SSLContext, ssl.SSLContext]
 
 @pytest.fixture(params=[False, True], ids=["plain", "tls"])
 def secured(request: pytest.FixtureRequest, tmp_path: Path) -> Contexts | None:
-    return contexts(tmp_path / "broker.pem") if request.param else None
+    return contexts(Authority(tmp_path)) if request.param else None
 
 
-def contexts(file: Path) -> Contexts:
-    """With a certificate of the broker's own, made now."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
-    now, day = dt.datetime.now(dt.UTC), dt.timedelta(days=1)
-    made = x509.CertificateBuilder(name, name, key.public_key(), 1, now - day, now + day)
-    made = made.add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), False)
-    certificate = made.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
-    private = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
-    )
-    file.write_bytes(private + certificate)
-    broker = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    broker.load_cert_chain(file)
-    return ssl.create_default_context(cafile=file), broker
+def contexts(authority: Authority) -> Contexts:
+    broker = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    broker.load_cert_chain(authority.issue("broker", ("localhost",), dt.timedelta(days=1)))
+    return ssl.create_default_context(cafile=authority.ca_file), broker
 
 
 class Raw:
