@@ -141,9 +141,19 @@ test-versions: brokers ## versions against each other, ends of epochs, two build
 test-scenarios: brokers ## situations that operators of MirrorMaker 2 meet, one by one
 	@time $(PY) -m pytest tests/scenarios -rA --durations=0
 
+ELECTIONS := tests/integration/loss/test_elections.py tests/integration/loss/test_positions_cut.py
+
+# two halves, which may run beside each other: they have regions of their own
 .PHONY: test-loss
-test-loss: brokers ## each loss of history on either side: exact range, every policy, every way out
-	@time $(PY) -m pytest tests/integration/loss -rA --durations=10
+test-loss: test-elections test-histories ## each loss of history on either side: exact range, every policy, every way out
+
+.PHONY: test-elections
+test-elections: brokers ## what unclean elections take, on regions of three brokers
+	@time $(PY) -m pytest $(ELECTIONS) -rA --durations=10
+
+.PHONY: test-histories
+test-histories: brokers ## each other loss of history, beside busy neighbours
+	@time $(PY) -m pytest tests/integration/loss $(ELECTIONS:%=--ignore=%) -rA --durations=10
 
 .PHONY: spark
 spark: $(SPARK) ## Spark and its Kafka connector, from the hash lock; once

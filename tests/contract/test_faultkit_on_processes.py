@@ -44,6 +44,15 @@ def test_a_killed_process_is_gone_with_the_signal_as_its_exit_code(tmp_path: Pat
         process.check_alive()
 
 
+def test_what_a_killed_process_leaves_lies_beside_its_log(tmp_path: Path) -> None:
+    code = "import tempfile; print(tempfile.mkdtemp(), flush=True); import signal; signal.pause()"
+    process = running(tmp_path, code)
+    process.kill()
+    left = Path(process.text().strip())
+    assert left.is_dir()
+    assert left.is_relative_to(process.log.parent)
+
+
 def test_a_frozen_process_does_not_end_on_sigterm_until_it_is_thawed(tmp_path: Path) -> None:
     process = running(tmp_path, ENDLESS)
     try:

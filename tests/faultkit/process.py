@@ -90,11 +90,14 @@ class RunningProcess:
     ) -> None:
         self.name, self.log = name, log
         self._log_start = log.stat().st_size if log.exists() else 0
+        # beside its log, which is cleared away: what is killed leaves its temporary files
+        temporary = log.parent / "tmp"
+        temporary.mkdir(exist_ok=True)
         with log.open("ab") as output:
             self._process = subprocess.Popen(
                 [*BOUND_TO_US, *command],
                 cwd=ROOT,
-                env={**os.environ, **(environment or {})},
+                env={**os.environ, "TMPDIR": str(temporary), **(environment or {})},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
