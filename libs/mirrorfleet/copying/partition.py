@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from mirrorfleet.wire.copybatch import LateAbort, Walked
     from mirrorfleet.wire.k01_fetch import FetchedPartition
 
-CATCH_UP_AFTER = 3
-"""Answers in a row that left more behind than they brought: then the partition is catching up."""
 A_DROP: Final = 97
 """Bytes that a record takes up which policy dropped: a tuple, its offset, a place in a list."""
 _NOTHING = TargetOffset(0)
@@ -101,6 +99,7 @@ class CopyPartition:
     source: SourceEnds = field(default_factory=SourceEnds)
     pace: Pace = Pace.LIVE
     behind: int = 0
+    """Answers in a row behind which there was more."""
     fault: Fault | None = None
     fault_since: float = 0.0
     reported: Fault | None = None
@@ -335,16 +334,6 @@ class CopyPartition:
         """
         if self.entry.throttle is not None:
             self.spent_until = max(now, self.spent_until) + answer_bytes / self.entry.throttle
-
-    def paced(self, answer_bytes: int) -> None:
-        """Judge the pace after an answer: behind several answers in a row means catching up."""
-        if self.at_end or self.source.last_stable < 0:
-            self.behind = 0
-            self.pace = Pace.LIVE
-        elif answer_bytes:
-            self.behind += 1
-            if self.behind >= CATCH_UP_AFTER:
-                self.pace = Pace.CATCH_UP
 
 
 def terms_of(

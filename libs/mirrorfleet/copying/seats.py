@@ -18,11 +18,25 @@ _ANY: Final = 1 << 30
 class Table:
     """One broker's."""
 
-    __slots__ = ("_shares", "most")
+    __slots__ = ("_most", "_shares", "seats")
+
+    FEW: Final = 48
+    """Seats to begin with. More are of use where a window lets little through: else they only make
+    pieces smaller, and each is a request."""
 
     def __init__(self, most: int) -> None:
-        self.most = most
         self._shares: list[Share] = []
+        self.seats = 0
+        self.allow(most)
+
+    def allow(self, most: int) -> None:
+        """There may be so many seats."""
+        self._most = most
+        self.seats = min(max(self.seats, self.FEW), most)
+
+    def widen(self) -> None:
+        """Somebody misses one to whom more are of use: twice as many."""
+        self.seats = min(2 * self.seats, self._most)
 
     def join(self) -> Share:
         """One slot more."""
@@ -33,6 +47,8 @@ class Table:
     def leave(self, share: Share) -> None:
         """One slot less; its connections are closed, and count no more."""
         self._shares.remove(share)
+        if not self._shares:
+            self.seats = min(self.FEW, self._most)
 
     @property
     def taken(self) -> int:
@@ -40,9 +56,14 @@ class Table:
         return sum(each.taken for each in self._shares)
 
     @property
+    def expected(self) -> int:
+        """Seats that will be taken soon: all that are wanted, as far as there are so many."""
+        return min(self.seats, sum(max(each.taken, each.wanted) for each in self._shares))
+
+    @property
     def is_full(self) -> bool:
         """Whether no seat is free."""
-        return self.taken >= self.most
+        return self.taken >= self.seats
 
     @property
     def fair(self) -> int:
@@ -55,7 +76,7 @@ class Table:
         return self._fair(1)
 
     def _fair(self, more: int) -> int:
-        left, wishes = self.most, sorted(each.wanted for each in self._shares)
+        left, wishes = self.seats, sorted(each.wanted for each in self._shares)
         for number, wish in enumerate(wishes):
             equal, rest = divmod(left, len(wishes) - number)
             if wish > equal:
@@ -112,5 +133,5 @@ class Seats:
     def at(self, node: int, most: int) -> Table:
         """The connections to a broker, of which there may be `most`."""
         table = self._tables.setdefault(node, Table(most))
-        table.most = most
+        table.allow(most)
         return table

@@ -10,6 +10,7 @@ from __future__ import annotations
 from itertools import chain, takewhile
 from typing import TYPE_CHECKING
 
+from mirrorfleet.copying.backlog import Backlog
 from mirrorfleet.copying.budget import FrameLease, MemoryBudget
 from mirrorfleet.copying.faults import Fault, FaultReason, reason_of
 from mirrorfleet.copying.partition import (
@@ -78,8 +79,8 @@ class Slot:
         self._by_source: dict[tuple[TopicId, int], CopyPartition] = {}
         self._ready: dict[CopyPartition, None] = {}
         self._refusals: dict[PartitionIdentity, tuple[SourceOffset, int]] = {}
-        self._budget = budget
-        self._queue_bytes = queue_bytes
+        self._budget, self._queue_bytes = budget, queue_bytes
+        self._backlog = Backlog()
 
     # -- membership of partitions
 
@@ -201,7 +202,7 @@ class Slot:
         now: float,
     ) -> None:
         """Walk what came for one partition and queue it; a fault stops this partition alone."""
-        partition.source = answer.source
+        partition.source, before = answer.source, partition.walked_to
         if answer.end > answer.start:
             walked = walk_fetched(
                 buffer,
@@ -221,11 +222,10 @@ class Slot:
             partition.walk_to(walked, now)
             partition.dropped.extend(walked.dropped)
             partition.omitted += walked.omitted
-            if walked.fault is not None:
-                fault = walked.fault
+            if (fault := walked.fault) is not None:
                 self.fault(partition, Fault(reason_of(fault.kind), fault.offset, fault.detail), now)
         self._offer(partition)
-        partition.paced(answer.end - answer.start)
+        self._backlog.judge(partition, partition.walked_to - before, answer.end - answer.start)
 
     def _offer(self, partition: CopyPartition) -> None:
         """It is ready if it has something that may be sent, or that waits for a marker in vain."""

@@ -14,8 +14,10 @@ offset, because every answer is walked from where the partition stands. So seams
 Where the log grows denser a piece is many times what it was thought to be. It ends where that is
 seen, and what is behind it is cut into pieces anew: none may hold much more than its share.
 
-A broker sends the batch with the first offset whole, so one that lies across a seam comes twice. A
-piece has at least twice the bytes of the largest batch lately: none crosses the line many times.
+A broker sends the batch with the first offset whole, and cuts the last one anywhere. So one that
+lies across a seam comes with the piece behind it, and a piece is whole when only a part of that one
+is missing: to ask again for so little would cost a round trip. A piece has at least twice the bytes
+of the largest batch lately: none crosses the line many times.
 
 A piece ends at most at the last stable offset that was known: behind it there is nothing to wait
 for on many connections.
@@ -28,14 +30,13 @@ answers are never put together without that question between them.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from mirrorfleet.copying.budget import Weight
 from mirrorfleet.copying.schedule import SLOW_ANSWER_S
 from mirrorfleet.core.errors import CorruptBatchError
 from mirrorfleet.core.ids import SourceOffset
-from mirrorfleet.wire.batch import walk
+from mirrorfleet.wire.batch import MAGIC, cut_off, walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -53,7 +54,10 @@ _LEARNT: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One answer's range of records, kept until its turn. `first` is the offset asked for."""
+    """One answer's range of records, kept until its turn.
+
+    `first`: the offset asked for, or where the first batch begins, if that is before it.
+    """
 
     first: SourceOffset
     buffer: bytes | bytearray
@@ -190,6 +194,10 @@ class Stripes:
         self._pieces.setdefault(partition, deque()).append(piece)
         return piece
 
+    def has_more(self, partitions: Sequence[CopyPartition]) -> bool:
+        """Whether of any of them something is known to be there that is in no piece yet."""
+        return any(self._left(each) > 0 for each in partitions)
+
     def answered(self, piece: Piece, part: Part) -> None:
         """Take an answer to `piece`; what may be delivered by that is for `in_turn` to say.
 
@@ -200,7 +208,7 @@ class Stripes:
         used, largest = part.start, 0
         try:
             for header in walk(memoryview(part.buffer), part.start, part.end):
-                if used == part.start:  # the first one may begin before what was asked for
+                if used == part.start and header.magic == MAGIC:  # it may begin before `before`
                     begin = min(before, header.base_offset)
                 after = max(after, header.next_offset)
                 largest = max(largest, header.end - used)
@@ -208,9 +216,10 @@ class Stripes:
         except CorruptBatchError:
             piece.end = after
         piece.at = after
-        piece.parts.append(part)
+        piece.parts.append(part if begin == before else replace(part, first=SourceOffset(begin)))
         if after > before:
-            piece.end = after if piece.end is None else piece.end
+            if piece.end is None or _comes_behind(piece.end, after, part, used):
+                piece.end = after
             self._learn(partition, used - part.start, after - begin)
             self._largest[partition] = largest
             left = self._bytes_of(partition, max(piece.end - after, 0))
@@ -278,85 +287,9 @@ class Stripes:
         )
 
 
-class Booking:
-    """What is reserved of bytes that are asked for far away, until they come.
-
-    Where answers come within a few round trips, bytes are on the line for most of that time, and
-    the memory for an answer is not there before its first byte is: two thirds are reserved. So half
-    as many more are under way; without that there is nothing to send for a round trip after each
-    commit. Should the target stop in that moment, the budget is exceeded by what was not reserved,
-    and nothing is asked for until that is gone. Where a window lets a little through in each round
-    trip, an answer is in memory for most of the time, and all of it is reserved.
+def _comes_behind(end: SourceOffset, after: SourceOffset, part: Part, used: int) -> bool:
+    """Whether all that is missing of a piece, which ends at `end`, is in one batch that comes whole
+    with the piece behind it, as its header says that is there; `after` is reached, in `used` bytes.
     """
-
-    __slots__ = ("_rtt_s", "_trips", "weight")
-
-    QUICK: Final = 3.5
-    """Round trips that an answer takes at most."""
-
-    def __init__(self, rtt_s: float) -> None:
-        self._rtt_s = rtt_s
-        self._trips = 1.0
-        self.weight = Weight()
-
-    def timed(self, took_s: float) -> None:
-        """An answer took so long."""
-        self._trips += (took_s / max(self._rtt_s, 0.001) - self._trips) / 8
-
-    def of(self, size: int) -> int:
-        """What to reserve for `size` bytes."""
-        memory = self.weight.of(size)
-        return memory * 2 // 3 if self._is_quick else memory
-
-    def within(self, room: int) -> int:
-        """What may be asked for when so much can be reserved."""
-        return self.weight.within(room * 3 // 2 if self._is_quick else room)
-
-    @property
-    def _is_quick(self) -> bool:
-        return self._trips < self.QUICK
-
-
-class Fan:
-    """How many connections are worth having: doubled as long as that brings more.
-
-    Measured again and again, because lines and neighbours change. A broker, or what is before it,
-    may take fewer than that.
-    """
-
-    __slots__ = ("_best", "_limit", "_most", "_worth")
-
-    GAIN: Final = 1.25
-    """So much more must twice the connections bring."""
-    LOSS: Final = 0.5
-    LEAST: Final = 4
-    EACH_S: Final = 0.003
-    """One more for so much of a round trip: with 200 KB under way on each, as brokers' default
-    buffers allow, that is 67 MB/s to begin with, however far the source is."""
-
-    def __init__(self, most: int, rtt_s: float) -> None:
-        self._most = self._limit = max(1, most)
-        self._best = 0.0
-        self._worth = min(max(self.LEAST, round(rtt_s / self.EACH_S)), self._most)
-
-    @property
-    def count(self) -> int:
-        """Connections to have now."""
-        return min(self._worth, self._limit)
-
-    def measured(self, bytes_s: float) -> None:
-        """What all connections together brought while each had work."""
-        if bytes_s > self._best * self.GAIN:
-            self._best = bytes_s
-            self._worth = min(self.count * 2, self._most)
-        elif bytes_s < self._best * self.LOSS:
-            self._best = bytes_s
-            self._worth = max(2, self.count // 2)
-
-    def limit(self, count: int) -> None:
-        """One more was refused: there are not to be more than so many."""
-        self._limit = max(1, min(self._limit, count))
-
-    def relax(self) -> None:
-        """That is a while ago: twice as many may be tried."""
-        self._limit = min(self._limit * 2, self._most)
+    cut = cut_off(part.buffer, used, part.end) if after < end else None
+    return cut is not None and cut[0] == after and cut[1] > end

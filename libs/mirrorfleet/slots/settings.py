@@ -22,7 +22,7 @@ class SlotSettings(BaseModel):
     partition_fetch_bytes: int = Field(default=1 << 20, ge=16 << 10, le=256 << 20)
     """Most bytes of one partition in a fetch answer, so that none starves the others; of old
     backlog a whole answer."""
-    fetch_connections: int = Field(default=48, ge=1, le=256)
+    fetch_connections: int = Field(default=144, ge=1, le=256)
     """Most connections to one source broker far away, for old backlog, of all slots of the process
     together; the first one of each slot is not counted."""
     partition_queue_bytes: int = Field(default=4 << 20, ge=64 << 10)

@@ -13,9 +13,10 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from mirrorfleet.copying.budget import FrameLease
+from mirrorfleet.copying.fan import Appetite, Booking, Fan
 from mirrorfleet.copying.limits import FarLine
 from mirrorfleet.copying.partition import CopyPartition, Pace, SourceEnds
-from mirrorfleet.copying.stripes import Booking, Fan, Part, Piece, Stripes
+from mirrorfleet.copying.stripes import Part, Piece, Stripes
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import MirrorfleetError, ungrouped
 from mirrorfleet.kafka.fetcher import Fetched, FetchedPartition, FetchLane, FetchPoint
@@ -54,23 +55,21 @@ class StripedLane:
     """All connections of one slot to one broker far away, for partitions that catch up."""
 
     def __init__(self, runner: SlotRunner, node: int, rtt_s: float) -> None:
-        self._runner = runner
-        self._node = node
+        self._runner, self._node = runner, node
         self._memory: dict[CopyPartition, Account] = {}
         self._stripes = Stripes(runner.settings.partition_fetch_bytes)
         most = runner.settings.fetch_connections
-        self._fan = Fan(most, rtt_s)
         self._booking = Booking(rtt_s)
         self._order = InOrder(runner, self._stripes, self._booking.weight, self._keeps)
         self._line = FarLine(rtt_s, 0, most)
         self._table = runner.seats.at(node, most)
         self._share = self._table.join()
-        self._connections = self._fetching = self._busiest = 0
-        self._starved = self._was_starved = False
+        self._fan = Fan(most, rtt_s)
+        self._connections = self._fetching = 0
+        self._appetite = Appetite()
         self._looking = asyncio.Lock()
         self._more_at, self._refusal = 0.0, ""
-        self._received = 0
-        self._worked_at = runner.clock.monotonic()
+        self._received, self._worked_at = 0, runner.clock.monotonic()
 
     @property
     def answered(self) -> bool:
@@ -85,7 +84,7 @@ class StripedLane:
         lines = self._runner.limits.lines
         lines[self._node] = self._line
         self._share.wanted = self._fan.count - 1
-        self._fit(self._fan.count)
+        self._fit(max(self._fan.count, self._table.expected))
         try:
             with ungrouped():
                 async with asyncio.TaskGroup() as group:
@@ -107,7 +106,7 @@ class StripedLane:
     def _may_start(self) -> bool:
         """Whether another connection is wanted, and the broker's share of them has room."""
         line, is_wanted = self._line, self._connections < self._fan.count
-        if self._starved and is_wanted:
+        if is_wanted and self._appetite.has_nothing:
             return False
         line.is_crowded = is_wanted and not self._share.take()
         return is_wanted and not line.is_crowded
@@ -119,11 +118,10 @@ class StripedLane:
         while not self._idle:
             while self._may_start():
                 self._start(group, None)
-            self._starved = False
+            self._appetite.served()
             await self._runner.room(LOOK_S)
             now = clock.monotonic()
-            self._starved |= self._looking.locked()  # one waits still that looked before that
-            self._was_starved |= self._starved
+            self._appetite.looked(waits=self._looking.locked())
             if now - since >= MEASURED_S:
                 self._measured((self._received - before) / (now - since))
                 before, since = self._received, now
@@ -135,14 +133,16 @@ class StripedLane:
         if now >= self._more_at:
             self._more_at = now + MORE_S
             self._fan.relax()
-        if not self._starved:
+        is_slow = self._booking.is_slow
+        if is_slow and self._line.is_crowded:
+            self._table.widen()
+        if not self._appetite.is_starved:
             self._fan.measured(bytes_s)
-        # Who has nothing to ask for wants no more seats than it had use for.
-        wanted = self._busiest if self._was_starved else self._fan.count
-        self._share.wanted = max(0, wanted - 1)
-        self._busiest, self._was_starved = self._fetching, False
+        elif is_slow and self._appetite.is_full:
+            self._fan.crowded(bytes_s)
+        self._share.wanted = max(0, self._appetite.wish(self._fan.count, self._fetching) - 1)
         self._memory = {at: its for at, its in self._memory.items() if its.held}
-        self._fit(max(self._connections, self._table.taken))
+        self._fit(max(self._connections, self._table.expected))
 
     def _fit(self, connections: int) -> None:
         """Pieces as small as it takes for each connection to have one, within the memory."""
@@ -199,7 +199,7 @@ class StripedLane:
         One at a time looks and waits, the next one when that has a piece: a bell would wake all of
         them, each to go through all partitions.
         """
-        self._starved = True
+        self._appetite.found_nothing()
         async with self._looking:
             if not self._is_of_use(connection):
                 return None
@@ -210,7 +210,7 @@ class StripedLane:
 
     async def _work(self, lane: FetchLane, piece: Piece) -> None:
         self._fetching += 1
-        self._busiest = max(self._busiest, self._fetching)
+        self._appetite.fetches(self._fetching)
         try:
             await self._fetch_piece(lane, piece)
         finally:
@@ -227,7 +227,10 @@ class StripedLane:
                 self._stripes.of_epoch(partition, at.epoch)
         self._stripes.keep(self._keeps)
         piece = self._stripes.next(list(found), self._room_for)
-        if piece is not None:
+        if piece is None:  # of what is throttled memory has room
+            unbound = [each for each in found if each.entry.throttle is None]
+            self._appetite.is_full = self._stripes.has_more(unbound)
+        else:
             at = found[piece.partition]
             piece.leader_epoch = at.epoch
             piece.epoch = replicas.epoch_of(piece.partition, at)

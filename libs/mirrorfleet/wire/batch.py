@@ -48,6 +48,8 @@ HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 _LENGTH_AND_MAGIC: Final = struct.Struct(">iib")
 _LEGACY: Final = struct.Struct(">qiIbb")
 _TIMESTAMP: Final = struct.Struct(">q")
+_BASE_AND_DELTA: Final = struct.Struct(">q15xi")
+"""Base offset and last offset delta of magic 2."""
 _THROUGH_MAGIC: Final = 17
 _LEAST_LENGTH: Final = {0: 14, 1: 22, 2: HEADER_SIZE - LENGTH_OVERHEAD}
 """By magic: a length below this cannot hold the fixed fields."""
@@ -136,6 +138,17 @@ def walk(buffer: Buffer, start: int = 0, end: int | None = None) -> Iterator[Bat
         else:
             yield _legacy_header(buffer, position, after)
         position = after
+
+
+def cut_off(buffer: Buffer, start: int, end: int) -> tuple[SourceOffset, SourceOffset] | None:
+    """First offset of the batch that begins at `start` and is not whole, and the one behind it.
+
+    None when too little of it is there, or when it is not of magic 2.
+    """
+    if end - start < _BASE_AND_DELTA.size or buffer[start + _THROUGH_MAGIC - 1] != MAGIC:
+        return None
+    base, delta = _BASE_AND_DELTA.unpack_from(buffer, start)
+    return SourceOffset(base), SourceOffset(base + delta + 1)
 
 
 def verify(buffer: Buffer, header: BatchHeader) -> None:

@@ -94,3 +94,30 @@ def test_shares_settle_fairly_and_are_never_more_than_there_are(wishes: list[int
         assert mine <= wish
         if mine < wish:  # then nobody has two more than it
             assert all(other <= mine + 1 for other in taken)
+
+
+def test_more_than_a_few_seats_are_there_when_somebody_misses_one_and_only_while_he_stays() -> None:
+    seats, counts = Seats(), list[int]()
+    table = seats.at(NODE, 150)
+    share = table.join()
+    share.wanted = 1_000
+    for _ in range(4):
+        counts.append(fill(share))
+        table.widen()
+    second = seats.at(NODE, 150).join()
+    counts.append(table.expected)
+    table.leave(second)
+    counts.append(table.seats)
+    table.leave(share)
+
+    assert [*counts, table.seats] == [48, 96, 150, 150, 150, 150, 48]
+
+
+def test_seats_that_are_wanted_are_expected_as_far_as_there_are_so_many() -> None:
+    table, made = shares(3, 4)
+    assert table.expected == 7
+    assert fill(made[1]) == 4
+    made[1].wanted = 1
+    assert table.expected == 7
+    made[0].wanted = 30
+    assert table.expected == MOST

@@ -87,6 +87,21 @@ def test_a_partition_without_room_leaves_the_pieces_to_others() -> None:
     assert [piece and piece.partition for piece in taken] == [full, other, other, other]
 
 
+def test_there_is_more_until_all_that_is_known_to_be_there_is_in_a_piece() -> None:
+    source = Source([10] * 9)
+    copying, partition = made(source)
+    stripes, found = Stripes(4_000), list[bool]()
+    first = stripes.next([partition], plenty)
+    assert first is not None
+    found.append(stripes.has_more([partition]))  # where it ends is not known
+    deliver(copying, stripes, first, answer(source, first, 4_000, MemoryBudget(1 << 30)))
+    while stripes.has_more([partition]):
+        found.append(stripes.next([partition], plenty) is not None)
+
+    assert found == [False, True, True]
+    assert stripes.next([partition], plenty) is None
+
+
 def test_a_later_piece_waits_for_the_one_before_it() -> None:
     source = Source([10] * 12)
     copying, partition = made(source)

@@ -5,7 +5,16 @@ from __future__ import annotations
 from mirrorfleet.copying.budget import MemoryBudget
 from mirrorfleet.copying.slot import Slot
 from mirrorfleet.copying.stripes import Piece, Stripes
-from tests.unit.copying.pieces import Source, answer, deliver, made, offsets, plenty
+from mirrorfleet.core.ids import SourceOffset
+from tests.unit.copying.pieces import (
+    Source,
+    answer,
+    deliver,
+    deliver_in_turn,
+    made,
+    offsets,
+    plenty,
+)
 
 
 def begun(source: Source) -> tuple[Slot, Stripes, list[Piece]]:
@@ -47,6 +56,43 @@ def test_large_batches_cross_the_line_less_than_twice_however_small_pieces_are()
     assert brought < 2 * copied
     assert offsets(partition) == list(range(partition.walked_to))
     assert partition.walked_to > 30_000
+
+
+def test_a_batch_across_a_seam_comes_with_the_piece_behind_it_and_is_not_asked_for_again() -> None:
+    source = Source([10] * 40)
+    copying, stripes, (second, third, fourth) = begun(source)
+    partition, budget = second.partition, MemoryBudget(1 << 30)
+    across = len(source.batches[6][1])  # it has the offsets 60 to 69, the seam is at 64
+    whole = len(source.fetch(30, 1 << 20)) - len(source.fetch(60, 1 << 20))
+
+    stripes.answered(third, answer(source, third, 12_000, budget))
+    stripes.answered(second, answer(source, second, whole + across // 2, budget))
+
+    assert (second.at, second.whole) == (60, True)
+    deliver_in_turn(copying, stripes, partition)
+    assert (partition.walked_to, fourth.dropped) == (third.at, False)
+    assert offsets(partition) == list(range(third.at))
+
+
+def test_where_nobody_else_brings_what_is_missing_it_is_asked_for_again() -> None:
+    source = Source([10] * 40)
+    header = 27  # to the delta of its last offset: nothing else says how far a batch reaches
+    for seam, more, is_whole in [(64, header, True), (64, header - 1, False), (70, header, False)]:
+        _, stripes, (second, _, _) = begun(source)
+        second.end = SourceOffset(seam)
+        whole = len(source.fetch(30, 1 << 20)) - len(source.fetch(60, 1 << 20))
+        part = answer(source, second, whole + more, MemoryBudget(1 << 30))
+        stripes.answered(second, part)
+        assert (second.at, second.whole) == (60, is_whole)
+
+
+def test_behind_a_hole_the_batch_across_a_seam_is_asked_for_again() -> None:
+    """What the piece behind it brings does not say that there is nothing in the hole."""
+    source = Source([10] * 40, [0] * 5 + [3] + [0] * 34)
+    _, stripes, (second, _, _) = begun(source)
+    whole = len(source.fetch(30, 1 << 20)) - len(source.fetch(63, 1 << 20))
+    stripes.answered(second, answer(source, second, whole + 100, MemoryBudget(1 << 30)))
+    assert (second.at, second.end, second.whole) == (60, 64, False)
 
 
 def test_what_any_answer_has_reached_is_not_asked_for_again() -> None:

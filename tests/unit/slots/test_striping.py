@@ -127,13 +127,49 @@ async def test_a_piece_leaves_memory_for_one_on_each_other_connection(world: Wor
     assert (connections + 1) * piece.max_bytes > 1.4 * world.budget.for_one
 
 
+@pytest.mark.parametrize(("held", "throttle", "left"), [(0, None, 0), (8, 100, 9), (8, None, 9)])
+async def test_memory_is_full_for_a_lane_when_it_keeps_it_from_what_is_there(
+    world: World, held: int, throttle: int | None, left: int
+) -> None:
+    """It is not when nothing is there, or no more is to be read."""
+    world.pieces(1, offsets=10)
+    world.partition.entry = entry(0, throttle=throttle)
+    world.budget.account().resize(0, held << 20)
+    world.partition.source = SourceEnds(10 + left, 10 + left, 0)
+
+    assert world.lane._next() is None
+    assert world.lane._appetite.is_full is (held > 0 and throttle is None)
+
+
+@pytest.mark.parametrize("trips", [1, 5])
+async def test_a_lane_without_room_has_more_connections_where_a_window_lets_little_through(
+    world: World, trips: int
+) -> None:
+    world.runner.settings.fetch_connections = 150
+    world.lane = StripedLane(cast("SlotRunner", world.runner), NODE, 0.1)
+    lane, table = world.lane, world.lane._table
+    for _ in range(80):
+        lane._booking.timed(trips * 0.1)
+    lane._line.is_crowded = lane._appetite.is_full = True
+    lane._appetite.found_nothing()
+    begun = lane._fan.count
+    lane._measured(1e6)
+
+    grown = 2 if trips > 1 else 1
+    assert (lane._fan.count, table.seats) == (grown * begun, grown * table.FEW)
+    assert lane._share.wanted == lane._fan.count - 1
+    assert lane._stripes._most_bytes == lane._booking.within(world.budget.for_one) // max(
+        table.expected, 1
+    )
+
+
 async def test_a_worker_may_have_as_many_connections_to_a_broker_as_are_set_and_no_more(
     world: World,
 ) -> None:
-    world.runner.settings.fetch_connections = 100
-    other = world.seats.at(NODE, 100).join()
-    others = [other.take() for _ in range(97)]
-    other.wanted = 97
+    world.runner.settings.fetch_connections = 40
+    other = world.seats.at(NODE, 40).join()
+    others = [other.take() for _ in range(37)]
+    other.wanted = 37
     world.lane = StripedLane(cast("SlotRunner", world.runner), NODE, 0.1)
     running = asyncio.create_task(world.run())
     await until(lambda: world.connects == 3, deadline_s=5, what="the three that are left")

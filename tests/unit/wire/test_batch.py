@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mirrorfleet.core.errors import CorruptBatchError
-from mirrorfleet.wire.batch import BatchHeader, verified_payload, verify, walk
+from mirrorfleet.wire.batch import BatchHeader, cut_off, verified_payload, verify, walk
 from mirrorfleet.wire.codecs import Codec
 from tests.unit.wire.batches import GOLDEN, GZIP, batch_of, golden, header_of, patched, some
 
@@ -50,6 +50,18 @@ def test_a_partial_batch_at_the_end_is_left_out_wherever_it_is_cut() -> None:
     first, second = batch_of(some(3)), batch_of(some(2, first=3))
     for cut in range(len(second)):
         assert [h.base_offset for h in walk(first + second[:cut])] == [0]
+
+
+def test_of_a_partial_batch_its_range_of_offsets_is_known_as_soon_as_that_is_there() -> None:
+    batch = b"before" + batch_of(some(4, first=7))
+    found = [cut_off(batch, 6, end) for end in range(6, len(batch))]
+    known = 27  # the last byte of lastOffsetDelta is before it
+    assert found == [None] * known + [(7, 11)] * (len(batch) - 6 - known)
+
+
+def test_an_old_message_does_not_say_how_far_it_reaches() -> None:
+    buffer, _ = golden("v1-none")
+    assert cut_off(buffer, 0, 40) is None
 
 
 @pytest.mark.parametrize("magic", [0, 1])
