@@ -38,6 +38,11 @@ class Table:
         """Somebody misses one to whom more are of use: twice as many."""
         self.seats = min(2 * self.seats, self._most)
 
+    @property
+    def is_wide(self) -> bool:
+        """Whether there are as many as there may be."""
+        return self.seats >= self._most
+
     def join(self) -> Share:
         """One slot more."""
         share = Share(self)

@@ -68,7 +68,7 @@ class StripedLane:
         self._connections = self._fetching = 0
         self._appetite = Appetite()
         self._looking = asyncio.Lock()
-        self._more_at, self._refusal = 0.0, ""
+        self._more_at, self._refusal, self._misses = 0.0, "", False
         self._received, self._worked_at = 0, runner.clock.monotonic()
 
     @property
@@ -105,11 +105,10 @@ class StripedLane:
 
     def _may_start(self) -> bool:
         """Whether another connection is wanted, and the broker's share of them has room."""
-        line, is_wanted = self._line, self._connections < self._fan.count
-        if is_wanted and self._appetite.has_nothing:
-            return False
-        line.is_crowded = is_wanted and not self._share.take()
-        return is_wanted and not line.is_crowded
+        is_wanted = self._connections < self._fan.count and not self._appetite.has_nothing
+        self._misses = is_wanted and not self._share.take()
+        self._line.is_crowded = self._misses and self._table.is_wide
+        return is_wanted and not self._misses
 
     async def _steer(self, group: asyncio.TaskGroup) -> None:
         """Measure, and open connections; ends when there was nothing to do for a while."""
@@ -134,7 +133,7 @@ class StripedLane:
             self._more_at = now + MORE_S
             self._fan.relax()
         is_slow = self._booking.is_slow
-        if is_slow and self._line.is_crowded:
+        if is_slow and self._misses:
             self._table.widen()
         if not self._appetite.is_starved:
             self._fan.measured(bytes_s)

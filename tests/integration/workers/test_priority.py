@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 PARTITIONS: Final = 8
 SLOTS: Final = 4
 BLOBS: Final = 300
-"""Of 100 KB to each partition of each topic: 480 MB in all. Of each partition 5 to 11 MB (measured)
-come before all slots know of their backlogs (`copying.backlog.CATCH_UP_AFTER`)."""
+"""Of 100 KB to each partition of each topic: 480 MB in all. The first answers come before all slots
+know of their backlogs (`copying.backlog`), and what is under way then comes as well."""
 MORE_BLOBS: Final = 500
 """An heir has less left to copy, and the same few MB of each partition come first again."""
 BEGUN: Final = 0.125

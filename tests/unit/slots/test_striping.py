@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from mirrorfleet.copying.partition import SourceEnds
+from mirrorfleet.copying.seats import Table
 from mirrorfleet.copying.withheld import FOLLOWER
 from mirrorfleet.core.errors import ConnectionLostError
 from mirrorfleet.kafka.fetcher import Fetched
@@ -150,7 +151,7 @@ async def test_a_lane_without_room_has_more_connections_where_a_window_lets_litt
     lane, table = world.lane, world.lane._table
     for _ in range(80):
         lane._booking.timed(trips * 0.1)
-    lane._line.is_crowded = lane._appetite.is_full = True
+    lane._misses = lane._appetite.is_full = True
     lane._appetite.found_nothing()
     begun = lane._fan.count
     lane._measured(1e6)
@@ -161,6 +162,28 @@ async def test_a_lane_without_room_has_more_connections_where_a_window_lets_litt
     assert lane._stripes._most_bytes == lane._booking.within(world.budget.for_one) // max(
         table.expected, 1
     )
+
+
+async def test_no_connection_is_opened_where_there_is_nothing_to_ask_for(world: World) -> None:
+    appetite, found = world.lane._appetite, list[bool]()
+    appetite.found_nothing()
+    for appetite.is_full in (False, True):
+        found.append(world.lane._may_start())
+    assert found == [False, True]
+
+
+async def test_seats_that_are_not_worth_having_are_no_limit(world: World) -> None:
+    """Only of as many as there may be is said that more would help."""
+    world.runner.settings.fetch_connections = 150
+    other = world.seats.at(NODE, 150).join()
+    others = [other.take() for _ in range(Table.FEW)]
+    told = []
+    for _ in range(3):
+        told.append((world.lane._may_start(), world.lane._line.is_crowded))
+        world.lane._table.widen()
+        others += [other.take() for _ in range(150)]
+    assert others.count(True) == 150
+    assert told == [(False, False), (False, False), (False, True)]
 
 
 async def test_a_worker_may_have_as_many_connections_to_a_broker_as_are_set_and_no_more(
