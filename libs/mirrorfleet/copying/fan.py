@@ -18,7 +18,7 @@ class Booking:
     trip, an answer is in memory for most of the time, and all of it is reserved.
     """
 
-    __slots__ = ("_rtt_s", "_trips", "weight")
+    __slots__ = ("_trips", "rtt_s", "weight")
 
     QUICK: Final = 3.5
     """Round trips that an answer takes at most."""
@@ -26,13 +26,19 @@ class Booking:
     """And from which half as large ones come much sooner."""
 
     def __init__(self, rtt_s: float) -> None:
-        self._rtt_s = rtt_s
+        self.rtt_s = rtt_s
+        """At most: the quickest answer took so long."""
         self._trips = 1.0
         self.weight = Weight()
 
     def timed(self, took_s: float) -> None:
         """An answer took so long."""
-        self._trips += (took_s / max(self._rtt_s, 0.001) - self._trips) / 8
+        self.seen(took_s)
+        self._trips += (took_s / max(self.rtt_s, 0.001) - self._trips) / 8
+
+    def seen(self, took_s: float) -> None:
+        """Another answer, of little."""
+        self.rtt_s = min(self.rtt_s, took_s)
 
     def of(self, size: int) -> int:
         """What to reserve for `size` bytes."""

@@ -19,10 +19,9 @@ from mirrorfleet.copying.schedule import FetchWindow, backoff_s, commit_interval
 from mirrorfleet.copying.starving import Starving
 from mirrorfleet.core.errors import MirrorfleetError
 from mirrorfleet.kafka.fetcher import Fetched, FetchedPartition, FetchLane, FetchPoint
-from mirrorfleet.kafka.low_water import FAR_S
-from mirrorfleet.kafka.opening import time_again
 from mirrorfleet.slots import replicas
 from mirrorfleet.slots.arrivals import deliver, refused
+from mirrorfleet.slots.far import is_far
 from mirrorfleet.slots.striping import StripedLane
 from mirrorfleet.slots.waits import Turn, reserved
 
@@ -43,13 +42,6 @@ ANSWER_S: Final = 10.0
 without a word is not waited for longer."""
 IDLE_LANE_S: Final = 10.0
 """A lane without partitions keeps its connection this long: pace and leaders change back often."""
-
-
-async def _is_far(connection: Connection) -> bool:
-    """Whether several connections are worth it; a broker that was only busy at first is near."""
-    if connection.rtt_s >= FAR_S:
-        await time_again(connection, ANSWER_S)
-    return connection.rtt_s >= FAR_S
 
 
 class LaneKey(NamedTuple):
@@ -149,14 +141,15 @@ class _Lane:
         connection = await self._runner.source.connect(self._key.node, purpose=purpose)
         self._runner.reach.found(self._key.node)
         try:
-            if self._key.pace is Pace.CATCH_UP and await _is_far(connection):
+            if self._key.pace is Pace.CATCH_UP and await is_far(connection):
                 striped = StripedLane(self._runner, self._key.node, connection.rtt_s)
                 try:
                     await striped.run(connection)
                 finally:
                     self.answered = striped.answered
-            else:
-                await self._fetch_all(connection)
+                if not striped.is_near:
+                    return
+            await self._fetch_all(connection)
         finally:
             connection.close()
 

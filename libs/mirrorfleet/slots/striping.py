@@ -19,10 +19,12 @@ from mirrorfleet.copying.partition import CopyPartition, Pace, SourceEnds
 from mirrorfleet.copying.stripes import Part, Piece, Stripes
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import MirrorfleetError, ungrouped
-from mirrorfleet.kafka.fetcher import Fetched, FetchedPartition, FetchLane, FetchPoint
+from mirrorfleet.kafka.fetcher import Fetched, FetchedPartition, FetchLane
+from mirrorfleet.kafka.low_water import FAR_S
 from mirrorfleet.runtime.log import fields, logger
 from mirrorfleet.slots import replicas
 from mirrorfleet.slots.arrivals import UNREADABLE, refused, unreadable_ahead
+from mirrorfleet.slots.far import most_connections, point_of
 from mirrorfleet.slots.in_order import InOrder
 from mirrorfleet.slots.waits import reserved
 
@@ -58,7 +60,7 @@ class StripedLane:
         self._runner, self._node = runner, node
         self._memory: dict[CopyPartition, Account] = {}
         self._stripes = Stripes(runner.settings.partition_fetch_bytes)
-        most = runner.settings.fetch_connections
+        most = most_connections(runner)
         self._booking = Booking(rtt_s)
         self._order = InOrder(runner, self._stripes, self._booking.weight, self._keeps)
         self._line = FarLine(rtt_s, 0, most)
@@ -114,7 +116,7 @@ class StripedLane:
         """Measure, and open connections; ends when there was nothing to do for a while."""
         clock = self._runner.clock
         before, since = self._received, clock.monotonic()
-        while not self._idle:
+        while not self._is_over:
             while self._may_start():
                 self._start(group, None)
             self._appetite.served()
@@ -148,9 +150,15 @@ class StripedLane:
         self._stripes.fit(self._booking.within(self._runner.budget.for_one) // max(1, connections))
 
     @property
-    def _idle(self) -> bool:
-        """Whether nothing is on the way, since a while; one answer may take longer than that."""
-        return not self._fetching and self._runner.clock.monotonic() - self._worked_at > IDLE_S
+    def is_near(self) -> bool:
+        """Whether the broker was busy when it seemed to be far away: one answer says so."""
+        return self._booking.rtt_s < FAR_S
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether it is near, or nothing is on the way for longer than an answer may take."""
+        idle_s = self._runner.clock.monotonic() - self._worked_at
+        return self.is_near or (not self._fetching and idle_s > IDLE_S)
 
     async def _serve(self, connection: Connection | None) -> None:
         """One connection: piece after piece, each to its end."""
@@ -174,7 +182,9 @@ class StripedLane:
         """One more connection; None where it cannot be made: those that there are go on."""
         purpose = f"fetch-{self._runner.number}-striped"
         try:
-            return await self._runner.source.connect(self._node, purpose=purpose)
+            connection = await self._runner.source.connect(self._node, purpose=purpose)
+            self._booking.seen(connection.rtt_s)
+            return connection
         except MirrorfleetError as error:
             # Others are being made yet: each that fails as well makes it one less.
             self._fan.limit(self._connections - 1)
@@ -188,8 +198,8 @@ class StripedLane:
         """Whether one goes on; `connection` is the first one, or None for one that has a seat: the
         first one costs no seat, so it is the last to end.
         """
-        if self._idle or connection is not None:
-            return not self._idle
+        if self._is_over or connection is not None:
+            return not self._is_over
         return self._connections <= self._fan.count and not self._share.has_too_many
 
     async def _sought(self, connection: Connection | None) -> Piece | None:
@@ -323,19 +333,9 @@ class StripedLane:
         self, lane: FetchLane, piece: Piece, memory: Account, booked: int
     ) -> tuple[Fetched, FrameLease]:
         """One answer; what was booked for it is its real size afterwards, which the lease has."""
-        runner, partition = self._runner, piece.partition
-        size = piece.ask_bytes
+        runner, size = self._runner, piece.ask_bytes
         asked_at = runner.clock.monotonic()
-        in_order = piece.at == partition.walked_to
-        point = FetchPoint(
-            topic=partition.entry.source_topic,
-            topic_id=partition.identity.source_topic_id,
-            partition=partition.identity.partition,
-            offset=piece.at,
-            leader_epoch=piece.leader_epoch,
-            last_fetched_epoch=partition.walked_epoch if in_order else -1,
-            max_bytes=size,
-        )
+        point = point_of(piece)
         lane.want(point)
         lane.rack = replicas.rack_told(runner, self._node)
         try:

@@ -60,6 +60,8 @@ class World:
         self.diverging: tuple[int, int] | None = None
         self.examined: list[object] = []
         self.connects = self.rerouted = 0
+        protocol = SimpleNamespace(tls=False)
+        self.settings = SimpleNamespace(rack="a", security=SimpleNamespace(protocol=protocol))
         self.runner = SimpleNamespace(
             number=0,
             slot=self.slot,
@@ -71,7 +73,7 @@ class World:
                 partition_fetch_bytes=1 << 20, fetch_connections=SEATS, fetch_wait_ms=1
             ),
             meters=SimpleNamespace(fetched=SimpleNamespace(value=0)),
-            source=SimpleNamespace(connect=self.connect, settings=SimpleNamespace(rack="a")),
+            source=SimpleNamespace(connect=self.connect, settings=self.settings),
             sources=SimpleNamespace(of=lambda *_: LeaderAt(NODE, 0)),
             room=asyncio.sleep,
             wake=lambda: None,
@@ -83,6 +85,7 @@ class World:
         )
         monkeypatch.setattr(striping, "FetchLane", self._lane)
         monkeypatch.setattr(striping, "LOOK_S", 0.0)
+        monkeypatch.setattr(striping, "FAR_S", 0.0)  # its answers take no time
         self.lane = StripedLane(cast("SlotRunner", self.runner), NODE, 0.1)
 
     def _lane(self, *_: object, in_session: bool = True, **__: object) -> World:

@@ -14,7 +14,8 @@ from mirrorfleet.copying.seats import Table
 from mirrorfleet.copying.withheld import FOLLOWER
 from mirrorfleet.core.errors import ConnectionLostError
 from mirrorfleet.kafka.fetcher import Fetched
-from mirrorfleet.slots import in_order
+from mirrorfleet.kafka.low_water import FAR_S
+from mirrorfleet.slots import in_order, striping
 from mirrorfleet.slots.striping import StripedLane
 from mirrorfleet.wire.copybatch import A_BATCH
 from tests.faultkit.waiting import until
@@ -164,6 +165,44 @@ async def test_a_lane_without_room_has_more_connections_where_a_window_lets_litt
     )
 
 
+@pytest.mark.parametrize("quick", ["an answer", "a new connection"])
+async def test_a_lane_ends_when_an_answer_shows_that_the_broker_was_only_busy(
+    world: World, monkeypatch: pytest.MonkeyPatch, quick: str
+) -> None:
+    is_new, ends = quick == "a new connection", list[bool]()
+
+    async def connect(node: int, *, purpose: str) -> object:
+        del node, purpose
+        return SimpleNamespace(rtt_s=0.001 if is_new else 0.1, close=lambda: None)
+
+    async def fetch(**asked: int) -> Fetched:
+        ends.append(world.lane.is_near)
+        took_s[0] += 0.2 if len(ends) < 20 or is_new else 0.001
+        return await World.fetch(world, **asked)
+
+    took_s = [0.0]
+    world.runner.clock = SimpleNamespace(monotonic=lambda: took_s[0])
+    world.runner.source.connect = connect
+    monkeypatch.setattr(world, "fetch", fetch)
+    monkeypatch.setattr(striping, "FAR_S", FAR_S)
+    world.lane = StripedLane(cast("SlotRunner", world.runner), NODE, 0.1)
+    await asyncio.wait_for(world.run(), 5)
+
+    assert world.lane.is_near
+    assert not ends[0]
+
+
+async def test_under_tls_no_more_than_a_few_connections_are_opened(world: World) -> None:
+    found = []
+    world.runner.settings.fetch_connections = 150
+    for world.settings.security.protocol.tls in (False, True):
+        lane = StripedLane(cast("SlotRunner", world.runner), NODE, 0.1)
+        lane._table.widen()
+        lane._table.widen()
+        found.append(lane._table.seats)
+    assert found == [150, 48]
+
+
 async def test_no_connection_is_opened_where_there_is_nothing_to_ask_for(world: World) -> None:
     appetite, found = world.lane._appetite, list[bool]()
     appetite.found_nothing()
@@ -208,7 +247,7 @@ async def test_a_lane_with_more_than_its_share_ends_connections_for_one_that_has
 ) -> None:
     async def connect(node: int, *, purpose: str) -> object:
         del node, purpose
-        return SimpleNamespace(close=lambda: None)
+        return SimpleNamespace(rtt_s=0.1, close=lambda: None)
 
     async def fetch(**asked: int) -> Fetched:
         """The other one comes when the lane has grown, and takes what it can get at each piece."""

@@ -40,7 +40,7 @@ def takes(world: World, most: int) -> list[int]:
         await asyncio.sleep(0)  # all are being made before the first one is refused
         if number > most:
             raise ConnectionLostError("too many connections")
-        return SimpleNamespace(close=lambda: closed.append(number))
+        return SimpleNamespace(rtt_s=0.1, close=lambda: closed.append(number))
 
     world.runner.source.connect = connect
     return closed
