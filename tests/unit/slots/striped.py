@@ -43,6 +43,12 @@ async def turns(count: int = 20) -> None:
         await asyncio.sleep(0)
 
 
+def plain_source() -> SimpleNamespace:
+    """Settings of a source without TLS."""
+    protocol = SimpleNamespace(tls=False)
+    return SimpleNamespace(rack="a", security=SimpleNamespace(protocol=protocol))
+
+
 class World:
     """A partition of a hundred batches that catches up; a lane of the broker that leads it."""
 
@@ -60,8 +66,7 @@ class World:
         self.diverging: tuple[int, int] | None = None
         self.examined: list[object] = []
         self.connects = self.rerouted = 0
-        protocol = SimpleNamespace(tls=False)
-        self.settings = SimpleNamespace(rack="a", security=SimpleNamespace(protocol=protocol))
+        self.settings = plain_source()
         self.runner = SimpleNamespace(
             number=0,
             slot=self.slot,

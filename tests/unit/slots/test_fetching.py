@@ -15,7 +15,7 @@ import pytest
 from mirrorfleet.copying.budget import Weight
 from mirrorfleet.copying.cadence import Supply, supply_of
 from mirrorfleet.copying.faults import Fault, FaultReason
-from mirrorfleet.copying.partition import Pace, SourceEnds, start_position
+from mirrorfleet.copying.partition import SourceEnds, start_position
 from mirrorfleet.copying.withheld import FOLLOWER
 from mirrorfleet.core.error_codes import ErrorCode
 from mirrorfleet.core.errors import DeadlineError
@@ -28,7 +28,6 @@ from mirrorfleet.slots.leaders import LeaderAt
 from mirrorfleet.slots.waits import TURN_S
 from tests.faultkit.waiting import until
 from tests.unit.copying.making import BIG, SOURCE_TOPIC, entry, fetched, identity
-from tests.unit.slots.striped import turns
 from tests.unit.slots.stubs import Target, sender_of
 
 if TYPE_CHECKING:
@@ -166,33 +165,6 @@ async def test_of_an_answer_only_what_was_rewound_meanwhile_is_thrown_away(
         assert [each.batch.first for each in held.queue] == []
         assert held.source.last_stable == 100  # a session tells it once
         assert [each.batch.first for each in other.queue] == [SourceOffset(0), SourceOffset(1)]
-
-
-@pytest.mark.parametrize("is_near", [True, False])
-async def test_a_broker_that_seemed_far_while_it_was_busy_is_fetched_from_as_a_near_one(
-    monkeypatch: pytest.MonkeyPatch, *, is_near: bool
-) -> None:
-    ran: list[object] = []
-
-    async def far(_: object) -> bool:
-        return True
-
-    def striped(*_: object) -> object:
-        return SimpleNamespace(run=run, is_near=is_near, answered=True)
-
-    async def run(connection: object) -> None:
-        ran.append(connection)
-
-    source, runner = Source(), runner_of(entry(0))
-    async with fetching_from(source, runner, monkeypatch):
-        monkeypatch.setattr(fetching, "is_far", far)
-        monkeypatch.setattr(fetching, "StripedLane", striped)
-        runner.slot.partitions[identity(0)].pace = Pace.CATCH_UP
-        await until(lambda: ran, deadline_s=5, what="a striped lane")
-        await turns()
-        assert len(source.held) == 1 + is_near
-        if is_near:
-            source.held.pop().cancel()
 
 
 async def test_who_was_asked_is_remembered_until_its_answer_comes(
