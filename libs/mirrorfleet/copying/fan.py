@@ -90,12 +90,11 @@ class Fan:
 
     def measured(self, bytes_s: float) -> None:
         """What all connections together brought while each had work."""
-        if bytes_s > self._best * self.GAIN:
-            self._best = bytes_s
-            self._worth = min(self.count * 2, self._most)
-        elif bytes_s < self._best * self.LOSS:
+        if bytes_s < self._best * self.LOSS:
             self._best = bytes_s
             self._worth = max(2, self.count // 2)
+        else:
+            self._double_from(self.GAIN, bytes_s)
 
     def crowded(self, bytes_s: float) -> None:
         """The same where memory has no room for another piece, and each takes many round trips.
@@ -103,7 +102,11 @@ class Fan:
         One of these is the way of the request, the others what a window lets through. On twice as
         many connections pieces are half as large, and take half of the others.
         """
-        if bytes_s > self._best * self.SOME:
+        self._double_from(self.SOME, bytes_s)
+
+    def _double_from(self, gain: float, bytes_s: float) -> None:
+        """Twice as many, if this is so many times what was the most."""
+        if bytes_s > self._best * gain:
             self._best = bytes_s
             self._worth = min(self.count * 2, self._most)
 

@@ -53,7 +53,7 @@ class Table:
         """One slot less; its connections are closed, and count no more."""
         self._shares.remove(share)
         if not self._shares:
-            self.seats = min(self.FEW, self._most)
+            self.seats = min(self.seats, self.FEW)
 
     @property
     def taken(self) -> int:

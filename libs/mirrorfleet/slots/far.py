@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from mirrorfleet.copying.seats import Table
 from mirrorfleet.kafka.fetcher import FetchPoint
 from mirrorfleet.kafka.low_water import FAR_S
 from mirrorfleet.kafka.opening import time_again
+from mirrorfleet.slots.waits import ANSWER_S
 
 if TYPE_CHECKING:
     from mirrorfleet.copying.stripes import Piece
     from mirrorfleet.kafka.connection import Connection
     from mirrorfleet.slots.runner import SlotRunner
-
-ANSWER_S: Final = 10.0
-"""For the answer that tells how far it is."""
 
 
 async def is_far(connection: Connection) -> bool:

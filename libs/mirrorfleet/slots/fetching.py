@@ -23,7 +23,7 @@ from mirrorfleet.slots import replicas
 from mirrorfleet.slots.arrivals import deliver, refused
 from mirrorfleet.slots.far import is_far
 from mirrorfleet.slots.striping import StripedLane
-from mirrorfleet.slots.waits import Turn, reserved
+from mirrorfleet.slots.waits import ANSWER_S, Turn, reserved
 
 if TYPE_CHECKING:
     from mirrorfleet.core.ids import SourceOffset
@@ -37,9 +37,6 @@ LEAST_POLL: Final = 16 << 10
 TURNS: Final = 4
 """Answers with much to keep for each byte that share the memory of one backlog: the next one is
 asked for while the target takes the others."""
-ANSWER_S: Final = 10.0
-"""For an answer to begin, beyond the time that the source may hold it back; a source that vanished
-without a word is not waited for longer."""
 IDLE_LANE_S: Final = 10.0
 """A lane without partitions keeps its connection this long: pace and leaders change back often."""
 

@@ -26,7 +26,7 @@ from mirrorfleet.slots import replicas
 from mirrorfleet.slots.arrivals import UNREADABLE, refused, unreadable_ahead
 from mirrorfleet.slots.far import most_connections, point_of
 from mirrorfleet.slots.in_order import InOrder
-from mirrorfleet.slots.waits import reserved
+from mirrorfleet.slots.waits import ANSWER_S, reserved
 
 if TYPE_CHECKING:
     from mirrorfleet.copying.budget import Account
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from mirrorfleet.slots.leaders import LeaderAt
     from mirrorfleet.slots.runner import SlotRunner
 
-ANSWER_S: Final = 10.0
-"""For an answer beyond the time that the broker may wait; while bytes come it is extended."""
 IDLE_S: Final = 10.0
 MEASURED_S: Final = 1.0
 """Between two looks at the rate; many round trips even between continents."""
@@ -198,8 +196,10 @@ class StripedLane:
         """Whether one goes on; `connection` is the first one, or None for one that has a seat: the
         first one costs no seat, so it is the last to end.
         """
-        if self._is_over or connection is not None:
-            return not self._is_over
+        if self._is_over:
+            return False
+        if connection is not None:
+            return True
         return self._connections <= self._fan.count and not self._share.has_too_many
 
     async def _sought(self, connection: Connection | None) -> Piece | None:

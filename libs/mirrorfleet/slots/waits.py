@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from mirrorfleet.copying.budget import Account
     from mirrorfleet.core.ports import Clock
 
+ANSWER_S: Final = 10.0
+"""For an answer of the source to begin, beyond the time that it may hold it back; while bytes come
+it is extended. One that vanished without a word is not waited for longer."""
 TURN_S: Final = 0.01
 """To walk what must be encoded anew may take seconds for all that came at once, and a member that
 sends no heartbeat for so long is put out of its group."""
