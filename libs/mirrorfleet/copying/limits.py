@@ -49,6 +49,7 @@ class FarLine:
     """Connections to one source broker far away. `bytes_s`: what all brought in the last second.
 
     `is_crowded`: more are wanted, and the worker's other slots have the rest of `most`.
+    `is_capped`: that is less than `fetch_connections`, which then is no remedy.
     """
 
     rtt_s: float
@@ -56,6 +57,7 @@ class FarLine:
     most: int
     bytes_s: float = 0.0
     is_crowded: bool = False
+    is_capped: bool = False
 
     @property
     def is_full(self) -> bool:
@@ -151,10 +153,11 @@ _RULES: Final[tuple[tuple[Limit, Callable[[Look], bool]], ...]] = (
 def _window(look: Look) -> str:
     line = look.line or FarLine(0.0, 0, 0)
     others = f", other slots have the rest of {line.most}" if line.is_crowded else ""
+    remedy = "" if line.is_capped else ", or fetch_connections"
     return (
         f"each of {line.connections} connections brings {line.under_way / 1e3:,.0f} KB in a round"
         f" trip of {line.rtt_s * 1e3:,.0f} ms{others}: raise socket.send.buffer.bytes of the"
-        " source, or fetch_connections"
+        f" source{remedy}"
     )
 
 

@@ -61,7 +61,7 @@ class StripedLane:
         most = most_connections(runner)
         self._booking = Booking(rtt_s)
         self._order = InOrder(runner, self._stripes, self._booking.weight, self._keeps)
-        self._line = FarLine(rtt_s, 0, most)
+        self._line = FarLine(rtt_s, 0, most, is_capped=most < runner.settings.fetch_connections)
         self._table = runner.seats.at(node, most)
         self._share = self._table.join()
         self._fan = Fan(most, rtt_s)

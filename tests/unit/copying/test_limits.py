@@ -59,6 +59,16 @@ def test_the_window_is_told_in_bytes_a_round_trip() -> None:
     )
 
 
+def test_where_a_larger_setting_would_not_be_heeded_it_is_no_remedy() -> None:
+    limits = Limits()
+    limits.looked(BEHIND._replace(line=FarLine(0.1, 48, 48, bytes_s=96e6, is_capped=True)))
+
+    assert limits.found().why == (
+        "each of 48 connections brings 200 KB in a round trip of 100 ms: raise"
+        " socket.send.buffer.bytes of the source"
+    )
+
+
 def test_connections_that_other_slots_have_are_told_and_not_that_more_bring_nothing() -> None:
     limits = Limits()
     limits.looked(BEHIND._replace(line=FarLine(0.1, 4, 48, bytes_s=8e6, is_crowded=True)))

@@ -199,8 +199,8 @@ async def test_under_tls_no_more_than_a_few_connections_are_opened(world: World)
         lane = StripedLane(cast("SlotRunner", world.runner), NODE, 0.1)
         lane._table.widen()
         lane._table.widen()
-        found.append(lane._table.seats)
-    assert found == [150, 48]
+        found.append((lane._table.seats, lane._line.is_capped))
+    assert found == [(150, False), (48, True)]
 
 
 async def test_no_connection_is_opened_where_there_is_nothing_to_ask_for(world: World) -> None:
