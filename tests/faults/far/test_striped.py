@@ -74,17 +74,18 @@ class Backlog:
         return STRIPED * min(self.partitions, SLOTS)
 
 
-def workload(partitions: int) -> Workload:
-    return Workload(name="far", partitions=partitions, record_bytes=1_000, megabytes=500)
+def workload(partitions: int, megabytes: int = 500) -> Workload:
+    return Workload(name="far", partitions=partitions, record_bytes=1_000, megabytes=megabytes)
 
 
-def fill_in_transactions(source: ClusterAccess, partitions: int) -> int:
+def fill_in_transactions(source: ClusterAccess, partitions: int, megabytes: int) -> int:
     """One after the other, each in one partition; how many records are visible."""
     settings = {"transactional.id": "far", "linger.ms": 50, "batch.size": 65_536}
     producer = Producer({**source.client, **settings})
     producer.init_transactions(30)
     padding = b"x" * 990
-    transactions, visible = workload(partitions).records // A_TRANSACTION, 0
+    records = workload(partitions, megabytes).records
+    transactions, visible = records // A_TRANSACTION, 0
     for number in range(transactions):
         producer.begin_transaction()
         for record in range(A_TRANSACTION):
@@ -96,7 +97,7 @@ def fill_in_transactions(source: ClusterAccess, partitions: int) -> int:
         else:
             producer.commit_transaction(30)
             visible += A_TRANSACTION
-    marked = workload(partitions).records + transactions
+    marked = records + transactions
     there = Ends(source, "far", partitions)
     wait_until(lambda: there.total() == marked, deadline_s=30, what=f"{marked} offsets")
     return visible
@@ -186,7 +187,8 @@ def test_transactions_across_the_seams_of_stripes_are_copied_as_they_ended_thoug
     with far_pair(*(RegionSpec(name=name) for name in ("east", "west"))) as pair:
         source = access(pair["east"].region)
         create(source, "far", partitions)
-        visible = fill_in_transactions(source, partitions)
+        # without a window 500 MB are copied before who looks for open transactions has an answer
+        visible = fill_in_transactions(source, partitions, 500 if window else 1_000)
         line = Line(delay_s=rtt_ms / 2_000, window=window)
         backlog = Backlog(line=line, partitions=partitions, visible=visible)
         report = copy_with_a_kill(pair["east"], pair["west"], backlog, tmp_path)
