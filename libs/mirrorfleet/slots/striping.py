@@ -128,6 +128,7 @@ class StripedLane:
     def _measured(self, bytes_s: float) -> None:
         """One more second, in which the line brought so many bytes."""
         self._line.bytes_s, self._line.connections = bytes_s, self._connections
+        self._line.rtt_s = self._booking.rtt_s
         now = self._runner.clock.monotonic()
         if now >= self._more_at:
             self._more_at = now + MORE_S

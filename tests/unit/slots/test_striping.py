@@ -203,6 +203,14 @@ async def test_under_tls_no_more_than_a_few_connections_are_opened(world: World)
     assert found == [(150, False), (48, True)]
 
 
+async def test_the_round_trip_that_is_told_is_the_shortest_that_was_measured(world: World) -> None:
+    world.lane = StripedLane(cast("SlotRunner", world.runner), NODE, 0.1)
+    world.lane._booking.timed(0.08)
+    world.lane._booking.timed(0.2)
+    world.lane._measured(1e6)
+    assert world.lane._line.rtt_s == 0.08
+
+
 async def test_no_connection_is_opened_where_there_is_nothing_to_ask_for(world: World) -> None:
     appetite, found = world.lane._appetite, list[bool]()
     appetite.found_nothing()
