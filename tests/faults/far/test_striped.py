@@ -45,6 +45,8 @@ BROUGHT: Final = 1_000_000
 """Bytes that a connection must have brought to count: it is there for backlog and nothing else."""
 A_TRANSACTION: Final = 2_000
 """Records of 1 KB."""
+BRIEFLY_S: Final = 0.2
+"""Between two tries to freeze it in a transaction: in a second it copies a quarter of a GB."""
 ABORTED: Final = 3
 """Every so many."""
 SHORT: Final = ((20, None, 40), (100, 200_000, 1))
@@ -120,7 +122,9 @@ def kill_striped(
         return striped(east) >= backlog.connections and ends.total() > 0
 
     wait_until(is_at_it, deadline_s=60, what="a fetch over many connections")
-    left_open = freeze_in_transaction(mirror, target, backlog.copied, deadline_s=30)
+    left_open = freeze_in_transaction(
+        mirror, target, backlog.copied, deadline_s=30, awake_s=BRIEFLY_S
+    )
     connections = striped(east)  # frozen, it keeps what it has
     mirror.kill()
     at_kill = ends.total()
@@ -187,8 +191,8 @@ def test_transactions_across_the_seams_of_stripes_are_copied_as_they_ended_thoug
     with far_pair(*(RegionSpec(name=name) for name in ("east", "west"))) as pair:
         source = access(pair["east"].region)
         create(source, "far", partitions)
-        # without a window 500 MB are copied before who looks for open transactions has an answer
-        visible = fill_in_transactions(source, partitions, 500 if window else 1_000)
+        # without a window 1,000 MB may be copied before an open transaction was seen and frozen
+        visible = fill_in_transactions(source, partitions, 500 if window else 2_000)
         line = Line(delay_s=rtt_ms / 2_000, window=window)
         backlog = Backlog(line=line, partitions=partitions, visible=visible)
         report = copy_with_a_kill(pair["east"], pair["west"], backlog, tmp_path)
