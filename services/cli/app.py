@@ -311,6 +311,7 @@ def size(  # noqa: PLR0913 - each is a figure of its own
     calibration: Annotated[
         Path | None, typer.Option(help="What `make bench BENCH=--calibrate` has written.")
     ] = None,
+    tls: Annotated[bool, typer.Option("--tls", help="On both sides.")] = False,  # noqa: FBT002 - typer's way to say a switch
     output: OutputOption = Output.TABLE,
 ) -> int:
     """Say how many workers, slots and connections a rate takes, and what saturates first."""
@@ -318,7 +319,7 @@ def size(  # noqa: PLR0913 - each is a figure of its own
 
     shape = command.Shape(partitions, record_bytes, batch)
     way = command.Way(rtt, window, brokers, gbit, hops)
-    wanted = command.Wanted(records, shape, way, lag, headroom)
+    wanted = command.Wanted(records, shape, way, lag, headroom, tls)
     return command.run(wanted, calibration, output)
 
 

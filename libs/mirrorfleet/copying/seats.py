@@ -15,6 +15,11 @@ from typing import Final
 _ANY: Final = 1 << 30
 
 
+def most_seats(fetch_connections: int, *, tls: bool) -> int:
+    """How many there may be at a broker; under TLS, where each takes 0.7 MB, no more than few."""
+    return min(fetch_connections, Table.FEW) if tls else fetch_connections
+
+
 class Table:
     """One broker's."""
 

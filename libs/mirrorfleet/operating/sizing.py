@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Final
 
+from mirrorfleet.copying.seats import most_seats
 from mirrorfleet.core.errors import ConfigError
 from mirrorfleet.operating.terminal import EXIT_OK, EXIT_UNHEALTHY, Output, say_note, show
 from mirrorfleet.planning.sizing import (
@@ -31,7 +32,7 @@ def run(wanted: Wanted, calibration: Path | None, output: Output) -> int:
         wanted,
         _figures(calibration),
         memory_bytes=worker.memory_bytes,
-        connections=worker.fetch_connections,
+        connections=most_seats(worker.fetch_connections, tls=wanted.tls),
     )
     show(output, _COLUMNS, [need.row() for need in needs], "")
     first = first_limit(needs)

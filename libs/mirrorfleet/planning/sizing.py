@@ -9,7 +9,7 @@ their records that cost. The three constants are measured (`bench --calibrate`),
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import Final
 
@@ -28,6 +28,9 @@ NEAR_MS: Final = 20.0
 """What a copy takes next door, half of the records sooner."""
 FAR_SHARE: Final = 0.6
 """Of what a round trip could bring, at 100 ms: 222 of 373 MB/s by memory, 160 of 288 by windows."""
+TLS_S: Final = (1.1e-9, 0.8e-9, 1.2e-9)
+"""What TLS on both sides adds for a byte in the copier, the source's and the target's brokers: the
+difference of two runs of docs/performance.md."""
 FAR_MS: Final = 5.0
 """From this round trip on partitions are fetched over several connections."""
 
@@ -44,6 +47,16 @@ class Figures:
     record_s: float = 2.9e-6
     source_byte_s: float = 0.5e-9
     target_byte_s: float = 2.1e-9
+
+    def under_tls(self) -> Figures:
+        """The same with TLS on both sides."""
+        copier, source, target = TLS_S
+        return replace(
+            self,
+            byte_s=self.byte_s + copier,
+            source_byte_s=self.source_byte_s + source,
+            target_byte_s=self.target_byte_s + target,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +97,7 @@ class Way:
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """What is to be copied, and how late it may come; `headroom` times the rate, so that what waits
-    after an outage is caught up.
+    after an outage is caught up. `tls`: on both sides.
     """
 
     records_s: float
@@ -92,6 +105,7 @@ class Wanted:
     way: Way
     lag_s: float = 60.0
     headroom: float = 1.5
+    tls: bool = False
 
     @property
     def bytes_s(self) -> float:
@@ -139,9 +153,11 @@ def figures_of(calibration: Mapping[str, Mapping[str, float]]) -> Figures:
 
 
 def sized(wanted: Wanted, figures: Figures, *, memory_bytes: int, connections: int) -> list[Need]:
-    """What it takes. `memory_bytes` and `connections` are settings of a worker: what it may have
-    asked for, and how many connections to a broker.
+    """What it takes, by `figures` without TLS. `memory_bytes` and `connections` are a worker's:
+    what it may have asked for, and how many connections to a broker.
     """
+    if wanted.tls:
+        figures = figures.under_tls()
     record_s = _record_s(wanted, figures)
     limits = _worker_limits(wanted, record_s, memory_bytes, connections)
     limit, most = min(limits.items(), key=lambda one: one[1])

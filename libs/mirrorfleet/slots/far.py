@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mirrorfleet.copying.seats import Table
+from mirrorfleet.copying.seats import most_seats
 from mirrorfleet.kafka.fetcher import FetchPoint
 from mirrorfleet.kafka.low_water import FAR_S
 from mirrorfleet.kafka.opening import time_again
@@ -24,9 +24,9 @@ async def is_far(connection: Connection) -> bool:
 
 
 def most_connections(runner: SlotRunner) -> int:
-    """How many there may be to one broker; under TLS, where each takes 0.7 MB, no more than few."""
-    most = runner.settings.fetch_connections
-    return min(most, Table.FEW) if runner.source.settings.security.protocol.tls else most
+    """How many there may be to one broker."""
+    tls = runner.source.settings.security.protocol.tls
+    return most_seats(runner.settings.fetch_connections, tls=tls)
 
 
 def point_of(piece: Piece) -> FetchPoint:

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import pytest
+
+from tests.bench.__main__ import main
 from tests.bench.calibration import per_core, sentences
 from tests.bench.rows import Row
 
@@ -33,3 +36,15 @@ def test_the_sentence_says_how_many_cores_two_million_records_a_second_take() ->
 
     assert said.startswith("1k-plain: 800 MB, 800,000 records a core-second;")
     assert said.endswith(" 2,000,000 records/s take 2.5 cores of copiers")
+
+
+@pytest.mark.parametrize(
+    "elsewhere", [["--security", "sasl_ssl"], ["--rtt", "20"], ["--window", "200000"]]
+)
+def test_a_calibration_far_away_or_under_tls_is_refused(
+    capsys: pytest.CaptureFixture[str], elsewhere: list[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["--calibrate", *elsewhere])
+
+    assert "`size` adds --rtt and --tls" in capsys.readouterr().err

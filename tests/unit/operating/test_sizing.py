@@ -28,6 +28,19 @@ def test_what_cannot_be_had_is_exit_2(capsys: Captured) -> None:
     assert capsys.readouterr().err.startswith("cannot be: lag at best, 120 ms: 100 ms of it are")
 
 
+def test_under_tls_a_worker_has_few_connections_and_more_workers_are_needed(
+    capsys: Captured,
+) -> None:
+    far = ["size", "--records", "200000", "--partitions", "100", "--rtt", "100"]
+    narrow = [*far, "--window", "200000", "--brokers", "1", "-o", "json"]
+
+    assert main(narrow) == main([*narrow, "--tls"]) == 0
+
+    plain, _, under_tls = capsys.readouterr().out.partition("]")
+    amounts = [json.loads(text)[0]["amount"] for text in (f"{plain}]", under_tls)]
+    assert amounts == ["2", "6"]
+
+
 def test_a_calibration_of_this_machine_is_taken(tmp_path: Path, capsys: Captured) -> None:
     file = tmp_path / "calibration.json"
     slow = {name: dict.fromkeys(each, 1_000.0) for name, each in CALIBRATION.items()}

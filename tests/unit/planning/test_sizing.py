@@ -58,6 +58,16 @@ def test_a_core_copies_what_was_measured(shape: Shape, measured: float) -> None:
     assert cores == pytest.approx(1_000_000 / measured, rel=0.34, abs=0.06)
 
 
+def test_tls_on_both_sides_costs_what_was_measured() -> None:
+    """2.57 CPU-s/GB where it was 1.54 without, 1.25 and 3.26 of the brokers."""
+    plain, under_tls = needs(FULL), needs(replace(FULL, tls=True))
+
+    assert plain["workers"].words.endswith("1.5 cores in all")
+    assert under_tls["workers"].words.endswith("2.6 cores in all")
+    assert under_tls["source brokers"].amount == "1.3 cores"
+    assert under_tls["target brokers"].amount == "3.3 cores"
+
+
 def test_a_calibration_gives_back_its_own_rates() -> None:
     found = figures_of(CALIBRATION)
 
