@@ -149,8 +149,8 @@ def test_records_that_policy_left_out_are_explained_by_the_ledger(
     assert list(tmp_path.glob("integrity/link=*/topic=*/*.parquet"))
 
 
-def seen(fleet: Fleet, time_ms: int, partition: int, verdict: Verdict, lag_ms: int | None) -> Made:
-    """A sample, as `lag` writes it."""
+def seen(time_ms: int, partition: int, verdict: Verdict, lag_ms: int | None) -> Made:
+    """A sample, as `lag` writes it now that has waited since then."""
     sample = Sample(
         time_ms=time_ms,
         source=ClusterAlias("east"),
@@ -173,19 +173,19 @@ def seen(fleet: Fleet, time_ms: int, partition: int, verdict: Verdict, lag_ms: i
         verdict=verdict,
         rule="",
     )
-    key, value = encode(sample)
+    key, value = encode(sample, written_ms=time.time_ns() // 1_000_000)
     return Made(value, key)
 
 
 def test_service_levels_are_reported_as_page_parquet_and_record(
     fleet: Fleet, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # a window of five minutes that begins after the catalog was written
-    start_ms = 60_000 * (1 + time.time_ns() // 60_000_000_000)
+    # the broker dates them, less their ages: the five minutes to the end of this one
+    start_ms = 60_000 * (time.time_ns() // 60_000_000_000 - 4)
     minutes = [start_ms + n * 60_000 for n in range(5)]
-    samples = [seen(fleet, at, p, Verdict.OK, 10) for at in minutes for p in range(PARTITIONS)]
-    samples.append(seen(fleet, minutes[2] + 1, 1, Verdict.STUCK, 61_000))
-    samples.append(seen(fleet, minutes[2] + 2, 1, Verdict.OK, 0))
+    samples = [seen(at, p, Verdict.OK, 10) for at in minutes for p in range(PARTITIONS)]
+    samples.append(seen(minutes[2] + 10_000, 1, Verdict.STUCK, 61_000))
+    samples.append(seen(minutes[2] + 20_000, 1, Verdict.OK, 0))
     put(fleet.west, fleet.control("samples"), [*samples, Made(b'{"v":99}', b"newer")])
     window = ["--hours", str(5 / 60), "--end-ms", str(start_ms + 5 * 60_000)]
 
