@@ -180,29 +180,29 @@ def seen(time_ms: int, partition: int, verdict: Verdict, lag_ms: int | None) -> 
 def test_service_levels_are_reported_as_page_parquet_and_record(
     fleet: Fleet, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # the broker dates them, less their ages: the five minutes to the end of this one
-    start_ms = 60_000 * (time.time_ns() // 60_000_000_000 - 4)
-    minutes = [start_ms + n * 60_000 for n in range(5)]
+    # the broker dates them, less their ages: ten minutes, this one and those in which all began
+    start_ms = 60_000 * (time.time_ns() // 60_000_000_000 - 9)
+    minutes = [start_ms + n * 60_000 for n in range(10)]
     samples = [seen(at, p, Verdict.OK, 10) for at in minutes for p in range(PARTITIONS)]
     samples.append(seen(minutes[2] + 10_000, 1, Verdict.STUCK, 61_000))
     samples.append(seen(minutes[2] + 20_000, 1, Verdict.OK, 0))
     put(fleet.west, fleet.control("samples"), [*samples, Made(b'{"v":99}', b"newer")])
-    window = ["--hours", str(5 / 60), "--end-ms", str(start_ms + 5 * 60_000)]
+    window = ["--hours", str(10 / 60), "--end-ms", str(start_ms + 10 * 60_000)]
 
     code = slo_report.main(arguments(fleet, "--output", str(tmp_path), *window))
 
     said = capsys.readouterr()
     assert code == 0, said.err
-    shares = "freshness 90.000 %, availability 90.000 %, completeness -, lost 0"
+    shares = "freshness 95.000 %, availability 95.000 %, completeness -, lost 0"
     assert f"east->west {TOPIC}: {shares}" in said.out
-    silent = "freshness 0.000 %, availability 0.000 %, completeness -, lost 0"
+    silent = "freshness 0.000 %, availability 0.000 %, completeness 0.000 %, lost 2"
     assert f"east->west {DROPPED}: {silent}" in said.out
     page = (tmp_path / "slo.html").read_text()
-    assert (page.count("<svg"), page.count('class="broken"')) == (4, 4)
+    assert (page.count("<svg"), page.count('class="broken"')) == (4, 5)
     assert list(tmp_path.glob(f"slo/window_start_ms={start_ms}/*.parquet"))
     reports = [json.loads(value or b"") for value in values(fleet.west, fleet.control("reports"))]
     (found,) = [each for each in reports if each["kind"] == "slo" and each["topic"] == TOPIC]
-    assert (found["partitions"], found["fresh_minutes"], found["available_minutes"]) == (2, 9, 9)
+    assert (found["partitions"], found["fresh_minutes"], found["available_minutes"]) == (2, 19, 19)
 
 
 def test_a_record_that_nobody_copied_is_named_and_the_job_fails(
