@@ -56,7 +56,6 @@ NO_LESS: Final = 0.85
 WARMING_NUMBER: Final = 900_000
 """Of the first of them; those of workloads are thousands."""
 TRICKLE_S: Final = 40.0
-PLAIN: Final = "plaintext"
 QUICK: Final = ("1k-plain", "latency")
 FULL: Final = [name for name in WORKLOADS if name not in FAR]
 
@@ -105,7 +104,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     if options.kill and not options.judge:
         parser.error("--kill kills the worker of a judged round: it needs --judge")
-    if options.calibrate and (options.security != PLAIN or _line(options)):
+    if options.calibrate and (options.security != Kind.PLAINTEXT or _line(options)):
         parser.error("--calibrate measures next door and without TLS: `size` adds --rtt and --tls")
     return options
 
@@ -174,7 +173,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--workload", choices=sorted(WORKLOADS), action="append")
     parser.add_argument("--peer", choices=("mm2", "mm2-tuned", "none"), action="append")
     parser.add_argument("--delivery", choices=[str(each) for each in Delivery], action="append")
-    parser.add_argument("--security", choices=(PLAIN, "sasl_ssl"), default=PLAIN)
+    parser.add_argument("--security", choices=("plaintext", "sasl_ssl"), default="plaintext")
     parser.add_argument("--rtt", type=float, default=0.0, help="to the source, in milliseconds")
     parser.add_argument("--window", type=int, help="bytes under way on a connection to the source")
     parser.add_argument(

@@ -25,7 +25,7 @@ class SlotSettings(BaseModel):
     fetch_connections: int = Field(default=144, ge=1, le=256)
     """Most connections to one source broker far away, for old backlog, of all slots of the process
     together; the first one of each slot is not counted. More than 48 only where a window lets
-    little through, and never under TLS (`copying/seats.py`, `slots/far.py`)."""
+    little through, and never under TLS (`copying/seats.py`)."""
     partition_queue_bytes: int = Field(default=4 << 20, ge=64 << 10)
     """Bytes of one partition that may wait to be sent; then it is not fetched for a while."""
     fetch_wait_ms: int = Field(default=500, ge=1, le=5_000)

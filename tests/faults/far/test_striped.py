@@ -45,10 +45,10 @@ BROUGHT: Final = 1_000_000
 """Bytes that a connection must have brought to count: it is there for backlog and nothing else."""
 A_TRANSACTION: Final = 2_000
 """Records of 1 KB."""
-BRIEFLY_S: Final = 0.2
-"""Between two tries to freeze it in a transaction: in a second it copies a quarter of a GB."""
 ABORTED: Final = 3
 """Every so many."""
+BRIEFLY_S: Final = 0.2
+"""Between two tries to freeze it in a transaction: in a second it copies a quarter of a GB."""
 SHORT: Final = ((20, None, 40), (100, 200_000, 1))
 """Each round trip, window and number of partitions once."""
 CASES: Final = [

@@ -34,7 +34,7 @@ record be ahead of their own clock."""
 NEAR_S: Final = 10.0
 """As exactly as a clock is read through a busy broker."""
 SHOWS_S: Final = 60.0
-RECORDS_S: Final = min(RATE, 5_000.0)
+RECORDS_S: Final = min(RATE, 5_000)
 """At 22,000 a copy fell a second behind in every two: brokers ask for the time all the while, and
 libfaketime makes each answer dearer."""
 LAG_MS: Final = 60_000
